@@ -1,0 +1,1 @@
+//! HTTP/3 over quinn-proto, both roles, sans-IO

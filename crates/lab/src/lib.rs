@@ -1,0 +1,1 @@
+//! Runs a plan: cells, random interleaved blocks, namespaces, run folder, resume

@@ -1,0 +1,1 @@
+//! What is known of a client's network path: samples in, statistics out

@@ -1,0 +1,1 @@
+//! Which protocol to offer a client, why, and the Alt-Svc field that says so

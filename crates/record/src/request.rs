@@ -1,0 +1,33 @@
+//! What a client measured of one request.
+
+use crate::Protocol;
+use serde::{Deserialize, Serialize};
+
+/// One request as its client saw it: a row of `altway load --csv`, an element of `--json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestRecord {
+    /// Ordinal of the connection in the run, from 0.
+    pub connection: u32,
+    /// Ordinal of the request on its connection, from 0.
+    pub stream: u32,
+    /// The protocol that was asked for.
+    pub protocol: Protocol,
+    /// The protocol that answered; `None` when there was no connection.
+    pub protocol_used: Option<Protocol>,
+    /// When the request was to be sent, since the run began.
+    pub start_us: u64,
+    /// From opening the socket to the end of the TLS or QUIC handshake; only on the request that
+    /// opened its connection.
+    pub connect_us: Option<u64>,
+    /// From the start (connection set-up included) to the first byte of the response's header.
+    pub first_byte_us: Option<u64>,
+    /// From the start (connection set-up included) to the last byte of the response's body, or to
+    /// the error.
+    pub total_us: u64,
+    /// Bytes of the response's body.
+    pub bytes: u64,
+    /// HTTP status code.
+    pub status: Option<u16>,
+    /// Why the request failed; `None` when it did not.
+    pub error: Option<String>,
+}

@@ -1,0 +1,1 @@
+//! Tables, pictures and one HTML page from the lab's records

@@ -1,0 +1,1 @@
+//! The server: sockets, TLS, workers, files, Alt-Svc

@@ -1,0 +1,1 @@
+//! Quantiles, intervals, tests, effect sizes and crossover for paired measurements

@@ -1,0 +1,47 @@
+//! Why a text is not a quantity.
+
+/// A text that is not the quantity it should be; says what was found and what would do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// There is no number in front of the unit.
+    #[error("`{text}` is not a {quantity}: expected a number with a unit, like `{example}`")]
+    NoNumber {
+        /// What was found.
+        text: String,
+        /// What was expected, as a noun.
+        quantity: &'static str,
+        /// A text that would have been right.
+        example: &'static str,
+    },
+    /// The number is negative.
+    #[error("`{text}` is not a {quantity}: it can't be negative")]
+    Negative {
+        /// What was found.
+        text: String,
+        /// What was expected, as a noun.
+        quantity: &'static str,
+    },
+    /// The unit is missing or unknown.
+    #[error("`{text}` is not a {quantity}: expected one of the units {units}, like `{example}`")]
+    Unit {
+        /// What was found.
+        text: String,
+        /// What was expected, as a noun.
+        quantity: &'static str,
+        /// The units that would have been right.
+        units: &'static str,
+        /// A text that would have been right.
+        example: &'static str,
+    },
+    /// The value lies outside what the quantity can hold.
+    #[error("`{text}` is not a {quantity}: it must be {range}")]
+    Range {
+        /// What was found.
+        text: String,
+        /// What was expected, as a noun.
+        quantity: &'static str,
+        /// The range in words.
+        range: &'static str,
+    },
+}
