@@ -1,0 +1,163 @@
+//! Under what circumstances a run was measured.
+
+use crate::Plan;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the run folder's schema: raised when a file's meaning changes, so that an older
+/// altway refuses what it would misread.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// `manifest.json`: everything that is needed to judge a run and to repeat it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`SCHEMA_VERSION`] of the altway that wrote the run.
+    pub schema_version: u32,
+    /// Version of altway.
+    pub altway_version: String,
+    /// Commit that it was built from, when it was built in a repository.
+    pub altway_commit: Option<String>,
+    /// The command line that started the run.
+    pub command: Vec<String>,
+    /// When the run started: RFC 3339, UTC.
+    pub started_at: String,
+    /// The plan, ranges resolved and defaults filled in.
+    pub plan: Plan,
+    /// The machine.
+    pub host: Host,
+    /// How the link was run.
+    pub link: LinkSettings,
+}
+
+/// The machine that a run was measured on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Operating system and kernel release.
+    pub kernel: String,
+    /// The processor's name.
+    pub cpu: String,
+    /// How many processors the run could use.
+    pub cpu_count: u32,
+    /// Main memory in bytes.
+    pub memory_bytes: u64,
+    /// Kernel settings that bear on transport, by their name.
+    pub sysctls: BTreeMap<String, String>,
+}
+
+/// How the emulated link was run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkSettings {
+    /// What carried the packets: `tun`.
+    pub backend: String,
+    /// Largest IP packet in bytes.
+    pub mtu_bytes: u16,
+    /// Whether the link thread ran with real-time priority.
+    pub realtime_priority: bool,
+    /// Whether the run had root, or a user namespace.
+    pub privilege: String,
+    /// What the run could not set up as it wanted, in sentences.
+    pub limitations: Vec<String>,
+}
+
+/// Why a manifest can't be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// Not a manifest.
+    #[error("manifest.json is damaged")]
+    Json(#[from] serde_json::Error),
+    /// Written by another generation of altway.
+    #[error("the run has schema version {found}, this altway reads version {SCHEMA_VERSION}")]
+    Schema {
+        /// The version found.
+        found: u64,
+    },
+}
+
+impl Manifest {
+    /// Reads `manifest.json`.
+    ///
+    /// # Errors
+    /// It is damaged, or of another schema version.
+    pub fn from_json(text: &str) -> Result<Self, ManifestError> {
+        let value: serde_json::Value = serde_json::from_str(text)?;
+        let found = value["schema_version"].as_u64().unwrap_or(0);
+        if found != u64::from(SCHEMA_VERSION) {
+            return Err(ManifestError::Schema { found });
+        }
+        Ok(serde_json::from_value(value)?)
+    }
+
+    /// The text of `manifest.json`, with a line end.
+    ///
+    /// # Panics
+    /// Never: the manifest holds nothing that JSON can't.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("all keys are texts");
+        format!("{text}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let plan = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1";
+        Manifest {
+            schema_version: SCHEMA_VERSION,
+            altway_version: "0.1.0".into(),
+            altway_commit: None,
+            command: vec!["altway".into(), "lab".into(), "run".into()],
+            started_at: "2026-01-01T00:00:00Z".into(),
+            plan: plan.parse().unwrap(),
+            host: Host {
+                kernel: "Linux 6.1".into(),
+                cpu: "a processor".into(),
+                cpu_count: 2,
+                memory_bytes: 1 << 30,
+                sysctls: BTreeMap::from([("net.core.rmem_max".into(), "212992".into())]),
+            },
+            link: LinkSettings {
+                backend: "tun".into(),
+                mtu_bytes: 1500,
+                realtime_priority: true,
+                privilege: "root".into(),
+                limitations: vec![],
+            },
+        }
+    }
+
+    #[test]
+    fn reads_what_it_wrote() {
+        assert_eq!(
+            Manifest::from_json(&manifest().to_json()).unwrap(),
+            manifest()
+        );
+    }
+
+    #[test]
+    fn refuses_another_schema_version_and_damage() {
+        let newer = manifest()
+            .to_json()
+            .replace("\"schema_version\": 1", "\"schema_version\": 2");
+        let message = Manifest::from_json(&newer).unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "the run has schema version 2, this altway reads version 1"
+        );
+        assert!(
+            Manifest::from_json("{}")
+                .unwrap_err()
+                .to_string()
+                .contains("version 0")
+        );
+        assert!(
+            Manifest::from_json("{")
+                .unwrap_err()
+                .to_string()
+                .contains("damaged")
+        );
+    }
+}

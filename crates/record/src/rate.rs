@@ -1,0 +1,79 @@
+//! The rate of a link: so many bits per second, or no limit.
+
+use altway_units::{Bandwidth, ParseError};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// The rate of an emulated link, counted in IP bytes. Text form: `20mbit`, or `unlimited`.
+///
+/// Ordered by speed: no limit is the fastest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rate {
+    /// At most this much per second.
+    Limited(Bandwidth),
+    /// As fast as the machine forwards.
+    Unlimited,
+}
+
+impl Rate {
+    /// The limit, if there is one.
+    #[must_use]
+    pub fn limit(self) -> Option<Bandwidth> {
+        match self {
+            Self::Limited(bandwidth) => Some(bandwidth),
+            Self::Unlimited => None,
+        }
+    }
+}
+
+impl FromStr for Rate {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        match text {
+            "unlimited" => Ok(Self::Unlimited),
+            limit => limit.parse().map(Self::Limited),
+        }
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Limited(bandwidth) => bandwidth.fmt(f),
+            Self::Unlimited => f.pad("unlimited"),
+        }
+    }
+}
+
+impl Serialize for Rate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_what_it_prints() {
+        for text in ["5mbit", "unlimited"] {
+            assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn no_limit_is_the_fastest() {
+        assert!("1gbit".parse::<Rate>().unwrap() < Rate::Unlimited);
+    }
+}

@@ -1,0 +1,66 @@
+//! What a run says about each cell: the rows of `summary.csv`.
+
+use crate::Protocol;
+use serde::{Deserialize, Serialize};
+
+/// One protocol in one cell, described, and held against the plan's first protocol.
+///
+/// The comparison's columns are empty on the first protocol's own rows. A difference is
+/// exp(log-ratio) − 1 in per cent: −10 means that this protocol takes 10 % less time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SummaryRow {
+    /// Ordinal of the cell in the plan.
+    pub cell: u32,
+    /// Rate of the link; empty without limit.
+    pub rate_bps: Option<u64>,
+    /// One-way delay.
+    pub delay_us: u64,
+    /// Loss configured in each direction, in parts per billion.
+    pub loss_ppb: u32,
+    /// Body size.
+    pub size_bytes: u64,
+    /// The protocol described.
+    pub protocol: Protocol,
+    /// Valid transfers.
+    pub n: u64,
+    /// Transfers that did not count and were repeated or given up.
+    pub invalid: u64,
+    /// Mean time.
+    pub mean_us: f64,
+    /// Median time.
+    pub median_us: f64,
+    /// Mean of the fastest 20 %: comparable with older labs, biased towards runs without loss.
+    pub fastest_fifth_mean_us: f64,
+    /// 90th percentile.
+    pub p90_us: f64,
+    /// 95th percentile.
+    pub p95_us: f64,
+    /// 99th percentile; empty below 1,000 transfers.
+    pub p99_us: Option<f64>,
+    /// Standard deviation of the sample.
+    pub std_dev_us: f64,
+    /// Standard deviation over mean.
+    pub coefficient_of_variation: f64,
+    /// Mean of the client's involuntary context switches a transfer.
+    pub involuntary_switches_mean: f64,
+    /// Packets counted as lost by the link over all that entered it, both directions, in per cent.
+    pub loss_counted_percent: f64,
+    /// Pairs that the comparison rests on.
+    pub pairs: Option<u64>,
+    /// Difference in time from the first protocol, in per cent.
+    pub difference_percent: Option<f64>,
+    /// Lower end of its 95 % interval.
+    pub difference_low_percent: Option<f64>,
+    /// Upper end of its 95 % interval.
+    pub difference_high_percent: Option<f64>,
+    /// Gain of the base study: (T first − T this) / T this, of the means, in per cent.
+    pub gain_percent: Option<f64>,
+    /// Wilcoxon signed-rank p, two-sided.
+    pub p: Option<f64>,
+    /// The same after Benjamini–Hochberg over the whole run.
+    pub p_adjusted: Option<f64>,
+    /// Share of pairs in which this protocol was faster; ties count half.
+    pub probability_faster: Option<f64>,
+    /// `h2`, `h3`, …, `tie` or `unclear`.
+    pub verdict: Option<String>,
+}
