@@ -1,1 +1,60 @@
-fn main() {}
+//! The project's own chores, in Rust so that they run wherever the project builds.
+//!
+//! `cargo xtask test` sets up what the tests need and runs them; `cargo xtask ci` runs here what CI
+//! runs. Left to others: what is tested, which stands with the code it tests.
+
+mod checks;
+mod setup;
+mod shell;
+mod tidy;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// The project's own chores.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Set up the foreign clients that the tests use, then run every test.
+    Test,
+    /// Run every check that CI runs, the tests among them.
+    Ci {
+        /// Leave the tests out (CI has run them before).
+        #[arg(long)]
+        no_test: bool,
+    },
+    /// Install the foreign clients that the interoperability tests use (Debian, as root).
+    Setup,
+    /// Check what no other tool checks: file sizes, file heads, where `unsafe` may stand.
+    Tidy,
+}
+
+fn main() -> Result<()> {
+    shell::enter_the_workspace()?;
+    match Arguments::parse().chore {
+        Chore::Test => test(),
+        Chore::Ci { no_test } => {
+            if !no_test {
+                test()?;
+            }
+            checks::run()
+        }
+        Chore::Setup => setup::run().map(drop),
+        Chore::Tidy => tidy::run(),
+    }
+}
+
+fn test() -> Result<()> {
+    let python = setup::run()?.unwrap_or_default();
+    let variables = [(setup::PYTHON_VARIABLE, python.to_string_lossy())];
+    let variables = variables
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_ref()));
+    shell::run_with("cargo test --workspace --locked", &variables)
+}

@@ -1,0 +1,68 @@
+//! Runs commands as a person would type them, and says which.
+
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Makes the repository's root the working directory, wherever the chore was called from.
+pub(crate) fn enter_the_workspace() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("xtask stands in the root")?;
+    std::env::set_current_dir(root).with_context(|| format!("cannot enter {}", root.display()))
+}
+
+/// Runs `line`, split at blanks; its output goes to the terminal.
+pub(crate) fn run(line: &str) -> Result<()> {
+    run_with(line, &[])
+}
+
+/// Runs `line` with more environment variables.
+pub(crate) fn run_with(line: &str, variables: &[(&str, &str)]) -> Result<()> {
+    say(&format!("$ {line}"));
+    let mut command = command(line)?;
+    command.envs(variables.iter().copied());
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start `{line}`"))?;
+    ensure!(status.success(), "`{line}` failed: {status}");
+    Ok(())
+}
+
+/// Whether `line` runs and succeeds; its output goes nowhere.
+pub(crate) fn succeeds(line: &str) -> bool {
+    let Ok(mut command) = command(line) else {
+        return false;
+    };
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// What `line` writes to its standard output.
+pub(crate) fn output(line: &str) -> Result<String> {
+    let output = command(line)?
+        .output()
+        .with_context(|| format!("cannot start `{line}`"))?;
+    ensure!(
+        output.status.success(),
+        "`{line}` failed: {}",
+        output.status
+    );
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Tells the person at the terminal.
+#[expect(clippy::print_stderr, reason = "the one place where xtask talks")]
+pub(crate) fn say(text: &str) {
+    eprintln!("{text}");
+}
+
+fn command(line: &str) -> Result<Command> {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().context("an empty command line")?);
+    command.args(words);
+    Ok(command)
+}
