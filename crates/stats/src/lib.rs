@@ -1,1 +1,44 @@
-//! Quantiles, intervals, tests, effect sizes and crossover for paired measurements
+//! Quantiles, intervals, tests, effect sizes and crossover for paired measurements.
+//!
+//! Answers the lab's two questions with the error they carry: which of two protocols is faster on
+//! this link ([`compare`]), and from which delay on ([`crossover`]). Both work on *pairs*: two
+//! transfers of the same object in the same block, so that what disturbed one disturbed the other.
+//! The effect is the log-ratio `ln(second / first)`: symmetric, additive, and for small effects
+//! equal to the difference in per cent / 100.
+//!
+//! Pure: slices of `f64` in, values out; whatever is random takes a seed, and the same seed gives
+//! the same bytes. Left to others: what the numbers are times of (`record`), which cells to measure
+//! (`lab`), and how results look (`report`).
+//!
+//! ```
+//! use altway_stats::{CompareOptions, Winner, compare};
+//!
+//! // Seconds, one pair per position: HTTP/2, HTTP/3.
+//! let h2 = [2.41, 2.38, 2.52, 2.44, 2.40, 2.47];
+//! let h3 = [2.19, 2.20, 2.23, 2.21, 2.17, 2.26];
+//! let result = compare(&h2, &h3, &CompareOptions::default()).expect("six pairs of positive times");
+//! assert_eq!(result.winner, Winner::Second);
+//! assert!((result.percent() - -9.0).abs() < 0.5, "HTTP/3 takes about 9 % less time");
+//! assert!(result.few, "fewer than 12 pairs: take the interval with a pinch of salt");
+//! ```
+#![warn(clippy::disallowed_methods)]
+
+mod bootstrap;
+mod comparison;
+mod crossover;
+mod hodges_lehmann;
+mod isotonic;
+mod multiplicity;
+mod resample;
+mod summary;
+mod wilcoxon;
+
+pub use bootstrap::{Bootstrap, Interval, bootstrap};
+pub use comparison::{
+    CompareOptions, Comparison, FEW_PAIRS, MIN_PAIRS_FOR_VERDICT, Winner, compare, probability_less,
+};
+pub use crossover::{Crossover, CrossoverPoint, crossover};
+pub use hodges_lehmann::hodges_lehmann;
+pub use multiplicity::benjamini_hochberg;
+pub use summary::{MIN_FOR_P99, Summary, quantile, summarize};
+pub use wilcoxon::{Wilcoxon, wilcoxon_signed_rank};

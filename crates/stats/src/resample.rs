@@ -1,0 +1,42 @@
+//! Seeded drawing with replacement, and order statistics of what came out.
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Draws values of a sample with replacement; the same seed draws the same values.
+pub(crate) struct Resampler(Xoshiro256PlusPlus);
+
+impl Resampler {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Xoshiro256PlusPlus::seed_from_u64(seed))
+    }
+
+    /// Fills `drawn` with as many values of `values` as it has room for.
+    pub(crate) fn fill(&mut self, values: &[f64], drawn: &mut [f64]) {
+        for slot in drawn {
+            *slot = values[self.below(values.len())];
+        }
+    }
+
+    /// An index below `bound`. The high half of a 128-bit product: its bias, bound / 2^64, is far
+    /// below what any number of resamples could show.
+    fn below(&mut self, bound: usize) -> usize {
+        let product = u128::from(self.0.next_u64()) * bound as u128;
+        (product >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_every_value_about_equally_often() {
+        let mut drawn = vec![0.0; 30_000];
+        Resampler::new(1).fill(&[0.0, 1.0, 2.0], &mut drawn);
+        for value in [0.0, 1.0, 2.0] {
+            let count = drawn.iter().filter(|d| **d == value).count();
+            assert!((9_700..10_300).contains(&count), "{value}: {count}");
+        }
+    }
+}
