@@ -1,1 +1,71 @@
-//! Runs the link model on real packets: namespaces, TUN, the link thread
+//! Runs the link model of `altway-link` on real packets of real programs.
+//!
+//! An [`Emulation`] is two network namespaces (or one and this host) joined by an emulated link:
+//!
+//! ```text
+//!   client namespace           link thread            server namespace, or this host
+//!   198.18.0.1 ─ TUN ──▶ up:   loss, queue, rate, delay ──▶ TUN ─ 198.18.0.2
+//!                    ◀── down: loss, queue, rate, delay ◀──
+//! ```
+//!
+//! Every packet of the wire passes through user space, so no offload can cheat, and the same seed
+//! loses the same packets. What the model can't see is measured instead: how late packets leave
+//! ([`LinkReport::lateness_us_p99`]) and what was dropped outside of it
+//! ([`LinkReport::hidden_drops`]); [`LinkReport::validity`] says whether a measurement counts.
+//! Delay is per direction, so a round trip takes twice that; rates count IP bytes.
+//!
+//! What each command needs to be able to do is told by [`probe`]; [`enter`] gets it. Unsafe code is
+//! in `sys` only. Left to others: the model itself (`altway-link`), and what to run at the ends
+//! and how often (the command line and the lab).
+//!
+//! ```no_run
+//! use altway_emulate::{Emulation, Options, enter};
+//! use altway_link::{Config, Queue};
+//! use std::time::Duration;
+//!
+//! enter()?; // first of all, while there is only one thread
+//! let rate = Some("20mbit".parse()?);
+//! let direction = Config {
+//!     rate,
+//!     delay: Duration::from_millis(40),
+//!     queue: Queue::default_for(rate),
+//!     ..Config::default()
+//! };
+//! let options = Options { up: direction, down: direction, ..Options::default() };
+//! let emulation = Emulation::start(&options)?;
+//! let mut server = emulation.server_command("iperf3").arg("-s").spawn()?;
+//! emulation.client_command("sh").args(["-c", "iperf3 -c $ALTWAY_SERVER"]).status()?;
+//! server.kill()?;
+//! emulation.report()?.validity()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What this machine allows:
+//!
+//! ```
+//! for finding in altway_emulate::probe::findings() {
+//!     println!("{:?} {:?}: {}", finding.topic, finding.state, finding.seen);
+//! }
+//! ```
+
+mod emulation;
+mod error;
+mod lateness;
+mod namespace;
+mod netlink;
+mod pool;
+mod privilege;
+pub mod probe;
+mod pump;
+mod report;
+mod subnet;
+mod sys;
+mod sysctl;
+mod thread;
+mod tun;
+
+pub use emulation::{Emulation, FarEnd, Options};
+pub use error::Error;
+pub use privilege::{Privilege, enter};
+pub use report::{DirectionReport, Invalid, LinkReport};
+pub use sysctl::Unset;

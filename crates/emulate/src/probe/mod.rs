@@ -1,0 +1,176 @@
+//! What this machine allows and what it hinders, for `altway doctor`.
+//!
+//! Each fact is found out by trying it where that leaves no trace: in a forked child, on a scratch
+//! thread, in a scratch namespace, on a socket that is closed again. The calling process is not
+//! altered.
+
+mod machine;
+mod network;
+mod privilege;
+
+use serde::Serialize;
+
+/// One fact about this machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is about.
+    pub topic: Topic,
+    /// How good it is.
+    pub state: State,
+    /// What was seen.
+    pub seen: String,
+    /// What it costs that it isn't better; `None` when it is as good as can be.
+    pub cost: Option<String>,
+    /// How to make it better; `None` when there is nothing to do.
+    pub mend: Option<String>,
+}
+
+/// What a finding is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Topic {
+    /// Root, or user namespaces: who may make network namespaces.
+    Namespaces,
+    /// The device that makes the interfaces of the emulated link.
+    TunDevice,
+    /// Real-time priority (SCHED_FIFO) for the link thread.
+    RealtimePriority,
+    /// The kernel's own network emulation. For information: altway's link runs in user space.
+    Netem,
+    /// The limits of the buffers of UDP sockets.
+    UdpBuffers,
+    /// Many UDP datagrams a system call: generic segmentation and receive offload.
+    UdpOffload,
+    /// The congestion controls of TCP.
+    CongestionControl,
+    /// How many processors there are.
+    Processors,
+    /// How many files, and so connections, a process may open.
+    OpenFiles,
+    /// The version of the kernel.
+    Kernel,
+}
+
+/// How good a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As good as can be.
+    Ok,
+    /// It works, at a cost.
+    Limited,
+    /// It isn't there.
+    Missing,
+}
+
+/// Everything there is to know, in the order in which a reader wants it. Takes some 50 ms.
+#[must_use]
+pub fn findings() -> Vec<Finding> {
+    vec![
+        privilege::namespaces(),
+        privilege::tun_device(),
+        privilege::realtime_priority(),
+        network::udp_buffers(),
+        network::udp_offload(),
+        network::congestion_control(),
+        network::netem(),
+        machine::processors(),
+        machine::open_files(),
+        machine::kernel(),
+    ]
+}
+
+impl Topic {
+    /// What it is about, in a few words for people.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Namespaces => "network namespaces",
+            Self::TunDevice => "/dev/net/tun",
+            Self::RealtimePriority => "real-time priority",
+            Self::Netem => "netem",
+            Self::UdpBuffers => "UDP buffers",
+            Self::UdpOffload => "UDP GSO and GRO",
+            Self::CongestionControl => "TCP congestion control",
+            Self::Processors => "processors",
+            Self::OpenFiles => "open files",
+            Self::Kernel => "kernel",
+        }
+    }
+}
+
+impl Finding {
+    fn ok(topic: Topic, seen: impl Into<String>) -> Self {
+        Self {
+            topic,
+            state: State::Ok,
+            seen: seen.into(),
+            cost: None,
+            mend: None,
+        }
+    }
+
+    fn flawed(topic: Topic, state: State, seen: impl Into<String>) -> Self {
+        Self {
+            state,
+            ..Self::ok(topic, seen)
+        }
+    }
+
+    fn cost(mut self, cost: impl Into<String>) -> Self {
+        self.cost = Some(cost.into());
+        self
+    }
+
+    fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::fs;
+
+    #[test]
+    fn each_topic_has_one_finding_and_each_flaw_says_what_it_costs() {
+        let findings = findings();
+        let topics: HashSet<_> = findings.iter().map(|finding| finding.topic).collect();
+        assert_eq!((topics.len(), findings.len()), (10, 10));
+        for finding in findings {
+            assert!(!finding.seen.is_empty(), "{finding:?}");
+            assert_eq!(
+                finding.state != State::Ok,
+                finding.cost.is_some(),
+                "{finding:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn probing_does_not_alter_the_process() {
+        let state = || {
+            let link = |name| fs::read_link(format!("/proc/thread-self/ns/{name}")).unwrap();
+            let policy = fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
+            let policy = policy
+                .lines()
+                .find(|line| line.starts_with("policy"))
+                .map(str::to_owned);
+            (link("net"), link("user"), link("mnt"), policy)
+        };
+        let before = state();
+        let _ = findings();
+        assert_eq!(state(), before);
+    }
+
+    #[test]
+    fn names_in_json_are_snake_case() {
+        let finding = Finding::ok(Topic::UdpBuffers, "8 MiB");
+        let json = serde_json::to_value(finding).unwrap();
+        assert_eq!(json["topic"], "udp_buffers");
+        assert_eq!(json["state"], "ok");
+    }
+}

@@ -1,0 +1,119 @@
+//! What the kernel's network stack offers.
+
+use super::{Finding, State, Topic};
+use crate::Error;
+use crate::namespace::Namespace;
+use crate::netlink::Netlink;
+use crate::privilege::has_privilege;
+use crate::sysctl;
+use nix::sys::socket::{setsockopt, sockopt};
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+
+/// What a socket of a QUIC server wants: 40 ms at 800 Mbit/s.
+const UDP_BUFFER: u64 = 4 << 20;
+
+/// The payload of a datagram of 1,500 bytes over IPv4.
+const SEGMENT: i32 = 1_472;
+
+pub(super) fn udp_buffers() -> Finding {
+    let topic = Topic::UdpBuffers;
+    let limit = |parameter: &str| {
+        sysctl::read(parameter)
+            .ok()
+            .and_then(|text| text.parse().ok())
+    };
+    let limits = (limit("net.core.rmem_max"), limit("net.core.wmem_max"));
+    let (Some(receive), Some(send)): (Option<u64>, Option<u64>) = limits else {
+        return Finding::flawed(topic, State::Limited, "net.core.rmem_max can't be read")
+            .cost("unknown: where /proc/sys is hidden the limits may be low");
+    };
+    let seen = format!(
+        "receive at most {} KiB, send at most {} KiB",
+        receive >> 10,
+        send >> 10
+    );
+    if receive >= UDP_BUFFER && send >= UDP_BUFFER {
+        return Finding::ok(topic, seen);
+    }
+    Finding::flawed(topic, State::Limited, seen)
+        .cost("bursts of HTTP/3 overflow the buffer at high rates: 4 MiB are wanted")
+        .mend(format!(
+            "sysctl -w net.core.rmem_max={UDP_BUFFER} net.core.wmem_max={UDP_BUFFER}"
+        ))
+}
+
+pub(super) fn udp_offload() -> Finding {
+    let topic = Topic::UdpOffload;
+    let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) else {
+        return Finding::flawed(
+            topic,
+            State::Missing,
+            "no UDP socket on the loopback interface",
+        )
+        .cost("HTTP/3 needs UDP")
+        .mend("set the loopback interface up");
+    };
+    let segmentation = setsockopt(&socket, sockopt::UdpGsoSegment, &SEGMENT).is_ok();
+    let receive = setsockopt(&socket, sockopt::UdpGroSegment, &true).is_ok();
+    let (state, seen) = match (segmentation, receive) {
+        (true, true) => return Finding::ok(topic, "both"),
+        (true, false) => (State::Limited, "segmentation offload only"),
+        (false, true) => (State::Limited, "receive offload only"),
+        (false, false) => (State::Missing, "neither"),
+    };
+    Finding::flawed(topic, state, seen)
+        .cost("HTTP/3 makes a system call for each packet and takes several times the CPU")
+        .mend("use Linux 5.0 or later")
+}
+
+pub(super) fn congestion_control() -> Finding {
+    let topic = Topic::CongestionControl;
+    let read = |parameter| sysctl::read(parameter).unwrap_or_default();
+    let default = read("net.ipv4.tcp_congestion_control");
+    let available = read("net.ipv4.tcp_available_congestion_control");
+    let seen = format!("{default} by default; available: {available}");
+    match (
+        default.as_str(),
+        available.split_whitespace().any(|name| name == "cubic"),
+    ) {
+        ("cubic", _) => Finding::ok(topic, seen),
+        (_, true) => Finding::flawed(topic, State::Limited, seen).cost(
+            "none for the lab, which sets cubic in its namespaces; servers outside of it don't \
+             use what most of the Internet does",
+        ),
+        (_, false) => Finding::flawed(topic, State::Missing, seen)
+            .cost("the lab can't compare with cubic, which most of the Internet uses")
+            .mend("modprobe tcp_cubic"),
+    }
+}
+
+/// netem is tried in a scratch namespace, with a request that lacks its options: a kernel that has
+/// it calls the request invalid, one that hasn't does not know the name.
+pub(super) fn netem() -> Finding {
+    let topic = Topic::Netem;
+    let cost = "none: altway's own link runs in user space";
+    if !has_privilege() {
+        return if fs::exists("/sys/module/sch_netem").unwrap_or(false) {
+            Finding::ok(topic, "loaded")
+        } else {
+            Finding::flawed(topic, State::Limited, "not loaded; only root can try").cost(cost)
+        };
+    }
+    let tried = Namespace::create()
+        .and_then(|scratch| scratch.run(|| Netlink::open()?.knows_qdisc("netem")));
+    match tried {
+        Ok(true) => Finding::ok(topic, "this kernel has it"),
+        Ok(false) => {
+            Finding::flawed(topic, State::Missing, "this kernel does not have it").cost(cost)
+        }
+        Err(error) => Finding::flawed(topic, State::Limited, describe(&error)).cost(cost),
+    }
+}
+
+fn describe(error: &Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("could not be tried: {error}: {source}"),
+        None => format!("could not be tried: {error}"),
+    }
+}

@@ -1,0 +1,117 @@
+//! Kernel parameters of the network namespaces that an emulation makes.
+//!
+//! `/proc/sys/net` shows the network namespace of the thread that opens it, so everything here acts
+//! on the namespace of the calling thread.
+
+use crate::Error;
+use std::fmt;
+use std::{fs, io};
+
+/// The largest TCP buffer, in bytes: 1 Gbit/s over a round trip of 400 ms has 50 MB in flight.
+const TCP_BUFFER_MAX: u64 = 64 << 20;
+
+/// A kernel parameter that could not be set: the emulation runs, but not quite as it should.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Unset {
+    /// The parameter, like `net.ipv4.tcp_rmem`.
+    pub parameter: String,
+    /// The value that it should have.
+    pub value: String,
+    /// What it means for measurements that it doesn't.
+    pub cost: &'static str,
+    /// The kernel's answer.
+    pub source: io::Error,
+}
+
+impl fmt::Display for Unset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            parameter,
+            value,
+            cost,
+            source,
+        } = self;
+        write!(f, "cannot set {parameter} to `{value}` ({source}): {cost}")
+    }
+}
+
+/// Sets what every namespace of an emulation needs; returns what could not be set.
+pub(crate) fn tune_namespace() -> Vec<Unset> {
+    let wanted = [
+        (
+            "net.ipv4.tcp_no_metrics_save",
+            Some("1".to_owned()),
+            "TCP connections inherit the slow-start threshold of earlier ones to the same address",
+        ),
+        (
+            "net.ipv4.tcp_rmem",
+            with_larger_maximum("net.ipv4.tcp_rmem"),
+            "TCP can't fill links with a large product of rate and delay",
+        ),
+        (
+            "net.ipv4.tcp_wmem",
+            with_larger_maximum("net.ipv4.tcp_wmem"),
+            "TCP can't fill links with a large product of rate and delay",
+        ),
+    ];
+    let set = |(parameter, value, cost)| set_or_report(parameter, value?, cost);
+    wanted.into_iter().filter_map(set).collect()
+}
+
+/// Keeps the kernel from sending router solicitations and multicast reports into the link, where
+/// each would take a draw of the loss generator.
+pub(crate) fn disable_ipv6(interface: &str) -> Option<Unset> {
+    let parameter = format!("net/ipv6/conf/{interface}/disable_ipv6").replace('/', ".");
+    let cost = "the kernel's own IPv6 packets take part in the random loss";
+    set_or_report(&parameter, "1".to_owned(), cost)
+        // A kernel without IPv6 sends none.
+        .filter(|unset| unset.source.kind() != io::ErrorKind::NotFound)
+}
+
+/// Sets the default congestion control of TCP.
+pub(crate) fn set_congestion_control(name: &str) -> Result<(), Error> {
+    write("net.ipv4.tcp_congestion_control", name).map_err(|source| Error::CongestionControl {
+        name: name.to_owned(),
+        available: read("net.ipv4.tcp_available_congestion_control")
+            .unwrap_or_else(|_| "unknown".to_owned()),
+        source,
+    })
+}
+
+/// The value of a parameter, without white space around it.
+pub(crate) fn read(parameter: &str) -> io::Result<String> {
+    fs::read_to_string(path(parameter)).map(|text| text.trim().to_owned())
+}
+
+fn set_or_report(parameter: &str, value: String, cost: &'static str) -> Option<Unset> {
+    let source = write(parameter, &value).err()?;
+    Some(Unset {
+        parameter: parameter.to_owned(),
+        value,
+        cost,
+        source,
+    })
+}
+
+/// The present `minimum default maximum` with a maximum that is large enough; `None` if it is.
+fn with_larger_maximum(parameter: &str) -> Option<String> {
+    let present = read(parameter).unwrap_or_default();
+    let mut parts: Vec<u64> = present.split_whitespace().flat_map(str::parse).collect();
+    let [_, _, maximum] = parts.as_mut_slice() else {
+        return Some(format!("4096 131072 {TCP_BUFFER_MAX}"));
+    };
+    if *maximum >= TCP_BUFFER_MAX {
+        return None;
+    }
+    *maximum = TCP_BUFFER_MAX;
+    Some(format!("{} {} {}", parts[0], parts[1], parts[2]))
+}
+
+fn write(parameter: &str, value: &str) -> io::Result<()> {
+    fs::write(path(parameter), value)
+}
+
+fn path(parameter: &str) -> String {
+    format!("/proc/sys/{}", parameter.replace('.', "/"))
+}

@@ -1,0 +1,153 @@
+//! The link thread: how it is started, talked to and ended.
+
+use crate::pump::{Parameters, Pump, Request, Snapshot};
+use crate::tun::Tun;
+use crate::{Error, sys};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::{io, thread};
+
+/// Requests that may wait: each caller waits for its own answer, so this many threads may ask at
+/// once before they wait for each other.
+const REQUESTS: usize = 8;
+
+/// A running link thread; dropping it ends the thread and with it the interfaces.
+#[derive(Debug)]
+pub(crate) struct LinkThread {
+    requests: SyncSender<Request>,
+    wake: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+    realtime: bool,
+}
+
+impl LinkThread {
+    /// Starts the link between the client's and the server's interface, on processor `pin` if given.
+    pub(crate) fn start(
+        ends: [Tun; 2],
+        mtu: u16,
+        parameters: Parameters,
+        pin: Option<usize>,
+    ) -> Result<Self, Error> {
+        let failed = |attempted| {
+            move |errno: Errno| Error::StartLink {
+                attempted,
+                source: errno.into(),
+            }
+        };
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(failed("create an eventfd"))?;
+        let wake = Arc::new(wake);
+        let (requests, receiver) = sync_channel(REQUESTS);
+        let pump = Pump::new(ends, mtu, parameters, receiver, &wake)
+            .map_err(failed("watch the interfaces"))?;
+        let (thread, realtime) = spawn(pump, Arc::clone(&wake), pin)?;
+        Ok(Self {
+            requests,
+            wake,
+            thread: Some(thread),
+            realtime,
+        })
+    }
+
+    /// Whether the thread has real-time priority.
+    pub(crate) fn is_realtime(&self) -> bool {
+        self.realtime
+    }
+
+    /// Begins anew with these parameters; when it returns they hold.
+    pub(crate) fn restart(&self, parameters: Parameters) -> Result<(), Error> {
+        self.ask(|done| Request::Restart { parameters, done })
+    }
+
+    /// What happened since the last restart.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.ask(|reply| Request::Report { reply })
+    }
+
+    fn ask<T>(&self, request: impl FnOnce(SyncSender<T>) -> Request) -> Result<T, Error> {
+        let (reply, answer) = sync_channel(1);
+        self.send(request(reply))?;
+        answer.recv().map_err(|_| Error::LinkStopped)
+    }
+
+    fn send(&self, request: Request) -> Result<(), Error> {
+        self.requests
+            .send(request)
+            .map_err(|_| Error::LinkStopped)?;
+        // It fails when 2^64 writes were never read only, and then the thread is awake.
+        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+        Ok(())
+    }
+}
+
+impl Drop for LinkThread {
+    fn drop(&mut self) {
+        let _ = self.send(Request::Stop);
+        if let Some(thread) = self.thread.take() {
+            // A panic in it was printed already; there is nothing more to clean up.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the thread and waits until it is set up; returns whether it got real-time priority.
+fn spawn(
+    pump: Pump,
+    wake: Arc<OwnedFd>,
+    pin: Option<usize>,
+) -> Result<(JoinHandle<()>, bool), Error> {
+    let failed = |attempted| move |source| Error::StartLink { attempted, source };
+    let (ready, set_up) = sync_channel(1);
+    let body = move || {
+        // `pump` watches it, so it must not be closed before the thread ends.
+        let _wake = wake;
+        let prepared = prepare(pin);
+        let go_on = prepared.is_ok();
+        let _ = ready.send(prepared);
+        if !go_on {
+            return;
+        }
+        if let Err(errno) = pump.run() {
+            tracing::error!(%errno, "the link lost one of its interfaces");
+        }
+    };
+    let thread = thread::Builder::new()
+        .name("altway-link".into())
+        .spawn(body)
+        .map_err(failed("start a thread"))?;
+    let realtime = set_up
+        .recv()
+        .map_err(|_| Error::LinkStopped)?
+        .map_err(failed("pin it to its processor"))?;
+    Ok((thread, realtime))
+}
+
+/// Gives the calling thread what a link thread needs; returns whether it got real-time priority.
+///
+/// Real-time priority can't starve the machine: a thread that has it gets 95 % of one processor at
+/// most (sched_rt_runtime_us in sched(7)).
+fn prepare(pin: Option<usize>) -> io::Result<bool> {
+    if let Some(processor) = pin {
+        if processor >= CpuSet::MAX_CPU {
+            return Err(Errno::INVAL.into());
+        }
+        let mut set = CpuSet::new();
+        set.set(processor);
+        sched_setaffinity(None, &set)?;
+    }
+    // The kernel otherwise puts off every time-out of a normal thread by up to 50 µs.
+    set_current_timer_slack(NonZeroU64::new(1))?;
+    match sys::request_realtime() {
+        Ok(()) => Ok(true),
+        Err(error) => {
+            tracing::debug!(%error, "the link thread has normal priority");
+            Ok(false)
+        }
+    }
+}

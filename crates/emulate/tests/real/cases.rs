@@ -1,0 +1,413 @@
+//! The tests: one link each.
+
+use crate::programs::{program, this_binary};
+use altway_emulate::{Emulation, Error, FarEnd, LinkReport, Options};
+use altway_link::{Config, Direction, Queue, seed_for};
+use altway_units::{Bandwidth, DataSize, Ratio, Timestamp};
+use std::io::{BufRead, BufReader, Read};
+use std::net::IpAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout};
+use std::time::{Duration, Instant};
+
+/// A test with its name.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) needs_root: bool,
+    pub(crate) run: fn(),
+}
+
+macro_rules! cases {
+    ($($name:ident $(($root:ident))?),* $(,)?) => {
+        &[$(Case {
+            name: stringify!($name),
+            needs_root: false $(|| stringify!($root) == "root")?,
+            run: $name,
+        }),*]
+    };
+}
+
+pub(crate) const ALL: &[Case] = cases![
+    a_round_trip_takes_the_delay_of_both_directions,
+    the_rate_is_kept_within_one_per_cent,
+    tcp_fills_the_link,
+    the_same_seed_loses_the_packets_that_the_model_says,
+    a_full_queue_drops_the_tail,
+    restart_changes_the_parameters_and_forgets_the_past,
+    a_burst_of_packets_is_dropped_nowhere_outside_of_the_model,
+    nothing_but_the_programs_packets_enters_the_link,
+    the_mtu_is_that_of_the_link,
+    the_congestion_control_is_the_one_asked_for,
+    an_unknown_congestion_control_is_an_error,
+    a_tiny_mtu_is_an_error,
+    teardown_leaves_nothing_and_is_fast,
+    teardown_does_not_wait_for_programs_that_still_run,
+    programs_die_with_the_thread_that_started_them,
+    two_links_at_once_do_not_meet,
+    the_host_is_reachable_as_the_far_end(root),
+    two_links_to_the_host_have_different_addresses(root),
+];
+
+/// A program that was started at one end.
+struct Running {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Waits for its end and returns the words that it printed.
+    fn words(mut self) -> Vec<u64> {
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).expect("text");
+        assert!(self.child.wait().expect("it was not waited for").success());
+        let number = |word: &str| word.parse().expect("a number");
+        text.split_whitespace().map(number).collect()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("text");
+        line.trim().to_owned()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn at_client(link: &Emulation, line: &str) -> Running {
+    spawn(link.client_command(this_binary()), line)
+}
+
+/// Starts a server and waits until it is ready.
+fn at_server(link: &Emulation, line: &str) -> Running {
+    let mut server = spawn(link.server_command(this_binary()), line);
+    assert_eq!(server.line(), "ready");
+    server
+}
+
+fn spawn(mut command: std::process::Command, line: &str) -> Running {
+    let mut child = program(&mut command, line)
+        .spawn()
+        .expect("this binary runs");
+    let output = BufReader::new(child.stdout.take().expect("piped"));
+    Running { child, output }
+}
+
+fn start(options: Options) -> Emulation {
+    Emulation::start(&options).unwrap_or_else(|error| {
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        panic!("{error}: {source:?}")
+    })
+}
+
+fn start_with(up: Config, down: Config) -> Emulation {
+    start(Options {
+        up,
+        down,
+        ..Options::default()
+    })
+}
+
+fn delayed(millis: u64) -> Config {
+    Config {
+        delay: Duration::from_millis(millis),
+        ..Config::default()
+    }
+}
+
+fn limited(mbit: u64) -> Config {
+    Config {
+        rate: Bandwidth::from_mbit(mbit),
+        ..Config::default()
+    }
+}
+
+fn lossy(percent: u32) -> Config {
+    let loss = Ratio::from_percent(percent).expect("at most 100");
+    Config {
+        loss,
+        ..Config::default()
+    }
+}
+
+fn report(link: &Emulation) -> LinkReport {
+    link.report().expect("the link runs")
+}
+
+/// Least and median round trip in µs.
+fn ping(link: &Emulation, count: u64) -> (u64, u64) {
+    let _server = at_server(link, "echo");
+    let times = at_client(link, &format!("ping {count}")).words();
+    (times[0], times[1])
+}
+
+/// Sends numbered packets; returns the ns between the first and the last, and the numbers arrived.
+fn flood(link: &Emulation, count: u64, gap_us: u64) -> (u64, Vec<u64>) {
+    let server = at_server(link, "sink");
+    at_client(link, &format!("flood {count} {gap_us}")).words();
+    let mut words = server.words();
+    let nanos = words.remove(0);
+    (nanos, words)
+}
+
+fn a_round_trip_takes_the_delay_of_both_directions() {
+    let link = start_with(delayed(25), delayed(25));
+    let (least, median) = ping(&link, 20);
+    assert!(least >= 50_000, "{least} µs");
+    assert!(median < 53_000, "{median} µs");
+    let report = report(&link);
+    assert_eq!(report.hidden_drops, 0);
+    assert!(report.lateness_us_p50 < 1_000.0, "{report:?}");
+    assert!(
+        report.lateness_us_p50 <= report.lateness_us_p99,
+        "{report:?}"
+    );
+    assert!(
+        report.lateness_us_p99 <= report.lateness_us_max,
+        "{report:?}"
+    );
+}
+
+fn the_rate_is_kept_within_one_per_cent() {
+    let link = start_with(limited(20), Config::default());
+    let (nanos, arrived) = flood(&link, 600, 0);
+    assert_eq!(arrived.len(), 600);
+    let mbit = 599.0 * 1_500.0 * 8.0 * 1_000.0 / nanos as f64;
+    assert!((19.8..=20.2).contains(&mbit), "{mbit} Mbit/s");
+}
+
+fn tcp_fills_the_link() {
+    let rate = Bandwidth::from_mbit(20);
+    let both = Config {
+        queue: Queue::default_for(rate),
+        ..limited(20)
+    };
+    let link = start_with(
+        Config {
+            delay: Duration::from_millis(10),
+            ..both
+        },
+        Config {
+            delay: Duration::from_millis(10),
+            ..both
+        },
+    );
+    let _server = at_server(&link, "tcp-server 2000000");
+    let words = at_client(&link, "tcp-client").words();
+    assert_eq!(words[0], 2_000_000);
+    // 2 MB in segments of 1,448 bytes are 2,072,000 IP bytes: 829 ms; 40 ms for the hand-shake and
+    // the first byte, and some for slow start.
+    assert!((860_000..1_100_000).contains(&words[1]), "{} µs", words[1]);
+    report(&link).validity().expect("a healthy link");
+}
+
+fn the_same_seed_loses_the_packets_that_the_model_says() {
+    let link = start_with(lossy(5), Config::default());
+    let model = |seed| {
+        let mut model = Direction::new(lossy(5), seed_for(seed, true));
+        let size = DataSize::from_bytes(1_500);
+        (0..2_000)
+            .filter(|ordinal| model.enqueue(Timestamp::ZERO, size, *ordinal).is_ok())
+            .collect::<Vec<u64>>()
+    };
+    for seed in [7, 7, 8] {
+        link.restart(lossy(5), Config::default(), seed)
+            .expect("the link runs");
+        let (_, arrived) = flood(&link, 2_000, 1_000);
+        assert_eq!(arrived, model(seed), "seed {seed}");
+    }
+    assert_ne!(model(7), model(8));
+}
+
+fn a_full_queue_drops_the_tail() {
+    let queue = Queue::Bytes(DataSize::from_bytes(15_000));
+    let link = start_with(
+        Config {
+            queue,
+            ..limited(1)
+        },
+        Config::default(),
+    );
+    let (_, arrived) = flood(&link, 20, 0);
+    // One may have left the queue while the others came.
+    assert!((10..=11).contains(&arrived.len()), "{arrived:?}");
+    let report = report(&link);
+    assert_eq!(report.up.packets_queue_dropped + report.up.packets_out, 20);
+    assert_eq!(report.up.bytes_backlog_max, 15_000);
+    assert_eq!(report.hidden_drops, 0);
+}
+
+fn restart_changes_the_parameters_and_forgets_the_past() {
+    let link = start_with(Config::default(), Config::default());
+    assert!(ping(&link, 5).1 < 5_000);
+    assert_eq!(report(&link).up.packets_in, 5);
+    link.restart(delayed(20), delayed(10), 2)
+        .expect("the link runs");
+    let forgotten = report(&link);
+    assert_eq!(
+        (forgotten.up.packets_in, forgotten.lateness_us_max),
+        (0, 0.0)
+    );
+    assert!(ping(&link, 5).0 >= 30_000);
+    link.restart(Config::default(), Config::default(), 3)
+        .expect("the link runs");
+    assert!(ping(&link, 5).1 < 5_000);
+}
+
+fn a_burst_of_packets_is_dropped_nowhere_outside_of_the_model() {
+    let link = start_with(delayed(50), Config::default());
+    // The receiver's socket buffer holds fewer, but that is no matter of the link's.
+    let (_, arrived) = flood(&link, 15_000, 0);
+    let report = report(&link);
+    assert_eq!(
+        (report.up.packets_in, report.up.packets_out),
+        (15_000, 15_000)
+    );
+    assert_eq!(report.hidden_drops, 0);
+    assert!(!arrived.is_empty());
+}
+
+fn nothing_but_the_programs_packets_enters_the_link() {
+    let link = start_with(Config::default(), Config::default());
+    // The kernel's first router solicitation would come within a second (RFC 4861 §6.3.7).
+    std::thread::sleep(Duration::from_millis(1_500));
+    let report = report(&link);
+    assert_eq!((report.up.packets_in, report.down.packets_in), (0, 0));
+    assert!(link.unset().is_empty(), "{:?}", link.unset());
+}
+
+fn the_mtu_is_that_of_the_link() {
+    let link = start(Options {
+        mtu: 1_000,
+        ..Options::default()
+    });
+    let (_, arrived) = flood(&link, 10, 0);
+    assert_eq!(arrived.len(), 10);
+    assert_eq!(
+        report(&link).up.packets_in,
+        20,
+        "each datagram in two fragments"
+    );
+}
+
+fn the_congestion_control_is_the_one_asked_for() {
+    let congestion_control = Some("reno".to_owned());
+    let link = start(Options {
+        congestion_control,
+        ..Options::default()
+    });
+    let file = "print /proc/sys/net/ipv4/tcp_congestion_control";
+    assert_eq!(at_client(&link, file).line(), "reno");
+    let server = spawn(link.server_command(this_binary()), file).line();
+    assert_eq!(server, "reno");
+}
+
+fn an_unknown_congestion_control_is_an_error() {
+    let congestion_control = Some("carrier-pigeon".to_owned());
+    let error = Emulation::start(&Options {
+        congestion_control,
+        ..Options::default()
+    });
+    let error = error.expect_err("there is no such congestion control");
+    assert!(
+        matches!(error, Error::CongestionControl { .. }),
+        "{error:?}"
+    );
+    assert!(error.to_string().contains("available here: "), "{error}");
+}
+
+fn a_tiny_mtu_is_an_error() {
+    let error = Emulation::start(&Options {
+        mtu: 67,
+        ..Options::default()
+    });
+    assert!(matches!(error, Err(Error::Mtu { mtu: 67, least: 68 })));
+}
+
+fn teardown_leaves_nothing_and_is_fast() {
+    let interfaces = || std::fs::read_to_string("/proc/net/dev").expect("this is Linux");
+    let files = || {
+        std::fs::read_dir("/proc/self/fd")
+            .expect("this is Linux")
+            .count()
+    };
+    let before = (interfaces().lines().count(), files());
+    let mut times: Vec<_> = (0..5)
+        .map(|_| {
+            let start_of_round = Instant::now();
+            drop(start(Options::default()));
+            start_of_round.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    assert_eq!((interfaces().lines().count(), files()), before);
+    assert!(times[2] < Duration::from_millis(500), "{times:?}");
+}
+
+fn teardown_does_not_wait_for_programs_that_still_run() {
+    let link = start_with(Config::default(), Config::default());
+    let mut idle = at_client(&link, "idle");
+    let before = Instant::now();
+    drop(link);
+    assert!(
+        before.elapsed() < Duration::from_millis(500),
+        "{:?}",
+        before.elapsed()
+    );
+    assert!(
+        idle.child
+            .try_wait()
+            .expect("it was not waited for")
+            .is_none()
+    );
+}
+
+fn programs_die_with_the_thread_that_started_them() {
+    let link = start_with(Config::default(), Config::default());
+    let thread = std::thread::scope(|scope| scope.spawn(|| at_client(&link, "idle")).join());
+    let mut idle = thread.expect("it starts");
+    let status = idle.child.wait().expect("it was not waited for");
+    assert_eq!(status.signal(), Some(9));
+}
+
+fn two_links_at_once_do_not_meet() {
+    let slow = start_with(delayed(15), delayed(15));
+    let fast = start_with(Config::default(), Config::default());
+    assert!(ping(&slow, 5).0 >= 30_000);
+    assert!(ping(&fast, 5).1 < 5_000);
+}
+
+fn the_host_is_reachable_as_the_far_end() {
+    let link = start(Options {
+        up: delayed(10),
+        down: delayed(10),
+        far_end: FarEnd::Host,
+        ..Options::default()
+    });
+    let IpAddr::V4(address) = link.server_address() else {
+        panic!("not IPv4: {}", link.server_address());
+    };
+    assert!([18, 19].contains(&address.octets()[1]), "{address}");
+    let (least, median) = ping(&link, 10);
+    assert!(least >= 20_000 && median < 23_000, "{least} {median}");
+    drop(link);
+    let interfaces = std::fs::read_to_string("/proc/net/dev").expect("this is Linux");
+    assert!(!interfaces.contains("altway"), "{interfaces}");
+}
+
+fn two_links_to_the_host_have_different_addresses() {
+    let options = Options {
+        far_end: FarEnd::Host,
+        ..Options::default()
+    };
+    let (one, other) = (start(options.clone()), start(options));
+    assert_ne!(one.server_address(), other.server_address());
+    ping(&one, 3);
+    ping(&other, 3);
+    assert_eq!(report(&one).up.packets_in, 3);
+    assert_eq!(report(&other).up.packets_in, 3);
+}

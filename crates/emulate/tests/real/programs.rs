@@ -1,0 +1,155 @@
+//! The programs that the tests start at the ends of a link: this binary, told by an environment
+//! variable which of them it is. Each prints its findings as words on one line.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Names the program, with its arguments.
+pub(crate) const VARIABLE: &str = "ALTWAY_TEST_PROGRAM";
+
+/// The port of every server.
+const PORT: u16 = 7_007;
+
+/// A server that hears nothing for that long ends.
+const QUIET: Duration = Duration::from_millis(400);
+
+/// UDP payload that makes an IPv4 packet of 1,500 bytes.
+const PAYLOAD: usize = 1_472;
+
+/// Turns `command` into a run of the program `line`.
+pub(crate) fn program<'a>(command: &'a mut Command, line: &str) -> &'a mut Command {
+    command.env(VARIABLE, line).stdout(Stdio::piped())
+}
+
+/// The command that [`program`] makes a program of.
+pub(crate) fn this_binary() -> std::path::PathBuf {
+    std::env::current_exe().expect("this binary has a path")
+}
+
+/// Runs a program in this process; called by `main`.
+pub(crate) fn run(line: &str) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let number = |at: usize| words[at].parse::<u64>().expect("a number");
+    match words[0] {
+        "echo" => echo(),
+        "ping" => ping(number(1)),
+        "flood" => flood(number(1), number(2)),
+        "sink" => sink(),
+        "tcp-server" => tcp_server(number(1)),
+        "tcp-client" => tcp_client(),
+        "print" => say(std::fs::read_to_string(words[1])
+            .expect("a readable file")
+            .trim()),
+        "idle" => std::thread::sleep(Duration::from_secs(60)),
+        other => panic!("there is no program `{other}`"),
+    }
+}
+
+/// Sends every datagram back; ends when it hears nothing.
+fn echo() {
+    serve(|socket, from, datagram| {
+        socket
+            .send_to(datagram, from)
+            .expect("the way back is open");
+    });
+}
+
+/// Sends `count` datagrams one after the other; prints the least and the median round trip in µs.
+fn ping(count: u64) {
+    let socket = client();
+    let mut times: Vec<u128> = (0..count).map(|_| round_trip(&socket)).collect();
+    times.sort_unstable();
+    say(&format!("{} {}", times[0], times[times.len() / 2]));
+}
+
+fn round_trip(socket: &UdpSocket) -> u128 {
+    let start = Instant::now();
+    socket.send(b"ping").expect("the link is up");
+    socket.recv(&mut [0; 16]).expect("an answer in time");
+    start.elapsed().as_micros()
+}
+
+/// Sends `count` numbered full packets, with a pause of `gap` µs after every 20.
+fn flood(count: u64, gap: u64) {
+    let socket = client();
+    let mut datagram = [0; PAYLOAD];
+    for number in 0..count {
+        datagram[..8].copy_from_slice(&number.to_be_bytes());
+        socket.send(&datagram).expect("the link is up");
+        if number % 20 == 19 {
+            std::thread::sleep(Duration::from_micros(gap));
+        }
+    }
+}
+
+/// Prints the time in ns between the first and the last datagram, and all their numbers.
+fn sink() {
+    let mut numbers = Vec::new();
+    let mut times: Option<(Instant, Instant)> = None;
+    serve(|_, _, datagram| {
+        let now = Instant::now();
+        times = Some((times.map_or(now, |(first, _)| first), now));
+        let number = datagram[..8].try_into().expect("8 bytes");
+        numbers.push(u64::from_be_bytes(number).to_string());
+    });
+    let nanos = times.map_or(0, |(first, last)| (last - first).as_nanos());
+    say(&format!("{nanos} {}", numbers.join(" ")));
+}
+
+/// Sends `bytes` to the first that connects.
+fn tcp_server(bytes: u64) {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    say("ready");
+    let (mut stream, _) = listener.accept().expect("a client");
+    let body = vec![0; usize::try_from(bytes).expect("fits")];
+    stream.write_all(&body).expect("the client reads it all");
+}
+
+/// Reads to the end; prints how many bytes came, and how long it took in µs from the connect on.
+fn tcp_client() {
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(server()).expect("the server listens");
+    let mut body = Vec::new();
+    stream.read_to_end(&mut body).expect("the whole body");
+    say(&format!("{} {}", body.len(), start.elapsed().as_micros()));
+}
+
+fn serve(mut handle: impl FnMut(&UdpSocket, SocketAddr, &[u8])) {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    say("ready");
+    let mut buffer = [0; 2_048];
+    // Patience for the first datagram, little after it.
+    let mut patience = Duration::from_secs(10);
+    loop {
+        socket.set_read_timeout(Some(patience)).expect("not zero");
+        match socket.recv_from(&mut buffer) {
+            Ok((length, from)) => handle(&socket, from, &buffer[..length]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        patience = QUIET;
+    }
+}
+
+fn client() -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port");
+    socket.connect(server()).expect("a route");
+    let patience = Some(Duration::from_secs(5));
+    socket.set_read_timeout(patience).expect("not zero");
+    socket
+}
+
+fn server() -> SocketAddr {
+    let address = std::env::var("ALTWAY_SERVER").expect("set for every command");
+    let address: IpAddr = address.parse().expect("an address");
+    (address, PORT).into()
+}
+
+fn say(line: &str) {
+    println!("{line}");
+    std::io::stdout().flush().expect("the test listens");
+}
