@@ -1,0 +1,319 @@
+//! The run folder: `manifest.json`, `samples.csv` and what is made from them.
+
+use crate::Error;
+use altway_record::{CSV_HEADER, Manifest, Sample, csv_row, read_samples, whole_length};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+const MANIFEST: &str = "manifest.json";
+const SAMPLES: &str = "samples.csv";
+
+/// A run folder that this process may write to; locked against others as long as it is open.
+#[derive(Debug)]
+pub struct RunFolder {
+    path: PathBuf,
+    manifest: Manifest,
+    samples: Vec<Sample>,
+    file: File,
+    length: u64,
+}
+
+impl RunFolder {
+    /// Makes a new folder below `parent`, named by the run's start and its plan.
+    ///
+    /// # Errors
+    /// The folder can't be made or written.
+    pub fn create(parent: &Path, stamp: &str, manifest: Manifest) -> Result<Self, Error> {
+        fs::create_dir_all(parent).map_err(folder_error("create", parent))?;
+        let path = make_unused(parent, &format!("{stamp}-{}", manifest.plan.name))?;
+        write_whole(&path.join(MANIFEST), manifest.to_json().as_bytes())?;
+        let file = open_locked(&path)?;
+        let mut folder = Self {
+            path,
+            manifest,
+            samples: Vec::new(),
+            file,
+            length: 0,
+        };
+        folder.append_text(CSV_HEADER)?;
+        Ok(folder)
+    }
+
+    /// Opens a run to go on with it. A row that a crash or a full disk cut off is removed.
+    ///
+    /// # Errors
+    /// There is no run, it is damaged, or another process is writing to it.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let manifest = read_manifest(path)?;
+        let mut file = open_locked(path)?;
+        let samples_path = path.join(SAMPLES);
+        let mut text = String::new();
+        file.read_to_string(&mut text)
+            .map_err(folder_error("read", &samples_path))?;
+        let samples = read_samples(&text).map_err(|source| Error::Samples {
+            path: samples_path.clone(),
+            source,
+        })?;
+        let length = whole_length(&text) as u64;
+        file.set_len(length)
+            .map_err(folder_error("write", &samples_path))?;
+        file.seek(SeekFrom::End(0))
+            .map_err(folder_error("write", &samples_path))?;
+        let mut folder = Self {
+            path: path.into(),
+            manifest,
+            samples,
+            file,
+            length,
+        };
+        if length == 0 {
+            folder.append_text(CSV_HEADER)?;
+        }
+        Ok(folder)
+    }
+
+    /// Adds a row. On a full disk the file keeps its last whole row.
+    ///
+    /// # Errors
+    /// The row can't be written; then it is not in the file.
+    pub fn append(&mut self, sample: Sample) -> Result<(), Error> {
+        self.append_text(&csv_row(&sample))?;
+        self.samples.push(sample);
+        Ok(())
+    }
+
+    /// Where the folder is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Under what circumstances the run is measured.
+    #[must_use]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The rows so far.
+    #[must_use]
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
+    fn append_text(&mut self, text: &str) -> Result<(), Error> {
+        if let Err(source) = self.file.write_all(text.as_bytes()) {
+            // The length is only shortened: a full disk can't refuse it, and if it does all the
+            // same, the reader leaves the cut row out.
+            let _ = self.file.set_len(self.length);
+            let _ = self.file.seek(SeekFrom::Start(self.length));
+            return Err(Error::Folder {
+                action: "write",
+                path: self.path.join(SAMPLES),
+                source,
+            });
+        }
+        self.length += text.len() as u64;
+        Ok(())
+    }
+}
+
+/// Reads a run without the right to write to it.
+///
+/// # Errors
+/// There is no run, or it is damaged.
+pub fn read_run(path: &Path) -> Result<(Manifest, Vec<Sample>), Error> {
+    let manifest = read_manifest(path)?;
+    let samples_path = path.join(SAMPLES);
+    let text = match fs::read_to_string(&samples_path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        other => other.map_err(folder_error("read", &samples_path))?,
+    };
+    let samples = read_samples(&text).map_err(|source| Error::Samples {
+        path: samples_path,
+        source,
+    })?;
+    Ok((manifest, samples))
+}
+
+/// Writes a whole file, so that a reader sees the old or the new one, never a part.
+///
+/// # Errors
+/// The file can't be written; the old one is still there.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".part");
+    let temporary = PathBuf::from(temporary);
+    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    written.map_err(|source| {
+        let _ = fs::remove_file(&temporary);
+        Error::Folder {
+            action: "write",
+            path: path.into(),
+            source,
+        }
+    })
+}
+
+fn read_manifest(path: &Path) -> Result<Manifest, Error> {
+    let file = path.join(MANIFEST);
+    let text = match fs::read_to_string(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Error::NoRun(path.into()));
+        }
+        other => other.map_err(folder_error("read", &file))?,
+    };
+    Manifest::from_json(&text).map_err(|source| Error::Manifest { path: file, source })
+}
+
+fn open_locked(path: &Path) -> Result<File, Error> {
+    let samples = path.join(SAMPLES);
+    let mut options = File::options();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let file = options
+        .open(&samples)
+        .map_err(folder_error("open", &samples))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => Err(Error::InUse(path.into())),
+        Err(fs::TryLockError::Error(source)) => Err(Error::Folder {
+            action: "lock",
+            path: samples,
+            source,
+        }),
+    }
+}
+
+/// Two runs that start in the same second get `-2`, `-3`, … behind the name.
+fn make_unused(parent: &Path, name: &str) -> Result<PathBuf, Error> {
+    let mut path = parent.join(name);
+    for suffix in 2.. {
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                path = parent.join(format!("{name}-{suffix}"));
+            }
+            other => return other.map_err(folder_error("create", &path)).map(|()| path),
+        }
+    }
+    unreachable!("a folder holds fewer names than there are numbers")
+}
+
+fn folder_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Folder {
+        action,
+        path,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use altway_record::{Host, LinkSettings, SCHEMA_VERSION};
+    use std::collections::BTreeMap;
+
+    const ROW: &str = "0,0,0,1,h2,,0,0,1,0,0,1,1,1,1,0,0,0,0,0,0,0,0.0,0,0,0,true,\n";
+
+    fn manifest() -> Manifest {
+        let plan = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1";
+        Manifest {
+            schema_version: SCHEMA_VERSION,
+            altway_version: "0".into(),
+            altway_commit: None,
+            command: vec![],
+            started_at: String::new(),
+            plan: plan.parse().unwrap(),
+            host: Host {
+                kernel: String::new(),
+                cpu: String::new(),
+                cpu_count: 1,
+                memory_bytes: 0,
+                sysctls: BTreeMap::new(),
+            },
+            link: LinkSettings {
+                backend: "tun".into(),
+                mtu_bytes: 1500,
+                realtime_priority: false,
+                privilege: "root".into(),
+                limitations: vec![],
+            },
+        }
+    }
+
+    fn sample() -> Sample {
+        read_samples(&format!("{CSV_HEADER}{ROW}"))
+            .unwrap()
+            .remove(0)
+    }
+
+    #[test]
+    fn what_was_appended_is_there_when_the_run_is_opened_again() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut folder = RunFolder::create(parent.path(), "stamp", manifest()).unwrap();
+        assert!(folder.path().ends_with("stamp-p"));
+        folder.append(sample()).unwrap();
+        let path = folder.path().to_owned();
+        drop(folder);
+        let again = RunFolder::open(&path).unwrap();
+        assert_eq!(
+            (again.samples(), again.manifest()),
+            (&[sample()][..], &manifest())
+        );
+    }
+
+    #[test]
+    fn a_cut_row_is_removed_and_the_next_follows_cleanly() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut folder = RunFolder::create(parent.path(), "stamp", manifest()).unwrap();
+        folder.append(sample()).unwrap();
+        folder.file.write_all(b"1,0,0,1,h").unwrap();
+        let path = folder.path().to_owned();
+        drop(folder);
+        RunFolder::open(&path).unwrap().append(sample()).unwrap();
+        let text = fs::read_to_string(path.join(SAMPLES)).unwrap();
+        assert_eq!(text, format!("{CSV_HEADER}{ROW}{ROW}"));
+    }
+
+    #[test]
+    fn a_run_without_its_samples_begins_anew() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "stamp", manifest()).unwrap();
+        let path = folder.path().to_owned();
+        drop(folder);
+        fs::remove_file(path.join(SAMPLES)).unwrap();
+        drop(RunFolder::open(&path).unwrap());
+        assert_eq!(fs::read_to_string(path.join(SAMPLES)).unwrap(), CSV_HEADER);
+    }
+
+    #[test]
+    fn two_runs_of_one_second_get_two_folders() {
+        let parent = tempfile::tempdir().unwrap();
+        let first = RunFolder::create(parent.path(), "stamp", manifest()).unwrap();
+        let second = RunFolder::create(parent.path(), "stamp", manifest()).unwrap();
+        assert_ne!(first.path(), second.path());
+        assert!(second.path().ends_with("stamp-p-2"));
+    }
+
+    #[test]
+    fn a_folder_that_is_written_to_is_not_opened_twice() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "stamp", manifest()).unwrap();
+        assert!(matches!(
+            RunFolder::open(folder.path()),
+            Err(Error::InUse(_))
+        ));
+        assert!(read_run(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_folder_without_a_run_is_refused() {
+        let parent = tempfile::tempdir().unwrap();
+        assert!(matches!(
+            RunFolder::open(parent.path()),
+            Err(Error::NoRun(_))
+        ));
+        assert!(matches!(read_run(parent.path()), Err(Error::NoRun(_))));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+}

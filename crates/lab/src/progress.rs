@@ -1,0 +1,186 @@
+//! What a run looks like while it goes on: how far, how long still, and the estimate so far.
+
+use crate::schedule::Transfer;
+use altway_record::{Cell, Protocol, Sample};
+use altway_stats::hodges_lehmann;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What every transfer costs beside the link: two processes' start and the look at the link.
+const OVERHEAD: Duration = Duration::from_millis(150);
+
+/// Packet headers over the body, about: 52 of 1,500 bytes.
+const HEADER_SHARE: f64 = 1.04;
+
+/// Round trips of a transfer beside the body: handshake, request and a short slow start.
+const ROUND_TRIPS: u32 = 4;
+
+/// Where a run stands after a transfer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// Planned transfers that are finished, earlier sessions included.
+    pub done: u64,
+    /// Planned transfers.
+    pub total: u64,
+    /// Time that the rest will take, about.
+    pub remaining: Duration,
+    /// What the transfers so far say about the cell last measured; `None` before its first pair.
+    pub estimate: Option<Estimate>,
+}
+
+/// The difference between a protocol and the plan's first one, so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The condition.
+    pub cell: Cell,
+    /// The protocol held against the first.
+    pub protocol: Protocol,
+    /// Pairs so far.
+    pub pairs: u64,
+    /// Difference in time, in per cent; below 0: faster than the plan's first protocol.
+    pub difference_percent: f64,
+}
+
+/// How long transfers take: the model's guess, corrected by what was seen.
+#[derive(Debug, Clone, Default)]
+pub struct Pace {
+    seen: BTreeMap<(u32, Protocol), (Duration, u32)>,
+    seen_total: Duration,
+    guessed_total: Duration,
+}
+
+impl Pace {
+    /// A transfer took `wall`, all around it included.
+    pub fn learn(&mut self, transfer: &Transfer, wall: Duration) {
+        let (sum, count) = self.seen.entry(key(transfer)).or_default();
+        *sum += wall;
+        *count += 1;
+        self.seen_total += wall;
+        self.guessed_total += guess(&transfer.cell);
+    }
+
+    /// How long `transfers` will take.
+    #[must_use]
+    pub fn predict(&self, transfers: &[Transfer]) -> Duration {
+        transfers
+            .iter()
+            .map(|transfer| self.predict_one(transfer))
+            .sum()
+    }
+
+    fn predict_one(&self, transfer: &Transfer) -> Duration {
+        match self.seen.get(&key(transfer)) {
+            Some((sum, count)) => *sum / *count,
+            None => guess(&transfer.cell).mul_f64(self.correction()),
+        }
+    }
+
+    fn correction(&self) -> f64 {
+        if self.guessed_total.is_zero() {
+            return 1.0;
+        }
+        self.seen_total.as_secs_f64() / self.guessed_total.as_secs_f64()
+    }
+}
+
+/// What `samples` say about `cell` and `protocol` against `first`.
+#[must_use]
+pub(crate) fn estimate(
+    samples: &[Sample],
+    cell: Cell,
+    protocol: Protocol,
+    first: Protocol,
+) -> Option<Estimate> {
+    let times = |wanted: Protocol| -> BTreeMap<u32, u64> {
+        let of_cell = samples.iter().filter(|s| s.valid && s.cell == cell.index);
+        let of_protocol = of_cell.filter(|s| s.protocol == wanted);
+        of_protocol
+            .filter_map(|s| Some((s.block, s.total_us?)))
+            .collect()
+    };
+    let (first, other) = (times(first), times(protocol));
+    let log_ratio = |(block, time): (&u32, &u64)| {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "microseconds of a transfer fit 2^53"
+        )]
+        first
+            .get(block)
+            .map(|base| (*time as f64 / *base as f64).ln())
+    };
+    let log_ratios: Vec<f64> = other.iter().filter_map(log_ratio).collect();
+    let difference_percent = (hodges_lehmann(&log_ratios)?.exp() - 1.0) * 100.0;
+    Some(Estimate {
+        cell,
+        protocol,
+        pairs: log_ratios.len() as u64,
+        difference_percent,
+    })
+}
+
+fn key(transfer: &Transfer) -> (u32, Protocol) {
+    (transfer.cell.index, transfer.protocol)
+}
+
+fn guess(cell: &Cell) -> Duration {
+    let on_the_link = cell
+        .rate
+        .limit()
+        .map_or(Duration::ZERO, |rate| cell.size / rate);
+    on_the_link.mul_f64(HEADER_SHARE) + cell.delay * 2 * ROUND_TRIPS + OVERHEAD
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::schedule;
+    use altway_record::{CSV_HEADER, Plan, read_samples};
+
+    fn plan() -> Plan {
+        let text = "name = \"p\"\nrate = \"8mbit\"\ndelay = [\"0ms\", \"100ms\"]\nsize = \"1MB\"\npairs = 1";
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn guesses_from_size_rate_and_delay_before_anything_was_seen() {
+        let transfers = schedule(&plan());
+        // Two at 1.04 s + 0.15 s, two at 1.04 s + 0.8 s + 0.15 s.
+        assert_eq!(
+            Pace::default().predict(&transfers),
+            Duration::from_millis(6_360)
+        );
+    }
+
+    #[test]
+    fn what_was_seen_corrects_the_guess() {
+        let transfers = schedule(&plan());
+        let mut pace = Pace::default();
+        let first = transfers[0];
+        pace.learn(&first, guess(&first.cell) * 2);
+        let predicted = pace.predict(&transfers).as_secs_f64();
+        assert!((predicted - 2.0 * 6.36).abs() < 1e-6, "{predicted}");
+        pace.learn(&first, guess(&first.cell) * 4);
+        assert_eq!(pace.predict(&transfers[..1]), guess(&first.cell) * 3);
+    }
+
+    #[test]
+    fn the_estimate_pairs_transfers_of_the_same_block() {
+        let row = |block, protocol, total, valid| {
+            format!(
+                "0,{block},0,1,{protocol},8000000,0,0,1,0,0,1,1,{total},1,0,0,0,0,0,0,0,0,0,0,0,{valid},\n"
+            )
+        };
+        let rows = [
+            row(0, "h2", 1_000, true),
+            row(0, "h3", 900, true),
+            row(1, "h2", 1_000, true),
+            row(1, "h3", 500, false),
+        ];
+        let samples = read_samples(&format!("{CSV_HEADER}{}", rows.concat())).unwrap();
+        let cell = plan().cells()[0];
+        let estimate = estimate(&samples, cell, Protocol::H3, Protocol::H2).unwrap();
+        assert_eq!(estimate.pairs, 1);
+        assert!((estimate.difference_percent + 10.0).abs() < 1e-9);
+        assert!(super::estimate(&samples, plan().cells()[1], Protocol::H3, Protocol::H2).is_none());
+    }
+}
