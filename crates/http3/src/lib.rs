@@ -1,1 +1,18 @@
-//! HTTP/3 over quinn-proto, both roles, sans-IO
+//! HTTP/3 over quinn-proto, both roles, sans-IO.
+#![warn(clippy::disallowed_methods)]
+
+mod code;
+mod config;
+mod endpoint;
+mod error;
+mod event;
+mod statistics;
+
+pub use code::Code;
+pub use config::{ClientConfig, Congestion, Limits, ServerConfig, Transport};
+pub use endpoint::Endpoint;
+pub use error::Error;
+pub use event::{
+    CloseReason, ConnectionHandle, Datagram, Ecn, Event, Received, StreamId, Transmit,
+};
+pub use statistics::PathStatistics;
