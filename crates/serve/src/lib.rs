@@ -1,1 +1,56 @@
-//! The server: sockets, TLS, workers, files, Alt-Svc
+//! The server: HTTP/1.1, HTTP/2 and HTTP/3 on one port number, files of one directory, and for each
+//! client the protocol that suits its path.
+//!
+//! [`Server::bind`] does everything that can fail for the operator's reasons, [`Server::run`] serves
+//! until it is told to stop. Each worker thread has its own event loop and sockets; one handler
+//! answers for all three protocols, and puts on every response the `Alt-Svc` field that the policy
+//! decides on from what was measured of the client's path. [`certs`] makes certificates where none
+//! are given.
+//!
+//! The engines are others' work: hyper for HTTP/1.1 and HTTP/2, `altway-http3` for HTTP/3; what is
+//! known of paths is kept by `altway-path`, what follows from it is decided by `altway-policy`.
+//!
+//! Every request is logged as one event with the tracing target `altway::access`.
+//!
+//! ```
+//! use altway_serve::{Bind, Options, Security, Server, certs, stop_channel};
+//! use std::net::Ipv4Addr;
+//!
+//! let dir = tempfile::tempdir()?;
+//! let leaf = certs::Store::open(dir.path().join("certs"))?.leaf(&["altway.test"])?;
+//! let mut options = Options::new(dir.path(), Security::Tls(leaf.identity()?));
+//! options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
+//! options.port = 0;
+//!
+//! let server = Server::bind(options)?;
+//! println!("https://{}/", server.local_addr());
+//! let (handle, signal) = stop_channel();
+//! let running = std::thread::spawn(move || server.run(&signal));
+//! handle.stop();
+//! running.join().expect("the server doesn't panic")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod access;
+mod body;
+pub mod certs;
+mod error;
+mod files;
+mod h3;
+mod identity;
+mod listen;
+mod options;
+mod path_meter;
+mod server;
+mod service;
+mod stop;
+mod sys;
+mod tcp;
+mod tls;
+mod worker;
+
+pub use error::Error;
+pub use identity::Identity;
+pub use options::{Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, UnknownCongestion};
+pub use server::Server;
+pub use stop::{StopHandle, StopSignal, stop_channel};

@@ -1,0 +1,175 @@
+//! Making clients believe the local authority.
+
+use crate::Error;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where a system keeps the authorities that its owner has added.
+#[derive(Debug)]
+struct SystemStore {
+    anchors: PathBuf,
+    /// The file's name there; Debian reads `.crt` alone.
+    file: &'static str,
+    rebuild: &'static [&'static str],
+}
+
+/// Debian's family, then Fedora's.
+const SYSTEMS: [(&str, &str, &[&str]); 2] = [
+    (
+        "/usr/local/share/ca-certificates",
+        "altway-local-ca.crt",
+        &["update-ca-certificates"],
+    ),
+    (
+        "/etc/pki/ca-trust/source/anchors",
+        "altway-local-ca.pem",
+        &["update-ca-trust", "extract"],
+    ),
+];
+
+/// How to make each kind of client trust the authority, for people to read.
+#[must_use]
+pub fn instructions(authority: &Path) -> String {
+    let ca = quoted(authority);
+    format!(
+        "\
+Debian, Ubuntu     sudo cp {ca} /usr/local/share/ca-certificates/altway-local-ca.crt && sudo update-ca-certificates
+Fedora, RHEL       sudo cp {ca} /etc/pki/ca-trust/source/anchors/altway-local-ca.pem && sudo update-ca-trust extract
+macOS              sudo security add-trusted-cert -d -r trustRoot -k /Library/Keychains/System.keychain {ca}
+Chromium (Linux)   certutil -d sql:$HOME/.pki/nssdb -A -t C,, -n altway-local-ca -i {ca}
+Firefox            Settings > Certificates > Authorities > Import; or certutil with -d sql:PROFILE
+curl, once         curl --cacert {ca} https://localhost:8443/
+"
+    )
+}
+
+/// Adds the authority to this system's trust store. Needs root. Doing it again changes nothing.
+///
+/// # Errors
+/// The system is unknown, forbids it, or its tool fails.
+pub fn install(authority: &Path) -> Result<(), Error> {
+    system()?.install(authority)
+}
+
+/// Takes the authority out of this system's trust store again. Needs root. Not being there is fine.
+///
+/// # Errors
+/// The system is unknown, forbids it, or its tool fails.
+pub fn uninstall() -> Result<(), Error> {
+    system()?.uninstall()
+}
+
+fn system() -> Result<SystemStore, Error> {
+    let stores = SYSTEMS.map(|(anchors, file, rebuild)| SystemStore {
+        anchors: anchors.into(),
+        file,
+        rebuild,
+    });
+    let mut stores = stores.into_iter();
+    stores
+        .find(|store| store.anchors.is_dir())
+        .ok_or(Error::UnknownTrustStore)
+}
+
+impl SystemStore {
+    fn install(&self, authority: &Path) -> Result<(), Error> {
+        let target = self.anchors.join(self.file);
+        let text = fs::read(authority).map_err(error("read", authority))?;
+        fs::write(&target, text).map_err(error("write", &target))?;
+        self.rebuild()
+    }
+
+    fn uninstall(&self) -> Result<(), Error> {
+        let target = self.anchors.join(self.file);
+        match fs::remove_file(&target) {
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => return Ok(()),
+            removed => removed.map_err(error("remove", &target))?,
+        }
+        self.rebuild()
+    }
+
+    fn rebuild(&self) -> Result<(), Error> {
+        let failed = |reason: String| Error::TrustCommand {
+            command: self.rebuild.join(" "),
+            reason,
+        };
+        let status = Command::new(self.rebuild[0])
+            .args(&self.rebuild[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .status()
+            .map_err(|error| failed(error.to_string()))?;
+        if !status.success() {
+            return Err(failed(status.to_string()));
+        }
+        Ok(())
+    }
+}
+
+/// For a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+fn error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::CertificateStore {
+        action,
+        path,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store(dir: &Path, rebuild: &'static [&'static str]) -> SystemStore {
+        SystemStore {
+            anchors: dir.into(),
+            file: "ca.crt",
+            rebuild,
+        }
+    }
+
+    #[test]
+    fn installs_and_uninstalls_the_authority_any_number_of_times() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = dir.path().join("ca.pem");
+        fs::write(&authority, "PEM").unwrap();
+        let anchors = tempfile::tempdir().unwrap();
+        let store = store(anchors.path(), &["true"]);
+        for _ in 0..2 {
+            store.install(&authority).unwrap();
+            assert_eq!(
+                fs::read_to_string(anchors.path().join("ca.crt")).unwrap(),
+                "PEM"
+            );
+        }
+        for _ in 0..2 {
+            store.uninstall().unwrap();
+            assert!(!anchors.path().join("ca.crt").exists());
+        }
+    }
+
+    #[test]
+    fn a_tool_that_fails_or_is_missing_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let failing = store(dir.path(), &["false", "x"]).rebuild().unwrap_err();
+        assert!(
+            failing
+                .to_string()
+                .starts_with("`false x` failed: exit status")
+        );
+        let missing = store(dir.path(), &["no-such-tool-here"]).rebuild();
+        assert!(matches!(missing.unwrap_err(), Error::TrustCommand { .. }));
+    }
+
+    #[test]
+    fn instructions_survive_a_quote_in_the_path() {
+        let text = instructions(Path::new("/it's/ca.pem"));
+        assert!(text.contains(r"--cacert '/it'\''s/ca.pem'"), "{text}");
+    }
+}

@@ -1,0 +1,177 @@
+//! What can go wrong before, and instead of, serving.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why the server can't run, or a certificate can't be had. Whatever clients do is no error of the
+/// server: it closes their connection, and goes on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The directory to serve is missing or closed to us.
+    #[error("cannot open the directory `{path}`")]
+    Root {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What shall be served is a file.
+    #[error("`{path}` is not a directory")]
+    RootNotDirectory {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// Another socket has the port.
+    #[error("{transport} port {} of {} is in use by another program", address.port(), address.ip())]
+    PortInUse {
+        /// Where we wanted to listen.
+        address: SocketAddr,
+        /// `TCP` or `UDP`.
+        transport: &'static str,
+    },
+    /// No port number is free for TCP and UDP at the same time.
+    #[error("found no port number that is free for both TCP and UDP")]
+    NoFreePort,
+    /// The socket can't be made or bound.
+    #[error("cannot listen on {transport} {address}")]
+    Listen {
+        /// Where we wanted to listen.
+        address: SocketAddr,
+        /// `TCP` or `UDP`.
+        transport: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The kernel lacks the congestion control.
+    #[error("this kernel has no TCP congestion control `{name}`")]
+    Congestion {
+        /// Its name.
+        name: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A PEM file can't be read.
+    #[error("cannot read `{path}`")]
+    ReadPem {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file isn't PEM, or what's in it is broken.
+    #[error("`{path}` is not a valid PEM file")]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// A PEM file without a certificate.
+    #[error("`{path}` holds no certificate")]
+    NoCertificate {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A PEM file without a private key.
+    #[error("`{path}` holds no private key")]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The key belongs to another certificate.
+    #[error("the key `{key}` does not belong to the certificate `{certificate}`")]
+    KeyMismatch {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
+    /// Certificate or key are of a kind that can't be used.
+    #[error("certificate `{certificate}` and key `{key}` cannot be used")]
+    Identity {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// What is wrong.
+        source: rustls::Error,
+    },
+    /// TLS can't be set up.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+    /// HTTP/3 can't be set up.
+    #[error("cannot set up HTTP/3")]
+    Http3(#[from] altway_http3::Error),
+    /// A worker's event loop can't be made, or has broken.
+    #[error("a worker cannot go on")]
+    Worker(#[source] io::Error),
+    /// A defect of ours ended a worker.
+    #[error("a worker panicked; this is a defect of altway")]
+    WorkerPanicked,
+    /// The user has no home, so no place for certificates.
+    #[error("found no data directory for certificates: neither XDG_DATA_HOME nor HOME is set")]
+    NoDataDirectory,
+    /// A certificate store's file or directory can't be used.
+    #[error("cannot {action} `{path}`")]
+    CertificateStore {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A certificate in the store can't be understood.
+    #[error("`{path}` is damaged: {reason}")]
+    CertificateDamaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The authority's certificate is there but its key is not; a new one would be another
+    /// authority, which nobody trusts yet.
+    #[error("the certificate authority `{certificate}` has lost its key `{key}`")]
+    AuthorityKeyMissing {
+        /// The authority's certificate.
+        certificate: PathBuf,
+        /// Where its key should be.
+        key: PathBuf,
+    },
+    /// The authority expires before a leaf of it would.
+    #[error("the certificate authority `{certificate}` has expired or soon will")]
+    AuthorityExpired {
+        /// The authority's certificate.
+        certificate: PathBuf,
+    },
+    /// A name that no certificate can be made for.
+    #[error("`{name}` is neither a host name, `*.` and a host name, nor an IP address")]
+    BadName {
+        /// What was given.
+        name: String,
+    },
+    /// More names than a certificate should hold.
+    #[error("a certificate for {count} names is more than the {max} that are allowed")]
+    TooManyNames {
+        /// How many it would be.
+        count: usize,
+        /// How many are allowed.
+        max: usize,
+    },
+    /// A certificate can't be made.
+    #[error("cannot make a certificate")]
+    Generate(#[from] rcgen::Error),
+    /// This system keeps its trusted authorities in no place that we know.
+    #[error("this system's trust store is unknown (neither Debian's nor Fedora's)")]
+    UnknownTrustStore,
+    /// The command that rebuilds the trust store failed.
+    #[error("`{command}` failed: {reason}")]
+    TrustCommand {
+        /// The command line.
+        command: String,
+        /// Its exit status, or why it did not start.
+        reason: String,
+    },
+}

@@ -1,0 +1,196 @@
+//! Files of one directory as HTTP responses: content types, validators, conditions, ranges.
+//!
+//! Nothing outside of the directory is ever read: every file is opened relative to a handle of the
+//! directory by `cap-std`, which lets neither `..` nor a symbolic link lead out of it, and the path
+//! rules of [`path`] refuse the usual tricks before that. Files are opened and read on the worker's
+//! thread (see [`Body::next_chunk`]).
+
+mod condition;
+mod open;
+mod path;
+mod range;
+mod validators;
+
+use crate::Error;
+use crate::body::{Body, FileRange};
+use condition::Verdict;
+use http::header::{self, HeaderName};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use open::{Opened, Refusal, Root};
+use range::Range;
+use std::path::Path;
+use std::time::SystemTime;
+use validators::Validators;
+
+/// The methods a file has.
+const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
+
+/// The page to answer with when there is none, if the directory has it.
+const NOT_FOUND_PAGE: &str = "404.html";
+
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+
+/// A directory that is served.
+#[derive(Debug)]
+pub(crate) struct Files {
+    root: Root,
+}
+
+impl Files {
+    /// # Errors
+    /// `root` is missing, closed to us, or no directory.
+    pub(crate) fn open(root: &Path) -> Result<Self, Error> {
+        Root::open(root).map(|root| Self { root })
+    }
+
+    /// Answers one request, whatever it asks for. `now` is the server's clock.
+    pub(crate) fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Response<Body> {
+        match *request.method() {
+            Method::GET | Method::HEAD => self.get(request, now),
+            Method::OPTIONS => allow(Response::new(Body::empty()), StatusCode::NO_CONTENT),
+            _ => allow(
+                page(StatusCode::METHOD_NOT_ALLOWED),
+                StatusCode::METHOD_NOT_ALLOWED,
+            ),
+        }
+    }
+
+    fn get<B>(&self, request: &Request<B>, now: SystemTime) -> Response<Body> {
+        let response = match self.find(request) {
+            Ok(opened) => represent(request, opened, now),
+            Err(Refusal::Redirect(location)) => redirect(&location),
+            Err(Refusal::NotFound) => self.not_found(),
+            Err(Refusal::Status(status)) => page(status),
+        };
+        if request.method() == Method::HEAD {
+            return response.map(|_| Body::empty());
+        }
+        response
+    }
+
+    fn find<B>(&self, request: &Request<B>) -> Result<Opened, Refusal> {
+        let asked = path::parse(request.uri().path())
+            .map_err(|path::BadPath| Refusal::Status(StatusCode::BAD_REQUEST))?;
+        self.root.find(&asked, request.uri().query())
+    }
+
+    fn not_found(&self) -> Response<Body> {
+        let own = self.root.open_file(Path::new(NOT_FOUND_PAGE));
+        let mut response = own.map_or_else(|_| page(StatusCode::NOT_FOUND), whole);
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        response
+    }
+}
+
+/// Conditions first, then ranges (RFC 9110 section 13.2.2).
+fn represent<B>(request: &Request<B>, opened: Opened, now: SystemTime) -> Response<Body> {
+    let validators = Validators::of(&opened, now);
+    let mut response = match condition::evaluate(request.headers(), &validators) {
+        Verdict::Failed => page(StatusCode::PRECONDITION_FAILED),
+        Verdict::NotModified => status(StatusCode::NOT_MODIFIED),
+        Verdict::Proceed => content(request, opened, &validators),
+    };
+    validators.write(response.headers_mut());
+    response
+}
+
+fn content<B>(request: &Request<B>, opened: Opened, validators: &Validators) -> Response<Body> {
+    match range::requested(request, opened.size, validators) {
+        Range::Whole => whole(opened),
+        Range::Part { first, last } => part(opened, first, last),
+        Range::Unsatisfiable => unsatisfiable(opened.size),
+    }
+}
+
+fn whole(opened: Opened) -> Response<Body> {
+    let last = opened.size;
+    body(opened, 0, last)
+}
+
+fn part(opened: Opened, first: u64, last: u64) -> Response<Body> {
+    let span = format!("bytes {first}-{last}/{}", opened.size);
+    let mut response = body(opened, first, last - first + 1);
+    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    set(&mut response, header::CONTENT_RANGE, &span);
+    response
+}
+
+fn body(opened: Opened, offset: u64, remaining: u64) -> Response<Body> {
+    let kind = content_type(&opened.name);
+    let mut response = Response::new(Body::file(FileRange {
+        file: opened.file,
+        offset,
+        remaining,
+    }));
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let accept = HeaderValue::from_static("bytes");
+    response.headers_mut().insert(header::ACCEPT_RANGES, accept);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_LENGTH, remaining.into());
+    response
+}
+
+fn unsatisfiable(size: u64) -> Response<Body> {
+    let mut response = page(StatusCode::RANGE_NOT_SATISFIABLE);
+    set(
+        &mut response,
+        header::CONTENT_RANGE,
+        &format!("bytes */{size}"),
+    );
+    response
+}
+
+fn redirect(location: &str) -> Response<Body> {
+    let mut response = page(StatusCode::PERMANENT_REDIRECT);
+    set(&mut response, header::LOCATION, location);
+    response
+}
+
+fn allow(mut response: Response<Body>, status: StatusCode) -> Response<Body> {
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::ALLOW, ALLOW);
+    response
+}
+
+fn status(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// A small page that names its status.
+pub(crate) fn page(status: StatusCode) -> Response<Body> {
+    let title = status.to_string();
+    let html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<h1>{title}</h1>\n"
+    );
+    let mut response = Response::new(Body::bytes(html));
+    *response.status_mut() = status;
+    let length = response.body().remaining().into();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HTML);
+    headers.insert(header::CONTENT_LENGTH, length);
+    response
+}
+
+/// By the file name's extension; text is said to be UTF-8.
+fn content_type(name: &Path) -> HeaderValue {
+    let kind = mime_guess::from_path(name).first_or_octet_stream();
+    let is_text =
+        kind.type_() == mime_guess::mime::TEXT || kind.subtype() == mime_guess::mime::JAVASCRIPT;
+    let text = if is_text && kind.get_param("charset").is_none() {
+        format!("{kind}; charset=utf-8")
+    } else {
+        kind.to_string()
+    };
+    HeaderValue::try_from(text).expect("a media type is visible ASCII")
+}
+
+fn set(response: &mut Response<Body>, name: HeaderName, value: &str) {
+    let value = HeaderValue::try_from(value).expect("digits, or parts of a valid URI");
+    response.headers_mut().insert(name, value);
+}
+
+#[cfg(test)]
+mod tests;

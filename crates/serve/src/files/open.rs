@@ -1,0 +1,131 @@
+//! Opens files beneath one directory, and nothing else.
+
+use super::path::Asked;
+use crate::Error;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use http::StatusCode;
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// What a directory is answered with.
+const INDEX: &str = "index.html";
+
+/// The served directory.
+#[derive(Debug)]
+pub(crate) struct Root {
+    dir: Dir,
+}
+
+/// A regular file beneath the root.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) file: File,
+    /// Relative to the root; for the content type.
+    pub(crate) name: PathBuf,
+    pub(crate) size: u64,
+    /// The Unix epoch when the file system doesn't know.
+    pub(crate) modified: SystemTime,
+}
+
+/// Why there is no file to answer with.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// It is a directory, asked for without its slash.
+    Redirect(String),
+    /// There is none, or none that this server gives out.
+    NotFound,
+    /// Anything else.
+    Status(StatusCode),
+}
+
+enum Found {
+    File(Opened),
+    Directory,
+}
+
+impl Root {
+    /// # Errors
+    /// `path` is missing, closed to us, or no directory.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let dir = Dir::open_ambient_dir(path, ambient_authority());
+        let dir = dir.map_err(|source| match source.kind() {
+            io::ErrorKind::NotADirectory => Error::RootNotDirectory { path: path.into() },
+            _ => Error::Root {
+                path: path.into(),
+                source,
+            },
+        })?;
+        Ok(Self { dir })
+    }
+
+    /// The file that `asked` means: itself, or the index of a directory.
+    pub(crate) fn find(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
+        if asked.directory {
+            return self.open_file(&asked.relative.join(INDEX));
+        }
+        match self.open_any(&asked.relative)? {
+            Found::File(opened) => Ok(opened),
+            Found::Directory => Err(Refusal::Redirect(location(asked, query))),
+        }
+    }
+
+    /// Opens a regular file.
+    pub(crate) fn open_file(&self, name: &Path) -> Result<Opened, Refusal> {
+        match self.open_any(name)? {
+            Found::File(opened) => Ok(opened),
+            Found::Directory => Err(Refusal::NotFound),
+        }
+    }
+
+    /// Pipes, sockets and devices count as not there. Opened without blocking, so that a pipe
+    /// without a writer can't hold the worker up.
+    fn open_any(&self, name: &Path) -> Result<Found, Refusal> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = self.dir.open_with(name, &options);
+        let file = file.map_err(|error| refusal(&error, name))?.into_std();
+        let metadata = file.metadata().map_err(|error| refusal(&error, name))?;
+        if metadata.is_dir() {
+            return Ok(Found::Directory);
+        }
+        if !metadata.is_file() {
+            return Err(Refusal::NotFound);
+        }
+        Ok(Found::File(opened(file, name, &metadata)))
+    }
+}
+
+fn opened(file: File, name: &Path, metadata: &Metadata) -> Opened {
+    Opened {
+        file,
+        name: name.into(),
+        size: metadata.len(),
+        modified: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+    }
+}
+
+fn location(asked: &Asked, query: Option<&str>) -> String {
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    format!("{}{query}", asked.with_slash)
+}
+
+fn refusal(error: &io::Error, name: &Path) -> Refusal {
+    use rustix::io::Errno;
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    match errno {
+        Some(Errno::ACCESS | Errno::PERM) => Refusal::Status(StatusCode::FORBIDDEN),
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => {
+            Refusal::Status(StatusCode::SERVICE_UNAVAILABLE)
+        }
+        Some(Errno::IO) => {
+            tracing::error!(?name, %error, "cannot read a file");
+            Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR)
+        }
+        // Missing, a name too long, a loop of links, a file where a directory should be, a socket;
+        // and without a number: a link that leads out of the root.
+        _ => Refusal::NotFound,
+    }
+}

@@ -1,0 +1,137 @@
+//! From a request's path to a file's name: decoded once, refused when it could mean two things.
+
+use percent_encoding::percent_decode_str;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// A path that no client sends in good faith.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BadPath;
+
+/// Which file is asked for, relative to the served directory.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Names joined by slashes; empty for the directory itself. No `.`, no `..`.
+    pub(crate) relative: PathBuf,
+    /// Whether the path ends in a slash and so can only mean a directory.
+    pub(crate) directory: bool,
+    /// The same path as text with a slash behind it, for a redirect. Starts with exactly one slash:
+    /// two would name another host.
+    pub(crate) with_slash: String,
+}
+
+/// Reads the path of a request target. Empty segments are skipped, as in a file system.
+///
+/// # Errors
+/// Not absolute; a `%` without two hexadecimal digits; a name that is `.` or `..` or holds a slash,
+/// a backslash or NUL, encoded or not.
+pub(crate) fn parse(path: &str) -> Result<Asked, BadPath> {
+    let rest = path.strip_prefix('/').ok_or(BadPath)?;
+    let mut asked = Asked {
+        relative: PathBuf::new(),
+        directory: rest.is_empty() || rest.ends_with('/'),
+        with_slash: String::from("/"),
+    };
+    for segment in rest.split('/').filter(|segment| !segment.is_empty()) {
+        asked.relative.push(name(segment)?);
+        asked.with_slash.push_str(segment);
+        asked.with_slash.push('/');
+    }
+    Ok(asked)
+}
+
+fn name(segment: &str) -> Result<OsString, BadPath> {
+    if !is_well_encoded(segment) {
+        return Err(BadPath);
+    }
+    let bytes: Vec<u8> = percent_decode_str(segment).collect();
+    let ambiguous = |byte: &u8| matches!(byte, b'/' | b'\\' | 0);
+    if bytes == b"." || bytes == b".." || bytes.iter().any(ambiguous) {
+        return Err(BadPath);
+    }
+    Ok(OsString::from_vec(bytes))
+}
+
+/// Every `%` is followed by two hexadecimal digits (RFC 3986 section 2.1).
+fn is_well_encoded(segment: &str) -> bool {
+    segment.split('%').skip(1).all(|after| {
+        let digits = after.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::path::Component;
+
+    fn check(path: &str, relative: &str, directory: bool) {
+        let asked = parse(path).unwrap();
+        assert_eq!(asked.relative, PathBuf::from(relative), "{path}");
+        assert_eq!(asked.directory, directory, "{path}");
+    }
+
+    #[test]
+    fn reads_names_and_trailing_slashes() {
+        check("/", "", true);
+        check("/a/b.html", "a/b.html", false);
+        check("/a/", "a", true);
+        check("//a//b", "a/b", false);
+        check("/a%20b/%C3%A4", "a b/ä", false);
+        check("/.well-known/x", ".well-known/x", false);
+        check("/...", "...", false);
+    }
+
+    #[test]
+    fn decodes_once() {
+        check("/%2541", "%41", false);
+        check("/%252e%252e", "%2e%2e", false);
+    }
+
+    #[test]
+    fn refuses_what_could_mean_two_things() {
+        for path in [
+            "",
+            "a",
+            "*",
+            "/..",
+            "/../a",
+            "/a/../b",
+            "/.",
+            "/./a",
+            "/%2e%2e/a",
+            "/%2E.",
+            "/.%2e",
+            "/a%2Fb",
+            "/a%2fb",
+            "/a%5Cb",
+            "/a\\b",
+            "/a%00",
+            "/%",
+            "/%4",
+            "/%zz",
+            "/a%4/b",
+        ] {
+            assert_eq!(parse(path), Err(BadPath), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_stays_on_this_host() {
+        assert_eq!(parse("//evil.test").unwrap().with_slash, "/evil.test/");
+        assert_eq!(parse("/a%20b").unwrap().with_slash, "/a%20b/");
+    }
+
+    proptest! {
+        #[test]
+        fn never_yields_anything_but_plain_names(path in "(/|[.]|%2e|%2f|%5c|%00|%25|[a-z%]){0,20}") {
+            if let Ok(asked) = parse(&path) {
+                let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+                prop_assert!(asked.relative.components().all(plain));
+                prop_assert!(!asked.with_slash.starts_with("//"));
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What tells two versions of a file apart: ETag and Last-Modified (RFC 9110 section 8.8).
+
+use super::open::Opened;
+use http::HeaderMap;
+use http::HeaderValue;
+use http::header;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A file's validators at the time of a response.
+#[derive(Debug)]
+pub(crate) struct Validators {
+    /// With its quotes. Strong: time of change in nanoseconds, and size.
+    pub(crate) etag: String,
+    /// In whole seconds, as HTTP dates are; never later than the response.
+    pub(crate) modified: SystemTime,
+    now: SystemTime,
+}
+
+impl Validators {
+    pub(crate) fn of(opened: &Opened, now: SystemTime) -> Self {
+        let age = since_epoch(opened.modified);
+        // RFC 9110 section 8.8.2.1: "An origin server with a clock MUST NOT generate a
+        // Last-Modified date that is later than the server's time of message origination (Date)."
+        let modified = UNIX_EPOCH + Duration::from_secs(age.min(since_epoch(now)).as_secs());
+        Self {
+            etag: format!("\"{:x}-{:x}\"", age.as_nanos(), opened.size),
+            modified,
+            now,
+        }
+    }
+
+    /// Whether Last-Modified can stand for one version only: the file has not changed within the
+    /// last second (RFC 9110 section 8.8.2.2).
+    pub(crate) fn is_date_strong(&self) -> bool {
+        self.modified + Duration::from_secs(1) <= self.now
+    }
+
+    pub(crate) fn write(&self, headers: &mut HeaderMap) {
+        let etag = HeaderValue::try_from(&self.etag).expect("hexadecimal digits in quotes");
+        headers.insert(header::ETAG, etag);
+        let date = httpdate::fmt_http_date(self.modified);
+        let date = HeaderValue::try_from(date).expect("a date is visible ASCII");
+        headers.insert(header::LAST_MODIFIED, date);
+    }
+}
+
+/// Times before 1970 count as 1970: HTTP dates can't say them.
+fn since_epoch(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default()
+}

@@ -1,0 +1,156 @@
+//! HTTP/3: one loop per worker that carries datagrams between its UDP socket and the engine.
+//!
+//! [`Driver::run`] tells the whole story: take in what came, answer it, send what there is to say,
+//! sleep until the engine's next time-out or the next datagram. The engine (`altway-http3`) knows no
+//! sockets; the socket ([`udp`]) and the timer ([`timer`]) know no HTTP.
+//!
+//! A client that moves to another address may be handed to another worker by the kernel, which
+//! doesn't know it; its connection then ends by time-out.
+
+mod responses;
+mod timer;
+mod udp;
+
+use crate::Error;
+use crate::options::{Congestion, Limits};
+use crate::stop::StopSignal;
+use crate::worker::Setup;
+use altway_http3::{self as http3, Code, Endpoint};
+use responses::Responses;
+use rustls::crypto::aws_lc_rs;
+use std::io;
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use timer::Timer;
+use tokio::task::yield_now;
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
+use udp::{Progress, Udp};
+
+/// How often responses that don't move are looked for.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// What a connection may have sent and not had acknowledged: 4 MiB, where Linux's TCP stops growing
+/// its own buffer by default (`net.ipv4.tcp_wmem`). Carries 1 Gbit/s over 33 ms, and bounds the
+/// memory that a client which doesn't acknowledge can hold.
+const SEND_WINDOW: u64 = 4 << 20;
+
+/// The engine's settings.
+pub(crate) fn config(
+    tls: Arc<rustls::ServerConfig>,
+    congestion: Option<Congestion>,
+    limits: &Limits,
+) -> http3::ServerConfig {
+    let mut config = http3::ServerConfig::new(tls);
+    config.transport.congestion = match congestion {
+        None | Some(Congestion::Cubic) => http3::Congestion::Cubic,
+        Some(Congestion::NewReno) => http3::Congestion::NewReno,
+        Some(Congestion::Bbr) => http3::Congestion::Bbr,
+    };
+    config.transport.idle_timeout = limits.idle_timeout;
+    config.transport.send_window = SEND_WINDOW;
+    config.limits.max_concurrent_requests = limits.max_concurrent_requests;
+    config.limits.max_connections = limits.max_connections;
+    config
+}
+
+/// The HTTP/3 side of a worker.
+pub(crate) struct Driver {
+    endpoint: Endpoint,
+    udp: Udp,
+    timer: Timer,
+    responses: Responses,
+    setup: Arc<Setup>,
+}
+
+impl Driver {
+    /// # Errors
+    /// The socket, a timer, or the engine can't be set up.
+    pub(crate) fn new(
+        setup: &Arc<Setup>,
+        mut config: http3::ServerConfig,
+        socket: UdpSocket,
+    ) -> Result<Self, Error> {
+        let udp = Udp::new(socket).map_err(Error::Worker)?;
+        let segments = config.transport.max_segments;
+        config.transport.max_segments = segments.min(udp.max_segments());
+        let mut seed = [0; 32];
+        let random = aws_lc_rs::default_provider().secure_random;
+        random
+            .fill(&mut seed)
+            .map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+        Ok(Self {
+            endpoint: Endpoint::server(config, seed)?,
+            udp,
+            timer: Timer::new().map_err(Error::Worker)?,
+            responses: Responses::new(Arc::clone(setup)),
+            setup: Arc::clone(setup),
+        })
+    }
+
+    /// Serves until the stop, and then until all responses are delivered or the grace is over.
+    pub(crate) async fn run(mut self, mut stop: StopSignal) -> io::Result<()> {
+        let mut sweep = sweep();
+        loop {
+            let progress = self.turn()?;
+            tokio::select! {
+                () = stop.requested() => break,
+                () = self.next(progress, &mut sweep) => {}
+            }
+        }
+        self.endpoint.shutdown(Instant::now());
+        let grace = sleep_until(tokio::time::Instant::now() + self.setup.grace);
+        tokio::pin!(grace);
+        while !(self.responses.is_empty() && self.endpoint.is_idle()) {
+            let progress = self.turn()?;
+            tokio::select! {
+                () = &mut grace => break,
+                () = self.next(progress, &mut sweep) => {}
+            }
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// Everything that can be done without waiting.
+    fn turn(&mut self) -> io::Result<Progress> {
+        let now = Instant::now();
+        self.udp.receive(now, &mut self.endpoint);
+        if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
+            self.endpoint.handle_timeout(now);
+        }
+        self.responses.answer(&mut self.endpoint);
+        let progress = self.udp.send(now, &mut self.endpoint);
+        self.timer.arm(self.endpoint.poll_timeout(), now)?;
+        Ok(progress)
+    }
+
+    /// Waits for the next reason to take a turn.
+    async fn next(&mut self, progress: Progress, sweep: &mut Interval) {
+        if progress == Progress::More {
+            // The worker's TCP connections have their turn.
+            return yield_now().await;
+        }
+        tokio::select! {
+            () = self.udp.readable() => {}
+            () = self.udp.writable(), if progress == Progress::Blocked => {}
+            () = self.timer.expired() => {}
+            _ = sweep.tick() => self.responses.cut_off_stalled(&mut self.endpoint),
+        }
+    }
+
+    /// Says goodbye to the clients that are still there; what doesn't leave at once never will.
+    fn close(&mut self) {
+        let now = Instant::now();
+        for connection in self.responses.connections() {
+            self.endpoint.close(now, connection, Code::H3_NO_ERROR, b"");
+        }
+        while self.udp.send(now, &mut self.endpoint) == Progress::More {}
+    }
+}
+
+fn sweep() -> Interval {
+    let mut sweep = interval(SWEEP);
+    sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    sweep
+}

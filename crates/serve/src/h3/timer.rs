@@ -1,0 +1,107 @@
+//! A timer as exact as the kernel's: tokio's own rounds up to the next millisecond, which would
+//! show in the pacing of packets and so in every measurement.
+
+use crate::sys;
+use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+use tokio::io::unix::AsyncFd;
+
+/// One deadline at a time.
+#[derive(Debug)]
+pub(super) struct Timer {
+    descriptor: AsyncFd<OwnedFd>,
+    armed: Option<Instant>,
+}
+
+impl Timer {
+    /// # Errors
+    /// No descriptor is left.
+    pub(super) fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        Ok(Self {
+            descriptor: sys::watch(descriptor)?,
+            armed: None,
+        })
+    }
+
+    /// Wakes [`Timer::expired`] at `deadline`, or a little earlier: a deadline that moved away keeps
+    /// the old one, which saves most system calls and costs a vain turn.
+    ///
+    /// # Errors
+    /// None in practice; the kernel refuses only times that are none.
+    pub(super) fn arm(&mut self, deadline: Option<Instant>, now: Instant) -> io::Result<()> {
+        let Some(deadline) = deadline else {
+            return Ok(());
+        };
+        if self.armed.is_some_and(|armed| armed <= deadline) {
+            return Ok(());
+        }
+        let wait = deadline.saturating_duration_since(now);
+        let time = Itimerspec {
+            it_interval: timespec(Duration::ZERO),
+            // Zero would disarm it.
+            it_value: timespec(wait.max(Duration::from_nanos(1))),
+        };
+        timerfd_settime(self.descriptor.get_ref(), TimerfdTimerFlags::empty(), &time)?;
+        self.armed = Some(deadline);
+        Ok(())
+    }
+
+    /// Returns when the time has come. Can be dropped and called again.
+    pub(super) async fn expired(&mut self) {
+        loop {
+            let Ok(mut ready) = self.descriptor.readable().await else {
+                // The event loop is shutting down, and everything with it.
+                return std::future::pending().await;
+            };
+            let read = ready.try_io(|descriptor| {
+                let read = rustix::io::read(descriptor.get_ref(), &mut [0; 8]);
+                read.map_err(Errno::into)
+            });
+            if read.is_ok() {
+                self.armed = None;
+                return;
+            }
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn expires_at_its_deadline_and_not_before() {
+        let mut timer = Timer::new().unwrap();
+        let begin = Instant::now();
+        let deadline = begin + Duration::from_micros(1500);
+        timer.arm(Some(deadline), begin).unwrap();
+        timer.expired().await;
+        assert!(Instant::now() >= deadline);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_nearer_deadline_replaces_a_farther_one() {
+        let mut timer = Timer::new().unwrap();
+        let now = Instant::now();
+        let hour = Duration::from_secs(3600);
+        timer.arm(Some(now + hour), now).unwrap();
+        timer.arm(Some(now), now).unwrap();
+        timer.expired().await;
+        assert!(now.elapsed() < hour);
+    }
+}

@@ -1,0 +1,259 @@
+//! Binds the sockets of all workers to one port number.
+//!
+//! Each worker has its own TCP listener and UDP socket on the same port (SO_REUSEPORT); the kernel
+//! spreads connections over them by a hash of both ends' addresses. With that option alone a second
+//! server of the same user would silently take a share of the first one's clients, so the port is
+//! claimed without it first.
+
+use crate::options::{Bind, Congestion};
+use crate::{Error, sys};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+
+/// Connections that wait to be accepted; the kernel caps it at `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// How often a free port number is looked for.
+const PORT_ATTEMPTS: usize = 32;
+
+/// What to bind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) bind: Bind,
+    pub(crate) port: u16,
+    pub(crate) workers: usize,
+    pub(crate) with_udp: bool,
+    pub(crate) congestion: Option<Congestion>,
+}
+
+/// The sockets of every worker.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    pub(crate) address: SocketAddr,
+    pub(crate) workers: Vec<Sockets>,
+}
+
+/// One worker's sockets.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    pub(crate) tcp: TcpListener,
+    /// `None` without HTTP/3.
+    pub(crate) udp: Option<UdpSocket>,
+}
+
+/// Binds to the first address of the request that this system has.
+///
+/// # Errors
+/// The port is taken or forbidden, no address can be had, or the congestion control is unknown.
+pub(crate) fn listen(request: &Request) -> Result<Listeners, Error> {
+    let mut result = Err(Error::NoFreePort);
+    for ip in request.bind.candidates() {
+        result = listen_on(ip, request);
+        if !matches!(&result, Err(Error::Listen { source, .. }) if is_absent(source)) {
+            break;
+        }
+    }
+    result
+}
+
+fn listen_on(ip: IpAddr, request: &Request) -> Result<Listeners, Error> {
+    let attempts = if request.port == 0 { PORT_ATTEMPTS } else { 1 };
+    for _ in 0..attempts {
+        match claim_and_bind(SocketAddr::new(ip, request.port), request) {
+            Err(Error::PortInUse { .. }) if request.port == 0 => {}
+            result => return result,
+        }
+    }
+    Err(Error::NoFreePort)
+}
+
+fn claim_and_bind(wanted: SocketAddr, request: &Request) -> Result<Listeners, Error> {
+    let address = claim(wanted, request.with_udp)?;
+    let workers = (0..request.workers)
+        .map(|_| sockets(address, request))
+        .collect::<Result<_, _>>()?;
+    Ok(Listeners { address, workers })
+}
+
+/// Finds out whether the port is ours to have, and which one it is.
+fn claim(wanted: SocketAddr, with_udp: bool) -> Result<SocketAddr, Error> {
+    let tcp = bind(wanted, Kind::Tcp, Sharing::Alone)?;
+    let bound = tcp.local_addr().and_then(|address| {
+        address
+            .as_socket()
+            .ok_or_else(|| io::ErrorKind::Unsupported.into())
+    });
+    let address = bound.map_err(|source| listen_error(wanted, Kind::Tcp, source))?;
+    if with_udp {
+        bind(address, Kind::Udp, Sharing::Alone)?;
+    }
+    Ok(address)
+}
+
+fn sockets(address: SocketAddr, request: &Request) -> Result<Sockets, Error> {
+    let tcp = bind(address, Kind::Tcp, Sharing::AmongWorkers)?;
+    if let Some(congestion) = request.congestion {
+        let name = congestion.kernel_name();
+        // Accepted connections inherit it.
+        tcp.set_tcp_congestion(name.as_bytes())
+            .map_err(|source| Error::Congestion { name, source })?;
+    }
+    tcp.listen(BACKLOG)
+        .map_err(|source| listen_error(address, Kind::Tcp, source))?;
+    let udp = request.with_udp.then(|| udp(address)).transpose()?;
+    Ok(Sockets {
+        tcp: tcp.into(),
+        udp,
+    })
+}
+
+fn udp(address: SocketAddr) -> Result<UdpSocket, Error> {
+    let socket = bind(address, Kind::Udp, Sharing::AmongWorkers)?;
+    let got = sys::raise_udp_buffers(&socket)
+        .map_err(|source| listen_error(address, Kind::Udp, source))?;
+    // The kernel doubles what is asked for, for its own book-keeping.
+    if got < sys::UDP_BUFFER_BYTES {
+        tracing::debug!(
+            got,
+            "small UDP receive buffer: raise net.core.rmem_max to 4 MiB"
+        );
+    }
+    Ok(socket.into())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Tcp,
+    Udp,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Alone,
+    AmongWorkers,
+}
+
+fn bind(address: SocketAddr, kind: Kind, sharing: Sharing) -> Result<Socket, Error> {
+    try_bind(address, kind, sharing).map_err(|source| listen_error(address, kind, source))
+}
+
+fn try_bind(address: SocketAddr, kind: Kind, sharing: Sharing) -> io::Result<Socket> {
+    let (form, protocol) = match kind {
+        Kind::Tcp => (Type::STREAM, Protocol::TCP),
+        Kind::Udp => (Type::DGRAM, Protocol::UDP),
+    };
+    let socket = Socket::new(Domain::for_address(address), form, Some(protocol))?;
+    if address.is_ipv6() {
+        // `::` takes IPv4 too, whatever the system's default.
+        socket.set_only_v6(false)?;
+    }
+    if kind == Kind::Tcp {
+        // Old connections in TIME_WAIT don't hinder a restart.
+        socket.set_reuse_address(true)?;
+    }
+    socket.set_reuse_port(sharing == Sharing::AmongWorkers)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn listen_error(address: SocketAddr, kind: Kind, source: io::Error) -> Error {
+    let transport = kind.name();
+    if source.kind() == io::ErrorKind::AddrInUse {
+        return Error::PortInUse { address, transport };
+    }
+    Error::Listen {
+        address,
+        transport,
+        source,
+    }
+}
+
+/// Whether the error means that this system doesn't have the address (IPv6 is off).
+fn is_absent(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn request(port: u16) -> Request {
+        Request {
+            bind: Bind::Address(Ipv4Addr::LOCALHOST.into()),
+            port,
+            workers: 2,
+            with_udp: true,
+            congestion: None,
+        }
+    }
+
+    #[test]
+    fn all_workers_share_one_port_number_on_both_transports() {
+        let listeners = listen(&request(0)).unwrap();
+        let port = listeners.address.port();
+        assert_ne!(port, 0);
+        assert_eq!(listeners.workers.len(), 2);
+        for sockets in &listeners.workers {
+            assert_eq!(sockets.tcp.local_addr().unwrap().port(), port);
+            let udp = sockets.udp.as_ref().unwrap();
+            assert_eq!(udp.local_addr().unwrap().port(), port);
+        }
+    }
+
+    #[test]
+    fn a_second_server_does_not_get_a_share_of_the_port() {
+        let first = listen(&request(0)).unwrap();
+        let error = listen(&request(first.address.port())).unwrap_err();
+        let expected = format!(
+            "TCP port {} of 127.0.0.1 is in use by another program",
+            first.address.port()
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn a_port_that_is_taken_on_udp_alone_is_in_use() {
+        let taken = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = listen(&request(port)).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                Error::PortInUse {
+                    transport: "UDP",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn an_address_of_another_machine_cannot_be_bound() {
+        let bind = Bind::Address(Ipv4Addr::new(192, 0, 2, 1).into());
+        let error = listen(&Request { bind, ..request(0) }).unwrap_err();
+        assert!(matches!(error, Error::Listen { .. }), "{error}");
+    }
+
+    #[test]
+    fn all_addresses_include_ipv4() {
+        let bind = Bind::All;
+        let listeners = listen(&Request { bind, ..request(0) }).unwrap();
+        let port = listeners.address.port();
+        std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    }
+}

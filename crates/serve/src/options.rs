@@ -1,0 +1,182 @@
+//! What an operator can choose. Every value that these types can hold is valid.
+
+use crate::Identity;
+use altway_policy::Policy;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The port when none is given, for TCP and UDP: 443 needs privileges.
+pub const DEFAULT_PORT: u16 = 8443;
+
+/// How a [`Server`](crate::Server) is set up.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The directory whose files are served; nothing outside of it is ever read. Hidden files
+    /// (`.name`) in it are served like others.
+    pub root: PathBuf,
+    /// The address to listen on. Default: all, IPv6 and IPv4.
+    pub bind: Bind,
+    /// The port number, the same for TCP and UDP; 0 picks a free one. Default [`DEFAULT_PORT`].
+    pub port: u16,
+    /// TLS with HTTP/3, or clear text without.
+    pub security: Security,
+    /// Worker threads, each with its own sockets and event loop. Default: one per core.
+    pub threads: NonZeroUsize,
+    /// Which clients are offered HTTP/3. Default: the threshold policy.
+    pub policy: Policy,
+    /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP, CUBIC for QUIC.
+    pub congestion: Option<Congestion>,
+    /// How long a stop waits for requests that are being answered. Default 10 s.
+    pub shutdown_grace: Duration,
+    /// How slow and how many clients may be.
+    pub limits: Limits,
+}
+
+impl Options {
+    /// Serves `root` with the defaults of every other field.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>, security: Security) -> Self {
+        Self {
+            root: root.into(),
+            bind: Bind::default(),
+            port: DEFAULT_PORT,
+            security,
+            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            policy: Policy::default(),
+            congestion: None,
+            shutdown_grace: Duration::from_secs(10),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Where to listen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Bind {
+    /// All addresses: `::` with IPv4 on the same socket, or `0.0.0.0` where IPv6 is switched off.
+    #[default]
+    All,
+    /// This address alone (`::` means IPv6 and IPv4).
+    Address(IpAddr),
+}
+
+impl Bind {
+    /// The addresses to try, best first.
+    pub(crate) fn candidates(self) -> Vec<IpAddr> {
+        match self {
+            Self::All => vec![Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()],
+            Self::Address(address) => vec![address],
+        }
+    }
+}
+
+/// How connections are protected.
+#[derive(Debug, Clone)]
+pub enum Security {
+    /// TLS: HTTP/1.1 and HTTP/2 on TCP (1.2 and 1.3), HTTP/3 on UDP (1.3).
+    Tls(Identity),
+    /// Clear text on TCP: HTTP/1.1, and HTTP/2 by prior knowledge (RFC 9113 section 3.3). No
+    /// HTTP/3, no `Alt-Svc`. For tests and behind a TLS proxy.
+    ClearText,
+}
+
+/// A congestion control that both transports have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Congestion {
+    /// RFC 9438.
+    Cubic,
+    /// RFC 6582 (TCP), RFC 9002 section 7 (QUIC).
+    NewReno,
+    /// The kernel's version and the QUIC engine's may differ.
+    Bbr,
+}
+
+impl Congestion {
+    /// The name that Linux gives it.
+    #[must_use]
+    pub fn kernel_name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::NewReno => "reno",
+            Self::Bbr => "bbr",
+        }
+    }
+}
+
+impl fmt::Display for Congestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.kernel_name())
+    }
+}
+
+impl FromStr for Congestion {
+    type Err = UnknownCongestion;
+
+    fn from_str(text: &str) -> Result<Self, UnknownCongestion> {
+        [Self::Cubic, Self::NewReno, Self::Bbr]
+            .into_iter()
+            .find(|congestion| congestion.kernel_name() == text)
+            .ok_or_else(|| UnknownCongestion(text.into()))
+    }
+}
+
+/// A text that names no [`Congestion`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a congestion control: expected cubic, reno or bbr")]
+pub struct UnknownCongestion(String);
+
+/// Bounds for clients. Each connection beyond them is closed, which costs the others nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Open TCP connections per worker, and QUIC connections per worker. At the limit new TCP
+    /// connections wait in the kernel's queue and new QUIC ones are refused. Default 10,000 (an
+    /// idle HTTP/2 connection over TLS holds some 40 KB).
+    pub max_connections: usize,
+    /// Requests at the same time on one connection (RFC 9113 `SETTINGS_MAX_CONCURRENT_STREAMS`,
+    /// QUIC's bidirectional streams). Each holds a file descriptor and 64 KiB. Default 128.
+    pub max_concurrent_requests: u32,
+    /// From the TCP connection to the end of the TLS hand-shake. Default 10 s.
+    pub handshake_timeout: Duration,
+    /// From the first byte awaited to the last of an HTTP/1.1 request head; so also how long an
+    /// HTTP/1.1 connection may idle between requests. Default 30 s.
+    pub header_timeout: Duration,
+    /// A connection on which no byte moves for so long, whether it idles or its client doesn't read
+    /// what it asked for, is closed. Default 60 s.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_connections: 10_000,
+            max_concurrent_requests: 128,
+            handshake_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn congestion_controls_parse_what_they_print() {
+        for congestion in [Congestion::Cubic, Congestion::NewReno, Congestion::Bbr] {
+            assert_eq!(congestion.to_string().parse(), Ok(congestion));
+        }
+        let error = "vegas".parse::<Congestion>().unwrap_err();
+        assert!(error.to_string().contains("cubic, reno or bbr"));
+    }
+
+    #[test]
+    fn all_addresses_means_ipv6_first() {
+        assert!(Bind::All.candidates()[0].is_ipv6());
+        assert!(Bind::All.candidates()[1].is_ipv4());
+    }
+}

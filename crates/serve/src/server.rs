@@ -1,0 +1,142 @@
+//! Binds, runs a worker per thread, and stops them together.
+
+use crate::files::Files;
+use crate::listen::{self, Listeners, Sockets};
+use crate::options::{Options, Security};
+use crate::path_meter::Paths;
+use crate::service::Service;
+use crate::stop::StopSignal;
+use crate::worker::{Setup, Worker};
+use crate::{Error, h3, sys, tls};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::thread;
+
+/// A server whose sockets are bound: clients that connect from now on wait until it runs.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    sockets: Vec<Sockets>,
+    setup: Arc<Setup>,
+}
+
+impl Server {
+    /// Opens the directory, binds the sockets and prepares TLS. Raises this process's limit of open
+    /// files to what it may have.
+    ///
+    /// # Errors
+    /// Whatever keeps the server from running, so that [`Server::run`] fails no more for the
+    /// operator's reasons.
+    pub fn bind(options: Options) -> Result<Self, Error> {
+        if let Err(error) = sys::raise_open_files() {
+            tracing::debug!(%error, "cannot raise the limit of open files");
+        }
+        let files = Files::open(&options.root)?;
+        let with_udp = matches!(options.security, Security::Tls(_));
+        let Listeners { address, workers } = listen::listen(&listen::Request {
+            bind: options.bind,
+            port: options.port,
+            workers: options.threads.get(),
+            with_udp,
+            congestion: options.congestion,
+        })?;
+        let service = Service {
+            files,
+            paths: Paths::new(),
+            policy: options.policy,
+            alternative: with_udp.then_some(address.port()),
+        };
+        Ok(Self {
+            address,
+            sockets: workers,
+            setup: Arc::new(setup(&options, service)?),
+        })
+    }
+
+    /// The address that it listens on, TCP and UDP, with the port number that was picked for 0.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` says so, then lets running requests end for the options' grace. Blocks
+    /// the calling thread.
+    ///
+    /// # Errors
+    /// A worker can't be started or has failed; the others are stopped then.
+    pub fn run(self, stop: &StopSignal) -> Result<(), Error> {
+        // Kept until all workers have ended: a socket that leaves the group would change which
+        // worker the kernel hands the datagrams of the others' connections to.
+        let _group = udp_group(&self.sockets)?;
+        let workers: Vec<_> = self
+            .sockets
+            .into_iter()
+            .enumerate()
+            .map(|(index, sockets)| spawn(index, sockets, &self.setup, stop))
+            .collect();
+        let ends: Vec<_> = workers.into_iter().map(join).collect();
+        ends.into_iter().collect()
+    }
+}
+
+fn setup(options: &Options, service: Service) -> Result<Setup, Error> {
+    let (tcp, quic) = match &options.security {
+        Security::ClearText => (None, None),
+        Security::Tls(identity) => (
+            Some(tls::for_tcp(identity)?),
+            Some(h3::config(
+                tls::for_quic(identity)?,
+                options.congestion,
+                &options.limits,
+            )),
+        ),
+    };
+    Ok(Setup {
+        service,
+        tls: tcp,
+        quic,
+        limits: options.limits,
+        grace: options.shutdown_grace,
+    })
+}
+
+fn udp_group(sockets: &[Sockets]) -> Result<Vec<UdpSocket>, Error> {
+    let sockets = sockets.iter().filter_map(|sockets| sockets.udp.as_ref());
+    let clones: Result<_, _> = sockets.map(UdpSocket::try_clone).collect();
+    clones.map_err(Error::Worker)
+}
+
+type Handle = thread::JoinHandle<Result<(), Error>>;
+
+fn spawn(
+    index: usize,
+    sockets: Sockets,
+    setup: &Arc<Setup>,
+    stop: &StopSignal,
+) -> Result<Handle, Error> {
+    let setup = Arc::clone(setup);
+    let signal = stop.clone();
+    let thread = thread::Builder::new().name(format!("worker-{index}"));
+    let started = thread.spawn(move || {
+        // Also when it panics: a server with a part of its workers would drop a part of its
+        // clients.
+        let _stop_others = StopOnDrop(signal.clone());
+        Worker::start(&setup, sockets)?.run(signal)
+    });
+    started.map_err(|source| {
+        stop.trigger();
+        Error::Worker(source)
+    })
+}
+
+struct StopOnDrop(StopSignal);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.trigger();
+    }
+}
+
+fn join(worker: Result<Handle, Error>) -> Result<(), Error> {
+    worker?.join().unwrap_or(Err(Error::WorkerPanicked))
+}

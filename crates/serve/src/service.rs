@@ -1,0 +1,167 @@
+//! One handler for all three protocols: the file, the decision, the fields that every response has.
+
+use crate::access::Exchange;
+use crate::body::Body;
+use crate::files::{self, Files};
+use crate::path_meter::Paths;
+use altway_policy::{Decision, Policy};
+use http::header::{self, HeaderMap};
+use http::{HeaderValue, Request, Response, StatusCode};
+use std::net::IpAddr;
+use std::time::SystemTime;
+
+/// Heads of requests (names and values of their fields) over this are answered with 431. The
+/// engines below refuse twice as much by themselves, where no `Alt-Svc` can be said.
+const MAX_HEAD_BYTES: usize = 32 * 1024;
+
+const SERVER: HeaderValue = HeaderValue::from_static("altway");
+
+/// Answers requests; shared by all workers.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) files: Files,
+    pub(crate) paths: Paths,
+    pub(crate) policy: Policy,
+    /// The port number for `Alt-Svc`; `None` when there is no HTTP/3 to offer.
+    pub(crate) alternative: Option<u16>,
+}
+
+impl Service {
+    /// Answers one request of `client`, whatever it asks for.
+    pub(crate) fn respond<B>(&self, client: IpAddr, request: &Request<B>) -> Response<Body> {
+        let now = SystemTime::now();
+        let mut response = if head_size(request.headers()) > MAX_HEAD_BYTES {
+            files::page(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
+        } else {
+            self.files.respond(request, now)
+        };
+        let decision = self.decide(client);
+        self.complete(response.headers_mut(), decision.as_ref(), now);
+        let exchange = Exchange::begin(client, request, response.status(), decision);
+        response.map(|body| body.with_exchange(exchange))
+    }
+
+    fn decide(&self, client: IpAddr) -> Option<Decision> {
+        self.alternative?;
+        Some(self.policy.decide(self.paths.get(client).as_ref()))
+    }
+
+    fn complete(&self, headers: &mut HeaderMap, decision: Option<&Decision>, now: SystemTime) {
+        let date = HeaderValue::try_from(httpdate::fmt_http_date(now));
+        headers.insert(header::DATE, date.expect("a date is visible ASCII"));
+        headers.insert(header::SERVER, SERVER);
+        let offer = decision.zip(self.alternative);
+        let value = offer.and_then(|(decision, port)| decision.alt_svc.field_value(port));
+        if let Some(value) = value {
+            let value = HeaderValue::try_from(value).expect("visible ASCII");
+            headers.insert(header::ALT_SVC, value);
+        }
+    }
+}
+
+/// As RFC 9113 section 6.5.2 and RFC 9114 section 4.2.2 count it: 32 bytes for each field on top.
+fn head_size(headers: &HeaderMap) -> usize {
+    let size =
+        |(name, value): (&header::HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 32;
+    headers.iter().map(size).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path_meter::{Counters, Meter};
+    use altway_path::Transport;
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    struct Site {
+        service: Service,
+        _dir: tempfile::TempDir,
+    }
+
+    fn site(policy: &str, alternative: Option<u16>) -> Site {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.txt"), "a").unwrap();
+        let service = Service {
+            files: Files::open(dir.path()).unwrap(),
+            paths: Paths::new(),
+            policy: policy.parse().unwrap(),
+            alternative,
+        };
+        Site { service, _dir: dir }
+    }
+
+    impl Site {
+        fn get(&self, path: &str) -> Response<Body> {
+            let request = Request::get(path).body(()).unwrap();
+            self.service.respond(CLIENT, &request)
+        }
+
+        fn alt_svc(&self, path: &str) -> Option<String> {
+            let response = self.get(path);
+            let value = response.headers().get(header::ALT_SVC)?;
+            Some(value.to_str().unwrap().to_owned())
+        }
+
+        fn measured(&self, min_rtt: Duration, packets_sent: u64, packets_lost: u64) {
+            let counters = Counters {
+                min_rtt: Some(min_rtt),
+                packets_sent,
+                packets_lost,
+            };
+            Meter::new(CLIENT, Transport::Tcp).observe(counters, &self.service.paths);
+        }
+    }
+
+    const OFFER: &str = r#"h3=":8443"; ma=60"#;
+
+    #[test]
+    fn every_response_says_date_server_and_alternative() {
+        let site = site("h3", Some(8443));
+        for path in ["/a.txt", "/none", "/%zz"] {
+            let response = site.get(path);
+            assert_eq!(response.headers()[header::ALT_SVC], OFFER, "{path}");
+            assert_eq!(response.headers()[header::SERVER], "altway", "{path}");
+            assert!(response.headers().contains_key(header::DATE), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_clear_text_server_offers_nothing() {
+        assert_eq!(site("h3", None).alt_svc("/a.txt"), None);
+        assert_eq!(site("h2", None).alt_svc("/a.txt"), None);
+    }
+
+    #[test]
+    fn fixed_http2_revokes_earlier_offers() {
+        assert_eq!(site("h2", Some(1)).alt_svc("/a.txt").unwrap(), "clear");
+    }
+
+    #[test]
+    fn the_threshold_follows_what_is_measured() {
+        let site = site("threshold", Some(8443));
+        assert_eq!(site.alt_svc("/a.txt").as_deref(), Some(OFFER), "unknown");
+        site.measured(Duration::from_millis(49), 1000, 9);
+        assert_eq!(site.alt_svc("/a.txt"), None, "short and clean");
+        site.measured(Duration::from_millis(49), 1000, 11);
+        assert_eq!(site.alt_svc("/a.txt").as_deref(), Some(OFFER), "lossy");
+    }
+
+    #[test]
+    fn too_large_a_head_is_answered_with_431_and_the_offer() {
+        let site = site("h3", Some(8443));
+        let request = |size: usize| {
+            let request = Request::get("/a.txt").header("x", "y".repeat(size - 33));
+            site.service.respond(CLIENT, &request.body(()).unwrap())
+        };
+        assert_eq!(request(MAX_HEAD_BYTES).status(), StatusCode::OK);
+        let refused = request(MAX_HEAD_BYTES + 1);
+        assert_eq!(
+            refused.status(),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+        );
+        assert_eq!(refused.headers()[header::ALT_SVC], OFFER);
+    }
+}

@@ -1,0 +1,79 @@
+//! Reports a TCP connection's path when a response has been handed over, and when it ends.
+
+use crate::body::Body;
+use crate::path_meter::{Meter, Paths};
+use crate::sys;
+use crate::worker::Setup;
+use altway_path::Transport;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use std::cell::RefCell;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::net::TcpStream;
+
+/// Reads the kernel's counters of one connection.
+#[derive(Debug)]
+pub(super) struct Probe {
+    stream: Rc<TcpStream>,
+    meter: RefCell<Meter>,
+}
+
+impl Probe {
+    pub(super) fn new(client: IpAddr, stream: Rc<TcpStream>) -> Self {
+        Self {
+            stream,
+            meter: RefCell::new(Meter::new(client, Transport::Tcp)),
+        }
+    }
+
+    pub(super) fn observe(&self, paths: &Paths) {
+        if let Some(counters) = sys::tcp_counters(&*self.stream) {
+            self.meter.borrow_mut().observe(counters, paths);
+        }
+    }
+}
+
+/// A body whose end is an occasion to measure.
+#[derive(Debug)]
+pub(super) struct Measured {
+    body: Body,
+    probe: Rc<Probe>,
+    setup: Arc<Setup>,
+}
+
+impl Measured {
+    pub(super) fn new(body: Body, probe: Rc<Probe>, setup: Arc<Setup>) -> Self {
+        Self { body, probe, setup }
+    }
+}
+
+impl http_body::Body for Measured {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        self.probe.observe(&self.setup.service.paths);
+    }
+}

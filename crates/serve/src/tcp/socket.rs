@@ -1,0 +1,149 @@
+//! A TCP stream that can be read while it is measured, and that knows when it was last active.
+
+use std::cell::Cell;
+use std::io;
+use std::net::Shutdown;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until};
+
+/// When bytes last moved on a connection.
+#[derive(Debug, Clone)]
+pub(super) struct Activity(Rc<Cell<Instant>>);
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self(Rc::new(Cell::new(Instant::now())))
+    }
+}
+
+impl Activity {
+    /// Returns once nothing has moved for `limit`.
+    pub(super) async fn silence(&self, limit: Duration) {
+        loop {
+            let end = self.0.get() + limit;
+            if end <= Instant::now() {
+                return;
+            }
+            sleep_until(end).await;
+        }
+    }
+
+    fn note(&self, moved: usize) {
+        if moved > 0 {
+            self.0.set(Instant::now());
+        }
+    }
+}
+
+/// A shared stream: the HTTP engine drives it, and the connection's probe reads its counters. The
+/// socket closes when the last holder is gone.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: Rc<TcpStream>,
+    activity: Activity,
+}
+
+impl Socket {
+    pub(super) fn new(stream: Rc<TcpStream>, activity: Activity) -> Self {
+        Self { stream, activity }
+    }
+
+    fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        send: impl Fn(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.stream.poll_write_ready(cx))?;
+            match send(&self.stream) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => {
+                    self.activity.note(*sent.as_ref().unwrap_or(&0));
+                    return Poll::Ready(sent);
+                }
+            }
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.stream.poll_read_ready(cx))?;
+            match self.stream.try_read(buffer.initialize_unfilled()) {
+                Ok(received) => {
+                    buffer.advance(received);
+                    self.activity.note(received);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, |stream| stream.try_write(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_send(cx, |stream| stream.try_write_vectored(slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = socket2::SockRef::from(&*self.stream).shutdown(Shutdown::Write);
+        Poll::Ready(match shut {
+            // The peer was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+            shut => shut,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::{advance, timeout};
+
+    #[tokio::test(flavor = "current_thread", start_paused = true)]
+    async fn activity_puts_the_silence_off() {
+        let activity = Activity::default();
+        let limit = Duration::from_secs(60);
+        advance(Duration::from_secs(59)).await;
+        activity.note(1);
+        advance(Duration::from_secs(59)).await;
+        activity.note(0);
+        let begin = Instant::now();
+        activity.silence(limit).await;
+        assert_eq!(begin.elapsed(), Duration::from_secs(1));
+        let again = timeout(Duration::ZERO, activity.silence(limit)).await;
+        assert!(again.is_ok(), "the silence goes on");
+    }
+}

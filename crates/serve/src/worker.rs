@@ -1,0 +1,62 @@
+//! One worker: a thread with its own event loop and sockets; connections never leave it.
+
+use crate::listen::Sockets;
+use crate::options::Limits;
+use crate::service::Service;
+use crate::stop::StopSignal;
+use crate::{Error, h3, tcp};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::LocalSet;
+
+/// What all workers share.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) service: Service,
+    /// `None`: clear text.
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    /// `None`: no HTTP/3.
+    pub(crate) quic: Option<altway_http3::ServerConfig>,
+    pub(crate) limits: Limits,
+    pub(crate) grace: Duration,
+}
+
+/// A worker on its own thread.
+pub(crate) struct Worker {
+    runtime: Runtime,
+    tcp: tcp::Acceptor,
+    h3: Option<h3::Driver>,
+}
+
+impl Worker {
+    /// Prepares a worker on the thread that will run it.
+    pub(crate) fn start(setup: &Arc<Setup>, sockets: Sockets) -> Result<Self, Error> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Error::Worker)?;
+        // Sockets register with the event loop that is current.
+        let guard = runtime.enter();
+        let tcp = tcp::Acceptor::new(setup, sockets.tcp).map_err(Error::Worker)?;
+        let h3 = setup.quic.clone().zip(sockets.udp);
+        let h3 = h3.map(|(config, udp)| h3::Driver::new(setup, config, udp));
+        let h3 = h3.transpose()?;
+        drop(guard);
+        Ok(Self { runtime, tcp, h3 })
+    }
+
+    /// Serves until the stop, and for the grace after it.
+    pub(crate) fn run(self, stop: StopSignal) -> Result<(), Error> {
+        let Self { runtime, tcp, h3 } = self;
+        LocalSet::new().block_on(&runtime, async move {
+            let h3_stop = stop.clone();
+            let h3 = async move {
+                match h3 {
+                    Some(driver) => driver.run(h3_stop).await,
+                    None => Ok(()),
+                }
+            };
+            let ((), h3) = tokio::join!(tcp.run(stop), h3);
+            h3.map_err(Error::Worker)
+        })
+    }
+}
