@@ -11,12 +11,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Ok(port) = std::env::var("ALTWAY_PORT") {
         options.port = port.parse()?;
     }
-    let server = Server::bind(options)?;
+    let server = Server::bind(&options)?;
     tracing::info!(address = %server.local_addr(), "serving");
 
     let (handle, signal) = stop_channel();
     let running = std::thread::spawn(move || server.run(&signal));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(tokio::signal::ctrl_c())?;
     handle.stop();
     running.join().expect("run() returns panics as errors")?;

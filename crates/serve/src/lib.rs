@@ -22,7 +22,7 @@
 //! options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
 //! options.port = 0;
 //!
-//! let server = Server::bind(options)?;
+//! let server = Server::bind(&options)?;
 //! println!("https://{}/", server.local_addr());
 //! let (handle, signal) = stop_channel();
 //! let running = std::thread::spawn(move || server.run(&signal));

@@ -27,7 +27,7 @@ impl Server {
     /// # Errors
     /// Whatever keeps the server from running, so that [`Server::run`] fails no more for the
     /// operator's reasons.
-    pub fn bind(options: Options) -> Result<Self, Error> {
+    pub fn bind(options: &Options) -> Result<Self, Error> {
         if let Err(error) = sys::raise_open_files() {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }
@@ -49,7 +49,7 @@ impl Server {
         Ok(Self {
             address,
             sockets: workers,
-            setup: Arc::new(setup(&options, service)?),
+            setup: Arc::new(setup(options, service)?),
         })
     }
 

@@ -46,7 +46,7 @@ impl Names {
     }
 
     /// These and those of `former`, if that isn't too many.
-    pub(super) fn with(self, former: Self) -> Self {
+    pub(super) fn with(self, former: &Self) -> Self {
         let both: BTreeSet<_> = self.0.union(&former.0).cloned().collect();
         if both.len() > MAX_NAMES {
             self

@@ -122,7 +122,7 @@ impl Store {
         let soon = OffsetDateTime::now_utc() + RENEWAL;
         match former {
             Some((leaf, names)) if names.covers(&wanted) && leaf.not_after > soon => Ok(leaf),
-            Some((_, names)) => self.make_leaf(&wanted.with(names)),
+            Some((_, names)) => self.make_leaf(&wanted.with(&names)),
             None => self.make_leaf(&wanted),
         }
     }
