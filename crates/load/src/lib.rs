@@ -1,1 +1,93 @@
-//! Clients over HTTP/1.1, HTTP/2 and HTTP/3; one record a request
+//! Clients over HTTP/1.1, HTTP/2 and HTTP/3 that measure: one record a request.
+//!
+//! [`run`] fetches one URL over one protocol, on so many connections with so many streams each,
+//! until a number of requests or a time is reached, and hands a
+//! [`RequestRecord`](altway_record::RequestRecord) to its caller for each. It never falls back to
+//! another protocol: one protocol is offered, and an answer over another is an error.
+//!
+//! What the times mean:
+//! - They count from when the request was due: when its stream was free (closed loop), or when the
+//!   rate says (open loop). The request that opens a connection counts its set-up too.
+//! - Connection set-up is from the socket call to the end of the TLS or QUIC handshake. Names are
+//!   resolved before the run. TLS sessions are not resumed.
+//! - The first byte is taken when the response's header is complete, the last when the end of the
+//!   body is known. Bodies are counted, not kept.
+//!
+//! The receive windows are large (HTTP/2: 16 MiB a stream, 32 MiB a connection), so that 1 Gbit/s
+//! over a round trip of 100 ms (12.5 MB under way) is limited by the path and not by this client.
+//! A failed connection is retried after 10 ms, doubling to 1 s; after 10 failures in a row its
+//! place stays empty. All runs on the caller's thread: use a current-thread runtime.
+//!
+//! Left to others: printing and files (`cli`), repetition and statistics (`lab`).
+//!
+//! ```no_run
+//! use altway_load::{Options, Stop};
+//! use altway_record::Protocol;
+//! use std::num::{NonZeroU32, NonZeroU64};
+//!
+//! # async fn example() -> Result<(), altway_load::Error> {
+//! let mut options = Options::new("https://localhost:8443/", Protocol::H2)?
+//!     .with_streams(NonZeroU32::new(10).expect("10 is not 0"))?;
+//! options.stop = Stop::Requests(NonZeroU64::new(1_000).expect("1000 is not 0"));
+//! let summary = altway_load::run(&options, |record| println!("{} µs", record.total_us)).await?;
+//! println!("{} requests/s", summary.requests_per_s);
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod options;
+mod run;
+mod slot;
+mod summary;
+mod tcp;
+mod tickets;
+mod timer;
+mod tls;
+
+pub use error::Error;
+pub use options::{Options, Stop, Trust};
+pub use summary::{ErrorCount, LoadSummary, MAX_ERROR_KINDS, OTHER_ERRORS, Percentiles};
+
+use altway_record::RequestRecord;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+
+/// What requests call themselves.
+const USER_AGENT: &str = concat!("altway-load/", env!("CARGO_PKG_VERSION"));
+
+/// Does what `options` say, calls `on_record` for each request when it has ended, and returns the
+/// figures of the whole.
+///
+/// `on_record` is called between reads of the network: what it takes long for delays the requests
+/// in flight. Dropping the future ends the run at once.
+///
+/// # Errors
+/// The run could not be set up; no connection could ever be opened; or no connection could be
+/// opened any more while requests were left. What was measured has been handed out by then.
+///
+/// # Panics
+/// Outside a tokio runtime with I/O and time enabled.
+pub async fn run(
+    options: &Options,
+    mut on_record: impl FnMut(&RequestRecord),
+) -> Result<LoadSummary, Error> {
+    let job = run::Job::prepare(options).await?;
+    let run = run::Run::begin(&job, options, &mut on_record)?;
+    let mut slots: FuturesUnordered<_> = (0..slots(options)).map(|_| slot::drive(&run)).collect();
+    let mut all_gave_up = true;
+    while let Some(end) = slots.next().await {
+        all_gave_up &= end == slot::End::GaveUp;
+    }
+    drop(slots);
+    run.finish(all_gave_up)
+}
+
+/// Connections that can have anything to do.
+fn slots(options: &Options) -> u32 {
+    let connections = options.connections.get();
+    match options.stop {
+        Stop::Requests(n) => u32::try_from(n.get()).map_or(connections, |n| n.min(connections)),
+        Stop::Time(_) => connections,
+    }
+}

@@ -1,0 +1,171 @@
+//! Why a run cannot be, and why one request failed.
+//!
+//! The two are kept apart: an [`Error`] ends the run, a [`Failure`] ends up as text in the record
+//! of its request, and the run goes on.
+
+use altway_record::Protocol;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why a run could not start or not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is no URL.
+    #[error("`{url}` is not a URL")]
+    Url {
+        /// What was given.
+        url: String,
+        /// What the URL grammar says.
+        source: url::ParseError,
+    },
+    /// The URL is one, but not of a thing that HTTP can fetch.
+    #[error("cannot fetch `{url}`: expected http://HOST/ or https://HOST/, without a user name")]
+    NotHttp {
+        /// What was given.
+        url: String,
+    },
+    /// HTTP/3 was asked for without TLS, which QUIC always has (RFC 9001).
+    #[error("cannot fetch `{url}` over HTTP/3: it needs https")]
+    Http3NeedsHttps {
+        /// What was given.
+        url: String,
+    },
+    /// More than one stream on an HTTP/1.1 connection: pipelining is not done.
+    #[error("HTTP/1.1 carries one request at a time on a connection, not {streams}")]
+    Http1Streams {
+        /// What was asked for.
+        streams: u32,
+    },
+    /// The host's name has no address.
+    #[error("cannot resolve `{host}`")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the resolver says.
+        source: io::Error,
+    },
+    /// The file of CA certificates cannot be read.
+    #[error("cannot read CA certificates from {}", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// There is no usable CA certificate where they should be.
+    #[error("no CA certificate found in {place}")]
+    NoCa {
+        /// The file, or the system's store in words.
+        place: String,
+    },
+    /// The TLS library refuses the configuration.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+    /// No timer or socket is to be had from this machine.
+    #[error("cannot set up {what}")]
+    Setup {
+        /// What was wanted.
+        what: &'static str,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The peer or the path: no attempt to connect ever succeeded. Each is a record.
+    #[error("cannot connect to {authority}: {reason}")]
+    NeverConnected {
+        /// Host and port.
+        authority: String,
+        /// The last attempt's error.
+        reason: String,
+    },
+    /// The peer or the path: connections worked, then none could be opened any more. What was
+    /// measured until then has been handed out.
+    #[error("lost {authority} after {requests} requests: {reason}")]
+    Lost {
+        /// Host and port.
+        authority: String,
+        /// Records handed out.
+        requests: u64,
+        /// The last attempt's error.
+        reason: String,
+    },
+}
+
+/// Why one request has no complete answer. The text holds no figure that changes from request to
+/// request, so that equal failures are counted together.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("cannot connect")]
+    Connect(#[source] io::Error),
+    #[error("TLS handshake failed")]
+    Tls(#[source] io::Error),
+    #[error("asked for {asked}, but the server chose {}", chosen(found.as_deref()))]
+    OtherProtocol {
+        asked: Protocol,
+        found: Option<String>,
+    },
+    #[error("timed out after {0:?}")]
+    TimedOut(Duration),
+    #[error("body ended before its content-length of {expected} bytes")]
+    ShortBody { expected: u64 },
+    #[error("body is longer than its content-length of {expected} bytes")]
+    LongBody { expected: u64 },
+    #[error("HTTP failed")]
+    Http(#[from] hyper::Error),
+}
+
+impl Failure {
+    /// The whole chain of causes in one line.
+    pub(crate) fn text(&self) -> String {
+        chain(self)
+    }
+}
+
+fn chosen(alpn: Option<&str>) -> &str {
+    alpn.unwrap_or("no protocol")
+}
+
+/// Joins an error's levels with colons, leaving out a level that repeats the one above it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(level) = cause {
+        let words = level.to_string();
+        if !text.ends_with(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = level.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_tells_its_whole_chain_in_one_line() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(
+            Failure::Connect(refused).text(),
+            "cannot connect: connection refused"
+        );
+    }
+
+    #[test]
+    fn a_fallback_names_both_protocols() {
+        let failure = |found: Option<&str>| Failure::OtherProtocol {
+            asked: Protocol::H2,
+            found: found.map(Into::into),
+        };
+        assert_eq!(
+            failure(Some("http/1.1")).text(),
+            "asked for h2, but the server chose http/1.1"
+        );
+        assert_eq!(
+            failure(None).text(),
+            "asked for h2, but the server chose no protocol"
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! What a run is to do. Every value is valid by type, so nothing is left to refuse later on but
+//! what the machine and the network say.
+
+use crate::Error;
+use altway_record::Protocol;
+use std::net::SocketAddr;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+use std::time::Duration;
+use url::{Host, Url};
+
+/// What to fetch, over what, how often and how many at once.
+///
+/// [`Options::new`] gives a single request on a single connection; the rest is set by field.
+#[derive(Debug, Clone)]
+pub struct Options {
+    url: Url,
+    protocol: Protocol,
+    streams: NonZeroU32,
+    /// Connections open at the same time. Default 1. Each costs a socket (and, over HTTP/3, two
+    /// file descriptors), so the process's limit must allow for them.
+    pub connections: NonZeroU32,
+    /// When to stop. Default after 1 request.
+    pub stop: Stop,
+    /// Whose certificates are believed; without effect on `http` URLs. Default the system's.
+    pub trust: Trust,
+    /// Connect here instead of to the URL's host and port, which still stand in the request and
+    /// in the TLS handshake. No name is resolved then. Default none.
+    pub connect_to: Option<SocketAddr>,
+    /// The longest a request may take, connection set-up included when it opens one. Default 30 s.
+    /// Counted from when the request is really sent.
+    pub timeout: Duration,
+    /// Open loop: requests begin at this many per second over all connections, evenly spaced,
+    /// whether or not earlier ones have been answered, and each is timed from the moment it was
+    /// due. Default none: closed loop, a stream sends its next request when its last is answered.
+    ///
+    /// When every stream is busy at that moment the request waits for one, and the wait counts.
+    pub rate: Option<NonZeroU32>,
+}
+
+impl Options {
+    /// One request for `url` over `protocol`.
+    ///
+    /// # Errors
+    /// The text is not a URL of scheme `http` or `https` with a host, it carries a user name, or
+    /// it asks for HTTP/3 without TLS.
+    pub fn new(url: &str, protocol: Protocol) -> Result<Self, Error> {
+        let parsed = Url::parse(url).map_err(|source| Error::Url {
+            url: url.into(),
+            source,
+        })?;
+        check(&parsed, protocol)?;
+        Ok(Self {
+            url: parsed,
+            protocol,
+            streams: NonZeroU32::MIN,
+            connections: NonZeroU32::MIN,
+            stop: Stop::Requests(NonZeroU64::MIN),
+            trust: Trust::System,
+            connect_to: None,
+            timeout: Duration::from_secs(30),
+            rate: None,
+        })
+    }
+
+    /// Requests in flight at the same time on a connection. Default 1.
+    ///
+    /// A server may allow fewer; the others then wait on this side, and the wait counts.
+    ///
+    /// # Errors
+    /// More than one over HTTP/1.1.
+    pub fn with_streams(mut self, streams: NonZeroU32) -> Result<Self, Error> {
+        if self.protocol == Protocol::H1 && streams > NonZeroU32::MIN {
+            return Err(Error::Http1Streams {
+                streams: streams.get(),
+            });
+        }
+        self.streams = streams;
+        Ok(self)
+    }
+
+    /// What is fetched.
+    #[must_use]
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The protocol asked for.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Requests in flight at the same time on a connection.
+    #[must_use]
+    pub fn streams(&self) -> NonZeroU32 {
+        self.streams
+    }
+
+    /// Host without brackets, as the TLS handshake names it.
+    pub(crate) fn host(&self) -> String {
+        match self.url.host() {
+            Some(Host::Ipv6(address)) => address.to_string(),
+            Some(host) => host.to_string(),
+            None => String::new(),
+        }
+    }
+
+    /// Port of the URL, or its scheme's.
+    pub(crate) fn port(&self) -> u16 {
+        self.url.port_or_known_default().unwrap_or(443)
+    }
+
+    pub(crate) fn is_secure(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+}
+
+/// When a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// After exactly this many requests, failed ones included.
+    Requests(NonZeroU64),
+    /// No request begins later than this after the start. Those in flight then are awaited (each
+    /// up to its time-out) and counted, for leaving them out would leave out the slow ones.
+    Time(Duration),
+}
+
+/// Whose certificates are believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trust {
+    /// The certificate authorities of this system (`SSL_CERT_FILE` and `SSL_CERT_DIR` win).
+    System,
+    /// Only those in this PEM file.
+    CaFile(PathBuf),
+    /// Any certificate: whoever sits on the path can pose as the server. For tests.
+    Insecure,
+}
+
+fn check(url: &Url, protocol: Protocol) -> Result<(), Error> {
+    let http = matches!(url.scheme(), "http" | "https") && url.has_host();
+    if !http || !url.username().is_empty() || url.password().is_some() {
+        return Err(Error::NotHttp {
+            url: url.as_str().into(),
+        });
+    }
+    if protocol == Protocol::H3 && url.scheme() != "https" {
+        return Err(Error::Http3NeedsHttps {
+            url: url.as_str().into(),
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(url: &str, protocol: Protocol) -> String {
+        Options::new(url, protocol).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn refuses_what_http_cannot_fetch() {
+        assert_eq!(
+            refusal("over there", Protocol::H1),
+            "`over there` is not a URL"
+        );
+        assert!(refusal("ftp://host/", Protocol::H1).contains("expected http://HOST/"));
+        assert!(refusal("https://me@host/", Protocol::H1).contains("without a user name"));
+        assert!(refusal("http://host/", Protocol::H3).ends_with("it needs https"));
+    }
+
+    #[test]
+    fn refuses_streams_over_http1_only() {
+        let four = NonZeroU32::new(4).unwrap();
+        let over = |protocol| Options::new("https://host/", protocol).unwrap();
+        assert!(over(Protocol::H1).with_streams(NonZeroU32::MIN).is_ok());
+        assert!(over(Protocol::H1).with_streams(four).is_err());
+        assert_eq!(
+            over(Protocol::H2).with_streams(four).unwrap().streams(),
+            four
+        );
+    }
+
+    #[test]
+    fn host_and_port_are_what_a_socket_needs() {
+        let options = Options::new("https://[::1]/", Protocol::H2).unwrap();
+        assert_eq!((options.host().as_str(), options.port()), ("::1", 443));
+        let options = Options::new("http://host:8080/a?b#c", Protocol::H1).unwrap();
+        assert_eq!((options.host().as_str(), options.port()), ("host", 8080));
+    }
+}

@@ -1,0 +1,287 @@
+//! What the streams of a run share: what to fetch, the tickets, and where records go.
+
+use crate::error::Failure;
+use crate::options::Options;
+use crate::summary::{Circumstances, LoadSummary, Tally};
+use crate::tickets::{Schedule, Ticket, Tickets};
+use crate::{Error, tls};
+use altway_record::{Protocol, RequestRecord};
+use http::uri::Uri;
+use http::{HeaderMap, Response};
+use nix::sys::resource::{UsageWho, getrusage};
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The options with everything looked up that must not be looked up inside a measured time.
+pub(crate) struct Job {
+    pub(crate) protocol: Protocol,
+    pub(crate) streams: u32,
+    pub(crate) timeout: Duration,
+    /// Absolute, without a fragment.
+    pub(crate) uri: Uri,
+    pub(crate) host: String,
+    /// At least one; tried in order.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// `None` for an `http` URL.
+    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+}
+
+impl Job {
+    pub(crate) async fn prepare(options: &Options) -> Result<Self, Error> {
+        let tls = match options.is_secure() {
+            true => Some(tls::client_config(options.protocol(), &options.trust)?),
+            false => None,
+        };
+        let mut url = options.url().clone();
+        url.set_fragment(None);
+        let uri = Uri::try_from(url.as_str()).map_err(|_| Error::NotHttp { url: url.into() })?;
+        Ok(Self {
+            protocol: options.protocol(),
+            streams: options.streams().get(),
+            timeout: options.timeout,
+            uri,
+            host: options.host(),
+            addresses: resolve(options).await?,
+            tls: tls.map(Arc::new),
+        })
+    }
+
+    /// Path and query, as HTTP/1.1 requests them.
+    pub(crate) fn path(&self) -> Uri {
+        let path = self.uri.path_and_query().cloned();
+        path.map_or_else(|| Uri::from_static("/"), Uri::from)
+    }
+
+    /// Host and port as the URL names them.
+    pub(crate) fn authority(&self) -> &str {
+        self.uri
+            .authority()
+            .map_or("", |authority| authority.as_str())
+    }
+}
+
+async fn resolve(options: &Options) -> Result<Vec<SocketAddr>, Error> {
+    if let Some(address) = options.connect_to {
+        return Ok(vec![address]);
+    }
+    let host = options.host();
+    let failed = |source| Error::Resolve {
+        host: host.clone(),
+        source,
+    };
+    let found = tokio::net::lookup_host((host.as_str(), options.port())).await;
+    let addresses: Vec<_> = found.map_err(failed)?.collect();
+    match addresses.is_empty() {
+        true => Err(failed(std::io::ErrorKind::NotFound.into())),
+        false => Ok(addresses),
+    }
+}
+
+/// A run under way; shared by its streams, all on one thread.
+pub(crate) struct Run<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) tickets: Tickets,
+    begun: Instant,
+    connections: Cell<u32>,
+    output: RefCell<Output<'a>>,
+    switches_before: u64,
+}
+
+struct Output<'a> {
+    on_record: &'a mut dyn FnMut(&RequestRecord),
+    tally: Tally,
+    connected: bool,
+    /// The last failure to connect.
+    unreachable: Option<String>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn begin(
+        job: &'a Job,
+        options: &Options,
+        on_record: &'a mut dyn FnMut(&RequestRecord),
+    ) -> Result<Self, Error> {
+        let begun = Instant::now();
+        let schedule = Schedule::new(begun, options.stop, options.rate);
+        let tickets = Tickets::new(schedule).map_err(|source| Error::Setup {
+            what: "a timer",
+            source,
+        })?;
+        Ok(Self {
+            job,
+            tickets,
+            begun,
+            connections: Cell::new(0),
+            output: RefCell::new(Output {
+                on_record,
+                tally: Tally::new(job.protocol),
+                connected: false,
+                unreachable: None,
+            }),
+            switches_before: involuntary_context_switches(),
+        })
+    }
+
+    /// Begins an attempt to connect.
+    pub(crate) fn next_connection(&self) -> u32 {
+        let ordinal = self.connections.get();
+        self.connections.set(ordinal.saturating_add(1));
+        ordinal
+    }
+
+    /// Hands out the record of a request that ended at `end`.
+    pub(crate) fn record(
+        &self,
+        sent: &Sent,
+        answer: &Answer,
+        end: Instant,
+        result: Result<(), Failure>,
+    ) {
+        let since = |from: Instant, to: Instant| micros(to.saturating_duration_since(from));
+        let record = RequestRecord {
+            connection: sent.connection,
+            stream: sent.stream,
+            protocol: self.job.protocol,
+            protocol_used: sent.protocol_used,
+            start_us: since(self.begun, sent.start),
+            connect_us: sent.connect.map(micros),
+            first_byte_us: answer.first_byte.map(|at| since(sent.start, at)),
+            total_us: since(sent.start, end),
+            bytes: answer.bytes,
+            status: answer.status,
+            error: result.err().map(|failure| failure.text()),
+        };
+        let output = &mut *self.output.borrow_mut();
+        output.tally.add(&record);
+        (output.on_record)(&record);
+    }
+
+    pub(crate) fn on_connected(&self) {
+        self.output.borrow_mut().connected = true;
+    }
+
+    /// Hands out the record of the request that was to open a connection but could not.
+    pub(crate) fn on_unreachable(&self, connection: u32, ticket: Ticket, failure: Failure) {
+        self.output.borrow_mut().unreachable = Some(failure.text());
+        let sent = Sent {
+            connection,
+            stream: 0,
+            start: ticket.start,
+            connect: None,
+            protocol_used: None,
+        };
+        self.record(&sent, &Answer::default(), Instant::now(), Err(failure));
+    }
+
+    /// The figures of the run, or why it did not come to its end: `gave_up` says that tickets were
+    /// left over with nobody to send them.
+    pub(crate) fn finish(self, gave_up: bool) -> Result<LoadSummary, Error> {
+        let circumstances = Circumstances {
+            unsent: self.tickets.unsent(),
+            involuntary_context_switches: involuntary_context_switches() - self.switches_before,
+        };
+        let output = self.output.into_inner();
+        let authority = self.job.authority().to_owned();
+        match output.unreachable {
+            Some(reason) if !output.connected => Err(Error::NeverConnected { authority, reason }),
+            Some(reason) if gave_up => Err(Error::Lost {
+                authority,
+                requests: output.tally.requests(),
+                reason,
+            }),
+            _ => Ok(output.tally.finish(&circumstances)),
+        }
+    }
+}
+
+/// A request on its way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) connection: u32,
+    pub(crate) stream: u32,
+    pub(crate) start: Instant,
+    pub(crate) connect: Option<Duration>,
+    pub(crate) protocol_used: Option<Protocol>,
+}
+
+/// What has come back so far.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    first_byte: Option<Instant>,
+    status: Option<u16>,
+    bytes: u64,
+    content_length: Option<u64>,
+}
+
+impl Answer {
+    pub(crate) fn on_head<B>(&mut self, now: Instant, head: &Response<B>) {
+        self.first_byte = Some(now);
+        self.status = Some(head.status().as_u16());
+        self.content_length = content_length(head.headers());
+    }
+
+    pub(crate) fn on_data(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    /// The body's end has come: is it all there?
+    pub(crate) fn complete(&self) -> Result<(), Failure> {
+        match self.content_length {
+            // A 304 tells the length of what it does not carry (RFC 9110, section 8.6).
+            _ if self.status == Some(304) => Ok(()),
+            Some(expected) if self.bytes < expected => Err(Failure::ShortBody { expected }),
+            Some(expected) if self.bytes > expected => Err(Failure::LongBody { expected }),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn content_length(headers: &HeaderMap) -> Option<u64> {
+    let value = headers.get(http::header::CONTENT_LENGTH)?;
+    value.to_str().ok()?.parse().ok()
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Of all threads of this process since it began; 0 where the kernel doesn't say.
+fn involuntary_context_switches() -> u64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF);
+    usage.map_or(0, |usage| {
+        usage.involuntary_context_switches().unsigned_abs()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(status: u16, content_length: &str, bytes: usize) -> Answer {
+        let head = Response::builder()
+            .status(status)
+            .header("content-length", content_length)
+            .body(())
+            .unwrap();
+        let mut answer = Answer::default();
+        answer.on_head(Instant::now(), &head);
+        answer.on_data(bytes);
+        answer
+    }
+
+    #[test]
+    fn a_body_must_have_its_announced_length() {
+        assert!(answer(200, "10", 10).complete().is_ok());
+        assert!(matches!(
+            answer(200, "10", 9).complete(),
+            Err(Failure::ShortBody { expected: 10 })
+        ));
+        assert!(matches!(
+            answer(200, "10", 11).complete(),
+            Err(Failure::LongBody { expected: 10 })
+        ));
+        assert!(answer(304, "10", 0).complete().is_ok());
+    }
+}

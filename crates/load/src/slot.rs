@@ -1,0 +1,76 @@
+//! The place of one connection: opens it, opens it anew when it ends, gives up when that fails
+//! again and again.
+
+use crate::run::Run;
+use crate::tcp;
+use crate::tickets::Ticket;
+use std::time::{Duration, Instant};
+
+/// Connection attempts in a row that may fail before a slot gives up.
+const MAX_FAILURES: u32 = 10;
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Why a slot ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// There are no more requests to send.
+    Done,
+    /// No connection could be opened.
+    GaveUp,
+}
+
+/// The request that opens a connection, and what that took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Opening {
+    /// The connection's ordinal.
+    pub(crate) connection: u32,
+    pub(crate) ticket: Ticket,
+    /// When the first socket call was made.
+    pub(crate) begun: Instant,
+}
+
+/// Keeps one connection busy until the tickets run out.
+pub(crate) async fn drive(run: &Run<'_>) -> End {
+    let mut failures = 0;
+    while let Some(ticket) = run.tickets.next().await {
+        let opening = Opening {
+            connection: run.next_connection(),
+            ticket,
+            begun: Instant::now(),
+        };
+        match tcp::serve(run, opening).await {
+            Ok(()) => failures = 0,
+            Err(failure) => {
+                run.on_unreachable(opening.connection, ticket, failure);
+                failures += 1;
+                if failures == MAX_FAILURES {
+                    return End::GaveUp;
+                }
+                tokio::time::sleep(pause(failures)).await;
+            }
+        }
+    }
+    End::Done
+}
+
+/// The wait after so many failures in a row, at least one.
+fn pause(failures: u32) -> Duration {
+    FIRST_PAUSE
+        .saturating_mul(1 << (failures - 1))
+        .min(LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_second() {
+        assert_eq!(pause(1), Duration::from_millis(10));
+        assert_eq!(pause(2), Duration::from_millis(20));
+        assert_eq!(pause(7), Duration::from_millis(640));
+        assert_eq!(pause(8), LONGEST_PAUSE);
+        assert_eq!(pause(MAX_FAILURES), LONGEST_PAUSE);
+    }
+}

@@ -1,0 +1,207 @@
+//! Who may send the next request, and when.
+//!
+//! Every stream draws a ticket for each request, so `-n` is exact however many streams there are,
+//! and an open-loop run spreads over whichever stream is free.
+
+use crate::options::Stop;
+use crate::timer::Timer;
+use std::cell::RefCell;
+use std::io;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// The right to send one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    /// When the request is due: times count from here.
+    pub(crate) start: Instant,
+}
+
+/// Hands out tickets to the streams of one thread.
+pub(crate) struct Tickets {
+    schedule: RefCell<Schedule>,
+    /// Held by the one stream that waits for the next ticket of an open loop; the others queue
+    /// for it in order, so that a due ticket wakes one stream and not all.
+    turn: Mutex<Option<Timer>>,
+}
+
+impl Tickets {
+    pub(crate) fn new(schedule: Schedule) -> io::Result<Self> {
+        let timer = schedule.rate.map(|_| Timer::new()).transpose()?;
+        Ok(Self {
+            schedule: RefCell::new(schedule),
+            turn: Mutex::new(timer),
+        })
+    }
+
+    /// The next ticket, when it is due; `None` when there are no more. Dropping the wait loses no
+    /// ticket.
+    pub(crate) async fn next(&self) -> Option<Ticket> {
+        let turn = self.turn.lock().await;
+        loop {
+            let next = self.schedule.borrow_mut().next(Instant::now());
+            match (next, turn.as_ref()) {
+                (Next::Now(ticket), _) => return Some(ticket),
+                (Next::Done, _) => return None,
+                (Next::At(due), Some(timer)) => timer.wait_until(due).await.ok()?,
+                (Next::At(_), None) => unreachable!("a closed loop never waits"),
+            }
+        }
+    }
+
+    /// Takes back a ticket whose connection closed before its request was sent. Whoever gives one
+    /// back must ask for the next, else it is lost.
+    pub(crate) fn give_back(&self, ticket: Ticket) {
+        self.schedule.borrow_mut().returned.push(ticket);
+    }
+
+    /// Requests that were due in an open loop but never sent, for the run was over.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.schedule.borrow().unsent()
+    }
+}
+
+/// When tickets fall due: a pure function of time.
+pub(crate) struct Schedule {
+    begun: Instant,
+    stop: Stop,
+    rate: Option<NonZeroU32>,
+    issued: u64,
+    /// At most one a stream.
+    returned: Vec<Ticket>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Next {
+    Now(Ticket),
+    At(Instant),
+    Done,
+}
+
+impl Schedule {
+    pub(crate) fn new(begun: Instant, stop: Stop, rate: Option<NonZeroU32>) -> Self {
+        Self {
+            begun,
+            stop,
+            rate,
+            issued: 0,
+            returned: Vec::new(),
+        }
+    }
+
+    fn next(&mut self, now: Instant) -> Next {
+        if self.is_over(now) {
+            return Next::Done;
+        }
+        if let Some(ticket) = self.returned.pop() {
+            return Next::Now(ticket);
+        }
+        let due = self.rate.map_or(now, |rate| self.due(rate));
+        if self.is_drawn_out(due) {
+            return Next::Done;
+        }
+        if due > now {
+            return Next::At(due);
+        }
+        self.issued += 1;
+        Next::Now(Ticket { start: due })
+    }
+
+    /// Nothing is sent any more, due or not.
+    fn is_over(&self, now: Instant) -> bool {
+        matches!(self.stop, Stop::Time(time) if now.saturating_duration_since(self.begun) >= time)
+    }
+
+    /// There is no further ticket.
+    fn is_drawn_out(&self, due: Instant) -> bool {
+        match self.stop {
+            Stop::Requests(n) => self.issued >= n.get(),
+            Stop::Time(time) => due.saturating_duration_since(self.begun) >= time,
+        }
+    }
+
+    fn due(&self, rate: NonZeroU32) -> Instant {
+        let nanos = u128::from(self.issued) * 1_000_000_000 / u128::from(rate.get());
+        let since = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
+        self.begun + since
+    }
+
+    fn unsent(&self) -> u64 {
+        let (Stop::Time(time), Some(rate)) = (self.stop, self.rate) else {
+            return 0;
+        };
+        let due = (time.as_nanos() * u128::from(rate.get())).div_ceil(1_000_000_000);
+        let due = u64::try_from(due).unwrap_or(u64::MAX);
+        let given_back = self.returned.len() as u64;
+        due.saturating_sub(self.issued).saturating_add(given_back)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::num::NonZeroU64;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn requests(n: u64) -> Stop {
+        Stop::Requests(NonZeroU64::new(n).unwrap())
+    }
+
+    #[test]
+    fn a_closed_loop_gives_exactly_n_tickets_at_once() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new(now, requests(3), None);
+        for _ in 0..3 {
+            assert_eq!(schedule.next(now), Next::Now(Ticket { start: now }));
+        }
+        assert_eq!(schedule.next(now), Next::Done);
+    }
+
+    #[test]
+    fn a_ticket_that_comes_back_is_drawn_again() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new(now, requests(1), None);
+        let Next::Now(ticket) = schedule.next(now) else {
+            panic!("the first ticket is due at once");
+        };
+        schedule.returned.push(ticket);
+        assert_eq!(schedule.next(now + MS), Next::Now(ticket));
+        assert_eq!(schedule.next(now + MS), Next::Done);
+    }
+
+    #[test]
+    fn an_open_loop_counts_from_the_due_time_even_when_drawn_late() {
+        let begun = Instant::now();
+        let mut schedule = Schedule::new(begun, requests(3), NonZeroU32::new(100));
+        assert_eq!(schedule.next(begun), Next::Now(Ticket { start: begun }));
+        assert_eq!(schedule.next(begun + MS), Next::At(begun + 10 * MS));
+        let late = schedule.next(begun + 35 * MS);
+        assert_eq!(
+            late,
+            Next::Now(Ticket {
+                start: begun + 10 * MS
+            })
+        );
+    }
+
+    #[test]
+    fn a_timed_run_ends_at_its_end_and_not_before() {
+        let begun = Instant::now();
+        let mut schedule = Schedule::new(begun, Stop::Time(10 * MS), None);
+        let last = begun + 10 * MS - Duration::from_nanos(1);
+        assert_eq!(schedule.next(last), Next::Now(Ticket { start: last }));
+        assert_eq!(schedule.next(begun + 10 * MS), Next::Done);
+    }
+
+    #[test]
+    fn an_overloaded_open_loop_says_what_it_never_sent() {
+        let begun = Instant::now();
+        let mut schedule = Schedule::new(begun, Stop::Time(10 * MS), NonZeroU32::new(1_000));
+        assert!(matches!(schedule.next(begun), Next::Now(_)));
+        assert!(matches!(schedule.next(begun + 9 * MS), Next::Now(_)));
+        assert_eq!(schedule.next(begun + 10 * MS), Next::Done);
+        assert_eq!(schedule.unsent(), 8);
+    }
+}

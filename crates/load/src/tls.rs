@@ -1,0 +1,142 @@
+//! The client's side of TLS: which protocol is offered and whose certificates are believed.
+//!
+//! One protocol is offered, never a choice, so that a server can't answer with another. Sessions
+//! are not resumed and no early data is sent: every connection of a run pays the same full
+//! handshake, whatever was opened before it.
+
+use crate::Error;
+use crate::options::Trust;
+use altway_record::Protocol;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use std::path::Path;
+use std::sync::Arc;
+
+/// TLS 1.2 and 1.3, as the server likes; TLS 1.3 alone for QUIC (RFC 9001, section 4.2).
+pub(crate) fn client_config(protocol: Protocol, trust: &Trust) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let versions = match protocol {
+        Protocol::H1 | Protocol::H2 => rustls::ALL_VERSIONS,
+        Protocol::H3 => &[&rustls::version::TLS13],
+    };
+    let verifier = verifier(trust, &provider)?;
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![alpn(protocol).into()];
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+/// The protocol's name in ALPN (RFC 7301; the registry's names).
+pub(crate) fn alpn(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::H1 => "http/1.1",
+        Protocol::H2 => "h2",
+        Protocol::H3 => "h3",
+    }
+}
+
+fn verifier(
+    trust: &Trust,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+    let (certificates, place) = match trust {
+        Trust::Insecure => return Ok(Arc::new(AnyCertificate(Arc::clone(provider)))),
+        Trust::CaFile(path) => (read_pem(path)?, path.display().to_string()),
+        Trust::System => {
+            let found = rustls_native_certs::load_native_certs();
+            (found.certs, "the system's store".into())
+        }
+    };
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates);
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map(|verifier| verifier as Arc<dyn ServerCertVerifier>)
+        .map_err(|_| Error::NoCa { place })
+}
+
+fn read_pem(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    CertificateDer::pem_file_iter(path)
+        .and_then(Iterator::collect)
+        .map_err(|source| Error::CaFile {
+            path: path.into(),
+            source,
+        })
+}
+
+/// Believes any certificate, but still demands that the peer holds its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(trust: &Trust) -> String {
+        client_config(Protocol::H2, trust).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn offers_exactly_the_protocol_asked_for() {
+        let config = client_config(Protocol::H1, &Trust::Insecure).unwrap();
+        assert_eq!(config.alpn_protocols, [b"http/1.1".to_vec()]);
+    }
+
+    #[test]
+    fn a_missing_ca_file_is_named() {
+        let text = refusal(&Trust::CaFile("/nowhere/ca.pem".into()));
+        assert_eq!(text, "cannot read CA certificates from /nowhere/ca.pem");
+    }
+
+    #[test]
+    fn a_ca_file_without_certificates_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = refusal(&Trust::CaFile(file.path().into()));
+        assert!(text.starts_with("no CA certificate found in "), "{text}");
+    }
+}
