@@ -77,6 +77,12 @@ struct End {
     interface: u32,
 }
 
+/// What the namespaces made here are given.
+#[derive(Debug)]
+struct Tuning {
+    congestion_control: Option<String>,
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -98,24 +104,29 @@ impl Emulation {
     ///
     /// # Errors
     /// Names the step that failed and the kernel's answer. Nothing is left behind then.
-    pub fn start(options: &Options) -> Result<Self, Error> {
-        check(options)?;
-        let (server, server_tun) = plug_in(options.far_end)?;
+    pub fn start(options: Options) -> Result<Self, Error> {
+        check(&options)?;
+        let parameters = Parameters::from(&options);
+        let Options {
+            far_end, mtu, pin, ..
+        } = options;
+        let (server, server_tun) = plug_in(far_end)?;
         let (client, client_tun) = plug_in(FarEnd::ServerNamespace)?;
-        let subnet = choose_subnet(options.far_end, &server, &server_tun)?;
-        let (server, mut unset) = server.run(|| {
-            let made = options.far_end == FarEnd::ServerNamespace;
-            configure(&server, &server_tun, subnet.server(), made, options)
-        })?;
+        let subnet = choose_subnet(far_end, &server, &server_tun)?;
+        let made = Some(Tuning {
+            congestion_control: options.congestion_control,
+        });
+        let far_tuning = made.as_ref().filter(|_| far_end == FarEnd::ServerNamespace);
+        let (server, mut unset) =
+            server.run(|| configure(&server, &server_tun, subnet.server(), mtu, far_tuning))?;
         let (client, client_unset) = client.run(|| {
-            let configured = configure(&client, &client_tun, subnet.client(), true, options)?;
+            let address = subnet.client();
+            let configured = configure(&client, &client_tun, address, mtu, made.as_ref())?;
             Netlink::open()?.add_default_route(subnet.server())?;
             Ok(configured)
         })?;
         unset.extend(client_unset);
-        let parameters = Parameters::from(options);
-        let tuns = [client_tun, server_tun];
-        let link = LinkThread::start(tuns, options.mtu, parameters, options.pin)?;
+        let link = LinkThread::start([client_tun, server_tun], mtu, parameters, pin)?;
         let dropped_before = Mutex::new(client.dropped()? + server.dropped()?);
         Ok(Self {
             link,
@@ -273,27 +284,26 @@ fn choose_subnet(far_end: FarEnd, server: &Namespace, tun: &Tun) -> Result<Subne
     }
 }
 
-/// Sets one end up, on a thread in its namespace. The parameters of a namespace that was there
-/// before (`made` is false) are left alone.
+/// Sets one end up, on a thread in its namespace; a namespace that was there before is not tuned.
 fn configure(
     namespace: &Namespace,
     tun: &Tun,
     address: Ipv4Addr,
-    made: bool,
-    options: &Options,
+    mtu: u16,
+    tuning: Option<&Tuning>,
 ) -> Result<(End, Vec<Unset>), Error> {
     let netlink = Netlink::open()?;
     let mut unset = Vec::new();
-    if made {
+    if let Some(tuning) = tuning {
         netlink.set_loopback_up()?;
         unset.extend(sysctl::tune_namespace());
-        if let Some(name) = &options.congestion_control {
+        if let Some(name) = &tuning.congestion_control {
             sysctl::set_congestion_control(name)?;
         }
     }
     unset.extend(sysctl::disable_ipv6(tun.name()));
     let interface = tun.index()?;
-    netlink.set_up(interface, options.mtu, Tun::QUEUE)?;
+    netlink.set_up(interface, mtu, Tun::QUEUE)?;
     netlink.add_address(interface, address, Subnet::LENGTH)?;
     let end = End {
         namespace: namespace.clone(),

@@ -32,7 +32,7 @@
 //!     ..Config::default()
 //! };
 //! let options = Options { up: direction, down: direction, ..Options::default() };
-//! let emulation = Emulation::start(&options)?;
+//! let emulation = Emulation::start(options)?;
 //! let mut server = emulation.server_command("iperf3").arg("-s").spawn()?;
 //! emulation.client_command("sh").args(["-c", "iperf3 -c $ALTWAY_SERVER"]).status()?;
 //! server.kill()?;

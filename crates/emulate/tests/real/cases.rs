@@ -18,16 +18,16 @@ pub(crate) struct Case {
 }
 
 macro_rules! cases {
-    ($($name:ident $(($root:ident))?),* $(,)?) => {
-        &[$(Case {
-            name: stringify!($name),
-            needs_root: false $(|| stringify!($root) == "root")?,
-            run: $name,
-        }),*]
+    (anyone: [$($anyone:ident),* $(,)?], root: [$($root:ident),* $(,)?]) => {
+        &[
+            $(Case { name: stringify!($anyone), needs_root: false, run: $anyone },)*
+            $(Case { name: stringify!($root), needs_root: true, run: $root },)*
+        ]
     };
 }
 
-pub(crate) const ALL: &[Case] = cases![
+pub(crate) const ALL: &[Case] = cases!(
+    anyone: [
     a_round_trip_takes_the_delay_of_both_directions,
     the_rate_is_kept_within_one_per_cent,
     tcp_fills_the_link,
@@ -44,9 +44,11 @@ pub(crate) const ALL: &[Case] = cases![
     teardown_does_not_wait_for_programs_that_still_run,
     programs_die_with_the_thread_that_started_them,
     two_links_at_once_do_not_meet,
-    the_host_is_reachable_as_the_far_end(root),
-    two_links_to_the_host_have_different_addresses(root),
-];
+],
+    root: [
+    the_host_is_reachable_as_the_far_end,
+    two_links_to_the_host_have_different_addresses,
+]);
 
 /// A program that was started at one end.
 struct Running {
@@ -98,7 +100,7 @@ fn spawn(mut command: std::process::Command, line: &str) -> Running {
 }
 
 fn start(options: Options) -> Emulation {
-    Emulation::start(&options).unwrap_or_else(|error| {
+    Emulation::start(options).unwrap_or_else(|error| {
         let source = std::error::Error::source(&error).map(ToString::to_string);
         panic!("{error}: {source:?}")
     })
@@ -308,7 +310,7 @@ fn the_congestion_control_is_the_one_asked_for() {
 
 fn an_unknown_congestion_control_is_an_error() {
     let congestion_control = Some("carrier-pigeon".to_owned());
-    let error = Emulation::start(&Options {
+    let error = Emulation::start(Options {
         congestion_control,
         ..Options::default()
     });
@@ -321,7 +323,7 @@ fn an_unknown_congestion_control_is_an_error() {
 }
 
 fn a_tiny_mtu_is_an_error() {
-    let error = Emulation::start(&Options {
+    let error = Emulation::start(Options {
         mtu: 67,
         ..Options::default()
     });

@@ -3,6 +3,10 @@
 //! Runs where namespaces and /dev/net/tun can be used (root, or user namespaces), and says that it
 //! is skipped elsewhere. Each test has its own link; they run one after the other, because they
 //! measure time. The programs at the ends of the links are this very binary (`programs`).
+#![allow(
+    clippy::print_stdout,
+    reason = "the harness and the test programs speak on stdout"
+)]
 
 mod cases;
 mod programs;
