@@ -6,6 +6,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
+use quinn_proto::VarInt;
 
 use crate::Code;
 
@@ -16,13 +17,23 @@ pub struct ConnectionHandle(pub usize);
 
 /// A request stream of one connection: the QUIC stream ID (RFC 9000 section 2.1), a multiple of 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamId(pub(crate) u64);
+pub struct StreamId(u64);
 
 impl StreamId {
     /// The number on the wire: 0, 4, 8, … in the order in which the client opened the streams.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    pub(crate) fn of(id: quinn_proto::StreamId) -> Self {
+        Self(id.into())
+    }
+
+    pub(crate) fn to_quic(self) -> quinn_proto::StreamId {
+        VarInt::from_u64(self.0)
+            .expect("made from a stream ID, below 2^62")
+            .into()
     }
 }
 

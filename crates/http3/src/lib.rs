@@ -3,10 +3,23 @@
 
 mod code;
 mod config;
+mod connection;
 mod endpoint;
 mod error;
 mod event;
+mod failure;
+mod frame;
+mod message;
+mod meter;
+mod qpack;
+mod receive;
+mod send;
+mod settings;
 mod statistics;
+mod timers;
+mod transport;
+mod unidirectional;
+mod varint;
 
 pub use code::Code;
 pub use config::{ClientConfig, Congestion, Limits, ServerConfig, Transport};

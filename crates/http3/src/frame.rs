@@ -1,0 +1,517 @@
+//! HTTP/3 frames (RFC 9114 section 7): a streaming decoder that also watches the order of frames.
+//!
+//! The decoder takes the bytes of one stream in pieces of any size and yields whole frames, except
+//! DATA, which it hands through piece by piece without copying. It never holds more than one
+//! frame's payload, and of that no more than the limit it was given; everything else is skipped as
+//! it streams by. What a frame means is left to the caller.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use crate::failure::Violation;
+use crate::{Code, varint};
+
+/// Frame types of RFC 9114 section 7.2.
+pub(crate) mod kind {
+    pub(crate) const DATA: u64 = 0x00;
+    pub(crate) const HEADERS: u64 = 0x01;
+    pub(crate) const CANCEL_PUSH: u64 = 0x03;
+    pub(crate) const SETTINGS: u64 = 0x04;
+    pub(crate) const PUSH_PROMISE: u64 = 0x05;
+    pub(crate) const GOAWAY: u64 = 0x07;
+    pub(crate) const MAX_PUSH_ID: u64 = 0x0d;
+}
+
+/// Longest frame header: type and length.
+pub(crate) const MAX_HEADER_LEN: usize = 2 * varint::MAX_LEN;
+
+/// A frame, or a piece of one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Frame {
+    /// A piece of a DATA frame's payload, never empty.
+    Data(Bytes),
+    /// A HEADERS frame's payload.
+    Headers(Bytes),
+    /// A HEADERS frame above the limit; its payload will be skipped.
+    OversizedHeaders,
+    /// A SETTINGS frame's payload.
+    Settings(Bytes),
+    /// GOAWAY with its ID.
+    GoAway(u64),
+    /// MAX_PUSH_ID with its ID.
+    MaxPushId(u64),
+    /// CANCEL_PUSH; its ID does not matter to an endpoint that never pushes nor allows it.
+    CancelPush,
+    /// A PUSH_PROMISE frame's header; its payload will be skipped.
+    PushPromise,
+}
+
+/// Where a stream stands, which decides what frames may come next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Request stream, before the final HEADERS.
+    Head,
+    /// Request stream, DATA or trailers may come.
+    Body,
+    /// Request stream, nothing but extensions may come.
+    Trailers,
+    /// Control stream, before SETTINGS.
+    Unsettled,
+    /// Control stream.
+    Control,
+}
+
+#[derive(Debug)]
+enum State {
+    Header {
+        bytes: [u8; MAX_HEADER_LEN],
+        filled: usize,
+    },
+    Payload {
+        kind: u64,
+        len: usize,
+        bytes: BytesMut,
+    },
+    Data {
+        remaining: u64,
+    },
+    Skip {
+        remaining: u64,
+    },
+}
+
+impl State {
+    const START: State = State::Header {
+        bytes: [0; MAX_HEADER_LEN],
+        filled: 0,
+    };
+}
+
+/// The frames of one stream.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    phase: Phase,
+    max_payload: u64,
+    state: State,
+}
+
+impl Decoder {
+    /// For a request stream; HEADERS beyond `max_headers` encoded bytes are not taken in.
+    pub(crate) fn request(max_headers: u64) -> Self {
+        Self {
+            phase: Phase::Head,
+            max_payload: max_headers,
+            state: State::START,
+        }
+    }
+
+    /// For a control stream; SETTINGS beyond `max_payload` bytes are an error.
+    pub(crate) fn control(max_payload: u64) -> Self {
+        Self {
+            phase: Phase::Unsettled,
+            max_payload,
+            state: State::START,
+        }
+    }
+
+    /// Tells that the final head was seen, so that DATA may follow.
+    pub(crate) fn head_done(&mut self) {
+        if self.phase == Phase::Head {
+            self.phase = Phase::Body;
+        }
+    }
+
+    /// Takes bytes from the front of `input` up to the end of the next frame, or all of them.
+    pub(crate) fn decode(&mut self, input: &mut Bytes) -> Result<Option<Frame>, Violation> {
+        while !input.is_empty() {
+            if let Some(frame) = self.step(input)? {
+                return Ok(Some(frame));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the stream may end here. RFC 9114 section 7.1: "When a stream terminates cleanly,
+    /// if the last frame on the stream was truncated, this MUST be treated as a connection error
+    /// of type H3_FRAME_ERROR."
+    pub(crate) fn finish(&self) -> Result<(), Violation> {
+        match self.state {
+            State::Header { filled: 0, .. } => Ok(()),
+            _ => Err(Violation::new(
+                Code::H3_FRAME_ERROR,
+                "stream ended within a frame",
+            )),
+        }
+    }
+
+    fn step(&mut self, input: &mut Bytes) -> Result<Option<Frame>, Violation> {
+        match &mut self.state {
+            State::Header { bytes, filled } => {
+                let Some((kind, len)) = take_header(bytes, filled, input) else {
+                    return Ok(None);
+                };
+                self.begin(kind, len)
+            }
+            State::Payload { kind, len, bytes } => {
+                if bytes.is_empty() && input.len() >= *len {
+                    let (kind, payload) = (*kind, input.split_to(*len));
+                    self.state = State::START;
+                    return whole(kind, payload).map(Some);
+                }
+                let take = input.len().min(*len - bytes.len());
+                bytes.put(input.split_to(take));
+                if bytes.len() < *len {
+                    return Ok(None);
+                }
+                let (kind, payload) = (*kind, bytes.split().freeze());
+                self.state = State::START;
+                whole(kind, payload).map(Some)
+            }
+            State::Data { remaining } => {
+                let piece = take_some(remaining, input);
+                self.end_if_done();
+                Ok(Some(Frame::Data(piece)))
+            }
+            State::Skip { remaining } => {
+                take_some(remaining, input);
+                self.end_if_done();
+                Ok(None)
+            }
+        }
+    }
+
+    fn end_if_done(&mut self) {
+        if let State::Data { remaining: 0 } | State::Skip { remaining: 0 } = self.state {
+            self.state = State::START;
+        }
+    }
+
+    /// A frame header is complete: is the frame allowed here, and what becomes of its payload?
+    fn begin(&mut self, kind: u64, len: u64) -> Result<Option<Frame>, Violation> {
+        self.check_order(kind)?;
+        let mut announced = None;
+        self.state = match kind {
+            kind::DATA => State::Data { remaining: len },
+            kind::HEADERS if len > self.max_payload => {
+                announced = Some(Frame::OversizedHeaders);
+                State::Skip { remaining: len }
+            }
+            kind::PUSH_PROMISE => {
+                announced = Some(Frame::PushPromise);
+                State::Skip { remaining: len }
+            }
+            kind::HEADERS | kind::SETTINGS => self.payload(kind, len)?,
+            kind::GOAWAY | kind::MAX_PUSH_ID | kind::CANCEL_PUSH => id_payload(kind, len)?,
+            _ => State::Skip { remaining: len },
+        };
+        self.end_if_done();
+        if let State::Payload { len: 0, .. } = self.state {
+            self.state = State::START;
+            announced = Some(whole(kind, Bytes::new())?);
+        }
+        Ok(announced)
+    }
+
+    fn payload(&self, kind: u64, len: u64) -> Result<State, Violation> {
+        if len > self.max_payload {
+            return Err(Violation::new(Code::H3_EXCESSIVE_LOAD, "frame too large"));
+        }
+        let len = usize::try_from(len).expect("limits are far below 4 GiB");
+        Ok(State::Payload {
+            kind,
+            len,
+            bytes: BytesMut::new(),
+        })
+    }
+
+    /// Which frames may come where: the table of RFC 9114 section 7.2.
+    fn check_order(&mut self, kind: u64) -> Result<(), Violation> {
+        let unexpected = |what| Err(Violation::new(Code::H3_FRAME_UNEXPECTED, what));
+        if self.phase == Phase::Unsettled {
+            if kind != kind::SETTINGS {
+                // Section 6.2.1: "If the first frame of the control stream is any other frame
+                // type, this MUST be treated as a connection error of type H3_MISSING_SETTINGS."
+                let reason = "control stream did not begin with SETTINGS";
+                return Err(Violation::new(Code::H3_MISSING_SETTINGS, reason));
+            }
+            self.phase = Phase::Control;
+            return Ok(());
+        }
+        match (kind, self.phase) {
+            // Section 7.2.8: "Frame types that were used in HTTP/2 where there is no corresponding
+            // HTTP/3 frame type have also been reserved [...] receipt MUST be treated as a
+            // connection error of type H3_FRAME_UNEXPECTED."
+            (0x02 | 0x06 | 0x08 | 0x09, _) => unexpected("frame type reserved by HTTP/2"),
+            (kind::SETTINGS, Phase::Control) => unexpected("second SETTINGS"),
+            (kind::DATA | kind::HEADERS | kind::PUSH_PROMISE, Phase::Control) => {
+                unexpected("request frame on the control stream")
+            }
+            (_, Phase::Control) => Ok(()),
+            (kind::SETTINGS | kind::GOAWAY | kind::MAX_PUSH_ID | kind::CANCEL_PUSH, _) => {
+                unexpected("control frame on a request stream")
+            }
+            (kind::DATA, Phase::Head) => unexpected("DATA before HEADERS"),
+            (kind::DATA, Phase::Trailers) => unexpected("DATA after trailers"),
+            (kind::HEADERS, Phase::Trailers) => unexpected("HEADERS after trailers"),
+            (kind::HEADERS, Phase::Body) => {
+                self.phase = Phase::Trailers;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Appends a frame header.
+pub(crate) fn encode_header(kind: u64, len: u64, out: &mut impl BufMut) {
+    varint::encode(kind, out);
+    varint::encode(len, out);
+}
+
+fn id_payload(kind: u64, len: u64) -> Result<State, Violation> {
+    match usize::try_from(len) {
+        Ok(len @ 1..=varint::MAX_LEN) => Ok(State::Payload {
+            kind,
+            len,
+            bytes: BytesMut::new(),
+        }),
+        _ => Err(Violation::new(
+            Code::H3_FRAME_ERROR,
+            "frame does not hold one ID",
+        )),
+    }
+}
+
+fn whole(kind: u64, payload: Bytes) -> Result<Frame, Violation> {
+    match kind {
+        kind::HEADERS => return Ok(Frame::Headers(payload)),
+        kind::SETTINGS => return Ok(Frame::Settings(payload)),
+        _ => {}
+    }
+    let id = match varint::decode(&payload) {
+        Some((id, len)) if len == payload.len() => id,
+        _ => {
+            return Err(Violation::new(
+                Code::H3_FRAME_ERROR,
+                "frame does not hold one ID",
+            ));
+        }
+    };
+    Ok(match kind {
+        kind::GOAWAY => Frame::GoAway(id),
+        kind::MAX_PUSH_ID => Frame::MaxPushId(id),
+        _ => Frame::CancelPush,
+    })
+}
+
+/// Moves bytes of a frame header from `input` to `bytes`; the type and length once it is whole.
+fn take_header(
+    bytes: &mut [u8; MAX_HEADER_LEN],
+    filled: &mut usize,
+    input: &mut Bytes,
+) -> Option<(u64, u64)> {
+    let before = *filled;
+    let copied = input.len().min(MAX_HEADER_LEN - before);
+    bytes[before..before + copied].copy_from_slice(&input[..copied]);
+    let seen = &bytes[..before + copied];
+    let header = varint::decode(seen).and_then(|(kind, kind_len)| {
+        varint::decode(&seen[kind_len..]).map(|(len, len_len)| (kind, len, kind_len + len_len))
+    });
+    let Some((kind, len, used)) = header else {
+        *filled += copied;
+        input.advance(copied);
+        return None;
+    };
+    input.advance(used - before);
+    Some((kind, len))
+}
+
+fn take_some(remaining: &mut u64, input: &mut Bytes) -> Bytes {
+    let take = usize::try_from(*remaining)
+        .unwrap_or(usize::MAX)
+        .min(input.len());
+    *remaining -= take as u64;
+    input.split_to(take)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode_header(kind, payload.len() as u64, &mut out);
+        out.extend_from_slice(payload);
+        out
+    }
+
+    /// Decodes `input` cut into pieces of `piece` bytes; joins DATA pieces.
+    fn decode_in_pieces(
+        decoder: &mut Decoder,
+        input: &[u8],
+        piece: usize,
+    ) -> Result<Vec<Frame>, Violation> {
+        let mut frames = Vec::new();
+        for part in input.chunks(piece) {
+            let mut part = Bytes::copy_from_slice(part);
+            while let Some(frame) = decoder.decode(&mut part)? {
+                if matches!(frame, Frame::Headers(_)) {
+                    decoder.head_done();
+                }
+                match (frames.last_mut(), frame) {
+                    (Some(Frame::Data(whole)), Frame::Data(piece)) => {
+                        *whole = [&whole[..], &piece[..]].concat().into();
+                    }
+                    (_, frame) => frames.push(frame),
+                }
+            }
+        }
+        Ok(frames)
+    }
+
+    fn request_error(input: &[u8]) -> Code {
+        decode_in_pieces(&mut Decoder::request(100), input, 3)
+            .unwrap_err()
+            .code
+    }
+
+    fn control_error(input: &[u8]) -> Code {
+        decode_in_pieces(&mut Decoder::control(100), input, 3)
+            .unwrap_err()
+            .code
+    }
+
+    #[test]
+    fn a_message_cut_anywhere_decodes_to_the_same_frames() {
+        let input = [
+            frame(0x21, b"grease"),
+            frame(kind::HEADERS, b"head"),
+            frame(kind::DATA, b""),
+            frame(kind::DATA, b"body"),
+            frame(0x4000, &[7; 200]),
+            frame(kind::DATA, b"more"),
+        ]
+        .concat();
+        let expected = [
+            Frame::Headers(Bytes::from_static(b"head")),
+            Frame::Data(Bytes::from_static(b"bodymore")),
+        ];
+        for piece in 1..=input.len() {
+            let mut decoder = Decoder::request(100);
+            assert_eq!(
+                decode_in_pieces(&mut decoder, &input, piece).unwrap(),
+                expected
+            );
+            assert!(decoder.finish().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_stream_may_end_only_between_frames() {
+        let input = frame(kind::HEADERS, b"head");
+        for cut in 1..input.len() {
+            let mut decoder = Decoder::request(100);
+            decode_in_pieces(&mut decoder, &input[..cut], 64).unwrap();
+            assert_eq!(decoder.finish().unwrap_err().code, Code::H3_FRAME_ERROR);
+        }
+    }
+
+    #[test]
+    fn headers_beyond_the_limit_are_announced_and_skipped() {
+        let input = [frame(kind::HEADERS, &[0; 101]), frame(kind::HEADERS, b"x")].concat();
+        let frames = decode_in_pieces(&mut Decoder::request(100), &input, 7).unwrap();
+        let next = Frame::Headers(Bytes::from_static(b"x"));
+        assert_eq!(frames, [Frame::OversizedHeaders, next]);
+    }
+
+    #[test]
+    fn frames_out_of_order_on_a_request_stream_are_unexpected() {
+        let head = frame(kind::HEADERS, b"h");
+        let trailers = [head.clone(), head.clone()].concat();
+        for input in [
+            frame(kind::DATA, b"x"),
+            frame(kind::DATA, b""),
+            frame(kind::SETTINGS, b""),
+            frame(kind::GOAWAY, &[0]),
+            frame(kind::MAX_PUSH_ID, &[0]),
+            frame(kind::CANCEL_PUSH, &[0]),
+            frame(0x02, b""),
+            frame(0x06, b""),
+            frame(0x08, b""),
+            frame(0x09, b""),
+            [trailers.clone(), frame(kind::DATA, b"x")].concat(),
+            [trailers, head].concat(),
+        ] {
+            assert_eq!(
+                request_error(&input),
+                Code::H3_FRAME_UNEXPECTED,
+                "{input:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_control_stream_begins_with_settings_and_has_them_once() {
+        let settings = frame(kind::SETTINGS, b"");
+        assert_eq!(
+            control_error(&frame(kind::GOAWAY, &[0])),
+            Code::H3_MISSING_SETTINGS
+        );
+        assert_eq!(control_error(&frame(0x21, b"")), Code::H3_MISSING_SETTINGS);
+        assert_eq!(
+            control_error(&frame(kind::DATA, b"x")),
+            Code::H3_MISSING_SETTINGS
+        );
+        for second in [
+            settings.clone(),
+            frame(kind::DATA, b"x"),
+            frame(kind::HEADERS, b"x"),
+            frame(kind::PUSH_PROMISE, b"x"),
+        ] {
+            let input = [settings.clone(), second].concat();
+            assert_eq!(control_error(&input), Code::H3_FRAME_UNEXPECTED);
+        }
+    }
+
+    #[test]
+    fn an_id_frame_holds_exactly_one_id() {
+        let settings = frame(kind::SETTINGS, b"");
+        for payload in [&[][..], &[0x40], &[0, 0], &[0; 9]] {
+            let input = [settings.clone(), frame(kind::GOAWAY, payload)].concat();
+            assert_eq!(control_error(&input), Code::H3_FRAME_ERROR, "{payload:?}");
+        }
+        let input = [settings, frame(kind::GOAWAY, &[0x40, 0x04])].concat();
+        let frames = decode_in_pieces(&mut Decoder::control(100), &input, 1).unwrap();
+        assert_eq!(frames, [Frame::Settings(Bytes::new()), Frame::GoAway(4)]);
+    }
+
+    #[test]
+    fn settings_beyond_the_limit_are_excessive() {
+        assert_eq!(
+            control_error(&frame(kind::SETTINGS, &[0; 101])),
+            Code::H3_EXCESSIVE_LOAD
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic_and_keep_to_the_limit(
+            input: Vec<u8>, piece in 1..40usize, control: bool,
+        ) {
+            let limit = 20;
+            let mut decoder =
+                if control { Decoder::control(limit) } else { Decoder::request(limit) };
+            if let Ok(frames) = decode_in_pieces(&mut decoder, &input, piece) {
+                for frame in frames {
+                    if let Frame::Headers(payload) | Frame::Settings(payload) = frame {
+                        prop_assert!(payload.len() as u64 <= limit);
+                    }
+                }
+            }
+            if let State::Payload { bytes, .. } = &decoder.state {
+                prop_assert!(bytes.len() as u64 <= limit);
+            }
+        }
+    }
+}

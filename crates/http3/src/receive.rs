@@ -1,0 +1,347 @@
+//! The receiving half of an exchange: from stream bytes to a head, a body and its end.
+//!
+//! It reads ahead of the application by one piece of stream at most, so that QUIC's flow control
+//! holds the peer back. Where the bytes come from is a closure's business; what a head means is
+//! the caller's.
+
+use bytes::Bytes;
+
+use crate::failure::{Failure, Violation};
+use crate::frame::{Decoder, Frame};
+use crate::message::{self, HeadError};
+use crate::transport::Role;
+use crate::{Code, Received};
+
+/// What a stream gives next.
+#[derive(Debug)]
+pub(crate) enum Chunk {
+    Data(Bytes),
+    Pending,
+    End,
+    Reset(Code),
+}
+
+/// What was found before the final head.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// A field section.
+    Section(Bytes),
+    /// One above the limit.
+    TooLarge,
+    /// Nothing complete yet.
+    Pending,
+}
+
+/// What follows a head.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// The stream has ended.
+    End,
+    /// There are bytes to read.
+    Some,
+    /// There is nothing yet.
+    Pending,
+}
+
+/// How much body a head allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// Any length.
+    Any,
+    /// This length: the content-length field.
+    Exactly(u64),
+    /// None, whatever content-length says (answers to HEAD, status 204 and 304).
+    Empty,
+}
+
+/// The receiving half of an exchange.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    role: Role,
+    limit: u64,
+    frames: Decoder,
+    /// Read from the stream and not yet decoded: one piece at most.
+    rest: Bytes,
+    body: Option<Body>,
+    received: u64,
+}
+
+impl Receiver {
+    /// `limit`: the largest field section, in bytes as RFC 9114 section 4.2.2 counts. An encoded
+    /// section above it is taken as too large without a look at it.
+    pub(crate) fn new(role: Role, limit: u64) -> Self {
+        let frames = Decoder::request(limit);
+        Self {
+            role,
+            limit,
+            frames,
+            rest: Bytes::new(),
+            body: None,
+            received: 0,
+        }
+    }
+
+    /// Whether the final head is still to come.
+    pub(crate) fn in_head(&self) -> bool {
+        self.body.is_none()
+    }
+
+    /// Reads up to the next head.
+    pub(crate) fn poll_head(&mut self, next: &mut impl FnMut() -> Chunk) -> Result<Head, Failure> {
+        loop {
+            match self.frames.decode(&mut self.rest)? {
+                Some(Frame::Headers(section)) => return Ok(Head::Section(section)),
+                Some(Frame::OversizedHeaders) => return Ok(Head::TooLarge),
+                Some(frame) => return Err(self.unexpected(&frame).into()),
+                None => {}
+            }
+            match next() {
+                Chunk::Data(data) => self.rest = data,
+                Chunk::Pending => return Ok(Head::Pending),
+                Chunk::Reset(code) => return Err(Failure::Reset(code)),
+                Chunk::End => {
+                    self.frames.finish()?;
+                    return Err(Failure::Stream(self.incomplete()));
+                }
+            }
+        }
+    }
+
+    /// Tells that the head just read was the final one, and what body it allows.
+    pub(crate) fn begin_body(&mut self, body: Body) {
+        self.frames.head_done();
+        self.body = Some(body);
+    }
+
+    /// What follows the head, as far as it is there.
+    pub(crate) fn poll_follow(
+        &mut self,
+        next: &mut impl FnMut() -> Chunk,
+    ) -> Result<Follow, Failure> {
+        if !self.rest.is_empty() {
+            return Ok(Follow::Some);
+        }
+        match next() {
+            Chunk::Data(data) => {
+                self.rest = data;
+                Ok(Follow::Some)
+            }
+            Chunk::Pending => Ok(Follow::Pending),
+            Chunk::End => self.end().map(|()| Follow::End),
+            Chunk::Reset(code) => Err(Failure::Reset(code)),
+        }
+    }
+
+    /// Reads on in the body.
+    pub(crate) fn poll_body(
+        &mut self,
+        next: &mut impl FnMut() -> Chunk,
+    ) -> Result<Received, Failure> {
+        loop {
+            match self.frames.decode(&mut self.rest)? {
+                Some(Frame::Data(data)) => {
+                    self.account(data.len())?;
+                    return Ok(Received::Data(data));
+                }
+                Some(Frame::Headers(section)) => self.check_trailers(&section)?,
+                Some(Frame::OversizedHeaders) => {
+                    return Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD));
+                }
+                Some(frame) => return Err(self.unexpected(&frame).into()),
+                None => {}
+            }
+            if !self.rest.is_empty() {
+                continue;
+            }
+            match next() {
+                Chunk::Data(data) => self.rest = data,
+                Chunk::Pending => return Ok(Received::Pending),
+                Chunk::Reset(code) => return Err(Failure::Reset(code)),
+                Chunk::End => return self.end().map(|()| Received::End),
+            }
+        }
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        self.frames.finish()?;
+        match self.body {
+            // RFC 9114 section 4.1.2: a message is malformed if "the value of the Content-Length
+            // header field does not equal the sum of the DATA frame lengths received".
+            Some(Body::Exactly(length)) if length != self.received => {
+                Err(Failure::Stream(Code::H3_MESSAGE_ERROR))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn account(&mut self, len: usize) -> Result<(), Failure> {
+        self.received = self.received.saturating_add(len as u64);
+        let allowed = match self.body {
+            Some(Body::Exactly(length)) => length,
+            Some(Body::Empty) => 0,
+            Some(Body::Any) | None => u64::MAX,
+        };
+        match self.received <= allowed {
+            true => Ok(()),
+            false => Err(Failure::Stream(Code::H3_MESSAGE_ERROR)),
+        }
+    }
+
+    fn check_trailers(&self, section: &[u8]) -> Result<(), Failure> {
+        message::check_trailers(section, self.limit).map_err(|error| match error {
+            HeadError::Decompression => decompression_failed().into(),
+            HeadError::TooLarge => Failure::Stream(Code::H3_EXCESSIVE_LOAD),
+            HeadError::Malformed => Failure::Stream(Code::H3_MESSAGE_ERROR),
+        })
+    }
+
+    /// The decoder lets PUSH_PROMISE through on request streams, and nothing else that this half
+    /// does not handle.
+    fn unexpected(&self, frame: &Frame) -> Violation {
+        match (self.role, frame) {
+            // Section 7.2.5: "A client MUST treat receipt of a PUSH_PROMISE frame that contains a
+            // larger Push ID than the client has advertised as a connection error of H3_ID_ERROR."
+            // This client never advertised one.
+            (Role::Client, Frame::PushPromise) => {
+                Violation::new(Code::H3_ID_ERROR, "push was never allowed")
+            }
+            _ => Violation::new(
+                Code::H3_FRAME_UNEXPECTED,
+                "frame not allowed on this stream",
+            ),
+        }
+    }
+
+    fn incomplete(&self) -> Code {
+        match self.role {
+            Role::Server => Code::H3_REQUEST_INCOMPLETE,
+            Role::Client => Code::H3_MESSAGE_ERROR,
+        }
+    }
+}
+
+/// The violation of a field section that can't be decoded.
+pub(crate) fn decompression_failed() -> Violation {
+    Violation::new(
+        Code::QPACK_DECOMPRESSION_FAILED,
+        "field section can't be decoded",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use crate::frame::{encode_header, kind};
+
+    const SECTION: &[u8] = &[0, 0, 0xd1];
+
+    fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode_header(kind, payload.len() as u64, &mut out);
+        out.extend_from_slice(payload);
+        out
+    }
+
+    fn source(chunks: Vec<Chunk>) -> impl FnMut() -> Chunk {
+        let mut chunks = VecDeque::from(chunks);
+        move || chunks.pop_front().unwrap_or(Chunk::Pending)
+    }
+
+    fn receiver(role: Role, body: Body) -> Receiver {
+        let mut receiver = Receiver::new(role, 1000);
+        let head = Chunk::Data(frame(kind::HEADERS, SECTION).into());
+        let section = receiver.poll_head(&mut source(vec![head])).unwrap();
+        assert_eq!(section, Head::Section(Bytes::from_static(SECTION)));
+        receiver.begin_body(body);
+        receiver
+    }
+
+    /// Everything up to the end or the failure, as one.
+    fn body(mut receiver: Receiver, chunks: Vec<Chunk>) -> Result<Vec<u8>, Failure> {
+        let (mut next, mut whole) = (source(chunks), Vec::new());
+        loop {
+            match receiver.poll_body(&mut next)? {
+                Received::Data(data) => whole.extend_from_slice(&data),
+                Received::End => return Ok(whole),
+                Received::Pending => panic!("the source ran dry"),
+            }
+        }
+    }
+
+    fn data(payload: &[u8]) -> Chunk {
+        Chunk::Data(frame(kind::DATA, payload).into())
+    }
+
+    #[test]
+    fn a_body_ends_with_its_stream_and_trailers_are_dropped() {
+        let trailers = Chunk::Data(frame(kind::HEADERS, &[0, 0]).into());
+        let chunks = vec![data(b"ab"), data(b""), data(b"c"), trailers, Chunk::End];
+        assert_eq!(
+            body(receiver(Role::Server, Body::Any), chunks),
+            Ok(b"abc".to_vec())
+        );
+    }
+
+    #[test]
+    fn a_body_keeps_to_its_announced_length() {
+        let malformed = Err(Failure::Stream(Code::H3_MESSAGE_ERROR));
+        let run = |body_rule, payload: &[u8]| {
+            body(
+                receiver(Role::Client, body_rule),
+                vec![data(payload), Chunk::End],
+            )
+        };
+        assert_eq!(run(Body::Exactly(3), b"abc"), Ok(b"abc".to_vec()));
+        assert_eq!(run(Body::Exactly(3), b"ab"), malformed);
+        assert_eq!(run(Body::Exactly(3), b"abcd"), malformed);
+        assert_eq!(run(Body::Empty, b"a"), malformed);
+        assert_eq!(run(Body::Empty, b""), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_cut_frame_costs_the_connection_and_a_missing_head_the_stream() {
+        let cut = Chunk::Data(Bytes::from_static(&[0, 5, b'x']));
+        match body(receiver(Role::Server, Body::Any), vec![cut, Chunk::End]) {
+            Err(Failure::Connection(violation)) => {
+                assert_eq!(violation.code, Code::H3_FRAME_ERROR);
+            }
+            other => panic!("{other:?}"),
+        }
+        for (role, code) in [
+            (Role::Server, Code::H3_REQUEST_INCOMPLETE),
+            (Role::Client, Code::H3_MESSAGE_ERROR),
+        ] {
+            let result = Receiver::new(role, 1000).poll_head(&mut source(vec![Chunk::End]));
+            assert_eq!(result, Err(Failure::Stream(code)));
+        }
+    }
+
+    #[test]
+    fn push_promise_is_an_error_in_either_role() {
+        for (role, code) in [
+            (Role::Server, Code::H3_FRAME_UNEXPECTED),
+            (Role::Client, Code::H3_ID_ERROR),
+        ] {
+            let push = Chunk::Data(frame(kind::PUSH_PROMISE, &[0]).into());
+            match Receiver::new(role, 1000).poll_head(&mut source(vec![push])) {
+                Err(Failure::Connection(violation)) => assert_eq!(violation.code, code),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_the_head_is_told_without_reading_it() {
+        let mut next = source(vec![Chunk::Pending, data(b"x"), Chunk::End]);
+        let mut receiver = receiver(Role::Server, Body::Any);
+        assert_eq!(receiver.poll_follow(&mut next), Ok(Follow::Pending));
+        assert_eq!(receiver.poll_follow(&mut next), Ok(Follow::Some));
+        assert_eq!(
+            receiver.poll_body(&mut next),
+            Ok(Received::Data(Bytes::from_static(b"x")))
+        );
+        assert_eq!(receiver.poll_follow(&mut next), Ok(Follow::End));
+    }
+}

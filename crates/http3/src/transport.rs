@@ -1,0 +1,192 @@
+//! From our configuration to the QUIC engine's: validation and the choices that are not options.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::{IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
+
+use crate::meter::MeterFactory;
+use crate::{ClientConfig, Error, Limits, ServerConfig, Transport, varint};
+
+/// HTTP/3's name in ALPN (RFC 9114 section 3.1).
+const ALPN: &[u8] = b"h3";
+
+/// Smallest UDP payload that every QUIC path carries (RFC 9000 section 14).
+const MIN_MTU: u16 = 1200;
+
+/// Unidirectional streams a peer may have open. RFC 9114 section 6.2 asks for three at least; the
+/// rest is for streams of unknown type, which are refused one by one.
+const MAX_UNIDIRECTIONAL_STREAMS: u32 = 16;
+
+/// Which side of the connections an endpoint is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Client,
+    Server,
+}
+
+/// Checks a server's configuration and turns it into the engine's.
+pub(crate) fn server(config: &ServerConfig) -> Result<quinn_proto::ServerConfig, Error> {
+    let transport = transport(&config.transport, &config.limits, Role::Server)?;
+    let mut tls = rustls::ServerConfig::clone(&config.tls);
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.max_early_data_size = 0;
+    let tls = Arc::new(tls);
+    // The engine would panic on the first connection if TLS 1.3 were missing: ask here instead.
+    let version = rustls::quic::Version::V1;
+    rustls::quic::ServerConnection::new(Arc::clone(&tls), version, Vec::new())
+        .map_err(|error| Error::Tls(error.into()))?;
+    let crypto = QuicServerConfig::try_from(tls).map_err(|error| Error::Tls(error.into()))?;
+    let mut quic = quinn_proto::ServerConfig::with_crypto(Arc::new(crypto));
+    quic.transport_config(Arc::new(transport));
+    Ok(quic)
+}
+
+/// Checks a client's configuration and turns it into the engine's.
+pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig, Error> {
+    let transport = transport(&config.transport, &config.limits, Role::Client)?;
+    let mut tls = rustls::ClientConfig::clone(&config.tls);
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.enable_early_data = false;
+    let tls = Arc::new(tls);
+    let version = rustls::quic::Version::V1;
+    let name = "localhost".try_into().expect("localhost is a DNS name");
+    rustls::quic::ClientConnection::new(Arc::clone(&tls), version, name, Vec::new())
+        .map_err(|error| Error::Tls(error.into()))?;
+    let crypto = QuicClientConfig::try_from(tls).map_err(|error| Error::Tls(error.into()))?;
+    let mut quic = quinn_proto::ClientConfig::new(Arc::new(crypto));
+    quic.transport_config(Arc::new(transport));
+    Ok(quic)
+}
+
+fn transport(from: &Transport, limits: &Limits, role: Role) -> Result<TransportConfig, Error> {
+    check(from, limits)?;
+    let (stream_window, window, requests) = match role {
+        Role::Client => (16 << 20, 32 << 20, 0),
+        Role::Server => (1 << 20, 4 << 20, limits.max_concurrent_requests),
+    };
+    let idle_timeout = IdleTimeout::try_from(from.idle_timeout)
+        .map_err(|_| out_of_range("idle_timeout", "at most 2^62 − 1 ms"))?;
+    let mut to = TransportConfig::default();
+    to.max_concurrent_bidi_streams(requests.into())
+        .max_concurrent_uni_streams(MAX_UNIDIRECTIONAL_STREAMS.into())
+        .stream_receive_window(window_size(
+            from.stream_receive_window.unwrap_or(stream_window),
+        )?)
+        .receive_window(window_size(from.receive_window.unwrap_or(window))?)
+        .send_window(from.send_window)
+        .max_idle_timeout(Some(idle_timeout))
+        .keep_alive_interval(from.keep_alive)
+        .initial_mtu(MIN_MTU)
+        .mtu_discovery_config(mtu_discovery(from.mtu_upper_bound))
+        .congestion_controller_factory(Arc::new(MeterFactory::new(from.congestion)))
+        // The spin bit tells every middlebox the round-trip time and is of no use to either peer.
+        .allow_spin(false)
+        // RFC 9221 datagrams carry nothing in plain HTTP/3.
+        .datagram_receive_buffer_size(None);
+    Ok(to)
+}
+
+fn check(transport: &Transport, limits: &Limits) -> Result<(), Error> {
+    let checks = [
+        (
+            transport.idle_timeout >= Duration::from_millis(1),
+            "idle_timeout",
+            "1 ms or more",
+        ),
+        (
+            transport.mtu_upper_bound >= MIN_MTU,
+            "mtu_upper_bound",
+            "1200 bytes or more",
+        ),
+        (
+            (1..=64).contains(&transport.max_segments),
+            "max_segments",
+            "1 to 64",
+        ),
+        (transport.send_window > 0, "send_window", "1 byte or more"),
+        (
+            limits.max_field_section_size <= 1 << 20,
+            "max_field_section_size",
+            "at most 1 MiB",
+        ),
+        (
+            limits.max_concurrent_requests > 0,
+            "max_concurrent_requests",
+            "1 or more",
+        ),
+        (limits.max_connections > 0, "max_connections", "1 or more"),
+    ];
+    match checks.into_iter().find(|(holds, ..)| !holds) {
+        Some((_, field, expected)) => Err(out_of_range(field, expected)),
+        None => Ok(()),
+    }
+}
+
+fn window_size(bytes: u64) -> Result<VarInt, Error> {
+    match bytes {
+        1..=varint::MAX => Ok(VarInt::from_u64(bytes).expect("checked against 2^62")),
+        _ => Err(out_of_range("receive window", "1 to 2^62 − 1 bytes")),
+    }
+}
+
+fn mtu_discovery(upper_bound: u16) -> Option<MtuDiscoveryConfig> {
+    if upper_bound <= MIN_MTU {
+        return None;
+    }
+    let mut discovery = MtuDiscoveryConfig::default();
+    // To the byte: three or four probes more, against 1 % of the path's capacity for good.
+    discovery.upper_bound(upper_bound).minimum_change(1);
+    Some(discovery)
+}
+
+fn out_of_range(field: &'static str, expected: &'static str) -> Error {
+    Error::InvalidConfig { field, expected }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field_of(change: impl FnOnce(&mut Transport, &mut Limits)) -> Option<&'static str> {
+        let (mut from, mut limits) = (Transport::default(), Limits::default());
+        change(&mut from, &mut limits);
+        match transport(&from, &limits, Role::Client) {
+            Err(Error::InvalidConfig { field, .. }) => Some(field),
+            Err(other) => panic!("{other}"),
+            Ok(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_named() {
+        assert_eq!(field_of(|_, _| {}), None);
+        assert_eq!(
+            field_of(|t, _| t.idle_timeout = Duration::ZERO),
+            Some("idle_timeout")
+        );
+        assert_eq!(
+            field_of(|t, _| t.idle_timeout = Duration::MAX),
+            Some("idle_timeout")
+        );
+        assert_eq!(
+            field_of(|t, _| t.mtu_upper_bound = 1199),
+            Some("mtu_upper_bound")
+        );
+        assert_eq!(field_of(|t, _| t.mtu_upper_bound = 1200), None);
+        assert_eq!(field_of(|t, _| t.max_segments = 0), Some("max_segments"));
+        assert_eq!(field_of(|t, _| t.max_segments = 65), Some("max_segments"));
+        assert_eq!(
+            field_of(|t, _| t.receive_window = Some(1 << 62)),
+            Some("receive window")
+        );
+        let limit = (1 << 20) + 1;
+        let field = field_of(|_, l| l.max_field_section_size = limit);
+        assert_eq!(field, Some("max_field_section_size"));
+        assert_eq!(
+            field_of(|_, l| l.max_connections = 0),
+            Some("max_connections")
+        );
+    }
+}

@@ -1,0 +1,295 @@
+//! Unidirectional streams (RFC 9114 section 6.2): the peer's control and QPACK streams, the refusal
+//! of all others, and this side's control stream.
+
+use bytes::{Buf, Bytes, BytesMut};
+use quinn_proto::{Dir, StreamId};
+use rustc_hash::FxHashMap;
+
+use crate::failure::Violation;
+use crate::frame::{self, Frame, kind};
+use crate::qpack::{DecoderStream, check_encoder_stream};
+use crate::settings::{self, Settings};
+use crate::transport::Role;
+use crate::{Code, varint};
+
+/// Stream types of RFC 9114 section 6.2 and RFC 9204 section 4.2.
+mod stream_type {
+    pub(super) const CONTROL: u64 = 0x00;
+    pub(super) const PUSH: u64 = 0x01;
+    pub(super) const QPACK_ENCODER: u64 = 0x02;
+    pub(super) const QPACK_DECODER: u64 = 0x03;
+}
+
+/// What came of a piece of a stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The piece is used up.
+    Consumed,
+    /// A frame on the control stream; there may be more in the piece.
+    Frame(Frame),
+    /// The stream is of no use: it is to be stopped.
+    Unwanted,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Untyped {
+        bytes: [u8; varint::MAX_LEN],
+        filled: usize,
+    },
+    Control(frame::Decoder),
+    QpackEncoder,
+    QpackDecoder(DecoderStream),
+}
+
+/// The peer's unidirectional streams. At most as many as QUIC lets it open at once.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    role: Role,
+    streams: FxHashMap<StreamId, Stream>,
+    /// Which of control, QPACK encoder and QPACK decoder stream there were.
+    seen: [bool; 3],
+}
+
+impl Incoming {
+    pub(crate) fn new(role: Role) -> Self {
+        Self {
+            role,
+            streams: FxHashMap::default(),
+            seen: [false; 3],
+        }
+    }
+
+    /// The peer opened a stream.
+    pub(crate) fn open(&mut self, id: StreamId) {
+        let stream = Stream::Untyped {
+            bytes: [0; varint::MAX_LEN],
+            filled: 0,
+        };
+        self.streams.insert(id, stream);
+    }
+
+    /// Takes bytes from the front of `piece`; to be called until it answers other than a frame.
+    pub(crate) fn receive(
+        &mut self,
+        id: StreamId,
+        piece: &mut Bytes,
+    ) -> Result<Outcome, Violation> {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return Ok(Outcome::Unwanted);
+        };
+        if let Stream::Untyped { bytes, filled } = stream {
+            let Some(stream_type) = take_type(bytes, filled, piece) else {
+                return Ok(Outcome::Consumed);
+            };
+            let Some(typed) = typed(stream_type, self.role, &mut self.seen)? else {
+                self.streams.remove(&id);
+                return Ok(Outcome::Unwanted);
+            };
+            *stream = typed;
+        }
+        match stream {
+            Stream::Untyped { .. } => {}
+            Stream::Control(frames) => {
+                let frame = frames.decode(piece)?;
+                return Ok(frame.map_or(Outcome::Consumed, Outcome::Frame));
+            }
+            Stream::QpackEncoder => check_encoder_stream(&std::mem::take(piece))?,
+            Stream::QpackDecoder(stream) => stream.check(&std::mem::take(piece))?,
+        }
+        Ok(Outcome::Consumed)
+    }
+
+    /// The peer ended or reset a stream. RFC 9114 section 6.2.1: "If either control stream is
+    /// closed at any point, this MUST be treated as a connection error of type
+    /// H3_CLOSED_CRITICAL_STREAM"; RFC 9204 section 4.2 says the same of QPACK's.
+    pub(crate) fn close(&mut self, id: StreamId) -> Result<(), Violation> {
+        match self.streams.remove(&id) {
+            None | Some(Stream::Untyped { .. }) => Ok(()),
+            Some(_) => Err(closed_critical_stream()),
+        }
+    }
+}
+
+/// This side's control stream: bytes wait here until QUIC lets a stream be opened and takes them.
+/// That is one SETTINGS and one GOAWAY at most.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    stream: Option<StreamId>,
+    unsent: BytesMut,
+}
+
+impl Outgoing {
+    /// Queues the stream's beginning: type and SETTINGS.
+    pub(crate) fn begin(&mut self, settings: &Settings) {
+        varint::encode(stream_type::CONTROL, &mut self.unsent);
+        settings.encode(&mut self.unsent);
+    }
+
+    /// Queues GOAWAY.
+    pub(crate) fn go_away(&mut self, id: u64) {
+        frame::encode_header(kind::GOAWAY, varint_len(id), &mut self.unsent);
+        varint::encode(id, &mut self.unsent);
+    }
+
+    /// Whether this is the stream's ID.
+    pub(crate) fn is(&self, id: StreamId) -> bool {
+        self.stream == Some(id)
+    }
+
+    /// Writes what waits, as far as the stream takes it; the engine's `Available` and `Writable`
+    /// events tell when to call again.
+    pub(crate) fn flush(&mut self, quic: &mut quinn_proto::Connection) {
+        if self.unsent.is_empty() {
+            return;
+        }
+        let Some(id) = self.stream.or_else(|| quic.streams().open(Dir::Uni)) else {
+            return;
+        };
+        let mut stream = quic.send_stream(id);
+        if self.stream.replace(id).is_none() {
+            // Ahead of all bodies. A closed stream fails here, and the write below tells.
+            let _ = stream.set_priority(1);
+        }
+        while let Ok(written) = stream.write(&self.unsent) {
+            self.unsent.advance(written);
+            if self.unsent.is_empty() {
+                break;
+            }
+        }
+    }
+}
+
+/// The violation of a control or QPACK stream's end.
+pub(crate) fn closed_critical_stream() -> Violation {
+    Violation::new(
+        Code::H3_CLOSED_CRITICAL_STREAM,
+        "control or qpack stream closed",
+    )
+}
+
+fn typed(stream_type: u64, role: Role, seen: &mut [bool; 3]) -> Result<Option<Stream>, Violation> {
+    let (slot, stream) = match stream_type {
+        stream_type::CONTROL => (
+            0,
+            Stream::Control(frame::Decoder::control(settings::MAX_PAYLOAD)),
+        ),
+        stream_type::QPACK_ENCODER => (1, Stream::QpackEncoder),
+        stream_type::QPACK_DECODER => (2, Stream::QpackDecoder(DecoderStream::default())),
+        stream_type::PUSH => return Err(push_refused(role)),
+        // Section 6.2: "Implementations MUST [...] be able to handle [...] unknown stream types";
+        // "MAY request that the sender stops".
+        _ => return Ok(None),
+    };
+    if std::mem::replace(&mut seen[slot], true) {
+        let reason = "second stream of a kind that there is once";
+        return Err(Violation::new(Code::H3_STREAM_CREATION_ERROR, reason));
+    }
+    Ok(Some(stream))
+}
+
+/// Section 6.2.2: "Only servers can push; if a server receives a client-initiated push stream, this
+/// MUST be treated as a connection error of type H3_STREAM_CREATION_ERROR." Section 4.6: a client
+/// "MUST treat receipt of a push stream as a connection error of type H3_ID_ERROR when no
+/// MAX_PUSH_ID frame has been sent".
+fn push_refused(role: Role) -> Violation {
+    match role {
+        Role::Server => Violation::new(Code::H3_STREAM_CREATION_ERROR, "push stream from a client"),
+        Role::Client => Violation::new(Code::H3_ID_ERROR, "push was never allowed"),
+    }
+}
+
+/// Moves bytes of the stream type from `piece` to `bytes`; the type once it is whole.
+fn take_type(
+    bytes: &mut [u8; varint::MAX_LEN],
+    filled: &mut usize,
+    piece: &mut Bytes,
+) -> Option<u64> {
+    while !piece.is_empty() {
+        // An integer is whole after eight bytes at the latest, so the index holds.
+        bytes[*filled] = piece.get_u8();
+        *filled += 1;
+        if let Some((stream_type, _)) = varint::decode(&bytes[..*filled]) {
+            return Some(stream_type);
+        }
+    }
+    None
+}
+
+fn varint_len(value: u64) -> u64 {
+    let mut out = BytesMut::with_capacity(varint::MAX_LEN);
+    varint::encode(value, &mut out);
+    out.len() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use quinn_proto::Side;
+
+    use super::*;
+
+    fn id(index: u64) -> StreamId {
+        StreamId::new(Side::Client, Dir::Uni, index)
+    }
+
+    fn receive(incoming: &mut Incoming, index: u64, bytes: &'static [u8]) -> Result<Outcome, Code> {
+        incoming
+            .receive(id(index), &mut Bytes::from_static(bytes))
+            .map_err(|violation| violation.code)
+    }
+
+    fn incoming(role: Role) -> Incoming {
+        let mut incoming = Incoming::new(role);
+        (0..8).for_each(|index| incoming.open(id(index)));
+        incoming
+    }
+
+    #[test]
+    fn a_control_stream_yields_its_frames_however_it_is_cut() {
+        let mut incoming = incoming(Role::Server);
+        assert_eq!(receive(&mut incoming, 0, &[0x40]), Ok(Outcome::Consumed));
+        let mut piece = Bytes::from_static(&[0x00, 0x04, 0x00, 0x07, 0x01, 0x04]);
+        let mut next = || incoming.receive(id(0), &mut piece).unwrap();
+        assert_eq!(next(), Outcome::Frame(Frame::Settings(Bytes::new())));
+        assert_eq!(next(), Outcome::Frame(Frame::GoAway(4)));
+        assert_eq!(next(), Outcome::Consumed);
+    }
+
+    #[test]
+    fn a_second_control_or_qpack_stream_is_an_error() {
+        for stream_type in [&[0x00][..], &[0x02], &[0x03]] {
+            let mut incoming = incoming(Role::Client);
+            assert_eq!(
+                receive(&mut incoming, 0, stream_type),
+                Ok(Outcome::Consumed)
+            );
+            let second = receive(&mut incoming, 1, stream_type);
+            assert_eq!(second, Err(Code::H3_STREAM_CREATION_ERROR));
+        }
+    }
+
+    #[test]
+    fn push_streams_are_errors_and_unknown_ones_unwanted() {
+        let push = receive(&mut incoming(Role::Server), 0, &[0x01]);
+        assert_eq!(push, Err(Code::H3_STREAM_CREATION_ERROR));
+        let push = receive(&mut incoming(Role::Client), 0, &[0x01]);
+        assert_eq!(push, Err(Code::H3_ID_ERROR));
+        let unknown = receive(&mut incoming(Role::Server), 0, &[0x21]);
+        assert_eq!(unknown, Ok(Outcome::Unwanted));
+    }
+
+    #[test]
+    fn only_critical_streams_must_stay_open() {
+        for stream_type in [&[0x00][..], &[0x02], &[0x03]] {
+            let mut incoming = incoming(Role::Server);
+            receive(&mut incoming, 0, stream_type).unwrap();
+            let code = incoming.close(id(0)).unwrap_err().code;
+            assert_eq!(code, Code::H3_CLOSED_CRITICAL_STREAM);
+        }
+        let mut incoming = incoming(Role::Server);
+        receive(&mut incoming, 0, &[0x21]).unwrap();
+        receive(&mut incoming, 1, &[0x40]).unwrap();
+        assert!(incoming.close(id(0)).is_ok());
+        assert!(incoming.close(id(1)).is_ok());
+    }
+}

@@ -1,0 +1,283 @@
+//! Two small applications: a server of made-up files and a client that fetches.
+
+use std::collections::{BTreeMap, HashMap};
+
+use altway_http3::{Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId};
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+
+/// `len` bytes that differ from place to place.
+pub fn pattern(len: usize) -> Bytes {
+    (0..len)
+        .map(|i| (i.wrapping_mul(31) >> 3).to_le_bytes()[0])
+        .collect::<Vec<_>>()
+        .into()
+}
+
+pub fn get(path: &str) -> Request<()> {
+    Request::get(format!("https://localhost{path}"))
+        .body(())
+        .unwrap()
+}
+
+pub fn post(path: &str) -> Request<()> {
+    Request::post(format!("https://localhost{path}"))
+        .body(())
+        .unwrap()
+}
+
+/// What became of one fetch.
+#[derive(Debug, Default)]
+pub struct Fetch {
+    pub interim: Vec<StatusCode>,
+    pub head: Option<Response<()>>,
+    pub body: Vec<u8>,
+    pub done: bool,
+    pub reset: Option<Code>,
+    pub stopped: Option<Code>,
+    upload: Bytes,
+}
+
+/// The client's application.
+#[derive(Default)]
+pub struct Client {
+    pub fetches: BTreeMap<StreamId, Fetch>,
+    pub streams_available: bool,
+    /// Bodies are left unread.
+    pub lazy: bool,
+}
+
+impl Client {
+    pub fn start(
+        &mut self,
+        endpoint: &mut Endpoint,
+        connection: ConnectionHandle,
+        head: &Request<()>,
+        body: Bytes,
+    ) -> Result<StreamId, Error> {
+        let stream = endpoint.send_request(connection, head, body.is_empty())?;
+        self.fetches.insert(
+            stream,
+            Fetch {
+                upload: body,
+                ..Fetch::default()
+            },
+        );
+        self.write(endpoint, connection, stream);
+        Ok(stream)
+    }
+
+    pub fn on_event(
+        &mut self,
+        endpoint: &mut Endpoint,
+        connection: ConnectionHandle,
+        event: Event,
+    ) {
+        match event {
+            Event::Informational { stream, head } => {
+                self.fetches
+                    .get_mut(&stream)
+                    .unwrap()
+                    .interim
+                    .push(head.status());
+            }
+            Event::Response { stream, head, end } => {
+                let fetch = self.fetches.get_mut(&stream).unwrap();
+                assert!(fetch.head.replace(head).is_none());
+                fetch.done = end;
+            }
+            Event::Readable { stream } if !self.lazy => self.read(endpoint, connection, stream),
+            Event::Readable { .. } => {}
+            Event::Writable { stream } => self.write(endpoint, connection, stream),
+            Event::StreamReset { stream, code } => {
+                let fetch = self.fetches.get_mut(&stream).unwrap();
+                assert!(fetch.reset.replace(code).is_none());
+            }
+            Event::SendStopped { stream, code } => {
+                self.fetches.get_mut(&stream).unwrap().stopped = Some(code);
+            }
+            Event::StreamsAvailable => self.streams_available = true,
+            other => panic!("unexpected on a client: {other:?}"),
+        }
+    }
+
+    pub fn read(
+        &mut self,
+        endpoint: &mut Endpoint,
+        connection: ConnectionHandle,
+        stream: StreamId,
+    ) {
+        let fetch = self.fetches.get_mut(&stream).unwrap();
+        loop {
+            match endpoint.recv_data(connection, stream) {
+                Ok(Received::Data(data)) => fetch.body.extend_from_slice(&data),
+                Ok(Received::Pending) => return,
+                Ok(Received::End) => {
+                    assert!(!fetch.done);
+                    fetch.done = true;
+                    return;
+                }
+                Err(Error::StreamReset { code }) => {
+                    fetch.reset = Some(code);
+                    return;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    pub fn all_done(&self) -> bool {
+        self.fetches
+            .values()
+            .all(|fetch| fetch.done || fetch.reset.is_some())
+    }
+
+    fn write(&mut self, endpoint: &mut Endpoint, connection: ConnectionHandle, stream: StreamId) {
+        let fetch = self.fetches.get_mut(&stream).unwrap();
+        if !fetch.upload.is_empty() {
+            match endpoint.send_data(connection, stream, &mut fetch.upload, true) {
+                Ok(()) | Err(Error::UnknownStream) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+/// A request in progress on the server.
+struct Work {
+    path: String,
+    method: Method,
+    body: Vec<u8>,
+    answer: Bytes,
+    done: bool,
+}
+
+/// The server's application: `/bytes/N` gives N bytes, `/echo` the request's body, `/early` an
+/// answer without a look at the body, `/hints` an interim response first, `/hang` never answers,
+/// `/abort` resets, `/trickle` gives a head and no more; anything else is 204.
+#[derive(Default)]
+pub struct Server {
+    work: HashMap<(ConnectionHandle, StreamId), Work>,
+    pub requests: u64,
+    pub resets: Vec<Code>,
+    /// Request bodies are left unread.
+    pub lazy: bool,
+    pub received: u64,
+}
+
+impl Server {
+    pub fn on_event(
+        &mut self,
+        endpoint: &mut Endpoint,
+        connection: ConnectionHandle,
+        event: Event,
+    ) {
+        match event {
+            Event::Request { stream, head, end } => {
+                self.requests += 1;
+                let work = Work {
+                    path: head.uri().path().to_owned(),
+                    method: head.method().clone(),
+                    body: Vec::new(),
+                    answer: Bytes::new(),
+                    done: false,
+                };
+                self.work.insert((connection, stream), work);
+                if end || head.uri().path() == "/early" {
+                    self.answer(endpoint, connection, stream);
+                }
+            }
+            Event::Readable { stream } => self.read(endpoint, connection, stream),
+            Event::Writable { stream } => self.write(endpoint, connection, stream),
+            Event::StreamReset { stream, code } => {
+                self.work.remove(&(connection, stream));
+                self.resets.push(code);
+            }
+            Event::GoAway => {}
+            other => panic!("unexpected on a server: {other:?}"),
+        }
+    }
+
+    fn read(&mut self, endpoint: &mut Endpoint, connection: ConnectionHandle, stream: StreamId) {
+        let Some(work) = self.work.get_mut(&(connection, stream)) else {
+            return;
+        };
+        if self.lazy || work.done {
+            return;
+        }
+        loop {
+            match endpoint.recv_data(connection, stream) {
+                Ok(Received::Data(data)) => {
+                    self.received += data.len() as u64;
+                    work.body.extend_from_slice(&data);
+                }
+                Ok(Received::Pending) => return,
+                Ok(Received::End) => return self.answer(endpoint, connection, stream),
+                Err(Error::StreamReset { code }) => {
+                    self.work.remove(&(connection, stream));
+                    self.resets.push(code);
+                    return;
+                }
+                Err(Error::UnknownConnection) => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    fn answer(&mut self, endpoint: &mut Endpoint, connection: ConnectionHandle, stream: StreamId) {
+        let work = self.work.get_mut(&(connection, stream)).unwrap();
+        work.done = true;
+        let mut head = Response::new(());
+        match work.path.as_str() {
+            "/hang" => return,
+            "/abort" => {
+                endpoint.reset_stream(connection, stream, Code::H3_INTERNAL_ERROR);
+                return;
+            }
+            "/trickle" => {
+                endpoint
+                    .send_response(connection, stream, &head, false)
+                    .unwrap();
+                return;
+            }
+            "/hints" => {
+                *head.status_mut() = StatusCode::EARLY_HINTS;
+                endpoint
+                    .send_response(connection, stream, &head, false)
+                    .unwrap();
+                *head.status_mut() = StatusCode::OK;
+                work.answer = pattern(10);
+            }
+            "/echo" => work.answer = std::mem::take(&mut work.body).into(),
+            "/early" => endpoint.stop_reading(connection, stream, Code::H3_NO_ERROR),
+            path => match path.strip_prefix("/bytes/") {
+                Some(len) => work.answer = pattern(len.parse().unwrap()),
+                None => *head.status_mut() = StatusCode::NO_CONTENT,
+            },
+        }
+        head.headers_mut()
+            .insert("content-length", work.answer.len().into());
+        if work.method == Method::HEAD {
+            work.answer = Bytes::new();
+        }
+        let end = work.answer.is_empty();
+        endpoint
+            .send_response(connection, stream, &head, end)
+            .unwrap();
+        self.write(endpoint, connection, stream);
+    }
+
+    fn write(&mut self, endpoint: &mut Endpoint, connection: ConnectionHandle, stream: StreamId) {
+        let Some(work) = self.work.get_mut(&(connection, stream)) else {
+            return;
+        };
+        if !work.answer.is_empty() {
+            endpoint
+                .send_data(connection, stream, &mut work.answer, true)
+                .unwrap();
+        }
+        if work.answer.is_empty() {
+            self.work.remove(&(connection, stream));
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The crate from outside, in virtual time: two endpoints joined in memory, and an endpoint against
+//! a scripted QUIC peer that breaks the rules.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod apps;
+mod lifecycle;
+mod misbehaviour;
+mod pair;
+mod raw;
+mod tls;
+mod transfers;

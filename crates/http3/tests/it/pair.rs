@@ -1,0 +1,238 @@
+//! A client and a server endpoint joined in memory, in virtual time, over a path with a delay and
+//! seeded loss.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use altway_http3::{
+    ClientConfig, CloseReason, ConnectionHandle, Datagram, Ecn, Endpoint, Event, ServerConfig,
+};
+
+use crate::apps::{Client, Server};
+use crate::tls;
+
+pub const CLIENT: &str = "10.0.0.1:1000";
+pub const SERVER: &str = "10.0.0.2:443";
+
+/// One way.
+#[derive(Clone, Copy)]
+pub struct Path {
+    pub delay: Duration,
+    pub loss: f64,
+    pub seed: u64,
+}
+
+impl Default for Path {
+    fn default() -> Self {
+        Self {
+            delay: Duration::from_millis(1),
+            loss: 0.0,
+            seed: 1,
+        }
+    }
+}
+
+struct Packet {
+    to_server: bool,
+    ecn: Option<Ecn>,
+    payload: Vec<u8>,
+}
+
+pub struct Pair {
+    pub now: Instant,
+    pub began: Instant,
+    pub client: Endpoint,
+    pub server: Endpoint,
+    /// The applications on top.
+    pub fetches: Client,
+    pub files: Server,
+    /// Packets of either direction may be swallowed from here on.
+    pub black_hole: bool,
+    pub connection: ConnectionHandle,
+    pub connected: bool,
+    pub closed: Option<CloseReason>,
+    pub server_connected: u32,
+    pub server_closed: Vec<CloseReason>,
+    pub went_away: bool,
+    pub datagrams: u64,
+    path: Path,
+    random: fastrand::Rng,
+    in_flight: BTreeMap<(Instant, u64), Packet>,
+    sent: u64,
+}
+
+impl Pair {
+    pub fn new() -> Self {
+        Self::over(Path::default())
+    }
+
+    pub fn over(path: Path) -> Self {
+        Self::with(path, |_, _| {})
+    }
+
+    pub fn with(path: Path, change: impl FnOnce(&mut ClientConfig, &mut ServerConfig)) -> Self {
+        let mut client = ClientConfig::new(tls::client());
+        let mut server = ServerConfig::new(tls::server());
+        change(&mut client, &mut server);
+        let now = Instant::now();
+        let mut client = Endpoint::client(client, [1; 32]).unwrap();
+        let server = Endpoint::server(server, [2; 32]).unwrap();
+        let connection = client
+            .connect(now, SERVER.parse().unwrap(), "localhost")
+            .unwrap();
+        Self {
+            now,
+            began: now,
+            client,
+            server,
+            fetches: Client::default(),
+            files: Server::default(),
+            black_hole: false,
+            connection,
+            connected: false,
+            closed: None,
+            server_connected: 0,
+            server_closed: Vec::new(),
+            went_away: false,
+            datagrams: 0,
+            path,
+            random: fastrand::Rng::with_seed(path.seed),
+            in_flight: BTreeMap::new(),
+            sent: 0,
+        }
+    }
+
+    /// Runs until `done`, for up to an hour of virtual time. Whether it came to that.
+    pub fn run_until(&mut self, mut done: impl FnMut(&Pair) -> bool) -> bool {
+        let end = self.now + Duration::from_secs(3600);
+        while !done(self) {
+            match self.step() {
+                Some(next) if next <= end => self.now = next.max(self.now),
+                _ => return done(self),
+            }
+        }
+        true
+    }
+
+    pub fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            match self.step() {
+                Some(next) if next <= end => self.now = next.max(self.now),
+                _ => break,
+            }
+        }
+        self.now = end;
+    }
+
+    /// Everything that happens at this instant; when the next thing does.
+    fn step(&mut self) -> Option<Instant> {
+        self.deliver();
+        self.client.handle_timeout(self.now);
+        self.server.handle_timeout(self.now);
+        loop {
+            let events = self.client_events() + self.server_events();
+            let sent = self.transmit(true) + self.transmit(false);
+            if events + sent == 0 {
+                break;
+            }
+        }
+        let packet = self.in_flight.keys().next().map(|(at, _)| *at);
+        let timers = [
+            self.client.poll_timeout(),
+            self.server.poll_timeout(),
+            packet,
+        ];
+        timers.into_iter().flatten().min()
+    }
+
+    fn deliver(&mut self) {
+        while let Some(entry) = self.in_flight.first_entry() {
+            if entry.key().0 > self.now {
+                return;
+            }
+            let Packet {
+                to_server,
+                ecn,
+                payload,
+            } = entry.remove();
+            let (endpoint, remote) = match to_server {
+                true => (&mut self.server, CLIENT),
+                false => (&mut self.client, SERVER),
+            };
+            let remote: SocketAddr = remote.parse().unwrap();
+            let datagram = Datagram {
+                remote,
+                local_ip: None,
+                ecn,
+                payload: &payload,
+            };
+            endpoint.handle_datagram(self.now, datagram);
+        }
+    }
+
+    fn transmit(&mut self, to_server: bool) -> usize {
+        let endpoint = if to_server {
+            &mut self.client
+        } else {
+            &mut self.server
+        };
+        let mut batches = 0;
+        let mut buf = Vec::new();
+        while let Some(transmit) = endpoint.poll_transmit(self.now, &mut buf) {
+            batches += 1;
+            assert_eq!(transmit.size, buf.len());
+            let expected = if to_server { SERVER } else { CLIENT };
+            assert_eq!(transmit.destination, expected.parse().unwrap());
+            for payload in buf.chunks(transmit.segment_size.unwrap_or(buf.len())) {
+                self.datagrams += 1;
+                if self.black_hole || self.random.f64() < self.path.loss {
+                    continue;
+                }
+                self.sent += 1;
+                let key = (self.now + self.path.delay, self.sent);
+                let packet = Packet {
+                    to_server,
+                    ecn: transmit.ecn,
+                    payload: payload.to_vec(),
+                };
+                self.in_flight.insert(key, packet);
+            }
+        }
+        batches
+    }
+
+    fn client_events(&mut self) -> usize {
+        let mut count = 0;
+        while let Some((connection, event)) = self.client.poll_event() {
+            count += 1;
+            assert_eq!(connection, self.connection);
+            assert!(self.closed.is_none(), "event after Closed: {event:?}");
+            match event {
+                Event::Connected => self.connected = true,
+                Event::Closed { reason } => self.closed = Some(reason),
+                Event::GoAway => self.went_away = true,
+                event => self.fetches.on_event(&mut self.client, connection, event),
+            }
+        }
+        count
+    }
+
+    fn server_events(&mut self) -> usize {
+        let mut count = 0;
+        while let Some((connection, event)) = self.server.poll_event() {
+            count += 1;
+            match event {
+                Event::Connected => self.server_connected += 1,
+                Event::Closed { reason } => self.server_closed.push(reason),
+                event => self.files.on_event(&mut self.server, connection, event),
+            }
+        }
+        count
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.now - self.began
+    }
+}

@@ -1,0 +1,277 @@
+//! A peer that speaks QUIC and no HTTP/3: tests write what they like on its streams.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use altway_http3::{
+    ClientConfig, CloseReason, ConnectionHandle, Datagram, Endpoint, Event, ServerConfig,
+};
+use bytes::{Bytes, BytesMut};
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::{ConnectionError, DatagramEvent, Dir, StreamEvent, StreamId, VarInt};
+
+use crate::pair::{CLIENT, SERVER};
+use crate::tls;
+
+/// A raw peer joined with an endpoint under test, without delay.
+pub struct Raw {
+    pub endpoint: Endpoint,
+    /// What the endpoint told its application, `Closed` left out.
+    pub events: Vec<Event>,
+    pub closed: Option<CloseReason>,
+    pub connection: ConnectionHandle,
+    pub quic: quinn_proto::Connection,
+    /// How the endpoint closed the connection, as the raw peer saw it.
+    pub lost: Option<ConnectionError>,
+    /// Streams of the raw peer that the endpoint stopped.
+    pub stopped: Vec<(StreamId, VarInt)>,
+    raw: quinn_proto::Endpoint,
+    handle: quinn_proto::ConnectionHandle,
+    under_test_is_server: bool,
+    now: Instant,
+}
+
+impl Raw {
+    /// A raw client against our server.
+    pub fn client() -> Self {
+        let mut tls = rustls::ClientConfig::clone(&tls::client());
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        let crypto = QuicClientConfig::try_from(tls).unwrap();
+        let config = quinn_proto::ClientConfig::new(Arc::new(crypto));
+        let mut raw = raw_endpoint(None);
+        let now = Instant::now();
+        let (handle, quic) = raw
+            .connect(now, config, SERVER.parse().unwrap(), "localhost")
+            .unwrap();
+        let mut server = ServerConfig::new(tls::server());
+        server.limits.max_field_section_size = 1000;
+        let endpoint = Endpoint::server(server, [2; 32]).unwrap();
+        let connection = ConnectionHandle(0);
+        let mut peer = Self::join(endpoint, connection, raw, handle, quic, true, now);
+        peer.run();
+        assert!(!peer.quic.is_handshaking());
+        peer
+    }
+
+    /// A raw server against our client.
+    pub fn server() -> Self {
+        let mut tls = rustls::ServerConfig::clone(&tls::server());
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        let crypto = QuicServerConfig::try_from(tls).unwrap();
+        let config = quinn_proto::ServerConfig::with_crypto(Arc::new(crypto));
+        let mut raw = raw_endpoint(Some(config));
+        let now = Instant::now();
+        let mut endpoint = Endpoint::client(ClientConfig::new(tls::client()), [1; 32]).unwrap();
+        let connection = endpoint
+            .connect(now, SERVER.parse().unwrap(), "localhost")
+            .unwrap();
+        let (mut buf, mut answer) = (Vec::new(), Vec::new());
+        endpoint.poll_transmit(now, &mut buf).unwrap();
+        let data = BytesMut::from(&buf[..]);
+        let event = raw.handle(now, CLIENT.parse().unwrap(), None, None, data, &mut answer);
+        let Some(DatagramEvent::NewConnection(incoming)) = event else {
+            panic!("no connection")
+        };
+        let (handle, quic) = raw.accept(incoming, now, &mut answer, None).unwrap();
+        let mut peer = Self::join(endpoint, connection, raw, handle, quic, false, now);
+        peer.run();
+        assert!(!peer.quic.is_handshaking());
+        peer
+    }
+
+    fn join(
+        endpoint: Endpoint,
+        connection: ConnectionHandle,
+        raw: quinn_proto::Endpoint,
+        handle: quinn_proto::ConnectionHandle,
+        quic: quinn_proto::Connection,
+        under_test_is_server: bool,
+        now: Instant,
+    ) -> Self {
+        Self {
+            endpoint,
+            events: Vec::new(),
+            closed: None,
+            connection,
+            quic,
+            lost: None,
+            stopped: Vec::new(),
+            raw,
+            handle,
+            under_test_is_server,
+            now,
+        }
+    }
+
+    /// Opens a unidirectional stream and writes to it.
+    pub fn uni(&mut self, bytes: &[u8]) -> StreamId {
+        let id = self.quic.streams().open(Dir::Uni).unwrap();
+        self.write(id, bytes);
+        id
+    }
+
+    /// Opens a bidirectional stream and writes to it.
+    pub fn bi(&mut self, bytes: &[u8]) -> StreamId {
+        let id = self.quic.streams().open(Dir::Bi).unwrap();
+        self.write(id, bytes);
+        id
+    }
+
+    pub fn write(&mut self, id: StreamId, bytes: &[u8]) {
+        assert_eq!(self.quic.send_stream(id).write(bytes), Ok(bytes.len()));
+        self.run();
+    }
+
+    pub fn finish(&mut self, id: StreamId) {
+        self.quic.send_stream(id).finish().unwrap();
+        self.run();
+    }
+
+    pub fn reset(&mut self, id: StreamId, code: u32) {
+        self.quic.send_stream(id).reset(code.into()).unwrap();
+        self.run();
+    }
+
+    /// Everything that the endpoint sent on a stream, or the code with which it reset it.
+    pub fn read(&mut self, id: StreamId) -> Result<Vec<u8>, VarInt> {
+        let mut out = Vec::new();
+        let mut stream = self.quic.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else {
+            return Ok(out);
+        };
+        let result = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => out.extend_from_slice(&chunk.bytes),
+                Err(quinn_proto::ReadError::Reset(code)) => break Err(code),
+                Ok(None) | Err(quinn_proto::ReadError::Blocked) => break Ok(out),
+            }
+        };
+        let _ = chunks.finalize();
+        result
+    }
+
+    /// The application code with which the endpoint closed the connection.
+    #[track_caller]
+    pub fn close_code(&self) -> u64 {
+        match &self.lost {
+            Some(ConnectionError::ApplicationClosed(close)) => close.error_code.into_inner(),
+            other => panic!("not closed by the application: {other:?}"),
+        }
+    }
+
+    /// Exchanges datagrams and fires timers for a second of virtual time.
+    pub fn run(&mut self) {
+        let end = self.now + Duration::from_secs(1);
+        loop {
+            while self.turn() {}
+            let timers = [self.endpoint.poll_timeout(), self.quic.poll_timeout()];
+            match timers.into_iter().flatten().min() {
+                Some(next) if next <= end => self.now = next.max(self.now),
+                _ => break,
+            }
+            self.endpoint.handle_timeout(self.now);
+            self.quic.handle_timeout(self.now);
+        }
+    }
+
+    fn turn(&mut self) -> bool {
+        while let Some((connection, event)) = self.endpoint.poll_event() {
+            self.connection = connection;
+            match event {
+                Event::Closed { reason } => self.closed = Some(reason),
+                event => self.events.push(event),
+            }
+        }
+        self.poll_raw();
+        let (ours, theirs) = (CLIENT.parse().unwrap(), SERVER.parse().unwrap());
+        let (ours, theirs) = if self.under_test_is_server {
+            (theirs, ours)
+        } else {
+            (ours, theirs)
+        };
+        let mut moved = false;
+        let mut buf = Vec::new();
+        while let Some(transmit) = self.endpoint.poll_transmit(self.now, &mut buf) {
+            moved = true;
+            for payload in buf.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
+                self.deliver_to_raw(ours, payload);
+            }
+        }
+        let mut buf = Vec::new();
+        while let Some(transmit) = self.quic.poll_transmit(self.now, 1, &mut buf) {
+            moved = true;
+            let payload = &buf[..transmit.size];
+            let datagram = Datagram {
+                remote: theirs,
+                local_ip: None,
+                ecn: None,
+                payload,
+            };
+            self.endpoint.handle_datagram(self.now, datagram);
+            buf.clear();
+        }
+        moved
+    }
+
+    fn deliver_to_raw(&mut self, from: std::net::SocketAddr, payload: &[u8]) {
+        let mut answer = Vec::new();
+        let data = BytesMut::from(payload);
+        match self
+            .raw
+            .handle(self.now, from, None, None, data, &mut answer)
+        {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => self.quic.handle_event(event),
+            Some(_) => panic!("the raw peer has one connection"),
+            None => {}
+        }
+    }
+
+    fn poll_raw(&mut self) {
+        while let Some(event) = self.quic.poll() {
+            match event {
+                quinn_proto::Event::ConnectionLost { reason } => self.lost = Some(reason),
+                quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
+                    while self.quic.streams().accept(dir).is_some() {}
+                }
+                quinn_proto::Event::Stream(StreamEvent::Stopped { id, error_code }) => {
+                    self.stopped.push((id, error_code));
+                }
+                _ => {}
+            }
+        }
+        while let Some(event) = self.quic.poll_endpoint_events() {
+            if let Some(event) = self.raw.handle_event(self.handle, event) {
+                self.quic.handle_event(event);
+            }
+        }
+    }
+}
+
+fn raw_endpoint(server: Option<quinn_proto::ServerConfig>) -> quinn_proto::Endpoint {
+    let config = quinn_proto::EndpointConfig::default();
+    quinn_proto::Endpoint::new(Arc::new(config), server.map(Arc::new), true, None)
+}
+
+/// A frame.
+pub fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(payload.len()).unwrap() | 0x4000;
+    [&[kind][..], &len.to_be_bytes(), payload].concat()
+}
+
+/// A field section of literals.
+pub fn section(fields: &[(&str, &str)]) -> Bytes {
+    let mut out = vec![0, 0];
+    for (name, value) in fields {
+        let (name_len, value_len) = (name.len() as u8, value.len() as u8);
+        if name_len < 7 {
+            out.push(0x20 | name_len);
+        } else {
+            out.extend_from_slice(&[0x27, name_len - 7]);
+        }
+        out.extend_from_slice(name.as_bytes());
+        assert!(value_len < 127);
+        out.push(value_len);
+        out.extend_from_slice(value.as_bytes());
+    }
+    out.into()
+}
