@@ -32,6 +32,15 @@ enum Phase {
     Closed,
 }
 
+/// Who limits the number of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Giver {
+    /// [`Limits::max_concurrent_requests`]: an exchange has to end.
+    Us,
+    /// The peer's limit on streams: it has to raise it.
+    Peer,
+}
+
 /// One connection.
 pub(crate) struct Connection {
     quic: quinn_proto::Connection,
@@ -49,8 +58,8 @@ pub(crate) struct Connection {
     /// The ID in the GOAWAY that was sent, or is to be sent after the hand-shake.
     go_away_sent: Option<u64>,
     go_away_received: Option<u64>,
-    /// A request was refused for want of a stream.
-    wants_stream: bool,
+    /// A request was refused for want of a stream, and who can give one.
+    wants_stream: Option<Giver>,
     /// To be told to the peer with the next transmission.
     closing: Option<(Code, Bytes)>,
     began: Instant,
@@ -78,7 +87,7 @@ impl Connection {
             next_request: 0,
             go_away_sent: None,
             go_away_received: None,
-            wants_stream: false,
+            wants_stream: None,
             closing: None,
             began: now,
             last_heard: now,
@@ -204,7 +213,7 @@ impl Connection {
         }
         self.control.flush(&mut self.quic);
         self.events.push_back(Event::Connected);
-        self.offer_streams();
+        self.offer_streams(Giver::Peer);
     }
 
     fn on_stream_event(&mut self, event: &StreamEvent) -> Result<(), Violation> {
@@ -228,7 +237,7 @@ impl Connection {
             }
             StreamEvent::Stopped { id, error_code } => self.on_stopped(id, error_code.into()),
             StreamEvent::Available { dir: Dir::Uni } => self.control.flush(&mut self.quic),
-            StreamEvent::Available { dir: Dir::Bi } => self.offer_streams(),
+            StreamEvent::Available { dir: Dir::Bi } => self.offer_streams(Giver::Peer),
         }
         Ok(())
     }

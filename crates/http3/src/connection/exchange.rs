@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use quinn_proto::{Dir, StreamId};
 
-use super::{Connection, Phase, next_chunk};
+use super::{Connection, Giver, Phase, next_chunk};
 use crate::failure::{Failure, Violation};
 use crate::message::{self, HeadError, Malformed};
 use crate::receive::{Body, Follow, Head, Receiver, decompression_failed};
@@ -69,11 +69,7 @@ impl Connection {
         }
         let encoded = message::encode_request(head)?;
         self.check_head_size(&encoded)?;
-        let free = self.exchanges.len() < self.limits.max_concurrent_requests as usize;
-        let Some(id) = free.then(|| self.quic.streams().open(Dir::Bi)).flatten() else {
-            self.wants_stream = true;
-            return Err(Error::StreamsExhausted);
-        };
+        let id = self.open_request()?;
         let limit = self.limits.max_field_section_size;
         let mut exchange = Exchange::new(Role::Client, limit, head.method() == Method::HEAD);
         let sender = exchange
@@ -163,7 +159,7 @@ impl Connection {
         if exchange.sender.is_some() {
             let _ = self.quic.send_stream(id).reset(code.to_varint());
         }
-        self.offer_streams();
+        self.offer_streams(Giver::Us);
     }
 
     /// Wants no more of the peer's message; this side's goes on.
@@ -294,10 +290,22 @@ impl Connection {
     }
 
     /// Tells a client that was refused a stream that there may be one now.
-    pub(super) fn offer_streams(&mut self) {
-        if self.phase == Phase::Open && std::mem::take(&mut self.wants_stream) {
+    pub(super) fn offer_streams(&mut self, giver: Giver) {
+        if self.phase == Phase::Open && self.wants_stream == Some(giver) {
+            self.wants_stream = None;
             self.events.push_back(Event::StreamsAvailable);
         }
+    }
+
+    fn open_request(&mut self) -> Result<StreamId, Error> {
+        if self.exchanges.len() >= self.limits.max_concurrent_requests as usize {
+            self.wants_stream = Some(Giver::Us);
+            return Err(Error::StreamsExhausted);
+        }
+        self.quic.streams().open(Dir::Bi).ok_or_else(|| {
+            self.wants_stream = Some(Giver::Peer);
+            Error::StreamsExhausted
+        })
     }
 
     fn read_head(&mut self, id: StreamId) {
@@ -448,7 +456,7 @@ impl Connection {
     fn remove_if_over(&mut self, id: StreamId) {
         if self.exchanges.get(&id).is_some_and(Exchange::is_over) {
             self.exchanges.remove(&id);
-            self.offer_streams();
+            self.offer_streams(Giver::Us);
         }
     }
 

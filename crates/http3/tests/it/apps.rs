@@ -7,20 +7,20 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 
 /// `len` bytes that differ from place to place.
-pub fn pattern(len: usize) -> Bytes {
+pub(crate) fn pattern(len: usize) -> Bytes {
     (0..len)
         .map(|i| (i.wrapping_mul(31) >> 3).to_le_bytes()[0])
         .collect::<Vec<_>>()
         .into()
 }
 
-pub fn get(path: &str) -> Request<()> {
+pub(crate) fn get(path: &str) -> Request<()> {
     Request::get(format!("https://localhost{path}"))
         .body(())
         .unwrap()
 }
 
-pub fn post(path: &str) -> Request<()> {
+pub(crate) fn post(path: &str) -> Request<()> {
     Request::post(format!("https://localhost{path}"))
         .body(())
         .unwrap()
@@ -28,27 +28,27 @@ pub fn post(path: &str) -> Request<()> {
 
 /// What became of one fetch.
 #[derive(Debug, Default)]
-pub struct Fetch {
-    pub interim: Vec<StatusCode>,
-    pub head: Option<Response<()>>,
-    pub body: Vec<u8>,
-    pub done: bool,
-    pub reset: Option<Code>,
-    pub stopped: Option<Code>,
+pub(crate) struct Fetch {
+    pub(crate) interim: Vec<StatusCode>,
+    pub(crate) head: Option<Response<()>>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) done: bool,
+    pub(crate) reset: Option<Code>,
+    pub(crate) stopped: Option<Code>,
     upload: Bytes,
 }
 
 /// The client's application.
 #[derive(Default)]
-pub struct Client {
-    pub fetches: BTreeMap<StreamId, Fetch>,
-    pub streams_available: bool,
+pub(crate) struct Client {
+    pub(crate) fetches: BTreeMap<StreamId, Fetch>,
+    pub(crate) streams_available: bool,
     /// Bodies are left unread.
-    pub lazy: bool,
+    pub(crate) lazy: bool,
 }
 
 impl Client {
-    pub fn start(
+    pub(crate) fn start(
         &mut self,
         endpoint: &mut Endpoint,
         connection: ConnectionHandle,
@@ -67,7 +67,7 @@ impl Client {
         Ok(stream)
     }
 
-    pub fn on_event(
+    pub(crate) fn on_event(
         &mut self,
         endpoint: &mut Endpoint,
         connection: ConnectionHandle,
@@ -101,7 +101,7 @@ impl Client {
         }
     }
 
-    pub fn read(
+    pub(crate) fn read(
         &mut self,
         endpoint: &mut Endpoint,
         connection: ConnectionHandle,
@@ -126,7 +126,7 @@ impl Client {
         }
     }
 
-    pub fn all_done(&self) -> bool {
+    pub(crate) fn all_done(&self) -> bool {
         self.fetches
             .values()
             .all(|fetch| fetch.done || fetch.reset.is_some())
@@ -156,17 +156,17 @@ struct Work {
 /// answer without a look at the body, `/hints` an interim response first, `/hang` never answers,
 /// `/abort` resets, `/trickle` gives a head and no more; anything else is 204.
 #[derive(Default)]
-pub struct Server {
+pub(crate) struct Server {
     work: HashMap<(ConnectionHandle, StreamId), Work>,
-    pub requests: u64,
-    pub resets: Vec<Code>,
+    pub(crate) requests: u64,
+    pub(crate) resets: Vec<Code>,
     /// Request bodies are left unread.
-    pub lazy: bool,
-    pub received: u64,
+    pub(crate) lazy: bool,
+    pub(crate) received: u64,
 }
 
 impl Server {
-    pub fn on_event(
+    pub(crate) fn on_event(
         &mut self,
         endpoint: &mut Endpoint,
         connection: ConnectionHandle,

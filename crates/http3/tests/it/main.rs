@@ -1,5 +1,9 @@
 //! The crate from outside, in virtual time: two endpoints joined in memory, and an endpoint against
 //! a scripted QUIC peer that breaks the rules.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "virtual time begins at some instant"
+)]
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod apps;

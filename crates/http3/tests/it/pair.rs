@@ -6,21 +6,22 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use altway_http3::{
-    ClientConfig, CloseReason, ConnectionHandle, Datagram, Ecn, Endpoint, Event, ServerConfig,
+    ClientConfig, CloseReason, ConnectionHandle, Datagram, Ecn, Endpoint, Event, PathStatistics,
+    ServerConfig,
 };
 
 use crate::apps::{Client, Server};
 use crate::tls;
 
-pub const CLIENT: &str = "10.0.0.1:1000";
-pub const SERVER: &str = "10.0.0.2:443";
+pub(crate) const CLIENT: &str = "10.0.0.1:1000";
+pub(crate) const SERVER: &str = "10.0.0.2:443";
 
 /// One way.
 #[derive(Clone, Copy)]
-pub struct Path {
-    pub delay: Duration,
-    pub loss: f64,
-    pub seed: u64,
+pub(crate) struct Path {
+    pub(crate) delay: Duration,
+    pub(crate) loss: f64,
+    pub(crate) seed: u64,
 }
 
 impl Default for Path {
@@ -39,23 +40,24 @@ struct Packet {
     payload: Vec<u8>,
 }
 
-pub struct Pair {
-    pub now: Instant,
-    pub began: Instant,
-    pub client: Endpoint,
-    pub server: Endpoint,
+pub(crate) struct Pair {
+    pub(crate) now: Instant,
+    pub(crate) began: Instant,
+    pub(crate) client: Endpoint,
+    pub(crate) server: Endpoint,
     /// The applications on top.
-    pub fetches: Client,
-    pub files: Server,
+    pub(crate) fetches: Client,
+    pub(crate) files: Server,
     /// Packets of either direction may be swallowed from here on.
-    pub black_hole: bool,
-    pub connection: ConnectionHandle,
-    pub connected: bool,
-    pub closed: Option<CloseReason>,
-    pub server_connected: u32,
-    pub server_closed: Vec<CloseReason>,
-    pub went_away: bool,
-    pub datagrams: u64,
+    pub(crate) black_hole: bool,
+    pub(crate) connection: ConnectionHandle,
+    pub(crate) connected: bool,
+    pub(crate) closed: Option<CloseReason>,
+    pub(crate) last_statistics: Option<PathStatistics>,
+    pub(crate) server_connected: u32,
+    pub(crate) server_closed: Vec<CloseReason>,
+    pub(crate) went_away: bool,
+    pub(crate) datagrams: u64,
     path: Path,
     random: fastrand::Rng,
     in_flight: BTreeMap<(Instant, u64), Packet>,
@@ -63,15 +65,18 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::over(Path::default())
     }
 
-    pub fn over(path: Path) -> Self {
+    pub(crate) fn over(path: Path) -> Self {
         Self::with(path, |_, _| {})
     }
 
-    pub fn with(path: Path, change: impl FnOnce(&mut ClientConfig, &mut ServerConfig)) -> Self {
+    pub(crate) fn with(
+        path: Path,
+        change: impl FnOnce(&mut ClientConfig, &mut ServerConfig),
+    ) -> Self {
         let mut client = ClientConfig::new(tls::client());
         let mut server = ServerConfig::new(tls::server());
         change(&mut client, &mut server);
@@ -92,6 +97,7 @@ impl Pair {
             connection,
             connected: false,
             closed: None,
+            last_statistics: None,
             server_connected: 0,
             server_closed: Vec::new(),
             went_away: false,
@@ -104,18 +110,21 @@ impl Pair {
     }
 
     /// Runs until `done`, for up to an hour of virtual time. Whether it came to that.
-    pub fn run_until(&mut self, mut done: impl FnMut(&Pair) -> bool) -> bool {
+    pub(crate) fn run_until(&mut self, mut done: impl FnMut(&Pair) -> bool) -> bool {
         let end = self.now + Duration::from_secs(3600);
-        while !done(self) {
-            match self.step() {
+        loop {
+            let next = self.step();
+            if done(self) {
+                return true;
+            }
+            match next {
                 Some(next) if next <= end => self.now = next.max(self.now),
-                _ => return done(self),
+                _ => return false,
             }
         }
-        true
     }
 
-    pub fn run_for(&mut self, time: Duration) {
+    pub(crate) fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
             match self.step() {
@@ -211,7 +220,10 @@ impl Pair {
             assert!(self.closed.is_none(), "event after Closed: {event:?}");
             match event {
                 Event::Connected => self.connected = true,
-                Event::Closed { reason } => self.closed = Some(reason),
+                Event::Closed { reason } => {
+                    self.closed = Some(reason);
+                    self.last_statistics = self.client.path_statistics(connection);
+                }
                 Event::GoAway => self.went_away = true,
                 event => self.fetches.on_event(&mut self.client, connection, event),
             }
@@ -232,7 +244,7 @@ impl Pair {
         count
     }
 
-    pub fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         self.now - self.began
     }
 }

@@ -14,17 +14,17 @@ use crate::pair::{CLIENT, SERVER};
 use crate::tls;
 
 /// A raw peer joined with an endpoint under test, without delay.
-pub struct Raw {
-    pub endpoint: Endpoint,
+pub(crate) struct Raw {
+    pub(crate) endpoint: Endpoint,
     /// What the endpoint told its application, `Closed` left out.
-    pub events: Vec<Event>,
-    pub closed: Option<CloseReason>,
-    pub connection: ConnectionHandle,
-    pub quic: quinn_proto::Connection,
+    pub(crate) events: Vec<Event>,
+    pub(crate) closed: Option<CloseReason>,
+    pub(crate) connection: ConnectionHandle,
+    pub(crate) quic: quinn_proto::Connection,
     /// How the endpoint closed the connection, as the raw peer saw it.
-    pub lost: Option<ConnectionError>,
+    pub(crate) lost: Option<ConnectionError>,
     /// Streams of the raw peer that the endpoint stopped.
-    pub stopped: Vec<(StreamId, VarInt)>,
+    pub(crate) stopped: Vec<(StreamId, VarInt)>,
     raw: quinn_proto::Endpoint,
     handle: quinn_proto::ConnectionHandle,
     under_test_is_server: bool,
@@ -33,7 +33,7 @@ pub struct Raw {
 
 impl Raw {
     /// A raw client against our server.
-    pub fn client() -> Self {
+    pub(crate) fn client() -> Self {
         let mut tls = rustls::ClientConfig::clone(&tls::client());
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let crypto = QuicClientConfig::try_from(tls).unwrap();
@@ -54,7 +54,7 @@ impl Raw {
     }
 
     /// A raw server against our client.
-    pub fn server() -> Self {
+    pub(crate) fn server() -> Self {
         let mut tls = rustls::ServerConfig::clone(&tls::server());
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let crypto = QuicServerConfig::try_from(tls).unwrap();
@@ -104,36 +104,36 @@ impl Raw {
     }
 
     /// Opens a unidirectional stream and writes to it.
-    pub fn uni(&mut self, bytes: &[u8]) -> StreamId {
+    pub(crate) fn uni(&mut self, bytes: &[u8]) -> StreamId {
         let id = self.quic.streams().open(Dir::Uni).unwrap();
         self.write(id, bytes);
         id
     }
 
     /// Opens a bidirectional stream and writes to it.
-    pub fn bi(&mut self, bytes: &[u8]) -> StreamId {
+    pub(crate) fn bi(&mut self, bytes: &[u8]) -> StreamId {
         let id = self.quic.streams().open(Dir::Bi).unwrap();
         self.write(id, bytes);
         id
     }
 
-    pub fn write(&mut self, id: StreamId, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, id: StreamId, bytes: &[u8]) {
         assert_eq!(self.quic.send_stream(id).write(bytes), Ok(bytes.len()));
         self.run();
     }
 
-    pub fn finish(&mut self, id: StreamId) {
+    pub(crate) fn finish(&mut self, id: StreamId) {
         self.quic.send_stream(id).finish().unwrap();
         self.run();
     }
 
-    pub fn reset(&mut self, id: StreamId, code: u32) {
+    pub(crate) fn reset(&mut self, id: StreamId, code: u32) {
         self.quic.send_stream(id).reset(code.into()).unwrap();
         self.run();
     }
 
     /// Everything that the endpoint sent on a stream, or the code with which it reset it.
-    pub fn read(&mut self, id: StreamId) -> Result<Vec<u8>, VarInt> {
+    pub(crate) fn read(&mut self, id: StreamId) -> Result<Vec<u8>, VarInt> {
         let mut out = Vec::new();
         let mut stream = self.quic.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else {
@@ -152,7 +152,7 @@ impl Raw {
 
     /// The application code with which the endpoint closed the connection.
     #[track_caller]
-    pub fn close_code(&self) -> u64 {
+    pub(crate) fn close_code(&self) -> u64 {
         match &self.lost {
             Some(ConnectionError::ApplicationClosed(close)) => close.error_code.into_inner(),
             other => panic!("not closed by the application: {other:?}"),
@@ -160,7 +160,7 @@ impl Raw {
     }
 
     /// Exchanges datagrams and fires timers for a second of virtual time.
-    pub fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         let end = self.now + Duration::from_secs(1);
         loop {
             while self.turn() {}
@@ -253,13 +253,13 @@ fn raw_endpoint(server: Option<quinn_proto::ServerConfig>) -> quinn_proto::Endpo
 }
 
 /// A frame.
-pub fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     let len = u16::try_from(payload.len()).unwrap() | 0x4000;
     [&[kind][..], &len.to_be_bytes(), payload].concat()
 }
 
 /// A field section of literals.
-pub fn section(fields: &[(&str, &str)]) -> Bytes {
+pub(crate) fn section(fields: &[(&str, &str)]) -> Bytes {
     let mut out = vec![0, 0];
     for (name, value) in fields {
         let (name_len, value_len) = (name.len() as u8, value.len() as u8);

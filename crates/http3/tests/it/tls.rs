@@ -22,7 +22,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-pub fn server() -> Arc<rustls::ServerConfig> {
+pub(crate) fn server() -> Arc<rustls::ServerConfig> {
     let key = PrivateKeyDer::Pkcs8(IDENTITY.key.clone_key());
     let config = rustls::ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -33,13 +33,13 @@ pub fn server() -> Arc<rustls::ServerConfig> {
     Arc::new(config)
 }
 
-pub fn client() -> Arc<rustls::ClientConfig> {
+pub(crate) fn client() -> Arc<rustls::ClientConfig> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(IDENTITY.certificate.clone()).unwrap();
     trusting(roots)
 }
 
-pub fn distrustful_client() -> Arc<rustls::ClientConfig> {
+pub(crate) fn distrustful_client() -> Arc<rustls::ClientConfig> {
     trusting(rustls::RootCertStore::empty())
 }
 

@@ -10,18 +10,18 @@ use crate::apps::{Fetch, get, pattern, post};
 use crate::pair::{Pair, Path};
 
 impl Pair {
-    pub fn connected(mut self) -> Self {
+    pub(crate) fn connected(mut self) -> Self {
         assert!(self.run_until(|pair| pair.connected), "{:?}", self.closed);
         self
     }
 
-    pub fn start(&mut self, head: &http::Request<()>, body: Bytes) -> StreamId {
+    pub(crate) fn start(&mut self, head: &http::Request<()>, body: Bytes) -> StreamId {
         self.fetches
             .start(&mut self.client, self.connection, head, body)
             .unwrap()
     }
 
-    pub fn fetch(&mut self, head: &http::Request<()>, body: Bytes) -> &Fetch {
+    pub(crate) fn fetch(&mut self, head: &http::Request<()>, body: Bytes) -> &Fetch {
         let stream = self.start(head, body);
         assert!(self.run_until(|pair| pair.fetches.all_done()), "never done");
         &self.fetches.fetches[&stream]
@@ -186,17 +186,30 @@ fn a_head_above_an_unknown_limit_is_answered_with_431() {
 }
 
 #[test]
-fn a_response_head_above_the_clients_limit_costs_its_stream_only() {
+fn a_response_head_above_the_clients_limit_is_not_sent() {
     let mut pair = Pair::with(Path::default(), |client, _| {
         client.limits.max_field_section_size = 50;
     })
     .connected();
-    // The client's request carries no settings yet when the server answers; it answers nonetheless.
-    let stream = pair.start(&get("/bytes/5"), Bytes::new());
-    pair.run_for(Duration::from_secs(1));
-    let fetch = &pair.fetches.fetches[&stream];
-    assert!(fetch.reset.is_some() || fetch.head.is_none());
-    assert!(pair.closed.is_none());
+    let stream = pair.start(&get("/hang"), Bytes::new());
+    pair.run_for(Duration::from_millis(100));
+    let mut head = http::Response::new(());
+    head.headers_mut()
+        .insert("server", "altway".parse().unwrap());
+    let error = pair
+        .server
+        .send_response(pair.connection, stream, &head, true)
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::HeadTooLarge {
+                size: 86,
+                limit: 50
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]
