@@ -245,7 +245,7 @@ fn the_connection_limit_refuses_the_next_one() {
 #[test]
 fn a_full_server_refuses() {
     let mut pair = Pair::with(Path::default(), |_, server| {
-        server.limits.max_connections = 1
+        server.limits.max_connections = 1;
     });
     pair = pair.connected();
     let mut other = Pair::new();
