@@ -1,0 +1,218 @@
+//! `report.html`: the verdict, the table, the pictures, the conditions, the method, and the way to
+//! repeat it, for someone who has not read the manual.
+//!
+//! One file: style, font and pictures stand in it; there is no script and nothing to load. Every
+//! text that comes from a run passes [`escape`].
+
+mod conditions;
+
+use crate::analysis::Analysis;
+use crate::canvas;
+use crate::pictures::Figure;
+use crate::{table, verdict, words};
+
+/// The whole page.
+pub(crate) fn page(analysis: &Analysis<'_>, figures: &[Figure]) -> String {
+    let manifest = analysis.run.manifest;
+    let title = format!("altway lab: {}", manifest.plan.name);
+    let body = [
+        header(analysis),
+        results(analysis),
+        pictures(figures),
+        conditions::section(analysis),
+        method(analysis),
+        conditions::reproduction(analysis),
+    ];
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n<style>\n{}\n{}</style>\n</head>\n<body>\n<main>\n{}</main>\n</body>\n\
+         </html>\n",
+        escape(&title),
+        canvas::font_face(),
+        include_str!("html/style.css"),
+        body.concat(),
+    )
+}
+
+/// Text as HTML shows it, in elements and in quoted attributes.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// A sentence whose numbers stay with their units at the end of a line.
+fn unbroken(sentence: &str) -> String {
+    let text = escape(sentence)
+        .replace(" %", "&nbsp;%")
+        .replace(" ms", "&nbsp;ms");
+    text.replace("one-way", "<span class=\"whole\">one-way</span>")
+}
+
+/// A paragraph of a class.
+pub(crate) fn paragraph(class: &str, text: &str) -> String {
+    format!("<p class=\"{class}\">{}</p>\n", escape(text))
+}
+
+/// A table with its first column as row heads.
+fn data_table(caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
+    let head_cell = |text: &String| format!("<th scope=\"col\">{}</th>", escape(text));
+    let head: String = head.iter().map(head_cell).collect();
+    let row = |texts: &Vec<String>| {
+        let cell = |(i, text): (usize, &String)| match i {
+            0 => format!("<th scope=\"row\">{}</th>", escape(text)),
+            _ => format!("<td>{}</td>", escape(text)),
+        };
+        format!(
+            "<tr>{}</tr>\n",
+            texts.iter().enumerate().map(cell).collect::<String>()
+        )
+    };
+    let rows: String = rows.iter().map(row).collect();
+    format!(
+        "<div class=\"scroll\"><table>\n<caption>{}</caption>\n<thead><tr>{head}</tr></thead>\n\
+         <tbody>\n{rows}</tbody>\n</table></div>\n",
+        escape(caption)
+    )
+}
+
+fn header(analysis: &Analysis<'_>) -> String {
+    let manifest = analysis.run.manifest;
+    let over = format!(
+        "altway lab · {} · {}",
+        manifest.plan.name, manifest.started_at
+    );
+    let findings = verdict::findings(analysis);
+    let mut text = paragraph("over", &over);
+    let (heading, rest) = match findings.as_slice() {
+        _ if analysis.valid() == 0 => ("Nothing has been measured yet".to_owned(), Vec::new()),
+        [] => (
+            format!("{} on its own", analysis.baseline.name()),
+            Vec::new(),
+        ),
+        [one] => (one.trim_end_matches('.').to_owned(), Vec::new()),
+        all => (
+            format!("Who is faster, on {}", words::count(all.len(), "link")),
+            all.to_vec(),
+        ),
+    };
+    text.push_str(&format!("<h1>{}</h1>\n", unbroken(&heading)));
+    if !rest.is_empty() {
+        let items = rest
+            .iter()
+            .map(|finding| format!("<li>{}</li>\n", unbroken(finding)));
+        text.push_str(&format!(
+            "<ul class=\"findings\">\n{}</ul>\n",
+            items.collect::<String>()
+        ));
+    }
+    if !manifest.plan.description.is_empty() {
+        text.push_str(&paragraph("about", &manifest.plan.description));
+    }
+    for gap in verdict::gaps(analysis) {
+        text.push_str(&paragraph("warning", &gap));
+    }
+    text
+}
+
+fn results(analysis: &Analysis<'_>) -> String {
+    if analysis.valid() == 0 {
+        return String::new();
+    }
+    let mut text = "<section>\n<h2>Result</h2>\n".to_owned();
+    for series in &analysis.series {
+        let link = words::series(&analysis.cells[series.cells[0]].cell);
+        for other in &analysis.others {
+            let (head, rows) = table::comparison_rows(analysis, series, *other);
+            let caption = format!(
+                "{} against {}: {link}",
+                other.name(),
+                analysis.baseline.name()
+            );
+            text.push_str(&data_table(&caption, &head, &rows));
+        }
+        if analysis.others.is_empty() {
+            let (head, rows) = table::description_rows(analysis, series);
+            text.push_str(&data_table(&link, &head, &rows));
+        }
+    }
+    for note in table::notes(analysis) {
+        text.push_str(&paragraph("note", &note));
+    }
+    text + "</section>\n"
+}
+
+fn pictures(figures: &[Figure]) -> String {
+    if figures.is_empty() {
+        return String::new();
+    }
+    let figures: String = figures.iter().map(figure).collect();
+    format!("<section>\n<h2>Pictures</h2>\n{figures}</section>\n")
+}
+
+fn figure(figure: &Figure) -> String {
+    let picture = &figure.picture;
+    format!(
+        "<figure>\n<div class=\"picture\">{}</div>\n<figcaption>{}</figcaption>\n\
+         <details><summary>The numbers behind this picture</summary>\n{}</details>\n</figure>\n",
+        inline(&picture.svg, &picture.title),
+        escape(&picture.caption),
+        data_table(&picture.title, &figure.head, &figure.rows),
+    )
+}
+
+/// An SVG as an element of the page: no namespace, fixed size or font of its own.
+fn inline(svg: &str, title: &str) -> String {
+    let start = svg.find("<rect").unwrap_or(0);
+    format!(
+        "<svg role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {}\">\n{}",
+        escape(title),
+        canvas::WIDTH,
+        canvas::HEIGHT,
+        &svg[start..]
+    )
+}
+
+fn method(analysis: &Analysis<'_>) -> String {
+    let plan = &analysis.run.manifest.plan;
+    let sentences = format!(
+        "A block measures every cell once with every protocol, in random order, and both transfers \
+         of a pair meet a link with the same seed, so that what disturbs one disturbs the other. \
+         The difference is the Hodges–Lehmann estimate of the logarithm of the ratio of each \
+         pair's times; its 95 % interval comes from 10,000 seeded bootstrap resamples of the pairs \
+         (BCa). A protocol wins a cell when the interval leaves out zero and the estimate lies \
+         beyond 3 %; a tie means that the whole interval lies within 3 %, and unclear that more \
+         pairs are needed. The crossover is where a falling curve through the differences \
+         (isotonic regression) passes zero; its interval comes from resampling the pairs within \
+         each delay. No transfer is left out for being slow: one is repeated only for a fault of \
+         the measurement, and counted. Each cell was planned with {} a protocol.",
+        words::count(plan.pairs as usize, "transfer"),
+    );
+    format!(
+        "<section>\n<h2>Method</h2>\n{}</section>\n",
+        paragraph("method", &sentences)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_in_a_text_is_only_text() {
+        assert_eq!(
+            escape("<b class=\"x\">Tom & 'Jerry'</b>"),
+            "&lt;b class=&quot;x&quot;&gt;Tom &amp; &#39;Jerry&#39;&lt;/b&gt;"
+        );
+    }
+}

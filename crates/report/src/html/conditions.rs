@@ -1,0 +1,287 @@
+//! Under what conditions a run was measured, what its link really did, and how to repeat it.
+
+use super::{escape, paragraph};
+use crate::analysis::Analysis;
+use crate::pictures::quantile_of;
+use crate::summary::loss_counted_percent;
+use crate::words;
+use altway_record::{Plan, Sample};
+use altway_units::duration;
+use std::collections::BTreeMap;
+
+/// How many kinds of faults are listed.
+const MAX_FAULTS: usize = 10;
+
+/// What was configured beside what was seen.
+pub(super) fn section(analysis: &Analysis<'_>) -> String {
+    let mut text = "<section>\n<h2>Conditions</h2>\n".to_owned();
+    text.push_str(&facts("The run", &run(analysis)));
+    text.push_str(&facts("The machine", &machine(analysis)));
+    text.push_str(&facts("The link, as configured", &configured(analysis)));
+    if !analysis.run.samples.is_empty() {
+        text.push_str(&facts("The link, as it was", &seen(analysis)));
+    }
+    for limitation in &analysis.run.manifest.link.limitations {
+        text.push_str(&paragraph("warning", limitation));
+    }
+    text + "</section>\n"
+}
+
+/// The command and the plan.
+pub(super) fn reproduction(analysis: &Analysis<'_>) -> String {
+    let manifest = analysis.run.manifest;
+    let command = manifest
+        .command
+        .iter()
+        .map(|word| quoted(word))
+        .collect::<Vec<_>>()
+        .join(" ");
+    format!(
+        "<section>\n<h2>How to repeat it</h2>\n<pre>{}</pre>\n\
+         <details><summary>The plan</summary>\n<pre>{}</pre></details>\n{}</section>\n",
+        escape(&command),
+        escape(&plan_file(&manifest.plan)),
+        paragraph(
+            "note",
+            "The same seed gives the same order of transfers and the same losses on the link; \
+             times differ with the machine."
+        ),
+    )
+}
+
+type Facts = Vec<(&'static str, String)>;
+
+fn facts(title: &str, facts: &Facts) -> String {
+    let row = |(name, value): &(&str, String)| {
+        format!(
+            "<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n",
+            escape(name),
+            escape(value)
+        )
+    };
+    let rows: String = facts.iter().map(row).collect();
+    format!(
+        "<h3>{}</h3>\n<table class=\"facts\"><tbody>\n{rows}</tbody></table>\n",
+        escape(title)
+    )
+}
+
+fn run(analysis: &Analysis<'_>) -> Facts {
+    let manifest = analysis.run.manifest;
+    let commit = manifest
+        .altway_commit
+        .as_deref()
+        .map(|hash| hash.get(..12).unwrap_or(hash));
+    let mut version = manifest.altway_version.clone();
+    if let Some(commit) = commit {
+        version.push_str(&format!(" ({commit})"));
+    }
+    let mut facts = vec![
+        ("altway", version),
+        ("started", manifest.started_at.clone()),
+        ("seed", manifest.plan.seed.to_string()),
+        (
+            "transfers that count",
+            format!("{} of {}", analysis.valid(), manifest.plan.transfers()),
+        ),
+    ];
+    facts.push(("transfers repeated", repeated(analysis.run.samples)));
+    facts
+}
+
+/// How many, and why.
+fn repeated(samples: &[Sample]) -> String {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for sample in samples.iter().filter(|sample| !sample.valid) {
+        *reasons.entry(sample.fault.as_str()).or_default() += 1;
+    }
+    let all: usize = reasons.values().sum();
+    if all == 0 {
+        return "none".into();
+    }
+    let mut reasons: Vec<(&str, usize)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let listed = reasons.iter().take(MAX_FAULTS);
+    let listed: Vec<String> = listed
+        .map(|(fault, count)| format!("{count} × {fault}"))
+        .collect();
+    format!("{all}: {}", listed.join("; "))
+}
+
+fn machine(analysis: &Analysis<'_>) -> Facts {
+    let host = &analysis.run.manifest.host;
+    let memory = host.memory_bytes as f64 / (1 << 30) as f64;
+    let sysctls: Vec<String> = host
+        .sysctls
+        .iter()
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    let mut facts = vec![
+        ("kernel", host.kernel.clone()),
+        (
+            "processor",
+            format!("{}, {} usable", host.cpu, host.cpu_count),
+        ),
+        ("memory", format!("{memory:.1} GiB")),
+    ];
+    if !sysctls.is_empty() {
+        facts.push(("kernel settings", sysctls.join(", ")));
+    }
+    facts
+}
+
+fn configured(analysis: &Analysis<'_>) -> Facts {
+    let (plan, link) = (&analysis.run.manifest.plan, &analysis.run.manifest.link);
+    let queue = plan
+        .queue
+        .map_or_else(|| "default for the rate".into(), words::size);
+    let priority = if link.realtime_priority {
+        "real-time"
+    } else {
+        "normal: packets may be late"
+    };
+    vec![
+        (
+            "carried by",
+            format!("{}, as {}", link.backend, link.privilege),
+        ),
+        ("largest packet", format!("{} bytes", link.mtu_bytes)),
+        ("queue", queue),
+        (
+            "congestion control",
+            format!("{} on both transports", plan.congestion.name()),
+        ),
+        ("priority of the link's thread", priority.into()),
+    ]
+}
+
+fn seen(analysis: &Analysis<'_>) -> Facts {
+    let samples = analysis.run.samples;
+    let lateness: Vec<f64> = samples
+        .iter()
+        .map(|sample| sample.lateness_us_p99)
+        .collect();
+    let sum = |of: fn(&Sample) -> u64| samples.iter().map(of).sum::<u64>();
+    let queue_drops = sum(|s| s.up_queue_dropped_packets + s.down_queue_dropped_packets);
+    let packets = sum(|s| s.up_packets + s.down_packets);
+    vec![
+        (
+            "packets released late (P99 of each transfer)",
+            format!(
+                "{:.0} µs median, {:.0} µs at most",
+                quantile_of(&lateness, 0.5),
+                quantile_of(&lateness, 1.0)
+            ),
+        ),
+        ("loss counted", losses(analysis)),
+        (
+            "dropped by the full queue",
+            format!("{queue_drops} of {packets} packets"),
+        ),
+        ("hidden drops", sum(|s| s.hidden_drops_packets).to_string()),
+        (
+            "involuntary context switches",
+            format!(
+                "{} of clients, {} of servers",
+                sum(|s| s.client_involuntary_switches),
+                sum(|s| s.server_involuntary_switches)
+            ),
+        ),
+    ]
+}
+
+/// Per configured loss, what was counted.
+fn losses(analysis: &Analysis<'_>) -> String {
+    let of_loss = |loss: &altway_units::Ratio| {
+        let cells = analysis.cells.iter().filter(|cell| cell.cell.loss == *loss);
+        let arms = cells.flat_map(|cell| cell.arms.values());
+        let counted: Vec<f64> = arms
+            .filter(|arm| !arm.valid.is_empty())
+            .map(loss_counted_percent)
+            .collect();
+        let mean = counted.iter().sum::<f64>() / counted.len() as f64;
+        (!counted.is_empty()).then(|| format!("{mean:.2} % where {loss} was configured"))
+    };
+    let parts: Vec<String> = analysis
+        .run
+        .manifest
+        .plan
+        .losses
+        .iter()
+        .filter_map(of_loss)
+        .collect();
+    parts.join(", ")
+}
+
+/// The plan as a file that gives the same plan again.
+fn plan_file(plan: &Plan) -> String {
+    let text = |value: &str| serde_json::to_string(value).expect("a text is valid JSON");
+    let list = |values: Vec<String>| {
+        let values: Vec<String> = values.iter().map(|value| text(value)).collect();
+        format!("[{}]", values.join(", "))
+    };
+    let mut lines = vec![
+        format!("name = {}", text(&plan.name)),
+        format!("description = {}", text(&plan.description)),
+        format!(
+            "rate = {}",
+            list(plan.rates.iter().map(ToString::to_string).collect())
+        ),
+        format!(
+            "delay = {}",
+            list(plan.delays.iter().map(|d| duration::format(*d)).collect())
+        ),
+        format!(
+            "loss = {}",
+            list(plan.losses.iter().map(ToString::to_string).collect())
+        ),
+        format!(
+            "size = {}",
+            list(plan.sizes.iter().map(ToString::to_string).collect())
+        ),
+        format!(
+            "protocols = {}",
+            list(plan.protocols.iter().map(ToString::to_string).collect())
+        ),
+        format!("pairs = {}", plan.pairs),
+        format!("congestion = {}", text(plan.congestion.name())),
+        format!("seed = {}", plan.seed),
+        format!("timeout = {}", text(&duration::format(plan.timeout))),
+    ];
+    if let Some(queue) = plan.queue {
+        lines.push(format!("queue = {}", text(&queue.to_string())));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_that_is_shown_gives_the_same_plan_again() {
+        let plan: Plan =
+            "name = \"p\"\ndescription = 'a \"quoted\" \\ word'\nrate = \"unlimited\"\n\
+                          delay = \"0ms..2ms by 250us\"\nloss = \"0.5%\"\nsize = \"64KiB\"\n\
+                          pairs = 3\nqueue = \"100KB\"\ncongestion = \"reno\"\nseed = 9"
+                .parse()
+                .unwrap();
+        assert_eq!(plan_file(&plan).parse::<Plan>().unwrap(), plan);
+    }
+
+    #[test]
+    fn words_with_special_characters_are_quoted_for_the_shell() {
+        assert_eq!(quoted("--seed=7"), "--seed=7");
+        assert_eq!(quoted("it's $HOME"), "'it'\\''s $HOME'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,104 @@
+//! The rows of `summary.csv`.
+
+use crate::analysis::{Analysis, Arm, CellResult, Pairing};
+use altway_record::{Protocol, SummaryRow};
+use altway_stats::Winner;
+
+/// One row per cell and protocol, in the plan's order. Times that nothing was measured for are NaN.
+pub(crate) fn rows(analysis: &Analysis<'_>) -> Vec<SummaryRow> {
+    let protocols: Vec<Protocol> = analysis.protocols().collect();
+    analysis
+        .cells
+        .iter()
+        .flat_map(|cell| {
+            protocols
+                .iter()
+                .map(|protocol| row(analysis.baseline, cell, *protocol))
+        })
+        .collect()
+}
+
+/// The rows as CSV with a header.
+pub(crate) fn to_csv(rows: &[SummaryRow]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        writer
+            .serialize(row)
+            .expect("a row is flat and memory does not fail");
+    }
+    let bytes = writer.into_inner().expect("memory does not fail");
+    String::from_utf8(bytes).expect("csv writes the UTF-8 it was given")
+}
+
+/// The verdict's name in the files.
+fn verdict(winner: Winner, baseline: Protocol, other: Protocol) -> String {
+    match winner {
+        Winner::First => baseline.to_string(),
+        Winner::Second => other.to_string(),
+        Winner::Tie => "tie".into(),
+        Winner::Unclear => "unclear".into(),
+    }
+}
+
+fn row(baseline: Protocol, result: &CellResult<'_>, protocol: Protocol) -> SummaryRow {
+    let (cell, arm) = (&result.cell, &result.arms[&protocol]);
+    let value = |of: fn(&altway_stats::Summary) -> f64| arm.summary.as_ref().map_or(f64::NAN, of);
+    let pairing = result.pairings.get(&protocol);
+    let compared = |of: &dyn Fn(&Pairing) -> Option<f64>| pairing.and_then(of);
+    SummaryRow {
+        cell: cell.index,
+        rate_bps: cell.rate.limit().map(altway_units::Bandwidth::as_bps),
+        delay_us: u64::try_from(cell.delay.as_micros()).unwrap_or(u64::MAX),
+        loss_ppb: cell.loss.as_parts_per_billion(),
+        size_bytes: cell.size.as_bytes(),
+        protocol,
+        n: arm.valid.len() as u64,
+        invalid: arm.invalid as u64,
+        mean_us: value(|s| s.mean),
+        median_us: value(|s| s.median),
+        fastest_fifth_mean_us: value(|s| s.fastest_fifth_mean),
+        p90_us: value(|s| s.p90),
+        p95_us: value(|s| s.p95),
+        p99_us: arm.summary.and_then(|s| s.p99),
+        std_dev_us: value(|s| s.std_dev.unwrap_or(f64::NAN)),
+        coefficient_of_variation: value(|s| s.coefficient_of_variation.unwrap_or(f64::NAN)),
+        involuntary_switches_mean: involuntary_switches_mean(arm),
+        loss_counted_percent: loss_counted_percent(arm),
+        pairs: pairing.map(|p| p.comparison.n as u64),
+        difference_percent: compared(&|p| Some(p.comparison.percent())),
+        difference_low_percent: compared(&|p| Some(p.comparison.percent_interval()?.0)),
+        difference_high_percent: compared(&|p| Some(p.comparison.percent_interval()?.1)),
+        gain_percent: compared(&|_| gain_percent(&result.arms[&baseline], arm)),
+        p: compared(&|p| Some(p.comparison.p)),
+        p_adjusted: compared(&|p| Some(p.p_adjusted)),
+        probability_faster: compared(&|p| Some(p.comparison.probability_second_faster)),
+        verdict: pairing.map(|p| verdict(p.comparison.winner, baseline, protocol)),
+    }
+}
+
+fn involuntary_switches_mean(arm: &Arm<'_>) -> f64 {
+    let switches = arm
+        .valid
+        .iter()
+        .map(|sample| sample.client_involuntary_switches as f64);
+    switches.sum::<f64>() / arm.valid.len() as f64
+}
+
+/// Lost at random over all that entered the link, both directions, in per cent.
+pub(crate) fn loss_counted_percent(arm: &Arm<'_>) -> f64 {
+    let lost = arm
+        .valid
+        .iter()
+        .map(|s| (s.up_lost_packets + s.down_lost_packets) as f64);
+    let packets = arm
+        .valid
+        .iter()
+        .map(|s| (s.up_packets + s.down_packets) as f64);
+    100.0 * lost.sum::<f64>() / packets.sum::<f64>()
+}
+
+/// SEL-5: (T baseline − T other) / T other, of the means.
+fn gain_percent(baseline: &Arm<'_>, other: &Arm<'_>) -> Option<f64> {
+    let (first, this) = (baseline.summary?.mean, other.summary?.mean);
+    Some(100.0 * (first - this) / this)
+}

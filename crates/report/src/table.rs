@@ -1,0 +1,260 @@
+//! The closing table of a run, for a terminal of 100 columns.
+
+use crate::analysis::{Analysis, CellResult, Series};
+use crate::verdict::{self, Verdict};
+use crate::words::{self, TimeUnit};
+use altway_record::Protocol;
+use altway_stats::{FEW_PAIRS, Winner};
+
+/// Between columns.
+const GAP: &str = "  ";
+/// Marks cells with few pairs.
+const FEW: &str = "*";
+
+/// The whole text, with its line end.
+pub(crate) fn closing(analysis: &Analysis<'_>) -> String {
+    let mut text = String::new();
+    for series in &analysis.series {
+        if analysis
+            .cells_of(series)
+            .all(|cell| cell.arms.values().all(|arm| arm.valid.is_empty()))
+        {
+            continue;
+        }
+        if analysis.others.is_empty() {
+            text.push_str(&described(analysis, series));
+        }
+        for other in &analysis.others {
+            text.push_str(&compared(analysis, series, *other));
+        }
+    }
+    for note in verdict::gaps(analysis).into_iter().chain(notes(analysis)) {
+        text.push_str(&wrapped(&note));
+        text.push('\n');
+    }
+    text
+}
+
+/// Column heads and rows of a comparison, also used by the page.
+pub(crate) fn comparison_rows(
+    analysis: &Analysis<'_>,
+    series: &Series,
+    other: Protocol,
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let medians = analysis.cells_of(series).flat_map(|cell| {
+        let median = |protocol| cell.arms[&protocol].summary.map(|summary| summary.median);
+        [median(analysis.baseline), median(other)]
+            .into_iter()
+            .flatten()
+    });
+    let unit = TimeUnit::for_times(medians);
+    let head = [
+        "delay".into(),
+        "pairs".into(),
+        format!("{} median", analysis.baseline.name()),
+        format!("{} median", other.name()),
+        "difference".into(),
+        "95 % interval".into(),
+        "winner".into(),
+    ];
+    let row = |cell| comparison_row(analysis.baseline, other, unit, cell);
+    (head.to_vec(), analysis.cells_of(series).map(row).collect())
+}
+
+/// Column heads and rows that describe the protocols alone.
+pub(crate) fn description_rows(
+    analysis: &Analysis<'_>,
+    series: &Series,
+) -> (Vec<String>, Vec<Vec<String>>) {
+    let summaries = || {
+        analysis
+            .cells_of(series)
+            .flat_map(|cell| cell.arms.values())
+    };
+    let unit = TimeUnit::for_times(summaries().filter_map(|arm| Some(arm.summary?.median)));
+    let head = [
+        "delay",
+        "protocol",
+        "transfers",
+        "median",
+        "P95",
+        "std. dev.",
+    ];
+    let mut rows = Vec::new();
+    for cell in analysis.cells_of(series) {
+        for protocol in analysis.protocols() {
+            let arm = &cell.arms[&protocol];
+            let time = |value: Option<f64>| value.map_or_else(missing, |time| unit.text(time));
+            rows.push(vec![
+                words::delay(cell.cell.delay),
+                protocol.name().into(),
+                arm.valid.len().to_string(),
+                time(arm.summary.map(|s| s.median)),
+                time(arm.summary.map(|s| s.p95)),
+                time(arm.summary.and_then(|s| s.std_dev)),
+            ]);
+        }
+    }
+    (head.map(str::to_owned).to_vec(), rows)
+}
+
+/// What a reader of the tables must know: the terms, the marks, what is missing.
+pub(crate) fn notes(analysis: &Analysis<'_>) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    if !analysis.others.is_empty() && analysis.valid() > 0 {
+        let baseline = analysis.baseline.name();
+        notes.push(format!(
+            "difference: time against {baseline}; negative is faster."
+        ));
+    }
+    let comparisons = || {
+        let pairings = analysis
+            .cells
+            .iter()
+            .flat_map(|cell| cell.pairings.values());
+        pairings.map(|pairing| &pairing.comparison)
+    };
+    if comparisons().any(|comparison| comparison.winner == Winner::Tie) {
+        notes.push("tie: the whole interval lies within ±3 %, too little to matter.".into());
+    }
+    if comparisons().any(|comparison| comparison.winner == Winner::Unclear) {
+        notes.push("unclear: neither a winner nor a tie; more pairs would tell.".into());
+    }
+    if comparisons().any(|comparison| comparison.few) {
+        notes.push(format!(
+            "{FEW} fewer than {FEW_PAIRS} pairs: the interval is narrower than it should be."
+        ));
+    }
+    notes.extend(verdict::repeats(analysis));
+    notes
+}
+
+fn comparison_row(
+    baseline: Protocol,
+    other: Protocol,
+    unit: TimeUnit,
+    cell: &CellResult<'_>,
+) -> Vec<String> {
+    let median = |protocol| {
+        let summary = cell.arms[&protocol].summary;
+        summary.map_or_else(missing, |summary| unit.text(summary.median))
+    };
+    let mut row = vec![words::delay(cell.cell.delay)];
+    let Some(pairing) = cell.pairings.get(&other) else {
+        row.extend(["0".into(), median(baseline), median(other)]);
+        row.extend([missing(), missing(), "not measured".into()]);
+        return row;
+    };
+    let comparison = &pairing.comparison;
+    let mark = if comparison.few { FEW } else { "" };
+    let interval = comparison
+        .percent_interval()
+        .map_or_else(missing, |(low, high)| {
+            format!("{} to {} %", words::signed(low), words::signed(high))
+        });
+    row.extend([
+        format!("{mark}{}", comparison.n),
+        median(baseline),
+        median(other),
+        words::percent(comparison.percent()),
+        interval,
+        verdict::winner(comparison.winner, baseline, other).into(),
+    ]);
+    row
+}
+
+fn missing() -> String {
+    "–".into()
+}
+
+fn compared(analysis: &Analysis<'_>, series: &Series, other: Protocol) -> String {
+    let (head, rows) = comparison_rows(analysis, series, other);
+    let cell = &analysis.cells[series.cells[0]].cell;
+    let (first, second) = (analysis.baseline.name(), other.name());
+    let sentence = Verdict::new(analysis, series, other).sentence();
+    format!(
+        "{second} against {first} · {}\n\n{}\n{}\n\n",
+        words::series(cell),
+        aligned(&head, &rows),
+        wrapped(&sentence)
+    )
+}
+
+fn described(analysis: &Analysis<'_>, series: &Series) -> String {
+    let (head, rows) = description_rows(analysis, series);
+    let cell = &analysis.cells[series.cells[0]].cell;
+    format!("{}\n\n{}\n", words::series(cell), aligned(&head, &rows))
+}
+
+/// Columns as wide as their widest text, numbers to the right, the last column to the left.
+fn aligned(head: &[String], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let texts = rows.iter().map(|row| &row[column]).chain([&head[column]]);
+        texts.map(|text| text.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |texts: &[String]| {
+        let last = texts.len() - 1;
+        let columns = texts
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(|(i, (text, width))| {
+                if i == last {
+                    text.clone()
+                } else {
+                    format!("{text:>width$}")
+                }
+            });
+        format!(
+            "{}{}\n",
+            GAP,
+            columns.collect::<Vec<_>>().join(GAP).trim_end()
+        )
+    };
+    std::iter::once(line(head))
+        .chain(rows.iter().map(|row| line(row)))
+        .collect()
+}
+
+/// Breaks a sentence before column 100.
+fn wrapped(sentence: &str) -> String {
+    const COLUMNS: usize = 100;
+    let mut text = String::new();
+    let mut column = 0;
+    for word in sentence.split(' ') {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width > COLUMNS {
+            text.push('\n');
+            column = 0;
+        } else if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += width;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_by_characters_not_bytes() {
+        let rows = [
+            vec!["−1".to_owned(), "x".into()],
+            vec!["+10".into(), "y".into()],
+        ];
+        let text = aligned(&["a".into(), "b".into()], &rows);
+        assert_eq!(text, "    a  b\n   −1  x\n  +10  y\n");
+    }
+
+    #[test]
+    fn long_sentences_are_broken_between_words() {
+        let text = wrapped(&"word ".repeat(60));
+        assert!(text.lines().all(|line| line.chars().count() <= 100));
+        assert_eq!(text.split_whitespace().count(), 60);
+    }
+}

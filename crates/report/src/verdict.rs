@@ -1,0 +1,276 @@
+//! The sentences: who is faster where. One place, so that the terminal, the pictures' titles and
+//! the page never contradict each other.
+
+use crate::analysis::{Analysis, Series};
+use crate::words;
+use altway_record::Protocol;
+use altway_stats::{Crossover, Interval, Winner};
+
+/// Below this share of resamples with a crossing, the sentence says how few there were.
+const SURE_SHARE: f64 = 0.95;
+
+/// What a series says about one protocol against the baseline.
+pub(crate) struct Verdict<'a> {
+    analysis: &'a Analysis<'a>,
+    series: &'a Series,
+    other: Protocol,
+}
+
+/// How many measured delays went to whom.
+#[derive(Default)]
+struct Tally {
+    first: usize,
+    second: usize,
+    tie: usize,
+    unclear: usize,
+}
+
+impl Tally {
+    fn total(&self) -> usize {
+        self.first + self.second + self.tie + self.unclear
+    }
+}
+
+impl<'a> Verdict<'a> {
+    pub(crate) fn new(analysis: &'a Analysis<'a>, series: &'a Series, other: Protocol) -> Self {
+        Self {
+            analysis,
+            series,
+            other,
+        }
+    }
+
+    /// The whole finding in one or two sentences, with its interval.
+    pub(crate) fn sentence(&self) -> String {
+        let tally = self.tally();
+        match self.series.crossovers.get(&self.other) {
+            None => format!("{} and {} have no pair yet.", self.first(), self.second()),
+            Some(Crossover::At {
+                x,
+                interval,
+                share_of_resamples,
+            }) => {
+                let interval = interval_words(interval);
+                let place = format!("{} one-way delay ({interval})", words::milliseconds(*x));
+                let doubt = doubt(*share_of_resamples);
+                if tally.first + tally.second == 0 {
+                    return format!(
+                        "No measured delay has a clear winner; the estimated difference changes its \
+                         sign at {place}{doubt}."
+                    );
+                }
+                format!("{} becomes faster at {place}{doubt}.", self.second())
+            }
+            Some(Crossover::None { .. }) => self.without_crossover(&tally),
+        }
+    }
+
+    /// The same for a picture's title: short, without interval.
+    pub(crate) fn title(&self) -> String {
+        let tally = self.tally();
+        let (first, second) = (self.first(), self.second());
+        match self.series.crossovers.get(&self.other) {
+            None => format!("{first} and {second} have no pair yet"),
+            Some(Crossover::At { x, .. }) if tally.first + tally.second > 0 => {
+                format!(
+                    "{second} is faster from {} one-way delay on",
+                    words::milliseconds(*x)
+                )
+            }
+            _ if tally.first > 0 && tally.second > 0 => {
+                format!("{first} and {second} take turns at being faster")
+            }
+            _ if tally.first == tally.total() => format!("{first} is faster {}", self.everywhere()),
+            _ if tally.second == tally.total() => {
+                format!("{second} is faster {}", self.everywhere())
+            }
+            _ if tally.first > 0 => format!("{first} is faster at some of the measured delays"),
+            _ if tally.second > 0 => format!("{second} is faster at some of the measured delays"),
+            _ => format!("No clear difference between {first} and {second}"),
+        }
+    }
+
+    fn without_crossover(&self, tally: &Tally) -> String {
+        let (first, second) = (self.first(), self.second());
+        let range = self.range();
+        if tally.total() == 1 {
+            return self.at_one_delay(tally, &range);
+        }
+        if tally.first > 0 && tally.second > 0 {
+            return format!(
+                "Who is faster changes {range}, but not once from {first} to {second}: there is no \
+                 crossover to name."
+            );
+        }
+        let (winner, won) = if tally.first > 0 {
+            (first, tally.first)
+        } else {
+            (second, tally.second)
+        };
+        match (won, tally.total() - won) {
+            (0, _) => format!(
+                "No crossover and no clear difference between {first} and {second} {range}."
+            ),
+            (_, 0) => format!("{winner} was faster at every measured delay {range}: no crossover."),
+            (won, rest) => format!(
+                "No crossover {range}: {winner} was faster at {won} of {} delays, and {} no clear \
+                 winner.",
+                tally.total(),
+                if rest == 1 {
+                    "one had".into()
+                } else {
+                    format!("{rest} had")
+                },
+            ),
+        }
+    }
+
+    fn at_one_delay(&self, tally: &Tally, range: &str) -> String {
+        let who = match (tally.first, tally.second, tally.tie) {
+            (1, ..) => format!("{} was faster {range}", self.first()),
+            (_, 1, _) => format!("{} was faster {range}", self.second()),
+            (_, _, 1) => format!(
+                "{} and {} were equally fast {range}",
+                self.first(),
+                self.second()
+            ),
+            _ => format!("no clear difference {range}"),
+        };
+        format!("With one measured delay there is no crossover to find; {who}.")
+    }
+
+    /// `between 0 ms and 200 ms`, `at 50 ms`.
+    fn range(&self) -> String {
+        let delays: Vec<String> = self
+            .analysis
+            .cells_of(self.series)
+            .filter(|cell| cell.pairings.contains_key(&self.other))
+            .map(|cell| words::delay(cell.cell.delay))
+            .collect();
+        match delays.as_slice() {
+            [first, .., last] => format!("between {first} and {last}"),
+            _ => format!("at {}", delays.concat()),
+        }
+    }
+
+    fn everywhere(&self) -> String {
+        match self.tally().total() {
+            1 => self.range(),
+            _ => "at every measured delay".into(),
+        }
+    }
+
+    fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for cell in self.analysis.cells_of(self.series) {
+            let Some(pairing) = cell.pairings.get(&self.other) else {
+                continue;
+            };
+            *match pairing.comparison.winner {
+                Winner::First => &mut tally.first,
+                Winner::Second => &mut tally.second,
+                Winner::Tie => &mut tally.tie,
+                Winner::Unclear => &mut tally.unclear,
+            } += 1;
+        }
+        tally
+    }
+
+    fn first(&self) -> &'static str {
+        self.analysis.baseline.name()
+    }
+
+    fn second(&self) -> &'static str {
+        self.other.name()
+    }
+}
+
+/// Who won a cell, for a table: a name, `tie` or `unclear`.
+pub(crate) fn winner(winner: Winner, baseline: Protocol, other: Protocol) -> &'static str {
+    match winner {
+        Winner::First => baseline.name(),
+        Winner::Second => other.name(),
+        Winner::Tie => "tie",
+        Winner::Unclear => "unclear",
+    }
+}
+
+/// All findings of a run, each with the series it is about when there are several.
+pub(crate) fn findings(analysis: &Analysis<'_>) -> Vec<String> {
+    let one = analysis.series.len() == 1;
+    let mut sentences = Vec::new();
+    for other in &analysis.others {
+        for series in &analysis.series {
+            let sentence = Verdict::new(analysis, series, *other).sentence();
+            let cell = &analysis.cells[series.cells[0]].cell;
+            sentences.push(if one {
+                sentence
+            } else {
+                format!("{}: {sentence}", words::series(cell))
+            });
+        }
+    }
+    sentences
+}
+
+/// What the run lacks, in sentences.
+pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if analysis.valid() == 0 {
+        sentences.push("No transfer has been measured yet.".to_owned());
+        return sentences;
+    }
+    if analysis.others.is_empty() {
+        let name = analysis.baseline.name();
+        sentences.push(format!(
+            "Only {name} was measured: there is nothing to compare it with."
+        ));
+    }
+    let planned = analysis.run.manifest.plan.transfers();
+    let valid = analysis.valid() as u64;
+    if valid < planned {
+        sentences.push(format!(
+            "{valid} of {planned} planned transfers are measured."
+        ));
+    }
+    sentences
+}
+
+/// How many transfers were invalid, if any.
+pub(crate) fn repeats(analysis: &Analysis<'_>) -> Option<String> {
+    let invalid = analysis.invalid();
+    let all = words::count(analysis.run.samples.len(), "transfer");
+    let was = if invalid == 1 { "was" } else { "were" };
+    (invalid > 0).then(|| format!("{invalid} of {all} {was} invalid and measured again."))
+}
+
+fn interval_words(interval: &Interval) -> String {
+    let level = (interval.level * 100.0).round();
+    let (low, high) = (interval.low, interval.high);
+    match (low.is_finite(), high.is_finite()) {
+        (true, true) => {
+            let (low, high) = (words::significant(low), words::significant(high));
+            format!("{level} % interval {low} to {high} ms")
+        }
+        (true, false) => {
+            format!(
+                "{level} % interval from {} on, with no end in the range",
+                words::milliseconds(low)
+            )
+        }
+        (false, true) => {
+            format!(
+                "{level} % interval up to {}, with no start in the range",
+                words::milliseconds(high)
+            )
+        }
+        (false, false) => format!("{level} % interval wider than the range"),
+    }
+}
+
+fn doubt(share: f64) -> String {
+    if share >= SURE_SHARE {
+        return String::new();
+    }
+    format!("; only {:.0} % of resamples cross at all", share * 100.0)
+}

@@ -1,0 +1,216 @@
+//! Numbers and quantities as people read them, the same in the terminal, the pictures and the page.
+
+use altway_record::{Cell, Rate};
+use altway_units::{DataSize, Ratio, duration};
+use std::time::Duration;
+
+/// `50 ms`.
+pub(crate) fn delay(delay: Duration) -> String {
+    spaced(&duration::format(delay)).replace("us", "µs")
+}
+
+/// A place on the delay axis: `47 ms`, `0.6 ms`.
+pub(crate) fn milliseconds(value: f64) -> String {
+    format!("{} ms", significant(value))
+}
+
+/// A place on the delay axis without its unit: no decimals from 10 on, else one or two.
+pub(crate) fn significant(value: f64) -> String {
+    let decimals = if value >= 10.0 {
+        0
+    } else {
+        1 + usize::from(value < 1.0)
+    };
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// `5 Mbit/s`, `no rate limit`.
+pub(crate) fn rate(rate: Rate) -> String {
+    match rate {
+        Rate::Unlimited => "no rate limit".into(),
+        Rate::Limited(limit) => {
+            let text = spaced(&limit.to_string());
+            let bits = text.replace("kbit", "kbit/s").replace("mbit", "Mbit/s");
+            let bits = bits.replace("gbit", "Gbit/s");
+            if bits.ends_with("/s") {
+                bits
+            } else {
+                format!("{bits}/s")
+            }
+        }
+    }
+}
+
+/// `1 % loss`.
+pub(crate) fn loss(loss: Ratio) -> String {
+    format!("{} loss", spaced(&loss.to_string()))
+}
+
+/// `1 MB`.
+pub(crate) fn size(size: DataSize) -> String {
+    spaced(&size.to_string())
+}
+
+/// What is the same in a series of cells: `5 Mbit/s · 0 % loss · 1 MB`.
+pub(crate) fn series(cell: &Cell) -> String {
+    format!(
+        "{} · {} · {}",
+        rate(cell.rate),
+        loss(cell.loss),
+        size(cell.size)
+    )
+}
+
+/// `+7.2 %`, `−12.0 %`, `0.0 %`.
+pub(crate) fn percent(value: f64) -> String {
+    format!("{} %", signed(value))
+}
+
+/// A signed number with one decimal and the minus sign of typography.
+pub(crate) fn signed(value: f64) -> String {
+    let digits = format!("{:.1}", value.abs());
+    match (digits.as_str(), value < 0.0) {
+        ("0.0", _) => digits,
+        (_, true) => format!("−{digits}"),
+        (_, false) => format!("+{digits}"),
+    }
+}
+
+/// `1 transfer`, `2 transfers`.
+pub(crate) fn count(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// The unit that a table or axis of times is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeUnit {
+    Microseconds,
+    Milliseconds,
+    Seconds,
+}
+
+impl TimeUnit {
+    /// The largest unit in which the smallest of the times (µs) is at least 1.
+    pub(crate) fn for_times(times: impl Iterator<Item = f64>) -> Self {
+        let smallest = times.fold(f64::INFINITY, f64::min);
+        if smallest >= 1e6 && smallest.is_finite() {
+            Self::Seconds
+        } else if smallest >= 1e3 {
+            Self::Milliseconds
+        } else {
+            Self::Microseconds
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Microseconds => "µs",
+            Self::Milliseconds => "ms",
+            Self::Seconds => "s",
+        }
+    }
+
+    /// The time in this unit, from microseconds.
+    pub(crate) fn convert(self, micros: f64) -> f64 {
+        match self {
+            Self::Microseconds => micros,
+            Self::Milliseconds => micros / 1e3,
+            Self::Seconds => micros / 1e6,
+        }
+    }
+
+    /// The time with this unit's usual decimals, without its name.
+    pub(crate) fn number(self, micros: f64) -> String {
+        let decimals = match self {
+            Self::Microseconds => 0,
+            Self::Milliseconds => 1,
+            Self::Seconds => 3,
+        };
+        format!("{:.decimals$}", self.convert(micros))
+    }
+
+    /// The same with its name: `1.761 s`.
+    pub(crate) fn text(self, micros: f64) -> String {
+        format!("{} {}", self.number(micros), self.name())
+    }
+}
+
+/// `50ms` → `50 ms`.
+fn spaced(quantity: &str) -> String {
+    let end = quantity
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(quantity.len());
+    let (number, unit) = quantity.split_at(end);
+    format!("{number} {unit}").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_stand_apart_from_their_units() {
+        assert_eq!(delay(Duration::ZERO), "0 ms");
+        assert_eq!(delay(Duration::from_micros(250)), "250 µs");
+        assert_eq!(rate("5mbit".parse().unwrap()), "5 Mbit/s");
+        assert_eq!(rate("7bit".parse().unwrap()), "7 bit/s");
+        assert_eq!(rate(Rate::Unlimited), "no rate limit");
+        assert_eq!(loss("0.5%".parse().unwrap()), "0.5 % loss");
+        assert_eq!(size("1MB".parse().unwrap()), "1 MB");
+    }
+
+    #[test]
+    fn signs_are_typographic_and_zero_has_none() {
+        assert_eq!(percent(7.24), "+7.2 %");
+        assert_eq!(percent(-12.0), "−12.0 %");
+        assert_eq!(percent(-0.04), "0.0 %");
+    }
+
+    #[test]
+    fn places_on_the_axis_get_the_digits_they_deserve() {
+        assert_eq!(significant(47.3), "47");
+        assert_eq!(significant(5.04), "5");
+        assert_eq!(significant(0.62), "0.62");
+        assert_eq!(significant(0.0), "0");
+        assert_eq!(significant(100.0), "100");
+    }
+
+    #[test]
+    fn a_table_takes_the_unit_of_its_smallest_time() {
+        assert_eq!(
+            TimeUnit::for_times([1.7e6, 2e6].into_iter()),
+            TimeUnit::Seconds
+        );
+        assert_eq!(
+            TimeUnit::for_times([0.9e6, 2e6].into_iter()),
+            TimeUnit::Milliseconds
+        );
+        assert_eq!(
+            TimeUnit::for_times([900.0, 2e6].into_iter()),
+            TimeUnit::Microseconds
+        );
+        assert_eq!(TimeUnit::Seconds.text(1_761_234.0), "1.761 s");
+    }
+
+    #[test]
+    fn lists_read_as_sentences() {
+        let items =
+            |texts: &[&str]| list(&texts.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(items(&["a"]), "a");
+        assert_eq!(items(&["a", "b", "c"]), "a, b and c");
+    }
+}

@@ -1,0 +1,278 @@
+//! The report as its readers get it: tables, page and pictures of synthetic runs.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+mod support;
+
+use altway_record::{Manifest, Sample, read_samples};
+use altway_report::{Error, Rendered, Run, render};
+use support::{manifest, samples, spoiled};
+
+const QUICK: &str = "name = \"quick\"\nrate = \"5mbit\"\ndelay = \"0ms..100ms by 50ms\"\n\
+                     size = \"1MB\"\npairs = 5";
+
+fn rendered(manifest: &Manifest, samples: &[Sample]) -> Rendered {
+    render(&Run { manifest, samples }).unwrap()
+}
+
+fn of_plan(toml: &str) -> Rendered {
+    let manifest = manifest(toml);
+    rendered(&manifest, &samples(&manifest.plan))
+}
+
+fn names(rendered: &Rendered) -> Vec<&str> {
+    rendered
+        .pictures
+        .iter()
+        .map(|picture| picture.name)
+        .collect()
+}
+
+#[test]
+fn the_tables_of_a_known_run_are_as_expected() {
+    let manifest = Manifest::from_json(include_str!("data/manifest.json")).unwrap();
+    let samples = read_samples(include_str!("data/samples.csv")).unwrap();
+    let rendered = rendered(&manifest, &samples);
+    assert_eq!(rendered.table, include_str!("data/table.txt"));
+    assert_eq!(rendered.summary_csv, include_str!("data/summary.csv"));
+    assert_eq!(rendered.summary.len(), 6);
+}
+
+#[test]
+fn the_same_records_give_the_same_bytes_in_any_order() {
+    let manifest = manifest(QUICK);
+    let forth = samples(&manifest.plan);
+    let back: Vec<Sample> = forth.iter().rev().cloned().collect();
+    assert_eq!(rendered(&manifest, &forth), rendered(&manifest, &back));
+}
+
+#[test]
+fn every_file_of_the_run_folder_is_there() {
+    let rendered = of_plan(QUICK);
+    let names: Vec<String> = rendered.files().map(|(name, _)| name).collect();
+    for name in [
+        "summary.csv",
+        "report.html",
+        "response-time.svg",
+        "response-time.png",
+    ] {
+        assert!(
+            names.iter().any(|found| found == name),
+            "{name} in {names:?}"
+        );
+    }
+    let png = rendered
+        .files()
+        .find(|(name, _)| name == "gain.png")
+        .unwrap()
+        .1;
+    assert!(png.starts_with(b"\x89PNG"));
+    assert_eq!(
+        png[16..24],
+        [0, 0, 0x06, 0x40, 0, 0, 0x03, 0x84],
+        "1600 × 900"
+    );
+}
+
+#[test]
+fn the_page_loads_nothing_from_elsewhere() {
+    let html = of_plan(QUICK).html;
+    assert!(!html.contains("://"), "no address");
+    for loading in [
+        "<script", "<link", "<img", "<iframe", "@import", "href=", "src=\"",
+    ] {
+        assert!(!html.contains(loading), "{loading}");
+    }
+    let urls: Vec<&str> = html
+        .match_indices("url(")
+        .map(|(at, _)| &html[at..at + 9])
+        .collect();
+    assert!(urls.iter().all(|url| *url == "url(data:"), "{urls:?}");
+}
+
+#[test]
+fn texts_of_a_plan_and_of_faults_are_escaped() {
+    let evil = "<script>alert(1)</script>";
+    let mut manifest = manifest(&format!("{QUICK}\ndescription = \"{evil}\""));
+    manifest.host.cpu = evil.into();
+    manifest.started_at = evil.into();
+    manifest.command.push(evil.into());
+    manifest.link.limitations.push(evil.into());
+    let mut samples = samples(&manifest.plan);
+    samples.push(spoiled(&samples[0], evil));
+    let html = rendered(&manifest, &samples).html;
+    assert!(!html.contains("<script"));
+    assert!(html.matches("&lt;script&gt;").count() >= 6);
+}
+
+#[test]
+fn the_verdict_comes_first_and_the_same_everywhere() {
+    let rendered = of_plan(QUICK);
+    let sentence = rendered
+        .table
+        .lines()
+        .find(|line| line.contains("becomes faster"))
+        .unwrap();
+    let place = sentence
+        .split("faster at ")
+        .nth(1)
+        .unwrap()
+        .split(" one-way")
+        .next()
+        .unwrap();
+    assert!(rendered.pictures[0].title.contains(place));
+    let heading = rendered.html.find("<h1>").unwrap();
+    assert!(rendered.html[heading..].starts_with("<h1>HTTP/3 becomes faster at "));
+    assert!(heading < rendered.html.find("<table").unwrap());
+}
+
+#[test]
+fn an_empty_run_says_that_nothing_was_measured() {
+    let rendered = rendered(&manifest(QUICK), &[]);
+    assert_eq!(rendered.table, "No transfer has been measured yet.\n");
+    assert!(rendered.html.contains("Nothing has been measured yet"));
+    assert!(rendered.pictures.is_empty());
+    assert_eq!(rendered.summary.len(), 6);
+    assert!(
+        rendered
+            .summary
+            .iter()
+            .all(|row| row.n == 0 && row.verdict.is_none())
+    );
+}
+
+#[test]
+fn a_run_of_invalid_transfers_counts_them() {
+    let manifest = manifest(QUICK);
+    let late = |sample: &Sample| spoiled(sample, "the link was late");
+    let samples: Vec<Sample> = samples(&manifest.plan).iter().map(late).collect();
+    let rendered = rendered(&manifest, &samples);
+    assert!(rendered.table.contains("30 of 30 transfers were invalid"));
+    assert!(rendered.html.contains("30: 30 × the link was late"));
+}
+
+#[test]
+fn one_protocol_is_described_and_not_compared() {
+    let rendered = of_plan(&format!("{QUICK}\nprotocols = \"h3\""));
+    assert!(rendered.table.contains("Only HTTP/3 was measured"));
+    assert!(rendered.table.contains("median"));
+    assert_eq!(
+        names(&rendered),
+        ["response-time", "stability", "distribution"]
+    );
+}
+
+#[test]
+fn one_cell_has_a_verdict_and_no_crossover() {
+    let rendered = of_plan(&QUICK.replace("0ms..100ms by 50ms", "100ms"));
+    assert!(
+        rendered
+            .table
+            .contains("With one measured delay there is no crossover to find")
+    );
+    assert!(rendered.table.contains("HTTP/3 was faster at 100 ms"));
+    assert_eq!(rendered.pictures.len(), 4);
+}
+
+#[test]
+fn a_single_pair_is_shown_without_interval_and_without_verdict() {
+    let rendered = of_plan(&QUICK.replace("pairs = 5", "pairs = 1"));
+    assert!(rendered.table.contains("*1"));
+    assert!(rendered.table.contains("unclear"));
+    let row = &rendered.summary[1];
+    assert_eq!((row.pairs, row.difference_low_percent), (Some(1), None));
+    assert!(row.std_dev_us.is_nan());
+}
+
+#[test]
+fn a_run_stopped_half_way_says_how_far_it_came() {
+    let manifest = manifest(QUICK);
+    let samples = samples(&manifest.plan);
+    let rendered = rendered(&manifest, &samples[..9]);
+    assert!(
+        rendered
+            .table
+            .contains("9 of 30 planned transfers are measured.")
+    );
+}
+
+#[test]
+fn a_cell_measured_with_one_protocol_only_is_marked_as_not_measured() {
+    let manifest = manifest(QUICK);
+    let samples = samples(&manifest.plan);
+    let rendered = rendered(&manifest, &samples[..5]);
+    let line = rendered
+        .table
+        .lines()
+        .find(|line| line.trim().starts_with("100 ms"))
+        .unwrap();
+    assert!(line.ends_with("not measured"), "{line}");
+}
+
+#[test]
+fn a_transfer_measured_twice_counts_once() {
+    let manifest = manifest(QUICK);
+    let once = samples(&manifest.plan);
+    let mut twice = once.clone();
+    twice.push(Sample {
+        ordinal: 99,
+        attempt: 2,
+        total_us: Some(1),
+        ..once[0].clone()
+    });
+    assert_eq!(
+        rendered(&manifest, &once).summary_csv,
+        rendered(&manifest, &twice).summary_csv
+    );
+}
+
+#[test]
+fn many_links_and_protocols_fit_one_picture_and_100_columns() {
+    let rendered = of_plan(
+        "name = \"many\"\nrate = [\"1mbit\", \"5mbit\", \"50mbit\", \"unlimited\"]\n\
+         loss = [\"0%\", \"0.5%\", \"1%\", \"2%\"]\ndelay = [\"0ms\", \"20ms\"]\nsize = \"1MB\"\n\
+         pairs = 2\nprotocols = [\"h1\", \"h2\", \"h3\"]",
+    );
+    let widest = rendered
+        .table
+        .lines()
+        .map(|line| line.chars().count())
+        .max()
+        .unwrap();
+    assert!(widest <= 100, "{widest}");
+    assert!(rendered.pictures[0].caption.contains("12 of 16 series"));
+    assert!(rendered.table.contains("no rate limit · 2 % loss · 1 MB"));
+}
+
+#[test]
+fn samples_of_another_run_are_refused() {
+    let manifest = manifest(QUICK);
+    let mut samples = samples(&manifest.plan);
+    samples[3].cell = 7;
+    let error = render(&Run {
+        manifest: &manifest,
+        samples: &samples,
+    })
+    .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::UnknownCell {
+                ordinal: 3,
+                cell: 7,
+                cells: 3
+            }
+        ),
+        "{error}"
+    );
+    samples[3].cell = 0;
+    samples[3].protocol = altway_record::Protocol::H1;
+    let error = render(&Run {
+        manifest: &manifest,
+        samples: &samples,
+    })
+    .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "sample 3 is of h1, which the plan does not measure"
+    );
+}

@@ -1,0 +1,141 @@
+//! Synthetic runs: a plan, and transfers whose times follow a formula with seeded noise.
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use altway_record::{Cell, Host, LinkSettings, Manifest, Plan, Protocol, SCHEMA_VERSION, Sample};
+use std::collections::BTreeMap;
+
+/// A manifest around the plan that `toml` describes.
+pub(crate) fn manifest(toml: &str) -> Manifest {
+    let plan: Plan = toml.parse().unwrap();
+    Manifest {
+        schema_version: SCHEMA_VERSION,
+        altway_version: "0.1.0".into(),
+        altway_commit: Some("0123456789abcdef0123456789abcdef01234567".into()),
+        command: vec![
+            "altway".into(),
+            "lab".into(),
+            "run".into(),
+            plan.name.clone(),
+        ],
+        started_at: "2026-01-02T03:04:05Z".into(),
+        plan,
+        host: Host {
+            kernel: "Linux 6.1.0".into(),
+            cpu: "Example CPU at 3 GHz".into(),
+            cpu_count: 2,
+            memory_bytes: 8 << 30,
+            sysctls: BTreeMap::from([("net.ipv4.tcp_congestion_control".into(), "cubic".into())]),
+        },
+        link: LinkSettings {
+            backend: "tun".into(),
+            mtu_bytes: 1500,
+            realtime_priority: true,
+            privilege: "root".into(),
+            limitations: vec![],
+        },
+    }
+}
+
+/// One valid transfer of every block, cell and protocol.
+pub(crate) fn samples(plan: &Plan) -> Vec<Sample> {
+    let mut noise = Noise(plan.seed);
+    let mut samples = Vec::new();
+    for block in 0..plan.pairs {
+        for cell in plan.cells() {
+            let shared = noise.draw();
+            for protocol in &plan.protocols {
+                let time = model(&cell, *protocol) * (1.0 + 0.01 * shared + 0.008 * noise.draw());
+                samples.push(sample(
+                    samples.len() as u64,
+                    block,
+                    &cell,
+                    *protocol,
+                    time as u64,
+                ));
+            }
+        }
+    }
+    samples
+}
+
+/// Seconds of transfer, and round trips: HTTP/3 needs fewer of them and a little more work. µs.
+fn model(cell: &Cell, protocol: Protocol) -> f64 {
+    let bits = cell.size.as_bytes() as f64 * 8.0 * 1.04;
+    let transfer = bits / cell.rate.limit().map_or(1e9, |rate| rate.as_bps() as f64) * 1e6;
+    let rtt = 2.0 * cell.delay.as_secs_f64() * 1e6;
+    let loss = 1.0 + 20.0 * cell.loss.as_f64();
+    match protocol {
+        Protocol::H1 => (transfer + 5.0 * rtt) * loss * 1.01,
+        Protocol::H2 => (transfer + 5.0 * rtt) * loss,
+        Protocol::H3 => (transfer * 1.05 + 4.2 * rtt) * loss,
+    }
+}
+
+/// A valid transfer that took `total_us`.
+pub(crate) fn sample(
+    ordinal: u64,
+    block: u32,
+    cell: &Cell,
+    protocol: Protocol,
+    total_us: u64,
+) -> Sample {
+    Sample {
+        ordinal,
+        block,
+        cell: cell.index,
+        attempt: 1,
+        protocol,
+        rate_bps: cell.rate.limit().map(altway_units::Bandwidth::as_bps),
+        delay_us: cell.delay.as_micros() as u64,
+        loss_ppb: cell.loss.as_parts_per_billion(),
+        size_bytes: cell.size.as_bytes(),
+        link_seed: 1000 + u64::from(block),
+        started_unix_ms: 1_767_323_045_000 + ordinal as i64 * 2_000,
+        connect_us: Some(total_us / 20),
+        first_byte_us: Some(total_us / 10),
+        total_us: Some(total_us),
+        body_bytes: cell.size.as_bytes(),
+        up_packets: 400,
+        up_lost_packets: (400.0 * cell.loss.as_f64()) as u64,
+        up_queue_dropped_packets: 0,
+        down_packets: 720,
+        down_lost_packets: (720.0 * cell.loss.as_f64()) as u64,
+        down_queue_dropped_packets: 2,
+        down_backlog_max_bytes: 60_000,
+        lateness_us_p99: 60.0 + (ordinal % 17) as f64,
+        hidden_drops_packets: 0,
+        client_involuntary_switches: ordinal % 3,
+        server_involuntary_switches: 1,
+        valid: true,
+        fault: String::new(),
+    }
+}
+
+/// The same transfer, but it did not count.
+pub(crate) fn spoiled(sample: &Sample, fault: &str) -> Sample {
+    Sample {
+        valid: false,
+        fault: fault.into(),
+        total_us: None,
+        ..sample.clone()
+    }
+}
+
+/// Normal enough: the sum of twelve uniform numbers.
+struct Noise(u64);
+
+impl Noise {
+    fn draw(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+
+    /// SplitMix64's step.
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
