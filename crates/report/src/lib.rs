@@ -94,8 +94,8 @@ impl Rendered {
 
 /// Makes the tables, pictures and the page of a run.
 ///
-/// Intervals are 95 % from 10,000 resamples seeded with the plan's seed. Costs about 0.1 s per cell
-/// of 25 pairs, and a second for the pictures, in a release build.
+/// Intervals are 95 % from 10,000 resamples seeded with the plan's seed. Costs less than 0.1 s per
+/// cell of 25 pairs, and less than a second for the pictures.
 ///
 /// # Errors
 /// A sample that does not belong to the plan, or a picture that can't be drawn.

@@ -30,6 +30,12 @@ pub(crate) fn to_csv(rows: &[SummaryRow]) -> String {
     String::from_utf8(bytes).expect("csv writes the UTF-8 it was given")
 }
 
+/// Rounded to `decimals`: digits that no measurement has would only hinder readers.
+fn rounded(value: f64, decimals: i32) -> f64 {
+    let scale = 10_f64.powi(decimals);
+    (value * scale).round() / scale
+}
+
 /// The verdict's name in the files.
 fn verdict(winner: Winner, baseline: Protocol, other: Protocol) -> String {
     match winner {
@@ -42,7 +48,9 @@ fn verdict(winner: Winner, baseline: Protocol, other: Protocol) -> String {
 
 fn row(baseline: Protocol, result: &CellResult<'_>, protocol: Protocol) -> SummaryRow {
     let (cell, arm) = (&result.cell, &result.arms[&protocol]);
-    let value = |of: fn(&altway_stats::Summary) -> f64| arm.summary.as_ref().map_or(f64::NAN, of);
+    let value = |of: fn(&altway_stats::Summary) -> f64| {
+        arm.summary.as_ref().map_or(f64::NAN, |s| rounded(of(s), 1))
+    };
     let pairing = result.pairings.get(&protocol);
     let compared = |of: &dyn Fn(&Pairing) -> Option<f64>| pairing.and_then(of);
     SummaryRow {
@@ -59,19 +67,24 @@ fn row(baseline: Protocol, result: &CellResult<'_>, protocol: Protocol) -> Summa
         fastest_fifth_mean_us: value(|s| s.fastest_fifth_mean),
         p90_us: value(|s| s.p90),
         p95_us: value(|s| s.p95),
-        p99_us: arm.summary.and_then(|s| s.p99),
+        p99_us: arm.summary.and_then(|s| s.p99).map(|p99| rounded(p99, 1)),
         std_dev_us: value(|s| s.std_dev.unwrap_or(f64::NAN)),
-        coefficient_of_variation: value(|s| s.coefficient_of_variation.unwrap_or(f64::NAN)),
+        coefficient_of_variation: arm
+            .summary
+            .and_then(|s| s.coefficient_of_variation)
+            .map_or(f64::NAN, |spread| rounded(spread, 6)),
         involuntary_switches_mean: involuntary_switches_mean(arm),
-        loss_counted_percent: loss_counted_percent(arm),
+        loss_counted_percent: rounded(loss_counted_percent(arm), 3),
         pairs: pairing.map(|p| p.comparison.n as u64),
-        difference_percent: compared(&|p| Some(p.comparison.percent())),
-        difference_low_percent: compared(&|p| Some(p.comparison.percent_interval()?.0)),
-        difference_high_percent: compared(&|p| Some(p.comparison.percent_interval()?.1)),
+        difference_percent: compared(&|p| Some(rounded(p.comparison.percent(), 3))),
+        difference_low_percent: compared(&|p| Some(rounded(p.comparison.percent_interval()?.0, 3))),
+        difference_high_percent: compared(&|p| {
+            Some(rounded(p.comparison.percent_interval()?.1, 3))
+        }),
         gain_percent: compared(&|_| gain_percent(&result.arms[&baseline], arm)),
         p: compared(&|p| Some(p.comparison.p)),
         p_adjusted: compared(&|p| Some(p.p_adjusted)),
-        probability_faster: compared(&|p| Some(p.comparison.probability_second_faster)),
+        probability_faster: compared(&|p| Some(rounded(p.comparison.probability_second_faster, 6))),
         verdict: pairing.map(|p| verdict(p.comparison.winner, baseline, protocol)),
     }
 }
@@ -81,7 +94,7 @@ fn involuntary_switches_mean(arm: &Arm<'_>) -> f64 {
         .valid
         .iter()
         .map(|sample| sample.client_involuntary_switches as f64);
-    switches.sum::<f64>() / arm.valid.len() as f64
+    rounded(switches.sum::<f64>() / arm.valid.len() as f64, 3)
 }
 
 /// Lost at random over all that entered the link, both directions, in per cent.
@@ -100,5 +113,5 @@ pub(crate) fn loss_counted_percent(arm: &Arm<'_>) -> f64 {
 /// SEL-5: (T baseline − T other) / T other, of the means.
 fn gain_percent(baseline: &Arm<'_>, other: &Arm<'_>) -> Option<f64> {
     let (first, this) = (baseline.summary?.mean, other.summary?.mean);
-    Some(100.0 * (first - this) / this)
+    Some(rounded(100.0 * (first - this) / this, 3))
 }

@@ -46,9 +46,14 @@ pub(crate) fn rate(rate: Rate) -> String {
     }
 }
 
+/// `0.5 %`.
+pub(crate) fn ratio(ratio: Ratio) -> String {
+    spaced(&ratio.to_string())
+}
+
 /// `1 % loss`.
 pub(crate) fn loss(loss: Ratio) -> String {
-    format!("{} loss", spaced(&loss.to_string()))
+    format!("{} loss", ratio(loss))
 }
 
 /// `1 MB`.

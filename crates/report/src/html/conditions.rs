@@ -141,10 +141,8 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
         "normal: packets may be late"
     };
     vec![
-        (
-            "carried by",
-            format!("{}, as {}", link.backend, link.privilege),
-        ),
+        ("carried by", link.backend.clone()),
+        ("privilege", link.privilege.clone()),
         ("largest packet", format!("{} bytes", link.mtu_bytes)),
         ("queue", queue),
         (
@@ -200,7 +198,8 @@ fn losses(analysis: &Analysis<'_>) -> String {
             .map(loss_counted_percent)
             .collect();
         let mean = counted.iter().sum::<f64>() / counted.len() as f64;
-        (!counted.is_empty()).then(|| format!("{mean:.2} % where {loss} was configured"))
+        (!counted.is_empty())
+            .then(|| format!("{mean:.2} % where {} was configured", words::ratio(*loss)))
     };
     let parts: Vec<String> = analysis
         .run
