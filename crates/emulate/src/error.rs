@@ -57,12 +57,17 @@ pub enum Error {
         source: io::Error,
     },
     /// The congestion control asked for can't be used in the namespaces.
-    #[error("cannot use congestion control `{name}` (available here: {available})")]
+    #[error(
+        "cannot use congestion control `{name}` in a namespace (this kernel has: {available}; \
+         allowed in namespaces: {allowed})"
+    )]
     CongestionControl {
         /// The one asked for.
         name: String,
-        /// What the kernel offers, separated by blanks.
+        /// What the kernel has at the moment, separated by blanks.
         available: String,
+        /// What it allows namespaces to use: net.ipv4.tcp_allowed_congestion_control.
+        allowed: String,
         /// The kernel's answer.
         source: io::Error,
     },

@@ -48,6 +48,7 @@
 //! }
 //! ```
 
+mod congestion;
 mod emulation;
 mod error;
 mod lateness;

@@ -77,9 +77,9 @@ pub(crate) fn refusal(errno: nix::errno::Errno) -> &'static str {
         Errno::EPERM | Errno::EACCES => {
             "run as root, or allow user namespaces without privilege on this machine"
         }
-        Errno::ENOSPC | Errno::EUSERS => "the limit in user.max_user_namespaces is reached",
-        Errno::EINVAL => "this kernel was built without user namespaces",
-        _ => "the kernel refused",
+        Errno::ENOSPC | Errno::EUSERS => "run as root, or raise the limit user.max_user_namespaces",
+        Errno::EINVAL => "run as root: this kernel was built without user namespaces",
+        _ => "run as root",
     }
 }
 

@@ -70,11 +70,11 @@ pub enum Invalid {
 impl LinkReport {
     /// The 99th percentile of lateness above which a measurement does not count, in µs.
     ///
-    /// 1 ms is 1 % of a round trip of 100 ms, or less than the time that one full packet takes at
-    /// 10 Mbit/s, and so below what separates protocols on the links that altway emulates. It is
-    /// ten times what a link thread with real-time priority shows even on a loaded machine (60 to
-    /// 90 µs), and about what one without shows when others compete for its processor (0.5 to
-    /// 1.9 ms): it tells a starved link from a healthy one.
+    /// 1 ms is 1 % of a round trip of 100 ms, and less than one full packet takes at 10 Mbit/s: too
+    /// little to turn a comparison of protocols on such links. It also tells a starved link thread
+    /// from a healthy one. With real-time priority packets leave 0.04 to 0.1 ms late (99th
+    /// percentile, up to 400 Mbit/s); without it and with others competing for the processor, or
+    /// with it at rates near what the processor can do, 0.5 to 10 ms.
     pub const LATENESS_LIMIT_US: f64 = 1_000.0;
 
     /// Whether a measurement over this link counts.

@@ -3,7 +3,6 @@
 //! `/proc/sys/net` shows the network namespace of the thread that opens it, so everything here acts
 //! on the namespace of the calling thread.
 
-use crate::Error;
 use std::fmt;
 use std::{fs, io};
 
@@ -69,19 +68,19 @@ pub(crate) fn disable_ipv6(interface: &str) -> Option<Unset> {
         .filter(|unset| unset.source.kind() != io::ErrorKind::NotFound)
 }
 
-/// Sets the default congestion control of TCP.
-pub(crate) fn set_congestion_control(name: &str) -> Result<(), Error> {
-    write("net.ipv4.tcp_congestion_control", name).map_err(|source| Error::CongestionControl {
-        name: name.to_owned(),
-        available: read("net.ipv4.tcp_available_congestion_control")
-            .unwrap_or_else(|_| "unknown".to_owned()),
-        source,
-    })
-}
-
 /// The value of a parameter, without white space around it.
 pub(crate) fn read(parameter: &str) -> io::Result<String> {
     fs::read_to_string(path(parameter)).map(|text| text.trim().to_owned())
+}
+
+/// Sets a parameter.
+pub(crate) fn write(parameter: &str, value: &str) -> io::Result<()> {
+    fs::write(path(parameter), value)
+}
+
+/// Where a parameter is in the file system.
+pub(crate) fn path(parameter: &str) -> String {
+    format!("/proc/sys/{}", parameter.replace('.', "/"))
 }
 
 fn set_or_report(parameter: &str, value: String, cost: &'static str) -> Option<Unset> {
@@ -106,12 +105,4 @@ fn with_larger_maximum(parameter: &str) -> Option<String> {
     }
     *maximum = TCP_BUFFER_MAX;
     Some(format!("{} {} {}", parts[0], parts[1], parts[2]))
-}
-
-fn write(parameter: &str, value: &str) -> io::Result<()> {
-    fs::write(path(parameter), value)
-}
-
-fn path(parameter: &str) -> String {
-    format!("/proc/sys/{}", parameter.replace('.', "/"))
 }

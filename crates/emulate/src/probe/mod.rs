@@ -64,7 +64,8 @@ pub enum State {
     Missing,
 }
 
-/// Everything there is to know, in the order in which a reader wants it. Takes some 50 ms.
+/// Everything there is to know, in the order in which a reader wants it. Takes some
+/// milliseconds.
 #[must_use]
 pub fn findings() -> Vec<Finding> {
     vec![

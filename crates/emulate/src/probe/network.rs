@@ -2,6 +2,7 @@
 
 use super::{Finding, State, Topic};
 use crate::Error;
+use crate::congestion;
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
 use crate::privilege::has_privilege;
@@ -69,23 +70,33 @@ pub(super) fn udp_offload() -> Finding {
 
 pub(super) fn congestion_control() -> Finding {
     let topic = Topic::CongestionControl;
-    let read = |parameter| sysctl::read(parameter).unwrap_or_default();
-    let default = read("net.ipv4.tcp_congestion_control");
-    let available = read("net.ipv4.tcp_available_congestion_control");
+    let (default, available) = (congestion::default(), congestion::available());
     let seen = format!("{default} by default; available: {available}");
-    match (
-        default.as_str(),
-        available.split_whitespace().any(|name| name == "cubic"),
-    ) {
-        ("cubic", _) => Finding::ok(topic, seen),
-        (_, true) => Finding::flawed(topic, State::Limited, seen).cost(
-            "none for the lab, which sets cubic in its namespaces; servers outside of it don't \
-             use what most of the Internet does",
-        ),
-        (_, false) => Finding::flawed(topic, State::Missing, seen)
-            .cost("the lab can't compare with cubic, which most of the Internet uses")
-            .mend("modprobe tcp_cubic"),
+    let has_cubic = |list: &str| list.split_whitespace().any(|name| name == "cubic");
+    if default == "cubic" {
+        return Finding::ok(topic, seen);
     }
+    if !has_cubic(&available) {
+        return Finding::flawed(topic, State::Missing, seen)
+            .cost("no comparison with cubic, which most of the Internet uses")
+            .mend("modprobe tcp_cubic");
+    }
+    if has_cubic(&congestion::allowed()) || has_privilege() {
+        return Finding::flawed(topic, State::Limited, seen).cost(
+            "experiments set cubic in their own namespaces; servers outside of them don't use \
+             what most of the Internet uses",
+        );
+    }
+    Finding::flawed(
+        topic,
+        State::Limited,
+        format!("{seen}; cubic is not allowed without root"),
+    )
+    .cost("cubic can't be the default of a user's namespaces: programs have to ask for it")
+    .mend(format!(
+        "as root: sysctl -w net.ipv4.tcp_allowed_congestion_control='{} cubic'",
+        congestion::allowed()
+    ))
 }
 
 /// netem is tried in a scratch namespace, with a request that lacks its options: a kernel that has

@@ -1,7 +1,7 @@
 //! What this process may do: namespaces, TUN interfaces, real-time priority.
 
 use super::{Finding, State, Topic};
-use crate::privilege::{has_privilege, refusal};
+use crate::privilege::{has_privilege, in_user_namespace, refusal};
 use crate::sys;
 use crate::tun::Tun;
 use rustix::fs::{Mode, OFlags};
@@ -11,10 +11,16 @@ use std::thread;
 
 pub(super) fn namespaces() -> Finding {
     let topic = Topic::Namespaces;
-    if has_privilege() {
+    let entered = in_user_namespace();
+    if has_privilege() && !entered {
         return Finding::ok(topic, "root: CAP_SYS_ADMIN and CAP_NET_ADMIN");
     }
-    match sys::try_in_child(enter_user_namespace) {
+    let tried = if entered {
+        Ok(())
+    } else {
+        sys::try_in_child(enter_user_namespace)
+    };
+    match tried {
         Ok(()) => Finding::flawed(topic, State::Limited, "user namespaces, without root")
             .cost(
                 "this host can't be the far end of a link, and the link thread gets no real-time \

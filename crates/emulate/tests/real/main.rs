@@ -4,8 +4,9 @@
 //! is skipped elsewhere. Each test has its own link; they run one after the other, because they
 //! measure time. The programs at the ends of the links are this very binary (`programs`).
 #![allow(
+    clippy::print_stderr,
     clippy::print_stdout,
-    reason = "the harness and the test programs speak on stdout"
+    reason = "tests and their programs talk"
 )]
 
 mod cases;
@@ -24,7 +25,8 @@ fn main() -> ExitCode {
     // Before anything else, while there is one thread.
     let privilege = privilege();
     if let Err(reason) = &privilege {
-        println!("SKIPPED: no emulated link can be made here: {reason}");
+        // Not on stdout, where test runners read the list of tests.
+        eprintln!("SKIPPED: no emulated link can be made here: {reason}");
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);

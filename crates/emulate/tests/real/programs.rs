@@ -1,6 +1,7 @@
 //! The programs that the tests start at the ends of a link: this binary, told by an environment
 //! variable which of them it is. Each prints its findings as words on one line.
 
+use altway_emulate::{Emulation, FarEnd, Options};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
@@ -42,9 +43,26 @@ pub(crate) fn run(line: &str) {
         "print" => say(std::fs::read_to_string(words[1])
             .expect("a readable file")
             .trim()),
+        "hold" => hold(),
         "idle" => std::thread::sleep(Duration::from_secs(60)),
         other => panic!("there is no program `{other}`"),
     }
+}
+
+/// Keeps a link to the host, with a program at its client's end, until it is killed; prints the
+/// number of that process.
+fn hold() {
+    let options = Options {
+        far_end: FarEnd::Host,
+        ..Options::default()
+    };
+    let link = Emulation::start(options).expect("this is root");
+    let mut command = link.client_command(this_binary());
+    let child = program(&mut command, "idle")
+        .spawn()
+        .expect("this binary runs");
+    say(&child.id().to_string());
+    std::thread::sleep(Duration::from_secs(60));
 }
 
 /// Sends every datagram back; ends when it hears nothing.
