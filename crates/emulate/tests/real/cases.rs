@@ -26,30 +26,32 @@ macro_rules! cases {
     };
 }
 
-pub(crate) const ALL: &[Case] = cases!(
+pub(crate) const ALL: &[Case] = cases! {
     anyone: [
-    a_round_trip_takes_the_delay_of_both_directions,
-    the_rate_is_kept_within_one_per_cent,
-    tcp_fills_the_link,
-    the_same_seed_loses_the_packets_that_the_model_says,
-    a_full_queue_drops_the_tail,
-    restart_changes_the_parameters_and_forgets_the_past,
-    a_burst_of_packets_is_dropped_nowhere_outside_of_the_model,
-    nothing_but_the_programs_packets_enters_the_link,
-    the_mtu_is_that_of_the_link,
-    the_congestion_control_is_the_one_asked_for,
-    an_unknown_congestion_control_is_an_error,
-    a_tiny_mtu_is_an_error,
-    teardown_leaves_nothing_and_is_fast,
-    teardown_does_not_wait_for_programs_that_still_run,
-    programs_die_with_the_thread_that_started_them,
-    two_links_at_once_do_not_meet,
-],
+        a_round_trip_takes_the_delay_of_both_directions,
+        the_rate_is_kept_within_one_per_cent,
+        tcp_fills_the_link,
+        the_same_seed_loses_the_packets_that_the_model_says,
+        a_full_queue_drops_the_tail,
+        restart_changes_the_parameters_and_forgets_the_past,
+        a_burst_of_packets_is_dropped_nowhere_outside_of_the_model,
+        nothing_but_the_programs_packets_enters_the_link,
+        the_mtu_is_that_of_the_link,
+        the_congestion_control_is_the_one_asked_for,
+        an_unknown_congestion_control_is_an_error,
+        a_tiny_mtu_is_an_error,
+        teardown_leaves_nothing_and_is_fast,
+        teardown_does_not_wait_for_programs_that_still_run,
+        programs_die_with_the_thread_that_started_them,
+        two_links_at_once_do_not_meet,
+    ],
     root: [
         every_congestion_control_of_the_kernel_can_be_used_and_the_host_stays_as_it_was,
-    the_host_is_reachable_as_the_far_end,
-    two_links_to_the_host_have_different_addresses,
-]);
+        the_host_is_reachable_as_the_far_end,
+        two_links_to_the_host_have_different_addresses,
+        a_killed_process_leaves_nothing_behind,
+    ]
+};
 
 /// A program that was started at one end.
 struct Running {
@@ -141,6 +143,12 @@ fn report(link: &Emulation) -> LinkReport {
     link.report().expect("the link runs")
 }
 
+/// Whether this namespace has an interface of ours.
+fn host_has_a_link() -> bool {
+    let interfaces = std::fs::read_to_string("/proc/net/dev").expect("this is Linux");
+    interfaces.contains("altway")
+}
+
 /// Least and median round trip in µs.
 fn ping(link: &Emulation, count: u64) -> (u64, u64) {
     let _server = at_server(link, "echo");
@@ -177,9 +185,9 @@ fn a_round_trip_takes_the_delay_of_both_directions() {
 
 fn the_rate_is_kept_within_one_per_cent() {
     let link = start_with(limited(20), Config::default());
-    let (nanos, arrived) = flood(&link, 600, 0);
-    assert_eq!(arrived.len(), 600);
-    let mbit = 599.0 * 1_500.0 * 8.0 * 1_000.0 / nanos as f64;
+    let (nanos, arrived) = flood(&link, 2_000, 0);
+    assert_eq!(arrived.len(), 2_000);
+    let mbit = 1_999.0 * 1_500.0 * 8.0 * 1_000.0 / nanos as f64;
     assert!((19.8..=20.2).contains(&mbit), "{mbit} Mbit/s");
 }
 
@@ -220,7 +228,7 @@ fn the_same_seed_loses_the_packets_that_the_model_says() {
     for seed in [7, 7, 8] {
         link.restart(lossy(5), Config::default(), seed)
             .expect("the link runs");
-        let (_, arrived) = flood(&link, 2_000, 1_000);
+        let (_, arrived) = flood(&link, 2_000, 5_000);
         assert_eq!(arrived, model(seed), "seed {seed}");
     }
     assert_ne!(model(7), model(8));
@@ -414,9 +422,21 @@ fn the_host_is_reachable_as_the_far_end() {
     assert!([18, 19].contains(&address.octets()[1]), "{address}");
     let (least, median) = ping(&link, 10);
     assert!(least >= 20_000 && median < 23_000, "{least} {median}");
+    assert!(host_has_a_link());
     drop(link);
-    let interfaces = std::fs::read_to_string("/proc/net/dev").expect("this is Linux");
-    assert!(!interfaces.contains("altway"), "{interfaces}");
+    assert!(!host_has_a_link());
+}
+
+fn a_killed_process_leaves_nothing_behind() {
+    let mut holder = spawn(std::process::Command::new(this_binary()), "hold");
+    let program = format!("/proc/{}", holder.line());
+    assert!(host_has_a_link() && std::path::Path::new(&program).exists());
+    drop(holder);
+    let patience = Instant::now() + Duration::from_secs(5);
+    while host_has_a_link() || std::path::Path::new(&program).exists() {
+        assert!(Instant::now() < patience, "left behind");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn two_links_to_the_host_have_different_addresses() {

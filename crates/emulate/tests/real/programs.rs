@@ -2,6 +2,7 @@
 //! variable which of them it is. Each prints its findings as words on one line.
 
 use altway_emulate::{Emulation, FarEnd, Options};
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
@@ -58,11 +59,11 @@ fn hold() {
     };
     let link = Emulation::start(options).expect("this is root");
     let mut command = link.client_command(this_binary());
-    let child = program(&mut command, "idle")
+    let mut child = program(&mut command, "idle")
         .spawn()
         .expect("this binary runs");
     say(&child.id().to_string());
-    std::thread::sleep(Duration::from_secs(60));
+    child.wait().expect("it was not waited for");
 }
 
 /// Sends every datagram back; ends when it hears nothing.
@@ -136,6 +137,10 @@ fn tcp_client() {
 
 fn serve(mut handle: impl FnMut(&UdpSocket, SocketAddr, &[u8])) {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    // So that a receiver that has to wait for its processor loses nothing; the kernel grants what
+    // it allows.
+    let _ = set_socket_recv_buffer_size(&socket, 4 << 20);
+    let _ = set_socket_recv_buffer_size_force(&socket, 4 << 20);
     say("ready");
     let mut buffer = [0; 2_048];
     // Patience for the first datagram, little after it.
