@@ -1,0 +1,191 @@
+//! A running server with its directory, and plain clients of each protocol.
+
+pub(crate) mod h3;
+
+use altway_serve::{Bind, Options, Security, Server, StopHandle, certs, stop_channel};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Incoming;
+use hyper::client::conn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// The size of `/large`: more than all buffers between a server and a client that doesn't read.
+pub(crate) const LARGE: usize = 24 * LARGE_PERIOD;
+const LARGE_PERIOD: usize = 1_000_003;
+
+pub(crate) struct Site {
+    dir: tempfile::TempDir,
+    store: certs::Store,
+}
+
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    pub(crate) site: Site,
+    stop: StopHandle,
+    thread: Option<JoinHandle<Result<(), altway_serve::Error>>>,
+}
+
+impl Site {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = certs::Store::open(dir.path().join("certs")).unwrap();
+        let site = dir.path().join("site");
+        std::fs::create_dir(&site).unwrap();
+        std::fs::write(site.join("index.html"), "<p>home").unwrap();
+        std::fs::write(site.join("large"), large()).unwrap();
+        Self { dir, store }
+    }
+
+    fn options(&self, security: Security) -> Options {
+        let mut options = Options::new(self.dir.path().join("site"), security);
+        options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
+        options.port = 0;
+        options.threads = NonZeroUsize::new(2).unwrap();
+        options
+    }
+
+    pub(crate) fn client_tls(&self, alpn: &[&[u8]]) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        let authority = CertificateDer::from_pem_file(self.store.authority()).unwrap();
+        roots.add(authority).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        config
+    }
+}
+
+/// Its bytes: a period that no chunk or packet size divides.
+pub(crate) fn large() -> Vec<u8> {
+    let period: Vec<u8> = (0..LARGE_PERIOD).map(|i| (i % 251) as u8).collect();
+    period.repeat(LARGE / LARGE_PERIOD)
+}
+
+impl Running {
+    /// TLS and HTTP/3.
+    pub(crate) fn tls(change: impl FnOnce(&mut Options)) -> Self {
+        let site = Site::new();
+        let leaf = site.store.leaf::<&str>(&[]).unwrap();
+        Self::start(site, Security::Tls(leaf.identity().unwrap()), change)
+    }
+
+    /// `--h2c`.
+    pub(crate) fn clear(change: impl FnOnce(&mut Options)) -> Self {
+        Self::start(Site::new(), Security::ClearText, change)
+    }
+
+    fn start(site: Site, security: Security, change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = site.options(security);
+        change(&mut options);
+        let server = Server::bind(&options).unwrap();
+        let address = server.local_addr();
+        let (stop, signal) = stop_channel();
+        let thread = Some(std::thread::spawn(move || server.run(&signal)));
+        Self {
+            address,
+            site,
+            stop,
+            thread,
+        }
+    }
+
+    pub(crate) fn ask_to_stop(&self) {
+        self.stop.stop();
+    }
+
+    /// Waits for the end of the server.
+    pub(crate) fn join(mut self) -> Result<(), altway_serve::Error> {
+        self.thread.take().unwrap().join().unwrap()
+    }
+
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    pub(crate) async fn connect_tls(
+        &self,
+        alpn: &[&[u8]],
+    ) -> tokio_rustls::client::TlsStream<TcpStream> {
+        let connector = TlsConnector::from(Arc::new(self.site.client_tls(alpn)));
+        let name = ServerName::try_from("localhost").unwrap();
+        connector.connect(name, self.connect().await).await.unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            let result = thread.join();
+            if !std::thread::panicking() {
+                result.unwrap().unwrap();
+            }
+        }
+    }
+}
+
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for T {}
+
+pub(crate) type H1 = conn::http1::SendRequest<Empty<Bytes>>;
+pub(crate) type H2 = conn::http2::SendRequest<Empty<Bytes>>;
+
+pub(crate) async fn h1(stream: impl Stream) -> H1 {
+    let (client, connection) = conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+pub(crate) async fn h2(stream: impl Stream) -> H2 {
+    let io = TokioIo::new(stream);
+    let handshake = conn::http2::handshake(TokioExecutor::new(), io).await;
+    let (client, connection) = handshake.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+pub(crate) fn get(path: &str) -> Request<Empty<Bytes>> {
+    let uri = format!("https://localhost{path}");
+    Request::get(uri)
+        .header("host", "localhost")
+        .body(Empty::new())
+        .unwrap()
+}
+
+pub(crate) async fn read(response: Response<Incoming>) -> Vec<u8> {
+    response
+        .into_body()
+        .collect()
+        .await
+        .unwrap()
+        .to_bytes()
+        .to_vec()
+}
+
+pub(crate) fn alt_svc<B>(response: &Response<B>) -> Option<&str> {
+    let value = response.headers().get("alt-svc")?;
+    Some(value.to_str().unwrap())
+}
+
+/// No test may hang.
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), future)
+        .await
+        .expect("within half a minute")
+}

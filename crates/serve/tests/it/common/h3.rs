@@ -1,0 +1,132 @@
+//! A blocking HTTP/3 client over the project's own engine.
+
+use super::Running;
+use altway_http3::{ClientConfig, ConnectionHandle, Datagram, Endpoint, Event, Received, StreamId};
+use http::{Request, Response};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(crate) struct H3 {
+    endpoint: Endpoint,
+    connection: ConnectionHandle,
+    socket: UdpSocket,
+}
+
+impl H3 {
+    /// Connects; done when the hand-shake is.
+    pub(crate) fn connect(server: &Running) -> Self {
+        let tls = Arc::new(server.site.client_tls(&[]));
+        let mut endpoint = Endpoint::client(ClientConfig::new(tls), [7; 32]).unwrap();
+        let connection = endpoint
+            .connect(Instant::now(), server.address, "localhost")
+            .unwrap();
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut client = Self {
+            endpoint,
+            connection,
+            socket,
+        };
+        client.wait(|event| matches!(event, Event::Connected).then_some(()));
+        client
+    }
+
+    pub(crate) fn send(&mut self, path: &str) -> StreamId {
+        let uri = format!("https://localhost{path}");
+        let request = Request::get(uri).body(()).unwrap();
+        self.endpoint
+            .send_request(self.connection, &request, true)
+            .unwrap()
+    }
+
+    pub(crate) fn head(&mut self, wanted: StreamId) -> Response<()> {
+        self.wait(|event| match event {
+            Event::Response { stream, head, .. } if stream == wanted => Some(head),
+            _ => None,
+        })
+    }
+
+    /// The body up to its end.
+    pub(crate) fn body(&mut self, stream: StreamId) -> Vec<u8> {
+        let mut body = Vec::new();
+        loop {
+            match self.endpoint.recv_data(self.connection, stream).unwrap() {
+                Received::Data(bytes) => body.extend_from_slice(&bytes),
+                Received::End => return body,
+                Received::Pending => self.wait(|event| match event {
+                    Event::Readable { stream: readable } => (readable == stream).then_some(()),
+                    Event::StreamReset { code, .. } => panic!("reset: {code}"),
+                    _ => None,
+                }),
+            }
+        }
+    }
+
+    pub(crate) fn get(&mut self, path: &str) -> (Response<()>, Vec<u8>) {
+        let stream = self.send(path);
+        let head = self.head(stream);
+        (head, self.body(stream))
+    }
+
+    /// Waits for the server to close the connection.
+    pub(crate) fn closed(&mut self) {
+        self.exchange(|event| matches!(event, Event::Closed { .. }).then_some(()));
+    }
+
+    fn wait<T>(&mut self, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
+        self.exchange(|event| match event {
+            Event::Closed { reason } => panic!("closed: {reason}"),
+            event => wanted(event),
+        })
+    }
+
+    /// Carries datagrams until an event is the wanted one.
+    fn exchange<T>(&mut self, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
+        let give_up = Instant::now() + Duration::from_secs(30);
+        loop {
+            while let Some((_, event)) = self.endpoint.poll_event() {
+                if let Some(found) = wanted(event) {
+                    self.transmit();
+                    return found;
+                }
+            }
+            self.transmit();
+            assert!(Instant::now() < give_up, "within half a minute");
+            self.receive();
+        }
+    }
+
+    fn transmit(&mut self) {
+        let mut batch = Vec::new();
+        while let Some(transmit) = self.endpoint.poll_transmit(Instant::now(), &mut batch) {
+            let size = transmit.segment_size.unwrap_or(transmit.size);
+            for datagram in batch[..transmit.size].chunks(size) {
+                // A failure is a loss.
+                let _ = self.socket.send_to(datagram, transmit.destination);
+            }
+        }
+    }
+
+    fn receive(&mut self) {
+        let now = Instant::now();
+        let due = self.endpoint.poll_timeout();
+        let wait = due.map_or(Duration::from_millis(100), |due| {
+            due.saturating_duration_since(now)
+        });
+        let wait = wait.clamp(Duration::from_micros(100), Duration::from_millis(100));
+        self.socket.set_read_timeout(Some(wait)).unwrap();
+        let mut buffer = [0; 2048];
+        if let Ok((size, remote)) = self.socket.recv_from(&mut buffer) {
+            let datagram = Datagram {
+                remote,
+                local_ip: None,
+                ecn: None,
+                payload: &buffer[..size],
+            };
+            self.endpoint.handle_datagram(Instant::now(), datagram);
+        }
+        if due.is_some_and(|due| due <= Instant::now()) {
+            self.endpoint.handle_timeout(Instant::now());
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! How connections and the server end: graceful stop, its limit, and time-outs.
+
+use crate::common::{Running, get, h1, h2, h3::H3, large, read, soon};
+use std::time::{Duration, Instant};
+use tokio::io::AsyncReadExt;
+use tokio::task::spawn_blocking;
+
+#[tokio::test]
+async fn a_stop_lets_running_downloads_finish() {
+    let server = Running::tls(|_| {});
+    let mut over_h1 = h1(server.connect_tls(&[]).await).await;
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let first = soon(over_h1.send_request(get("/large"))).await.unwrap();
+    let second = soon(over_h2.send_request(get("/large"))).await.unwrap();
+    let mut over_h3 = H3::connect(&server);
+    let stream = over_h3.send("/large");
+    over_h3.head(stream);
+
+    server.ask_to_stop();
+    let third = spawn_blocking(move || over_h3.body(stream));
+    let (first, second, third) =
+        soon(async { tokio::join!(read(first), read(second), third) }).await;
+    let expected = large();
+    assert!(first == expected, "HTTP/1.1");
+    assert!(second == expected, "HTTP/2");
+    assert!(third.unwrap() == expected, "HTTP/3");
+    let address = server.address;
+    soon(spawn_blocking(|| server.join()))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        std::net::TcpStream::connect(address).is_err(),
+        "nobody listens"
+    );
+}
+
+#[tokio::test]
+async fn a_stop_without_requests_is_at_once() {
+    let server = Running::tls(|_| {});
+    let mut idle = h2(server.connect_tls(&[b"h2"]).await).await;
+    soon(read(soon(idle.send_request(get("/"))).await.unwrap())).await;
+    let mut over_h3 = H3::connect(&server);
+    over_h3.get("/");
+    server.ask_to_stop();
+    let begin = Instant::now();
+    let closed = spawn_blocking(move || over_h3.closed());
+    soon(spawn_blocking(|| server.join()))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        begin.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        begin.elapsed()
+    );
+    soon(closed).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stop_waits_no_longer_than_its_grace() {
+    let grace = Duration::from_millis(300);
+    let server = Running::tls(|options| options.shutdown_grace = grace);
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    let unread = soon(client.send_request(get("/large"))).await.unwrap();
+    let mut over_h3 = H3::connect(&server);
+    let stream = over_h3.send("/large");
+    over_h3.head(stream);
+    let begin = Instant::now();
+    server.ask_to_stop();
+    soon(spawn_blocking(|| server.join()))
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(begin.elapsed() >= grace && begin.elapsed() < Duration::from_secs(5));
+    drop(unread);
+}
+
+#[tokio::test]
+async fn silent_connections_are_closed_after_their_time_outs() {
+    let server = Running::tls(|options| {
+        options.limits.handshake_timeout = Duration::from_millis(200);
+        options.limits.idle_timeout = Duration::from_millis(400);
+    });
+    let mut no_hello = server.connect().await;
+    assert_eq!(soon(no_hello.read(&mut [0; 8])).await.unwrap(), 0);
+    let mut no_request = server.connect_tls(&[b"http/1.1"]).await;
+    let end = soon(no_request.read(&mut [0; 8])).await;
+    assert_eq!(end.unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn an_unfinished_head_is_not_waited_for() {
+    let server = Running::clear(|options| {
+        options.limits.header_timeout = Duration::from_millis(300);
+    });
+    let mut stream = server.connect().await;
+    for byte in b"GET / HTTP/1.1\r\nx: " {
+        tokio::io::AsyncWriteExt::write_all(&mut stream, &[*byte])
+            .await
+            .unwrap();
+    }
+    let mut rest = Vec::new();
+    let _ = soon(stream.read_to_end(&mut rest)).await;
+    assert!(!rest.starts_with(b"HTTP/1.1 200"), "{rest:?}");
+}

@@ -1,0 +1,10 @@
+//! The server from the outside, over loopback, with clients of every protocol.
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy's exemption of tests leaves out their helpers"
+)]
+
+mod access_log;
+mod common;
+mod ends;
+mod protocols;

@@ -1,0 +1,164 @@
+//! The three protocols on one port number: same bytes, same fields, the policy's word on each.
+
+use crate::common::{Running, alt_svc, get, h1, h2, h3::H3, large, read, soon};
+use altway_policy::Policy;
+use http::{Method, Version};
+use std::io::Write;
+use std::net::{Ipv4Addr, UdpSocket};
+
+#[tokio::test]
+async fn every_protocol_gets_the_same_bytes_and_the_offer() {
+    let server = Running::tls(|options| options.policy = Policy::FixedH3);
+    let offer = format!("h3=\":{}\"; ma=60", server.address.port());
+    let expected = large();
+
+    let mut client = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let response = soon(client.send_request(get("/large"))).await.unwrap();
+    assert_eq!(response.version(), Version::HTTP_11);
+    assert_eq!(alt_svc(&response), Some(offer.as_str()));
+    assert!(soon(read(response)).await == expected, "HTTP/1.1");
+
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    let response = soon(client.send_request(get("/large"))).await.unwrap();
+    assert_eq!(response.version(), Version::HTTP_2);
+    assert_eq!(alt_svc(&response), Some(offer.as_str()));
+    assert!(soon(read(response)).await == expected, "HTTP/2");
+
+    let mut client = H3::connect(&server);
+    let (response, body) = client.get("/large");
+    assert_eq!(alt_svc(&response), Some(offer.as_str()));
+    assert_eq!(
+        response.headers()["content-length"],
+        expected.len().to_string()
+    );
+    assert!(body == expected, "HTTP/3");
+}
+
+#[tokio::test]
+async fn errors_carry_the_offer_on_every_protocol() {
+    let server = Running::tls(|options| options.policy = Policy::FixedH3);
+    let mut client = h1(server.connect_tls(&[]).await).await;
+    let mut post = get("/");
+    *post.method_mut() = Method::POST;
+    let response = soon(client.send_request(post)).await.unwrap();
+    assert_eq!(response.status(), 405);
+    assert!(alt_svc(&response).is_some(), "HTTP/1.1");
+
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    let response = soon(client.send_request(get("/none"))).await.unwrap();
+    assert_eq!(response.status(), 404);
+    assert!(alt_svc(&response).is_some(), "HTTP/2");
+
+    let (response, _) = H3::connect(&server).get("/%2e%2e/");
+    assert_eq!(response.status(), 400);
+    assert!(alt_svc(&response).is_some(), "HTTP/3");
+}
+
+#[tokio::test]
+async fn fixed_http2_revokes_the_offer_on_http3_too() {
+    let server = Running::tls(|options| options.policy = Policy::FixedH2);
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    let response = soon(client.send_request(get("/"))).await.unwrap();
+    assert_eq!(alt_svc(&response), Some("clear"));
+    let (response, _) = H3::connect(&server).get("/");
+    assert_eq!(alt_svc(&response), Some("clear"));
+}
+
+/// SEL-2, SEL-3: unknown, so HTTP/3 is offered; measured as short, so the offer is left out; over
+/// the threshold, so it is made again. Whichever transport measured.
+#[tokio::test]
+async fn the_offer_follows_the_measured_path_of_either_transport() {
+    for over_quic in [false, true] {
+        let server = Running::tls(|options| options.policy = "threshold".parse().unwrap());
+        if over_quic {
+            let mut client = H3::connect(&server);
+            assert!(alt_svc(&client.get("/").0).is_some(), "unknown");
+            assert!(alt_svc(&client.get("/").0).is_none(), "short");
+        }
+        let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+        let first = soon(client.send_request(get("/"))).await.unwrap();
+        assert_eq!(alt_svc(&first).is_some(), !over_quic, "first over TCP");
+        soon(read(first)).await;
+        let second = soon(client.send_request(get("/"))).await.unwrap();
+        assert_eq!(alt_svc(&second), None, "measured");
+    }
+    let server = Running::tls(|options| options.policy = "threshold:rtt=1ns".parse().unwrap());
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    for _ in 0..2 {
+        let response = soon(client.send_request(get("/"))).await.unwrap();
+        assert!(alt_svc(&response).is_some());
+        soon(read(response)).await;
+    }
+}
+
+#[tokio::test]
+async fn clear_text_speaks_both_versions_and_offers_nothing() {
+    let server = Running::clear(|options| options.policy = Policy::FixedH3);
+    let mut client = h1(server.connect().await).await;
+    let response = soon(client.send_request(get("/"))).await.unwrap();
+    assert_eq!(
+        (response.version(), alt_svc(&response)),
+        (Version::HTTP_11, None)
+    );
+    assert_eq!(soon(read(response)).await, b"<p>home");
+    let mut client = h2(server.connect().await).await;
+    let response = soon(client.send_request(get("/large"))).await.unwrap();
+    assert_eq!(
+        (response.version(), alt_svc(&response)),
+        (Version::HTTP_2, None)
+    );
+    assert!(soon(read(response)).await == large());
+    let udp = UdpSocket::bind(server.address);
+    assert!(udp.is_ok(), "the UDP port is left to others");
+}
+
+#[tokio::test]
+async fn many_streams_at_once_get_their_own_bytes() {
+    let server = Running::tls(|_| {});
+    let client = h2(server.connect_tls(&[b"h2"]).await).await;
+    let requests = (0..50).map(|i| {
+        let mut client = client.clone();
+        tokio::spawn(async move {
+            let request = http::Request::get("https://localhost/large")
+                .header("range", format!("bytes={i}-{}", i + 9999))
+                .body(http_body_util::Empty::new());
+            read(client.send_request(request.unwrap()).await.unwrap()).await
+        })
+    });
+    let expected = large();
+    for (i, request) in requests.enumerate().collect::<Vec<_>>() {
+        assert_eq!(soon(request).await.unwrap(), expected[i..i + 10_000], "{i}");
+    }
+    let mut client = H3::connect(&server);
+    let streams: Vec<_> = (0..50).map(|_| client.send("/")).collect();
+    for stream in streams {
+        // Responses may come in any order; the bodies wait for us.
+        assert_eq!(client.body(stream), b"<p>home");
+    }
+}
+
+#[tokio::test]
+async fn garbage_ends_a_connection_and_never_the_server() {
+    let server = Running::tls(|options| options.policy = Policy::FixedH3);
+    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    for size in [0, 1, 20, 1200, 1500] {
+        for first in [0, 0x40, 0xc0, 0xff] {
+            let mut datagram = vec![0x5a; size];
+            datagram.iter_mut().take(1).for_each(|byte| *byte = first);
+            udp.send_to(&datagram, server.address).unwrap();
+            let mut tcp = std::net::TcpStream::connect(server.address).unwrap();
+            let _ = tcp.write_all(&datagram);
+        }
+    }
+    let mut tls = server.connect_tls(&[b"h2"]).await;
+    tokio::io::AsyncWriteExt::write_all(&mut tls, &[0xff; 4096])
+        .await
+        .unwrap();
+    let (response, _) = H3::connect(&server).get("/");
+    assert_eq!(response.status(), 200);
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    assert_eq!(
+        soon(client.send_request(get("/"))).await.unwrap().status(),
+        200
+    );
+}
