@@ -140,7 +140,7 @@ pub struct Decision {
 
 /// A measured time for readers: nanoseconds say nothing.
 fn shown(time: Duration) -> String {
-    format!("{:.1}ms", time.as_secs_f64() * 1000.0)
+    format!("{:.2}ms", time.as_secs_f64() * 1000.0)
 }
 
 fn percent(ratio: Ratio) -> f64 {
@@ -173,7 +173,7 @@ mod tests {
             min_rtt: rtt,
             threshold: Duration::from_millis(50),
         };
-        assert_eq!(reason.to_string(), "min RTT 61.2ms reaches 50ms");
+        assert_eq!(reason.to_string(), "min RTT 61.25ms reaches 50ms");
         let reason = Reason::Lossy {
             loss: "1.234567%".parse().unwrap(),
             threshold: "1%".parse().unwrap(),

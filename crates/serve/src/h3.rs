@@ -27,9 +27,6 @@ use tokio::task::yield_now;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
 use udp::{Progress, Udp};
 
-/// How often responses that don't move are looked for.
-const SWEEP: Duration = Duration::from_secs(5);
-
 /// What a connection may have sent and not had acknowledged: 4 MiB, where Linux's TCP stops growing
 /// its own buffer by default (`net.ipv4.tcp_wmem`). Carries 1 Gbit/s over 33 ms, and bounds the
 /// memory that a client which doesn't acknowledge can hold.
@@ -90,7 +87,7 @@ impl Driver {
 
     /// Serves until the stop, and then until all responses are delivered or the grace is over.
     pub(crate) async fn run(mut self, mut stop: StopSignal) -> io::Result<()> {
-        let mut sweep = sweep();
+        let mut sweep = sweep(self.setup.limits.idle_timeout);
         loop {
             let progress = self.turn()?;
             tokio::select! {
@@ -149,8 +146,9 @@ impl Driver {
     }
 }
 
-fn sweep() -> Interval {
-    let mut sweep = interval(SWEEP);
+/// Looks for responses that don't move often enough to find them soon after `idle_timeout`.
+fn sweep(idle_timeout: Duration) -> Interval {
+    let mut sweep = interval((idle_timeout / 4).max(Duration::from_millis(1)));
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     sweep
 }

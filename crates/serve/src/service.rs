@@ -6,7 +6,7 @@ use crate::files::{self, Files};
 use crate::path_meter::Paths;
 use altway_policy::{Decision, Policy};
 use http::header::{self, HeaderMap};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode, Version};
 use std::net::IpAddr;
 use std::time::SystemTime;
 
@@ -30,10 +30,9 @@ impl Service {
     /// Answers one request of `client`, whatever it asks for.
     pub(crate) fn respond<B>(&self, client: IpAddr, request: &Request<B>) -> Response<Body> {
         let now = SystemTime::now();
-        let mut response = if head_size(request.headers()) > MAX_HEAD_BYTES {
-            files::page(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE)
-        } else {
-            self.files.respond(request, now)
+        let mut response = match flaw(request) {
+            Some(status) => files::page(status),
+            None => self.files.respond(request, now),
         };
         let decision = self.decide(client);
         self.complete(response.headers_mut(), decision.as_ref(), now);
@@ -57,6 +56,19 @@ impl Service {
             headers.insert(header::ALT_SVC, value);
         }
     }
+}
+
+/// What is wrong with a request, whatever it asks for.
+fn flaw<B>(request: &Request<B>) -> Option<StatusCode> {
+    if head_size(request.headers()) > MAX_HEAD_BYTES {
+        return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    }
+    // RFC 9112 section 3.2: "A server MUST respond with a 400 (Bad Request) status code to any
+    // HTTP/1.1 request message that lacks a Host header field and to any request message that
+    // contains more than one Host header field line".
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    let lacks_host = request.version() == Version::HTTP_11 && hosts == 0;
+    (hosts > 1 || lacks_host).then_some(StatusCode::BAD_REQUEST)
 }
 
 /// As RFC 9113 section 6.5.2 and RFC 9114 section 4.2.2 count it: 32 bytes for each field on top.
@@ -95,8 +107,8 @@ mod tests {
 
     impl Site {
         fn get(&self, path: &str) -> Response<Body> {
-            let request = Request::get(path).body(()).unwrap();
-            self.service.respond(CLIENT, &request)
+            let request = Request::get(path).version(Version::HTTP_2).body(());
+            self.service.respond(CLIENT, &request.unwrap())
         }
 
         fn alt_svc(&self, path: &str) -> Option<String> {
@@ -153,7 +165,8 @@ mod tests {
     fn too_large_a_head_is_answered_with_431_and_the_offer() {
         let site = site("h3", Some(8443));
         let request = |size: usize| {
-            let request = Request::get("/a.txt").header("x", "y".repeat(size - 33));
+            let request = Request::get("/a.txt").version(Version::HTTP_2);
+            let request = request.header("x", "y".repeat(size - 33));
             site.service.respond(CLIENT, &request.body(()).unwrap())
         };
         assert_eq!(request(MAX_HEAD_BYTES).status(), StatusCode::OK);
@@ -163,5 +176,23 @@ mod tests {
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
         );
         assert_eq!(refused.headers()[header::ALT_SVC], OFFER);
+    }
+
+    #[test]
+    fn http_1_1_names_its_host_once() {
+        let site = site("h3", None);
+        let status = |version: Version, hosts: usize| {
+            let mut request = Request::get("/a.txt").version(version);
+            for _ in 0..hosts {
+                request = request.header("host", "altway.test");
+            }
+            let response = site.service.respond(CLIENT, &request.body(()).unwrap());
+            response.status().as_u16()
+        };
+        assert_eq!(status(Version::HTTP_11, 0), 400);
+        assert_eq!(status(Version::HTTP_11, 1), 200);
+        assert_eq!(status(Version::HTTP_11, 2), 400);
+        assert_eq!(status(Version::HTTP_10, 0), 200);
+        assert_eq!(status(Version::HTTP_2, 0), 200);
     }
 }

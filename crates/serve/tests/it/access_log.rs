@@ -19,7 +19,7 @@ impl Write for Lines {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_request_is_logged_once_with_its_decision() {
     let lines = Lines::default();
     let writer = lines.clone();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::task::spawn_blocking;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_lets_running_downloads_finish() {
     let server = Running::tls(|_| {});
     let mut over_h1 = h1(server.connect_tls(&[]).await).await;
@@ -35,7 +35,7 @@ async fn a_stop_lets_running_downloads_finish() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_without_requests_is_at_once() {
     let server = Running::tls(|_| {});
     let mut idle = h2(server.connect_tls(&[b"h2"]).await).await;
@@ -57,7 +57,7 @@ async fn a_stop_without_requests_is_at_once() {
     soon(closed).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_waits_no_longer_than_its_grace() {
     let grace = Duration::from_millis(300);
     let server = Running::tls(|options| options.shutdown_grace = grace);
@@ -76,7 +76,7 @@ async fn a_stop_waits_no_longer_than_its_grace() {
     drop(unread);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_connections_are_closed_after_their_time_outs() {
     let server = Running::tls(|options| {
         options.limits.handshake_timeout = Duration::from_millis(200);
@@ -89,7 +89,19 @@ async fn silent_connections_are_closed_after_their_time_outs() {
     assert_eq!(end.unwrap_or(0), 0);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_response_that_nobody_reads_is_given_up() {
+    let server = Running::tls(|options| {
+        options.limits.idle_timeout = Duration::from_millis(500);
+    });
+    let mut client = H3::connect(&server);
+    let unread = client.send("/large");
+    client.head(unread);
+    client.cut_off(unread);
+    assert_eq!(client.get("/").0.status(), 200, "the connection lives");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unfinished_head_is_not_waited_for() {
     let server = Running::clear(|options| {
         options.limits.header_timeout = Duration::from_millis(300);

@@ -6,7 +6,7 @@ use http::{Method, Version};
 use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_protocol_gets_the_same_bytes_and_the_offer() {
     let server = Running::tls(|options| options.policy = Policy::FixedH3);
     let offer = format!("h3=\":{}\"; ma=60", server.address.port());
@@ -34,7 +34,7 @@ async fn every_protocol_gets_the_same_bytes_and_the_offer() {
     assert!(body == expected, "HTTP/3");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_carry_the_offer_on_every_protocol() {
     let server = Running::tls(|options| options.policy = Policy::FixedH3);
     let mut client = h1(server.connect_tls(&[]).await).await;
@@ -54,7 +54,29 @@ async fn errors_carry_the_offer_on_every_protocol() {
     assert!(alt_svc(&response).is_some(), "HTTP/3");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn head_has_the_length_and_no_body_on_every_protocol() {
+    let server = Running::tls(|_| {});
+    let head = || {
+        let mut head = get("/");
+        *head.method_mut() = Method::HEAD;
+        head
+    };
+    let mut client = h1(server.connect_tls(&[]).await).await;
+    let over_h1 = soon(client.send_request(head())).await.unwrap();
+    assert_eq!(over_h1.headers()["content-length"], "7");
+    assert!(soon(read(over_h1)).await.is_empty());
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    let over_h2 = soon(client.send_request(head())).await.unwrap();
+    assert_eq!(over_h2.headers()["content-length"], "7");
+    assert!(soon(read(over_h2)).await.is_empty());
+    let mut client = H3::connect(&server);
+    let stream = client.request(Method::HEAD, "/");
+    assert_eq!(client.head(stream).headers()["content-length"], "7");
+    assert!(client.body(stream).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fixed_http2_revokes_the_offer_on_http3_too() {
     let server = Running::tls(|options| options.policy = Policy::FixedH2);
     let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
@@ -66,7 +88,7 @@ async fn fixed_http2_revokes_the_offer_on_http3_too() {
 
 /// SEL-2, SEL-3: unknown, so HTTP/3 is offered; measured as short, so the offer is left out; over
 /// the threshold, so it is made again. Whichever transport measured.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_offer_follows_the_measured_path_of_either_transport() {
     for over_quic in [false, true] {
         let server = Running::tls(|options| options.policy = "threshold".parse().unwrap());
@@ -91,7 +113,7 @@ async fn the_offer_follows_the_measured_path_of_either_transport() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clear_text_speaks_both_versions_and_offers_nothing() {
     let server = Running::clear(|options| options.policy = Policy::FixedH3);
     let mut client = h1(server.connect().await).await;
@@ -112,7 +134,7 @@ async fn clear_text_speaks_both_versions_and_offers_nothing() {
     assert!(udp.is_ok(), "the UDP port is left to others");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_streams_at_once_get_their_own_bytes() {
     let server = Running::tls(|_| {});
     let client = h2(server.connect_tls(&[b"h2"]).await).await;
@@ -137,7 +159,7 @@ async fn many_streams_at_once_get_their_own_bytes() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn garbage_ends_a_connection_and_never_the_server() {
     let server = Running::tls(|options| options.policy = Policy::FixedH3);
     let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -1,8 +1,10 @@
 //! A blocking HTTP/3 client over the project's own engine.
 
 use super::Running;
-use altway_http3::{ClientConfig, ConnectionHandle, Datagram, Endpoint, Event, Received, StreamId};
-use http::{Request, Response};
+use altway_http3::{
+    ClientConfig, Code, ConnectionHandle, Datagram, Endpoint, Event, Received, StreamId,
+};
+use http::{Method, Request, Response};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +19,9 @@ impl H3 {
     /// Connects; done when the hand-shake is.
     pub(crate) fn connect(server: &Running) -> Self {
         let tls = Arc::new(server.site.client_tls(&[]));
-        let mut endpoint = Endpoint::client(ClientConfig::new(tls), [7; 32]).unwrap();
+        let mut config = ClientConfig::new(tls);
+        config.transport.keep_alive = Some(Duration::from_millis(100));
+        let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
         let connection = endpoint
             .connect(Instant::now(), server.address, "localhost")
             .unwrap();
@@ -32,8 +36,13 @@ impl H3 {
     }
 
     pub(crate) fn send(&mut self, path: &str) -> StreamId {
+        self.request(Method::GET, path)
+    }
+
+    pub(crate) fn request(&mut self, method: Method, path: &str) -> StreamId {
         let uri = format!("https://localhost{path}");
-        let request = Request::get(uri).body(()).unwrap();
+        let request = Request::builder().method(method).uri(uri);
+        let request = request.body(()).unwrap();
         self.endpoint
             .send_request(self.connection, &request, true)
             .unwrap()
@@ -66,6 +75,14 @@ impl H3 {
         let stream = self.send(path);
         let head = self.head(stream);
         (head, self.body(stream))
+    }
+
+    /// Waits for the server to give a response up.
+    pub(crate) fn cut_off(&mut self, wanted: StreamId) {
+        self.wait(|event| match event {
+            Event::StreamReset { stream, .. } if stream == wanted => Some(()),
+            _ => None,
+        });
     }
 
     /// Waits for the server to close the connection.
@@ -128,5 +145,14 @@ impl H3 {
         if due.is_some_and(|due| due <= Instant::now()) {
             self.endpoint.handle_timeout(Instant::now());
         }
+    }
+}
+
+/// Says goodbye, lest the server wait for acknowledgements.
+impl Drop for H3 {
+    fn drop(&mut self) {
+        self.endpoint
+            .close(Instant::now(), self.connection, Code::H3_NO_ERROR, b"");
+        self.transmit();
     }
 }
