@@ -113,6 +113,16 @@ pub(crate) enum Failure {
     LongBody { expected: u64 },
     #[error("HTTP failed")]
     Http(#[from] hyper::Error),
+    #[error("QUIC handshake failed: {0}")]
+    Handshake(altway_http3::CloseReason),
+    #[error("cannot begin a QUIC connection")]
+    Quic(#[from] crate::udp::ConnectError),
+    #[error("connection lost: {0}")]
+    Connection(String),
+    #[error("stream reset: {0}")]
+    Reset(altway_http3::Code),
+    #[error("HTTP/3 failed")]
+    Http3(#[source] altway_http3::Error),
 }
 
 impl Failure {

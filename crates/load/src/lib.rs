@@ -2,7 +2,7 @@
 //!
 //! [`run`] fetches one URL over one protocol, on so many connections with so many streams each,
 //! until a number of requests or a time is reached, and hands a
-//! [`RequestRecord`](altway_record::RequestRecord) to its caller for each. It never falls back to
+//! [`RequestRecord`] to its caller for each. It never falls back to
 //! another protocol: one protocol is offered, and an answer over another is an error.
 //!
 //! What the times mean:
@@ -37,6 +37,7 @@
 
 mod error;
 mod options;
+mod quic;
 mod run;
 mod slot;
 mod summary;
@@ -44,6 +45,7 @@ mod tcp;
 mod tickets;
 mod timer;
 mod tls;
+mod udp;
 
 pub use error::Error;
 pub use options::{Options, Stop, Trust};

@@ -2,8 +2,9 @@
 //! again and again.
 
 use crate::run::Run;
-use crate::tcp;
 use crate::tickets::Ticket;
+use crate::{quic, tcp};
+use altway_record::Protocol;
 use std::time::{Duration, Instant};
 
 /// Connection attempts in a row that may fail before a slot gives up.
@@ -39,7 +40,11 @@ pub(crate) async fn drive(run: &Run<'_>) -> End {
             ticket,
             begun: Instant::now(),
         };
-        match tcp::serve(run, opening).await {
+        let served = match run.job.protocol {
+            Protocol::H1 | Protocol::H2 => tcp::serve(run, opening).await,
+            Protocol::H3 => quic::serve(run, opening).await,
+        };
+        match served {
             Ok(()) => failures = 0,
             Err(failure) => {
                 run.on_unreachable(opening.connection, ticket, failure);
