@@ -1,0 +1,95 @@
+//! Every protocol against the project's own server: the two ends that the lab measures with.
+#![allow(clippy::unwrap_used, reason = "set-up that fails is a failed test")]
+
+mod common;
+
+use altway_load::{Options, Trust};
+use altway_record::Protocol;
+use altway_serve::{Bind, Security, Server, StopHandle, certs, stop_channel};
+use common::{assert_sound, count, options, requests, run};
+use std::net::Ipv4Addr;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+
+const SIZE: usize = 300_000;
+
+/// A server of one file on a thread of its own; stopped and awaited on drop.
+struct Running {
+    dir: TempDir,
+    port: u16,
+    stop: Option<(StopHandle, JoinHandle<()>)>,
+}
+
+impl Running {
+    fn start(security: impl FnOnce(&Path) -> Security) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("page"), vec![b'x'; SIZE]).unwrap();
+        let mut options = altway_serve::Options::new(dir.path(), security(dir.path()));
+        options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
+        options.port = 0;
+        options.threads = NonZeroUsize::MIN;
+        let server = Server::bind(&options).unwrap();
+        let port = server.local_addr().port();
+        let (handle, signal) = stop_channel();
+        let thread = std::thread::spawn(move || server.run(&signal).unwrap());
+        Self {
+            dir,
+            port,
+            stop: Some((handle, thread)),
+        }
+    }
+
+    fn options(&self, scheme: &str, protocol: Protocol) -> Options {
+        options(scheme, protocol, (Ipv4Addr::LOCALHOST, self.port).into())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some((handle, thread)) = self.stop.take() {
+            handle.stop();
+            thread.join().unwrap();
+        }
+    }
+}
+
+fn with_certificate(dir: &Path) -> Security {
+    let store = certs::Store::open(dir.join("certs")).unwrap();
+    let leaf = store.leaf(&["localhost"]).unwrap();
+    Security::Tls(leaf.identity().unwrap())
+}
+
+async fn fetch_40(mut options: Options) {
+    let protocol = options.protocol();
+    options.connections = count(2);
+    options.stop = requests(40);
+    if protocol != Protocol::H1 {
+        options = options.with_streams(count(5)).unwrap();
+    }
+    let (records, summary) = run(&options).await;
+    assert_sound(&records, protocol, SIZE as u64);
+    let summary = summary.unwrap();
+    assert_eq!((summary.requests, summary.connections), (40, 2));
+    assert_eq!(summary.protocols[&protocol], 40);
+}
+
+#[tokio::test]
+async fn all_three_protocols_fetch_over_one_port() {
+    let server = Running::start(with_certificate);
+    for protocol in [Protocol::H1, Protocol::H2, Protocol::H3] {
+        let mut options = server.options("https", protocol);
+        let store = certs::Store::open(server.dir.path().join("certs")).unwrap();
+        options.trust = Trust::CaFile(store.authority());
+        fetch_40(options).await;
+    }
+}
+
+#[tokio::test]
+async fn http1_and_http2_fetch_in_clear_text() {
+    let server = Running::start(|_| Security::ClearText);
+    for protocol in [Protocol::H1, Protocol::H2] {
+        fetch_40(server.options("http", protocol)).await;
+    }
+}
