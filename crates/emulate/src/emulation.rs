@@ -111,27 +111,28 @@ impl Emulation {
     pub fn start(options: Options) -> Result<Self, Error> {
         check(&options)?;
         let parameters = Parameters::from(&options);
-        let Options {
-            far_end, mtu, pin, ..
-        } = options;
+        let (far_end, mtu) = (options.far_end, options.mtu);
+        let tuning = Tuning {
+            congestion_control: options.congestion_control,
+            host: Namespace::current()?,
+        };
         let (server, server_tun) = plug_in(far_end)?;
         let (client, client_tun) = plug_in(FarEnd::ServerNamespace)?;
         let subnet = choose_subnet(far_end, &server, &server_tun)?;
-        let made = Some(Tuning {
-            congestion_control: options.congestion_control,
-            host: Namespace::current()?,
-        });
-        let far_tuning = made.as_ref().filter(|_| far_end == FarEnd::ServerNamespace);
+        let far_tuning = match far_end {
+            FarEnd::ServerNamespace => Some(&tuning),
+            FarEnd::Host => None,
+        };
         let (server, mut unset) =
             server.run(|| configure(&server, &server_tun, subnet.server(), mtu, far_tuning))?;
         let (client, client_unset) = client.run(|| {
             let address = subnet.client();
-            let configured = configure(&client, &client_tun, address, mtu, made.as_ref())?;
+            let configured = configure(&client, &client_tun, address, mtu, Some(&tuning))?;
             Netlink::open()?.add_default_route(subnet.server())?;
             Ok(configured)
         })?;
         unset.extend(client_unset);
-        let link = LinkThread::start([client_tun, server_tun], mtu, parameters, pin)?;
+        let link = LinkThread::start([client_tun, server_tun], mtu, parameters, options.pin)?;
         let dropped_before = Mutex::new(client.dropped()? + server.dropped()?);
         Ok(Self {
             link,
