@@ -369,7 +369,8 @@ impl Endpoint {
     }
 
     /// What is known of a connection's path; `None` before the first round trip, and for a handle
-    /// that is void. Not free: meant for now and then.
+    /// that is void. It still answers while [`Event::Closed`] is being handled, for a last look.
+    /// Not free: meant for now and then.
     pub fn path_statistics(&mut self, connection: ConnectionHandle) -> Option<PathStatistics> {
         let slot = self.slots.get(connection.0)?.as_ref()?;
         slot.connection.path_statistics()

@@ -23,14 +23,11 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 }
 
 pub(crate) fn server() -> Arc<rustls::ServerConfig> {
-    let key = PrivateKeyDer::Pkcs8(IDENTITY.key.clone_key());
-    let config = rustls::ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![IDENTITY.certificate.clone()], key)
-        .unwrap();
-    Arc::new(config)
+    server_with(&rustls::version::TLS13)
+}
+
+pub(crate) fn server_without_tls_1_3() -> Arc<rustls::ServerConfig> {
+    server_with(&rustls::version::TLS12)
 }
 
 pub(crate) fn client() -> Arc<rustls::ClientConfig> {
@@ -49,5 +46,16 @@ fn trusting(roots: rustls::RootCertStore) -> Arc<rustls::ClientConfig> {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    Arc::new(config)
+}
+
+fn server_with(version: &'static rustls::SupportedProtocolVersion) -> Arc<rustls::ServerConfig> {
+    let key = PrivateKeyDer::Pkcs8(IDENTITY.key.clone_key());
+    let config = rustls::ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![IDENTITY.certificate.clone()], key)
+        .unwrap();
     Arc::new(config)
 }
