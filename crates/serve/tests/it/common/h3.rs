@@ -48,9 +48,10 @@ impl H3 {
             .unwrap()
     }
 
-    pub(crate) fn head(&mut self, wanted: StreamId) -> Response<()> {
+    /// The response's head, and whether that is all of it.
+    pub(crate) fn head(&mut self, wanted: StreamId) -> (Response<()>, bool) {
         self.wait(|event| match event {
-            Event::Response { stream, head, .. } if stream == wanted => Some(head),
+            Event::Response { stream, head, end } if stream == wanted => Some((head, end)),
             _ => None,
         })
     }
@@ -73,8 +74,10 @@ impl H3 {
 
     pub(crate) fn get(&mut self, path: &str) -> (Response<()>, Vec<u8>) {
         let stream = self.send(path);
-        let head = self.head(stream);
-        (head, self.body(stream))
+        match self.head(stream) {
+            (head, true) => (head, Vec::new()),
+            (head, false) => (head, self.body(stream)),
+        }
     }
 
     /// Waits for the server to give a response up.
