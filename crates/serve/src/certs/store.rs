@@ -11,6 +11,7 @@ use rcgen::{
 };
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -93,9 +94,8 @@ impl Store {
     /// # Errors
     /// As [`Store::open`]; the user has no home.
     pub fn open_default() -> Result<Self, Error> {
-        let dirs =
-            directories::ProjectDirs::from("", "", "altway").ok_or(Error::NoDataDirectory)?;
-        Self::open(dirs.data_dir().join("certs"))
+        let data = data_dir(|name| std::env::var_os(name)).ok_or(Error::NoDataDirectory)?;
+        Self::open(data.join("altway/certs"))
     }
 
     /// Where it is.
@@ -204,6 +204,16 @@ impl Store {
         leaf.verify_signature(Some(parsed.public_key()))
             .map_err(|error| damaged(path, &error))
     }
+}
+
+/// Where a user's data lies (XDG Base Directory Specification: a relative path is to be ignored).
+fn data_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    absolute("XDG_DATA_HOME").or_else(|| Some(absolute("HOME")?.join(".local/share")))
 }
 
 fn authority_params() -> CertificateParams {

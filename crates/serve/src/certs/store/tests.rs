@@ -155,3 +155,19 @@ fn a_directory_that_cannot_be_made_is_named() {
     let error = Store::open(file.path().join("certs")).unwrap_err();
     assert!(error.to_string().starts_with("cannot create `"), "{error}");
 }
+
+#[test]
+fn the_user_s_data_lies_where_the_variables_say() {
+    let check = |xdg: Option<&str>, home: Option<&str>, expect: Option<&str>| {
+        let found = data_dir(|name| match name {
+            "XDG_DATA_HOME" => xdg.map(Into::into),
+            _ => home.map(Into::into),
+        });
+        assert_eq!(found, expect.map(PathBuf::from), "{xdg:?} {home:?}");
+    };
+    check(Some("/data"), Some("/home/a"), Some("/data"));
+    check(None, Some("/home/a"), Some("/home/a/.local/share"));
+    check(Some("data"), Some("/home/a"), Some("/home/a/.local/share"));
+    check(Some(""), None, None);
+    check(None, None, None);
+}
