@@ -1,9 +1,9 @@
 //! Clients over HTTP/1.1, HTTP/2 and HTTP/3 that measure: one record a request.
 //!
 //! [`run`] fetches one URL over one protocol, on so many connections with so many streams each,
-//! until a number of requests or a time is reached, and hands a
-//! [`RequestRecord`] to its caller for each. It never falls back to
-//! another protocol: one protocol is offered, and an answer over another is an error.
+//! until a number of requests or a time is reached, and hands a [`RequestRecord`] to its caller for
+//! each. It never falls back to another protocol: one is offered, and an answer over another is an
+//! error.
 //!
 //! What the times mean:
 //! - They count from when the request was due: when its stream was free (closed loop), or when the
@@ -13,26 +13,36 @@
 //! - The first byte is taken when the response's header is complete, the last when the end of the
 //!   body is known. Bodies are counted, not kept.
 //!
-//! The receive windows are large (HTTP/2: 16 MiB a stream, 32 MiB a connection), so that 1 Gbit/s
-//! over a round trip of 100 ms (12.5 MB under way) is limited by the path and not by this client.
-//! A failed connection is retried after 10 ms, doubling to 1 s; after 10 failures in a row its
-//! place stays empty. All runs on the caller's thread: use a current-thread runtime.
+//! The receive windows are large (HTTP/2 and HTTP/3: 16 MiB a stream, 32 MiB a connection), so that
+//! 1 Gbit/s over a round trip of 100 ms (12.5 MB under way) is limited by the path and not by this
+//! client. A failed connection is retried after 10 ms, doubling to 1 s; after 10 failures in a row
+//! its place stays empty. All runs on the caller's thread: use a current-thread runtime.
 //!
 //! Left to others: printing and files (`cli`), repetition and statistics (`lab`).
 //!
-//! ```no_run
+//! ```
 //! use altway_load::{Options, Stop};
 //! use altway_record::Protocol;
-//! use std::num::{NonZeroU32, NonZeroU64};
+//! use std::io::{Read, Write};
 //!
-//! # async fn example() -> Result<(), altway_load::Error> {
-//! let mut options = Options::new("https://localhost:8443/", Protocol::H2)?
-//!     .with_streams(NonZeroU32::new(10).expect("10 is not 0"))?;
-//! options.stop = Stop::Requests(NonZeroU64::new(1_000).expect("1000 is not 0"));
-//! let summary = altway_load::run(&options, |record| println!("{} µs", record.total_us)).await?;
-//! println!("{} requests/s", summary.requests_per_s);
-//! # Ok(())
-//! # }
+//! // A server of one page, for one connection.
+//! let server = std::net::TcpListener::bind("127.0.0.1:0")?;
+//! let url = format!("http://{}/", server.local_addr()?);
+//! std::thread::spawn(move || -> std::io::Result<()> {
+//!     let (mut stream, _) = server.accept()?;
+//!     while stream.read(&mut [0; 1_024])? > 0 {
+//!         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")?;
+//!     }
+//!     Ok(())
+//! });
+//!
+//! let mut options = Options::new(&url, Protocol::H1)?;
+//! options.stop = Stop::Requests(10.try_into()?);
+//! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! let run = altway_load::run(&options, |record| println!("{} µs", record.total_us));
+//! let summary = runtime.block_on(run)?;
+//! assert_eq!((summary.requests, summary.failed, summary.body_bytes), (10, 0, 50));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod error;

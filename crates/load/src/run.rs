@@ -30,9 +30,10 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) async fn prepare(options: &Options) -> Result<Self, Error> {
-        let tls = match options.is_secure() {
-            true => Some(tls::client_config(options.protocol(), &options.trust)?),
-            false => None,
+        let tls = if options.is_secure() {
+            Some(tls::client_config(options.protocol(), &options.trust)?)
+        } else {
+            None
         };
         let mut url = options.url().clone();
         url.set_fragment(None);
@@ -73,10 +74,10 @@ async fn resolve(options: &Options) -> Result<Vec<SocketAddr>, Error> {
     };
     let found = tokio::net::lookup_host((host.as_str(), options.port())).await;
     let addresses: Vec<_> = found.map_err(failed)?.collect();
-    match addresses.is_empty() {
-        true => Err(failed(std::io::ErrorKind::NotFound.into())),
-        false => Ok(addresses),
+    if addresses.is_empty() {
+        return Err(failed(std::io::ErrorKind::NotFound.into()));
     }
+    Ok(addresses)
 }
 
 /// A run under way; shared by its streams, all on one thread.
@@ -103,6 +104,13 @@ impl<'a> Run<'a> {
         options: &Options,
         on_record: &'a mut dyn FnMut(&RequestRecord),
     ) -> Result<Self, Error> {
+        let output = Output {
+            on_record,
+            tally: Tally::new(job.protocol),
+            connected: false,
+            unreachable: None,
+        };
+        // Last, so that no set-up is part of the run's time.
         let begun = Instant::now();
         let schedule = Schedule::new(begun, options.stop, options.rate);
         let tickets = Tickets::new(schedule).map_err(|source| Error::Setup {
@@ -114,12 +122,7 @@ impl<'a> Run<'a> {
             tickets,
             begun,
             connections: Cell::new(0),
-            output: RefCell::new(Output {
-                on_record,
-                tally: Tally::new(job.protocol),
-                connected: false,
-                unreachable: None,
-            }),
+            output: RefCell::new(output),
             switches_before: involuntary_context_switches(),
         })
     }
@@ -180,7 +183,8 @@ impl<'a> Run<'a> {
     pub(crate) fn finish(self, gave_up: bool) -> Result<LoadSummary, Error> {
         let circumstances = Circumstances {
             unsent: self.tickets.unsent(),
-            involuntary_context_switches: involuntary_context_switches() - self.switches_before,
+            involuntary_context_switches: involuntary_context_switches()
+                .saturating_sub(self.switches_before),
         };
         let output = self.output.into_inner();
         let authority = self.job.authority().to_owned();

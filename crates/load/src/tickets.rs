@@ -44,6 +44,7 @@ impl Tickets {
             match (next, turn.as_ref()) {
                 (Next::Now(ticket), _) => return Some(ticket),
                 (Next::Done, _) => return None,
+                // Waiting fails only when the runtime shuts down, and then nothing is sent any more.
                 (Next::At(due), Some(timer)) => timer.wait_until(due).await.ok()?,
                 (Next::At(_), None) => unreachable!("a closed loop never waits"),
             }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 /// TLS 1.2 and 1.3, as the server likes; TLS 1.3 alone for QUIC (RFC 9001, section 4.2).
 pub(crate) fn client_config(protocol: Protocol, trust: &Trust) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    warm_up(&provider)?;
     let versions = match protocol {
         Protocol::H1 | Protocol::H2 => rustls::ALL_VERSIONS,
         Protocol::H3 => &[&rustls::version::TLS13],
@@ -32,6 +33,13 @@ pub(crate) fn client_config(protocol: Protocol, trust: &Trust) -> Result<ClientC
     config.alpn_protocols = vec![alpn(protocol).into()];
     config.resumption = Resumption::disabled();
     Ok(config)
+}
+
+/// Has the cryptographic library gather its entropy, which takes it some 50 ms of processor time
+/// once a thread and would else be part of the first connection's set-up.
+fn warm_up(provider: &CryptoProvider) -> Result<(), rustls::Error> {
+    provider.secure_random.fill(&mut [0; 32])?;
+    Ok(())
 }
 
 /// The protocol's name in ALPN (RFC 7301; the registry's names).
