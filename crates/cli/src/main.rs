@@ -1,1 +1,114 @@
-fn main() {}
+//! `altway`: the binary. Reads the command line, calls the command, prints what went wrong.
+//!
+//! stdout is data, stderr is talk. Exit codes: 0 done, 1 the answer is no, 2 could not do it.
+//! Left to others: everything that the commands do; each is a thin file over one crate.
+
+mod commands;
+mod hint;
+mod printer;
+mod signals;
+
+use clap::{Parser, Subcommand};
+use printer::Printer;
+use std::process::ExitCode;
+
+/// HTTP/1.1 + HTTP/2 + HTTP/3 server that offers each client the protocol that loads fastest on its
+/// path, and the lab that measures where each wins.
+#[derive(Debug, Parser)]
+#[command(version = commands::LONG_VERSION, propagate_version = true, max_term_width = 100)]
+#[command(after_long_help = "Exit codes: 0 done, 1 the answer is no, 2 could not do it.")]
+struct Arguments {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Args)]
+struct Global {
+    /// Say only what went wrong.
+    #[arg(short, long, global = true)]
+    quiet: bool,
+    /// Say more; twice: everything.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the files of a folder over HTTP/1.1, HTTP/2 and HTTP/3.
+    Serve(commands::serve::Arguments),
+    /// Measure over emulated networks where each protocol wins.
+    Lab(commands::lab::Arguments),
+    /// Run a command behind an emulated link.
+    Emulate(commands::emulate::Arguments),
+    /// Fetch a URL over one protocol, often, and time every request.
+    Load(commands::load::Arguments),
+    /// Make a local certificate authority and a certificate that it signed.
+    Certs(commands::certs::Arguments),
+    /// Tell what this machine allows and hinders, what it costs and how to mend it.
+    Doctor(commands::doctor::Arguments),
+}
+
+/// What a command found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// It is done; if there was a question, the answer is yes.
+    Done,
+    /// It is done, and the answer is no: a request failed, a check found a fault.
+    No,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    start_log(&arguments.global);
+    let printer = Printer::new(arguments.global.quiet);
+    match run(&arguments.command, &printer) {
+        Ok(Answer::Done) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        Err(error) if printer::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            printer.error(&error);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: &Command, printer: &Printer) -> anyhow::Result<Answer> {
+    match command {
+        Command::Serve(arguments) => commands::serve::run(arguments, printer),
+        Command::Lab(arguments) => commands::lab::run(arguments, printer),
+        Command::Emulate(arguments) => commands::emulate::run(arguments, printer),
+        Command::Load(arguments) => commands::load::run(arguments, printer),
+        Command::Certs(arguments) => commands::certs::run(arguments, printer),
+        Command::Doctor(arguments) => commands::doctor::run(arguments, printer),
+    }
+}
+
+/// The log goes to stderr: warnings by default; `-v` adds the server's access log.
+fn start_log(global: &Global) {
+    use tracing_subscriber::EnvFilter;
+    let level = match (global.quiet, global.verbose) {
+        (true, _) => "error",
+        (false, 0) => "warn",
+        (false, 1) => "warn,altway=info",
+        (false, _) => "info,altway=debug",
+    };
+    let filter = EnvFilter::try_from_env("ALTWAY_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(printer::colour_wanted())
+        .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}

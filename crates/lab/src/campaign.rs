@@ -7,7 +7,9 @@ use crate::schedule::{Transfer, schedule};
 use crate::{Error, host};
 use altway_emulate::{Emulation, FarEnd, LinkReport, Privilege};
 use altway_link::{Config, Queue};
-use altway_record::{LinkSettings, Manifest, Plan, RequestRecord, SCHEMA_VERSION, Sample};
+use altway_record::{
+    Congestion, LinkSettings, Manifest, Plan, RequestRecord, SCHEMA_VERSION, Sample,
+};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,7 +78,7 @@ impl Campaign {
             command: context.command.clone(),
             started_at: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             plan: plan.clone(),
-            host: host::describe(),
+            host: host::describe(&network),
             link: link_settings(&context, &network)?,
         };
         let stamp = now.strftime("%Y%m%d-%H%M%S").to_string();
@@ -282,15 +284,27 @@ impl Campaign {
 }
 
 fn set_up(context: &Context, plan: &Plan) -> Result<(Emulation, Workspace, Server), Error> {
-    let network = Emulation::start(&altway_emulate::Options {
-        far_end: FarEnd::ServerNamespace,
-        mtu: MTU,
-        congestion_control: Some(plan.congestion.name().into()),
-        ..altway_emulate::Options::default()
-    })?;
+    let network = start_network(plan.congestion)?;
     let workspace = Workspace::create(&context.binary, &plan.sizes, network.server_address())?;
     let server = Server::start(&context.binary, &network, &workspace, plan.congestion)?;
     Ok((network, workspace, server))
+}
+
+/// Where the kernel keeps `congestion` from being a namespace's default, the server still sets it
+/// on its own sockets, and the client sends too little for its control to matter.
+fn start_network(congestion: Congestion) -> Result<Emulation, Error> {
+    let options = |congestion_control| altway_emulate::Options {
+        far_end: FarEnd::ServerNamespace,
+        mtu: MTU,
+        congestion_control,
+        ..altway_emulate::Options::default()
+    };
+    match Emulation::start(options(Some(congestion.name().into()))) {
+        Err(altway_emulate::Error::CongestionControl { .. }) => {
+            Ok(Emulation::start(options(None))?)
+        }
+        started => Ok(started?),
+    }
 }
 
 fn link_config(plan: &Plan, transfer: &Transfer) -> Config {

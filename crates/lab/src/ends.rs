@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// In a namespace of its own the port is always free.
 const PORT: u16 = 8443;
 
+/// The folder in the workspace that is served.
+const OBJECTS: &str = "objects";
+
 /// How long `serve` may take to say that it listens.
 const SERVER_START_LIMIT: Duration = Duration::from_secs(10);
 
@@ -33,6 +36,7 @@ const OUTPUT_LIMIT: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Workspace {
     folder: tempfile::TempDir,
+    certificates: Certificates,
 }
 
 /// What one transfer gave.
@@ -66,48 +70,54 @@ impl Workspace {
             .prefix("altway-lab-")
             .tempdir()
             .map_err(failed)?;
-        let workspace = Self { folder };
-        fs::create_dir(workspace.objects()).map_err(failed)?;
+        let objects = folder.path().join(OBJECTS);
+        fs::create_dir(&objects).map_err(failed)?;
         for size in sizes {
-            let path = workspace.objects().join(object_name(*size));
+            let path = objects.join(object_name(*size));
             write_object(&path, *size).map_err(|source| Error::Folder {
                 action: "write",
                 path,
                 source,
             })?;
         }
-        workspace.make_certificate(binary, address)?;
-        Ok(workspace)
+        let certificates = Certificates::make(binary, &folder.path().join("certs"), address)?;
+        Ok(Self {
+            folder,
+            certificates,
+        })
     }
 
     fn objects(&self) -> PathBuf {
-        self.folder.path().join("objects")
-    }
-
-    fn certificates(&self) -> PathBuf {
-        self.folder.path().join("certs")
+        self.folder.path().join(OBJECTS)
     }
 
     fn server_log(&self) -> PathBuf {
         self.folder.path().join("server.log")
     }
+}
 
-    fn make_certificate(&self, binary: &Path, address: IpAddr) -> Result<(), Error> {
+/// Where `altway certs` put what it made.
+#[derive(Debug, Deserialize)]
+struct Certificates {
+    ca_certificate: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Certificates {
+    fn make(binary: &Path, folder: &Path, address: IpAddr) -> Result<Self, Error> {
+        let failed = |reason: &str| process_error("altway certs", reason);
         let mut command = Command::new(binary);
         command
-            .arg("certs")
+            .args(["certs", "--json", &address.to_string()])
             .arg("--dir")
-            .arg(self.certificates())
-            .arg(address.to_string());
+            .arg(folder);
         let output = command.stdin(Stdio::null()).output();
-        let output = output.map_err(|error| process_error("altway certs", &error.to_string()))?;
-        if output.status.success() {
-            return Ok(());
+        let output = output.map_err(|error| failed(&error.to_string()))?;
+        if !output.status.success() {
+            return Err(failed(String::from_utf8_lossy(&output.stderr).trim()));
         }
-        Err(process_error(
-            "altway certs",
-            String::from_utf8_lossy(&output.stderr).trim(),
-        ))
+        serde_json::from_slice(&output.stdout).map_err(|error| failed(&error.to_string()))
     }
 }
 
@@ -125,13 +135,14 @@ impl Server {
         workspace: &Workspace,
         congestion: Congestion,
     ) -> Result<Self, Error> {
-        let certificates = workspace.certificates();
         let mut command = network.server_command(binary);
         command.arg("serve").arg(workspace.objects());
         command.args(["--port", &PORT.to_string(), "--threads", "1", "--json"]);
         command.args(["--congestion", congestion.name(), "--policy", "h3"]);
-        command.arg("--cert").arg(certificates.join("cert.pem"));
-        command.arg("--key").arg(certificates.join("key.pem"));
+        command
+            .arg("--cert")
+            .arg(&workspace.certificates.certificate);
+        command.arg("--key").arg(&workspace.certificates.key);
         let log = File::create(workspace.server_log()).map_err(|error| serve_error(&error))?;
         command
             .stdin(Stdio::null())
@@ -218,7 +229,7 @@ pub(crate) fn fetch(
     command.arg("--timeout").arg(duration::format(timeout));
     command
         .arg("--ca")
-        .arg(workspace.certificates().join("ca.pem"));
+        .arg(&workspace.certificates.ca_certificate);
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,5 +1,6 @@
 //! The machine that a run is measured on, read from /proc.
 
+use altway_emulate::Emulation;
 use altway_record::Host;
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,9 +18,9 @@ const SYSCTLS: [&str; 9] = [
     "net.ipv4.tcp_timestamps",
 ];
 
-/// Describes this machine; what can't be read is `unknown`.
-#[must_use]
-pub fn describe() -> Host {
+/// Describes this machine, with the kernel settings that hold at the server's end of `network`;
+/// what can't be read is `unknown`.
+pub(crate) fn describe(network: &Emulation) -> Host {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let release = read("/proc/sys/kernel/osrelease");
     let parallelism = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -28,19 +29,36 @@ pub fn describe() -> Host {
         cpu: known(&field(&read("/proc/cpuinfo"), "model name")),
         cpu_count: u32::try_from(parallelism).unwrap_or(u32::MAX),
         memory_bytes: memory_bytes(&read("/proc/meminfo")),
-        sysctls: sysctls(read),
+        sysctls: sysctls(read, &settings_at_the_server(network)),
     }
 }
 
-fn sysctls(read: impl Fn(&str) -> String) -> BTreeMap<String, String> {
-    let value = |name: &str| read(&format!("/proc/sys/{}", name.replace('.', "/")));
-    let entry = |name: &str| {
-        (
-            name.to_owned(),
-            known(value(name).trim()).replace('\t', " "),
-        )
+/// A namespace has settings of its own, which only a process in it sees: `grep` prints each file's
+/// name and content. Settings that the kernel keeps for the whole machine are missing there.
+fn settings_at_the_server(network: &Emulation) -> String {
+    let mut command = network.server_command("grep");
+    let output = command.args(["-H", ""]).args(SYSCTLS.map(path_of)).output();
+    output.map_or_else(
+        |_| String::new(),
+        |o| String::from_utf8_lossy(&o.stdout).into_owned(),
+    )
+}
+
+fn sysctls(read: impl Fn(&str) -> String, at_the_server: &str) -> BTreeMap<String, String> {
+    let value = |name: &str| {
+        let path = path_of(name);
+        let there = field(at_the_server, &path);
+        let value = if there.is_empty() { read(&path) } else { there };
+        known(value.trim()).replace('\t', " ")
     };
-    SYSCTLS.into_iter().map(entry).collect()
+    SYSCTLS
+        .into_iter()
+        .map(|name| (name.to_owned(), value(name)))
+        .collect()
+}
+
+fn path_of(sysctl: &str) -> String {
+    format!("/proc/sys/{}", sysctl.replace('.', "/"))
 }
 
 fn known(text: &str) -> String {
@@ -85,7 +103,19 @@ mod tests {
     }
 
     #[test]
+    fn settings_of_the_namespace_win_over_those_of_the_machine() {
+        let machine = |_: &str| "bbr\n".to_owned();
+        let server = "/proc/sys/net/ipv4/tcp_congestion_control:cubic\n";
+        let sysctls = sysctls(machine, server);
+        assert_eq!(sysctls["net.ipv4.tcp_congestion_control"], "cubic");
+        assert_eq!(sysctls["net.core.default_qdisc"], "bbr");
+    }
+
+    #[test]
     fn what_cannot_be_read_is_unknown() {
-        assert_eq!(sysctls(|_| String::new())["net.core.rmem_max"], "unknown");
+        assert_eq!(
+            sysctls(|_| String::new(), "")["net.core.rmem_max"],
+            "unknown"
+        );
     }
 }

@@ -28,6 +28,5 @@ mod schedule;
 pub use campaign::{Campaign, Context, End};
 pub use error::Error;
 pub use folder::{RunFolder, read_run, write_whole};
-pub use host::describe as describe_host;
 pub use progress::{Estimate, Pace, Progress};
 pub use schedule::{Transfer, schedule};

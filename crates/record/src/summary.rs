@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// One protocol in one cell, described, and held against the plan's first protocol.
 ///
-/// The comparison's columns are empty on the first protocol's own rows. A difference is
+/// A column is empty when nothing was measured for it. The comparison's columns are empty on the first protocol's own rows. A difference is
 /// exp(log-ratio) − 1 in per cent: −10 means that this protocol takes 10 % less time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SummaryRow {
@@ -26,25 +26,25 @@ pub struct SummaryRow {
     /// Transfers that did not count and were repeated or given up.
     pub invalid: u64,
     /// Mean time.
-    pub mean_us: f64,
+    pub mean_us: Option<f64>,
     /// Median time.
-    pub median_us: f64,
+    pub median_us: Option<f64>,
     /// Mean of the fastest 20 %: comparable with older labs, biased towards runs without loss.
-    pub fastest_fifth_mean_us: f64,
+    pub fastest_fifth_mean_us: Option<f64>,
     /// 90th percentile.
-    pub p90_us: f64,
+    pub p90_us: Option<f64>,
     /// 95th percentile.
-    pub p95_us: f64,
+    pub p95_us: Option<f64>,
     /// 99th percentile; empty below 1,000 transfers.
     pub p99_us: Option<f64>,
     /// Standard deviation of the sample.
-    pub std_dev_us: f64,
+    pub std_dev_us: Option<f64>,
     /// Standard deviation over mean.
-    pub coefficient_of_variation: f64,
+    pub coefficient_of_variation: Option<f64>,
     /// Mean of the client's involuntary context switches a transfer.
-    pub involuntary_switches_mean: f64,
+    pub involuntary_switches_mean: Option<f64>,
     /// Packets counted as lost by the link over all that entered it, both directions, in per cent.
-    pub loss_counted_percent: f64,
+    pub loss_counted_percent: Option<f64>,
     /// Pairs that the comparison rests on.
     pub pairs: Option<u64>,
     /// Difference in time from the first protocol, in per cent.

@@ -58,7 +58,16 @@ pub(crate) struct Series {
     /// Indices into [`Analysis::cells`], by delay.
     pub(crate) cells: Vec<usize>,
     /// Where each other protocol becomes faster; absent when no cell has a pair.
-    pub(crate) crossovers: BTreeMap<Protocol, Crossover>,
+    pub(crate) crossings: BTreeMap<Protocol, Crossing>,
+}
+
+/// What a series says about the place from which one protocol is faster.
+pub(crate) enum Crossing {
+    /// What the falling fit found.
+    Fitted(Crossover),
+    /// The fit has a crossing, but on the wrong side of it a cell's whole interval contradicts it:
+    /// the protocols take turns, and one crossing would mislead.
+    Contradicted,
 }
 
 impl<'a> Analysis<'a> {
@@ -233,19 +242,44 @@ fn group(cells: &[CellResult<'_>], others: &[Protocol], options: &Bootstrap) -> 
             Some(series) => series.cells.push(index),
             None => all.push(Series {
                 cells: vec![index],
-                crossovers: BTreeMap::new(),
+                crossings: BTreeMap::new(),
             }),
         }
     }
     for series in &mut all {
         series.cells.sort_by_key(|index| cells[*index].cell.delay);
-        let found = |other: &Protocol| {
-            let points = points(cells, &series.cells, *other);
-            Some((*other, crossover(&points, options)?))
-        };
-        series.crossovers = others.iter().filter_map(found).collect();
+        let found =
+            |other: &Protocol| Some((*other, crossing(cells, &series.cells, *other, options)?));
+        series.crossings = others.iter().filter_map(found).collect();
     }
     all
+}
+
+fn crossing(
+    cells: &[CellResult<'_>],
+    indices: &[usize],
+    other: Protocol,
+    options: &Bootstrap,
+) -> Option<Crossing> {
+    let fitted = crossover(&points(cells, indices, other), options)?;
+    let Crossover::At { x, .. } = &fitted else {
+        return Some(Crossing::Fitted(fitted));
+    };
+    let contradicts = |index: &usize| {
+        let cell = &cells[*index];
+        let pairing = cell.pairings.get(&other);
+        let interval = pairing.and_then(|pairing| pairing.comparison.interval);
+        interval.is_some_and(|interval| {
+            let delay = cell.delay_ms();
+            (delay < *x && interval.high < 0.0) || (delay > *x && interval.low > 0.0)
+        })
+    };
+    let contradicted = indices.iter().any(contradicts);
+    Some(if contradicted {
+        Crossing::Contradicted
+    } else {
+        Crossing::Fitted(fitted)
+    })
 }
 
 fn points(cells: &[CellResult<'_>], indices: &[usize], other: Protocol) -> Vec<CrossoverPoint> {

@@ -4,7 +4,7 @@ use crate::analysis::{Analysis, Arm, CellResult, Pairing};
 use altway_record::{Protocol, SummaryRow};
 use altway_stats::Winner;
 
-/// One row per cell and protocol, in the plan's order. Times that nothing was measured for are NaN.
+/// One row per cell and protocol, in the plan's order.
 pub(crate) fn rows(analysis: &Analysis<'_>) -> Vec<SummaryRow> {
     let protocols: Vec<Protocol> = analysis.protocols().collect();
     analysis
@@ -48,9 +48,8 @@ fn verdict(winner: Winner, baseline: Protocol, other: Protocol) -> String {
 
 fn row(baseline: Protocol, result: &CellResult<'_>, protocol: Protocol) -> SummaryRow {
     let (cell, arm) = (&result.cell, &result.arms[&protocol]);
-    let value = |of: fn(&altway_stats::Summary) -> f64| {
-        arm.summary.as_ref().map_or(f64::NAN, |s| rounded(of(s), 1))
-    };
+    let value =
+        |of: fn(&altway_stats::Summary) -> f64| arm.summary.as_ref().map(|s| rounded(of(s), 1));
     let pairing = result.pairings.get(&protocol);
     let compared = |of: &dyn Fn(&Pairing) -> Option<f64>| pairing.and_then(of);
     SummaryRow {
@@ -68,13 +67,16 @@ fn row(baseline: Protocol, result: &CellResult<'_>, protocol: Protocol) -> Summa
         p90_us: value(|s| s.p90),
         p95_us: value(|s| s.p95),
         p99_us: arm.summary.and_then(|s| s.p99).map(|p99| rounded(p99, 1)),
-        std_dev_us: value(|s| s.std_dev.unwrap_or(f64::NAN)),
+        std_dev_us: arm
+            .summary
+            .and_then(|s| s.std_dev)
+            .map(|spread| rounded(spread, 1)),
         coefficient_of_variation: arm
             .summary
             .and_then(|s| s.coefficient_of_variation)
-            .map_or(f64::NAN, |spread| rounded(spread, 6)),
+            .map(|spread| rounded(spread, 6)),
         involuntary_switches_mean: involuntary_switches_mean(arm),
-        loss_counted_percent: rounded(loss_counted_percent(arm), 3),
+        loss_counted_percent: loss_counted_percent(arm).map(|loss| rounded(loss, 3)),
         pairs: pairing.map(|p| p.comparison.n as u64),
         difference_percent: compared(&|p| Some(rounded(p.comparison.percent(), 3))),
         difference_low_percent: compared(&|p| Some(rounded(p.comparison.percent_interval()?.0, 3))),
@@ -89,25 +91,27 @@ fn row(baseline: Protocol, result: &CellResult<'_>, protocol: Protocol) -> Summa
     }
 }
 
-fn involuntary_switches_mean(arm: &Arm<'_>) -> f64 {
+fn involuntary_switches_mean(arm: &Arm<'_>) -> Option<f64> {
     let switches = arm
         .valid
         .iter()
         .map(|sample| sample.client_involuntary_switches as f64);
-    rounded(switches.sum::<f64>() / arm.valid.len() as f64, 3)
+    (!arm.valid.is_empty()).then(|| rounded(switches.sum::<f64>() / arm.valid.len() as f64, 3))
 }
 
 /// Lost at random over all that entered the link, both directions, in per cent.
-pub(crate) fn loss_counted_percent(arm: &Arm<'_>) -> f64 {
-    let lost = arm
+pub(crate) fn loss_counted_percent(arm: &Arm<'_>) -> Option<f64> {
+    let lost: u64 = arm
         .valid
         .iter()
-        .map(|s| (s.up_lost_packets + s.down_lost_packets) as f64);
-    let packets = arm
+        .map(|s| s.up_lost_packets + s.down_lost_packets)
+        .sum();
+    let packets: u64 = arm
         .valid
         .iter()
-        .map(|s| (s.up_packets + s.down_packets) as f64);
-    100.0 * lost.sum::<f64>() / packets.sum::<f64>()
+        .map(|s| s.up_packets + s.down_packets)
+        .sum();
+    (packets > 0).then(|| 100.0 * lost as f64 / packets as f64)
 }
 
 /// SEL-5: (T baseline − T other) / T other, of the means.

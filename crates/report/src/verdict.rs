@@ -1,7 +1,7 @@
 //! The sentences: who is faster where. One place, so that the terminal, the pictures' titles and
 //! the page never contradict each other.
 
-use crate::analysis::{Analysis, Series};
+use crate::analysis::{Analysis, Crossing, Series};
 use crate::words;
 use altway_record::Protocol;
 use altway_stats::{Crossover, Interval, Winner};
@@ -43,13 +43,14 @@ impl<'a> Verdict<'a> {
     /// The whole finding in one or two sentences, with its interval.
     pub(crate) fn sentence(&self) -> String {
         let tally = self.tally();
-        match self.series.crossovers.get(&self.other) {
+        match self.series.crossings.get(&self.other) {
             None => format!("{} and {} have no pair yet.", self.first(), self.second()),
-            Some(Crossover::At {
+            Some(Crossing::Contradicted) => self.turns(),
+            Some(Crossing::Fitted(Crossover::At {
                 x,
                 interval,
                 share_of_resamples,
-            }) => {
+            })) => {
                 let interval = interval_words(interval);
                 let place = format!("{} one-way delay ({interval})", words::milliseconds(*x));
                 let doubt = doubt(*share_of_resamples);
@@ -61,7 +62,7 @@ impl<'a> Verdict<'a> {
                 }
                 format!("{} becomes faster at {place}{doubt}.", self.second())
             }
-            Some(Crossover::None { .. }) => self.without_crossover(&tally),
+            Some(Crossing::Fitted(Crossover::None { .. })) => self.without_crossover(&tally),
         }
     }
 
@@ -69,15 +70,18 @@ impl<'a> Verdict<'a> {
     pub(crate) fn title(&self) -> String {
         let tally = self.tally();
         let (first, second) = (self.first(), self.second());
-        match self.series.crossovers.get(&self.other) {
+        match self.series.crossings.get(&self.other) {
             None => format!("{first} and {second} have no pair yet"),
-            Some(Crossover::At { x, .. }) if tally.first + tally.second > 0 => {
+            Some(Crossing::Fitted(Crossover::At { x, .. })) if tally.first + tally.second > 0 => {
                 format!(
                     "{second} is faster from {} one-way delay on",
                     words::milliseconds(*x)
                 )
             }
-            _ if tally.first > 0 && tally.second > 0 => {
+            crossing
+                if matches!(crossing, Some(Crossing::Contradicted))
+                    || tally.first > 0 && tally.second > 0 =>
+            {
                 format!("{first} and {second} take turns at being faster")
             }
             _ if tally.first == tally.total() => format!("{first} is faster {}", self.everywhere()),
@@ -97,10 +101,7 @@ impl<'a> Verdict<'a> {
             return self.at_one_delay(tally, &range);
         }
         if tally.first > 0 && tally.second > 0 {
-            return format!(
-                "Who is faster changes {range}, but not once from {first} to {second}: there is no \
-                 crossover to name."
-            );
+            return self.turns();
         }
         let (winner, won) = if tally.first > 0 {
             (first, tally.first)
@@ -123,6 +124,14 @@ impl<'a> Verdict<'a> {
                 },
             ),
         }
+    }
+
+    fn turns(&self) -> String {
+        let (first, second, range) = (self.first(), self.second(), self.range());
+        format!(
+            "Who is faster changes {range}, but not once from {first} to {second}: there is no \
+             crossover to name."
+        )
     }
 
     fn at_one_delay(&self, tally: &Tally, range: &str) -> String {

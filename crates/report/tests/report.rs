@@ -174,13 +174,38 @@ fn one_cell_has_a_verdict_and_no_crossover() {
 }
 
 #[test]
+fn protocols_that_take_turns_have_no_crossover() {
+    let manifest = manifest(QUICK);
+    let mut samples = samples(&manifest.plan);
+    // HTTP/3 wins in the middle only.
+    for sample in samples
+        .iter_mut()
+        .filter(|sample| sample.protocol == Protocol::H3)
+    {
+        let change = if sample.cell == 1 { 8 } else { 12 };
+        sample.total_us = sample.total_us.map(|time| time * change / 10);
+    }
+    let rendered = rendered(&manifest, &samples);
+    assert!(
+        rendered.table.contains("there is no crossover to name"),
+        "{}",
+        rendered.table
+    );
+    assert!(!rendered.table.contains("becomes faster"));
+    assert_eq!(
+        rendered.pictures[0].title,
+        "HTTP/2 and HTTP/3 take turns at being faster"
+    );
+}
+
+#[test]
 fn a_single_pair_is_shown_without_interval_and_without_verdict() {
     let rendered = of_plan(&QUICK.replace("pairs = 5", "pairs = 1"));
     assert!(rendered.table.contains("*1"));
     assert!(rendered.table.contains("unclear"));
     let row = &rendered.summary[1];
     assert_eq!((row.pairs, row.difference_low_percent), (Some(1), None));
-    assert!(row.std_dev_us.is_nan());
+    assert_eq!(row.std_dev_us, None);
 }
 
 #[test]

@@ -193,10 +193,7 @@ fn losses(analysis: &Analysis<'_>) -> String {
     let of_loss = |loss: &altway_units::Ratio| {
         let cells = analysis.cells.iter().filter(|cell| cell.cell.loss == *loss);
         let arms = cells.flat_map(|cell| cell.arms.values());
-        let counted: Vec<f64> = arms
-            .filter(|arm| !arm.valid.is_empty())
-            .map(loss_counted_percent)
-            .collect();
+        let counted: Vec<f64> = arms.filter_map(loss_counted_percent).collect();
         let mean = counted.iter().sum::<f64>() / counted.len() as f64;
         (!counted.is_empty())
             .then(|| format!("{mean:.2} % where {} was configured", words::ratio(*loss)))

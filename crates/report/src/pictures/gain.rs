@@ -3,7 +3,7 @@
 use super::axis::Axis;
 use super::chart::{Chart, Panel, Shape};
 use super::{Draft, shown};
-use crate::analysis::{Analysis, CellResult, Series};
+use crate::analysis::{Analysis, CellResult, Crossing, Series};
 use crate::canvas::{GREY, INK, look};
 use crate::words;
 use altway_record::Protocol;
@@ -181,9 +181,9 @@ fn differences(cells: &[&CellResult<'_>], other: Protocol, aside: f64) -> Vec<Sh
 
 /// The crossover as a line with its interval behind it, cut to the axis.
 fn crossing(series: &Series, other: Protocol, x: &Axis, y: &Axis) -> Vec<Shape> {
-    let Some(Crossover::At {
+    let Some(Crossing::Fitted(Crossover::At {
         x: at, interval, ..
-    }) = series.crossovers.get(&other)
+    })) = series.crossings.get(&other)
     else {
         return Vec::new();
     };

@@ -1,0 +1,17 @@
+//! The commands, one file each: arguments as typed, what they mean, the call, the answer.
+
+pub(crate) mod certs;
+pub(crate) mod doctor;
+pub(crate) mod emulate;
+pub(crate) mod lab;
+pub(crate) mod load;
+pub(crate) mod serve;
+
+/// The commit that this binary was built from.
+pub(crate) const COMMIT: Option<&str> = option_env!("ALTWAY_COMMIT");
+
+/// The version of this binary.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What `--version` prints: the version, and the commit if there is one.
+pub(crate) const LONG_VERSION: &str = env!("ALTWAY_LONG_VERSION");

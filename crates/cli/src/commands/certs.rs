@@ -1,0 +1,94 @@
+//! `altway certs`: a local certificate authority and a certificate that it signed.
+
+use crate::Answer;
+use crate::printer::Printer;
+use altway_serve::certs::{Leaf, Store, trust};
+use anyhow::Result;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Make a local certificate authority, once, and a certificate that it signed, for localhost,
+/// 127.0.0.1, ::1 and the given names.
+///
+/// Both are kept and reused; the certificate is renewed before it expires or when it lacks a name.
+/// The authority's key never leaves this machine: whoever has it can pose as any site to those who
+/// trust it.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway certs
+  altway certs altway.test '*.altway.test' 192.0.2.7
+  altway certs --install        # as root: this system's programs trust the authority")]
+pub(crate) struct Arguments {
+    /// More names and addresses that the certificate is for.
+    names: Vec<String>,
+    /// Keep authority and certificate in here [default: altway's data folder].
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Let this system trust the authority (as root).
+    #[arg(long, conflicts_with = "uninstall")]
+    install: bool,
+    /// Let this system no longer trust the authority (as root).
+    #[arg(long)]
+    uninstall: bool,
+    /// Print where the files are as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Files<'a> {
+    ca_certificate: &'a Path,
+    certificate: &'a Path,
+    key: &'a Path,
+    names: &'a [String],
+    expires: String,
+    spki_sha256_base64: &'a str,
+}
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let store = match &arguments.dir {
+        Some(dir) => Store::open(dir)?,
+        None => Store::open_default()?,
+    };
+    if arguments.uninstall {
+        trust::uninstall()?;
+        printer.say("this system no longer trusts the authority");
+        return Ok(Answer::Done);
+    }
+    let leaf = store.leaf(&arguments.names)?;
+    if arguments.install {
+        trust::install(&store.authority())?;
+        printer.say("this system now trusts the authority");
+    }
+    print(&store.authority(), &leaf, arguments, printer)?;
+    Ok(Answer::Done)
+}
+
+fn print(authority: &Path, leaf: &Leaf, arguments: &Arguments, printer: &Printer) -> Result<()> {
+    let expires = leaf.not_after.date().to_string();
+    if arguments.json {
+        printer.json(&Files {
+            ca_certificate: authority,
+            certificate: &leaf.certificate,
+            key: &leaf.key,
+            names: &leaf.names,
+            expires,
+            spki_sha256_base64: &leaf.spki_sha256,
+        })?;
+        return Ok(());
+    }
+    printer.data(&format!(
+        "authority    {}\ncertificate  {}\nkey          {}\nvalid for    {}\nuntil        {expires}\n",
+        authority.display(),
+        leaf.certificate.display(),
+        leaf.key.display(),
+        leaf.names.join(", "),
+    ))?;
+    if !arguments.install {
+        printer.say("\nTo trust the authority:\n");
+        printer.say(trust::instructions(authority).trim_end());
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! `altway doctor`: what this machine allows and hinders.
+
+use crate::Answer;
+use crate::printer::Printer;
+use altway_emulate::probe::{Finding, State, Topic, findings};
+use anyhow::Result;
+
+/// Tell what this machine allows and hinders: each with what was seen, what it costs and how to
+/// mend it. Nothing is changed.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Exit code: 0 when the lab can run here, 1 when it can't.")]
+pub(crate) struct Arguments {
+    /// Print the findings as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let findings = findings();
+    if arguments.json {
+        printer.json(&findings)?;
+    } else {
+        let text: String = findings.iter().map(paragraph).collect();
+        printer.data(&format!("{text}\n{}", verdict(&findings)))?;
+    }
+    Ok(if can_run_the_lab(&findings) {
+        Answer::Done
+    } else {
+        Answer::No
+    })
+}
+
+/// The emulated link needs these two; all else costs accuracy or speed only.
+fn can_run_the_lab(findings: &[Finding]) -> bool {
+    let needed = [Topic::Namespaces, Topic::TunDevice];
+    findings
+        .iter()
+        .all(|finding| finding.state != State::Missing || !needed.contains(&finding.topic))
+}
+
+fn verdict(findings: &[Finding]) -> &'static str {
+    if can_run_the_lab(findings) {
+        "The lab runs on this machine.\n"
+    } else {
+        "The lab can't run on this machine as it is; `altway serve` and `altway load` can.\n"
+    }
+}
+
+fn paragraph(finding: &Finding) -> String {
+    let state = match finding.state {
+        State::Ok => "ok",
+        State::Limited => "limited",
+        State::Missing => "missing",
+    };
+    let mut text = format!(
+        "{state:<8} {:<23} {}\n",
+        finding.topic.title(),
+        finding.seen
+    );
+    let more = [("costs", &finding.cost), ("mend", &finding.mend)];
+    for (name, what) in more {
+        if let Some(what) = what {
+            text.push_str(&format!("{:<8} {name}: {what}\n", ""));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(topic: Topic, state: State) -> Finding {
+        Finding {
+            topic,
+            state,
+            seen: "seen".into(),
+            cost: Some("some".into()),
+            mend: None,
+        }
+    }
+
+    #[test]
+    fn the_lab_needs_namespaces_and_tun_and_nothing_else() {
+        assert!(!can_run_the_lab(&[finding(
+            Topic::TunDevice,
+            State::Missing
+        )]));
+        assert!(!can_run_the_lab(&[finding(
+            Topic::Namespaces,
+            State::Missing
+        )]));
+        assert!(can_run_the_lab(&[finding(Topic::Netem, State::Missing)]));
+        assert!(can_run_the_lab(&[finding(
+            Topic::Namespaces,
+            State::Limited
+        )]));
+    }
+
+    #[test]
+    fn a_paragraph_names_state_topic_and_cost() {
+        let text = paragraph(&finding(Topic::UdpBuffers, State::Limited));
+        assert_eq!(
+            text,
+            "limited  UDP buffers             seen\n         costs: some\n"
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! `altway emulate`: a command behind an emulated link.
+
+use crate::printer::Printer;
+use crate::{Answer, signals};
+use altway_emulate::{Emulation, FarEnd, LinkReport, Options};
+use altway_link::{Config, Queue};
+use altway_units::{Bandwidth, DataSize, Ratio, duration};
+use anyhow::{Context, Result, bail};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often the state of the commands is looked at.
+const LOOK_PERIOD: Duration = Duration::from_millis(10);
+
+/// Run COMMAND in a network namespace of its own, behind an emulated link.
+///
+/// The far end of the link is a second namespace in which the command of `--server` runs; without
+/// it, and as root, this host. COMMAND finds the far address in $ALTWAY_SERVER and its own in
+/// $ALTWAY_CLIENT. Nothing is left behind, however the command ends.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway emulate --rate 20mbit --delay 40ms --loss 1% -- sh -c 'ping -c3 $ALTWAY_SERVER'
+  altway emulate --rate 5mbit --delay 50ms --server 'altway serve site' -- \\
+      sh -c 'altway load --protocol h3 https://$ALTWAY_SERVER:8443/ --insecure'
+
+Exit code: that of COMMAND; 2 when it could not be run.")]
+pub(crate) struct Arguments {
+    /// Bandwidth in each direction, in bits of IP packets: 500kbit, 20mbit, 1gbit [default: none].
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Bandwidth>,
+    /// Delay in each direction; a round trip takes twice this: 12.5ms, 40ms, 1s.
+    #[arg(long, value_name = "DELAY", default_value = "0ms", value_parser = duration::parse)]
+    delay: Duration,
+    /// Share of packets lost at random in each direction: 0.5%, 1%.
+    #[arg(long, value_name = "LOSS", default_value = "0%")]
+    loss: Ratio,
+    /// Bytes that wait at the link before packets are dropped [default: 100 ms at the rate, at least
+    /// 64KiB].
+    #[arg(long, value_name = "SIZE")]
+    queue: Option<DataSize>,
+    /// Decides which packets are lost: the same seed loses the same packets.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Largest IP packet in bytes.
+    #[arg(long, default_value_t = 1500)]
+    mtu: u16,
+    /// TCP congestion control of the namespaces made [default: the host's].
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// Run this command, through a shell, in a namespace at the far end.
+    #[arg(long, value_name = "COMMAND")]
+    server: Option<String>,
+    /// Wait so long after starting the server command before COMMAND starts.
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration::parse, requires = "server")]
+    server_wait: Duration,
+    /// Print what the link counted as JSON on stderr, instead of a sentence.
+    #[arg(long)]
+    json: bool,
+    /// The command to run, with its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    altway_emulate::enter()?;
+    let terminate = signals::terminate_flag()?;
+    let emulation = Emulation::start(options(arguments))?;
+    let mut server = Ended(start_server(arguments, &emulation)?);
+    for unset in emulation.unset() {
+        tracing::warn!("{unset}");
+    }
+    if server.0.is_some() {
+        std::thread::sleep(arguments.server_wait);
+        server.must_run()?;
+    }
+    let (program, rest) = arguments
+        .command
+        .split_first()
+        .expect("clap requires a command");
+    let mut client = emulation.client_command(program);
+    // The terminal's own process group, so that COMMAND may read from it and gets Ctrl-C.
+    client
+        .args(rest)
+        .process_group(rustix::process::getpgrp().as_raw_nonzero().get());
+    let client = client.spawn();
+    let mut client = Ended(Some(
+        client.with_context(|| format!("cannot run `{program}`"))?,
+    ));
+    let status = client.wait(&terminate)?;
+    tell(&emulation.report()?, arguments.json, printer)?;
+    drop((client, server, emulation));
+    std::process::exit(exit_code(status))
+}
+
+fn options(arguments: &Arguments) -> Options {
+    let queue = arguments
+        .queue
+        .map_or_else(|| Queue::default_for(arguments.rate), Queue::Bytes);
+    let (rate, delay, loss) = (arguments.rate, arguments.delay, arguments.loss);
+    let link = Config {
+        rate,
+        delay,
+        loss,
+        queue,
+    };
+    Options {
+        up: link,
+        down: link,
+        seed: arguments.seed,
+        far_end: if arguments.server.is_some() {
+            FarEnd::ServerNamespace
+        } else {
+            FarEnd::Host
+        },
+        mtu: arguments.mtu,
+        congestion_control: arguments.congestion.clone(),
+        pin: None,
+    }
+}
+
+fn start_server(arguments: &Arguments, emulation: &Emulation) -> Result<Option<Child>> {
+    let Some(server) = &arguments.server else {
+        return Ok(None);
+    };
+    let mut shell: Command = emulation.server_command("sh");
+    // `exec`, so that ending the shell's process ends the server and not only its parent.
+    let child = shell.arg("-c").arg(format!("exec {server}")).spawn();
+    child
+        .map(Some)
+        .with_context(|| format!("cannot run `{server}`"))
+}
+
+/// A process that is ended with this value.
+struct Ended(Option<Child>);
+
+impl Ended {
+    fn wait(&mut self, terminate: &AtomicBool) -> Result<ExitStatus> {
+        let child = self.0.as_mut().expect("made with a process");
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            if terminate.load(Ordering::Relaxed) {
+                bail!("terminated");
+            }
+            std::thread::sleep(LOOK_PERIOD);
+        }
+    }
+
+    fn must_run(&mut self) -> Result<()> {
+        let ended = self.0.as_mut().map(Child::try_wait).transpose()?.flatten();
+        match ended {
+            Some(status) => bail!("the server command ended at once: {status}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn tell(report: &LinkReport, json: bool, printer: &Printer) -> Result<()> {
+    if json {
+        printer.say(&serde_json::to_string(report)?);
+    } else {
+        printer.say(&sentence("up", &report.up));
+        printer.say(&sentence("down", &report.down));
+    }
+    if let Err(invalid) = report.validity() {
+        tracing::warn!("the link did not do what it was asked to: {invalid}");
+    }
+    Ok(())
+}
+
+fn sentence(direction: &str, report: &altway_emulate::DirectionReport) -> String {
+    format!(
+        "link {direction}: {} packets, {} lost, {} dropped by the queue",
+        report.packets_in, report.packets_lost, report.packets_queue_dropped
+    )
+}
+
+/// The command's own exit code; 128 + N when signal N ended it, as shells have it.
+fn exit_code(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal))
+        .unwrap_or(2)
+}

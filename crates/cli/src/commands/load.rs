@@ -1,0 +1,201 @@
+//! `altway load`: requests over one protocol, each timed.
+
+use crate::Answer;
+use crate::printer::Printer;
+use altway_load::{LoadSummary, Options, Percentiles, Stop, Trust};
+use altway_record::{Protocol, RequestRecord};
+use altway_units::{DataSize, duration};
+use anyhow::{Context, Result};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use serde::Serialize;
+use std::io;
+use std::net::SocketAddr;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Requests that `--json` keeps until the end; the summary counts all. `--csv` keeps none.
+const MAX_KEPT: usize = 1_000_000;
+
+/// Fetch URL over one protocol and time every request.
+///
+/// It never falls back: a request that was answered over another protocol than the one asked for is
+/// an error. A response with any status is an answer; failed connections, time-outs and cut bodies
+/// are errors.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway load https://localhost:8443/ --protocol h3 -n 1000 -c 10 -m 10
+  altway load https://localhost:8443/big.bin --duration 10s --csv > requests.csv
+
+Exit code: 0 when every request was answered, 1 when some failed, 2 when none could be.")]
+pub(crate) struct Arguments {
+    /// What to fetch: https://, or http:// for HTTP/1.1 and clear-text HTTP/2.
+    url: String,
+    /// The protocol: h1, h2 or h3.
+    #[arg(short, long, default_value_t = Protocol::H2)]
+    protocol: Protocol,
+    /// Connections.
+    #[arg(short, long, default_value = "1")]
+    connections: NonZeroU32,
+    /// Requests at the same time on each connection (HTTP/1.1: 1).
+    #[arg(short = 'm', long, default_value = "1")]
+    streams: NonZeroU32,
+    /// Requests in all [default: 1].
+    #[arg(short = 'n', long, conflicts_with = "duration")]
+    requests: Option<NonZeroU64>,
+    /// Send requests for so long; those in flight at the end are awaited.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    duration: Option<Duration>,
+    /// Open loop: send so many requests per second, whether earlier ones are answered or not; each
+    /// is timed from when it was due [default: send when the one before is answered].
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<NonZeroU32>,
+    /// How long one request may take.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
+    timeout: Duration,
+    /// Trust only the certificate authorities in this PEM file [default: the system's].
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Trust every certificate.
+    #[arg(long)]
+    insecure: bool,
+    /// Connect to this address, whatever the URL's host resolves to.
+    #[arg(long, value_name = "IP:PORT")]
+    connect_to: Option<SocketAddr>,
+    /// Print every request and the summary as JSON.
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print every request as a row of CSV; the summary goes to stderr.
+    #[arg(long)]
+    csv: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Output<'a> {
+    requests: &'a [RequestRecord],
+    summary: &'a LoadSummary,
+}
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let options = options(arguments)?;
+    allow_many_connections();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.context("cannot start the event loop")?;
+    let mut kept = Vec::new();
+    let mut rows = arguments
+        .csv
+        .then(|| csv::Writer::from_writer(io::stdout()));
+    let mut row_error = None;
+    let summary = runtime.block_on(altway_load::run(&options, |record| {
+        if let Some(rows) = &mut rows {
+            row_error = row_error.take().or_else(|| rows.serialize(record).err());
+        } else if arguments.json && kept.len() < MAX_KEPT {
+            kept.push(record.clone());
+        }
+    }))?;
+    if let Some(mut rows) = rows {
+        rows.flush()?;
+    }
+    if let Some(error) = row_error {
+        return Err(io::Error::from(error).into());
+    }
+    match (arguments.json, arguments.csv) {
+        (true, _) => printer.json(&Output {
+            requests: &kept,
+            summary: &summary,
+        })?,
+        (_, true) => printer.say(&table(&summary)),
+        _ => printer.data(&table(&summary))?,
+    }
+    Ok(if summary.failed == 0 {
+        Answer::Done
+    } else {
+        Answer::No
+    })
+}
+
+/// Every connection is a file descriptor or two, and the usual soft limit is 1,024. Where the limit
+/// can't be raised, connections beyond it fail, and say so.
+fn allow_many_connections() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+fn options(arguments: &Arguments) -> Result<Options> {
+    let options = Options::new(&arguments.url, arguments.protocol)?;
+    let mut options = options.with_streams(arguments.streams)?;
+    options.connections = arguments.connections;
+    options.stop = match (arguments.requests, arguments.duration) {
+        (Some(requests), _) => Stop::Requests(requests),
+        (None, Some(time)) => Stop::Time(time),
+        (None, None) => Stop::Requests(NonZeroU64::MIN),
+    };
+    options.trust = match (&arguments.ca, arguments.insecure) {
+        (Some(file), _) => Trust::CaFile(file.clone()),
+        (None, true) => Trust::Insecure,
+        (None, false) => Trust::System,
+    };
+    options.connect_to = arguments.connect_to;
+    options.timeout = arguments.timeout;
+    options.rate = arguments.rate;
+    Ok(options)
+}
+
+fn table(summary: &LoadSummary) -> String {
+    let seconds = Duration::from_micros(summary.wall_us).as_secs_f64();
+    let mut text = format!(
+        "{} requests over {} in {seconds:.3} s: {} failed; {:.1} requests/s, {:.1} Mbit/s, {}\n",
+        summary.requests,
+        summary.protocol.name(),
+        summary.failed,
+        summary.requests_per_s,
+        summary.throughput_mbit_per_s,
+        DataSize::from_bytes(summary.body_bytes),
+    );
+    for (status, count) in &summary.statuses {
+        text.push_str(&format!("  status {status}: {count}\n"));
+    }
+    for kind in &summary.errors {
+        text.push_str(&format!("  error: {} ({} times)\n", kind.error, kind.count));
+    }
+    if summary.unsent > 0 {
+        text.push_str(&format!(
+            "  {} requests were due but found no free stream\n",
+            summary.unsent
+        ));
+    }
+    text.push_str(&format!(
+        "\n{:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+        "ms", "n", "min", "mean", "p50", "p90", "p95", "p99", "max"
+    ));
+    let lines = [
+        ("connect", summary.connect),
+        ("first byte", summary.first_byte),
+        ("total", summary.total),
+    ];
+    for (name, percentiles) in lines {
+        text.push_str(&percentiles.map_or_else(String::new, |p| line(name, &p)));
+    }
+    text
+}
+
+fn line(name: &str, percentiles: &Percentiles) -> String {
+    let ms = |us: u64| Duration::from_micros(us).as_secs_f64() * 1e3;
+    let p = percentiles;
+    format!(
+        "{name:>10} {:>8} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3}\n",
+        p.count,
+        ms(p.min_us),
+        p.mean_us / 1e3,
+        ms(p.p50_us),
+        ms(p.p90_us),
+        ms(p.p95_us),
+        ms(p.p99_us),
+        ms(p.max_us)
+    )
+}

@@ -1,0 +1,146 @@
+//! What may help after an error: one hint, chosen by the deepest cause that is known.
+//!
+//! The crates' errors say what happened; what to do about it at a command line is said here.
+
+use altway_emulate::Error as EmulateError;
+use altway_lab::Error as LabError;
+use altway_load::Error as LoadError;
+use altway_record::PlanError;
+use altway_serve::Error as ServeError;
+use std::error::Error;
+use std::io;
+
+/// The hint for `error`, if there is one.
+pub(crate) fn of(error: &anyhow::Error) -> Option<String> {
+    let causes: Vec<_> = error.chain().collect();
+    causes.into_iter().rev().find_map(of_one)
+}
+
+fn of_one(error: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(error) = error.downcast_ref::<EmulateError>() {
+        return of_emulate(error);
+    }
+    if let Some(error) = error.downcast_ref::<LabError>() {
+        return of_lab(error);
+    }
+    if let Some(error) = error.downcast_ref::<ServeError>() {
+        return of_serve(error);
+    }
+    if let Some(error) = error.downcast_ref::<LoadError>() {
+        return of_load(error);
+    }
+    if error.is::<PlanError>() {
+        return Some("the plans that ship are examples: see the folder plans/".into());
+    }
+    let io = error.downcast_ref::<io::Error>()?;
+    (io.kind() == io::ErrorKind::StorageFull).then(disk_full)
+}
+
+fn disk_full() -> String {
+    "make room on the disk, then go on with `altway lab resume`".into()
+}
+
+fn of_emulate(error: &EmulateError) -> Option<String> {
+    let hint = match error {
+        EmulateError::UserNamespace { .. }
+        | EmulateError::NoPrivilegeInside { .. }
+        | EmulateError::Namespace { .. }
+        | EmulateError::Tun { .. } => "run `altway doctor` to see which privilege is missing",
+        EmulateError::HostNeedsRoot => {
+            "run as root, or give the far end a command with `--server COMMAND`"
+        }
+        EmulateError::CongestionControl { .. } => "run `altway doctor` to see which ones there are",
+        EmulateError::Mtu { .. } => "1500 bytes is what Ethernet carries",
+        _ => return None,
+    };
+    Some(hint.into())
+}
+
+fn of_lab(error: &LabError) -> Option<String> {
+    let hint = match error {
+        error if error.is_disk_full() => return Some(disk_full()),
+        LabError::NoRun(_) => "run folders are named runs/TIMESTAMP-PLAN",
+        LabError::InUse(_) => "wait for the other altway to end, or stop it with Ctrl-C",
+        LabError::OtherBuild { .. } => {
+            "start a new run: transfers of two builds can't be compared with each other"
+        }
+        LabError::Hopeless { .. } => "run `altway doctor` to see what hinders this machine",
+        _ => return None,
+    };
+    Some(hint.into())
+}
+
+fn of_serve(error: &ServeError) -> Option<String> {
+    let hint = match error {
+        ServeError::Root { .. } | ServeError::RootNotDirectory { .. } => {
+            "give the folder whose files are to be served: `altway serve DIR`"
+        }
+        ServeError::PortInUse { .. } | ServeError::NoFreePort => {
+            "choose another port with `--port`, or 0 for any that is free"
+        }
+        ServeError::Congestion { .. } => "run `altway doctor` to see which ones there are",
+        ServeError::ReadPem { .. }
+        | ServeError::Pem { .. }
+        | ServeError::NoCertificate { .. }
+        | ServeError::NoKey { .. }
+        | ServeError::KeyMismatch { .. }
+        | ServeError::Identity { .. } => {
+            "leave out --cert and --key, and altway makes a local certificate itself"
+        }
+        ServeError::AuthorityKeyMissing { .. } | ServeError::AuthorityExpired { .. } => {
+            "move the folder of the authority away; the next `altway certs` makes a new one"
+        }
+        ServeError::UnknownTrustStore => "add the authority by hand: `altway certs` says how",
+        ServeError::TrustCommand { .. } => "the system's trust store is changed as root only",
+        _ => return None,
+    };
+    Some(hint.into())
+}
+
+fn of_load(error: &LoadError) -> Option<String> {
+    let reason = match error {
+        LoadError::NeverConnected { reason, .. } | LoadError::Lost { reason, .. } => reason,
+        LoadError::NoCa { .. } => {
+            return Some("name a CA file with --ca, or install ca-certificates".into());
+        }
+        _ => return None,
+    };
+    let certificate = reason.contains("certificate") || reason.contains("UnknownIssuer");
+    certificate.then(|| {
+        "name the authority with --ca (`altway certs` tells where altway's own is), or use \
+         --insecure"
+            .into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    #[test]
+    fn a_hint_is_found_below_the_context() {
+        let error = anyhow::Error::from(EmulateError::HostNeedsRoot).context("outer");
+        assert!(of(&error).unwrap().contains("--server COMMAND"));
+    }
+
+    #[test]
+    fn a_full_disk_is_known_in_whatever_it_is_wrapped() {
+        let source = io::Error::from(io::ErrorKind::StorageFull);
+        let error = LabError::Folder {
+            action: "write",
+            path: PathBuf::from("x"),
+            source,
+        };
+        assert_eq!(of(&error.into()), Some(disk_full()));
+        assert_eq!(
+            of(&io::Error::from(io::ErrorKind::StorageFull).into()),
+            Some(disk_full())
+        );
+    }
+
+    #[test]
+    fn an_unknown_error_has_no_hint() {
+        assert_eq!(of(&anyhow::anyhow!("who knows")), None);
+    }
+}

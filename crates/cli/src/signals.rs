@@ -1,0 +1,42 @@
+//! Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends at once.
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// The exit status of a process that a second signal ended: 128 + SIGINT, as shells have it.
+const ENDED_AT_ONCE: i32 = 130;
+
+/// A flag that the first signal sets; the second ends the process.
+pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Registered first, so that it sees the flag as the signal before has left it.
+        signal_hook::flag::register_conditional_shutdown(signal, ENDED_AT_ONCE, Arc::clone(&stop))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// A flag that SIGTERM sets, for a process whose child shares its terminal: Ctrl-C then reaches the
+/// child as well, and it is the child's to decide what that means.
+pub(crate) fn terminate_flag() -> io::Result<Arc<AtomicBool>> {
+    let terminate = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGTERM, Arc::clone(&terminate))?;
+    signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)))?;
+    Ok(terminate)
+}
+
+/// Calls `first` once, on a thread of its own, when a signal comes; the next ends the process.
+pub(crate) fn on_stop(first: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let stop = stop_flag()?;
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    std::thread::spawn(move || {
+        let _stop = stop;
+        if signals.forever().next().is_some() {
+            first();
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! The obvious wrong things: each gets one clear sentence, a hint and exit code 2.
+
+use crate::common::{Dir, Serving, refusal};
+use std::process::Command;
+
+const PLAN: &str = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1\n";
+
+/// One error line, then a blank line and one hint.
+fn assert_error(command: &mut Command, error: &str, hint: &str) {
+    let said = refusal(command);
+    let errors = said
+        .lines()
+        .filter(|line| line.starts_with("error: "))
+        .count();
+    assert_eq!(errors, 1, "{said}");
+    assert!(said.contains(error), "expected `{error}` in:\n{said}");
+    assert!(
+        said.contains(&format!("hint: {hint}")),
+        "expected the hint `{hint}` in:\n{said}"
+    );
+}
+
+fn assert_bad_plan(plan: &str, error: &str) {
+    let dir = Dir::new();
+    dir.file("p.toml", plan);
+    assert_error(
+        &mut dir.altway(["lab", "run", "p.toml"]),
+        error,
+        "the plans that ship",
+    );
+    assert!(
+        !dir.path().join("runs").exists(),
+        "a run folder was left behind"
+    );
+}
+
+#[test]
+fn a_plan_with_an_unknown_key() {
+    let plan = PLAN.replace("delay", "dealy");
+    assert_bad_plan(
+        &plan,
+        "p.toml is not a plan: line 3: unknown key `dealy`; did you mean `delay`?",
+    );
+}
+
+#[test]
+fn a_plan_with_a_negative_rate() {
+    let plan = PLAN.replace("5mbit", "-5mbit");
+    assert_bad_plan(
+        &plan,
+        "line 2: `rate`: `-5mbit` is not a bandwidth: it can't be negative",
+    );
+}
+
+#[test]
+fn a_plan_with_a_loss_of_150_percent() {
+    let plan = format!("{PLAN}loss = \"150%\"\n");
+    assert_bad_plan(
+        &plan,
+        "line 6: `loss`: `150%` is not a ratio: it must be from 0% to 100%",
+    );
+}
+
+#[test]
+fn a_plan_that_is_not_there() {
+    let said = refusal(&mut Dir::new().altway(["lab", "run", "nothing"]));
+    assert!(said.contains("there is no plan `nothing`: expected quick, delay-sweep, or a file"));
+}
+
+#[test]
+fn impossible_values_on_the_command_line() {
+    let dir = Dir::new();
+    for (flag, value, reason) in [
+        ("--rate", "-5mbit", "can't be negative"),
+        ("--rate", "5", "expected one of the units"),
+        ("--loss", "150%", "from 0% to 100%"),
+        ("--delay", "40", "expected one of the units"),
+    ] {
+        let argument = format!("{flag}={value}");
+        let said = refusal(&mut dir.altway(["emulate", &argument, "--", "true"]));
+        assert!(said.contains(reason), "{said}");
+        assert!(said.contains("--help"), "{said}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_missing_or_a_file() {
+    let dir = Dir::new();
+    dir.file("file", "");
+    let hint = "give the folder whose files are to be served";
+    assert_error(&mut dir.altway(["serve", "nowhere"]), "`nowhere`", hint);
+    assert_error(
+        &mut dir.altway(["serve", "file"]),
+        "`file` is not a directory",
+        hint,
+    );
+}
+
+#[test]
+fn a_port_in_use() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    let serving = Serving::start(&dir, &[]);
+    let port = serving.port.to_string();
+    let mut second = dir.altway(["serve", "site", "--bind", "127.0.0.1", "--port", &port]);
+    assert_error(
+        &mut second,
+        "is in use by another program",
+        "choose another port with `--port`",
+    );
+}
+
+#[test]
+fn a_certificate_without_its_key() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    let cert = dir.file("cert.pem", "no certificate");
+    let mut without = dir.altway(["serve", "site", "--cert", cert.to_str().unwrap()]);
+    assert!(refusal(&mut without).contains("--cert needs its private key: give --key as well"));
+    let mut empty = dir.altway(["serve", "site", "--cert", "cert.pem", "--key", "cert.pem"]);
+    assert_error(
+        &mut empty,
+        "`cert.pem` holds no certificate",
+        "leave out --cert and --key",
+    );
+}
+
+#[test]
+fn a_folder_that_holds_no_run() {
+    let dir = Dir::new();
+    for command in ["resume", "report"] {
+        let mut command = dir.altway(["lab", command, "."]);
+        assert_error(&mut command, "is not a run folder", "run folders are named");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there() {
+    let dir = Dir::new();
+    let said = refusal(&mut dir.altway(["load", "https://127.0.0.1:1/", "--insecure"]));
+    assert!(said.contains("cannot connect to 127.0.0.1:1"), "{said}");
+    let said = refusal(&mut dir.altway(["load", "ftp://localhost/"]));
+    assert!(
+        said.contains("expected http://HOST/ or https://HOST/"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_certificate_that_nobody_trusts() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    let serving = Serving::start(&dir, &[]);
+    for protocol in ["h2", "h3"] {
+        let mut load = dir.altway(["load", &serving.url("/"), "--protocol", protocol]);
+        assert_error(&mut load, "certificate", "name the authority with --ca");
+    }
+}

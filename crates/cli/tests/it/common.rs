@@ -1,0 +1,132 @@
+//! What the tests of the binary share: running it, serving a folder with it, and saying that a test
+//! is skipped.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A folder of its own for one test, gone at its end.
+pub(crate) struct Dir {
+    folder: TempDir,
+}
+
+impl Dir {
+    pub(crate) fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// `altway` with this folder as its working directory and the home of its certificates.
+    pub(crate) fn altway<const N: usize>(&self, arguments: [&str; N]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_altway"));
+        command.args(arguments).current_dir(self.path());
+        command
+            .env("HOME", self.path())
+            .env("XDG_DATA_HOME", self.path().join("data"));
+        command
+    }
+}
+
+/// What a command that could not do it printed: exit code 2, nothing on stdout.
+pub(crate) fn refusal(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    stderr
+}
+
+/// What a command that did it printed on stdout.
+pub(crate) fn success(command: &mut Command) -> String {
+    let output: Output = command.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A running `altway serve` on a free port of the loopback; ended with this value.
+pub(crate) struct Serving {
+    child: Child,
+    pub(crate) port: u16,
+}
+
+impl Serving {
+    /// Serves `DIR/site`; `more` are further arguments.
+    pub(crate) fn start(dir: &Dir, more: &[&str]) -> Self {
+        Self::start_on(dir, 0, more)
+    }
+
+    pub(crate) fn start_on(dir: &Dir, port: u16, more: &[&str]) -> Self {
+        let mut command = dir.altway(["serve", "site", "--bind", "127.0.0.1", "--json", "-n", "1"]);
+        command.args(["--port", &port.to_string()]).args(more);
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(dir.path().join("log"))
+            .unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let listening: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| {
+            panic!(
+                "no address: {error}; {}",
+                fs::read_to_string(dir.path().join("log")).unwrap()
+            )
+        });
+        let address = listening["address"].as_str().unwrap();
+        let port = address.rsplit(':').next().unwrap().parse().unwrap();
+        Self { child, port }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}{path}", self.port)
+    }
+
+    /// Sends SIGTERM and waits for the exit code.
+    pub(crate) fn terminate(mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether `program` is installed; says so when it is not.
+pub(crate) fn installed(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders).any(|folder| folder.join(program).is_file());
+    if !found {
+        skipped(&format!("{program} is not installed"));
+    }
+    found
+}
+
+/// Says, where a person who reads the test's output sees it, that nothing was tested and why.
+pub(crate) fn skipped(reason: &str) {
+    eprintln!("SKIPPED: {reason}");
+}

@@ -1,0 +1,206 @@
+//! Clients that we did not write fetch pages from `altway serve`.
+
+use crate::common::{Dir, Serving, installed, skipped, success, text};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const MEGABYTE: usize = 1_000_000;
+
+fn site() -> (Dir, Vec<u8>) {
+    let dir = Dir::new();
+    let big: Vec<u8> = (0..MEGABYTE).map(|i| (i * i / 7) as u8).collect();
+    dir.file("site/big.bin", &big);
+    dir.file("site/index.html", "<!doctype html><title>hello</title>");
+    (dir, big)
+}
+
+fn authority(dir: &Dir) -> String {
+    let json = success(&mut dir.altway(["certs", "--json"]));
+    let files: serde_json::Value = serde_json::from_str(&json).unwrap();
+    files["ca_certificate"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn curl_fetches_over_http1_and_http2_and_is_offered_http3() {
+    if !installed("curl") {
+        return;
+    }
+    let (dir, big) = site();
+    let ca = authority(&dir);
+    let serving = Serving::start(&dir, &["--policy", "h3"]);
+    for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--cacert", &ca, flag, "-D", "fields", "-o", "body"]);
+        curl.args(["-w", "%{http_version}", &serving.url("/big.bin")])
+            .current_dir(dir.path());
+        assert_eq!(success(&mut curl), version);
+        assert_eq!(std::fs::read(dir.path().join("body")).unwrap(), big);
+        let fields = std::fs::read_to_string(dir.path().join("fields"))
+            .unwrap()
+            .to_lowercase();
+        let offer = format!("alt-svc: h3=\":{}\"; ma=60", serving.port);
+        assert!(fields.contains(&offer), "{fields}");
+    }
+}
+
+#[test]
+fn aioquic_fetches_over_http3() {
+    let Some(python) = std::env::var_os("ALTWAY_TEST_PYTHON").filter(|python| !python.is_empty())
+    else {
+        return skipped("aioquic is not installed; `cargo xtask test` installs it");
+    };
+    let (dir, big) = site();
+    let ca = authority(&dir);
+    let serving = Serving::start(&dir, &["--policy", "h3"]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/aioquic_get.py");
+    let fetch = |path: &str| -> serde_json::Value {
+        let mut client = Command::new(&python);
+        client
+            .arg(&script)
+            .args([&serving.port.to_string(), path, &ca]);
+        serde_json::from_str(&success(&mut client)).unwrap()
+    };
+    let got = fetch("/big.bin");
+    assert_eq!(
+        (&got["status"], &got["bytes"]),
+        (&200.into(), &MEGABYTE.into())
+    );
+    assert_eq!(got["alt_svc"], format!("h3=\":{}\"; ma=60", serving.port));
+    dir.file("big.copy", &big);
+    let sum = Command::new("sha256sum")
+        .arg(dir.path().join("big.copy"))
+        .output()
+        .unwrap();
+    assert_eq!(got["sha256"], text(&sum.stdout)[..64]);
+    assert_eq!(fetch("/missing")["status"], 404);
+}
+
+#[test]
+fn altways_own_client_fetches_over_all_three() {
+    let (dir, big) = site();
+    let ca = authority(&dir);
+    let serving = Serving::start(&dir, &[]);
+    for protocol in ["h1", "h2", "h3"] {
+        let url = serving.url("/big.bin");
+        let mut load = dir.altway(["load", &url, "--protocol", protocol, "--ca", &ca, "--json"]);
+        let output: serde_json::Value =
+            serde_json::from_str(&success(load.args(["-n", "3"]))).unwrap();
+        let requests = output["requests"].as_array().unwrap();
+        assert_eq!(requests.len(), 3);
+        for request in requests {
+            assert_eq!(request["protocol_used"], protocol);
+            assert_eq!(request["bytes"], big.len());
+            assert_eq!(request["status"], 200);
+        }
+        assert!(requests[0]["connect_us"].is_u64());
+        assert!(requests[1]["connect_us"].is_null());
+    }
+}
+
+#[test]
+fn a_stopped_server_ends_with_exit_code_0() {
+    let (dir, _) = site();
+    let serving = Serving::start(&dir, &[]);
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+/// Twenty objects, one after the other, then a report of the protocols that the browser saw.
+const PAGE: &str = r#"<!doctype html><title>page</title><script>
+const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+(async () => {
+  for (let i = 0; i < 20; i++) { await (await fetch("/o" + i)).arrayBuffer(); await sleep(20); }
+  const seen = performance.getEntriesByType("resource").map((entry) => entry.nextHopProtocol);
+  const page = performance.getEntriesByType("navigation")[0].nextHopProtocol;
+  await fetch("/report/" + [page, ...seen].join("-"));
+})();
+</script>"#;
+
+/// Visits the page once; gives the protocols of page and objects as the browser saw them.
+fn visit(dir: &Dir, port: u16, spki: &str) -> Vec<String> {
+    let mut chromium = Command::new("chromium");
+    chromium.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--enable-quic",
+    ]);
+    chromium.args([
+        "--disable-background-networking",
+        "--disable-component-update",
+    ]);
+    // Unknown roots are refused over QUIC unless the host is named here; the port is a decoy, so
+    // that nothing is forced.
+    chromium.arg("--origin-to-force-quic-on=altway.test:9");
+    chromium.arg(format!("--ignore-certificate-errors-spki-list={spki}"));
+    chromium.arg("--host-resolver-rules=MAP altway.test 127.0.0.1");
+    chromium.arg(format!(
+        "--user-data-dir={}",
+        dir.path().join("profile").display()
+    ));
+    chromium.arg(format!("https://altway.test:{port}/"));
+    let seen_before = reports(dir).len();
+    let mut child = chromium
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(40);
+    while reports(dir).len() == seen_before && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let reports = reports(dir);
+    let report = reports
+        .get(seen_before)
+        .expect("the browser reported within 40 s");
+    report.split('-').map(str::to_owned).collect()
+}
+
+/// What browsers reported, from the server's access log.
+fn reports(dir: &Dir) -> Vec<String> {
+    let log = std::fs::read_to_string(dir.path().join("log")).unwrap_or_default();
+    let after = log.split("/report/").skip(1);
+    after
+        .map(|rest| rest.split([' ', '"']).next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn chromium_moves_to_http3_within_a_page_and_back_on_clear() {
+    if !installed("chromium") {
+        return;
+    }
+    let dir = Dir::new();
+    dir.file("site/index.html", PAGE);
+    for i in 0..20 {
+        dir.file(&format!("site/o{i}"), "object");
+    }
+    let certs = success(&mut dir.altway(["certs", "altway.test", "--json"]));
+    let certs: serde_json::Value = serde_json::from_str(&certs).unwrap();
+    let spki = certs["spki_sha256_base64"].as_str().unwrap();
+
+    let serving = Serving::start(&dir, &["--policy", "h3", "-v"]);
+    let port = serving.port;
+    let first = visit(&dir, port, spki);
+    assert_eq!(
+        first[0], "h2",
+        "the page of a first visit comes over HTTP/2: {first:?}"
+    );
+    assert!(
+        first[1..].ends_with(&["h3".to_owned(), "h3".to_owned()]),
+        "{first:?}"
+    );
+    assert_eq!(serving.terminate(), Some(0));
+
+    let serving = Serving::start_on(&dir, port, &["--policy", "h2", "-v"]);
+    let second = visit(&dir, port, spki);
+    assert!(
+        second[1..].ends_with(&["h2".to_owned(), "h2".to_owned()]),
+        "{second:?}"
+    );
+    drop(serving);
+}

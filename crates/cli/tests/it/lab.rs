@@ -1,0 +1,243 @@
+//! `altway emulate` and `altway lab` on real namespaces, as a person would use them.
+//!
+//! Without the right to make namespaces each test says that it is skipped.
+
+use crate::common::{Dir, refusal, skipped, success, text};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PLAN: &str = "\
+name = \"tiny\"
+rate = \"20mbit\"
+delay = [\"0ms\", \"10ms\"]
+size = \"100KB\"
+pairs = 2
+";
+
+/// Whether this machine lets us make the namespaces; asked with the smallest real use.
+fn can_emulate(dir: &Dir) -> bool {
+    let output = dir
+        .altway(["emulate", "--server", "sleep 5", "--", "true"])
+        .output()
+        .unwrap();
+    if !output.status.success() {
+        skipped(&format!("no namespaces here: {}", text(&output.stderr)));
+    }
+    output.status.success()
+}
+
+fn only_run(dir: &Dir) -> PathBuf {
+    let mut runs = fs::read_dir(dir.path().join("runs"))
+        .unwrap()
+        .map(|run| run.unwrap().path());
+    let run = runs.next().unwrap();
+    assert_eq!(runs.next(), None);
+    run
+}
+
+fn rows(run: &Path) -> Vec<String> {
+    let text = fs::read_to_string(run.join("samples.csv")).unwrap();
+    assert!(text.ends_with('\n'));
+    text.lines().skip(1).map(str::to_owned).collect()
+}
+
+/// Block, cell, protocol of a row: what must be there once and only once.
+fn identity(row: &str) -> String {
+    let columns: Vec<_> = row.split(',').collect();
+    [columns[1], columns[2], columns[4]].join(" ")
+}
+
+fn assert_whole(run: &Path) {
+    let mut identities: Vec<_> = rows(run).iter().map(|row| identity(row)).collect();
+    identities.sort();
+    let expected: Vec<_> = (0..2)
+        .flat_map(|block| {
+            (0..2).flat_map(move |cell| ["h2", "h3"].map(|p| format!("{block} {cell} {p}")))
+        })
+        .collect();
+    assert_eq!(identities, expected);
+}
+
+#[test]
+fn emulate_delays_both_directions_and_passes_the_exit_code_on() {
+    let dir = Dir::new();
+    if !can_emulate(&dir) {
+        return;
+    }
+    dir.file("site/index.html", "hello");
+    let altway = env!("CARGO_BIN_EXE_altway");
+    let server = format!("{altway} serve site --h2c -p 8080");
+    let client = format!("{altway} load http://$ALTWAY_SERVER:8080/ --protocol h1 --json");
+    let mut emulate = dir.altway(["emulate", "--delay", "40ms", "--server", &server, "--"]);
+    let output = success(emulate.args(["sh", "-c", &client]));
+    let output: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let request = &output["requests"][0];
+    let connect = request["connect_us"].as_u64().unwrap();
+    let total = request["total_us"].as_u64().unwrap();
+    assert!(
+        (80_000..95_000).contains(&connect),
+        "one round trip: {connect} µs"
+    );
+    assert!(
+        (160_000..190_000).contains(&total),
+        "two round trips: {total} µs"
+    );
+
+    let status = dir
+        .altway(["emulate", "--server", "sleep 5", "--", "sh", "-c", "exit 7"])
+        .status();
+    assert_eq!(status.unwrap().code(), Some(7));
+}
+
+#[test]
+fn a_run_is_whole_and_its_report_is_drawn_again_byte_for_byte() {
+    let dir = Dir::new();
+    if !can_emulate(&dir) {
+        return;
+    }
+    dir.file("tiny.toml", PLAN);
+    let table = success(&mut dir.altway(["lab", "run", "tiny.toml"]));
+    assert!(
+        table.contains("HTTP/2") && table.contains("HTTP/3"),
+        "{table}"
+    );
+    let run = only_run(&dir);
+    assert_whole(&run);
+    assert!(
+        rows(&run).iter().all(|row| row.contains(",true,")),
+        "{:?}",
+        rows(&run)
+    );
+
+    let made = |name: &&str| !["samples.csv", "manifest.json"].contains(name);
+    let names: Vec<_> = fs::read_dir(&run)
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    let names: Vec<_> = names
+        .iter()
+        .map(|name| name.to_str().unwrap())
+        .filter(made)
+        .collect();
+    assert!(
+        names.contains(&"report.html") && names.contains(&"summary.csv"),
+        "{names:?}"
+    );
+    assert!(names.iter().any(|name| name.ends_with(".png")), "{names:?}");
+    assert!(names.iter().any(|name| name.ends_with(".svg")), "{names:?}");
+    let read = |name: &&str| fs::read(run.join(name)).unwrap();
+    let before: Vec<_> = names.iter().map(read).collect();
+    names
+        .iter()
+        .for_each(|name| fs::remove_file(run.join(name)).unwrap());
+    success(&mut dir.altway(["lab", "report", run.to_str().unwrap()]));
+    assert_eq!(names.iter().map(read).collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn a_killed_run_is_resumed_without_a_row_lost_or_doubled() {
+    let dir = Dir::new();
+    if !can_emulate(&dir) {
+        return;
+    }
+    dir.file("tiny.toml", PLAN);
+    let mut lab = dir.altway(["lab", "run", "tiny.toml"]);
+    let mut lab = lab
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let samples = || {
+        let runs = fs::read_dir(dir.path().join("runs")).ok()?;
+        fs::read_to_string(runs.flatten().next()?.path().join("samples.csv")).ok()
+    };
+    while samples().is_none_or(|text| text.lines().count() < 4) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    lab.kill().unwrap();
+    lab.wait().unwrap();
+    let run = only_run(&dir);
+    let kept = rows(&run);
+    // What a crash in the middle of a write leaves.
+    let cut = fs::read_to_string(run.join("samples.csv")).unwrap() + "9,1,1,1,h";
+    fs::write(run.join("samples.csv"), cut).unwrap();
+    success(&mut dir.altway(["lab", "resume", run.to_str().unwrap()]));
+    assert_whole(&run);
+    assert!(rows(&run).starts_with(&kept));
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_measured() {
+    let dir = Dir::new();
+    if !rustix::process::geteuid().is_root() || !can_emulate(&dir) {
+        return skipped("a small disk can be mounted as root only");
+    }
+    dir.file("tiny.toml", PLAN);
+    fs::create_dir(dir.path().join("runs")).unwrap();
+    // Two pages: one for the manifest, one for the first rows.
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=8k", "tmpfs", "runs"])
+        .current_dir(dir.path())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        return skipped("no small disk can be mounted here");
+    }
+    let disk = Disk(dir.path().join("runs"));
+    dir.file("tiny.toml", PLAN.replace("pairs = 2", "pairs = 40"));
+    let said = refusal(&mut dir.altway(["lab", "run", "tiny.toml"]));
+    assert!(
+        said.contains("all kept; go on with `altway lab resume"),
+        "{said}"
+    );
+    assert!(said.to_lowercase().contains("no space left"), "{said}");
+    assert!(said.contains("hint: make room on the disk"), "{said}");
+    let run = only_run(&dir);
+    assert!(rows(&run).len() > 3, "{:?}", rows(&run));
+    drop(disk);
+}
+
+/// A mounted folder; taken away with this value.
+struct Disk(PathBuf);
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn without_the_right_to_make_namespaces_the_hint_names_doctor() {
+    let dir = Dir::new();
+    let nobody = Command::new("setpriv").arg("--version").output();
+    if !rustix::process::geteuid().is_root() || nobody.is_err() {
+        return skipped("rights can be given up as root with setpriv only");
+    }
+    // Without a single user namespace left, and without root's own rights.
+    let mut lab = Command::new("setpriv");
+    lab.args([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--bounding-set=-all",
+    ]);
+    lab.args([
+        "--inh-caps=-all",
+        "--no-new-privs",
+        env!("CARGO_BIN_EXE_altway"),
+        "lab",
+        "run",
+    ]);
+    lab.args(["--runs", dir.path().to_str().unwrap()]);
+    let output = lab.output().unwrap();
+    let said = text(&output.stderr);
+    if output.status.code() == Some(126)
+        || said.contains("Permission denied (os error 13)") && said.contains("setpriv")
+    {
+        return skipped("another user can't run the binary where it was built");
+    }
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("hint: run `altway doctor`"), "{said}");
+}

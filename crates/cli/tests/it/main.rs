@@ -1,0 +1,12 @@
+//! Tests of the binary from the outside: what a person types, and what comes of it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test ends where it fails"
+)]
+
+mod bad_input;
+mod common;
+mod interop;
+mod lab;
