@@ -10,13 +10,14 @@ use altway_serve::Error as ServeError;
 use std::error::Error;
 use std::io;
 
-/// The hint for `error`, if there is one.
+/// The hint for `error`, if there is one: that of an error of ours before that of the system's, for
+/// the same code means different things (a full disk, a limit of namespaces).
 pub(crate) fn of(error: &anyhow::Error) -> Option<String> {
-    let causes: Vec<_> = error.chain().collect();
-    causes.into_iter().rev().find_map(of_one)
+    let ours = error.chain().find_map(of_ours);
+    ours.or_else(|| error.chain().find_map(of_io))
 }
 
-fn of_one(error: &(dyn Error + 'static)) -> Option<String> {
+fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = error.downcast_ref::<EmulateError>() {
         return of_emulate(error);
     }
@@ -29,9 +30,12 @@ fn of_one(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = error.downcast_ref::<LoadError>() {
         return of_load(error);
     }
-    if error.is::<PlanError>() {
-        return Some("the plans that ship are examples: see the folder plans/".into());
-    }
+    error
+        .is::<PlanError>()
+        .then(|| "the plans that ship are examples: see the folder plans/".into())
+}
+
+fn of_io(error: &(dyn Error + 'static)) -> Option<String> {
     let io = error.downcast_ref::<io::Error>()?;
     (io.kind() == io::ErrorKind::StorageFull).then(disk_full)
 }
@@ -137,6 +141,16 @@ mod tests {
             of(&io::Error::from(io::ErrorKind::StorageFull).into()),
             Some(disk_full())
         );
+    }
+
+    #[test]
+    fn a_limit_of_namespaces_is_no_full_disk() {
+        let source = io::Error::from(io::ErrorKind::StorageFull);
+        let error = EmulateError::UserNamespace {
+            reason: "the limit",
+            source,
+        };
+        assert!(of(&error.into()).unwrap().contains("altway doctor"));
     }
 
     #[test]

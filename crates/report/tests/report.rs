@@ -3,6 +3,7 @@
 
 mod support;
 
+use altway_record::Protocol;
 use altway_record::{Manifest, Sample, read_samples};
 use altway_report::{Error, Rendered, Run, render};
 use support::{manifest, samples, spoiled};
