@@ -8,7 +8,31 @@ use altway_load::Error as LoadError;
 use altway_record::PlanError;
 use altway_serve::Error as ServeError;
 use std::error::Error;
-use std::io;
+use std::{fmt, io};
+
+/// A mistake at the command line that no crate below could know of, with its mend.
+#[derive(Debug)]
+struct Mistake {
+    what: String,
+    mend: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl Error for Mistake {}
+
+/// An error that says `what` is wrong, and hints at its `mend`.
+pub(crate) fn mistake(what: impl Into<String>, mend: impl Into<String>) -> anyhow::Error {
+    Mistake {
+        what: what.into(),
+        mend: mend.into(),
+    }
+    .into()
+}
 
 /// The hint for `error`, if there is one: that of an error of ours before that of the system's, for
 /// the same code means different things (a full disk, a limit of namespaces).
@@ -18,6 +42,9 @@ pub(crate) fn of(error: &anyhow::Error) -> Option<String> {
 }
 
 fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(mistake) = error.downcast_ref::<Mistake>() {
+        return Some(mistake.mend.clone());
+    }
     if let Some(error) = error.downcast_ref::<EmulateError>() {
         return of_emulate(error);
     }

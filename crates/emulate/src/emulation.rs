@@ -16,6 +16,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The smallest MTU of IPv4 (RFC 791 §3.2).
 const LEAST_MTU: u16 = 68;
@@ -65,8 +66,16 @@ pub struct Emulation {
     client: End,
     server: End,
     unset: Vec<Unset>,
-    /// What the kernel had dropped at the last restart.
-    dropped_before: Mutex<u64>,
+    since: Mutex<Since>,
+}
+
+/// What a report needs to know of the last start or restart.
+#[derive(Debug, Clone, Copy)]
+struct Since {
+    /// What the kernel had dropped by then.
+    dropped: u64,
+    /// The longer of the two directions' delays.
+    delay: Duration,
 }
 
 /// One end of the link as it is seen from outside of the link thread.
@@ -133,13 +142,16 @@ impl Emulation {
         })?;
         unset.extend(client_unset);
         let link = LinkThread::start([client_tun, server_tun], mtu, parameters, options.pin)?;
-        let dropped_before = Mutex::new(client.dropped()? + server.dropped()?);
+        let since = Mutex::new(Since {
+            dropped: client.dropped()? + server.dropped()?,
+            delay: options.up.delay.max(options.down.delay),
+        });
         Ok(Self {
             link,
             client,
             server,
             unset,
-            dropped_before,
+            since,
         })
     }
 
@@ -150,9 +162,10 @@ impl Emulation {
     /// # Errors
     /// [`Error::LinkStopped`] when the link no longer runs.
     pub fn restart(&self, up: Config, down: Config, seed: u64) -> Result<(), Error> {
-        let mut before = self.dropped_before();
+        let mut since = self.since();
         self.link.restart(Parameters { up, down, seed })?;
-        *before = self.dropped()?;
+        since.dropped = self.dropped()?;
+        since.delay = up.delay.max(down.delay);
         Ok(())
     }
 
@@ -161,10 +174,10 @@ impl Emulation {
     /// # Errors
     /// [`Error::LinkStopped`] when the link no longer runs.
     pub fn report(&self) -> Result<LinkReport, Error> {
-        let before = self.dropped_before();
+        let since = self.since();
         let snapshot = self.link.snapshot()?;
-        let dropped = self.dropped()?.saturating_sub(*before);
-        Ok(self.to_report(&snapshot, dropped))
+        let dropped = self.dropped()?.saturating_sub(since.dropped);
+        Ok(self.to_report(&snapshot, dropped, since.delay))
     }
 
     /// A command that runs at the client's end.
@@ -211,7 +224,7 @@ impl Emulation {
         command
     }
 
-    fn to_report(&self, snapshot: &Snapshot, dropped: u64) -> LinkReport {
+    fn to_report(&self, snapshot: &Snapshot, dropped: u64, delay: Duration) -> LinkReport {
         let micros = |nanos: u64| nanos as f64 / 1_000.0;
         LinkReport {
             up: snapshot.up.into(),
@@ -220,6 +233,7 @@ impl Emulation {
             lateness_us_p50: micros(snapshot.lateness.percentile(50)),
             lateness_us_p99: micros(snapshot.lateness.percentile(99)),
             lateness_us_max: micros(snapshot.lateness.max()),
+            lateness_limit_us: LinkReport::lateness_limit_us(delay),
             hidden_drops: snapshot.mishaps + dropped,
         }
     }
@@ -230,11 +244,9 @@ impl Emulation {
     }
 
     /// Also keeps two callers from mixing up a restart and a report.
-    fn dropped_before(&self) -> MutexGuard<'_, u64> {
-        // A number can't be half written.
-        self.dropped_before
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn since(&self) -> MutexGuard<'_, Since> {
+        // Nothing that holds it can panic between its two fields.
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use altway_link::Counters;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// What the link did since the last start or restart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,8 @@ pub struct LinkReport {
     pub lateness_us_p99: f64,
     /// The largest of the same.
     pub lateness_us_max: f64,
+    /// The 99th percentile above which a measurement does not count.
+    pub lateness_limit_us: f64,
     /// Packets that were lost outside of the model: dropped by the kernel because the link thread
     /// did not read or could not write them in time, or by the link thread for want of memory.
     pub hidden_drops: u64,
@@ -62,20 +65,28 @@ pub enum Invalid {
     Late {
         /// The 99th percentile found, in µs.
         p99_us: f64,
-        /// [`LinkReport::LATENESS_LIMIT_US`].
+        /// [`LinkReport::lateness_limit_us`].
         limit_us: f64,
     },
 }
 
 impl LinkReport {
-    /// The 99th percentile of lateness above which a measurement does not count, in µs.
+    /// The 99th percentile of lateness above which a measurement over a link of this `delay` (one
+    /// way, the longer of the two) does not count, in µs: 1 % of the delay, but at least 1 ms.
     ///
-    /// 1 ms is 1 % of a round trip of 100 ms, and less than one full packet takes at 10 Mbit/s: too
-    /// little to turn a comparison of protocols on such links. It also tells a starved link thread
-    /// from a healthy one. With real-time priority packets leave 0.04 to 0.1 ms late (99th
-    /// percentile, up to 400 Mbit/s); without it and with others competing for the processor, or
-    /// with it at rates near what the processor can do, 0.5 to 10 ms.
-    pub const LATENESS_LIMIT_US: f64 = 1_000.0;
+    /// A link that keeps its delay to 1 % can't move a transfer's time by more than that, a third of
+    /// the band within which protocols count as equal. And 1 ms, where the delay is short, is less
+    /// than the time that one full packet takes at 10 Mbit/s. It is ten times what a link thread with
+    /// real-time priority shows even on a loaded machine (60 to 90 µs), and about what one without
+    /// shows when others compete for its processor (0.5 to 1.9 ms): it tells a starved link from a
+    /// healthy one.
+    ///
+    /// At 25 ms: 1,000 µs; at 175 ms: 1,750 µs.
+    #[must_use]
+    pub fn lateness_limit_us(delay: Duration) -> f64 {
+        const LEAST: Duration = Duration::from_millis(1);
+        (delay / 100).max(LEAST).as_secs_f64() * 1e6
+    }
 
     /// Whether a measurement over this link counts.
     ///
@@ -87,10 +98,10 @@ impl LinkReport {
                 packets: self.hidden_drops,
             });
         }
-        if self.lateness_us_p99 > Self::LATENESS_LIMIT_US {
+        if self.lateness_us_p99 > self.lateness_limit_us {
             return Err(Invalid::Late {
                 p99_us: self.lateness_us_p99,
-                limit_us: Self::LATENESS_LIMIT_US,
+                limit_us: self.lateness_limit_us,
             });
         }
         Ok(())
@@ -124,6 +135,7 @@ mod tests {
             lateness_us_p50: 30.0,
             lateness_us_p99,
             lateness_us_max: 5_000.0,
+            lateness_limit_us: LinkReport::lateness_limit_us(Duration::ZERO),
             hidden_drops,
         }
     }
@@ -133,6 +145,15 @@ mod tests {
         assert_eq!(report(0, 1_000.0).validity(), Ok(()));
         let late = report(0, 1_000.1).validity().unwrap_err();
         assert!(late.to_string().contains("at most 1000 µs"), "{late}");
+    }
+
+    #[test]
+    fn the_limit_is_1_percent_of_the_delay_or_1_ms() {
+        let limit = |ms| LinkReport::lateness_limit_us(Duration::from_millis(ms));
+        assert_eq!(
+            [0, 100, 101, 200].map(limit),
+            [1_000.0, 1_000.0, 1_010.0, 2_000.0]
+        );
     }
 
     #[test]

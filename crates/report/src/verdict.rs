@@ -258,8 +258,11 @@ fn interval_words(interval: &Interval) -> String {
     let (low, high) = (interval.low, interval.high);
     match (low.is_finite(), high.is_finite()) {
         (true, true) => {
-            let (low, high) = (words::significant(low), words::significant(high));
-            format!("{level} % interval {low} to {high} ms")
+            let (from, to) = (words::significant(low), words::significant(high));
+            if from == to {
+                return format!("{level} % interval {low:.1} to {high:.1} ms");
+            }
+            format!("{level} % interval {from} to {to} ms")
         }
         (true, false) => {
             format!(

@@ -1,12 +1,13 @@
 //! `altway lab`: run a plan, go on with a run, draw its report again.
 
+use crate::hint::mistake;
 use crate::printer::Printer;
 use crate::{Answer, commands, signals};
 use altway_lab::{Campaign, Context as LabContext, End, Progress, plans};
 use altway_record::{Manifest, Plan, Sample};
 use altway_report::{Rendered, Run};
 use altway_units::duration;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::{Path, PathBuf};
@@ -113,7 +114,8 @@ fn read_plan(named: &str) -> Result<Plan> {
         }
         None => {
             let shipped = plans::names().collect::<Vec<_>>().join(", ");
-            bail!("there is no plan `{named}`: expected {shipped}, or a file");
+            let mend = format!("the plans that ship are {shipped}; or name a TOML file");
+            return Err(mistake(format!("there is no plan `{named}`"), mend));
         }
     };
     text.parse()
@@ -138,19 +140,25 @@ fn measure(mut campaign: Campaign, json: bool, printer: &Printer) -> Result<Answ
         }
         Ok(End::Stopped) => {
             keep_what_there_is(path, folder.manifest(), folder.samples(), printer);
-            printer.say(&stopped(path, folder.samples().len()));
-            Ok(Answer::No)
+            Err(stopped(path, folder.samples().len()))
         }
         Err(error) => {
-            let kept = stopped(path, folder.samples().len());
-            Err(anyhow::Error::from(error).context(kept))
+            let error = anyhow::Error::from(error);
+            Err(error.context(kept(folder.samples().len(), path)))
         }
     }
 }
 
-fn stopped(path: &Path, transfers: usize) -> String {
-    let path = path.display();
-    format!("stopped after {transfers} transfers, all kept; go on with `altway lab resume {path}`")
+fn kept(transfers: usize, path: &Path) -> String {
+    format!(
+        "stopped after {transfers} transfers, all kept in {}",
+        path.display()
+    )
+}
+
+fn stopped(path: &Path, transfers: usize) -> anyhow::Error {
+    let mend = format!("go on with `altway lab resume {}`", path.display());
+    mistake(kept(transfers, path), mend)
 }
 
 fn say_what_comes(campaign: &Campaign, printer: &Printer) {

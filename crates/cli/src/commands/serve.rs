@@ -1,5 +1,6 @@
 //! `altway serve`: the files of a folder over three protocols.
 
+use crate::hint::mistake;
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_policy::Policy;
@@ -7,7 +8,7 @@ use altway_serve::{
     Bind, Congestion, DEFAULT_PORT, Identity, Options, Security, Server, certs, stop_channel,
 };
 use altway_units::duration;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -105,8 +106,14 @@ fn security(arguments: &Arguments, printer: &Printer) -> Result<Security> {
     match (&arguments.cert, &arguments.key) {
         (Some(cert), Some(key)) => Ok(Security::Tls(Identity::from_pem_files(cert, key)?)),
         (None, None) => own_certificate(printer),
-        (Some(_), None) => bail!("--cert needs its private key: give --key as well"),
-        (None, Some(_)) => bail!("--key needs its certificate: give --cert as well"),
+        (Some(_), None) => Err(mistake(
+            "--cert needs its private key",
+            "give --key as well",
+        )),
+        (None, Some(_)) => Err(mistake(
+            "--key needs its certificate",
+            "give --cert as well",
+        )),
     }
 }
 

@@ -63,8 +63,10 @@ fn a_plan_with_a_loss_of_150_percent() {
 
 #[test]
 fn a_plan_that_is_not_there() {
-    let said = refusal(&mut Dir::new().altway(["lab", "run", "nothing"]));
-    assert!(said.contains("there is no plan `nothing`: expected quick, delay-sweep, or a file"));
+    let dir = Dir::new();
+    let mut run = dir.altway(["lab", "run", "nothing"]);
+    let hint = "the plans that ship are quick, delay-sweep; or name a TOML file";
+    assert_error(&mut run, "there is no plan `nothing`", hint);
 }
 
 #[test]
@@ -116,7 +118,11 @@ fn a_certificate_without_its_key() {
     dir.file("site/index.html", "hello");
     let cert = dir.file("cert.pem", "no certificate");
     let mut without = dir.altway(["serve", "site", "--cert", cert.to_str().unwrap()]);
-    assert!(refusal(&mut without).contains("--cert needs its private key: give --key as well"));
+    assert_error(
+        &mut without,
+        "--cert needs its private key",
+        "give --key as well",
+    );
     let mut empty = dir.altway(["serve", "site", "--cert", "cert.pem", "--key", "cert.pem"]);
     assert_error(
         &mut empty,

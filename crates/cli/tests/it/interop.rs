@@ -151,7 +151,9 @@ fn visit(dir: &Dir, port: u16, spki: &str) -> Vec<String> {
     while reports(dir).len() == seen_before && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(100));
     }
-    child.kill().unwrap();
+    // Not SIGKILL: it writes down what it learned of Alt-Svc when it ends.
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     child.wait().unwrap();
     let reports = reports(dir);
     let report = reports
@@ -174,6 +176,15 @@ fn chromium_moves_to_http3_within_a_page_and_back_on_clear() {
     if !installed("chromium") {
         return;
     }
+    // A browser that starts may fetch before it has read from disk what it had learned of Alt-Svc:
+    // then its second visit begins on HTTP/2 and shows nothing of the way back.
+    const TRIES: usize = 3;
+    let shown = (0..TRIES).any(|_| two_visits() == ["h2", "h3"]);
+    assert!(shown, "the second visit never began on HTTP/3");
+}
+
+/// The first visit under the policy h3, the second under h2; gives how the page itself was fetched.
+fn two_visits() -> Vec<String> {
     let dir = Dir::new();
     dir.file("site/index.html", PAGE);
     for i in 0..20 {
@@ -193,9 +204,8 @@ fn chromium_moves_to_http3_within_a_page_and_back_on_clear() {
     let serving = Serving::start_on(&dir, port, &["--policy", "h2", "-v"]);
     let second = visit(&dir, port, spki);
     assert_eq!(second[18..], ["h2", "h2"], "{second:?}");
-    // The first visit knew nothing, the second still had the offer of the first.
-    assert_eq!(pages(&dir), ["h2", "h3"]);
     drop(serving);
+    pages(&dir)
 }
 
 /// The protocols by which the page itself was fetched, from the server's access log.

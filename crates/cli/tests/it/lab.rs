@@ -170,6 +170,44 @@ fn a_killed_run_is_resumed_without_a_row_lost_or_doubled() {
 }
 
 #[test]
+fn ctrl_c_ends_the_run_at_once_and_names_the_way_on() {
+    let dir = Dir::new();
+    if !can_emulate(&dir) {
+        return;
+    }
+    // One transfer takes longer than the test waits.
+    dir.file(
+        "slow.toml",
+        PLAN.replace("20mbit", "10kbit").replace("tiny", "slow"),
+    );
+    let mut lab = dir.altway(["lab", "run", "slow.toml"]);
+    let lab = lab
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let deadline = begun + Duration::from_secs(20);
+    while fs::read_dir(dir.path().join("runs")).map_or(0, Iterator::count) == 0 {
+        assert!(Instant::now() < deadline, "the run did not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = rustix::process::Pid::from_child(&lab);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = lab.wait_with_output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("stopped after 0 transfers, all kept in runs/"),
+        "{said}"
+    );
+    assert!(
+        said.contains("hint: go on with `altway lab resume runs/"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_full_disk_loses_nothing_that_was_measured() {
     let dir = Dir::new();
     if !rustix::process::geteuid().is_root() || !can_emulate(&dir) {
@@ -188,10 +226,7 @@ fn a_full_disk_loses_nothing_that_was_measured() {
     let disk = Disk(dir.path().join("runs"));
     dir.file("tiny.toml", PLAN.replace("pairs = 2", "pairs = 40"));
     let said = refusal(&mut dir.altway(["lab", "run", "tiny.toml"]));
-    assert!(
-        said.contains("all kept; go on with `altway lab resume"),
-        "{said}"
-    );
+    assert!(said.contains("transfers, all kept in "), "{said}");
     assert!(said.to_lowercase().contains("no space left"), "{said}");
     assert!(said.contains("hint: make room on the disk"), "{said}");
     let run = only_run(&dir);
