@@ -1,5 +1,6 @@
 //! The whole of an emulated link: two ends, the link thread between them, commands at the ends.
 
+use crate::awake::Awake;
 use crate::congestion;
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
@@ -39,6 +40,9 @@ pub struct Options {
     pub congestion_control: Option<String>,
     /// The processor that the link thread keeps to; `None` (the default) leaves it to the kernel.
     pub pin: Option<usize>,
+    /// Whether to keep the processors from sleeping, which makes the link more exact and costs
+    /// their power; off by default. Never under a processor quota.
+    pub keep_awake: bool,
 }
 
 /// Who is at the other end of the link.
@@ -67,6 +71,7 @@ pub struct Emulation {
     server: End,
     unset: Vec<Unset>,
     since: Mutex<Since>,
+    awake: Option<Awake>,
 }
 
 /// What a report needs to know of the last start or restart.
@@ -105,6 +110,7 @@ impl Default for Options {
             mtu: 1_500,
             congestion_control: None,
             pin: None,
+            keep_awake: false,
         }
     }
 }
@@ -152,6 +158,7 @@ impl Emulation {
             server,
             unset,
             since,
+            awake: options.keep_awake.then(Awake::start),
         })
     }
 
@@ -212,6 +219,12 @@ impl Emulation {
     #[must_use]
     pub fn unset(&self) -> &[Unset] {
         &self.unset
+    }
+
+    /// Whether the processors are kept awake.
+    #[must_use]
+    pub fn keeps_awake(&self) -> bool {
+        self.awake.as_ref().is_some_and(Awake::is_on)
     }
 
     fn command(&self, end: &End, program: &OsStr) -> Command {

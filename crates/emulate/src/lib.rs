@@ -48,6 +48,7 @@
 //! }
 //! ```
 
+mod awake;
 mod congestion;
 mod emulation;
 mod error;

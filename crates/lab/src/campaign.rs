@@ -297,6 +297,7 @@ fn start_network(congestion: Congestion) -> Result<Emulation, Error> {
         far_end: FarEnd::ServerNamespace,
         mtu: MTU,
         congestion_control,
+        keep_awake: true,
         ..altway_emulate::Options::default()
     };
     match Emulation::start(options(Some(congestion.name().into()))) {
@@ -324,6 +325,7 @@ fn link_settings(context: &Context, network: &Emulation) -> Result<LinkSettings,
         backend: "tun".into(),
         mtu_bytes: MTU,
         realtime_priority: network.report()?.realtime_priority,
+        processors_kept_awake: network.keeps_awake(),
         privilege: match context.privilege {
             Privilege::Root => "root".into(),
             Privilege::UserNamespace => "user namespace".into(),

@@ -235,6 +235,7 @@ mod tests {
                 backend: "tun".into(),
                 mtu_bytes: 1500,
                 realtime_priority: false,
+                processors_kept_awake: false,
                 privilege: "root".into(),
                 limitations: vec![],
             },

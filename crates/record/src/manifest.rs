@@ -53,6 +53,8 @@ pub struct LinkSettings {
     pub mtu_bytes: u16,
     /// Whether the link thread ran with real-time priority.
     pub realtime_priority: bool,
+    /// Whether the processors were kept from sleeping, without which packets are late at times.
+    pub processors_kept_awake: bool,
     /// Whether the run had root, or a user namespace.
     pub privilege: String,
     /// What the run could not set up as it wanted, in sentences.
@@ -123,6 +125,7 @@ mod tests {
                 backend: "tun".into(),
                 mtu_bytes: 1500,
                 realtime_priority: true,
+                processors_kept_awake: true,
                 privilege: "root".into(),
                 limitations: vec![],
             },

@@ -50,6 +50,10 @@ pub(crate) struct Arguments {
     /// TCP congestion control of the namespaces made [default: the host's].
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
+    /// Keep the processors from sleeping: the link is more exact, most of all in a virtual machine,
+    /// and they use their full power.
+    #[arg(long)]
+    keep_awake: bool,
     /// Run this command, through a shell, in a namespace at the far end.
     #[arg(long, value_name = "COMMAND")]
     server: Option<String>,
@@ -118,6 +122,7 @@ fn options(arguments: &Arguments) -> Options {
         mtu: arguments.mtu,
         congestion_control: arguments.congestion.clone(),
         pin: None,
+        keep_awake: arguments.keep_awake,
     }
 }
 

@@ -12,5 +12,5 @@ mod realtime;
 mod tun;
 
 pub(crate) use child::{join_before_exec, try_in_child};
-pub(crate) use realtime::request_realtime;
+pub(crate) use realtime::{request_idle_class, request_realtime};
 pub(crate) use tun::make_tun;

@@ -140,8 +140,14 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
     } else {
         "normal: packets may be late"
     };
+    let awake = if link.processors_kept_awake {
+        "kept awake"
+    } else {
+        "may sleep: packets may be late"
+    };
     vec![
         ("carried by", link.backend.clone()),
+        ("processors", awake.into()),
         ("privilege", link.privilege.clone()),
         ("largest packet", format!("{} bytes", link.mtu_bytes)),
         ("queue", queue),

@@ -31,6 +31,7 @@ pub(crate) fn manifest(toml: &str) -> Manifest {
             backend: "tun".into(),
             mtu_bytes: 1500,
             realtime_priority: true,
+            processors_kept_awake: true,
             privilege: "root".into(),
             limitations: vec![],
         },
