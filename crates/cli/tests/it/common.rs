@@ -2,7 +2,7 @@
 //! is skipped.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
@@ -128,5 +128,6 @@ pub(crate) fn installed(program: &str) -> bool {
 
 /// Says, where a person who reads the test's output sees it, that nothing was tested and why.
 pub(crate) fn skipped(reason: &str) {
-    eprintln!("SKIPPED: {reason}");
+    // Past the test harness, which would keep what `eprintln!` says to itself.
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {reason}");
 }
