@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Measure over emulated networks where each protocol wins.
@@ -78,12 +79,17 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.command {
         LabCommand::Run(arguments) => {
             let plan = read_plan(&arguments.plan)?;
-            let campaign = Campaign::begin(context()?, plan, &arguments.runs)?;
-            measure(campaign, arguments.json, printer)
+            let context = context()?;
+            // Before there is a run folder, so that no Ctrl-C leaves one without a word.
+            let stop = signals::stop_flag()?;
+            let campaign = Campaign::begin(context, plan, &arguments.runs)?;
+            measure(campaign, &stop, arguments.json, printer)
         }
         LabCommand::Resume(arguments) => {
-            let campaign = Campaign::resume(context()?, &arguments.run)?;
-            measure(campaign, arguments.json, printer)
+            let context = context()?;
+            let stop = signals::stop_flag()?;
+            let campaign = Campaign::resume(context, &arguments.run)?;
+            measure(campaign, &stop, arguments.json, printer)
         }
         LabCommand::Report(arguments) => {
             let (manifest, samples) = altway_lab::read_run(&arguments.run)?;
@@ -122,12 +128,16 @@ fn read_plan(named: &str) -> Result<Plan> {
         .with_context(|| format!("{named} is not a plan"))
 }
 
-fn measure(mut campaign: Campaign, json: bool, printer: &Printer) -> Result<Answer> {
-    let stop = signals::stop_flag()?;
+fn measure(
+    mut campaign: Campaign,
+    stop: &AtomicBool,
+    json: bool,
+    printer: &Printer,
+) -> Result<Answer> {
     let bar = bar(printer);
     let mut observe = |progress: &Progress| show(&bar, progress);
     say_what_comes(&campaign, printer);
-    let end = campaign.run(&stop, &mut observe);
+    let end = campaign.run(stop, &mut observe);
     bar.finish_and_clear();
     let folder = campaign.folder();
     let path = folder.path();
