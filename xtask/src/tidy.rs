@@ -1,4 +1,4 @@
-//! Rules of docs/STYLE.md that no other tool holds.
+//! Rules of CONTRIBUTING.md and ARCHITECTURE.md that no other tool holds.
 
 use crate::shell;
 use anyhow::{Context, Result, ensure};
