@@ -4,7 +4,9 @@ use crate::{shell, tidy};
 use anyhow::Result;
 
 /// Crates without I/O: they must build where there is no operating system.
-const PURE: [&str; 6] = ["units", "link", "path", "policy", "stats", "record"];
+const PURE: [&str; 7] = [
+    "units", "link", "fields", "path", "policy", "stats", "record",
+];
 
 const WASM: &str = "wasm32-unknown-unknown";
 

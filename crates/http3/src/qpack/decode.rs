@@ -1,7 +1,8 @@
 //! Field sections in (RFC 9204 section 4.5).
 
+use altway_fields::{huffman, integer};
+
 use super::static_table::ENTRIES;
-use super::{huffman, integer};
 
 /// Why a field section could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,15 +55,10 @@ impl<'a> Text<'a> {
             Text::Huffman(bytes) => {
                 buffer.clear();
                 let limit = usize::try_from(*room).unwrap_or(usize::MAX);
-                if huffman::decode(bytes, limit, buffer).is_none() {
-                    // A full buffer tells the limit from a bad code.
-                    let full = buffer.len() == limit;
-                    return Err(if full {
-                        Error::TooLarge
-                    } else {
-                        Error::Decompression
-                    });
-                }
+                huffman::decode(bytes, limit, buffer).map_err(|error| match error {
+                    huffman::Error::TooLong { .. } => Error::TooLarge,
+                    _ => Error::Decompression,
+                })?;
                 buffer.as_slice()
             }
         };

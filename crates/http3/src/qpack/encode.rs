@@ -1,9 +1,10 @@
 //! Field sections out (RFC 9204 section 4.5), with the static table and Huffman coding where that
 //! is shorter.
 
+use altway_fields::{huffman, integer};
+
 use super::decode::FIELD_OVERHEAD;
 use super::static_table::{Match, find};
-use super::{huffman, integer};
 
 /// Collects the fields of one section.
 pub(crate) struct Encoder {

@@ -1,17 +1,29 @@
-//! Prefix integers (RFC 7541 section 5.1, used by RFC 9204 section 4.1.1).
+//! Integers with a prefix (RFC 7541 section 5.1, used by RFC 9204 section 4.1.1).
+//!
+//! An integer begins in the low bits of a byte whose high bits mean something else. What fits there
+//! takes no more; else the prefix is all ones and the rest follows, 7 bits a byte, lowest first.
+//! What the high bits mean, and which values make sense, is left to the caller.
 
 /// Largest value accepted: RFC 9204 section 4.1.1 asks to "be able to decode integers up to and
 /// including 62 bits long".
 const MAX: u64 = (1 << 62) - 1;
 
-/// Takes an integer with a prefix of `bits` (1 … 8) from the front of `input`. `None`: bytes are
-/// missing or the value is out of range.
-pub(crate) fn decode(input: &mut &[u8], bits: u32) -> Option<u64> {
+/// Takes an integer with a prefix of `bits` (1 … 8) from the front of `input`.
+///
+/// The bits before the prefix are ignored. `None`: bytes are missing, or the value needs more than
+/// 62 bits or more bytes than such a value can; what `input` is then is not defined.
+#[inline]
+pub fn decode(input: &mut &[u8], bits: u32) -> Option<u64> {
     let mask = (1u64 << bits) - 1;
-    let mut value = u64::from(take(input)?) & mask;
+    let value = u64::from(take(input)?) & mask;
     if value < mask {
         return Some(value);
     }
+    decode_rest(input, value)
+}
+
+/// What follows a full prefix.
+fn decode_rest(input: &mut &[u8], mut value: u64) -> Option<u64> {
     for shift in (0..).step_by(7) {
         let byte = take(input)?;
         let part = u64::from(byte & 0x7f);
@@ -28,8 +40,10 @@ pub(crate) fn decode(input: &mut &[u8], bits: u32) -> Option<u64> {
     Some(value)
 }
 
-/// Appends an integer with a prefix of `bits`; `first` holds the bits before the prefix.
-pub(crate) fn encode(value: u64, bits: u32, first: u8, out: &mut Vec<u8>) {
+/// Appends an integer with a prefix of `bits` (1 … 8); `first` holds the bits before the prefix, its
+/// prefix bits are zero.
+#[inline]
+pub fn encode(value: u64, bits: u32, first: u8, out: &mut Vec<u8>) {
     let mask = (1u64 << bits) - 1;
     if value < mask {
         out.push(first | low_byte(value));

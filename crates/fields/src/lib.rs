@@ -1,0 +1,29 @@
+//! What the compression of fields shares in HTTP/2 (HPACK, RFC 7541) and HTTP/3 (QPACK, RFC 9204):
+//! the Huffman code for strings and integers with a prefix.
+//!
+//! Both are pure functions from bytes to bytes that append to a buffer of the caller's. Left to
+//! `altway-http2` and `altway-http3`: the tables of fields, the instructions, and what fields mean.
+//!
+//! A string literal (RFC 7541 section 5.2) is a bit that says whether it is coded, its length with
+//! a prefix of 7 bits, and its bytes:
+//!
+//! ```
+//! use altway_fields::{huffman, integer};
+//!
+//! let mut literal = Vec::new();
+//! let coded_len = huffman::encoded_len(b"www.example.com");
+//! integer::encode(coded_len as u64, 7, 0x80, &mut literal);
+//! huffman::encode(b"www.example.com", &mut literal);
+//! assert_eq!(literal.len(), 1 + 12);
+//!
+//! let input = &mut &literal[..];
+//! assert_eq!(integer::decode(input, 7), Some(12));
+//! let mut value = Vec::new();
+//! huffman::decode(input, 100, &mut value)?;
+//! assert_eq!(value, b"www.example.com");
+//! # Ok::<(), huffman::Error>(())
+//! ```
+#![warn(clippy::disallowed_methods)]
+
+pub mod huffman;
+pub mod integer;
