@@ -1,0 +1,190 @@
+//! HPACK's static table (RFC 7541 appendix A) and the search in it.
+
+use crate::field::FieldKind;
+
+/// An entry of the static table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: &'static [u8],
+    pub(crate) value: &'static [u8],
+    pub(crate) kind: FieldKind,
+}
+
+const fn entry(name: &'static str, value: &'static str, kind: FieldKind) -> Entry {
+    Entry {
+        name: name.as_bytes(),
+        value: value.as_bytes(),
+        kind,
+    }
+}
+
+/// The entries; the first one has the index 1.
+pub(crate) static ENTRIES: [Entry; 61] = [
+    entry(":authority", "", FieldKind::Authority),
+    entry(":method", "GET", FieldKind::Method),
+    entry(":method", "POST", FieldKind::Method),
+    entry(":path", "/", FieldKind::Path),
+    entry(":path", "/index.html", FieldKind::Path),
+    entry(":scheme", "http", FieldKind::Scheme),
+    entry(":scheme", "https", FieldKind::Scheme),
+    entry(":status", "200", FieldKind::Status),
+    entry(":status", "204", FieldKind::Status),
+    entry(":status", "206", FieldKind::Status),
+    entry(":status", "304", FieldKind::Status),
+    entry(":status", "400", FieldKind::Status),
+    entry(":status", "404", FieldKind::Status),
+    entry(":status", "500", FieldKind::Status),
+    entry("accept-charset", "", FieldKind::Regular),
+    entry("accept-encoding", "gzip, deflate", FieldKind::Regular),
+    entry("accept-language", "", FieldKind::Regular),
+    entry("accept-ranges", "", FieldKind::Regular),
+    entry("accept", "", FieldKind::Regular),
+    entry("access-control-allow-origin", "", FieldKind::Regular),
+    entry("age", "", FieldKind::Regular),
+    entry("allow", "", FieldKind::Regular),
+    entry("authorization", "", FieldKind::Regular),
+    entry("cache-control", "", FieldKind::Regular),
+    entry("content-disposition", "", FieldKind::Regular),
+    entry("content-encoding", "", FieldKind::Regular),
+    entry("content-language", "", FieldKind::Regular),
+    entry("content-length", "", FieldKind::ContentLength),
+    entry("content-location", "", FieldKind::Regular),
+    entry("content-range", "", FieldKind::Regular),
+    entry("content-type", "", FieldKind::Regular),
+    entry("cookie", "", FieldKind::Cookie),
+    entry("date", "", FieldKind::Regular),
+    entry("etag", "", FieldKind::Regular),
+    entry("expect", "", FieldKind::Expect),
+    entry("expires", "", FieldKind::Regular),
+    entry("from", "", FieldKind::Regular),
+    entry("host", "", FieldKind::Host),
+    entry("if-match", "", FieldKind::Regular),
+    entry("if-modified-since", "", FieldKind::Regular),
+    entry("if-none-match", "", FieldKind::Regular),
+    entry("if-range", "", FieldKind::Regular),
+    entry("if-unmodified-since", "", FieldKind::Regular),
+    entry("last-modified", "", FieldKind::Regular),
+    entry("link", "", FieldKind::Regular),
+    entry("location", "", FieldKind::Regular),
+    entry("max-forwards", "", FieldKind::Regular),
+    entry("proxy-authenticate", "", FieldKind::Regular),
+    entry("proxy-authorization", "", FieldKind::Regular),
+    entry("range", "", FieldKind::Regular),
+    entry("referer", "", FieldKind::Regular),
+    entry("refresh", "", FieldKind::Regular),
+    entry("retry-after", "", FieldKind::Regular),
+    entry("server", "", FieldKind::Regular),
+    entry("set-cookie", "", FieldKind::Regular),
+    entry("strict-transport-security", "", FieldKind::Regular),
+    entry("transfer-encoding", "", FieldKind::Malformed),
+    entry("user-agent", "", FieldKind::Regular),
+    entry("vary", "", FieldKind::Regular),
+    entry("via", "", FieldKind::Regular),
+    entry("www-authenticate", "", FieldKind::Regular),
+];
+
+/// What of a field the table holds, with the entry's index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// Name and value.
+    Field(u8),
+    /// The name.
+    Name(u8),
+}
+
+/// The entry that spares most of a field.
+pub(crate) fn find(name: &[u8], value: &[u8]) -> Option<Match> {
+    let (first, last) = match name {
+        b":authority" => (1, 1),
+        b":method" => (2, 3),
+        b":path" => (4, 5),
+        b":scheme" => (6, 7),
+        b":status" => (8, 14),
+        _ => {
+            let index = find_regular(name)?;
+            (index, index)
+        }
+    };
+    let mut indices = first..=last;
+    let whole = indices.find(|index| ENTRIES[usize::from(index - 1)].value == value);
+    Some(whole.map_or(Match::Name(first), Match::Field))
+}
+
+/// Of the names behind the pseudo-fields', "accept" stands behind those that begin with it; the
+/// rest is in order. Each stands once.
+fn find_regular(name: &[u8]) -> Option<u8> {
+    const ACCEPT: usize = 14;
+    const REST: usize = 19;
+    let place = if name.starts_with(b"accept") {
+        let mut entries = ENTRIES[ACCEPT..REST].iter();
+        ACCEPT + entries.position(|entry| entry.name == name)?
+    } else {
+        let rest = &ENTRIES[REST..];
+        REST + rest.binary_search_by(|entry| entry.name.cmp(name)).ok()?
+    };
+    u8::try_from(place + 1).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::classify_name;
+
+    #[test]
+    fn entries_stand_where_the_rfc_has_them() {
+        for (index, name, value) in [
+            (1, ":authority", ""),
+            (2, ":method", "GET"),
+            (7, ":scheme", "https"),
+            (8, ":status", "200"),
+            (14, ":status", "500"),
+            (15, "accept-charset", ""),
+            (16, "accept-encoding", "gzip, deflate"),
+            (28, "content-length", ""),
+            (32, "cookie", ""),
+            (38, "host", ""),
+            (57, "transfer-encoding", ""),
+            (61, "www-authenticate", ""),
+        ] {
+            let entry = ENTRIES[index - 1];
+            assert_eq!(entry.name, name.as_bytes());
+            assert_eq!(entry.value, value.as_bytes());
+        }
+    }
+
+    #[test]
+    fn every_entry_has_the_kind_that_its_name_has() {
+        for entry in ENTRIES {
+            assert_eq!(entry.kind, classify_name(entry.name), "{entry:?}");
+            assert_eq!(entry.kind, entry.kind.with_value(entry.value), "{entry:?}");
+        }
+    }
+
+    #[test]
+    fn every_entry_is_found_and_its_name_with_another_value() {
+        for (index, entry) in (1..).zip(ENTRIES) {
+            assert_eq!(find(entry.name, entry.value), Some(Match::Field(index)));
+            let Some(Match::Name(first)) = find(entry.name, b"another") else {
+                panic!("{entry:?}");
+            };
+            assert!(first <= index);
+            assert_eq!(ENTRIES[usize::from(first - 1)].name, entry.name);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        for name in [
+            "",
+            "a",
+            "x-own",
+            ":protocol",
+            "zz",
+            "accept-",
+            "dat",
+            "dates",
+        ] {
+            assert_eq!(find(name.as_bytes(), b""), None, "{name}");
+        }
+    }
+}
