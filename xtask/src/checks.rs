@@ -4,8 +4,8 @@ use crate::{shell, tidy};
 use anyhow::Result;
 
 /// Crates without I/O: they must build where there is no operating system.
-const PURE: [&str; 7] = [
-    "units", "link", "fields", "path", "policy", "stats", "record",
+const PURE: [&str; 8] = [
+    "units", "link", "fields", "http2", "path", "policy", "stats", "record",
 ];
 
 const WASM: &str = "wasm32-unknown-unknown";

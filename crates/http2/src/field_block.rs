@@ -117,7 +117,7 @@ impl Field {
     }
 }
 
-fn is_allowed(name: &HeaderName, value: &HeaderValue) -> bool {
+pub(crate) fn is_allowed(name: &HeaderName, value: &HeaderValue) -> bool {
     match name.as_str() {
         "te" => is_allowed_te(trimmed(value)),
         name => !is_connection_specific(name.as_bytes()),
@@ -157,7 +157,7 @@ fn encode<'a>(
     (list_size, Content::Encoded(out.into()))
 }
 
-fn trimmed(value: &HeaderValue) -> &[u8] {
+pub(crate) fn trimmed(value: &HeaderValue) -> &[u8] {
     value.as_bytes().trim_ascii()
 }
 

@@ -1,0 +1,235 @@
+//! Time: what the connection waits for and how long, the round trip, and the graceful end.
+
+use std::time::{Duration, Instant};
+
+use super::{Connection, Turn};
+use crate::Code;
+use crate::config::{Role, Timeouts};
+use crate::event::{CloseReason, StreamId};
+use crate::frame::{self, flag, kind};
+
+/// What a PING of ours carries: to measure the round trip, or to end a shutdown's first step.
+const RTT_PING: [u8; 8] = *b"altwayrt";
+const GOAWAY_PING: [u8; 8] = *b"altwaygo";
+
+/// The round trip is measured again when the last measurement is so old.
+const RTT_AGE: Duration = Duration::from_secs(5);
+
+/// "An endpoint [...] SHOULD send [...] GOAWAY [...] with the last stream identifier set to 2^31-1"
+/// (section 6.8).
+const LAST_STREAM: u32 = (1 << 31) - 1;
+
+/// A connection's deadlines and round trip.
+#[derive(Debug)]
+pub(super) struct Clock {
+    /// For the peer's preface and SETTINGS.
+    preface: Option<Instant>,
+    /// When our SETTINGS were sent that are not acknowledged.
+    settings: Option<Instant>,
+    /// When a frame or field block began that is not complete.
+    frame: Option<Instant>,
+    /// When the last bytes came, or the last stream ended.
+    active: Instant,
+    /// When to look for stalled streams next.
+    sweep: Option<Instant>,
+    /// Until when the second GOAWAY waits.
+    goaway: Option<Instant>,
+    /// When our PING was sent.
+    ping: Option<Instant>,
+    rtt: Option<(Duration, Instant)>,
+}
+
+impl Clock {
+    pub(super) fn new(timeouts: &Timeouts, now: Instant) -> Self {
+        Self {
+            preface: Some(now + timeouts.preface),
+            settings: None,
+            frame: None,
+            active: now,
+            sweep: None,
+            goaway: None,
+            ping: None,
+            rtt: None,
+        }
+    }
+
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.rtt.map(|(rtt, _)| rtt)
+    }
+
+    pub(super) fn active(&mut self, now: Instant) {
+        self.active = now;
+    }
+
+    pub(super) fn preface_received(&mut self) {
+        self.preface = None;
+    }
+
+    pub(super) fn settings_sent(&mut self, now: Instant) {
+        self.settings = Some(now);
+    }
+
+    /// False if there was nothing to acknowledge.
+    pub(super) fn settings_acknowledged(&mut self, now: Instant) -> bool {
+        let Some(sent) = self.settings.take() else {
+            return false;
+        };
+        self.rtt = Some((now.saturating_duration_since(sent), now));
+        true
+    }
+}
+
+impl Connection {
+    /// When to take a turn with [`Turn::handle_timeout`] at the latest; `None` when closed.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.state.closed {
+            return None;
+        }
+        let (clock, timeouts) = (&self.clock, &self.config.timeouts);
+        let waits = if self.streams.is_empty() {
+            clock.active + timeouts.idle
+        } else {
+            // Set in the first turn that finds streams; until then as late as can be.
+            clock.sweep.unwrap_or(clock.active + timeouts.stall / 4)
+        };
+        let others = [
+            clock.preface,
+            clock.settings.map(|sent| sent + timeouts.settings),
+            clock.frame.map(|began| began + timeouts.frame),
+            clock.goaway,
+        ];
+        others.into_iter().flatten().chain([waits]).min()
+    }
+
+    /// Called when all input is read.
+    pub(super) fn note_unfinished_frame(&mut self, now: Instant) {
+        if self.reading.is_within_frame() || self.assembly.is_some() {
+            self.clock.frame.get_or_insert(now);
+        } else {
+            self.clock.frame = None;
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Ends what has waited for too long: streams that stalled, or the connection. Call it when
+    /// [`poll_timeout`](Connection::poll_timeout) is due; the events of it come from the next
+    /// [`receive`](Turn::receive).
+    pub fn handle_timeout(&mut self) {
+        if self.connection.state.closed {
+            return;
+        }
+        let now = self.now;
+        let timeouts = self.connection.config.timeouts;
+        let clock = &self.connection.clock;
+        let past = |since: Option<Instant>, limit: Duration| {
+            since.is_some_and(|since| now >= since + limit)
+        };
+        if past(clock.settings, timeouts.settings) {
+            return self.end(Code::SETTINGS_TIMEOUT, "SETTINGS were not acknowledged");
+        }
+        if past(clock.preface, Duration::ZERO) {
+            return self.end(Code::PROTOCOL_ERROR, "no preface in time");
+        }
+        if past(clock.frame, timeouts.frame) {
+            return self.end(Code::ENHANCE_YOUR_CALM, "a frame took too long");
+        }
+        if past(clock.goaway, Duration::ZERO) {
+            self.say_last_stream();
+        }
+        let idle = past(Some(self.connection.clock.active), timeouts.idle);
+        if self.connection.streams.is_empty() && idle {
+            return self.end_idle();
+        }
+        self.sweep();
+    }
+
+    /// Ends the connection gracefully. A server announces GOAWAY for streams to come, goes on with
+    /// those that are on their way, and after a round trip says which one was the last (RFC 9113
+    /// section 6.8). A client opens no more. [`Event::Closed`](crate::Event::Closed) comes when the
+    /// open streams have ended.
+    pub fn shutdown(&mut self) {
+        let connection = &mut *self.connection;
+        if connection.state.closed || std::mem::replace(&mut connection.state.going_away, true) {
+            return;
+        }
+        self.greet();
+        if self.connection.role == Role::Client {
+            self.goaway(0, Code::NO_ERROR);
+            return self.end_if_finished();
+        }
+        self.goaway(LAST_STREAM, Code::NO_ERROR);
+        self.connection.clock.goaway = Some(self.now + self.connection.config.timeouts.goaway);
+        self.put_ping(GOAWAY_PING);
+    }
+
+    pub(super) fn ping_acknowledged(&mut self, opaque: [u8; 8]) {
+        let clock = &mut self.connection.clock;
+        match opaque {
+            RTT_PING => {
+                if let Some(sent) = clock.ping.take() {
+                    let rtt = self.now.saturating_duration_since(sent);
+                    clock.rtt = Some((rtt, self.now));
+                }
+            }
+            GOAWAY_PING if clock.goaway.is_some() => self.say_last_stream(),
+            // An acknowledgement of nothing does no harm.
+            _ => {}
+        }
+    }
+
+    /// Sends a PING while data comes in, so that windows grow by the path as it is.
+    pub(super) fn measure_rtt(&mut self) {
+        let clock = &mut self.connection.clock;
+        let aged = clock
+            .rtt
+            .is_none_or(|(_, measured)| self.now.saturating_duration_since(measured) >= RTT_AGE);
+        if aged && clock.ping.is_none() && clock.settings.is_none() {
+            clock.ping = Some(self.now);
+            self.put_ping(RTT_PING);
+        }
+    }
+
+    fn put_ping(&mut self, opaque: [u8; 8]) {
+        frame::put(self.output.buffer(), kind::PING, flag::NONE, 0, &opaque);
+    }
+
+    /// The second GOAWAY.
+    fn say_last_stream(&mut self) {
+        let connection = &mut *self.connection;
+        connection.clock.goaway = None;
+        let last = connection.last_stream;
+        connection.state.last_processed = Some(last);
+        self.goaway(last, Code::NO_ERROR);
+        self.end_if_finished();
+    }
+
+    fn end_idle(&mut self) {
+        self.greet();
+        let last = self.connection.last_processed();
+        self.goaway(last, Code::NO_ERROR);
+        self.finish(CloseReason::Idle);
+    }
+
+    /// Resets the streams that have stalled.
+    fn sweep(&mut self) {
+        let now = self.now;
+        let stall = self.connection.config.timeouts.stall;
+        if self.connection.clock.sweep.is_some_and(|next| now < next) {
+            return;
+        }
+        self.connection.clock.sweep = Some(now + stall / 4);
+        let starved = self.connection.send_window.available() == 0;
+        let stalled = |stream: &&crate::stream::Stream| {
+            let waits = stream.waits_for_peer() || (starved && stream.wants);
+            waits && now.saturating_duration_since(stream.moved) >= stall
+        };
+        let streams = self.connection.streams.iter().filter(stalled);
+        let mut ids: Vec<StreamId> = streams.map(|stream| StreamId(stream.id)).collect();
+        ids.sort_unstable();
+        for id in ids {
+            self.drop_stream(id.0, Code::CANCEL);
+        }
+    }
+}

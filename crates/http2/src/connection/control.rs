@@ -1,0 +1,258 @@
+//! Control frames in (RFC 9113 section 6): everything but DATA, HEADERS and CONTINUATION.
+
+use bytes::Bytes;
+
+use super::{EARLY_PRIORITIES, Turn};
+use crate::config::Role;
+use crate::event::{Event, StreamId};
+use crate::fault::Fault;
+use crate::frame::{self, FrameHeader, flag, kind};
+use crate::{Code, Priority};
+
+/// A window would exceed its end: "the sender MUST NOT allow a flow-control window to exceed this
+/// maximum" (section 6.9.1).
+const WINDOW_OVERFLOW: Fault = Fault::Connection(Code::FLOW_CONTROL_ERROR, "window above 2^31-1");
+
+impl Turn<'_> {
+    pub(super) fn control(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Fault> {
+        self.spend()?;
+        match header.kind {
+            kind::WINDOW_UPDATE => self.window_update_received(header.stream, payload),
+            kind::SETTINGS => self.settings(header, payload),
+            kind::PING => self.ping(header, payload),
+            kind::RST_STREAM => self.reset_received(header.stream, payload),
+            kind::PRIORITY => priority(header.stream, payload),
+            kind::PRIORITY_UPDATE => self.priority_update(header.stream, payload),
+            kind::GOAWAY => self.goaway_received(header.stream, payload),
+            kind::ALTSVC => {
+                self.alt_svc_received(header.stream, payload);
+                Ok(())
+            }
+            kind::PUSH_PROMISE => Err(Fault::protocol("push was not allowed")),
+            // Section 4.1: "Implementations MUST ignore and discard frames of unknown types."
+            _ => Ok(()),
+        }
+    }
+
+    /// One frame more that leads nowhere.
+    pub(super) fn spend(&mut self) -> Result<(), Fault> {
+        let spent = self.connection.control.spend(self.now);
+        spent.map_err(|_| Fault::Connection(Code::ENHANCE_YOUR_CALM, "flood of control frames"))
+    }
+
+    fn settings(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Fault> {
+        if header.stream != 0 {
+            return Err(Fault::protocol("SETTINGS on a stream"));
+        }
+        if header.has(flag::ACK) {
+            let [] = frame::exactly(payload)?;
+            return self.settings_acknowledged();
+        }
+        let connection = &mut *self.connection;
+        connection.reading.greeted = true;
+        connection.clock.preface_received();
+        let before = connection.peer;
+        connection.peer.update(payload, connection.role)?;
+        let peer = connection.peer;
+        connection
+            .encoder
+            .set_peer_table_size(peer.header_table_size);
+        frame::put(self.output.buffer(), kind::SETTINGS, flag::ACK, 0, &[]);
+        let by = i64::from(peer.initial_window) - i64::from(before.initial_window);
+        if by != 0 {
+            self.adjust_send_windows(by)?;
+        }
+        self.tell_of_free_stream();
+        Ok(())
+    }
+
+    /// Section 6.9.2: "When the value of SETTINGS_INITIAL_WINDOW_SIZE changes, a receiver MUST
+    /// adjust the size of all stream flow-control windows that it maintains by the difference".
+    fn adjust_send_windows(&mut self, by: i64) -> Result<(), Fault> {
+        let connection = &mut *self.connection;
+        for stream in connection.streams.iter_mut() {
+            let adjusted = stream.send_window.adjust(by);
+            adjusted.map_err(|_| WINDOW_OVERFLOW)?;
+            if stream.may_be_queued() {
+                stream.queued = true;
+                connection.scheduler.push(stream.id, stream.priority);
+            }
+        }
+        Ok(())
+    }
+
+    fn settings_acknowledged(&mut self) -> Result<(), Fault> {
+        let connection = &mut *self.connection;
+        if !connection.clock.settings_acknowledged(self.now) {
+            return Err(Fault::protocol("acknowledges SETTINGS that were not sent"));
+        }
+        connection.decoder.on_settings_acknowledged();
+        let size = connection.config.stream_window;
+        let by = i64::from(size) - i64::from(connection.acknowledged_window);
+        connection.acknowledged_window = size;
+        for stream in connection.streams.iter_mut() {
+            stream.receive_window.adjust(by);
+        }
+        Ok(())
+    }
+
+    fn ping(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), Fault> {
+        if header.stream != 0 {
+            return Err(Fault::protocol("PING on a stream"));
+        }
+        let opaque: [u8; 8] = frame::exactly(payload)?;
+        if header.has(flag::ACK) {
+            self.ping_acknowledged(opaque);
+        } else {
+            frame::put(self.output.buffer(), kind::PING, flag::ACK, 0, &opaque);
+        }
+        Ok(())
+    }
+
+    fn reset_received(&mut self, id: u32, payload: &[u8]) -> Result<(), Fault> {
+        if self.is_idle(id) {
+            return Err(Fault::protocol("RST_STREAM on an idle stream"));
+        }
+        let code = Code::new(frame::be32(frame::exactly(payload)?));
+        if !self.forget(id) {
+            return Ok(());
+        }
+        self.connection.events.push_back(Event::StreamReset {
+            stream: StreamId(id),
+            code,
+        });
+        let spent = self.connection.resets.spend(self.now);
+        spent.map_err(|_| Fault::Connection(Code::ENHANCE_YOUR_CALM, "too many streams reset"))
+    }
+
+    fn window_update_received(&mut self, id: u32, payload: &[u8]) -> Result<(), Fault> {
+        let increment = frame::be31(frame::exactly(payload)?);
+        let connection = &mut *self.connection;
+        if id == 0 {
+            if increment == 0 {
+                return Err(Fault::protocol("window update of zero"));
+            }
+            let grown = connection.send_window.adjust(i64::from(increment));
+            return grown.map_err(|_| WINDOW_OVERFLOW);
+        }
+        let Some(stream) = connection.streams.get_mut(id) else {
+            return if self.is_idle(id) {
+                Err(Fault::protocol("WINDOW_UPDATE on an idle stream"))
+            } else {
+                Ok(())
+            };
+        };
+        if increment == 0 {
+            return Err(Fault::Stream(id, Code::PROTOCOL_ERROR));
+        }
+        let grown = stream.send_window.adjust(i64::from(increment));
+        grown.map_err(|_| Fault::Stream(id, Code::FLOW_CONTROL_ERROR))?;
+        if stream.may_be_queued() {
+            stream.queued = true;
+            stream.moved = self.now;
+            connection.scheduler.push(id, stream.priority);
+        }
+        Ok(())
+    }
+
+    /// RFC 9218 section 7.1.
+    fn priority_update(&mut self, on: u32, payload: &[u8]) -> Result<(), Fault> {
+        if self.connection.role == Role::Client {
+            return Err(Fault::protocol("PRIORITY_UPDATE from a server"));
+        }
+        let cut = Fault::Connection(Code::FRAME_SIZE_ERROR, "cut PRIORITY_UPDATE");
+        let (id, value) = payload.split_first_chunk().ok_or(cut)?;
+        let id = frame::be31(*id);
+        if on != 0 || id.is_multiple_of(2) {
+            return Err(Fault::protocol("PRIORITY_UPDATE of no request stream"));
+        }
+        let priority = Priority::parse(value);
+        let connection = &mut *self.connection;
+        if id > connection.last_stream {
+            if connection.early_priorities.len() == EARLY_PRIORITIES {
+                connection.early_priorities.pop_front();
+            }
+            connection.early_priorities.push_back((id, priority));
+        } else if let Some(stream) = connection.streams.get_mut(id) {
+            let before = std::mem::replace(&mut stream.priority, priority);
+            if stream.queued {
+                connection.scheduler.remove(id, before);
+                connection.scheduler.push(id, priority);
+            }
+        }
+        Ok(())
+    }
+
+    fn goaway_received(&mut self, on: u32, payload: &[u8]) -> Result<(), Fault> {
+        let cut = Fault::Connection(Code::FRAME_SIZE_ERROR, "cut GOAWAY");
+        let (last, rest) = payload.split_first_chunk().ok_or(cut)?;
+        let (code, _debug_data) = rest.split_first_chunk().ok_or(cut)?;
+        if on != 0 {
+            return Err(Fault::protocol("GOAWAY on a stream"));
+        }
+        let (last, code) = (frame::be31(*last), Code::new(frame::be32(*code)));
+        let connection = &mut *self.connection;
+        if !std::mem::replace(&mut connection.state.peer_going_away, true) {
+            connection.events.push_back(Event::GoAway { code });
+        }
+        if connection.role == Role::Client {
+            self.give_up_after(last);
+        }
+        self.end_if_finished();
+        Ok(())
+    }
+
+    /// Section 6.8: streams above the last one will not be processed.
+    fn give_up_after(&mut self, last: u32) {
+        let streams = self.connection.streams.iter();
+        let mut refused: Vec<u32> = streams.map(|s| s.id).filter(|id| *id > last).collect();
+        refused.sort_unstable();
+        for id in refused {
+            self.connection.events.push_back(Event::StreamReset {
+                stream: StreamId(id),
+                code: Code::REFUSED_STREAM,
+            });
+            self.forget(id);
+        }
+    }
+
+    /// RFC 7838 section 4; what is wrong with one is ignored, as the RFC demands.
+    fn alt_svc_received(&mut self, id: u32, payload: &[u8]) {
+        if self.connection.role == Role::Server {
+            return;
+        }
+        let Some((len, rest)) = payload.split_first_chunk() else {
+            return;
+        };
+        let len = usize::from(u16::from_be_bytes(*len));
+        let Some((origin, value)) = rest.split_at_checked(len) else {
+            return;
+        };
+        // "An ALTSVC frame on stream 0 with empty (length 0) "Origin" information is invalid and
+        // MUST be ignored. An ALTSVC frame on a stream other than stream 0 containing non-empty
+        // "Origin" information is invalid and MUST be ignored."
+        if (id == 0) == origin.is_empty() {
+            return;
+        }
+        self.connection.events.push_back(Event::AltSvc {
+            origin: (id == 0).then(|| Bytes::copy_from_slice(origin)),
+            stream: (id != 0).then_some(StreamId(id)),
+            value: Bytes::copy_from_slice(value),
+        });
+    }
+}
+
+/// Deprecated (section 5.3.2): only its form is checked.
+fn priority(id: u32, payload: &[u8]) -> Result<(), Fault> {
+    if id == 0 {
+        return Err(Fault::protocol("PRIORITY of no stream"));
+    }
+    let [d3, d2, d1, d0, _weight] = *payload else {
+        return Err(Fault::Stream(id, Code::FRAME_SIZE_ERROR));
+    };
+    // RFC 7540 section 5.3.1: "A stream cannot depend on itself."
+    if frame::be31([d3, d2, d1, d0]) == id {
+        return Err(Fault::Stream(id, Code::PROTOCOL_ERROR));
+    }
+    Ok(())
+}

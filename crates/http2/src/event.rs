@@ -1,0 +1,158 @@
+//! What the application learns, and the names it has for things.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::{Code, Head};
+
+/// A stream of one connection (RFC 9113 section 5.1.1): 1, 3, 5, … in the order in which the client
+/// opened them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub(crate) u32);
+
+impl StreamId {
+    /// The number on the wire.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What happened, in the order in which it did. See each variant for what it asks for in return.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// Server: a request came. Answer it or reset it. `end`: it has no body; else
+    /// [`Event::Data`] follows.
+    Request {
+        /// The stream to answer on.
+        stream: StreamId,
+        /// Method, target and fields, checked by RFC 9113 section 8.
+        head: Head<'a>,
+        /// The request is complete.
+        end: bool,
+    },
+    /// Server: a request came whose fields are above
+    /// [`Config::max_header_list_size`](crate::Config::max_header_list_size). Answer it with 431, or
+    /// reset it. Its body is discarded.
+    RequestTooLarge {
+        /// The stream to answer on.
+        stream: StreamId,
+    },
+    /// Client: an interim response (1xx) came; the final one is still to come.
+    Informational {
+        /// The request's stream.
+        stream: StreamId,
+        /// Status and fields.
+        head: Head<'a>,
+    },
+    /// Client: the final response's head came. `end`: no body follows.
+    Response {
+        /// The request's stream.
+        stream: StreamId,
+        /// Status and fields.
+        head: Head<'a>,
+        /// The response is complete.
+        end: bool,
+    },
+    /// Bytes of a body. Call [`Turn::release`](crate::Turn::release) for as many when they are no
+    /// longer held: that is what lets the peer send more.
+    Data {
+        /// Whose body.
+        stream: StreamId,
+        /// The next bytes; empty only with `end`.
+        data: &'a [u8],
+        /// The message is complete, and its length agrees with Content-Length if there was one.
+        end: bool,
+    },
+    /// Fields after the body; the message is complete.
+    Trailers {
+        /// Whose.
+        stream: StreamId,
+        /// The fields.
+        head: Head<'a>,
+    },
+    /// The exchange failed: the peer reset it or refused it, broke the protocol on it, or stalled.
+    /// The stream is gone for both directions.
+    StreamReset {
+        /// The stream.
+        stream: StreamId,
+        /// The peer's code, or the one this side gave it.
+        code: Code,
+    },
+    /// Client: after [`Error::StreamsExhausted`](crate::Error::StreamsExhausted), a request can be
+    /// sent again.
+    StreamsAvailable,
+    /// Client: the server names alternative services (RFC 7838 section 4).
+    AltSvc {
+        /// The origin it speaks for; `None`: the one of `stream`.
+        origin: Option<Bytes>,
+        /// The request's stream, if it came on one.
+        stream: Option<StreamId>,
+        /// The Alt-Svc field value.
+        value: Bytes,
+    },
+    /// The peer is shutting the connection down: no new requests. Those it will not process end in
+    /// `StreamReset` with REFUSED_STREAM and may be sent again elsewhere.
+    GoAway {
+        /// Why.
+        code: Code,
+    },
+    /// The last event. Send what is in the output, then close the transport.
+    Closed {
+        /// Why.
+        reason: CloseReason,
+    },
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// This side ended it: the application did, or the peer broke the protocol or a limit.
+    Local {
+        /// The code sent in GOAWAY.
+        code: Code,
+        /// Words for a log.
+        reason: &'static str,
+    },
+    /// Nothing was left to do after either side had said GOAWAY.
+    Finished,
+    /// Nothing came for the idle time-out.
+    Idle,
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseReason::Local { code, reason } => write!(f, "closed by us: {code}: {reason}"),
+            CloseReason::Finished => f.write_str("finished"),
+            CloseReason::Idle => f.write_str("idle for too long"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_reason_prints_who_closed_and_why() {
+        let reason = CloseReason::Local {
+            code: Code::PROTOCOL_ERROR,
+            reason: "no preface",
+        };
+        assert_eq!(
+            reason.to_string(),
+            "closed by us: PROTOCOL_ERROR: no preface"
+        );
+        assert_eq!(CloseReason::Idle.to_string(), "idle for too long");
+    }
+}

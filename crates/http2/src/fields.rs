@@ -1,0 +1,97 @@
+//! Lists of fields that can be sent: header maps, and blocks prepared once.
+
+use http::HeaderMap;
+use http::header::{self, HeaderName};
+
+use crate::FieldBlock;
+use crate::field_block::{Indexing, is_allowed, trimmed};
+use crate::hpack::{Encoder, FIELD_OVERHEAD};
+
+/// Fields to send after a status or request line. Made by `into()` from what an application has.
+/// Fields that HTTP/2 has no place for (RFC 9113 section 8.2.2) are left out.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Fields<'a> {
+    /// Whatever there is.
+    Map(&'a HeaderMap),
+    /// What is sent often, after each other.
+    Blocks(&'a [&'a FieldBlock]),
+}
+
+impl<'a> From<&'a HeaderMap> for Fields<'a> {
+    fn from(map: &'a HeaderMap) -> Self {
+        Fields::Map(map)
+    }
+}
+
+impl<'a> From<&'a [&'a FieldBlock]> for Fields<'a> {
+    fn from(blocks: &'a [&'a FieldBlock]) -> Self {
+        Fields::Blocks(blocks)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [&'a FieldBlock; N]> for Fields<'a> {
+    fn from(blocks: &'a [&'a FieldBlock; N]) -> Self {
+        Fields::Blocks(blocks)
+    }
+}
+
+impl Fields<'_> {
+    /// As RFC 9113 section 6.5.2 counts: name + value + 32 bytes each.
+    #[must_use]
+    pub fn list_size(self) -> usize {
+        match self {
+            Fields::Map(map) => map
+                .iter()
+                .map(|(name, value)| name.as_str().len() + value.len() + FIELD_OVERHEAD)
+                .sum(),
+            Fields::Blocks(blocks) => blocks.iter().map(|block| block.list_size()).sum(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn encode(self, encoder: &mut Encoder, out: &mut Vec<u8>) {
+        match self {
+            Fields::Map(map) => encode_map(map, encoder, out),
+            Fields::Blocks(blocks) => {
+                for block in blocks {
+                    encoder.block(block, out);
+                }
+            }
+        }
+    }
+}
+
+fn encode_map(map: &HeaderMap, encoder: &mut Encoder, out: &mut Vec<u8>) {
+    for (name, value) in map {
+        if !is_allowed(name, value) {
+            continue;
+        }
+        let indexing = if value.is_sensitive() {
+            Indexing::Never
+        } else if repeats(name) {
+            Indexing::Incremental
+        } else {
+            Indexing::Without
+        };
+        encoder.field(name.as_str().as_bytes(), trimmed(value), indexing, out);
+    }
+}
+
+/// Whether a field tends to come again with the same value. Those that don't would push out of the
+/// dynamic table what does.
+fn repeats(name: &HeaderName) -> bool {
+    ![
+        header::AGE,
+        header::CONTENT_LENGTH,
+        header::CONTENT_RANGE,
+        header::ETAG,
+        header::IF_MODIFIED_SINCE,
+        header::IF_NONE_MATCH,
+        header::LAST_MODIFIED,
+        header::LOCATION,
+        header::RANGE,
+        header::SET_COOKIE,
+    ]
+    .contains(name)
+}

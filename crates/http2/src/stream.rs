@@ -1,0 +1,176 @@
+//! One stream's state (RFC 9113 section 5.1), and all of a connection's.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use rustc_hash::FxHashMap;
+
+use crate::priority::Priority;
+use crate::window::{ReceiveWindow, SendWindow};
+
+/// How many streams that we reset are remembered: frames that the peer sent before it knew are
+/// ignored then, instead of ending the connection.
+const RESETS_REMEMBERED: usize = 128;
+
+/// How far one direction of a stream has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Progress {
+    /// The head is to come.
+    Head,
+    /// The body is on its way.
+    Body,
+    /// It is complete.
+    Done,
+}
+
+/// A stream that is open in at least one direction.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) id: u32,
+    pub(crate) sending: Progress,
+    pub(crate) receiving: Progress,
+    pub(crate) send_window: SendWindow,
+    pub(crate) receive_window: ReceiveWindow,
+    /// What Content-Length promised and has not come.
+    pub(crate) content_left: Option<u64>,
+    pub(crate) priority: Priority,
+    /// The application has more to send.
+    pub(crate) wants: bool,
+    /// It stands in the scheduler's queue.
+    pub(crate) queued: bool,
+    /// Client: the response has no body whatever its fields say (HEAD).
+    pub(crate) bodiless: bool,
+    /// The application takes the peer's body; else it is discarded.
+    pub(crate) wanted: bool,
+    /// When a byte of its bodies moved last, or the application began to wait for that.
+    pub(crate) moved: Instant,
+}
+
+impl Stream {
+    /// Whether the peer could let it go on and doesn't.
+    pub(crate) fn waits_for_peer(&self) -> bool {
+        let for_body = self.receiving == Progress::Body;
+        let for_window = self.wants && self.send_window.available() == 0;
+        for_body || for_window
+    }
+
+    /// Whether it has more to send, may, and is not in the queue for it.
+    pub(crate) fn may_be_queued(&self) -> bool {
+        self.wants && !self.queued && self.send_window.available() > 0
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.sending == Progress::Done && self.receiving == Progress::Done
+    }
+}
+
+/// The open streams of a connection, bounded by the limit of concurrent streams.
+///
+/// The newest one stands apart: a request that is answered at once never enters the map.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    newest: Option<Stream>,
+    others: FxHashMap<u32, Stream>,
+    reset: VecDeque<u32>,
+}
+
+impl Streams {
+    pub(crate) fn insert(&mut self, stream: Stream) -> &mut Stream {
+        if let Some(before) = self.newest.take() {
+            self.others.insert(before.id, before);
+        }
+        self.newest.insert(stream)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Stream> {
+        match &mut self.newest {
+            Some(stream) if stream.id == id => self.newest.as_mut(),
+            _ => self.others.get_mut(&id),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, id: u32) -> Option<Stream> {
+        match &self.newest {
+            Some(stream) if stream.id == id => self.newest.take(),
+            _ => self.others.remove(&id),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.others.len() + usize::from(self.newest.is_some())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.newest.iter_mut().chain(self.others.values_mut())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.newest.iter().chain(self.others.values())
+    }
+
+    /// Remembers that we reset a stream.
+    pub(crate) fn note_reset(&mut self, id: u32) {
+        if self.reset.len() == RESETS_REMEMBERED {
+            self.reset.pop_front();
+        }
+        self.reset.push_back(id);
+    }
+
+    /// Whether we reset it, as far as we remember.
+    pub(crate) fn was_reset(&self, id: u32) -> bool {
+        self.reset.contains(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window::DEFAULT_WINDOW;
+
+    fn stream(id: u32) -> Stream {
+        Stream {
+            id,
+            sending: Progress::Head,
+            receiving: Progress::Done,
+            send_window: SendWindow::new(DEFAULT_WINDOW),
+            receive_window: ReceiveWindow::new(DEFAULT_WINDOW, DEFAULT_WINDOW),
+            content_left: None,
+            priority: Priority::default(),
+            wants: false,
+            queued: false,
+            bodiless: false,
+            wanted: true,
+            moved: Instant::now(),
+        }
+    }
+
+    #[test]
+    fn the_newest_is_found_like_the_others() {
+        let mut streams = Streams::default();
+        for id in [1, 3, 5] {
+            streams.insert(stream(id));
+        }
+        assert_eq!(streams.len(), 3);
+        for id in [1, 3, 5] {
+            assert_eq!(streams.get_mut(id).unwrap().id, id);
+        }
+        assert!(streams.remove(5).is_some());
+        assert!(streams.remove(5).is_none());
+        assert!(streams.remove(1).is_some());
+        assert_eq!(streams.iter().map(|stream| stream.id).max(), Some(3));
+    }
+
+    #[test]
+    fn the_last_resets_are_remembered() {
+        let mut streams = Streams::default();
+        let last = 2 * RESETS_REMEMBERED as u32 + 1;
+        (1..=last).step_by(2).for_each(|id| streams.note_reset(id));
+        assert!(streams.was_reset(last));
+        assert!(streams.was_reset(3));
+        assert!(!streams.was_reset(1));
+    }
+}
