@@ -8,8 +8,9 @@ use anyhow::Result;
 use std::path::PathBuf;
 
 /// Debian package, and the program that shows that it is there.
-const PACKAGES: [(&str, &str); 4] = [
+const PACKAGES: [(&str, &str); 5] = [
     ("curl", "curl"),
+    ("openssl", "openssl"),
     ("nghttp2-client", "nghttp"),
     ("chromium", "chromium"),
     ("python3-venv", "python3"),

@@ -118,6 +118,15 @@ fn of_serve(error: &ServeError) -> Option<String> {
         | ServeError::Identity { .. } => {
             "leave out --cert and --key, and altway makes a local certificate itself"
         }
+        ServeError::ReadOcsp { .. } | ServeError::NotOcsp { .. } => {
+            "--ocsp wants what `openssl ocsp -respout FILE` writes; without --ocsp nothing is stapled"
+        }
+        ServeError::OcspFailed { .. }
+        | ServeError::OcspOfAnother { .. }
+        | ServeError::OcspExpired { .. } => {
+            "ask the certificate's OCSP responder anew, or leave out --ocsp to staple nothing"
+        }
+        ServeError::OcspNotGood { .. } => "have the certificate replaced: clients will refuse it",
         ServeError::AuthorityKeyMissing { .. } | ServeError::AuthorityExpired { .. } => {
             "move the folder of the authority away; the next `altway certs` makes a new one"
         }

@@ -1,7 +1,8 @@
-//! Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends at once.
+//! Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends at once. SIGHUP: read
+//! again, or the terminal is gone.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use std::io;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -36,6 +37,25 @@ pub(crate) fn on_stop(first: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let _stop = stop;
         if signals.forever().next().is_some() {
             first();
+        }
+    });
+    Ok(())
+}
+
+/// Calls `again` at each SIGHUP, on a thread of its own; a SIGHUP that comes because the terminal was
+/// closed calls `gone` instead, lest a server that someone tried stay behind without a sight of it.
+pub(crate) fn on_hangup(
+    mut again: impl FnMut() + Send + 'static,
+    gone: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let has_terminal = io::stderr().is_terminal();
+    let mut signals = signal_hook::iterator::Signals::new([SIGHUP])?;
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            if has_terminal && !io::stderr().is_terminal() {
+                return gone();
+            }
+            again();
         }
     });
     Ok(())

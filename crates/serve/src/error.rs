@@ -98,6 +98,50 @@ pub enum Error {
         /// What is wrong.
         source: rustls::Error,
     },
+    /// An OCSP response can't be read.
+    #[error("cannot read the OCSP response `{path}`")]
+    ReadOcsp {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A file isn't a basic OCSP response (RFC 6960 section 4.2.1).
+    #[error("`{path}` is not an OCSP response in DER")]
+    NotOcsp {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The responder gave no answer, and this file holds why.
+    #[error("`{path}` holds no answer but the OCSP responder's refusal: {status}")]
+    OcspFailed {
+        /// The file.
+        path: PathBuf,
+        /// RFC 6960's name of it, such as `TryLater`.
+        status: String,
+    },
+    /// An OCSP response that doesn't speak of the certificate.
+    #[error("the OCSP response `{path}` is for another certificate")]
+    OcspOfAnother {
+        /// The file.
+        path: PathBuf,
+    },
+    /// An OCSP response that doesn't vouch for the certificate.
+    #[error("the OCSP response `{path}` says that the certificate is {status}")]
+    OcspNotGood {
+        /// The file.
+        path: PathBuf,
+        /// `revoked` or `unknown`.
+        status: &'static str,
+    },
+    /// An OCSP response whose time is over.
+    #[error("the OCSP response `{path}` was valid until {until} only")]
+    OcspExpired {
+        /// The file.
+        path: PathBuf,
+        /// Its `nextUpdate`.
+        until: time::OffsetDateTime,
+    },
     /// TLS can't be set up.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),

@@ -1,17 +1,28 @@
-//! A certificate chain and its key.
+//! A certificate chain, its key, and what its issuer says of it.
 
-use crate::{Error, tls};
+use crate::{Error, ocsp, tls};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error as TlsError, InconsistentKeys};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-/// A certificate chain with the private key that belongs to its first certificate.
+/// A certificate chain with the private key that belongs to its first certificate, and an OCSP
+/// response for it when one was given.
 #[derive(Debug, Clone)]
 pub struct Identity {
     certified: Arc<CertifiedKey>,
+    stapled: Option<Stapled>,
+}
+
+/// The same certificate with an OCSP response.
+#[derive(Debug, Clone)]
+struct Stapled {
+    certified: Arc<CertifiedKey>,
+    /// `None`: for ever.
+    until: Option<SystemTime>,
 }
 
 impl Identity {
@@ -37,11 +48,37 @@ impl Identity {
         })?;
         Ok(Self {
             certified: Arc::new(certified),
+            stapled: None,
         })
     }
 
-    pub(crate) fn certified(&self) -> Arc<CertifiedKey> {
-        Arc::clone(&self.certified)
+    /// Staples the OCSP response (DER) that a file holds: clients that ask for it (RFC 6066
+    /// section 8) get it with the certificate, until the response's time is over (`nextUpdate`);
+    /// from then on they get the certificate alone.
+    ///
+    /// The response's signature is left to clients to verify.
+    ///
+    /// # Errors
+    /// The file can't be read or is no OCSP response; it is for another certificate than the first
+    /// of the chain, doesn't call it good, or its time is over already.
+    pub fn with_ocsp_file(mut self, path: &Path) -> Result<Self, Error> {
+        let bare = &self.certified;
+        let leaf = bare.end_entity_cert()?;
+        let response = ocsp::read(path, leaf, SystemTime::now())?;
+        let mut certified = CertifiedKey::clone(bare);
+        certified.ocsp = Some(response.der);
+        self.stapled = Some(Stapled {
+            certified: Arc::new(certified),
+            until: response.until,
+        });
+        Ok(self)
+    }
+
+    /// What a hand-shake at `now` uses.
+    pub(crate) fn certified(&self, now: SystemTime) -> Arc<CertifiedKey> {
+        let stapled = self.stapled.as_ref();
+        let fresh = stapled.filter(|stapled| stapled.until.is_none_or(|until| now < until));
+        Arc::clone(fresh.map_or(&self.certified, |stapled| &stapled.certified))
     }
 }
 
@@ -80,6 +117,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 mod tests {
     use super::*;
     use std::path::PathBuf;
+    use std::time::Duration;
 
     struct Pem {
         dir: tempfile::TempDir,
@@ -116,6 +154,29 @@ mod tests {
     fn a_pair_that_belongs_together_is_accepted() {
         let pem = Pem::new();
         Identity::from_pem_files(&pem.path("a.crt"), &pem.path("a.key")).unwrap();
+    }
+
+    #[test]
+    fn a_response_is_stapled_until_its_last_second() {
+        let pem = Pem::new();
+        let pair = Identity::from_pem_files(&pem.path("a.crt"), &pem.path("a.key"));
+        let bare = pair.unwrap();
+        let now = SystemTime::now();
+        assert_eq!(bare.certified(now).ocsp, None);
+        let mut certified = CertifiedKey::clone(&bare.certified);
+        certified.ocsp = Some(vec![1]);
+        let certified = Arc::new(certified);
+        let stapled = |until| Identity {
+            stapled: Some(Stapled {
+                certified: Arc::clone(&certified),
+                until,
+            }),
+            ..bare.clone()
+        };
+        let second = Duration::from_secs(1);
+        assert!(stapled(None).certified(now).ocsp.is_some());
+        assert!(stapled(Some(now + second)).certified(now).ocsp.is_some());
+        assert!(stapled(Some(now)).certified(now).ocsp.is_none());
     }
 
     #[test]

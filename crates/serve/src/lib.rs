@@ -5,7 +5,7 @@
 //! until it is told to stop. Each worker thread has its own event loop and sockets; one handler
 //! answers for all three protocols, and puts on every response the `Alt-Svc` field that the policy
 //! decides on from what was measured of the client's path. [`certs`] makes certificates where none
-//! are given.
+//! are given; a [`ReloadHandle`] replaces the certificate while connections go on.
 //!
 //! The engines are others' work: hyper for HTTP/1.1 and HTTP/2, `altway-http3` for HTTP/3; what is
 //! known of paths is kept by `altway-path`, what follows from it is decided by `altway-policy`.
@@ -39,8 +39,10 @@ mod files;
 mod h3;
 mod identity;
 mod listen;
+mod ocsp;
 mod options;
 mod path_meter;
+mod reload;
 mod server;
 mod service;
 mod stop;
@@ -52,5 +54,6 @@ mod worker;
 pub use error::Error;
 pub use identity::Identity;
 pub use options::{Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, UnknownCongestion};
+pub use reload::ReloadHandle;
 pub use server::Server;
 pub use stop::{StopHandle, StopSignal, stop_channel};

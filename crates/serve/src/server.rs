@@ -6,8 +6,9 @@ use crate::options::{Options, Security};
 use crate::path_meter::Paths;
 use crate::service::Service;
 use crate::stop::StopSignal;
+use crate::tls::Tls;
 use crate::worker::{Setup, Worker};
-use crate::{Error, h3, sys, tls};
+use crate::{Error, ReloadHandle, h3, sys, tls};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread;
@@ -18,6 +19,7 @@ pub struct Server {
     address: SocketAddr,
     sockets: Vec<Sockets>,
     setup: Arc<Setup>,
+    reload: Option<ReloadHandle>,
 }
 
 impl Server {
@@ -46,10 +48,12 @@ impl Server {
             policy: options.policy,
             alternative: with_udp.then_some(address.port()),
         };
+        let (setup, reload) = setup(options, service)?;
         Ok(Self {
             address,
             sockets: workers,
-            setup: Arc::new(setup(options, service)?),
+            setup: Arc::new(setup),
+            reload,
         })
     }
 
@@ -57,6 +61,12 @@ impl Server {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Replaces the certificate while the server runs; `None` in clear text, which has none.
+    #[must_use]
+    pub fn reload_handle(&self) -> Option<ReloadHandle> {
+        self.reload.clone()
     }
 
     /// Serves until `stop` says so, then lets running requests end for the options' grace. Blocks
@@ -79,25 +89,20 @@ impl Server {
     }
 }
 
-fn setup(options: &Options, service: Service) -> Result<Setup, Error> {
-    let (tcp, quic) = match &options.security {
-        Security::ClearText => (None, None),
-        Security::Tls(identity) => (
-            Some(tls::for_tcp(identity)?),
-            Some(h3::config(
-                tls::for_quic(identity)?,
-                options.congestion,
-                &options.limits,
-            )),
-        ),
+fn setup(options: &Options, service: Service) -> Result<(Setup, Option<ReloadHandle>), Error> {
+    let tls = match &options.security {
+        Security::ClearText => None,
+        Security::Tls(identity) => Some(tls::configs(identity.clone())?),
     };
-    Ok(Setup {
+    let quic = |tls: &Tls| h3::config(Arc::clone(&tls.quic), options.congestion, &options.limits);
+    let setup = Setup {
         service,
-        tls: tcp,
-        quic,
+        quic: tls.as_ref().map(quic),
+        tls: tls.as_ref().map(|tls| Arc::clone(&tls.tcp)),
         limits: options.limits,
         grace: options.shutdown_grace,
-    })
+    };
+    Ok((setup, tls.map(|tls| tls.reload)))
 }
 
 fn udp_group(sockets: &[Sockets]) -> Result<Vec<UdpSocket>, Error> {

@@ -1,15 +1,20 @@
 //! The TLS settings of both transports: one provider, one certificate, one set of ticket keys.
 
-use crate::{Error, Identity};
+use crate::{Error, Identity, ReloadHandle};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
+use rustls::server::ProducesTickets;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use std::sync::Arc;
 
 /// Protocols on TCP in the server's order (RFC 7301).
 const ALPN_TCP: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// Session tickets after a TLS 1.3 hand-shake. Clients use each once, lest they can be followed
+/// from connection to connection (RFC 8446 appendix C.4): one is for the next connection, the other
+/// for a second at the same time (IPv6 raced against IPv4, a download beside the page). Each is a
+/// record of some 200 bytes; whoever resumes is given new ones.
+const TICKETS: usize = 2;
 
 /// The cryptography: aws-lc, with AES-128-GCM before AES-256-GCM and ChaCha20. On every processor
 /// with AES instructions it costs the least per byte, and clients that know it lose no strength
@@ -28,40 +33,45 @@ pub(crate) fn provider() -> CryptoProvider {
     provider
 }
 
-/// TLS for TCP: versions 1.2 and 1.3, HTTP/2 and HTTP/1.1.
-pub(crate) fn for_tcp(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
-    let mut config = config(identity, &[&TLS13, &TLS12])?;
-    config.alpn_protocols = ALPN_TCP.map(<[u8]>::to_vec).into();
-    Ok(Arc::new(config))
+/// The settings of both transports, which share the certificate and the ticket keys.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    /// Versions 1.2 and 1.3, HTTP/2 and HTTP/1.1.
+    pub(crate) tcp: Arc<ServerConfig>,
+    /// Version 1.3 (RFC 9001 section 4.2). No early data: requests in it can be replayed.
+    pub(crate) quic: Arc<ServerConfig>,
+    pub(crate) reload: ReloadHandle,
 }
 
-/// TLS for QUIC: version 1.3 (RFC 9001 section 4.2). No early data: requests in it can be replayed.
-pub(crate) fn for_quic(identity: &Identity) -> Result<Arc<ServerConfig>, Error> {
-    Ok(Arc::new(config(identity, &[&TLS13])?))
+/// # Errors
+/// The system gives no random numbers for the ticket keys.
+pub(crate) fn configs(identity: Identity) -> Result<Tls, Error> {
+    let reload = ReloadHandle::new(identity);
+    // Keys change every six hours and are forgotten after twelve.
+    let ticketer = aws_lc_rs::Ticketer::new()?;
+    let mut tcp = config(&reload, &ticketer, &[&TLS13, &TLS12])?;
+    tcp.alpn_protocols = ALPN_TCP.map(<[u8]>::to_vec).into();
+    let quic = config(&reload, &ticketer, &[&TLS13])?;
+    Ok(Tls {
+        tcp: Arc::new(tcp),
+        quic: Arc::new(quic),
+        reload,
+    })
 }
 
 fn config(
-    identity: &Identity,
+    certificate: &ReloadHandle,
+    ticketer: &Arc<dyn ProducesTickets>,
     versions: &[&'static SupportedProtocolVersion],
 ) -> Result<ServerConfig, Error> {
-    let resolver = Arc::new(OneCertificate(identity.certified()));
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(versions)?
         .with_no_client_auth()
-        .with_cert_resolver(resolver);
+        .with_cert_resolver(Arc::new(certificate.clone()));
     config.ignore_client_order = true;
-    config.ticketer = aws_lc_rs::Ticketer::new()?;
+    config.ticketer = Arc::clone(ticketer);
+    config.send_tls13_tickets = TICKETS;
     Ok(config)
-}
-
-/// The same certificate for every server name, so that a server can be reached by address.
-#[derive(Debug)]
-struct OneCertificate(Arc<CertifiedKey>);
-
-impl ResolvesServerCert for OneCertificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0))
-    }
 }
 
 #[cfg(test)]

@@ -1,14 +1,17 @@
 //! `altway serve`: the files of a folder over three protocols.
 
-use crate::hint::mistake;
+mod certificate;
+
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_policy::Policy;
 use altway_serve::{
-    Bind, Congestion, DEFAULT_PORT, Identity, Options, Security, Server, certs, stop_channel,
+    Bind, Congestion, DEFAULT_PORT, Options, ReloadHandle, Security, Server, StopHandle,
+    stop_channel,
 };
 use altway_units::duration;
 use anyhow::Result;
+use certificate::Source;
 use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -31,7 +34,9 @@ Policies: who is offered HTTP/3 by the Alt-Svc field
   h3         everybody
   threshold  clients whose path is unknown, far (min RTT) or lossy; rtt= and loss= set the bounds
 
-A first SIGTERM or Ctrl-C lets requests end, a second ends at once. -v prints the access log.")]
+A first SIGTERM or Ctrl-C lets requests end, a second ends at once. SIGHUP reads certificate, key and
+OCSP response again; connections go on, and if a file is bad the former ones stay. -v prints the
+access log.")]
 pub(crate) struct Arguments {
     /// The folder to serve.
     #[arg(value_name = "DIR", default_value = ".")]
@@ -42,12 +47,8 @@ pub(crate) struct Arguments {
     /// Address to listen on [default: all, IPv6 and IPv4].
     #[arg(long, value_name = "IP")]
     bind: Option<IpAddr>,
-    /// Certificate chain, PEM, the server's own first.
-    #[arg(short, long, value_name = "FILE", conflicts_with = "h2c")]
-    cert: Option<PathBuf>,
-    /// Its private key, PEM.
-    #[arg(short, long, value_name = "FILE", conflicts_with = "h2c")]
-    key: Option<PathBuf>,
+    #[command(flatten)]
+    certificate: certificate::Files,
     /// Worker threads [default: one per core].
     #[arg(short = 'n', long)]
     threads: Option<NonZeroUsize>,
@@ -77,18 +78,39 @@ struct Listening<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
-    let options = options(arguments, printer)?;
-    let is_clear_text = arguments.h2c;
-    let server = Server::bind(&options)?;
+    let source = match arguments.h2c {
+        true => None,
+        false => Some(Source::new(&arguments.certificate)?),
+    };
+    let server = Server::bind(&options(arguments, source.as_ref(), printer)?)?;
     let (handle, signal) = stop_channel();
-    signals::on_stop(move || handle.stop())?;
-    announce(server.local_addr(), is_clear_text, arguments.json, printer)?;
+    obey_signals(handle, source.zip(server.reload_handle()), *printer)?;
+    announce(server.local_addr(), arguments.h2c, arguments.json, printer)?;
     server.run(&signal)?;
     Ok(Answer::Done)
 }
 
-fn options(arguments: &Arguments, printer: &Printer) -> Result<Options> {
-    let security = security(arguments, printer)?;
+/// `certificate`: where it comes from, and where it goes to; `None` in clear text.
+fn obey_signals(
+    stop: StopHandle,
+    certificate: Option<(Source, ReloadHandle)>,
+    printer: Printer,
+) -> Result<()> {
+    let gone = stop.clone();
+    signals::on_stop(move || stop.stop())?;
+    let read_again = move || match &certificate {
+        Some((source, server)) => source.read_again(server, &printer),
+        None => printer.say("SIGHUP: clear text has no certificate to read again"),
+    };
+    signals::on_hangup(read_again, move || gone.stop())?;
+    Ok(())
+}
+
+fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) -> Result<Options> {
+    let security = match source {
+        Some(source) => Security::Tls(source.read(printer)?),
+        None => Security::ClearText,
+    };
     let mut options = Options::new(&arguments.root, security);
     options.port = arguments.port;
     options.bind = arguments.bind.map_or(Bind::All, Bind::Address);
@@ -97,39 +119,6 @@ fn options(arguments: &Arguments, printer: &Printer) -> Result<Options> {
     options.congestion = arguments.congestion;
     options.shutdown_grace = arguments.grace;
     Ok(options)
-}
-
-fn security(arguments: &Arguments, printer: &Printer) -> Result<Security> {
-    if arguments.h2c {
-        return Ok(Security::ClearText);
-    }
-    match (&arguments.cert, &arguments.key) {
-        (Some(cert), Some(key)) => Ok(Security::Tls(Identity::from_pem_files(cert, key)?)),
-        (None, None) => own_certificate(printer),
-        (Some(_), None) => Err(mistake(
-            "--cert needs its private key",
-            "give --key as well",
-        )),
-        (None, Some(_)) => Err(mistake(
-            "--key needs its certificate",
-            "give --cert as well",
-        )),
-    }
-}
-
-/// Says how to trust the authority when it is new, and where that is told ever after.
-fn own_certificate(printer: &Printer) -> Result<Security> {
-    let store = certs::Store::open_default()?;
-    let leaf = store.leaf::<&str>(&[])?;
-    let authority = store.authority();
-    if leaf.is_new {
-        printer.say("made a certificate for localhost; to trust its authority:\n");
-        printer.say(&certs::trust::instructions(&authority));
-    } else {
-        let authority = authority.display();
-        printer.say(&format!("certificate of altway's own authority, {authority} (`altway certs` tells how to trust it)"));
-    }
-    Ok(Security::Tls(leaf.identity()?))
 }
 
 fn announce(address: SocketAddr, clear: bool, json: bool, printer: &Printer) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The obvious wrong things: each gets one clear sentence, a hint and exit code 2.
 
-use crate::common::{Dir, Serving, refusal};
+use crate::common::{Dir, Serving, refusal, success};
 use std::process::Command;
 
 const PLAN: &str = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1\n";
@@ -128,6 +128,34 @@ fn a_certificate_without_its_key() {
         &mut empty,
         "`cert.pem` holds no certificate",
         "leave out --cert and --key",
+    );
+}
+
+#[test]
+fn an_ocsp_response_that_is_none_or_without_its_certificate() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    dir.file("staple", "no response");
+    success(&mut dir.altway(["certs"]));
+    let store = dir.path().join("data/altway/certs");
+    let (cert, key) = (store.join("leaf.pem"), store.join("leaf.key"));
+    let pair = [cert.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    let mut none = dir.altway(["serve", "site", "--ocsp", "staple", "--cert"]);
+    assert_error(
+        none.args(pair),
+        "`staple` is not an OCSP response in DER",
+        "--ocsp wants what `openssl ocsp -respout FILE` writes",
+    );
+    let mut missing = dir.altway(["serve", "site", "--ocsp", "nowhere", "--cert"]);
+    assert_error(
+        missing.args(pair),
+        "cannot read the OCSP response `nowhere`: No such file",
+        "--ocsp wants",
+    );
+    assert_error(
+        &mut dir.altway(["serve", "site", "--ocsp", "staple"]),
+        "--ocsp needs the certificate that it is for",
+        "give --cert and --key as well",
     );
 }
 

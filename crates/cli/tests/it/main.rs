@@ -7,6 +7,7 @@
 )]
 
 mod bad_input;
+mod certificates;
 mod common;
 mod interop;
 mod lab;

@@ -1,14 +1,19 @@
 //! A running server with its directory, and plain clients of each protocol.
 
 pub(crate) mod h3;
+pub(crate) mod ocsp;
+mod recorder;
 
-use altway_serve::{Bind, Options, Security, Server, StopHandle, certs, stop_channel};
+use altway_serve::{
+    Bind, Identity, Options, ReloadHandle, Security, Server, StopHandle, certs, stop_channel,
+};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+pub(crate) use recorder::Recorder;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -33,6 +38,7 @@ pub(crate) struct Site {
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) site: Site,
+    reload: Option<ReloadHandle>,
     stop: StopHandle,
     thread: Option<JoinHandle<Result<(), altway_serve::Error>>>,
 }
@@ -56,15 +62,35 @@ impl Site {
         options
     }
 
-    pub(crate) fn client_tls(&self, alpn: &[&[u8]]) -> ClientConfig {
+    /// The certificate that is there.
+    pub(crate) fn leaf(&self) -> certs::Leaf {
+        self.store.leaf::<&str>(&[]).unwrap()
+    }
+
+    /// Another certificate in its place.
+    pub(crate) fn new_leaf(&self) -> certs::Leaf {
+        std::fs::remove_file(self.leaf().certificate).unwrap();
+        self.leaf()
+    }
+
+    pub(crate) fn leaf_der(&self) -> Vec<u8> {
+        let der = CertificateDer::from_pem_file(self.leaf().certificate);
+        der.unwrap().to_vec()
+    }
+
+    fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         let authority = CertificateDer::from_pem_file(self.store.authority()).unwrap();
         roots.add(authority).unwrap();
+        roots
+    }
+
+    pub(crate) fn client_tls(&self, alpn: &[&[u8]]) -> ClientConfig {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_root_certificates(roots)
+            .with_root_certificates(self.roots())
             .with_no_client_auth();
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         config
@@ -81,8 +107,8 @@ impl Running {
     /// TLS and HTTP/3.
     pub(crate) fn tls(change: impl FnOnce(&mut Options)) -> Self {
         let site = Site::new();
-        let leaf = site.store.leaf::<&str>(&[]).unwrap();
-        Self::start(site, Security::Tls(leaf.identity().unwrap()), change)
+        let identity = site.leaf().identity().unwrap();
+        Self::start(site, Security::Tls(identity), change)
     }
 
     /// `--h2c`.
@@ -95,14 +121,21 @@ impl Running {
         change(&mut options);
         let server = Server::bind(&options).unwrap();
         let address = server.local_addr();
+        let reload = server.reload_handle();
         let (stop, signal) = stop_channel();
         let thread = Some(std::thread::spawn(move || server.run(&signal)));
         Self {
             address,
             site,
+            reload,
             stop,
             thread,
         }
+    }
+
+    /// Has new hand-shakes use another certificate.
+    pub(crate) fn replace(&self, identity: Identity) {
+        self.reload.as_ref().unwrap().replace(identity);
     }
 
     pub(crate) fn ask_to_stop(&self) {
@@ -122,7 +155,15 @@ impl Running {
         &self,
         alpn: &[&[u8]],
     ) -> tokio_rustls::client::TlsStream<TcpStream> {
-        let connector = TlsConnector::from(Arc::new(self.site.client_tls(alpn)));
+        self.connect_with(Arc::new(self.site.client_tls(alpn)))
+            .await
+    }
+
+    pub(crate) async fn connect_with(
+        &self,
+        tls: Arc<ClientConfig>,
+    ) -> tokio_rustls::client::TlsStream<TcpStream> {
+        let connector = TlsConnector::from(tls);
         let name = ServerName::try_from("localhost").unwrap();
         connector.connect(name, self.connect().await).await.unwrap()
     }

@@ -5,6 +5,7 @@
 )]
 
 mod access_log;
+mod certificates;
 mod common;
 mod ends;
 mod protocols;

@@ -18,8 +18,11 @@ pub(crate) struct H3 {
 impl H3 {
     /// Connects; done when the hand-shake is.
     pub(crate) fn connect(server: &Running) -> Self {
-        let tls = Arc::new(server.site.client_tls(&[]));
-        let mut config = ClientConfig::new(tls);
+        Self::connect_with(server, server.site.client_tls(&[]))
+    }
+
+    pub(crate) fn connect_with(server: &Running, tls: rustls::ClientConfig) -> Self {
+        let mut config = ClientConfig::new(Arc::new(tls));
         config.transport.keep_alive = Some(Duration::from_millis(100));
         let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
         let connection = endpoint
