@@ -1,8 +1,10 @@
 //! The project's own chores, in Rust so that they run wherever the project builds.
 //!
 //! `cargo xtask test` sets up what the tests need and runs them; `cargo xtask ci` runs here what CI
-//! runs. Left to others: what is tested, which stands with the code it tests.
+//! runs; `cargo xtask bench` measures altway against its peers. Left to others: what is tested, which
+//! stands with the code it tests.
 
+mod bench;
 mod checks;
 mod setup;
 mod shell;
@@ -31,6 +33,9 @@ enum Chore {
     },
     /// Install the foreign clients that the interoperability tests use (Debian, as root).
     Setup,
+    /// Measure altway against its peers; on a quiet machine.
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Check what no other tool checks: file sizes, file heads, where `unsafe` may stand.
     Tidy,
 }
@@ -46,6 +51,7 @@ fn main() -> Result<()> {
             checks::run()
         }
         Chore::Setup => setup::run().map(drop),
+        Chore::Bench(bench) => bench::run(&bench),
         Chore::Tidy => tidy::run(),
     }
 }

@@ -30,14 +30,14 @@ pub(crate) fn run() -> Result<Option<PathBuf>> {
 fn install_packages() -> Result<()> {
     let missing: Vec<_> = PACKAGES
         .iter()
-        .filter(|(_, program)| !installed(program))
+        .filter(|(_, program)| shell::find(program).is_none())
         .map(|(name, _)| *name)
         .collect();
     if missing.is_empty() {
         return Ok(());
     }
     let is_root = shell::output("id -u")?.trim() == "0";
-    if !is_root || !installed("apt-get") {
+    if !is_root || shell::find("apt-get").is_none() {
         let names = missing.join(" ");
         shell::say(&format!(
             "not installed, tests that need them are skipped: {names}"
@@ -54,8 +54,7 @@ fn install_packages() -> Result<()> {
 }
 
 fn install_aioquic() -> Option<PathBuf> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
-    let environment = std::path::absolute(PathBuf::from(target).join("peers")).ok()?;
+    let environment = std::path::absolute(shell::target_folder().join("peers")).ok()?;
     let python = environment.join("bin/python");
     if shell::succeeds(&format!("{} -m pip show -q aioquic", python.display())) {
         return Some(python);
@@ -71,9 +70,4 @@ fn install_aioquic() -> Option<PathBuf> {
             None
         }
     }
-}
-
-fn installed(program: &str) -> bool {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }

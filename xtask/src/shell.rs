@@ -1,7 +1,9 @@
 //! Runs commands as a person would type them, and says which.
 
 use anyhow::{Context, Result, ensure};
-use std::path::Path;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Makes the repository's root the working directory, wherever the chore was called from.
@@ -52,6 +54,29 @@ pub(crate) fn output(line: &str) -> Result<String> {
         output.status
     );
     Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The folder that cargo builds into.
+pub(crate) fn target_folder() -> PathBuf {
+    let folder = std::env::var_os("CARGO_TARGET_DIR");
+    folder.unwrap_or_else(|| "target".into()).into()
+}
+
+/// Where `program` is, if one of the folders of `PATH` has it.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    find_in(std::env::var_os("PATH").unwrap_or_default(), program)
+}
+
+/// Where `program` is, if one of `folders` (written like `PATH`) has it.
+pub(crate) fn find_in(folders: impl AsRef<OsStr>, program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&folders)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
+}
+
+/// Writes a chore's result to standard output.
+pub(crate) fn data(text: &str) -> Result<()> {
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
 }
 
 /// Tells the person at the terminal.

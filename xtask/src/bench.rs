@@ -1,0 +1,43 @@
+//! `cargo xtask bench`: altway against its peers, on this machine, in the same rounds.
+//!
+//! A machine is never as quiet or as fast as yesterday, so no figure here stands alone: the servers
+//! take turns round by round, and only ratios taken in the same round are compared with a bar. The
+//! cost that counts is the server's CPU time; requests per second mostly tell how fast the load
+//! client is. Left to the reader: whether a missed bar matters; a bench never fails for one.
+
+mod bars;
+mod build;
+mod campaign;
+mod config;
+mod contender;
+mod cores;
+mod cpu;
+mod folder;
+mod h2load;
+mod host;
+mod http2;
+mod idle;
+mod install;
+mod process;
+mod record;
+mod server;
+mod site;
+mod summary;
+mod table;
+mod workload;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// What can be measured.
+#[derive(Subcommand)]
+pub(crate) enum Bench {
+    /// HTTP/2 in clear text and over TLS, against nghttpd, h2o, nginx and hyper.
+    Http2(http2::Arguments),
+}
+
+pub(crate) fn run(bench: &Bench) -> Result<()> {
+    match bench {
+        Bench::Http2(arguments) => http2::run(arguments),
+    }
+}

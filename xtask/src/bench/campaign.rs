@@ -1,0 +1,220 @@
+//! The rounds: which server is measured when.
+//!
+//! For each workload, transport and number of workers all servers are started afresh (so that
+//! memory is this workload's), warmed up, and then measured round by round in an order that is
+//! shuffled for each round. Servers that are not being measured are idle.
+
+use super::contender::Contender;
+use super::cores::Cores;
+use super::cpu::{self, CpuTime, Source};
+use super::process::Stop;
+use super::record::{Observation, Record, Turn};
+use super::server::{Place, Server};
+use super::workload::{Cell, Load, Transport, Workload};
+use super::{h2load, idle};
+use crate::shell;
+use anyhow::Result;
+use std::time::Duration;
+
+/// A warm-up has this fraction of a round's requests.
+const WARM_UP_DIVISOR: u64 = 10;
+
+/// From the client's end until the server's CPU time is read, so that closing the connections
+/// counts with the round.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Campaign {
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) contenders: Vec<Contender>,
+    pub(crate) rounds: u32,
+    /// Each round has this fraction of its workload's requests.
+    pub(crate) divisor: u64,
+    pub(crate) seed: u64,
+    /// Open files that a process may have.
+    pub(crate) file_limit: u64,
+    /// Cores that may be used.
+    pub(crate) cores: Vec<usize>,
+}
+
+/// Every cell that the choices make: idle connections over TLS alone.
+pub(crate) fn cells(
+    workers: &[usize],
+    workloads: &[Workload],
+    transports: &[Transport],
+) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for &workers in workers {
+        for &workload in workloads {
+            let possible = |t: &&Transport| workload != Workload::Idle || **t == Transport::Tls;
+            cells.extend(transports.iter().filter(possible).map(|&transport| Cell {
+                workers,
+                workload,
+                transport,
+            }));
+        }
+    }
+    cells
+}
+
+impl Campaign {
+    /// Measures all cells, handing out each record as it comes; ends early when asked to stop.
+    ///
+    /// # Errors
+    /// A server doesn't start, or a record can't be kept.
+    pub(crate) fn run(
+        &self,
+        place: Place,
+        stop: &Stop,
+        mut keep: impl FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        for cell in &self.cells {
+            let result = match cell.workload {
+                Workload::Idle => self.idle(*cell, place, stop, &mut keep),
+                _ => self.rounds(*cell, place, stop, &mut random, &mut keep),
+            };
+            if stop.is_asked_for() {
+                return Ok(());
+            }
+            result?;
+        }
+        Ok(())
+    }
+
+    /// The load of a round in `workload`.
+    pub(crate) fn load(&self, workload: Workload) -> Load {
+        let load = workload.load();
+        match workload {
+            Workload::Idle => idle::allowed(load, self.file_limit),
+            _ => load.divided(self.divisor),
+        }
+    }
+
+    fn rounds(
+        &self,
+        cell: Cell,
+        place: Place,
+        stop: &Stop,
+        random: &mut fastrand::Rng,
+        keep: &mut impl FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        let cores = Cores::shared_out(&self.cores, cell.workers);
+        let load = self.load(cell.workload);
+        let start = |contender| Server::start(contender, place, cell, &cores, stop);
+        let mut servers: Vec<_> = self.taking_part(cell).map(start).collect::<Result<_>>()?;
+        for server in &servers {
+            let warm_up = load.divided(WARM_UP_DIVISOR);
+            h2load::run(warm_up, cell.transport, server.port, &cores.client, stop)?;
+            server.empty_log()?;
+        }
+        for round in 1..=self.rounds {
+            shell::say(&format!("{cell}: round {round} of {}", self.rounds));
+            random.shuffle(&mut servers);
+            for (turn, server) in (1..).zip(&servers) {
+                let seen = observe(load, cell.transport, server, &cores, stop);
+                server.empty_log()?;
+                let server = server.contender;
+                let turn = Turn {
+                    cell,
+                    round,
+                    turn,
+                    server,
+                };
+                keep(Record::new(turn, load, or_faulty(seen, turn, stop)?))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One server after the other: what they hold is compared with a bound, not with each other.
+    fn idle(
+        &self,
+        cell: Cell,
+        place: Place,
+        stop: &Stop,
+        keep: &mut impl FnMut(Record) -> Result<()>,
+    ) -> Result<()> {
+        let cores = Cores::shared_out(&self.cores, cell.workers);
+        let load = self.load(cell.workload);
+        shell::say(&format!("{cell}: {} connections", load.connections));
+        for (turn, contender) in (1..).zip(self.taking_part(cell)) {
+            let server = Server::start(contender, place, cell, &cores, stop)?;
+            let seen = idle::measure(load, &server, place, &cores, stop);
+            let turn = Turn {
+                cell,
+                round: 1,
+                turn,
+                server: contender,
+            };
+            keep(Record::new(turn, load, or_faulty(seen, turn, stop)?))?;
+        }
+        Ok(())
+    }
+
+    fn taking_part(&self, cell: Cell) -> impl Iterator<Item = Contender> {
+        let all = self.contenders.iter().copied();
+        all.filter(move |contender| contender.takes_part_in(cell.workload))
+    }
+}
+
+fn observe(
+    load: Load,
+    transport: Transport,
+    server: &Server,
+    cores: &Cores,
+    stop: &Stop,
+) -> Result<Observation> {
+    let before = server.cpu()?;
+    let outcome = h2load::run(load, transport, server.port, &cores.client, stop)?;
+    std::thread::sleep(SETTLE);
+    let cpu = server.cpu()?.since(&before);
+    Ok(Observation {
+        duration_s: outcome.seconds,
+        body_bytes: outcome.data_bytes,
+        cpu,
+        memory_bytes: cpu::peak_memory(server.pid())?,
+        fault: outcome.fault(load, transport),
+        tls: outcome.tls,
+    })
+}
+
+/// A server that fails has an invalid record and no figure; the others go on. A stop ends all.
+fn or_faulty(seen: Result<Observation>, turn: Turn, stop: &Stop) -> Result<Observation> {
+    stop.check()?;
+    let seen = seen.unwrap_or_else(|error| Observation {
+        duration_s: 0.0,
+        body_bytes: 0,
+        cpu: CpuTime {
+            nanoseconds: 0,
+            source: Source::Schedstat,
+        },
+        memory_bytes: 0,
+        tls: String::new(),
+        fault: Some(format!("{error:#}").replace('\n', " ")),
+    });
+    if let Some(fault) = &seen.fault {
+        shell::say(&format!("INVALID {}: {fault}", turn.server));
+    }
+    Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_connections_are_measured_over_tls_alone() {
+        let transports = [Transport::H2c, Transport::Tls];
+        let cells = cells(&[1, 2], &[Workload::W1, Workload::Idle], &transports);
+        assert_eq!(cells.len(), 2 * 3);
+        let is_idle = |cell: &&Cell| cell.workload == Workload::Idle;
+        assert!(
+            cells
+                .iter()
+                .filter(is_idle)
+                .all(|c| c.transport == Transport::Tls)
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! The settings of the peers that take theirs from a file.
+//!
+//! Each as its own documents advise for static files, with every limit above what the workloads
+//! ask for, so that a difference is the server's and not its defaults'.
+
+use super::contender::Setting;
+use super::workload::Transport;
+
+/// Above what any workload asks for.
+pub(crate) const MAX_CONCURRENT_STREAMS: u32 = 1000;
+
+/// The idle connections and some more.
+const MAX_CONNECTIONS: u32 = 20_000;
+
+/// nginx: one listener for each worker (`reuseport`), files kept open, requests without end on a
+/// connection.
+pub(crate) fn nginx(setting: &Setting) -> String {
+    let folder = setting.folder.display();
+    let root = setting.site.root.display();
+    let (workers, port) = (setting.cell.workers, setting.port);
+    let (ssl, tls) = match setting.cell.transport {
+        Transport::H2c => ("", String::new()),
+        Transport::Tls => (" ssl", nginx_tls(setting)),
+    };
+    format!(
+        "daemon off;
+worker_processes {workers};
+worker_rlimit_nofile {limit};
+pid {folder}/nginx.pid;
+error_log stderr error;
+events {{
+    worker_connections {MAX_CONNECTIONS};
+    accept_mutex off;
+    multi_accept on;
+}}
+http {{
+    access_log off;
+    default_type text/plain;
+    sendfile on;
+    tcp_nopush on;
+    tcp_nodelay on;
+    open_file_cache max=1000 inactive=1h;
+    open_file_cache_valid 1h;
+    keepalive_timeout 1h;
+    keepalive_time 24h;
+    keepalive_requests 1000000000;
+    http2_max_concurrent_streams {MAX_CONCURRENT_STREAMS};
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    server {{
+        listen 127.0.0.1:{port} http2{ssl} reuseport backlog=4096;
+        root {root};
+{tls}    }}
+}}
+",
+        limit = MAX_CONNECTIONS + 1000
+    )
+}
+
+fn nginx_tls(setting: &Setting) -> String {
+    let certificate = setting.site.certificate.display();
+    let key = setting.site.key.display();
+    format!(
+        "        ssl_certificate {certificate};
+        ssl_certificate_key {key};
+        ssl_protocols TLSv1.3;
+        ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
+"
+    )
+}
+
+/// h2o: started by root it serves as `nobody`, which may read the site.
+pub(crate) fn h2o(setting: &Setting) -> String {
+    let root = setting.site.root.display();
+    let (workers, port) = (setting.cell.workers, setting.port);
+    let tls = match setting.cell.transport {
+        Transport::H2c => String::new(),
+        Transport::Tls => h2o_tls(setting),
+    };
+    format!(
+        "num-threads: {workers}
+max-connections: {MAX_CONNECTIONS}
+http2-max-concurrent-requests-per-connection: {MAX_CONCURRENT_STREAMS}
+http2-idle-timeout: 3600
+listen:
+  host: 127.0.0.1
+  port: {port}
+{tls}hosts:
+  default:
+    paths:
+      /:
+        file.dir: {root}
+"
+    )
+}
+
+/// No stapling: the certificate has no responder, and h2o would start a program to ask for one.
+fn h2o_tls(setting: &Setting) -> String {
+    let certificate = setting.site.certificate.display();
+    let key = setting.site.key.display();
+    format!(
+        "  ssl:
+    certificate-file: {certificate}
+    key-file: {key}
+    minimum-version: TLSv1.2
+    cipher-preference: server
+    ocsp-update-interval: 0
+    neverbleed: OFF
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::site::Site;
+    use super::super::workload::{Cell, Workload};
+    use super::*;
+    use std::path::Path;
+
+    fn with_setting<T>(transport: Transport, check: impl Fn(&Setting) -> T) -> T {
+        let site = Site::named(Path::new("/s"));
+        check(&Setting {
+            site: &site,
+            folder: Path::new("/f"),
+            programs: Path::new("/p"),
+            port: 81,
+            cell: Cell {
+                workers: 2,
+                workload: Workload::W1,
+                transport,
+            },
+        })
+    }
+
+    #[test]
+    fn clear_text_has_no_word_of_tls() {
+        for text in [nginx, h2o].map(|config| with_setting(Transport::H2c, config)) {
+            assert!(!text.contains("ssl"), "{text}");
+            assert!(text.contains("81") && text.contains("127.0.0.1"), "{text}");
+        }
+    }
+
+    #[test]
+    fn tls_names_certificate_and_key() {
+        for text in [nginx, h2o].map(|config| with_setting(Transport::Tls, config)) {
+            assert!(text.contains("/s/certificates/"), "{text}");
+        }
+    }
+
+    #[test]
+    fn nginx_keeps_connections_for_all_requests_and_writes_no_log() {
+        let text = with_setting(Transport::Tls, nginx);
+        for line in [
+            "access_log off;",
+            "keepalive_requests 1000000000;",
+            "worker_processes 2;",
+            "listen 127.0.0.1:81 http2 ssl reuseport",
+        ] {
+            assert!(text.contains(line), "{line}");
+        }
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
+    }
+
+    #[test]
+    fn h2o_has_a_thread_per_worker() {
+        let text = with_setting(Transport::H2c, h2o);
+        assert!(text.starts_with("num-threads: 2\n"));
+    }
+}

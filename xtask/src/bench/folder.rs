@@ -1,0 +1,247 @@
+//! The folder of a run: `setup.json` first, each record as it comes, the summary at the end.
+
+use super::bars;
+use super::campaign::Campaign;
+use super::contender::Contender;
+use super::cores::Cores;
+use super::h2load;
+use super::host::{self, Host};
+use super::record::Record;
+use super::summary::Line;
+use super::table;
+use super::workload::{Cell, Load};
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const SCHEMA_VERSION: u32 = 1;
+
+/// Runs of one kind on one day.
+const MOST_A_DAY: u32 = 1000;
+
+/// All that has to be known to judge or repeat a run.
+#[derive(Debug, Serialize)]
+pub(crate) struct Setup {
+    schema_version: u32,
+    altway_version: &'static str,
+    altway_commit: String,
+    command: Vec<String>,
+    /// UTC.
+    started_at: String,
+    seed: u64,
+    rounds: u32,
+    file_limit: u64,
+    host: Host,
+    /// Cores that the bench could use, and how they were shared out by number of workers. Empty:
+    /// any.
+    cores: Vec<usize>,
+    cores_by_workers: BTreeMap<usize, Cores>,
+    versions: BTreeMap<String, String>,
+    cells: Vec<Measured>,
+    bars: Bars,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    #[serde(flatten)]
+    cell: Cell,
+    load: Load,
+}
+
+#[derive(Debug, Serialize)]
+struct Bars {
+    w2_memory_mb: f64,
+    idle_memory_mb: f64,
+    ratios: Vec<bars::RatioBar>,
+}
+
+impl Setup {
+    /// Describes `campaign` on this machine.
+    ///
+    /// # Errors
+    /// git doesn't tell the commit.
+    pub(crate) fn of(campaign: &Campaign, programs: &Path) -> Result<Self> {
+        let workers = campaign.cells.iter().map(|cell| cell.workers);
+        let shared_out = |workers| (workers, Cores::shared_out(&campaign.cores, workers));
+        let measured = |cell: &Cell| Measured {
+            cell: *cell,
+            load: campaign.load(cell.workload),
+        };
+        Ok(Self {
+            schema_version: SCHEMA_VERSION,
+            altway_version: env!("CARGO_PKG_VERSION"),
+            altway_commit: commit()?,
+            command: ["cargo", "xtask"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain(std::env::args().skip(1))
+                .collect(),
+            started_at: jiff::Timestamp::now().strftime("%FT%TZ").to_string(),
+            seed: campaign.seed,
+            rounds: campaign.rounds,
+            file_limit: campaign.file_limit,
+            host: host::describe(),
+            cores: campaign.cores.clone(),
+            cores_by_workers: workers.map(shared_out).collect(),
+            versions: versions(&campaign.contenders, programs),
+            cells: campaign.cells.iter().map(measured).collect(),
+            bars: Bars {
+                w2_memory_mb: bars::W2_MEMORY_MB,
+                idle_memory_mb: bars::IDLE_MEMORY_MB,
+                ratios: bars::RATIOS.to_vec(),
+            },
+        })
+    }
+
+    /// `2026-11-21-2core-vm-http2-bench`: the day, what kind of machine, what was measured.
+    fn folder_name(&self, bench: &str) -> String {
+        let day = self.started_at.split('T').next().unwrap_or_default();
+        let kind = if self.host.is_virtual { "vm" } else { "metal" };
+        format!("{day}-{}core-{kind}-{bench}", self.cores.len())
+    }
+}
+
+/// A run's folder while it is written.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    records: csv::Writer<File>,
+}
+
+impl Folder {
+    /// Makes a new folder in `parent` for `bench` and writes `setup.json` into it.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub(crate) fn create(parent: &Path, bench: &str, setup: &Setup) -> Result<Self> {
+        let path = new_folder(parent, &setup.folder_name(bench))?;
+        let json = serde_json::to_string_pretty(setup)?;
+        fs::write(path.join("setup.json"), json + "\n")?;
+        let records = csv::Writer::from_path(path.join("records.csv"))?;
+        Ok(Self { path, records })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes a line of `records.csv`; it stays, whatever happens next.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub(crate) fn keep(&mut self, record: &Record) -> Result<()> {
+        self.records.serialize(record)?;
+        self.records.flush().context("cannot write records.csv")
+    }
+
+    /// Writes `summary.csv` and `summary.txt`.
+    ///
+    /// # Errors
+    /// They can't be written.
+    pub(crate) fn finish(&self, lines: &[Line]) -> Result<()> {
+        fs::write(self.path.join("summary.csv"), table::csv(lines)?)?;
+        fs::write(self.path.join("summary.txt"), table::text(lines))?;
+        Ok(())
+    }
+}
+
+/// `name`, or `name-2` and so on when there is one already.
+fn new_folder(parent: &Path, name: &str) -> Result<PathBuf> {
+    fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+    for number in 1..=MOST_A_DAY {
+        let path = match number {
+            1 => parent.join(name),
+            _ => parent.join(format!("{name}-{number}")),
+        };
+        match fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).context(format!("cannot make {}", path.display())),
+        }
+    }
+    bail!("too many runs of a day in {}", parent.display())
+}
+
+fn commit() -> Result<String> {
+    let commit = shell::output("git rev-parse --short=12 HEAD")?;
+    let is_clean = shell::output("git status --porcelain --untracked-files=no")?.is_empty();
+    let mark = if is_clean { "" } else { "-dirty" };
+    Ok(format!("{}{mark}", commit.trim()))
+}
+
+/// What each program says of itself, and the libraries of those built here.
+fn versions(contenders: &[Contender], programs: &Path) -> BTreeMap<String, String> {
+    let mut versions = BTreeMap::new();
+    for contender in contenders {
+        let version = match contender {
+            Contender::AltwayLog => continue,
+            Contender::Hyper => libraries(&fs::read_to_string("Cargo.lock").unwrap_or_default()),
+            Contender::Altway | Contender::Nghttpd => says(*contender, programs, "--version"),
+            Contender::H2o => says(*contender, programs, "-v"),
+            Contender::Nginx => says(*contender, programs, "-V"),
+        };
+        versions.insert(contender.to_string(), version);
+    }
+    if let Some(program) = shell::find("h2load") {
+        versions.insert("h2load".into(), first_lines(&program, "--version"));
+    }
+    versions.insert(h2load::CIPHER.into(), "asked for by the client".into());
+    versions
+}
+
+fn says(contender: Contender, programs: &Path, argument: &str) -> String {
+    let program = contender.program(programs);
+    program.map_or("unknown".into(), |program| first_lines(&program, argument))
+}
+
+/// The two lines that name program and TLS library, on either stream.
+fn first_lines(program: &Path, argument: &str) -> String {
+    let output = Command::new(program).arg(argument).output();
+    let text = output.map_or_else(
+        |_| "unknown".into(),
+        |output| String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
+    );
+    text.lines().take(2).collect::<Vec<_>>().join("; ")
+}
+
+/// `hyper 1.2.3, h2 …` from the lock file.
+fn libraries(lock: &str) -> String {
+    let names = ["hyper", "h2", "rustls", "tokio", "aws-lc-rs"];
+    let version = |name: &str| {
+        let entry = format!("name = \"{name}\"\nversion = \"");
+        let (_, rest) = lock.split_once(&entry)?;
+        let (version, _) = rest.split_once('"')?;
+        Some(format!("{name} {version}"))
+    };
+    names
+        .into_iter()
+        .filter_map(version)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_run_of_a_day_gets_a_folder_of_its_own() {
+        let parent = tempfile::tempdir().unwrap();
+        let names = [(); 3].map(|()| {
+            let path = new_folder(parent.path(), "day-bench").unwrap();
+            path.file_name().unwrap().to_str().unwrap().to_owned()
+        });
+        assert_eq!(names, ["day-bench", "day-bench-2", "day-bench-3"]);
+    }
+
+    #[test]
+    fn library_versions_come_from_the_lock_file() {
+        let lock = "[[package]]\nname = \"h2\"\nversion = \"0.4.1\"\n\n\
+                    [[package]]\nname = \"hyper\"\nversion = \"1.2.3\"\n";
+        assert_eq!(libraries(lock), "hyper 1.2.3, h2 0.4.1");
+    }
+}

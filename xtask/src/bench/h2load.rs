@@ -1,0 +1,232 @@
+//! The load client h2load: its command line, and what it says at the end.
+//!
+//! A round counts only when every request brought a 2xx answer and all of its bytes.
+
+use super::process::{self, Stop};
+use super::site::{self, LARGE, SMALL};
+use super::workload::{Load, Transport};
+use crate::shell;
+use anyhow::{Context, Result};
+use std::process::Command;
+use std::time::Duration;
+
+/// The Debian package that brings it.
+pub(crate) const PACKAGE: &str = "nghttp2-client";
+
+/// The cipher that every server offers and the client asks for.
+pub(crate) const CIPHER: &str = "TLS_AES_128_GCM_SHA256";
+
+/// A round takes seconds; a server that hangs shall not hold up the bench for ever.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// What h2load reported.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Outcome {
+    pub(crate) seconds: f64,
+    pub(crate) succeeded: u64,
+    pub(crate) status_2xx: u64,
+    /// Body bytes.
+    pub(crate) data_bytes: u64,
+    /// Protocol and cipher; empty in clear text.
+    pub(crate) tls: String,
+}
+
+impl Outcome {
+    /// Reads the report of h2load 1.x.
+    ///
+    /// # Errors
+    /// A line that every report has is missing or reads otherwise.
+    pub(crate) fn parse(report: &str) -> Result<Self> {
+        let line = |name: &str| {
+            let found = report.lines().find_map(|line| line.strip_prefix(name));
+            found.with_context(|| format!("no `{name}` in h2load's report:\n{report}"))
+        };
+        let traffic = line("traffic: ")?;
+        let data = traffic.rsplit_once('(').map_or("", |(_, data)| data);
+        let tls = [line("TLS Protocol: "), line("Cipher: ")];
+        let tls = tls.into_iter().flatten().collect::<Vec<_>>();
+        Ok(Self {
+            seconds: seconds(line("finished in ")?)?,
+            succeeded: count(line("requests: ")?, "succeeded")?,
+            status_2xx: count(line("status codes: ")?, "2xx")?,
+            data_bytes: leading_number(data)?,
+            tls: tls.join(" "),
+        })
+    }
+
+    /// Why the round doesn't count; `None` when it does.
+    pub(crate) fn fault(&self, load: Load, transport: Transport) -> Option<String> {
+        let asked = load.requests;
+        if self.succeeded != asked || self.status_2xx != asked {
+            let (succeeded, status) = (self.succeeded, self.status_2xx);
+            return Some(format!("{succeeded} of {asked} succeeded, {status} 2xx"));
+        }
+        if self.data_bytes != load.total_bytes() {
+            let expected = load.total_bytes();
+            return Some(format!("{} bytes, expected {expected}", self.data_bytes));
+        }
+        let is_right = transport == Transport::H2c || self.tls.ends_with(CIPHER);
+        (!is_right).then(|| format!("the cipher was `{}`", self.tls))
+    }
+}
+
+/// Runs `load` against 127.0.0.1:`port` on `cores` and reads the report.
+///
+/// # Errors
+/// h2load is missing, fails or hangs, or somebody asked to stop.
+pub(crate) fn run(
+    load: Load,
+    transport: Transport,
+    port: u16,
+    cores: &[usize],
+    stop: &Stop,
+) -> Result<Outcome> {
+    let program = shell::find("h2load").context("h2load is not installed")?;
+    let mut command = Command::new(program);
+    command.args(arguments(load, transport, port));
+    let report = process::output(&mut command, cores, LIMIT, stop).context("h2load failed")?;
+    Outcome::parse(&report)
+}
+
+fn arguments(load: Load, transport: Transport, port: u16) -> Vec<String> {
+    let figures = [
+        ("-n", load.requests),
+        ("-c", load.connections),
+        ("-m", load.streams),
+    ];
+    let figures = figures
+        .into_iter()
+        .flat_map(|(name, value)| [name.to_owned(), value.to_string()]);
+    let base = format!("{}://127.0.0.1:{port}", transport.scheme());
+    let cipher = format!("--tls13-ciphers={CIPHER}");
+    figures
+        .chain([cipher])
+        .chain(paths(load).into_iter().map(|path| format!("{base}{path}")))
+        .collect()
+}
+
+fn paths(load: Load) -> Vec<String> {
+    if load.paths > 1 {
+        site::many().take(load.paths).collect()
+    } else if load.body_bytes == super::workload::LARGE_BYTES {
+        vec![LARGE.into()]
+    } else {
+        vec![SMALL.into()]
+    }
+}
+
+/// The number before ` name` in a list such as `3 2xx, 0 3xx`.
+fn count(list: &str, name: &str) -> Result<u64> {
+    let mut items = list.split(", ");
+    let found = items.find_map(|item| item.strip_suffix(name));
+    found
+        .and_then(|number| number.trim().parse().ok())
+        .with_context(|| format!("no count of {name} in `{list}`"))
+}
+
+fn leading_number(text: &str) -> Result<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit());
+    let digits = &text[..end.unwrap_or(text.len())];
+    digits
+        .parse()
+        .with_context(|| format!("no number in `{text}`"))
+}
+
+/// The duration at the head of `1.25s, 800.00 req/s, …`; h2load writes us, ms or s.
+fn seconds(text: &str) -> Result<f64> {
+    let word = text.split(',').next().unwrap_or(text);
+    let units = [("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+    let parsed = units.into_iter().find_map(|(unit, scale)| {
+        let number = word.strip_suffix(unit)?.parse::<f64>().ok()?;
+        Some(number * scale)
+    });
+    parsed.with_context(|| format!("no duration in `{text}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workload::Workload;
+    use super::*;
+
+    const REPORT: &str = "\
+TLS Protocol: TLSv1.3
+Cipher: TLS_AES_128_GCM_SHA256
+Application protocol: h2
+progress: 100% done
+
+finished in 850.25ms, 352837.00 req/s, 214.94MB/s
+requests: 300000 total, 300000 started, 300000 done, 300000 succeeded, 0 failed, 0 errored, 0 timeout
+status codes: 300000 2xx, 0 3xx, 0 4xx, 0 5xx
+traffic: 182.76MB (191636300) total, 8.58MB (9002300) headers (space savings 70.30%), 171.66MB (180000000) data
+                     min         max         mean         sd        +/- sd
+";
+
+    #[test]
+    fn reads_a_report() {
+        let outcome = Outcome::parse(REPORT).unwrap();
+        assert!((outcome.seconds - 0.85025).abs() < 1e-9);
+        assert_eq!(outcome.succeeded, 300_000);
+        assert_eq!(outcome.status_2xx, 300_000);
+        assert_eq!(outcome.data_bytes, 180_000_000);
+        assert_eq!(outcome.tls, "TLSv1.3 TLS_AES_128_GCM_SHA256");
+        assert_eq!(outcome.fault(Workload::W1.load(), Transport::Tls), None);
+    }
+
+    #[test]
+    fn a_report_without_a_line_is_an_error() {
+        let error = Outcome::parse("finished in 1s, 2 req/s\n").unwrap_err();
+        assert!(error.to_string().contains("traffic"), "{error}");
+    }
+
+    #[test]
+    fn whatever_is_missing_makes_the_round_invalid() {
+        let load = Workload::W1.load();
+        let good = Outcome::parse(REPORT).unwrap();
+        let faulty = [
+            Outcome {
+                succeeded: 299_999,
+                ..good.clone()
+            },
+            Outcome {
+                status_2xx: 299_999,
+                ..good.clone()
+            },
+            Outcome {
+                data_bytes: 179_999_999,
+                ..good.clone()
+            },
+            Outcome {
+                tls: "TLSv1.3 TLS_AES_256_GCM_SHA384".into(),
+                ..good.clone()
+            },
+        ];
+        for outcome in faulty {
+            assert!(outcome.fault(load, Transport::Tls).is_some(), "{outcome:?}");
+        }
+        let clear = Outcome {
+            tls: String::new(),
+            ..good
+        };
+        assert_eq!(clear.fault(load, Transport::H2c), None);
+    }
+
+    #[test]
+    fn durations_have_three_units() {
+        for (text, expected) in [("2.50s, x", 2.5), ("4.00ms, x", 0.004), ("5us", 5e-6)] {
+            assert!((seconds(text).unwrap() - expected).abs() < 1e-12, "{text}");
+        }
+        assert!(seconds("soon").is_err());
+    }
+
+    #[test]
+    fn each_workload_asks_for_its_files() {
+        let uris = |workload: Workload| {
+            let arguments = arguments(workload.load(), Transport::H2c, 80);
+            let uris = arguments.into_iter().filter(|a| a.starts_with("http://"));
+            uris.collect::<Vec<_>>()
+        };
+        assert_eq!(uris(Workload::W2), ["http://127.0.0.1:80/600.txt"]);
+        assert_eq!(uris(Workload::W3), ["http://127.0.0.1:80/10m.txt"]);
+        assert_eq!(uris(Workload::W5).len(), 200);
+    }
+}

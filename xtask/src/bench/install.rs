@@ -1,0 +1,112 @@
+//! Installs the peers from Debian, without their services.
+//!
+//! A server's package starts it at once and at every boot. That is not what a bench is for: while
+//! the packages are installed a policy forbids starting, and afterwards the services are switched
+//! off. A service that was there before is left as it is. Nothing is installed without root's rights.
+
+use super::contender::Contender;
+use super::h2load;
+use crate::shell;
+use anyhow::{Context, Result, ensure};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Debian asks this program whether a package may start its service; 101 means no.
+const POLICY: &str = "/usr/sbin/policy-rc.d";
+
+const SERVICES: [&str; 2] = ["h2o", "nginx"];
+
+const QUIET: [(&str, &str); 1] = [("DEBIAN_FRONTEND", "noninteractive")];
+
+/// Installs what is missing of `wanted` and the load client; gives those that are there then. A peer
+/// that can't be installed is left out, aloud.
+///
+/// # Errors
+/// There is no load client.
+pub(crate) fn peers(wanted: &[Contender], programs: &Path) -> Result<Vec<Contender>> {
+    let is_there = |peer: &Contender| peer.program(programs).is_some();
+    let missing = wanted.iter().filter(|peer| !is_there(peer));
+    let mut packages: Vec<_> = missing.filter_map(|peer| peer.package()).collect();
+    if shell::find("h2load").is_none() {
+        packages.push(h2load::PACKAGE);
+    }
+    if !packages.is_empty()
+        && let Err(error) = install(&packages)
+    {
+        shell::say(&format!("cannot install {}: {error:#}", packages.join(" ")));
+    }
+    ensure!(
+        shell::find("h2load").is_some(),
+        "h2load is missing: install the package {}",
+        h2load::PACKAGE
+    );
+    let (there, skipped): (Vec<Contender>, Vec<_>) = wanted.iter().partition(|peer| is_there(peer));
+    for peer in skipped {
+        let package = peer.package().unwrap_or_default();
+        shell::say(&format!("SKIPPED {peer}: install the package {package}"));
+    }
+    Ok(there)
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    let is_root = shell::output("id -u")?.trim() == "0";
+    ensure!(
+        is_root && shell::find("apt-get").is_some(),
+        "it takes root and apt-get"
+    );
+    let new_services = SERVICES.iter().filter(|name| packages.contains(name));
+    let _policy = NoStarting::begin()?;
+    shell::run_with("apt-get update -qq", &QUIET)?;
+    // One by one: a package that this Debian doesn't have keeps none of the others out.
+    for package in packages {
+        let install = format!("apt-get install -y -qq --no-install-recommends {package}");
+        if let Err(error) = shell::run_with(&install, &QUIET) {
+            shell::say(&format!("{error:#}"));
+        }
+    }
+    for service in new_services {
+        switch_off(service);
+    }
+    Ok(())
+}
+
+/// At boot; running it is not. Without systemd there may be nothing to switch off.
+fn switch_off(service: &str) {
+    for line in [
+        format!("systemctl disable {service}"),
+        format!("update-rc.d {service} disable"),
+    ] {
+        shell::succeeds(&line);
+    }
+}
+
+/// While this lives, packages start no service.
+struct NoStarting {
+    is_ours: bool,
+}
+
+impl NoStarting {
+    fn begin() -> Result<Self> {
+        // One that is there (in containers) has its own reason, and mostly the same one.
+        let is_ours = !Path::new(POLICY).exists();
+        if is_ours {
+            let policy = Self { is_ours };
+            fs::write(POLICY, "#!/bin/sh\nexit 101\n")
+                .and_then(|()| fs::set_permissions(POLICY, Permissions::from_mode(0o755)))
+                .with_context(|| format!("cannot write {POLICY}"))?;
+            return Ok(policy);
+        }
+        Ok(Self { is_ours })
+    }
+}
+
+impl Drop for NoStarting {
+    fn drop(&mut self) {
+        if self.is_ours
+            && let Err(error) = fs::remove_file(POLICY)
+        {
+            shell::say(&format!("remove {POLICY} by hand: {error}"));
+        }
+    }
+}

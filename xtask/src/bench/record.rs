@@ -1,0 +1,99 @@
+//! What one server did in one round: a line of `records.csv`.
+
+use super::contender::Contender;
+use super::cpu::{CpuTime, Source};
+use super::workload::{Cell, Load, Transport, Workload};
+use serde::Serialize;
+
+/// A server's share of a round. Units stand last in the names.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Record {
+    pub(crate) workers: usize,
+    pub(crate) workload: Workload,
+    pub(crate) transport: Transport,
+    /// From 1.
+    pub(crate) round: u32,
+    /// Its place in the round's order, from 1.
+    pub(crate) turn: usize,
+    pub(crate) server: Contender,
+    pub(crate) connections: u64,
+    pub(crate) requests: u64,
+    pub(crate) body_bytes: u64,
+    /// By the client's clock.
+    pub(crate) duration_s: f64,
+    /// User and system time of all its threads and processes.
+    pub(crate) server_cpu_ns: u64,
+    pub(crate) cpu_source: Source,
+    /// The peak of this cell so far; for idle connections what is resident while they are open.
+    pub(crate) memory_bytes: u64,
+    /// What was negotiated; empty in clear text.
+    pub(crate) tls: String,
+    pub(crate) valid: bool,
+    /// Why it is not valid.
+    pub(crate) fault: String,
+}
+
+/// What was seen of a server in a round.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Observation {
+    pub(crate) duration_s: f64,
+    pub(crate) body_bytes: u64,
+    pub(crate) cpu: CpuTime,
+    pub(crate) memory_bytes: u64,
+    pub(crate) tls: String,
+    pub(crate) fault: Option<String>,
+}
+
+/// Who was measured when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) cell: Cell,
+    pub(crate) round: u32,
+    pub(crate) turn: usize,
+    pub(crate) server: Contender,
+}
+
+impl Record {
+    pub(crate) fn new(turn: Turn, load: Load, seen: Observation) -> Self {
+        Self {
+            workers: turn.cell.workers,
+            workload: turn.cell.workload,
+            transport: turn.cell.transport,
+            round: turn.round,
+            turn: turn.turn,
+            server: turn.server,
+            connections: load.connections,
+            requests: load.requests,
+            body_bytes: seen.body_bytes,
+            duration_s: seen.duration_s,
+            server_cpu_ns: seen.cpu.nanoseconds,
+            cpu_source: seen.cpu.source,
+            memory_bytes: seen.memory_bytes,
+            tls: seen.tls,
+            valid: seen.fault.is_none(),
+            fault: seen.fault.unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn cell(&self) -> Cell {
+        Cell {
+            workers: self.workers,
+            workload: self.workload,
+            transport: self.transport,
+        }
+    }
+
+    /// CPU time in the workload's unit: microseconds a request, or seconds a gigabyte (10⁹ bytes).
+    pub(crate) fn cost(&self) -> f64 {
+        let nanoseconds = self.server_cpu_ns as f64;
+        if self.workload.is_bulk() {
+            nanoseconds / self.body_bytes as f64
+        } else {
+            nanoseconds / 1e3 / self.requests as f64
+        }
+    }
+
+    pub(crate) fn requests_per_s(&self) -> f64 {
+        self.requests as f64 / self.duration_s
+    }
+}

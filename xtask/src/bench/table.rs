@@ -1,0 +1,225 @@
+//! Lines become text for people and `summary.csv` for programs.
+
+use super::contender::Contender;
+use super::summary::{Line, Spread, Verdict};
+use super::workload::{Cell, Workload};
+use anyhow::Result;
+use std::fmt::Write;
+
+/// One table for each cell.
+pub(crate) fn text(lines: &[Line]) -> String {
+    let mut text = String::new();
+    for cell in lines.chunk_by(|a, b| a.cell == b.cell) {
+        text.push_str(&heading(cell[0].cell));
+        for line in cell {
+            text.push_str(&row(line));
+        }
+        text.push('\n');
+    }
+    text + LEGEND
+}
+
+const LEGEND: &str = "\
+CPU: user + system time of the server's threads and processes. Figures are medians of the rounds
+[smallest–largest]; a ratio is of two servers in the same round. MB is 10⁶ bytes, the highest of the
+rounds, summed over processes. Requests/s is often the load client's limit, and judges nobody.
+altway-log: altway with its access log in a file; its ratio is what the log costs altway.
+";
+
+fn heading(cell: Cell) -> String {
+    let load = cell.workload.load();
+    let what = match cell.workload {
+        Workload::Idle => "opened, one request each, then idle".to_owned(),
+        _ if load.paths > 1 => format!(
+            "× {} streams, {} files of {} B",
+            load.streams, load.paths, load.body_bytes
+        ),
+        _ => format!("× {} streams, {} B", load.streams, load.body_bytes),
+    };
+    let (unit, memory) = match cell.workload {
+        Workload::Idle => ("CPU µs/opening", "MB/10,000"),
+        workload if workload.is_bulk() => ("CPU s/GB", "MB"),
+        _ => ("CPU µs/request", "MB"),
+    };
+    format!(
+        "{cell}: {} connections {what}\n{:<11}{:>3}  {unit:<24}{:>11}{memory:>10}  {:<31}bar\n",
+        load.connections, "server", "n", "requests/s", "altway / it"
+    )
+}
+
+fn row(line: &Line) -> String {
+    let cost = line.cost.map_or("–".into(), spread);
+    let rate = line
+        .requests_per_s
+        .map(|rate| format!("{:.0}", rate.median));
+    let memory = line.memory_mb.map(|mb| format!("{mb:.1}"));
+    let ratio = line.ratio.map_or(String::new(), |ratio| {
+        let of = if line.server == Contender::AltwayLog {
+            " (it / altway)"
+        } else {
+            ""
+        };
+        spread(ratio) + of
+    });
+    let mut row = format!(
+        "{:<11}{:>3}  {cost:<24}{:>11}{:>10}  {ratio:<31}{}",
+        line.server,
+        line.rounds,
+        rate.unwrap_or_default(),
+        memory.unwrap_or_default(),
+        line.verdict.map_or(String::new(), verdict)
+    );
+    if line.invalid_rounds > 0 {
+        write!(row, "  INVALID: {} rounds", line.invalid_rounds).expect("a String takes all");
+    }
+    row.truncate(row.trim_end().len());
+    row + "\n"
+}
+
+fn spread(spread: Spread) -> String {
+    let [median, min, max] = [spread.median, spread.min, spread.max].map(number);
+    format!("{median} [{min}–{max}]")
+}
+
+/// Three significant digits, as far as decimals go.
+fn number(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v if v >= 1.0 => format!("{v:.2}"),
+        v => format!("{v:.3}"),
+    }
+}
+
+fn verdict(verdict: Verdict) -> String {
+    let met = if verdict.met { "met" } else { "MISSED" };
+    if verdict.is_memory {
+        format!("≤ {:.0} MB {met}", verdict.at_most)
+    } else {
+        format!("≤ {:.2} {met}", verdict.at_most)
+    }
+}
+
+const COLUMNS: [&str; 21] = [
+    "workers",
+    "workload",
+    "transport",
+    "server",
+    "rounds",
+    "invalid_rounds",
+    "cpu_us_per_request_median",
+    "cpu_us_per_request_min",
+    "cpu_us_per_request_max",
+    "cpu_s_per_gb_median",
+    "cpu_s_per_gb_min",
+    "cpu_s_per_gb_max",
+    "requests_per_s_median",
+    "memory_mb",
+    "ratio_of",
+    "ratio_to",
+    "ratio_median",
+    "ratio_min",
+    "ratio_max",
+    "bar",
+    "bar_met",
+];
+
+/// A row for each line, in the order given. What doesn't apply is empty.
+///
+/// # Errors
+/// None that a buffer in memory can have.
+pub(crate) fn csv(lines: &[Line]) -> Result<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(COLUMNS)?;
+    for line in lines {
+        writer.write_record(fields(line))?;
+    }
+    Ok(writer.into_inner()?)
+}
+
+fn fields(line: &Line) -> Vec<String> {
+    let is_bulk = line.cell.workload.is_bulk();
+    let [per_request, per_gb] = [!is_bulk, is_bulk].map(|is_it| line.cost.filter(|_| is_it));
+    let (of, to) = match (line.ratio, line.server) {
+        (None, _) => ("", ""),
+        (_, Contender::AltwayLog) => (Contender::AltwayLog.name(), Contender::Altway.name()),
+        (_, peer) => (Contender::Altway.name(), peer.name()),
+    };
+    let mut fields = vec![
+        line.cell.workers.to_string(),
+        line.cell.workload.to_string(),
+        line.cell.transport.to_string().to_lowercase(),
+        line.server.to_string(),
+        line.rounds.to_string(),
+        line.invalid_rounds.to_string(),
+    ];
+    fields.extend(plain(per_request));
+    fields.extend(plain(per_gb));
+    fields.push(exact(line.requests_per_s.map(|rate| rate.median)));
+    fields.push(exact(line.memory_mb));
+    fields.extend([of.into(), to.into()]);
+    fields.extend(plain(line.ratio));
+    fields.push(
+        line.verdict
+            .map_or(String::new(), |v| v.at_most.to_string()),
+    );
+    fields.push(line.verdict.map_or(String::new(), |v| v.met.to_string()));
+    fields
+}
+
+fn plain(spread: Option<Spread>) -> [String; 3] {
+    let values = [
+        spread.map(|s| s.median),
+        spread.map(|s| s.min),
+        spread.map(|s| s.max),
+    ];
+    values.map(exact)
+}
+
+fn exact(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| format!("{value:.4}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::summary::summarize;
+    use super::super::summary::tests::record;
+    use super::*;
+
+    fn lines() -> Vec<Line> {
+        summarize(&[
+            record(Contender::Altway, Workload::W1, 1, 2),
+            record(Contender::AltwayLog, Workload::W1, 1, 3),
+            record(Contender::H2o, Workload::W1, 1, 4),
+        ])
+    }
+
+    #[test]
+    fn a_table_names_ratio_and_bar() {
+        let text = text(&lines());
+        let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(row("h2o").contains(" 0.500 [0.500–0.500] "));
+        assert!(row("h2o").ends_with(" ≤ 0.45 MISSED"));
+        assert!(row("altway-log").contains("1.50 [1.50–1.50] (it / altway)"));
+        assert!(row("W1 h2c, 1 worker").contains("100 connections × 10 streams"));
+    }
+
+    #[test]
+    fn an_invalid_round_is_seen() {
+        let mut broken = record(Contender::Nginx, Workload::W1, 1, 1);
+        broken.valid = false;
+        let text = text(&summarize(&[broken]));
+        assert!(text.contains("INVALID: 1 rounds"), "{text}");
+    }
+
+    #[test]
+    fn every_row_of_the_csv_has_every_column() {
+        let bytes = csv(&lines()).unwrap();
+        let mut reader = csv::Reader::from_reader(bytes.as_slice());
+        assert_eq!(reader.headers().unwrap().len(), COLUMNS.len());
+        let rows: Vec<_> = reader.records().collect::<Result<_, _>>().unwrap();
+        assert_eq!(rows.len(), 3);
+        assert_eq!(&rows[1][14], "altway-log");
+        assert_eq!(&rows[2][20], "false");
+    }
+}
