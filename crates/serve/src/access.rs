@@ -47,6 +47,11 @@ pub(crate) struct Exchange {
     decision: Option<Decision>,
 }
 
+/// Whether anybody reads the log.
+pub(crate) fn is_on() -> bool {
+    tracing::enabled!(target: TARGET, tracing::Level::INFO)
+}
+
 impl Exchange {
     /// `None` when nobody reads the log.
     pub(crate) fn begin<B>(
@@ -55,7 +60,7 @@ impl Exchange {
         status: StatusCode,
         decision: Option<Decision>,
     ) -> Option<Self> {
-        tracing::enabled!(target: TARGET, tracing::Level::INFO).then(|| Self {
+        is_on().then(|| Self {
             client,
             protocol: request.version().into(),
             method: request.method().clone(),
@@ -64,6 +69,11 @@ impl Exchange {
             bytes: 0,
             decision,
         })
+    }
+
+    /// What the response offers, decided after the beginning.
+    pub(crate) fn decided(&mut self, decision: Option<Decision>) {
+        self.decision = decision;
     }
 
     /// Body bytes were handed to the transport.

@@ -92,13 +92,23 @@ impl Body {
 
 impl FileRange {
     fn read(&mut self) -> io::Result<Bytes> {
-        let length = usize::try_from(self.remaining).map_or(CHUNK, |left| left.min(CHUNK));
-        let mut buffer = BytesMut::zeroed(length);
-        self.file.read_exact_at(&mut buffer, self.offset)?;
-        self.offset += length as u64;
-        self.remaining -= length as u64;
-        Ok(buffer.freeze())
+        let length = self.remaining.min(CHUNK as u64);
+        let chunk = read_at(&self.file, self.offset, length)?;
+        self.offset += length;
+        self.remaining -= length;
+        Ok(chunk)
     }
+}
+
+/// Reads exactly `length` bytes, which the caller bounds.
+///
+/// # Errors
+/// The file can't be read, or is too short.
+pub(crate) fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Bytes> {
+    let length = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut buffer = BytesMut::zeroed(length);
+    file.read_exact_at(&mut buffer, offset)?;
+    Ok(buffer.freeze())
 }
 
 impl http_body::Body for Body {

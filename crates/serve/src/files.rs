@@ -5,6 +5,7 @@
 //! rules of [`path`] refuse the usual tricks before that. Files are opened and read on the worker's
 //! thread (see [`Body::next_chunk`]).
 
+mod cache;
 mod condition;
 mod open;
 mod path;
@@ -13,8 +14,9 @@ mod validators;
 
 use crate::Error;
 use crate::body::{Body, FileRange};
+pub(crate) use cache::{Entry, FileCache};
 use condition::Verdict;
-use http::header::{self, HeaderName};
+use http::header::{self, HeaderMap, HeaderName};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use open::{Opened, Refusal, Root};
 use range::Range;
@@ -122,13 +124,23 @@ fn body(opened: Opened, offset: u64, remaining: u64) -> Response<Body> {
         offset,
         remaining,
     }));
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    let accept = HeaderValue::from_static("bytes");
-    response.headers_mut().insert(header::ACCEPT_RANGES, accept);
+    describe(response.headers_mut(), kind, remaining);
     response
-        .headers_mut()
-        .insert(header::CONTENT_LENGTH, remaining.into());
-    response
+}
+
+/// What a response with content says of it.
+fn describe(headers: &mut HeaderMap, kind: HeaderValue, length: u64) {
+    headers.insert(header::CONTENT_TYPE, kind);
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(header::CONTENT_LENGTH, length.into());
+}
+
+/// What a response with the whole file says of it.
+fn fields_of(opened: &Opened, now: SystemTime) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    describe(&mut headers, content_type(&opened.name), opened.size);
+    Validators::of(opened, now).write(&mut headers);
+    headers
 }
 
 fn unsatisfiable(size: u64) -> Response<Body> {

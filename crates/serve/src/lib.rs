@@ -7,7 +7,7 @@
 //! decides on from what was measured of the client's path. [`certs`] makes certificates where none
 //! are given; a [`ReloadHandle`] replaces the certificate while connections go on.
 //!
-//! The engines are others' work: hyper for HTTP/1.1 and HTTP/2, `altway-http3` for HTTP/3; what is
+//! The engines stand elsewhere: hyper for HTTP/1.1, `altway-http2`, `altway-http3`; what is
 //! known of paths is kept by `altway-path`, what follows from it is decided by `altway-policy`.
 //!
 //! Every request is logged as one event with the tracing target `altway::access`.

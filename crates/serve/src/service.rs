@@ -12,7 +12,7 @@ use std::time::SystemTime;
 
 /// Heads of requests (names and values of their fields) over this are answered with 431. The
 /// engines below refuse twice as much by themselves, where no `Alt-Svc` can be said.
-const MAX_HEAD_BYTES: usize = 32 * 1024;
+pub(crate) const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 const SERVER: HeaderValue = HeaderValue::from_static("altway");
 
@@ -40,15 +40,22 @@ impl Service {
         response.map(|body| body.with_exchange(exchange))
     }
 
-    fn decide(&self, client: IpAddr) -> Option<Decision> {
+    /// Answers a request that can't be understood; it is not logged, for there is nothing to log.
+    pub(crate) fn refuse(&self, client: IpAddr, status: StatusCode) -> Response<Body> {
+        let mut response = files::page(status);
+        let decision = self.decide(client);
+        self.complete(response.headers_mut(), decision.as_ref(), SystemTime::now());
+        response
+    }
+
+    /// What the policy says of a client; `None` where there is nothing to offer.
+    pub(crate) fn decide(&self, client: IpAddr) -> Option<Decision> {
         self.alternative?;
         Some(self.policy.decide(self.paths.get(client).as_ref()))
     }
 
     fn complete(&self, headers: &mut HeaderMap, decision: Option<&Decision>, now: SystemTime) {
-        let date = HeaderValue::try_from(httpdate::fmt_http_date(now));
-        headers.insert(header::DATE, date.expect("a date is visible ASCII"));
-        headers.insert(header::SERVER, SERVER);
+        date_and_server(headers, now);
         let offer = decision.zip(self.alternative);
         let value = offer.and_then(|(decision, port)| decision.alt_svc.field_value(port));
         if let Some(value) = value {
@@ -56,6 +63,13 @@ impl Service {
             headers.insert(header::ALT_SVC, value);
         }
     }
+}
+
+/// The fields that every response has.
+pub(crate) fn date_and_server(headers: &mut HeaderMap, now: SystemTime) {
+    let date = HeaderValue::try_from(httpdate::fmt_http_date(now));
+    headers.insert(header::DATE, date.expect("a date is visible ASCII"));
+    headers.insert(header::SERVER, SERVER);
 }
 
 /// What is wrong with a request, whatever it asks for.

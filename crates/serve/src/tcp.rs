@@ -1,22 +1,23 @@
-//! HTTP/1.1 and HTTP/2 over TCP: accepts, does the TLS hand-shake, and leaves HTTP to hyper.
-//!
-//! The one module that knows hyper, until the project's own HTTP/2 engine takes its place.
+//! HTTP/1.1 and HTTP/2 over TCP: accepts, does the TLS hand-shake, and hands the connection to
+//! [`h2`] or, for HTTP/1.1, to hyper, which no other module knows.
 //!
 //! Answers hyper gives by itself carry none of our fields: 400 for what is no HTTP/1.1, 431 for a
 //! head over [`MAX_HEAD_BYTES`].
 
+mod h2;
 mod measured;
+mod preface;
 mod socket;
 
 use crate::stop::StopSignal;
 use crate::worker::Setup;
 use hyper::body::Incoming;
-use hyper::rt::Executor;
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use measured::{Measured, Probe};
 use socket::{Activity, Socket};
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinSet, spawn_local};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -49,8 +50,19 @@ pub(crate) struct Acceptor {
 struct Context {
     setup: Arc<Setup>,
     tls: Option<TlsAcceptor>,
-    http: auto::Builder<LocalExecutor>,
+    http1: http1::Builder,
+    http2: Arc<altway_http2::Config>,
+    desk: Rc<RefCell<h2::Desk>>,
 }
+
+/// Who is at the other end.
+struct Client {
+    address: IpAddr,
+    probe: Rc<Probe>,
+}
+
+/// Why a connection ended.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 impl Acceptor {
     /// # Errors
@@ -61,7 +73,9 @@ impl Acceptor {
             context: Rc::new(Context {
                 setup: Arc::clone(setup),
                 tls: setup.tls.clone().map(TlsAcceptor::from),
-                http: http(setup),
+                http1: http1(setup),
+                http2: h2::config(setup),
+                desk: Rc::new(RefCell::new(h2::Desk::new())),
             }),
         })
     }
@@ -129,11 +143,13 @@ impl Context {
             tracing::debug!(%client, %error, "connection ended before it began");
             return;
         }
-        let activity = Activity::default();
         let stream = Rc::new(stream);
         let probe = Rc::new(Probe::new(client, Rc::clone(&stream)));
-        let socket = Socket::new(stream, activity.clone());
-        if let Err(error) = self.converse(socket, client, &probe, &activity, stop).await {
+        let known = Client {
+            address: client,
+            probe: Rc::clone(&probe),
+        };
+        if let Err(error) = self.converse(known, stream, stop).await {
             tracing::debug!(%client, %error, "connection failed");
         }
         probe.observe(&self.setup.service.paths);
@@ -141,76 +157,83 @@ impl Context {
 
     async fn converse(
         &self,
-        socket: Socket,
-        client: IpAddr,
-        probe: &Rc<Probe>,
-        activity: &Activity,
+        client: Client,
+        stream: Rc<TcpStream>,
         stop: StopSignal,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<(), Failure> {
+        let limits = &self.setup.limits;
+        let activity = Activity::default();
         let Some(tls) = &self.tls else {
-            return self
-                .http(socket, self.http.clone(), client, probe, activity, stop)
-                .await;
+            let beginning = timeout(limits.header_timeout, preface::read(&stream)).await??;
+            if beginning.is_http2 {
+                let driver = self.http2(&client, stream, None, beginning.bytes);
+                return Ok(Box::pin(driver.run(stop)).await?);
+            }
+            let socket = Socket::new(stream, beginning.bytes, activity.clone());
+            return Box::pin(self.http1(socket, &client, &activity, stop)).await;
         };
-        let handshake = timeout(self.setup.limits.handshake_timeout, tls.accept(socket));
-        let stream = handshake.await??;
-        let http = match stream.get_ref().1.alpn_protocol() {
-            Some(b"h2") => self.http.clone().http2_only(),
-            _ => self.http.clone().http1_only(),
-        };
-        self.http(stream, http, client, probe, activity, stop).await
+        let socket = Socket::new(Rc::clone(&stream), Vec::new(), activity.clone());
+        let handshake = timeout(limits.handshake_timeout, Box::pin(tls.accept(socket)));
+        let session = handshake.await??;
+        if session.get_ref().1.alpn_protocol() == Some(b"h2") {
+            let (_, tls) = session.into_inner();
+            let driver = self.http2(&client, stream, Some(tls), Vec::new());
+            return Ok(Box::pin(driver.run(stop)).await?);
+        }
+        drop(stream);
+        Box::pin(self.http1(session, &client, &activity, stop)).await
     }
 
-    async fn http(
+    fn http2(
+        &self,
+        client: &Client,
+        stream: Rc<TcpStream>,
+        tls: Option<rustls::ServerConnection>,
+        head: Vec<u8>,
+    ) -> h2::Driver {
+        h2::Driver::new(h2::Parts {
+            setup: Arc::clone(&self.setup),
+            desk: Rc::clone(&self.desk),
+            config: Arc::clone(&self.http2),
+            client: client.address,
+            probe: Rc::clone(&client.probe),
+            stream,
+            tls,
+            head,
+        })
+    }
+
+    async fn http1(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-        http: auto::Builder<LocalExecutor>,
-        client: IpAddr,
-        probe: &Rc<Probe>,
+        client: &Client,
         activity: &Activity,
         mut stop: StopSignal,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<(), Failure> {
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let response = self.setup.service.respond(client, &request);
-            let measured =
-                response.map(|body| Measured::new(body, Rc::clone(probe), Arc::clone(&self.setup)));
+            let response = self.setup.service.respond(client.address, &request);
+            let measured = response
+                .map(|body| Measured::new(body, Rc::clone(&client.probe), Arc::clone(&self.setup)));
             std::future::ready(Ok::<_, Infallible>(measured))
         });
-        let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+        let mut connection = pin!(self.http1.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
-            end = connection.as_mut() => return end,
+            end = connection.as_mut() => return Ok(end?),
             () = activity.silence(self.setup.limits.idle_timeout) => {}
             () = stop.requested() => {}
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {
-            end = connection => end,
+            end = connection => Ok(end?),
             () = activity.silence(LINGER) => Ok(()),
         }
     }
 }
 
-/// HTTP/2's floods (resets, empty frames, CONTINUATION) are bounded by hyper's defaults.
-fn http(setup: &Setup) -> auto::Builder<LocalExecutor> {
-    let limits = &setup.limits;
-    let mut http = auto::Builder::new(LocalExecutor);
-    http.http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
+fn http1(setup: &Setup) -> http1::Builder {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(setup.limits.header_timeout)
         .max_buf_size(MAX_HEAD_BYTES);
-    http.http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(limits.max_concurrent_requests)
-        .max_header_list_size(u32::try_from(MAX_HEAD_BYTES).expect("a small constant"));
     http
-}
-
-/// Runs hyper's tasks on the worker's own thread.
-#[derive(Debug, Clone, Copy)]
-struct LocalExecutor;
-
-impl<F: Future<Output: 'static> + 'static> Executor<F> for LocalExecutor {
-    fn execute(&self, future: F) {
-        spawn_local(future);
-    }
 }

@@ -15,7 +15,7 @@ struct Site {
 /// What came back, read to its end.
 struct Answer {
     status: u16,
-    headers: http::HeaderMap,
+    headers: HeaderMap,
     body: Vec<u8>,
 }
 

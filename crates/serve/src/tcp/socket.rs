@@ -45,12 +45,19 @@ impl Activity {
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: Rc<TcpStream>,
+    /// Bytes that were read before, to be read again.
+    head: Vec<u8>,
     activity: Activity,
 }
 
 impl Socket {
-    pub(super) fn new(stream: Rc<TcpStream>, activity: Activity) -> Self {
-        Self { stream, activity }
+    /// `head`: what was read of the stream already.
+    pub(super) fn new(stream: Rc<TcpStream>, head: Vec<u8>, activity: Activity) -> Self {
+        Self {
+            stream,
+            head,
+            activity,
+        }
     }
 
     fn poll_send(
@@ -73,10 +80,16 @@ impl Socket {
 
 impl AsyncRead for Socket {
     fn poll_read(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.head.is_empty() {
+            let n = self.head.len().min(buffer.remaining());
+            buffer.put_slice(&self.head[..n]);
+            self.head.drain(..n);
+            return Poll::Ready(Ok(()));
+        }
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
             match self.stream.try_read(buffer.initialize_unfilled()) {

@@ -1,0 +1,289 @@
+//! HTTP/2 on one TCP connection: carries bytes between its socket and the engine.
+//!
+//! [`Driver::turn`] tells the whole story: one receive, every answer that is ready, one send. The
+//! engine (`altway-http2`) knows no sockets; [`transport`] knows no HTTP; [`answers`] knows what to
+//! say. All connections of a worker share one [`Desk`] of buffers, so an idle one holds none.
+
+mod answers;
+mod desk;
+mod transport;
+
+use super::measured::Probe;
+use crate::stop::StopSignal;
+use crate::worker::Setup;
+use altway_http2::{self as http2, Connection, Output};
+use answers::Answers;
+pub(super) use desk::Desk;
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::task::yield_now;
+use tokio::time::{Sleep, sleep_until, timeout};
+use transport::Transport;
+
+/// What one send takes: enough for the kernel to work in large pieces, small enough for the
+/// processor's cache. Also what a connection may hold unsent before it reads no more.
+const SEND_BYTES: usize = 256 << 10;
+
+/// What a connection may send before the others have their turn.
+const TURN_BYTES: usize = 1 << 20;
+
+/// DATA frames of so many bytes fill a TLS record of 16 KiB with their header.
+const DATA_PAYLOAD_OVER_TLS: usize = (16 << 10) - 9;
+
+/// How long a connection that has said everything waits for its peer to close: closing at once
+/// would take back what the peer has not read if it has sent more.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// The engine's settings.
+pub(super) fn config(setup: &Setup) -> Arc<http2::Config> {
+    let limits = &setup.limits;
+    let mut config = http2::Config {
+        max_concurrent_streams: limits.max_concurrent_requests,
+        max_header_list_size: crate::service::MAX_HEAD_BYTES as u32,
+        ..http2::Config::default()
+    };
+    if setup.tls.is_some() {
+        config.max_data_payload = DATA_PAYLOAD_OVER_TLS;
+    }
+    config.timeouts.preface = limits.handshake_timeout;
+    config.timeouts.frame = limits.header_timeout;
+    config.timeouts.stall = limits.idle_timeout;
+    config.timeouts.idle = limits.idle_timeout;
+    Arc::new(config)
+}
+
+/// What a connection is made of.
+pub(super) struct Parts {
+    pub(super) setup: Arc<Setup>,
+    pub(super) desk: Rc<RefCell<Desk>>,
+    pub(super) config: Arc<http2::Config>,
+    pub(super) client: IpAddr,
+    pub(super) probe: Rc<Probe>,
+    pub(super) stream: Rc<TcpStream>,
+    /// `None`: clear text.
+    pub(super) tls: Option<rustls::ServerConnection>,
+    /// What was read of the connection to find out that it is HTTP/2.
+    pub(super) head: Vec<u8>,
+}
+
+/// One connection.
+pub(super) struct Driver {
+    desk: Rc<RefCell<Desk>>,
+    transport: Transport,
+    engine: Connection,
+    answers: Answers,
+    /// What is said and not sent. Empty between turns unless the socket is full.
+    output: Output,
+    /// What was read and not understood yet, because the socket was full.
+    backlog: Vec<u8>,
+    /// The peer has closed its half.
+    ended: bool,
+}
+
+/// What a turn leaves behind.
+enum Progress {
+    /// Nothing to do until something happens.
+    Waiting,
+    /// More to do, after the others.
+    More,
+    /// The connection is over.
+    Over,
+}
+
+/// Why a turn is taken.
+#[derive(Default)]
+struct Wake {
+    readable: bool,
+    due: bool,
+    stop: bool,
+}
+
+impl Driver {
+    pub(super) fn new(parts: Parts) -> Self {
+        let now = Instant::now();
+        Self {
+            desk: parts.desk,
+            transport: Transport::new(parts.stream, parts.tls),
+            engine: Connection::server(parts.config, now),
+            answers: Answers::new(parts.setup, parts.client, parts.probe),
+            output: Output::new(),
+            backlog: parts.head,
+            ended: false,
+        }
+    }
+
+    /// Serves the connection to its end.
+    pub(super) async fn run(mut self, mut stop: StopSignal) -> io::Result<()> {
+        let mut stop = Some(pin!(stop.requested()));
+        let mut timer = pin!(sleep_until(self.deadline()));
+        let mut wake = Wake::default();
+        loop {
+            match self.turn(&wake)? {
+                Progress::Over => break,
+                Progress::More => {
+                    yield_now().await;
+                    wake = Wake {
+                        readable: true,
+                        ..Wake::default()
+                    };
+                    continue;
+                }
+                Progress::Waiting => {}
+            }
+            let deadline = self.deadline();
+            // Most turns only put the deadline off: then the timer may ring early, once.
+            if deadline < timer.deadline() || timer.is_elapsed() {
+                timer.as_mut().reset(deadline);
+            }
+            wake = poll_fn(|cx| self.poll_wake(cx, timer.as_mut(), &mut stop)).await?;
+        }
+        let closing = self.transport.close();
+        timeout(LINGER, closing).await.unwrap_or(Ok(()))
+    }
+
+    fn deadline(&self) -> tokio::time::Instant {
+        let due = self.engine.poll_timeout();
+        due.unwrap_or_else(Instant::now).into()
+    }
+
+    /// Waits for the socket, the time, or the stop.
+    fn poll_wake(
+        &self,
+        cx: &mut Context<'_>,
+        timer: Pin<&mut Sleep>,
+        stop: &mut Option<Pin<&mut impl Future<Output = ()>>>,
+    ) -> Poll<io::Result<Wake>> {
+        let mut wake = Wake::default();
+        let mut woken = false;
+        let blocked = !self.output.is_empty() || self.transport.wants_write();
+        let full = blocked && self.unsent() >= SEND_BYTES;
+        if !self.ended
+            && !full
+            && let Poll::Ready(ready) = self.transport.poll_readable(cx)
+        {
+            ready?;
+            wake.readable = true;
+            return Poll::Ready(Ok(wake));
+        }
+        if blocked && let Poll::Ready(ready) = self.transport.poll_writable(cx) {
+            ready?;
+            woken = true;
+        }
+        if let Some(signal) = stop
+            && signal.as_mut().poll(cx).is_ready()
+        {
+            *stop = None;
+            wake.stop = true;
+            woken = true;
+        }
+        if timer.poll(cx).is_ready() {
+            wake.due = true;
+            woken = true;
+        }
+        if woken {
+            Poll::Ready(Ok(wake))
+        } else {
+            Poll::Pending
+        }
+    }
+
+    fn unsent(&self) -> usize {
+        self.output.len() + self.backlog.len() + self.transport.unsent()
+    }
+
+    /// Everything that can be done without waiting, with the worker's buffers.
+    fn turn(&mut self, wake: &Wake) -> io::Result<Progress> {
+        let desk = Rc::clone(&self.desk);
+        let mut desk = desk.borrow_mut();
+        desk.begin_turn();
+        if self.output.is_empty() {
+            std::mem::swap(&mut self.output, &mut desk.output);
+        }
+        let progress = self.work(wake, &mut desk);
+        if self.output.is_empty() {
+            std::mem::swap(&mut self.output, &mut desk.output);
+        }
+        progress
+    }
+
+    fn work(&mut self, wake: &Wake, desk: &mut Desk) -> io::Result<Progress> {
+        let mut turn = self.engine.turn(desk.now, &mut self.output);
+        if wake.due {
+            turn.handle_timeout();
+        }
+        if wake.stop {
+            turn.shutdown();
+        }
+        let mut buffer = std::mem::take(&mut desk.buffer);
+        let received = self.receive(wake, &mut buffer);
+        let progress = received.and_then(|(n, more)| {
+            let progress = self.converse(&buffer[..n], desk)?;
+            Ok(match progress {
+                Progress::Waiting if more => Progress::More,
+                progress => progress,
+            })
+        });
+        desk.buffer = buffer;
+        progress
+    }
+
+    /// How many bytes came, and whether more are there.
+    fn receive(&mut self, wake: &Wake, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
+        if !self.backlog.is_empty() {
+            let n = self.backlog.len().min(buffer.len());
+            buffer[..n].copy_from_slice(&self.backlog[..n]);
+            self.backlog.drain(..n);
+            return Ok((n, true));
+        }
+        if !wake.readable || self.ended {
+            return Ok((0, false));
+        }
+        let received = self.transport.receive(buffer)?;
+        self.ended = received.end;
+        Ok((received.len, received.more))
+    }
+
+    /// Input in, answers out, as long as the socket takes them.
+    fn converse(&mut self, mut input: &[u8], desk: &mut Desk) -> io::Result<Progress> {
+        let mut sent = 0;
+        loop {
+            let mut turn = self.engine.turn(desk.now, &mut self.output);
+            while turn.output_len() < SEND_BYTES {
+                if !self.answers.next(&mut turn, &mut input, desk) {
+                    break;
+                }
+            }
+            self.answers.send_bodies(&mut turn, desk, SEND_BYTES);
+            let said = self.output.len();
+            sent += said;
+            let blocked = !self.transport.send(&mut self.output)?;
+            self.answers.measure(desk.now);
+            if blocked || sent >= TURN_BYTES {
+                self.backlog.splice(..0, input.iter().copied());
+                return Ok(if blocked {
+                    Progress::Waiting
+                } else {
+                    Progress::More
+                });
+            }
+            if said == 0 {
+                break;
+            }
+        }
+        let idle = self.engine.open_streams() == 0;
+        let over = self.engine.is_closed() || (self.ended && idle);
+        Ok(if over {
+            Progress::Over
+        } else {
+            Progress::Waiting
+        })
+    }
+}

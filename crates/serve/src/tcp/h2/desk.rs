@@ -1,0 +1,87 @@
+//! What the connections of a worker share: one is worked on at a time.
+
+use crate::access;
+use crate::files::FileCache;
+use altway_http2::{FieldBlock, Indexing, Output};
+use altway_policy::AltSvc;
+use http::HeaderValue;
+use http::header::{self, HeaderMap};
+use std::rc::Rc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What is read at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Different Alt-Svc values that are kept encoded. A policy has about three.
+const MAX_OFFERS: usize = 8;
+
+/// Buffers and caches.
+pub(in crate::tcp) struct Desk {
+    pub(super) buffer: Vec<u8>,
+    pub(super) output: Output,
+    pub(super) files: FileCache,
+    /// Time of this turn.
+    pub(super) now: Instant,
+    /// Whether anybody reads the access log; asked once a turn.
+    pub(super) logs: bool,
+    /// Date and Server of all responses of this second.
+    common: Rc<FieldBlock>,
+    second: u64,
+    offers: Vec<(AltSvc, Rc<FieldBlock>)>,
+}
+
+impl Desk {
+    pub(in crate::tcp) fn new() -> Self {
+        Self {
+            buffer: vec![0; BUFFER_BYTES],
+            output: Output::new(),
+            files: FileCache::new(),
+            now: Instant::now(),
+            logs: false,
+            common: Rc::new(common(SystemTime::now())),
+            second: 0,
+            offers: Vec::new(),
+        }
+    }
+
+    /// Looks at the clocks.
+    pub(super) fn begin_turn(&mut self) {
+        self.now = Instant::now();
+        self.logs = access::is_on();
+        let time = SystemTime::now();
+        let second = time
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
+        if second != self.second {
+            self.second = second;
+            self.common = Rc::new(common(time));
+        }
+    }
+
+    pub(super) fn common(&self) -> Rc<FieldBlock> {
+        Rc::clone(&self.common)
+    }
+
+    /// The Alt-Svc field; `None` where it is left out.
+    pub(super) fn offer(&mut self, alt_svc: AltSvc, port: u16) -> Option<Rc<FieldBlock>> {
+        if let Some((_, block)) = self.offers.iter().find(|(known, _)| *known == alt_svc) {
+            return Some(Rc::clone(block));
+        }
+        let value = HeaderValue::try_from(alt_svc.field_value(port)?).expect("visible ASCII");
+        let mut fields = HeaderMap::new();
+        fields.insert(header::ALT_SVC, value);
+        let block = Rc::new(FieldBlock::from_headers(&fields, Indexing::Incremental));
+        if self.offers.len() == MAX_OFFERS {
+            self.offers.remove(0);
+        }
+        self.offers.push((alt_svc, Rc::clone(&block)));
+        Some(block)
+    }
+}
+
+fn common(now: SystemTime) -> FieldBlock {
+    let mut fields = HeaderMap::new();
+    crate::service::date_and_server(&mut fields, now);
+    FieldBlock::from_headers(&fields, Indexing::Incremental)
+}

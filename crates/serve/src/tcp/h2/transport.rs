@@ -1,0 +1,323 @@
+//! A TCP socket, with TLS or without, as the driver needs it: everything at once, nothing waits.
+//!
+//! A read that fills less than its buffer has emptied the socket, and a write that takes less than it
+//! was given has filled it. Saying so to the event loop (by [`io::ErrorKind::WouldBlock`]) saves the
+//! system call that would find it out.
+
+use altway_http2::Output;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustls::ServerConnection;
+use std::io::{self, IoSlice, Read, Write};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+/// Slices of one system call; the kernel takes up to 1,024.
+const MAX_SLICES: usize = 128;
+
+/// What a peer may go on sending while its connection is closed.
+const MAX_DISCARDED: usize = 1 << 20;
+
+pub(super) struct Transport {
+    stream: Rc<TcpStream>,
+    tls: Option<Box<ServerConnection>>,
+}
+
+/// What came.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Received {
+    /// Bytes of the buffer.
+    pub(super) len: usize,
+    /// More may be there.
+    pub(super) more: bool,
+    /// The peer has closed its half.
+    pub(super) end: bool,
+}
+
+impl Transport {
+    pub(super) fn new(stream: Rc<TcpStream>, tls: Option<ServerConnection>) -> Self {
+        let tls = tls.map(|mut tls| {
+            // What is written is bounded by the driver.
+            tls.set_buffer_limit(None);
+            Box::new(tls)
+        });
+        Self { stream, tls }
+    }
+
+    pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_read_ready(cx)
+    }
+
+    pub(super) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_write_ready(cx)
+    }
+
+    /// Reads what is there, as far as `buffer` holds it.
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Received> {
+        match &mut self.tls {
+            Some(tls) => receive_tls(&self.stream, tls, buffer),
+            None => match read(&self.stream, buffer) {
+                Ok(0) => Ok(Received {
+                    end: true,
+                    ..Received::default()
+                }),
+                Ok(len) => Ok(Received {
+                    len,
+                    more: len == buffer.len(),
+                    end: false,
+                }),
+                Err(error) if would_block(&error) => Ok(Received::default()),
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// Sends `output`; whether all of it is on its way. TLS takes all of it in any case.
+    pub(super) fn send(&mut self, output: &mut Output) -> io::Result<bool> {
+        match &mut self.tls {
+            Some(tls) => send_tls(&self.stream, tls, output),
+            None => send_clear(&self.stream, output),
+        }
+    }
+
+    /// Whether TLS holds records that are not sent.
+    pub(super) fn wants_write(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// About what TLS holds.
+    pub(super) fn unsent(&self) -> usize {
+        if self.wants_write() {
+            super::SEND_BYTES
+        } else {
+            0
+        }
+    }
+
+    /// Says goodbye, and waits for the peer to do the same.
+    pub(super) async fn close(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            while !flush_tls(&self.stream, tls)? {
+                self.stream.writable().await?;
+            }
+        }
+        match socket2::SockRef::from(&*self.stream).shutdown(std::net::Shutdown::Write) {
+            // The peer was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(()),
+            shut => shut?,
+        }
+        let mut discarded = 0;
+        let mut buffer = [0; 4096];
+        while discarded < MAX_DISCARDED {
+            self.stream.readable().await?;
+            match read(&self.stream, &mut buffer) {
+                Ok(0) => break,
+                Ok(n) => discarded += n,
+                Err(error) if would_block(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn receive_tls(
+    stream: &TcpStream,
+    tls: &mut ServerConnection,
+    buffer: &mut [u8],
+) -> io::Result<Received> {
+    let mut received = Received::default();
+    loop {
+        let decrypted = tls.reader().read(&mut buffer[received.len..]);
+        match decrypted {
+            // Closed by close_notify.
+            Ok(0) if received.len < buffer.len() => {
+                received.end = true;
+                return Ok(received);
+            }
+            Ok(n) => {
+                received.len += n;
+                if received.len == buffer.len() {
+                    received.more = true;
+                    return Ok(received);
+                }
+                continue;
+            }
+            Err(error) if would_block(&error) => {}
+            // Closed without close_notify: HTTP/2 frames have lengths, so nothing is cut unseen.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                received.end = true;
+                return Ok(received);
+            }
+            Err(error) => return Err(error),
+        }
+        let mut socket = Socket {
+            stream,
+            drained: false,
+        };
+        match tls.read_tls(&mut socket) {
+            Ok(_) => {}
+            Err(error) if would_block(&error) => return Ok(received),
+            Err(error) => return Err(error),
+        }
+        let drained = socket.drained;
+        if let Err(error) = tls.process_new_packets() {
+            // The alert that says why, as far as it leaves at once.
+            let _ = flush_tls(stream, tls);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+        }
+        if drained {
+            received.more = fill(tls, buffer, &mut received)?;
+            return Ok(received);
+        }
+    }
+}
+
+/// Takes what is decrypted; whether something is left.
+fn fill(
+    tls: &mut ServerConnection,
+    buffer: &mut [u8],
+    received: &mut Received,
+) -> io::Result<bool> {
+    while received.len < buffer.len() {
+        match tls.reader().read(&mut buffer[received.len..]) {
+            Ok(0) => {
+                received.end = true;
+                return Ok(false);
+            }
+            Ok(n) => received.len += n,
+            Err(error) if would_block(&error) => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                received.end = true;
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+fn send_clear(stream: &TcpStream, output: &mut Output) -> io::Result<bool> {
+    while !output.is_empty() {
+        let written = match output.as_slice() {
+            Some(bytes) => attempt(stream, Interest::WRITABLE, bytes.len(), || {
+                Ok(send(stream, bytes, SendFlags::NOSIGNAL)?)
+            }),
+            None => {
+                let mut slices = Vec::with_capacity(MAX_SLICES);
+                output.fill(&mut slices, MAX_SLICES);
+                write_slices(stream, &slices)
+            }
+        };
+        match written {
+            Ok(n) => output.advance(n),
+            Err(error) if would_block(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+fn send_tls(
+    stream: &TcpStream,
+    tls: &mut ServerConnection,
+    output: &mut Output,
+) -> io::Result<bool> {
+    if let Some(bytes) = output.as_slice() {
+        tls.writer().write_all(bytes)?;
+    } else {
+        let slices: Vec<IoSlice<'_>> = output.slices().map(IoSlice::new).collect();
+        let taken = tls.writer().write_vectored(&slices)?;
+        debug_assert_eq!(taken, output.len(), "the buffer has no limit");
+    }
+    output.clear();
+    flush_tls(stream, tls)
+}
+
+/// Sends the records that there are; whether all of them left.
+fn flush_tls(stream: &TcpStream, tls: &mut ServerConnection) -> io::Result<bool> {
+    let mut socket = Socket {
+        stream,
+        drained: false,
+    };
+    while tls.wants_write() {
+        match tls.write_tls(&mut socket) {
+            Ok(_) => {}
+            Err(error) if would_block(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
+}
+
+/// The socket as TLS sees it.
+struct Socket<'a> {
+    stream: &'a TcpStream,
+    /// The last read has emptied it.
+    drained: bool,
+}
+
+impl Read for Socket<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = read(self.stream, buffer)?;
+        self.drained = n < buffer.len();
+        Ok(n)
+    }
+}
+
+impl Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        write_slices(self.stream, &slices[..slices.len().min(MAX_SLICES)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn read(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    let len = buffer.len();
+    attempt(stream, Interest::READABLE, len, || {
+        Ok(recv(stream, buffer, RecvFlags::empty())?.0)
+    })
+}
+
+fn write_slices(stream: &TcpStream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    let len = slices.iter().map(|slice| slice.len()).sum();
+    attempt(stream, Interest::WRITABLE, len, || {
+        Ok(rustix::io::writev(stream, slices)?)
+    })
+}
+
+/// Calls the kernel if the socket may be ready. A result below `len` means that it is not any more.
+fn attempt(
+    stream: &TcpStream,
+    interest: Interest,
+    len: usize,
+    call: impl FnOnce() -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut moved = None;
+    let tried = stream.try_io(interest, || {
+        let n = call()?;
+        moved = Some(n);
+        // 0 bytes read are the end of the stream, which stays readable.
+        if n > 0 && n < len {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(n)
+    });
+    moved.map_or(tried, Ok)
+}
+
+fn would_block(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
