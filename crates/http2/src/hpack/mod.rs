@@ -13,6 +13,8 @@ mod representation;
 mod static_table;
 
 #[cfg(test)]
+mod interop;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod rfc_examples;
