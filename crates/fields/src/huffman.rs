@@ -134,12 +134,11 @@ impl Bits<'_> {
     /// The next symbol with the length of its code, which may be longer than what is available.
     #[inline]
     fn peek(&self) -> Symbol {
-        let bits = !self.inverted;
-        let short = SHORT[(bits >> 56) as usize];
+        let short = SHORT[(self.inverted >> 56) as usize];
         if short.len > 0 {
             return short;
         }
-        long_symbol(bits)
+        long_symbol(!self.inverted)
     }
 
     #[inline]
@@ -285,7 +284,7 @@ static CODES: [u32; 256] = {
     codes
 };
 
-/// The symbol by the next 8 bits.
+/// The symbol by the next 8 bits, inverted.
 static SHORT: [Symbol; 256] = {
     let mut short = [Symbol { symbol: 0, len: 0 }; 256];
     let mut symbol = 0;
@@ -295,7 +294,7 @@ static SHORT: [Symbol; 256] = {
             let first = (CODES[symbol] as usize) << (8 - len);
             let mut at = first;
             while at < first + (1 << (8 - len)) {
-                short[at] = Symbol {
+                short[0xff ^ at] = Symbol {
                     symbol: symbol as u8,
                     len,
                 };

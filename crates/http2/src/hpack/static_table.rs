@@ -94,35 +94,49 @@ pub(crate) enum Match {
 
 /// The entry that spares most of a field.
 pub(crate) fn find(name: &[u8], value: &[u8]) -> Option<Match> {
-    let (first, last) = match name {
-        b":authority" => (1, 1),
-        b":method" => (2, 3),
-        b":path" => (4, 5),
-        b":scheme" => (6, 7),
-        b":status" => (8, 14),
-        _ => {
-            let index = find_regular(name)?;
-            (index, index)
-        }
+    let first = FIRST[slot(name)];
+    let entry = ENTRIES.get(usize::from(first.checked_sub(1)?))?;
+    if entry.name != name {
+        return None;
+    }
+    let last = match first {
+        METHOD | PATH | SCHEME => first + 1,
+        STATUS => first + 6,
+        _ => first,
     };
     let mut indices = first..=last;
     let whole = indices.find(|index| ENTRIES[usize::from(index - 1)].value == value);
     Some(whole.map_or(Match::Name(first), Match::Field))
 }
 
-/// Of the names behind the pseudo-fields', "accept" stands behind those that begin with it; the
-/// rest is in order. Each stands once.
-fn find_regular(name: &[u8]) -> Option<u8> {
-    const ACCEPT: usize = 14;
-    const REST: usize = 19;
-    let place = if name.starts_with(b"accept") {
-        let mut entries = ENTRIES[ACCEPT..REST].iter();
-        ACCEPT + entries.position(|entry| entry.name == name)?
-    } else {
-        let rest = &ENTRIES[REST..];
-        REST + rest.binary_search_by(|entry| entry.name.cmp(name)).ok()?
-    };
-    u8::try_from(place + 1).ok()
+/// The first of the entries that share a name.
+const METHOD: u8 = 2;
+const PATH: u8 = 4;
+const SCHEME: u8 = 6;
+const STATUS: u8 = 8;
+
+/// The first index of each name, by its slot; 0 where there is none.
+static FIRST: [u8; 256] = {
+    let mut first = [0; 256];
+    let mut place = ENTRIES.len();
+    while place > 0 {
+        let slot = slot(ENTRIES[place - 1].name);
+        assert!(
+            first[slot] == 0 || slot == self::slot(ENTRIES[place].name),
+            "two names share a slot"
+        );
+        first[slot] = place as u8;
+        place -= 1;
+    }
+    first
+};
+
+/// A hash without collisions among the table's names; the factors were found by trial.
+const fn slot(name: &[u8]) -> usize {
+    match name {
+        [first, .., last] => (2 * name.len() + 95 * *last as usize + *first as usize) % 256,
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
