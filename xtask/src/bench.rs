@@ -32,7 +32,6 @@ use clap::Subcommand;
 /// What can be measured.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
-    /// HTTP/2 in clear text and over TLS, against nghttpd, h2o, nginx and hyper.
     Http2(http2::Arguments),
 }
 

@@ -2,7 +2,7 @@
 //!
 //! All serve the same folder, with the same certificate, to one address, without an access log, and
 //! with settings that do not limit a workload. What stands in a file of settings is made in
-//! [`config`](super::config).
+//! [`config`].
 
 use super::config;
 use super::site::Site;

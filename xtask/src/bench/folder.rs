@@ -4,7 +4,6 @@ use super::bars;
 use super::campaign::Campaign;
 use super::contender::Contender;
 use super::cores::Cores;
-use super::h2load;
 use super::host::{self, Host};
 use super::record::Record;
 use super::summary::Line;
@@ -189,7 +188,6 @@ fn versions(contenders: &[Contender], programs: &Path) -> BTreeMap<String, Strin
     if let Some(program) = shell::find("h2load") {
         versions.insert("h2load".into(), first_lines(&program, "--version"));
     }
-    versions.insert(h2load::CIPHER.into(), "asked for by the client".into());
     versions
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Outcome {
     pub(crate) seconds: f64,
     pub(crate) succeeded: u64,
     pub(crate) status_2xx: u64,
+    /// Of all answers, as h2load counts them.
+    statuses: String,
     /// Body bytes.
     pub(crate) data_bytes: u64,
     /// Protocol and cipher; empty in clear text.
@@ -43,12 +45,14 @@ impl Outcome {
         };
         let traffic = line("traffic: ")?;
         let data = traffic.rsplit_once('(').map_or("", |(_, data)| data);
+        let statuses = line("status codes: ")?;
         let tls = [line("TLS Protocol: "), line("Cipher: ")];
         let tls = tls.into_iter().flatten().collect::<Vec<_>>();
         Ok(Self {
             seconds: seconds(line("finished in ")?)?,
             succeeded: count(line("requests: ")?, "succeeded")?,
-            status_2xx: count(line("status codes: ")?, "2xx")?,
+            status_2xx: count(statuses, "2xx")?,
+            statuses: statuses.to_owned(),
             data_bytes: leading_number(data)?,
             tls: tls.join(" "),
         })
@@ -58,8 +62,8 @@ impl Outcome {
     pub(crate) fn fault(&self, load: Load, transport: Transport) -> Option<String> {
         let asked = load.requests;
         if self.succeeded != asked || self.status_2xx != asked {
-            let (succeeded, status) = (self.succeeded, self.status_2xx);
-            return Some(format!("{succeeded} of {asked} succeeded, {status} 2xx"));
+            let (succeeded, statuses) = (self.succeeded, &self.statuses);
+            return Some(format!("{succeeded} of {asked} succeeded; {statuses}"));
         }
         if self.data_bytes != load.total_bytes() {
             let expected = load.total_bytes();

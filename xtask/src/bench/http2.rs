@@ -67,6 +67,9 @@ pub(crate) struct Arguments {
     /// A tenth of the requests: to see that it works, not how fast it is.
     #[arg(long)]
     quick: bool,
+    /// Measure the release binaries as they are (`setup.json` tells their commit).
+    #[arg(long)]
+    no_build: bool,
     /// Shuffles the order within the rounds [default: from the clock; printed].
     #[arg(long)]
     seed: Option<u64>,
@@ -76,10 +79,12 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let programs = build::programs()?;
-    let peers = install::peers(&arguments.peers(), &programs)?;
-    let campaign = arguments.campaign(peers)?;
+    let programs = build::programs(arguments.no_build)?;
+    // From here on there is something to put back.
     let stop = Stop::on_signals()?;
+    let peers = install::peers(&arguments.peers(), &programs)?;
+    stop.check()?;
+    let campaign = arguments.campaign(peers)?;
     let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
     let altway = Contender::Altway.program(&programs);
     let site = Site::make(temporary.path(), &altway.context("altway was built")?)?;

@@ -10,7 +10,7 @@ use crate::shell;
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Debian asks this program whether a package may start its service; 101 means no.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
@@ -56,7 +56,7 @@ fn install(packages: &[&str]) -> Result<()> {
         "it takes root and apt-get"
     );
     let new_services = SERVICES.iter().filter(|name| packages.contains(name));
-    let _policy = NoStarting::begin()?;
+    let _policy = NoStarting::begin(Path::new(POLICY))?;
     shell::run_with("apt-get update -qq", &QUIET)?;
     // One by one: a package that this Debian doesn't have keeps none of the others out.
     for package in packages {
@@ -83,30 +83,59 @@ fn switch_off(service: &str) {
 
 /// While this lives, packages start no service.
 struct NoStarting {
-    is_ours: bool,
+    /// To be removed at the end; `None` when somebody else's was there.
+    policy: Option<PathBuf>,
 }
 
 impl NoStarting {
-    fn begin() -> Result<Self> {
-        // One that is there (in containers) has its own reason, and mostly the same one.
-        let is_ours = !Path::new(POLICY).exists();
-        if is_ours {
-            let policy = Self { is_ours };
-            fs::write(POLICY, "#!/bin/sh\nexit 101\n")
-                .and_then(|()| fs::set_permissions(POLICY, Permissions::from_mode(0o755)))
-                .with_context(|| format!("cannot write {POLICY}"))?;
-            return Ok(policy);
+    fn begin(path: &Path) -> Result<Self> {
+        if path.exists() {
+            // In containers; it has its own reason, and mostly the same one.
+            return Ok(Self { policy: None });
         }
-        Ok(Self { is_ours })
+        fs::write(path, "#!/bin/sh\nexit 101\n")
+            .and_then(|()| fs::set_permissions(path, Permissions::from_mode(0o755)))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self {
+            policy: Some(path.to_owned()),
+        })
     }
 }
 
 impl Drop for NoStarting {
     fn drop(&mut self) {
-        if self.is_ours
-            && let Err(error) = fs::remove_file(POLICY)
+        if let Some(path) = &self.policy
+            && let Err(error) = fs::remove_file(path)
         {
-            shell::say(&format!("remove {POLICY} by hand: {error}"));
+            shell::say(&format!("remove {} by hand: {error}", path.display()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_policy_forbids_starting_and_goes_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy");
+        let policy = NoStarting::begin(&path).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o755
+        );
+        assert!(fs::read_to_string(&path).unwrap().contains("exit 101"));
+        drop(policy);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_policy_that_was_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy");
+        fs::write(&path, "theirs").unwrap();
+        drop(NoStarting::begin(&path).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
     }
 }

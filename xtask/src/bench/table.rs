@@ -28,13 +28,15 @@ altway-log: altway with its access log in a file; its ratio is what the log cost
 
 fn heading(cell: Cell) -> String {
     let load = cell.workload.load();
+    let streams = counted(load.streams, "stream");
+    let size = match load.body_bytes {
+        bytes if bytes >= 1_000_000 => format!("{} MB", bytes / 1_000_000),
+        bytes => format!("{bytes} B"),
+    };
     let what = match cell.workload {
         Workload::Idle => "opened, one request each, then idle".to_owned(),
-        _ if load.paths > 1 => format!(
-            "× {} streams, {} files of {} B",
-            load.streams, load.paths, load.body_bytes
-        ),
-        _ => format!("× {} streams, {} B", load.streams, load.body_bytes),
+        _ if load.paths > 1 => format!("× {streams}, {} files of {size}", load.paths),
+        _ => format!("× {streams}, a file of {size}"),
     };
     let (unit, memory) = match cell.workload {
         Workload::Idle => ("CPU µs/opening", "MB/10,000"),
@@ -70,10 +72,16 @@ fn row(line: &Line) -> String {
         line.verdict.map_or(String::new(), verdict)
     );
     if line.invalid_rounds > 0 {
-        write!(row, "  INVALID: {} rounds", line.invalid_rounds).expect("a String takes all");
+        let rounds = counted(line.invalid_rounds as u64, "round");
+        write!(row, "  INVALID: {rounds}").expect("a String takes all");
     }
     row.truncate(row.trim_end().len());
     row + "\n"
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
 fn spread(spread: Spread) -> String {
@@ -209,7 +217,7 @@ mod tests {
         let mut broken = record(Contender::Nginx, Workload::W1, 1, 1);
         broken.valid = false;
         let text = text(&summarize(&[broken]));
-        assert!(text.contains("INVALID: 1 rounds"), "{text}");
+        assert!(text.contains("INVALID: 1 round"), "{text}");
     }
 
     #[test]
