@@ -57,10 +57,10 @@ fn main() -> Result<()> {
 }
 
 fn test() -> Result<()> {
-    let python = setup::run()?.unwrap_or_default();
-    let variables = [(setup::PYTHON_VARIABLE, python.to_string_lossy())];
-    let variables = variables
-        .each_ref()
-        .map(|(name, value)| (*name, value.as_ref()));
+    let variables = setup::run()?;
+    let variables: Vec<_> = variables
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
     shell::run_with("cargo test --workspace --locked", &variables)
 }

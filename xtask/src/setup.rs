@@ -18,13 +18,21 @@ const PACKAGES: [(&str, &str); 5] = [
 
 const AIOQUIC: &str = "aioquic==1.7.2";
 
-/// Tells the tests which Python has the HTTP/3 client aioquic.
-pub(crate) const PYTHON_VARIABLE: &str = "ALTWAY_TEST_PYTHON";
+/// The HTTP/2 conformance suite. Its later tags can't be installed: they have a `go.mod` that lacks
+/// the `/v2`, so that Go's proxy refuses them. This one has 145 cases.
+const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
 
-/// Installs what is missing; gives the Python that has aioquic, if there is one.
-pub(crate) fn run() -> Result<Option<PathBuf>> {
+/// A variable that tells the tests where a program is which is on no path; empty: nowhere.
+pub(crate) type Variable = (&'static str, String);
+
+/// Installs what is missing, and tells the tests where it is.
+pub(crate) fn run() -> Result<Vec<Variable>> {
     install_packages()?;
-    Ok(install_aioquic())
+    let place = |path: Option<PathBuf>| path.unwrap_or_default().to_string_lossy().into_owned();
+    Ok(vec![
+        ("ALTWAY_TEST_PYTHON", place(install_aioquic())),
+        ("ALTWAY_TEST_H2SPEC", place(install_h2spec())),
+    ])
 }
 
 fn install_packages() -> Result<()> {
@@ -53,21 +61,43 @@ fn install_packages() -> Result<()> {
     shell::run_with(&install, &[("DEBIAN_FRONTEND", "noninteractive")])
 }
 
+/// Gives the Python that has aioquic, if there is one.
 fn install_aioquic() -> Option<PathBuf> {
-    let environment = std::path::absolute(shell::target_folder().join("peers")).ok()?;
+    let environment = target("peers")?;
     let python = environment.join("bin/python");
     if shell::succeeds(&format!("{} -m pip show -q aioquic", python.display())) {
         return Some(python);
     }
     let make = format!("python3 -m venv {}", environment.display());
     let install = format!("{} -m pip install -q {AIOQUIC}", python.display());
-    match shell::run(&make).and_then(|()| shell::run(&install)) {
-        Ok(()) => Some(python),
-        Err(error) => {
-            shell::say(&format!(
-                "aioquic is not installed, its tests are skipped: {error:#}"
-            ));
-            None
-        }
+    let installed = shell::run(&make).and_then(|()| shell::run(&install));
+    or_skip("aioquic", &installed).then_some(python)
+}
+
+/// Gives h2spec, if it is there or Go can build it.
+fn install_h2spec() -> Option<PathBuf> {
+    let folder = target("tools")?;
+    let h2spec = folder.join("h2spec");
+    if h2spec.is_file() {
+        return Some(h2spec);
     }
+    let install = format!("go install {H2SPEC}");
+    let folder = folder.to_string_lossy();
+    let installed = shell::run_with(&install, &[("GOBIN", &folder), ("GOFLAGS", "")]);
+    or_skip("h2spec", &installed).then_some(h2spec)
+}
+
+/// A folder below cargo's target folder, absolute.
+fn target(folder: &str) -> Option<PathBuf> {
+    std::path::absolute(shell::target_folder().join(folder)).ok()
+}
+
+/// Whether it is installed; says what the tests lose when it is not.
+fn or_skip(name: &str, installed: &Result<()>) -> bool {
+    if let Err(error) = installed {
+        shell::say(&format!(
+            "{name} is not installed, its tests are skipped: {error:#}"
+        ));
+    }
+    installed.is_ok()
 }

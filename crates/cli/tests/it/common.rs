@@ -2,6 +2,7 @@
 //! is skipped.
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -138,6 +139,16 @@ pub(crate) fn installed(program: &str) -> bool {
         skipped(&format!("{program} is not installed"));
     }
     found
+}
+
+/// A program that `cargo xtask test` builds or installs beside cargo's output, and tells of by
+/// `variable`; says so when it is not there.
+pub(crate) fn provided(program: &str, variable: &str) -> Option<OsString> {
+    let place = std::env::var_os(variable).filter(|place| !place.is_empty());
+    if place.is_none() {
+        skipped(&format!("{program} is not there; see `cargo xtask setup`"));
+    }
+    place
 }
 
 /// Says, where a person who reads the test's output sees it, that nothing was tested and why.

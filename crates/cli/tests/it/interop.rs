@@ -1,6 +1,6 @@
 //! Clients that we did not write fetch pages from `altway serve`.
 
-use crate::common::{Dir, Serving, installed, skipped, success, text};
+use crate::common::{Dir, Serving, installed, provided, success, text};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -46,9 +46,8 @@ fn curl_fetches_over_http1_and_http2_and_is_offered_http3() {
 
 #[test]
 fn aioquic_fetches_over_http3() {
-    let Some(python) = std::env::var_os("ALTWAY_TEST_PYTHON").filter(|python| !python.is_empty())
-    else {
-        return skipped("aioquic is not installed; `cargo xtask test` installs it");
+    let Some(python) = provided("aioquic", "ALTWAY_TEST_PYTHON") else {
+        return;
     };
     let (dir, big) = site();
     let ca = authority(&dir);

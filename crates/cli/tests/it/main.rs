@@ -9,5 +9,6 @@
 mod bad_input;
 mod certificates;
 mod common;
+mod h2spec;
 mod interop;
 mod lab;
