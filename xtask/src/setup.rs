@@ -1,17 +1,23 @@
-//! Installs the programs that altway is tested against and did not write.
+//! Installs the programs that altway is tested against and did not write. Servers among them are
+//! neither started nor left to start by themselves: the tests start their own.
 //!
 //! The tests skip loudly what is not there, so a machine without Debian's packages or without the
 //! right to install them still runs all that needs only Rust.
+
+mod services;
 
 use crate::shell;
 use anyhow::Result;
 use std::path::PathBuf;
 
 /// Debian package, and the program that shows that it is there.
-const PACKAGES: [(&str, &str); 5] = [
+const PACKAGES: [(&str, &str); 8] = [
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("nghttp2-client", "nghttp"),
+    ("nghttp2-server", "nghttpd"),
+    ("h2o", "h2o"),
+    ("nginx", "nginx"),
     ("chromium", "chromium"),
     ("python3-venv", "python3"),
 ];
@@ -21,6 +27,8 @@ const AIOQUIC: &str = "aioquic==1.7.2";
 /// The HTTP/2 conformance suite. Its later tags can't be installed: they have a `go.mod` that lacks
 /// the `/v2`, so that Go's proxy refuses them. This one has 145 cases.
 const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
+
+const NO_QUESTIONS: [(&str, &str); 1] = [("DEBIAN_FRONTEND", "noninteractive")];
 
 /// A variable that tells the tests where a program is which is on no path; empty: nowhere.
 pub(crate) type Variable = (&'static str, String);
@@ -44,21 +52,20 @@ fn install_packages() -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
+    let names = missing.join(" ");
     let is_root = shell::output("id -u")?.trim() == "0";
     if !is_root || shell::find("apt-get").is_none() {
-        let names = missing.join(" ");
         shell::say(&format!(
             "not installed, tests that need them are skipped: {names}"
         ));
         return Ok(());
     }
-    let names = missing.join(" ");
-    shell::run_with(
-        "apt-get update -qq",
-        &[("DEBIAN_FRONTEND", "noninteractive")],
-    )?;
+    let _idle = services::forbid_starts()?;
+    shell::run_with("apt-get update -qq", &NO_QUESTIONS)?;
     let install = format!("apt-get install -y -qq --no-install-recommends {names}");
-    shell::run_with(&install, &[("DEBIAN_FRONTEND", "noninteractive")])
+    shell::run_with(&install, &NO_QUESTIONS)?;
+    services::disable(&missing);
+    Ok(())
 }
 
 /// Gives the Python that has aioquic, if there is one.

@@ -11,4 +11,6 @@ mod certificates;
 mod common;
 mod h2spec;
 mod interop;
+mod interop_h2;
 mod lab;
+mod peers;
