@@ -201,11 +201,16 @@ impl Turn<'_> {
     }
 
     /// This side's preface and SETTINGS, once.
+    #[inline]
     fn greet(&mut self) {
-        let connection = &mut *self.connection;
-        if connection.state.greeted {
-            return;
+        if !self.connection.state.greeted {
+            self.put_greeting();
         }
+    }
+
+    #[cold]
+    fn put_greeting(&mut self) {
+        let connection = &mut *self.connection;
         connection.state.greeted = true;
         let out = self.output.buffer();
         if connection.role == Role::Client {

@@ -7,6 +7,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri};
 
+use crate::Priority;
 use crate::field::FieldKind;
 use crate::hpack::{FIELD_OVERHEAD, Visitor};
 
@@ -39,6 +40,7 @@ pub(crate) struct HeadBuffer {
     protocol: Option<Span>,
     status: Option<u16>,
     content_length: Option<u64>,
+    priority: Priority,
     /// Counted as section 6.5.2 says.
     size: usize,
     malformed: bool,
@@ -79,10 +81,9 @@ impl HeadBuffer {
         self.content_length
     }
 
-    /// The value of the Priority field, if there is one.
-    pub(crate) fn priority(&self) -> Option<&[u8]> {
-        let field = self.fields.iter().find(|f| f.kind == FieldKind::Priority)?;
-        Some(self.span(field.value))
+    /// What the Priority field says, or the default.
+    pub(crate) fn priority(&self) -> Priority {
+        self.priority
     }
 
     pub(crate) fn is_method(&self, method: &[u8]) -> bool {
@@ -232,8 +233,10 @@ impl Visitor for Filling<'_> {
             | FieldKind::Protocol
             | FieldKind::Status => buffer.pseudo(kind, value),
             _ => {
-                if kind == FieldKind::ContentLength {
-                    buffer.length(value);
+                match kind {
+                    FieldKind::ContentLength => buffer.length(value),
+                    FieldKind::Priority => buffer.priority = Priority::parse(value),
+                    _ => {}
                 }
                 let field = Field {
                     kind,

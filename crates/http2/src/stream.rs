@@ -64,6 +64,13 @@ impl Stream {
     }
 }
 
+/// Of a stream that is gone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Removed {
+    pub(crate) queued: bool,
+    pub(crate) priority: Priority,
+}
+
 /// The open streams of a connection, bounded by the limit of concurrent streams.
 ///
 /// The newest one stands apart: a request that is answered at once never enters the map.
@@ -89,10 +96,19 @@ impl Streams {
         }
     }
 
-    pub(crate) fn remove(&mut self, id: u32) -> Option<Stream> {
+    /// Takes a stream out; what the scheduler must know of it.
+    pub(crate) fn remove(&mut self, id: u32) -> Option<Removed> {
+        let removed = |stream: &Stream| Removed {
+            queued: stream.queued,
+            priority: stream.priority,
+        };
         match &self.newest {
-            Some(stream) if stream.id == id => self.newest.take(),
-            _ => self.others.remove(&id),
+            Some(stream) if stream.id == id => {
+                let removed = removed(stream);
+                self.newest = None;
+                Some(removed)
+            }
+            _ => self.others.remove(&id).as_ref().map(removed),
         }
     }
 

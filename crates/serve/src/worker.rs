@@ -7,8 +7,7 @@ use crate::stop::StopSignal;
 use crate::{Error, h3, tcp};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
-use tokio::task::LocalSet;
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 /// What all workers share.
 #[derive(Debug)]
@@ -24,7 +23,7 @@ pub(crate) struct Setup {
 
 /// A worker on its own thread.
 pub(crate) struct Worker {
-    runtime: Runtime,
+    runtime: LocalRuntime,
     tcp: tcp::Acceptor,
     h3: Option<h3::Driver>,
 }
@@ -32,7 +31,9 @@ pub(crate) struct Worker {
 impl Worker {
     /// Prepares a worker on the thread that will run it.
     pub(crate) fn start(setup: &Arc<Setup>, sockets: Sockets) -> Result<Self, Error> {
-        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default());
         let runtime = runtime.map_err(Error::Worker)?;
         // Sockets register with the event loop that is current.
         let guard = runtime.enter();
@@ -47,7 +48,7 @@ impl Worker {
     /// Serves until the stop, and for the grace after it.
     pub(crate) fn run(self, stop: StopSignal) -> Result<(), Error> {
         let Self { runtime, tcp, h3 } = self;
-        LocalSet::new().block_on(&runtime, async move {
+        runtime.block_on(async move {
             let h3_stop = stop.clone();
             let h3 = async move {
                 match h3 {

@@ -304,8 +304,6 @@ impl Connection {
                 return priority;
             }
         }
-        self.head
-            .priority()
-            .map_or_else(Priority::default, Priority::parse)
+        self.head.priority()
     }
 }

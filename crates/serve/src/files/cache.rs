@@ -42,22 +42,24 @@ pub(crate) struct FileCache {
 
 /// A file as it was when it was looked up.
 pub(crate) struct Entry {
-    /// Everything that a 200 response says of the file.
+    /// Everything that a 200 response says of the file, for a connection that asks for it once.
     pub(crate) fields: FieldBlock,
+    /// The same for one that asks again and again: enters its compression table.
+    pub(crate) repeated: FieldBlock,
     /// Bytes.
     pub(crate) size: u64,
     /// All of it, if it is small; else empty.
     pub(crate) whole: Bytes,
     file: File,
     modified: SystemTime,
-    checked: Cell<Instant>,
+    fresh_until: Cell<Instant>,
     number: u64,
 }
 
 impl Entry {
     /// Whether it may be used without looking at the file.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.checked.get()) < FRESH
+        now < self.fresh_until.get()
     }
 }
 
@@ -109,7 +111,7 @@ impl FileCache {
         if let Some(entry) = self.entries.get(path)
             && (entry.size, entry.modified) == (opened.size, opened.modified)
         {
-            entry.checked.set(now);
+            entry.fresh_until.set(now + FRESH);
             return Some(Rc::clone(entry));
         }
         self.made += 1;
@@ -121,11 +123,12 @@ impl FileCache {
         };
         let entry = Rc::new(Entry {
             fields: FieldBlock::from_headers(&fields, Indexing::Without),
+            repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
             size: opened.size,
             whole,
             file: opened.file,
             modified: opened.modified,
-            checked: Cell::new(now),
+            fresh_until: Cell::new(now + FRESH),
             number: self.made,
         });
         self.entries.put(path.into(), Rc::clone(&entry));

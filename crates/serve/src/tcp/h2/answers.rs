@@ -44,9 +44,27 @@ pub(super) struct Answers {
     discarding: FxHashMap<StreamId, Discarding>,
 }
 
+/// The file that a request asks for.
+struct Found {
+    entry: Rc<Entry>,
+    /// The request before it asked for the same.
+    again: bool,
+}
+
+impl Found {
+    fn fields(&self) -> &FieldBlock {
+        if self.again {
+            &self.entry.repeated
+        } else {
+            &self.entry.fields
+        }
+    }
+}
+
 /// What the policy says of the client's path.
 struct Verdict {
-    taken: Instant,
+    /// Until when it stands.
+    until: Instant,
     decision: Option<Decision>,
     offer: Option<Rc<FieldBlock>>,
 }
@@ -99,9 +117,9 @@ impl Answers {
                 head,
                 end: true,
             } => match self.file_for(head, desk) {
-                Some(entry) => {
+                Some(found) => {
                     let exchange = desk.logs.then(|| self.exchange(head)).flatten();
-                    self.send_file(turn, stream, &entry, exchange, desk);
+                    self.send_file(turn, stream, &found, exchange, desk);
                 }
                 None => match head.to_request() {
                     Ok(request) => self.respond(turn, stream, &request, desk),
@@ -150,12 +168,15 @@ impl Answers {
     }
 
     /// The file of a request that wants one, whole and unconditionally.
-    fn file_for(&mut self, head: Head<'_>, desk: &mut Desk) -> Option<Rc<Entry>> {
+    fn file_for(&mut self, head: Head<'_>, desk: &mut Desk) -> Option<Found> {
         if let Some((id, entry)) = &self.memo
             && *id == head.id()
             && entry.is_fresh(desk.now)
         {
-            return Some(Rc::clone(entry));
+            return Some(Found {
+                entry: Rc::clone(entry),
+                again: true,
+            });
         }
         if head.method() != Some(b"GET") || head.fields().any(|(name, _)| changes_answer(name)) {
             return None;
@@ -163,14 +184,17 @@ impl Answers {
         let files = &self.setup.service.files;
         let entry = desk.files.find(files, head.path()?, desk.now)?;
         self.memo = Some((head.id(), Rc::clone(&entry)));
-        Some(entry)
+        Some(Found {
+            entry,
+            again: false,
+        })
     }
 
     fn send_file(
         &mut self,
         turn: &mut Turn<'_>,
         stream: StreamId,
-        entry: &Rc<Entry>,
+        found: &Found,
         mut exchange: Option<Exchange>,
         desk: &mut Desk,
     ) {
@@ -178,13 +202,13 @@ impl Answers {
         if let Some(exchange) = &mut exchange {
             exchange.decided(verdict.decision);
         }
+        let entry = &found.entry;
+        let fields = found.fields();
         let common = desk.common();
         let end = entry.size == 0;
         let sent = match &verdict.offer {
-            Some(offer) => {
-                turn.send_response(stream, 200, &[&entry.fields, &*common, &**offer], end)
-            }
-            None => turn.send_response(stream, 200, &[&entry.fields, &*common], end),
+            Some(offer) => turn.send_response(stream, 200, &[fields, common, &**offer], end),
+            None => turn.send_response(stream, 200, &[fields, common], end),
         };
         if let Err(error) = sent {
             return give_up(turn, stream, &error);
@@ -192,24 +216,25 @@ impl Answers {
         if end {
             return;
         }
-        let mut chunk = entry.whole.clone();
-        if !chunk.is_empty() {
+        let small = entry.whole.len();
+        let mut sent = 0;
+        if small > 0 {
             // The usual case: it is small, and the windows are open.
-            let sent = match turn.send_data(stream, &chunk, true) {
+            sent = match turn.send_data(stream, &entry.whole, true) {
                 Ok(sent) => sent,
                 Err(error) => return give_up(turn, stream, &error),
             };
             if let Some(exchange) = &mut exchange {
                 exchange.sent(sent);
             }
-            chunk = chunk.slice(sent..);
-            if chunk.is_empty() {
+            if sent == small {
                 return;
             }
         }
+        let chunk = entry.whole.slice(sent..);
         let source = Source::File {
             entry: Rc::clone(entry),
-            offset: entry.whole.len() as u64,
+            offset: small as u64,
             exchange,
         };
         self.start(turn, stream, Sending { source, chunk }, desk);
@@ -320,8 +345,11 @@ impl Answers {
     fn verdict(&mut self, desk: &mut Desk) -> &Verdict {
         self.answered = true;
         let now = desk.now;
-        let aged = |verdict: &Verdict| now.saturating_duration_since(verdict.taken) >= DECISION_AGE;
-        if self.verdict.as_ref().is_none_or(aged) {
+        if self
+            .verdict
+            .as_ref()
+            .is_none_or(|verdict| verdict.until <= now)
+        {
             self.verdict = Some(self.decide(desk));
         }
         self.verdict.as_ref().expect("set above")
@@ -334,7 +362,7 @@ impl Answers {
             .zip(service.alternative)
             .and_then(|(decision, port)| desk.offer(decision.alt_svc, port));
         Verdict {
-            taken: desk.now,
+            until: desk.now + DECISION_AGE,
             decision,
             offer,
         }

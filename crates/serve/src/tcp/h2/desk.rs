@@ -25,7 +25,7 @@ pub(in crate::tcp) struct Desk {
     /// Whether anybody reads the access log; asked once a turn.
     pub(super) logs: bool,
     /// Date and Server of all responses of this second.
-    common: Rc<FieldBlock>,
+    common: FieldBlock,
     second: u64,
     offers: Vec<(AltSvc, Rc<FieldBlock>)>,
 }
@@ -38,7 +38,7 @@ impl Desk {
             files: FileCache::new(),
             now: Instant::now(),
             logs: false,
-            common: Rc::new(common(SystemTime::now())),
+            common: common(SystemTime::now()),
             second: 0,
             offers: Vec::new(),
         }
@@ -55,12 +55,12 @@ impl Desk {
             .as_secs();
         if second != self.second {
             self.second = second;
-            self.common = Rc::new(common(time));
+            self.common = common(time);
         }
     }
 
-    pub(super) fn common(&self) -> Rc<FieldBlock> {
-        Rc::clone(&self.common)
+    pub(super) fn common(&self) -> &FieldBlock {
+        &self.common
     }
 
     /// The Alt-Svc field; `None` where it is left out.
