@@ -85,7 +85,7 @@ fn run(command: &Command, printer: &Printer) -> anyhow::Result<Answer> {
     }
 }
 
-/// The log goes to stderr: warnings by default; `-v` adds the server's access log.
+/// The log of what happens goes to stderr: warnings by default.
 fn start_log(global: &Global) {
     use tracing_subscriber::EnvFilter;
     let level = match (global.quiet, global.verbose) {

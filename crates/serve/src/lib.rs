@@ -10,7 +10,7 @@
 //! The engines stand elsewhere: hyper for HTTP/1.1, `altway-http2`, `altway-http3`; what is
 //! known of paths is kept by `altway-path`, what follows from it is decided by `altway-policy`.
 //!
-//! Every request is logged as one event with the tracing target `altway::access`.
+//! Every request can be logged as one line by an [`AccessLog`].
 //!
 //! ```
 //! use altway_serve::{Bind, Options, Security, Server, certs, stop_channel};
@@ -51,6 +51,7 @@ mod tcp;
 mod tls;
 mod worker;
 
+pub use access::AccessLog;
 pub use error::Error;
 pub use identity::Identity;
 pub use options::{Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, UnknownCongestion};

@@ -1,6 +1,6 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::Identity;
+use crate::{AccessLog, Identity};
 use altway_policy::Policy;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -32,6 +32,8 @@ pub struct Options {
     pub congestion: Option<Congestion>,
     /// How long a stop waits for requests that are being answered. Default 10 s.
     pub shutdown_grace: Duration,
+    /// Where each request is told of. Default: nowhere.
+    pub access_log: Option<AccessLog>,
     /// How slow and how many clients may be.
     pub limits: Limits,
 }
@@ -49,6 +51,7 @@ impl Options {
             policy: Policy::default(),
             congestion: None,
             shutdown_grace: Duration::from_secs(10),
+            access_log: None,
             limits: Limits::default(),
         }
     }

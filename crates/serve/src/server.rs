@@ -47,6 +47,7 @@ impl Server {
             paths: Paths::new(),
             policy: options.policy,
             alternative: with_udp.then_some(address.port()),
+            log: options.access_log.clone(),
         };
         let (setup, reload) = setup(options, service)?;
         Ok(Self {

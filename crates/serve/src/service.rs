@@ -1,6 +1,6 @@
 //! One handler for all three protocols: the file, the decision, the fields that every response has.
 
-use crate::access::Exchange;
+use crate::access::{AccessLog, Exchange};
 use crate::body::Body;
 use crate::files::{self, Files};
 use crate::path_meter::Paths;
@@ -24,6 +24,7 @@ pub(crate) struct Service {
     pub(crate) policy: Policy,
     /// The port number for `Alt-Svc`; `None` when there is no HTTP/3 to offer.
     pub(crate) alternative: Option<u16>,
+    pub(crate) log: Option<AccessLog>,
 }
 
 impl Service {
@@ -36,7 +37,9 @@ impl Service {
         };
         let decision = self.decide(client);
         self.complete(response.headers_mut(), decision.as_ref(), now);
-        let exchange = Exchange::begin(client, request, response.status(), decision);
+        let status = response.status();
+        let log = self.log.as_ref();
+        let exchange = log.map(|log| Exchange::begin(log, client, request, status, decision));
         response.map(|body| body.with_exchange(exchange))
     }
 
@@ -115,6 +118,7 @@ mod tests {
             paths: Paths::new(),
             policy: policy.parse().unwrap(),
             alternative,
+            log: None,
         };
         Site { service, _dir: dir }
     }

@@ -1,13 +1,16 @@
 //! One worker: a thread with its own event loop and sockets; connections never leave it.
 
+use crate::access::{self, AccessLog};
 use crate::listen::Sockets;
 use crate::options::Limits;
 use crate::service::Service;
 use crate::stop::StopSignal;
 use crate::{Error, h3, tcp};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
+use tokio::time::{MissedTickBehavior, interval};
 
 /// What all workers share.
 #[derive(Debug)]
@@ -26,6 +29,7 @@ pub(crate) struct Worker {
     runtime: LocalRuntime,
     tcp: tcp::Acceptor,
     h3: Option<h3::Driver>,
+    log: Option<AccessLog>,
 }
 
 impl Worker {
@@ -42,12 +46,23 @@ impl Worker {
         let h3 = h3.map(|(config, udp)| h3::Driver::new(setup, config, udp));
         let h3 = h3.transpose()?;
         drop(guard);
-        Ok(Self { runtime, tcp, h3 })
+        let log = setup.service.log.clone();
+        Ok(Self {
+            runtime,
+            tcp,
+            h3,
+            log,
+        })
     }
 
     /// Serves until the stop, and for the grace after it.
     pub(crate) fn run(self, stop: StopSignal) -> Result<(), Error> {
-        let Self { runtime, tcp, h3 } = self;
+        let Self {
+            runtime,
+            tcp,
+            h3,
+            log,
+        } = self;
         runtime.block_on(async move {
             let h3_stop = stop.clone();
             let h3 = async move {
@@ -56,8 +71,28 @@ impl Worker {
                     None => Ok(()),
                 }
             };
-            let ((), h3) = tokio::join!(tcp.run(stop), h3);
+            let serving = async { tokio::join!(tcp.run(stop), h3) };
+            let ((), h3) = match log {
+                Some(log) => flushing(&log, serving).await,
+                None => serving.await,
+            };
             h3.map_err(Error::Worker)
         })
     }
+}
+
+/// Lets the log's lines out while `serving` goes on, and at its end.
+async fn flushing<T>(log: &AccessLog, serving: impl Future<Output = T>) -> T {
+    let mut serving = pin!(serving);
+    let mut flush = interval(access::FLUSH_INTERVAL);
+    flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let served = loop {
+        tokio::select! {
+            biased;
+            served = serving.as_mut() => break served,
+            _ = flush.tick() => log.flush(),
+        }
+    };
+    log.flush();
+    served
 }

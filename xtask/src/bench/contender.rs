@@ -100,7 +100,12 @@ impl Contender {
         let mut command = Command::new(program);
         match self {
             Self::Altway => altway(&mut command, setting),
-            Self::AltwayLog => altway(command.arg("-v"), setting),
+            Self::AltwayLog => {
+                altway(&mut command, setting);
+                command
+                    .arg("--access-log")
+                    .arg(setting.folder.join("access.log"));
+            }
             Self::Hyper => hyper(&mut command, setting),
             Self::Nghttpd => nghttpd(&mut command, setting),
             Self::H2o => {

@@ -6,16 +6,16 @@ use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_policy::Policy;
 use altway_serve::{
-    Bind, Congestion, DEFAULT_PORT, Options, ReloadHandle, Security, Server, StopHandle,
+    AccessLog, Bind, Congestion, DEFAULT_PORT, Options, ReloadHandle, Security, Server, StopHandle,
     stop_channel,
 };
 use altway_units::duration;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use certificate::Source;
 use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Serve the files of DIR over HTTP/1.1, HTTP/2 and HTTP/3, all on one port number (TCP and UDP).
@@ -35,8 +35,7 @@ Policies: who is offered HTTP/3 by the Alt-Svc field
   threshold  clients whose path is unknown, far (min RTT) or lossy; rtt= and loss= set the bounds
 
 A first SIGTERM or Ctrl-C lets requests end, a second ends at once. SIGHUP reads certificate, key and
-OCSP response again; connections go on, and if a file is bad the former ones stay. -v prints the
-access log.")]
+OCSP response again; connections go on, and if a file is bad the former ones stay.")]
 pub(crate) struct Arguments {
     /// The folder to serve.
     #[arg(value_name = "DIR", default_value = ".")]
@@ -64,6 +63,9 @@ pub(crate) struct Arguments {
     /// How long a stop waits for requests that are being answered.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     grace: Duration,
+    /// Append a line for each request to this file, or - for stderr.
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
     /// Print a line of JSON on stdout as soon as the server listens.
     #[arg(long)]
     json: bool,
@@ -118,7 +120,16 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.policy = arguments.policy;
     options.congestion = arguments.congestion;
     options.shutdown_grace = arguments.grace;
+    options.access_log = arguments.access_log.as_deref().map(log_to).transpose()?;
     Ok(options)
+}
+
+fn log_to(path: &Path) -> Result<AccessLog> {
+    if path == Path::new("-") {
+        return Ok(AccessLog::new(std::io::stderr()));
+    }
+    AccessLog::append(path)
+        .with_context(|| format!("cannot open the access log `{}`", path.display()))
 }
 
 fn announce(address: SocketAddr, clear: bool, json: bool, printer: &Printer) -> Result<()> {

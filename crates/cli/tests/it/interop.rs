@@ -193,14 +193,14 @@ fn two_visits() -> Vec<String> {
     let certs: serde_json::Value = serde_json::from_str(&certs).unwrap();
     let spki = certs["spki_sha256_base64"].as_str().unwrap();
 
-    let serving = Serving::start(&dir, &["--policy", "h3", "-v"]);
+    let serving = Serving::start(&dir, &["--policy", "h3", "--access-log", "-"]);
     let port = serving.port;
     let first = visit(&dir, port, spki);
     assert_eq!(first.len(), 20);
     assert_eq!(first[18..], ["h3", "h3"], "{first:?}");
     assert_eq!(serving.terminate(), Some(0));
 
-    let serving = Serving::start_on(&dir, port, &["--policy", "h2", "-v"]);
+    let serving = Serving::start_on(&dir, port, &["--policy", "h2", "--access-log", "-"]);
     let second = visit(&dir, port, spki);
     assert_eq!(second[18..], ["h2", "h2"], "{second:?}");
     drop(serving);

@@ -53,7 +53,8 @@ pub(crate) struct Entry {
     file: File,
     modified: SystemTime,
     fresh_until: Cell<Instant>,
-    number: u64,
+    /// No other entry of this worker has, or had, the same.
+    pub(crate) number: u64,
 }
 
 impl Entry {

@@ -1,7 +1,7 @@
-//! One line a request, with the decision and its reason. The log is the whole process's: the paths
-//! here are this test's own.
+//! One line a request, with the decision and its reason, whatever the protocol.
 
 use crate::common::{Running, get, h2, h3::H3, read, soon};
+use altway_serve::AccessLog;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
@@ -22,13 +22,11 @@ impl Write for Lines {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_request_is_logged_once_with_its_decision() {
     let lines = Lines::default();
-    let writer = lines.clone();
-    tracing_subscriber::fmt()
-        .with_ansi(false)
-        .without_time()
-        .with_writer(move || writer.clone())
-        .init();
-    let server = Running::tls(|options| options.policy = "threshold".parse().unwrap());
+    let log = AccessLog::new(lines.clone());
+    let server = Running::tls(|options| {
+        options.policy = "threshold".parse().unwrap();
+        options.access_log = Some(log);
+    });
     let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
     soon(read(
         soon(client.send_request(get("/index.html"))).await.unwrap(),
@@ -46,12 +44,12 @@ async fn each_request_is_logged_once_with_its_decision() {
         .collect();
     assert_eq!(log.len(), 2, "{text}");
     let first = "client=127.0.0.1 protocol=h2 method=GET path=\"/index.html\" status=200 bytes=7 offer=h3 \
-                 reason=path unknown, to be measured over HTTP/3";
+                 reason=\"path unknown, to be measured over HTTP/3\"";
     assert!(log[0].ends_with(first), "{}", log[0]);
     assert!(
         log[1].contains("protocol=h3 method=GET path=\"/index.htm\" status=404"),
         "{}",
         log[1]
     );
-    assert!(log[1].contains("offer=h2 reason=min RTT"), "{}", log[1]);
+    assert!(log[1].contains("offer=h2 reason=\"min RTT"), "{}", log[1]);
 }

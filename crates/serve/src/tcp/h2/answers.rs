@@ -5,7 +5,7 @@
 //! a look-up. All others go to [`Service`](crate::service::Service), as on the other protocols.
 
 use super::Desk;
-use crate::access::Exchange;
+use crate::access::{AccessLog, Exchange, Line, Protocol};
 use crate::body::Body;
 use crate::files::Entry;
 use crate::tcp::measured::Probe;
@@ -39,6 +39,8 @@ pub(super) struct Answers {
     answered: bool,
     /// The last request's file.
     memo: Option<(HeadId, Rc<Entry>)>,
+    /// And its line in the log.
+    line: Option<Logged>,
     sending: FxHashMap<StreamId, Sending>,
     /// Requests whose bodies are still coming.
     discarding: FxHashMap<StreamId, Discarding>,
@@ -67,6 +69,15 @@ struct Verdict {
     until: Instant,
     decision: Option<Decision>,
     offer: Option<Rc<FieldBlock>>,
+}
+
+/// What was logged last.
+struct Logged {
+    /// The file's number.
+    entry: u64,
+    path: String,
+    decision: Option<Decision>,
+    text: String,
 }
 
 struct Discarding {
@@ -101,6 +112,7 @@ impl Answers {
             measured: None,
             answered: false,
             memo: None,
+            line: None,
             sending: FxHashMap::default(),
             discarding: FxHashMap::default(),
         }
@@ -118,8 +130,8 @@ impl Answers {
                 end: true,
             } => match self.file_for(head, desk) {
                 Some(found) => {
-                    let exchange = desk.logs.then(|| self.exchange(head)).flatten();
-                    self.send_file(turn, stream, &found, exchange, desk);
+                    let path = self.path_for_log(&found, head);
+                    self.send_file(turn, stream, &found, path, desk);
                 }
                 None => match head.to_request() {
                     Ok(request) => self.respond(turn, stream, &request, desk),
@@ -195,49 +207,91 @@ impl Answers {
         turn: &mut Turn<'_>,
         stream: StreamId,
         found: &Found,
-        mut exchange: Option<Exchange>,
+        path: Option<String>,
         desk: &mut Desk,
     ) {
         let verdict = self.verdict(desk);
-        if let Some(exchange) = &mut exchange {
-            exchange.decided(verdict.decision);
-        }
+        let decision = verdict.decision;
         let entry = &found.entry;
-        let fields = found.fields();
-        let common = desk.common();
+        let (fields, common) = (found.fields(), desk.common());
         let end = entry.size == 0;
         let sent = match &verdict.offer {
             Some(offer) => turn.send_response(stream, 200, &[fields, common, &**offer], end),
             None => turn.send_response(stream, 200, &[fields, common], end),
         };
-        if let Err(error) = sent {
-            return give_up(turn, stream, &error);
-        }
-        if end {
-            return;
-        }
         let small = entry.whole.len();
-        let mut sent = 0;
-        if small > 0 {
-            // The usual case: it is small, and the windows are open.
-            sent = match turn.send_data(stream, &entry.whole, true) {
-                Ok(sent) => sent,
-                Err(error) => return give_up(turn, stream, &error),
-            };
-            if let Some(exchange) = &mut exchange {
-                exchange.sent(sent);
-            }
-            if sent == small {
-                return;
-            }
+        // The usual case: it is small, and the windows are open.
+        let sent = match sent {
+            Ok(()) if small > 0 => turn.send_data(stream, &entry.whole, true),
+            sent => sent.map(|()| 0),
+        };
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(error) => return give_up(turn, stream, &error),
+        };
+        if sent as u64 == entry.size {
+            return self.log(found, path, decision, desk);
         }
-        let chunk = entry.whole.slice(sent..);
+        let exchange = path.and_then(|path| self.exchange(&path, decision, sent));
         let source = Source::File {
             entry: Rc::clone(entry),
             offset: small as u64,
             exchange,
         };
+        let chunk = entry.whole.slice(sent..);
         self.start(turn, stream, Sending { source, chunk }, desk);
+    }
+
+    /// What the log needs of a request beside what is remembered; `None` too if there is no log.
+    fn path_for_log(&self, found: &Found, head: Head<'_>) -> Option<String> {
+        self.setup.service.log.as_ref()?;
+        let line = self.line.as_ref();
+        if found.again && line.is_some_and(|line| line.entry == found.entry.number) {
+            return None;
+        }
+        let path = head.path()?.split(|byte| *byte == b'?').next()?;
+        Some(String::from_utf8_lossy(path).into_owned())
+    }
+
+    /// Logs a file that was sent whole. A repeated request has a line already, as long as the
+    /// decision is the same.
+    fn log(
+        &mut self,
+        found: &Found,
+        path: Option<String>,
+        decision: Option<Decision>,
+        desk: &Desk,
+    ) {
+        let Some(log) = &self.setup.service.log else {
+            return;
+        };
+        let path = match (path, self.line.take()) {
+            (Some(path), _) => path,
+            (None, Some(line)) if line.decision == decision => {
+                log.add(desk.time, line.text.as_bytes());
+                self.line = Some(line);
+                return;
+            }
+            (None, Some(line)) => line.path,
+            (None, None) => return,
+        };
+        let line = Line {
+            client: self.client,
+            protocol: Protocol::Http2,
+            method: "GET",
+            path: &path,
+            status: 200,
+            bytes: found.entry.size,
+            decision,
+        };
+        let text = line.text();
+        log.add(desk.time, text.as_bytes());
+        self.line = Some(Logged {
+            entry: found.entry.number,
+            path,
+            decision,
+            text,
+        });
     }
 
     fn respond(
@@ -368,14 +422,14 @@ impl Answers {
         }
     }
 
-    /// The log entry of a request that is answered from the cache.
-    fn exchange(&self, head: Head<'_>) -> Option<Exchange> {
-        let path = std::str::from_utf8(head.path()?).ok()?;
-        let request = Request::get(path)
-            .version(http::Version::HTTP_2)
-            .body(())
-            .ok()?;
-        Exchange::begin(self.client, &request, StatusCode::OK, None)
+    /// The log entry of a file that takes more than one frame.
+    fn exchange(&self, path: &str, decision: Option<Decision>, sent: usize) -> Option<Exchange> {
+        let log: &AccessLog = self.setup.service.log.as_ref()?;
+        let request = Request::get(path).version(http::Version::HTTP_2).body(());
+        let mut exchange =
+            Exchange::begin(log, self.client, &request.ok()?, StatusCode::OK, decision);
+        exchange.sent(sent);
+        Some(exchange)
     }
 }
 

@@ -1,6 +1,5 @@
 //! What the connections of a worker share: one is worked on at a time.
 
-use crate::access;
 use crate::files::FileCache;
 use altway_http2::{FieldBlock, Indexing, Output};
 use altway_policy::AltSvc;
@@ -22,8 +21,8 @@ pub(in crate::tcp) struct Desk {
     pub(super) files: FileCache,
     /// Time of this turn.
     pub(super) now: Instant,
-    /// Whether anybody reads the access log; asked once a turn.
-    pub(super) logs: bool,
+    /// The same for people.
+    pub(super) time: SystemTime,
     /// Date and Server of all responses of this second.
     common: FieldBlock,
     second: u64,
@@ -37,7 +36,7 @@ impl Desk {
             output: Output::new(),
             files: FileCache::new(),
             now: Instant::now(),
-            logs: false,
+            time: SystemTime::now(),
             common: common(SystemTime::now()),
             second: 0,
             offers: Vec::new(),
@@ -47,15 +46,11 @@ impl Desk {
     /// Looks at the clocks.
     pub(super) fn begin_turn(&mut self) {
         self.now = Instant::now();
-        self.logs = access::is_on();
-        let time = SystemTime::now();
-        let second = time
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs();
-        if second != self.second {
-            self.second = second;
-            self.common = common(time);
+        self.time = SystemTime::now();
+        let since = self.time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        if since.as_secs() != self.second {
+            self.second = since.as_secs();
+            self.common = common(self.time);
         }
     }
 
