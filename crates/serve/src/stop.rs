@@ -42,6 +42,11 @@ impl StopSignal {
         stopped.expect("this signal holds a sender");
     }
 
+    /// Whether a stop was asked for.
+    pub(crate) fn is_requested(&self) -> bool {
+        *self.receiver.borrow()
+    }
+
     /// Stops the server from the inside, when a worker can't go on.
     pub(crate) fn trigger(&self) {
         self.sender.send_replace(true);

@@ -28,6 +28,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::task::unconstrained;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -166,8 +167,9 @@ impl Context {
         let Some(tls) = &self.tls else {
             let beginning = timeout(limits.header_timeout, preface::read(&stream)).await??;
             if beginning.is_http2 {
+                // Unconstrained: a driver yields by itself, after so many bytes.
                 let driver = self.http2(&client, stream, None, beginning.bytes);
-                return Ok(Box::pin(driver.run(stop)).await?);
+                return Ok(unconstrained(Box::pin(driver.run(stop))).await?);
             }
             let socket = Socket::new(stream, beginning.bytes, activity.clone());
             return Box::pin(self.http1(socket, &client, &activity, stop)).await;
@@ -178,7 +180,7 @@ impl Context {
         if session.get_ref().1.alpn_protocol() == Some(b"h2") {
             let (_, tls) = session.into_inner();
             let driver = self.http2(&client, stream, Some(tls), Vec::new());
-            return Ok(Box::pin(driver.run(stop)).await?);
+            return Ok(unconstrained(Box::pin(driver.run(stop))).await?);
         }
         drop(stream);
         Box::pin(self.http1(session, &client, &activity, stop)).await

@@ -18,14 +18,14 @@ use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::IpAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
-use tokio::time::{Sleep, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 use transport::Transport;
 
 /// What one send takes: enough for the kernel to work in large pieces, small enough for the
@@ -102,8 +102,22 @@ enum Progress {
 #[derive(Default)]
 struct Wake {
     readable: bool,
+    writable: bool,
     due: bool,
     stop: bool,
+}
+
+impl Wake {
+    fn is_some(&self) -> bool {
+        self.readable || self.writable || self.due || self.stop
+    }
+}
+
+fn ready(poll: Poll<io::Result<()>>) -> io::Result<bool> {
+    match poll {
+        Poll::Ready(ready) => ready.map(|()| true),
+        Poll::Pending => Ok(false),
+    }
 }
 
 impl Driver {
@@ -122,8 +136,13 @@ impl Driver {
 
     /// Serves the connection to its end.
     pub(super) async fn run(mut self, mut stop: StopSignal) -> io::Result<()> {
-        let mut stop = Some(pin!(stop.requested()));
+        let signal = stop.clone();
+        let mut stop = pin!(stop.requested());
+        let mut stopping = false;
         let mut timer = pin!(sleep_until(self.deadline()));
+        // Stop and timer are registered with the task once and then only looked at: a connection
+        // waits for bytes many times before one of them rings.
+        let mut registered = false;
         let mut wake = Wake::default();
         loop {
             match self.turn(&wake)? {
@@ -142,8 +161,23 @@ impl Driver {
             // Most turns only put the deadline off: then the timer may ring early, once.
             if deadline < timer.deadline() || timer.is_elapsed() {
                 timer.as_mut().reset(deadline);
+                registered = false;
             }
-            wake = poll_fn(|cx| self.poll_wake(cx, timer.as_mut(), &mut stop)).await?;
+            wake = poll_fn(|cx| {
+                let mut wake = self.poll_socket(cx)?;
+                if !registered || timer.is_elapsed() || (!stopping && signal.is_requested()) {
+                    registered = true;
+                    wake.due = timer.as_mut().poll(cx).is_ready();
+                    wake.stop = !stopping && stop.as_mut().poll(cx).is_ready();
+                    stopping |= wake.stop;
+                }
+                if wake.is_some() {
+                    Poll::Ready(io::Result::Ok(wake))
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await?;
         }
         let closing = self.transport.close();
         timeout(LINGER, closing).await.unwrap_or(Ok(()))
@@ -154,45 +188,18 @@ impl Driver {
         due.unwrap_or_else(Instant::now).into()
     }
 
-    /// Waits for the socket, the time, or the stop.
-    fn poll_wake(
-        &self,
-        cx: &mut Context<'_>,
-        timer: Pin<&mut Sleep>,
-        stop: &mut Option<Pin<&mut impl Future<Output = ()>>>,
-    ) -> Poll<io::Result<Wake>> {
+    /// What the socket is ready for of what there is to do.
+    fn poll_socket(&self, cx: &mut Context<'_>) -> io::Result<Wake> {
         let mut wake = Wake::default();
-        let mut woken = false;
         let blocked = !self.output.is_empty() || self.transport.wants_write();
         let full = blocked && self.unsent() >= SEND_BYTES;
-        if !self.ended
-            && !full
-            && let Poll::Ready(ready) = self.transport.poll_readable(cx)
-        {
-            ready?;
-            wake.readable = true;
-            return Poll::Ready(Ok(wake));
+        if !self.ended && !full {
+            wake.readable = ready(self.transport.poll_readable(cx))?;
         }
-        if blocked && let Poll::Ready(ready) = self.transport.poll_writable(cx) {
-            ready?;
-            woken = true;
+        if blocked {
+            wake.writable = ready(self.transport.poll_writable(cx))?;
         }
-        if let Some(signal) = stop
-            && signal.as_mut().poll(cx).is_ready()
-        {
-            *stop = None;
-            wake.stop = true;
-            woken = true;
-        }
-        if timer.poll(cx).is_ready() {
-            wake.due = true;
-            woken = true;
-        }
-        if woken {
-            Poll::Ready(Ok(wake))
-        } else {
-            Poll::Pending
-        }
+        Ok(wake)
     }
 
     fn unsent(&self) -> usize {
@@ -264,8 +271,9 @@ impl Driver {
             self.answers.send_bodies(&mut turn, desk, SEND_BYTES);
             let said = self.output.len();
             sent += said;
-            let blocked = !self.transport.send(&mut self.output)?;
+            // Before the client has the answer: what it asks next finds its path measured.
             self.answers.measure(desk.now);
+            let blocked = !self.transport.send(&mut self.output)?;
             if blocked || sent >= TURN_BYTES {
                 self.backlog.splice(..0, input.iter().copied());
                 return Ok(if blocked {

@@ -385,7 +385,7 @@ impl Answers {
         }
     }
 
-    /// To be called when a turn has sent what it had to say: the time to measure.
+    /// To be called when a turn is about to send what it has to say: measures now and then.
     pub(super) fn measure(&mut self, now: Instant) {
         let is_new = |measured: Instant| now.saturating_duration_since(measured) < DECISION_AGE;
         if std::mem::take(&mut self.answered) && !self.measured.is_some_and(is_new) {
