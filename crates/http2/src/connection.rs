@@ -258,12 +258,22 @@ impl Turn<'_> {
     /// Resets a stream and tells the application, if it knows the stream.
     fn drop_stream(&mut self, id: u32, code: Code) {
         self.put_reset(id, code);
-        if self.forget(id) {
+        self.lose(id, code);
+    }
+
+    /// Takes a stream out that ended badly, and tells the application. Whether it was there.
+    ///
+    /// The event goes first: the connection may end with its last stream.
+    fn lose(&mut self, id: u32, code: Code) -> bool {
+        let there = self.connection.streams.get_mut(id).is_some();
+        if there {
             self.connection.events.push_back(Event::StreamReset {
                 stream: StreamId(id),
                 code,
             });
+            self.forget(id);
         }
+        there
     }
 
     /// RST_STREAM; frames that are on their way to this stream are ignored from here on.

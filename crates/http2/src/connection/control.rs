@@ -114,13 +114,9 @@ impl Turn<'_> {
             return Err(Fault::protocol("RST_STREAM on an idle stream"));
         }
         let code = Code::new(frame::be32(frame::exactly(payload)?));
-        if !self.forget(id) {
+        if !self.lose(id, code) {
             return Ok(());
         }
-        self.connection.events.push_back(Event::StreamReset {
-            stream: StreamId(id),
-            code,
-        });
         let spent = self.connection.resets.spend(self.now);
         spent.map_err(|_| Fault::Connection(Code::ENHANCE_YOUR_CALM, "too many streams reset"))
     }
@@ -208,11 +204,7 @@ impl Turn<'_> {
         let mut refused: Vec<u32> = streams.map(|s| s.id).filter(|id| *id > last).collect();
         refused.sort_unstable();
         for id in refused {
-            self.connection.events.push_back(Event::StreamReset {
-                stream: StreamId(id),
-                code: Code::REFUSED_STREAM,
-            });
-            self.forget(id);
+            self.lose(id, Code::REFUSED_STREAM);
         }
     }
 

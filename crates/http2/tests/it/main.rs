@@ -6,6 +6,7 @@ mod attacks;
 mod conformance;
 mod exchanges;
 mod flow;
+mod fuzzed;
 mod pair;
 mod priorities;
 mod properties;
