@@ -37,7 +37,7 @@ pub(crate) enum FieldKind {
     Malformed,
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 /// What the field is, by name and value.
 pub(crate) fn classify(name: &[u8], value: &[u8]) -> FieldKind {
     classify_name(name).with_value(value)

@@ -72,6 +72,9 @@ mod field;
 mod field_block;
 mod fields;
 mod frame;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod head;
 mod hpack;
 mod output;

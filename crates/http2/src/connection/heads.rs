@@ -243,7 +243,8 @@ impl Turn<'_> {
     /// A second field block on a stream, or one on a stream that is gone.
     fn trailers(&mut self, id: u32, first: Opening) -> Result<Happened, Fault> {
         let connection = &mut *self.connection;
-        let bad = connection.head_is_too_large() || connection.head.check_trailers().is_err();
+        let too_large = connection.head_is_too_large();
+        let malformed = connection.head.check_trailers().is_err();
         let Some(stream) = connection.streams.get_mut(id) else {
             return self.gone(id);
         };
@@ -251,10 +252,13 @@ impl Turn<'_> {
             return Err(Fault::Stream(id, Code::STREAM_CLOSED));
         }
         // Section 8.1: trailers end the message.
-        if bad || !first.end {
+        if malformed || !first.end {
             return Err(Fault::Stream(id, Code::PROTOCOL_ERROR));
         }
         let wanted = stream.wanted;
+        if too_large && wanted {
+            return Err(Fault::Stream(id, Code::CANCEL));
+        }
         self.count_content(id, 0, true)?;
         self.received_all(id);
         Ok(wanted.then_some((id, Signal::Trailers)))

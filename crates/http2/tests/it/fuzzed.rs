@@ -1,6 +1,7 @@
 //! What fuzzing found, once each (see `fuzz/`).
 
 use altway_http2::{CloseReason, Code, Config};
+use http::HeaderMap;
 
 use crate::scripted::*;
 
@@ -31,4 +32,35 @@ fn the_offence_of_the_last_stream_is_told_before_the_end() {
         Seen::Closed(CloseReason::Finished),
     ];
     assert_eq!(engine.feed(&frame(DATA, 0, 1, b"early")), expected);
+}
+
+/// SETTINGS_MAX_HEADER_LIST_SIZE is advice (RFC 9113 section 6.5.2).
+#[test]
+fn trailers_above_the_limit_are_refused_but_no_offence() {
+    let config = Config {
+        max_header_list_size: 200,
+        ..Config::default()
+    };
+    let mut engine = Engine::server(config);
+    engine.feed(&frame(HEADERS, END_HEADERS, 1, POST));
+    let large = literal("t", &"x".repeat(120)).repeat(2);
+    engine.feed(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &large));
+    engine.assert_reset(1, Code::CANCEL);
+}
+
+#[test]
+fn a_request_that_is_too_large_can_be_answered_whatever_its_trailers() {
+    let config = Config {
+        max_header_list_size: 0,
+        ..Config::default()
+    };
+    let mut engine = Engine::server(config);
+    let seen = engine.feed_all(&[
+        frame(HEADERS, END_HEADERS, 1, POST),
+        frame(HEADERS, END_HEADERS | END_STREAM, 1, &literal("t", "x")),
+    ]);
+    assert_eq!(seen, [Seen::TooLarge(1)]);
+    let stream = engine.stream(1);
+    let answered = engine.turn(|turn| turn.send_response(stream, 431, &HeaderMap::new(), true));
+    assert_eq!(answered, Ok(()));
 }
