@@ -21,7 +21,7 @@ impl Turn<'_> {
             kind::SETTINGS => self.settings(header, payload),
             kind::PING => self.ping(header, payload),
             kind::RST_STREAM => self.reset_received(header.stream, payload),
-            kind::PRIORITY => priority(header.stream, payload),
+            kind::PRIORITY => self.priority(header.stream, payload),
             kind::PRIORITY_UPDATE => self.priority_update(header.stream, payload),
             kind::GOAWAY => self.goaway_received(header.stream, payload),
             kind::ALTSVC => {
@@ -232,19 +232,27 @@ impl Turn<'_> {
             value: Bytes::copy_from_slice(value),
         });
     }
-}
 
-/// Deprecated (section 5.3.2): only its form is checked.
-fn priority(id: u32, payload: &[u8]) -> Result<(), Fault> {
-    if id == 0 {
-        return Err(Fault::protocol("PRIORITY of no stream"));
+    /// Deprecated (section 5.3.2): only its form is checked.
+    fn priority(&mut self, id: u32, payload: &[u8]) -> Result<(), Fault> {
+        if id == 0 {
+            return Err(Fault::protocol("PRIORITY of no stream"));
+        }
+        let code = match *payload {
+            // RFC 7540 section 5.3.1: "A stream cannot depend on itself."
+            [d3, d2, d1, d0, _weight] if frame::be31([d3, d2, d1, d0]) == id => {
+                Code::PROTOCOL_ERROR
+            }
+            [_, _, _, _, _weight] => return Ok(()),
+            _ => Code::FRAME_SIZE_ERROR,
+        };
+        // A stream that is idle can't be reset (section 6.4), one that is closed need not be.
+        if self.connection.streams.get_mut(id).is_some() {
+            Err(Fault::Stream(id, code))
+        } else if self.is_idle(id) {
+            Err(Fault::Connection(code, "bad PRIORITY of an idle stream"))
+        } else {
+            Ok(())
+        }
     }
-    let [d3, d2, d1, d0, _weight] = *payload else {
-        return Err(Fault::Stream(id, Code::FRAME_SIZE_ERROR));
-    };
-    // RFC 7540 section 5.3.1: "A stream cannot depend on itself."
-    if frame::be31([d3, d2, d1, d0]) == id {
-        return Err(Fault::Stream(id, Code::PROTOCOL_ERROR));
-    }
-    Ok(())
 }

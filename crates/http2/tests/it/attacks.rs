@@ -47,7 +47,7 @@ fn made_you_reset_by_window_updates() {
 
 #[test]
 fn made_you_reset_by_priority() {
-    check_flood(|n| frame(PRIORITY, 0, 2 * n + 1, &[0; 4]));
+    check_flood(|n| [get(2 * n + 1), frame(PRIORITY, 0, 2 * n + 1, &[0; 4])].concat());
 }
 
 #[test]

@@ -105,7 +105,11 @@ fn frames_of_wrong_sizes_end_the_connection() {
         &[get(1), frame(RST_STREAM, 0, 1, &[0; 3])],
         Code::FRAME_SIZE_ERROR,
     );
-    check_resets(&[frame(PRIORITY, 0, 1, &[0; 4])], 1, Code::FRAME_SIZE_ERROR);
+    check_resets(
+        &[post(1), frame(PRIORITY, 0, 1, &[0; 4])],
+        1,
+        Code::FRAME_SIZE_ERROR,
+    );
 }
 
 #[test]
@@ -327,7 +331,7 @@ fn windows_are_bounded_and_updates_are_not_zero() {
 #[test]
 fn a_stream_does_not_depend_on_itself() {
     check_resets(
-        &[frame(PRIORITY, 0, 1, &[0, 0, 0, 1, 0])],
+        &[post(1), frame(PRIORITY, 0, 1, &[0, 0, 0, 1, 0])],
         1,
         Code::PROTOCOL_ERROR,
     );

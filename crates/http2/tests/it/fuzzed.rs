@@ -64,3 +64,21 @@ fn a_request_that_is_too_large_can_be_answered_whatever_its_trailers() {
     let answered = engine.turn(|turn| turn.send_response(stream, 431, &HeaderMap::new(), true));
     assert_eq!(answered, Ok(()));
 }
+
+/// RFC 9113 section 6.4: "RST_STREAM frames MUST NOT be sent for a stream in the "idle" state."
+#[test]
+fn a_bad_priority_of_an_idle_stream_does_not_reset_it() {
+    for (id, payload, code) in [
+        (1, &[0; 4][..], Code::FRAME_SIZE_ERROR),
+        (2, &[0; 6], Code::FRAME_SIZE_ERROR),
+        (3, &[0, 0, 0, 3, 9], Code::PROTOCOL_ERROR),
+    ] {
+        let mut engine = Engine::server(Config::default());
+        let seen = engine.feed(&frame(PRIORITY, 0, id, payload));
+        assert_eq!(seen.len(), 1, "{seen:?}");
+        let said = engine.said();
+        assert_eq!(said.len(), 1, "GOAWAY alone: {said:?}");
+        assert_eq!(said[0].kind, GOAWAY);
+        assert_eq!(said[0].payload[4..8], code.get().to_be_bytes());
+    }
+}
