@@ -120,7 +120,9 @@ pub(crate) enum Failure {
     #[error("connection lost: {0}")]
     Connection(String),
     #[error("stream reset: {0}")]
-    Reset(altway_http3::Code),
+    Reset(String),
+    #[error("HTTP/2 failed")]
+    Http2(#[source] altway_http2::Error),
     #[error("HTTP/3 failed")]
     Http3(#[source] altway_http3::Error),
 }

@@ -13,10 +13,13 @@
 //! - The first byte is taken when the response's header is complete, the last when the end of the
 //!   body is known. Bodies are counted, not kept.
 //!
-//! The receive windows are large (HTTP/2 and HTTP/3: 16 MiB a stream, 32 MiB a connection), so that
-//! 1 Gbit/s over a round trip of 100 ms (12.5 MB under way) is limited by the path and not by this
-//! client. A failed connection is retried after 10 ms, doubling to 1 s; after 10 failures in a row
-//! its place stays empty. All runs on the caller's thread: use a current-thread runtime.
+//! The receive windows are large, and the same in HTTP/2 and HTTP/3 (16 MiB a stream, 32 MiB a
+//! connection, from the beginning), so that 1 Gbit/s over a round trip of 100 ms (12.5 MB under
+//! way) is limited by the path and not by this client.
+//!
+//! A request that the server resets or refuses has failed; it is not sent again. A failed connection
+//! is retried after 10 ms, doubling to 1 s; after 10 failures in a row its place stays empty. All
+//! runs on the caller's thread: use a current-thread runtime.
 //!
 //! Left to others: printing and files (`cli`), repetition and statistics (`lab`).
 //!
@@ -46,6 +49,9 @@
 //! ```
 
 mod error;
+mod exchanges;
+mod h1;
+mod h2;
 mod options;
 mod quic;
 mod run;

@@ -1,17 +1,16 @@
 //! HTTP/3: a connection over QUIC, driven by altway's own engine.
 
 use crate::error::Failure;
-use crate::run::{Answer, Job, Run, Sent};
+use crate::exchanges::Exchanges;
+use crate::run::{Due, Job, Run, content_length};
 use crate::slot::Opening;
 use crate::tickets::Ticket;
 use crate::udp::Driver;
 use altway_http3::{ClientConfig, Code, Error as Http3Error, Event, Received, StreamId};
-use altway_record::Protocol;
-use http::{HeaderValue, Request, Response, header};
-use std::collections::BTreeMap;
+use http::{Request, Response};
 use std::io;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Opens a connection for the request of `opening` and keeps its streams busy until it closes or
 /// the tickets run out.
@@ -27,15 +26,15 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
     run.on_connected();
     let mut connection = Connection {
         run,
-        ordinal: opening.connection,
-        head: head(job),
+        head: job.request(),
         driver,
-        streams: 0,
-        in_flight: BTreeMap::new(),
-        state: State::Open,
-        exhausted: false,
+        exchanges: Exchanges::new(run, opening.connection),
     };
-    connection.first(opening.ticket, connect, deadline);
+    connection.send(Due {
+        ticket: opening.ticket,
+        connect: Some(connect),
+        deadline,
+    });
     connection.work().await;
     connection.close();
     Ok(())
@@ -78,58 +77,14 @@ fn seed(tls: &rustls::ClientConfig) -> Result<[u8; 32], Failure> {
     Ok(seed)
 }
 
-/// A GET for the job's URI.
-fn head(job: &Job) -> Request<()> {
-    let mut head = Request::new(());
-    *head.uri_mut() = job.uri.clone();
-    let headers = head.headers_mut();
-    headers.insert(
-        header::USER_AGENT,
-        HeaderValue::from_static(crate::USER_AGENT),
-    );
-    headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
-    head
-}
-
 struct Connection<'r, 'a> {
     run: &'r Run<'a>,
-    ordinal: u32,
     head: Request<()>,
     driver: Driver,
-    /// Requests sent so far.
-    streams: u32,
-    /// At most as many as the job has streams, in the order of their deadlines.
-    in_flight: BTreeMap<StreamId, InFlight>,
-    state: State,
-    /// The server allows no further stream for now.
-    exhausted: bool,
-}
-
-/// Whether further requests may be sent.
-#[derive(Debug, PartialEq, Eq)]
-enum State {
-    Open,
-    /// No further ones: there are no more tickets, or the server wants no more.
-    Draining,
-    /// No further ones, and none is in flight.
-    Closed,
-}
-
-struct InFlight {
-    sent: Sent,
-    answer: Answer,
-    deadline: Instant,
+    exchanges: Exchanges<'r, 'a, StreamId>,
 }
 
 impl Connection<'_, '_> {
-    /// Sends the request that opened the connection.
-    fn first(&mut self, ticket: Ticket, connect: Duration, deadline: Instant) {
-        match self.driver.request(&self.head) {
-            Ok(stream) => self.on_sent(stream, ticket, Some(connect), deadline),
-            Err(error) => self.on_unsendable(ticket, Some(connect), error),
-        }
-    }
-
     /// The driver's loop: events, tickets, datagrams; until there is nothing left to do.
     async fn work(&mut self) {
         loop {
@@ -137,19 +92,18 @@ impl Connection<'_, '_> {
                 self.on_event(event);
             }
             self.expire(Instant::now());
-            if self.is_done() {
+            if self.exchanges.is_done() {
                 return;
             }
-            let until = self
-                .in_flight
-                .first_key_value()
-                .map(|(_, next)| next.deadline);
+            let until = self.exchanges.deadline();
             tokio::select! {
                 biased;
                 // Tickets first: what is due now leaves in one batch of datagrams.
-                ticket = self.run.tickets.next(), if self.wants_ticket() => self.on_ticket(ticket),
+                ticket = self.run.tickets.next(), if self.exchanges.wants_ticket() => {
+                    self.on_ticket(ticket);
+                },
                 turn = self.driver.turn(until) => if let Err(error) = turn {
-                    self.fail_all(|| Failure::Connection(error.to_string()));
+                    self.exchanges.fail_all(|| Failure::Connection(error.to_string()));
                 },
             }
         }
@@ -165,141 +119,76 @@ impl Connection<'_, '_> {
     }
 
     fn on_ticket(&mut self, ticket: Option<Ticket>) {
-        let Some(ticket) = ticket else {
-            self.state = State::Draining;
-            return;
-        };
-        let deadline = Instant::now() + self.run.job.timeout;
-        match self.driver.request(&self.head) {
-            Ok(stream) => self.on_sent(stream, ticket, None, deadline),
-            Err(Http3Error::StreamsExhausted) => {
-                self.exhausted = true;
-                self.run.tickets.give_back(ticket);
-            }
-            // The server went while the ticket was awaited: the next connection takes it.
-            Err(Http3Error::GoingAway | Http3Error::UnknownConnection) => {
-                self.state = State::Draining;
-                self.run.tickets.give_back(ticket);
-            }
-            Err(error) => self.on_unsendable(ticket, None, error),
+        match ticket {
+            Some(ticket) => self.send(Due::now(ticket, self.run.job)),
+            None => self.exchanges.drain(),
         }
     }
 
-    fn on_sent(
-        &mut self,
-        stream: StreamId,
-        ticket: Ticket,
-        connect: Option<Duration>,
-        deadline: Instant,
-    ) {
-        let request = InFlight {
-            sent: self.sent(ticket, connect),
-            answer: Answer::default(),
-            deadline,
-        };
-        self.in_flight.insert(stream, request);
-    }
-
-    fn on_unsendable(&mut self, ticket: Ticket, connect: Option<Duration>, error: Http3Error) {
-        let sent = self.sent(ticket, connect);
-        let failure = Err(Failure::Http3(error));
-        self.run
-            .record(&sent, &Answer::default(), Instant::now(), failure);
+    fn send(&mut self, due: Due) {
+        match self.driver.request(&self.head) {
+            Ok(stream) => self.exchanges.on_sent(stream, due),
+            Err(Http3Error::StreamsExhausted) if due.connect.is_none() => {
+                self.exchanges.on_exhausted();
+                self.run.tickets.give_back(due.ticket);
+            }
+            // The server went while the ticket was awaited: the next connection takes it.
+            Err(Http3Error::GoingAway | Http3Error::UnknownConnection) if due.connect.is_none() => {
+                self.exchanges.drain();
+                self.run.tickets.give_back(due.ticket);
+            }
+            Err(error) => self.exchanges.on_unsendable(&due, Failure::Http3(error)),
+        }
     }
 
     fn on_event(&mut self, event: Event) {
         match event {
             Event::Response { stream, head, end } => self.on_head(stream, &head, end),
             Event::Readable { stream } => self.on_readable(stream),
-            Event::StreamReset { stream, code } => self.end(stream, Err(Failure::Reset(code))),
-            Event::StreamsAvailable => self.exhausted = false,
-            Event::GoAway => self.state = State::Draining,
+            Event::StreamReset { stream, code } => {
+                let failure = Failure::Reset(code.to_string());
+                self.exchanges.end(stream, Instant::now(), Err(failure));
+            }
+            Event::StreamsAvailable => self.exchanges.on_stream_free(),
+            Event::GoAway => self.exchanges.drain(),
             Event::Closed { reason } => {
-                self.fail_all(|| Failure::Connection(reason.to_string()));
+                self.exchanges
+                    .fail_all(|| Failure::Connection(reason.to_string()));
             }
             _ => {}
         }
     }
 
     fn on_head(&mut self, stream: StreamId, head: &Response<()>, end: bool) {
-        if let Some(request) = self.in_flight.get_mut(&stream) {
-            request.answer.on_head(Instant::now(), head);
-        }
+        let (now, length) = (Instant::now(), content_length(head.headers()));
+        self.exchanges
+            .on_head(stream, now, head.status().as_u16(), length);
         if end {
-            self.complete(stream);
+            self.exchanges.complete(stream, now);
         }
     }
 
     fn on_readable(&mut self, stream: StreamId) {
         let connection = self.driver.connection;
-        while let Some(request) = self.in_flight.get_mut(&stream) {
+        loop {
             match self.driver.endpoint.recv_data(connection, stream) {
-                Ok(Received::Data(data)) => request.answer.on_data(data.len()),
+                Ok(Received::Data(data)) => self.exchanges.on_data(stream, data.len()),
                 Ok(Received::Pending) => return,
-                Ok(Received::End) => self.complete(stream),
-                Err(error) => self.end(stream, Err(Failure::Http3(error))),
+                Ok(Received::End) => return self.exchanges.complete(stream, Instant::now()),
+                Err(error) => {
+                    let failure = Err(Failure::Http3(error));
+                    return self.exchanges.end(stream, Instant::now(), failure);
+                }
             }
         }
     }
 
-    /// The body has ended.
-    fn complete(&mut self, stream: StreamId) {
-        if let Some(request) = self.in_flight.get(&stream) {
-            let result = request.answer.complete();
-            self.end(stream, result);
-        }
-    }
-
-    /// Records a request and forgets it.
-    fn end(&mut self, stream: StreamId, result: Result<(), Failure>) {
-        if let Some(request) = self.in_flight.remove(&stream) {
-            self.run
-                .record(&request.sent, &request.answer, Instant::now(), result);
-        }
-    }
-
-    /// Gives up the requests whose time is over.
+    /// Resets the requests whose time is over.
     fn expire(&mut self, now: Instant) {
-        while let Some((&stream, request)) = self.in_flight.first_key_value() {
-            if request.deadline > now {
-                return;
-            }
+        while let Some(stream) = self.exchanges.expire(now) {
             let connection = self.driver.connection;
             let code = Code::H3_REQUEST_CANCELLED;
             self.driver.endpoint.reset_stream(connection, stream, code);
-            self.end(stream, Err(Failure::TimedOut(self.run.job.timeout)));
-        }
-    }
-
-    fn fail_all(&mut self, failure: impl Fn() -> Failure) {
-        self.state = State::Closed;
-        while let Some((&stream, _)) = self.in_flight.first_key_value() {
-            self.end(stream, Err(failure()));
-        }
-    }
-
-    fn sent(&mut self, ticket: Ticket, connect: Option<Duration>) -> Sent {
-        let stream = self.streams;
-        self.streams = stream.saturating_add(1);
-        Sent {
-            connection: self.ordinal,
-            stream,
-            start: ticket.start,
-            connect,
-            protocol_used: Some(Protocol::H3),
-        }
-    }
-
-    fn wants_ticket(&self) -> bool {
-        let free = self.in_flight.len() < self.run.job.streams as usize;
-        self.state == State::Open && free && !self.exhausted
-    }
-
-    fn is_done(&self) -> bool {
-        match self.state {
-            State::Open => false,
-            State::Draining => self.in_flight.is_empty(),
-            State::Closed => true,
         }
     }
 }

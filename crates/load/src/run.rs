@@ -7,7 +7,7 @@ use crate::tickets::{Schedule, Ticket, Tickets};
 use crate::{Error, tls};
 use altway_record::{Protocol, RequestRecord};
 use http::uri::Uri;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, HeaderValue, Request, header};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -55,6 +55,19 @@ impl Job {
         path.map_or_else(|| Uri::from_static("/"), Uri::from)
     }
 
+    /// A GET of the absolute URI.
+    pub(crate) fn request(&self) -> Request<()> {
+        let mut request = Request::new(());
+        *request.uri_mut() = self.uri.clone();
+        let headers = request.headers_mut();
+        headers.insert(
+            header::USER_AGENT,
+            HeaderValue::from_static(crate::USER_AGENT),
+        );
+        headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+        request
+    }
+
     /// Host and port as the URL names them.
     pub(crate) fn authority(&self) -> &str {
         self.uri
@@ -84,6 +97,8 @@ async fn resolve(options: &Options) -> Result<Vec<SocketAddr>, Error> {
 pub(crate) struct Run<'a> {
     pub(crate) job: &'a Job,
     pub(crate) tickets: Tickets,
+    /// What HTTP/2 connections read into, one at a time. The others leave it empty.
+    pub(crate) inbound: RefCell<Vec<u8>>,
     begun: Instant,
     connections: Cell<u32>,
     output: RefCell<Output<'a>>,
@@ -120,6 +135,7 @@ impl<'a> Run<'a> {
         Ok(Self {
             job,
             tickets,
+            inbound: RefCell::default(),
             begun,
             connections: Cell::new(0),
             output: RefCell::new(output),
@@ -200,6 +216,27 @@ impl<'a> Run<'a> {
     }
 }
 
+/// A request about to be sent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Due {
+    pub(crate) ticket: Ticket,
+    /// What connection set-up took, in the request that opened the connection.
+    pub(crate) connect: Option<Duration>,
+    /// When it is given up.
+    pub(crate) deadline: Instant,
+}
+
+impl Due {
+    /// One that opens no connection.
+    pub(crate) fn now(ticket: Ticket, job: &Job) -> Self {
+        Self {
+            ticket,
+            connect: None,
+            deadline: Instant::now() + job.timeout,
+        }
+    }
+}
+
 /// A request on its way.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
@@ -220,10 +257,10 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn on_head<B>(&mut self, now: Instant, head: &Response<B>) {
+    pub(crate) fn on_head(&mut self, now: Instant, status: u16, content_length: Option<u64>) {
         self.first_byte = Some(now);
-        self.status = Some(head.status().as_u16());
-        self.content_length = content_length(head.headers());
+        self.status = Some(status);
+        self.content_length = content_length;
     }
 
     pub(crate) fn on_data(&mut self, bytes: usize) {
@@ -242,8 +279,9 @@ impl Answer {
     }
 }
 
-fn content_length(headers: &HeaderMap) -> Option<u64> {
-    let value = headers.get(http::header::CONTENT_LENGTH)?;
+/// What the field says, if it says a number.
+pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    let value = headers.get(header::CONTENT_LENGTH)?;
     value.to_str().ok()?.parse().ok()
 }
 
@@ -263,14 +301,11 @@ fn involuntary_context_switches() -> u64 {
 mod tests {
     use super::*;
 
-    fn answer(status: u16, content_length: &str, bytes: usize) -> Answer {
-        let head = Response::builder()
-            .status(status)
-            .header("content-length", content_length)
-            .body(())
-            .unwrap();
+    fn answer(status: u16, length: &'static str, bytes: usize) -> Answer {
+        let length = HeaderValue::from_static(length);
+        let headers = HeaderMap::from_iter([(header::CONTENT_LENGTH, length)]);
         let mut answer = Answer::default();
-        answer.on_head(Instant::now(), &head);
+        answer.on_head(Instant::now(), status, content_length(&headers));
         answer.on_data(bytes);
         answer
     }

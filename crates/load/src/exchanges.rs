@@ -1,0 +1,184 @@
+//! The requests of one connection that are on their way, several at once, over HTTP/2 or HTTP/3:
+//! whether there may be more, when each is too late, what has come of it, and its record in the end.
+//!
+//! Left to `h2` and `quic`: sending them, and what the peer's frames mean.
+
+use crate::error::Failure;
+use crate::run::{Answer, Due, Run, Sent};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// Requests by the engine's name for their streams, which grows from one to the next.
+pub(crate) struct Exchanges<'r, 'a, Id> {
+    run: &'r Run<'a>,
+    /// The connection's ordinal.
+    connection: u32,
+    /// Requests so far.
+    begun: u32,
+    /// At most as many as the job has streams, in the order of their deadlines.
+    in_flight: BTreeMap<Id, InFlight>,
+    state: State,
+    /// The server allows no further stream for now.
+    exhausted: bool,
+}
+
+/// Whether further requests may be sent.
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    Open,
+    /// No further ones: there are no more tickets, or the server wants no more.
+    Draining,
+    /// No further ones, and none is in flight.
+    Closed,
+}
+
+struct InFlight {
+    due: Due,
+    sent: Sent,
+    answer: Answer,
+}
+
+impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
+    pub(crate) fn new(run: &'r Run<'a>, connection: u32) -> Self {
+        Self {
+            run,
+            connection,
+            begun: 0,
+            in_flight: BTreeMap::new(),
+            state: State::Open,
+            exhausted: false,
+        }
+    }
+
+    /// A request was sent.
+    pub(crate) fn on_sent(&mut self, stream: Id, due: Due) {
+        let request = InFlight {
+            sent: self.sent(&due),
+            due,
+            answer: Answer::default(),
+        };
+        self.in_flight.insert(stream, request);
+    }
+
+    /// A request could not be sent.
+    pub(crate) fn on_unsendable(&mut self, due: &Due, failure: Failure) {
+        let sent = self.sent(due);
+        self.run
+            .record(&sent, &Answer::default(), Instant::now(), Err(failure));
+    }
+
+    /// The server allows no further stream; [`Self::on_stream_free`] ends that.
+    pub(crate) fn on_exhausted(&mut self) {
+        self.exhausted = true;
+    }
+
+    pub(crate) fn on_stream_free(&mut self) {
+        self.exhausted = false;
+    }
+
+    /// No further requests; those in flight go on.
+    pub(crate) fn drain(&mut self) {
+        if self.state == State::Open {
+            self.state = State::Draining;
+        }
+    }
+
+    /// The final response's head came at `now`.
+    pub(crate) fn on_head(&mut self, stream: Id, now: Instant, status: u16, length: Option<u64>) {
+        if let Some(request) = self.in_flight.get_mut(&stream) {
+            request.answer.on_head(now, status, length);
+        }
+    }
+
+    /// So many bytes of a body came.
+    pub(crate) fn on_data(&mut self, stream: Id, bytes: usize) {
+        if let Some(request) = self.in_flight.get_mut(&stream) {
+            request.answer.on_data(bytes);
+        }
+    }
+
+    /// The body has ended.
+    pub(crate) fn complete(&mut self, stream: Id, now: Instant) {
+        if let Some(request) = self.in_flight.get(&stream) {
+            let result = request.answer.complete();
+            self.end(stream, now, result);
+        }
+    }
+
+    /// Records a request that ended at `now`, and forgets it.
+    pub(crate) fn end(&mut self, stream: Id, now: Instant, result: Result<(), Failure>) {
+        if let Some(request) = self.in_flight.remove(&stream) {
+            self.run.record(&request.sent, &request.answer, now, result);
+        }
+    }
+
+    /// Gives back the ticket of a request that the server did not look at; false if it is the one
+    /// that opened the connection, whose set-up time belongs to it.
+    pub(crate) fn give_back(&mut self, stream: Id) -> bool {
+        let opened = |request: &InFlight| request.due.connect.is_some();
+        if self.in_flight.get(&stream).is_none_or(opened) {
+            return false;
+        }
+        if let Some(request) = self.in_flight.remove(&stream) {
+            self.run.tickets.give_back(request.due.ticket);
+        }
+        true
+    }
+
+    /// Gives up the next request whose time is over, and says which, for it to be reset.
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<Id> {
+        let (&stream, request) = self.in_flight.first_key_value()?;
+        if request.due.deadline > now {
+            return None;
+        }
+        self.end(stream, now, Err(Failure::TimedOut(self.run.job.timeout)));
+        Some(stream)
+    }
+
+    /// The connection is gone.
+    pub(crate) fn fail_all(&mut self, failure: impl Fn() -> Failure) {
+        self.state = State::Closed;
+        let now = Instant::now();
+        while let Some((&stream, _)) = self.in_flight.first_key_value() {
+            self.end(stream, now, Err(failure()));
+        }
+    }
+
+    /// When the next request will be too late.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.in_flight
+            .first_key_value()
+            .map(|(_, next)| next.due.deadline)
+    }
+
+    /// Number of requests in flight.
+    pub(crate) fn len(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    pub(crate) fn wants_ticket(&self) -> bool {
+        let free = self.len() < self.run.job.streams as usize;
+        self.state == State::Open && free && !self.exhausted
+    }
+
+    /// Nothing is left to do on this connection.
+    pub(crate) fn is_done(&self) -> bool {
+        match self.state {
+            State::Open => false,
+            State::Draining => self.in_flight.is_empty(),
+            State::Closed => true,
+        }
+    }
+
+    fn sent(&mut self, due: &Due) -> Sent {
+        let stream = self.begun;
+        self.begun = stream.saturating_add(1);
+        Sent {
+            connection: self.connection,
+            stream,
+            start: due.ticket.start,
+            connect: due.connect,
+            protocol_used: Some(self.run.job.protocol),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! HTTP/1.1 on one connection, driven by hyper: one request after the other.
+
+use crate::error::Failure;
+use crate::run::{Answer, Due, Job, Run, Sent, content_length};
+use crate::tcp::{CLOSING, Wire};
+use altway_record::Protocol;
+use bytes::Bytes;
+use http::{HeaderValue, Request, header};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use std::time::Instant;
+use tokio::task::JoinHandle;
+
+/// Sends `first` and then one request after the other, until the connection closes or the tickets
+/// run out.
+///
+/// # Errors
+/// The connection is of no use; nothing has been recorded.
+pub(crate) async fn serve(
+    run: &Run<'_>,
+    ordinal: u32,
+    wire: Box<dyn Wire>,
+    first: Due,
+) -> Result<(), Failure> {
+    let (sender, connection) = handshake(TokioIo::new(wire)).await?;
+    run.on_connected();
+    // What goes wrong with the connection, its request is told as well.
+    let driver = Driver(tokio::spawn(async move { drop(connection.await) }));
+    let connection = Connection {
+        run,
+        ordinal,
+        sender,
+        requests: 0,
+    };
+    connection.work(first).await;
+    driver.close().await;
+    Ok(())
+}
+
+/// The task that moves the connection's bytes. Dropping it cuts the connection.
+struct Driver(JoinHandle<()>);
+
+impl Driver {
+    /// Once the sender is gone: lets the connection close in good order.
+    async fn close(mut self) {
+        let _ = tokio::time::timeout(CLOSING, &mut self.0).await;
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+struct Connection<'r, 'a> {
+    run: &'r Run<'a>,
+    ordinal: u32,
+    sender: SendRequest<Empty<Bytes>>,
+    /// Requests sent so far.
+    requests: u32,
+}
+
+impl Connection<'_, '_> {
+    async fn work(mut self, first: Due) {
+        let mut complete = self.request(&first).await;
+        while complete && self.sender.ready().await.is_ok() {
+            let Some(ticket) = self.run.tickets.next().await else {
+                return;
+            };
+            if self.sender.is_closed() {
+                // The peer went while the ticket was awaited: the next connection takes it.
+                return self.run.tickets.give_back(ticket);
+            }
+            complete = self.request(&Due::now(ticket, self.run.job)).await;
+        }
+    }
+
+    /// Sends a request and records what came of it; true when it was answered in full, so that
+    /// the connection can carry another one.
+    async fn request(&mut self, due: &Due) -> bool {
+        let sent = self.sent(due);
+        let mut answer = Answer::default();
+        let exchange = exchange(&mut self.sender, request(self.run.job), &mut answer);
+        let result = tokio::time::timeout_at(due.deadline.into(), exchange).await;
+        let end = Instant::now();
+        let result = result.unwrap_or(Err(Failure::TimedOut(self.run.job.timeout)));
+        let complete = result.is_ok();
+        self.run.record(&sent, &answer, end, result);
+        complete
+    }
+
+    fn sent(&mut self, due: &Due) -> Sent {
+        let stream = self.requests;
+        self.requests = stream.saturating_add(1);
+        Sent {
+            connection: self.ordinal,
+            stream,
+            start: due.ticket.start,
+            connect: due.connect,
+            protocol_used: Some(Protocol::H1),
+        }
+    }
+}
+
+async fn exchange(
+    sender: &mut SendRequest<Empty<Bytes>>,
+    request: Request<Empty<Bytes>>,
+    answer: &mut Answer,
+) -> Result<(), Failure> {
+    let response = sender.send_request(request).await?;
+    let length = content_length(response.headers());
+    answer.on_head(Instant::now(), response.status().as_u16(), length);
+    let mut body = response.into_body();
+    while let Some(frame) = body.frame().await {
+        if let Some(data) = frame?.data_ref() {
+            answer.on_data(data.len());
+        }
+    }
+    answer.complete()
+}
+
+/// In the form that HTTP/1.1 wants: path and Host (RFC 9112, section 3.2.1).
+fn request(job: &Job) -> Request<Empty<Bytes>> {
+    let mut request = job.request().map(|()| Empty::new());
+    if let Ok(host) = HeaderValue::from_str(job.authority()) {
+        request.headers_mut().insert(header::HOST, host);
+    }
+    *request.uri_mut() = job.path();
+    request
+}
