@@ -122,6 +122,8 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         if let Some(request) = self.in_flight.remove(&stream) {
             self.run.tickets.give_back(request.due.ticket);
         }
+        // Whoever gives a ticket back must ask for the next.
+        self.state = State::Open;
         true
     }
 
