@@ -268,6 +268,9 @@ impl Driver {
                     break;
                 }
             }
+            if self.ended && input.is_empty() && self.backlog.is_empty() {
+                self.answers.abandon_uploads(&mut turn);
+            }
             self.answers.send_bodies(&mut turn, desk, SEND_BYTES);
             let said = self.output.len();
             sent += said;

@@ -19,6 +19,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -60,6 +61,11 @@ impl Site {
         options.port = 0;
         options.threads = NonZeroUsize::new(2).unwrap();
         options
+    }
+
+    /// What is served.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.dir.path().join("site").canonicalize().unwrap()
     }
 
     /// The certificate that is there.

@@ -8,4 +8,5 @@ mod access_log;
 mod certificates;
 mod common;
 mod ends;
+mod faults;
 mod protocols;

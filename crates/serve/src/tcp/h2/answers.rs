@@ -169,6 +169,13 @@ impl Answers {
         true
     }
 
+    /// The client sends nothing more: requests that are not complete never will be.
+    pub(super) fn abandon_uploads(&mut self, turn: &mut Turn<'_>) {
+        for (stream, _) in self.discarding.drain() {
+            turn.reset_stream(stream, Code::CANCEL);
+        }
+    }
+
     /// Hands bodies over until the output is full or nothing more can be sent.
     pub(super) fn send_bodies(&mut self, turn: &mut Turn<'_>, desk: &mut Desk, limit: usize) {
         while turn.output_len() < limit {
