@@ -246,13 +246,12 @@ impl Turn<'_> {
             [_, _, _, _, _weight] => return Ok(()),
             _ => Code::FRAME_SIZE_ERROR,
         };
-        // A stream that is idle can't be reset (section 6.4), one that is closed need not be.
+        // A stream error; but a stream that is idle can't be reset (section 6.4), nor one that is
+        // closed (section 5.1), and any stream error may be one of the connection (section 5.4.2).
         if self.connection.streams.get_mut(id).is_some() {
             Err(Fault::Stream(id, code))
-        } else if self.is_idle(id) {
-            Err(Fault::Connection(code, "bad PRIORITY of an idle stream"))
         } else {
-            Ok(())
+            Err(Fault::Connection(code, "bad PRIORITY"))
         }
     }
 }

@@ -8,7 +8,9 @@ use crate::scripted::*;
 /// A client that is shutting down and waits for the answers to some requests.
 fn leaving_client(requests: usize) -> Engine {
     let mut engine = Engine::client(Config::default(), requests);
-    engine.turn(|turn| turn.shutdown());
+    engine.turn(|turn| {
+        turn.shutdown();
+    });
     engine.said();
     engine
 }

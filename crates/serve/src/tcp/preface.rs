@@ -6,20 +6,25 @@ use tokio::net::TcpStream;
 /// What an HTTP/2 client sends first (RFC 9113 section 3.4). No HTTP/1.1 request begins so.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// The most bytes that are read to find out: enough for a preface, and for most request lines.
+const MAX_BYTES: usize = 512;
+
 /// The beginning of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Beginning {
+    /// It is HTTP/2, or nothing that an HTTP/1.1 server could answer: the HTTP/2 engine then says
+    /// that the preface is wrong.
     pub(super) is_http2: bool,
     /// The bytes that were read to find that out.
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads as much as it takes, at most the preface's length.
+/// Reads as much as it takes.
 ///
 /// # Errors
 /// The socket's.
 pub(super) async fn read(stream: &TcpStream) -> io::Result<Beginning> {
-    let mut bytes = vec![0; PREFACE.len()];
+    let mut bytes = vec![0; MAX_BYTES];
     let mut len = 0;
     loop {
         stream.readable().await?;
@@ -28,12 +33,33 @@ pub(super) async fn read(stream: &TcpStream) -> io::Result<Beginning> {
             read => read?,
         };
         len += n;
-        let is_http2 = len == PREFACE.len() && bytes == PREFACE;
-        if is_http2 || n == 0 || bytes[..len] != PREFACE[..len] {
+        let verdict = is_http2(&bytes[..len]);
+        if verdict.is_some() || n == 0 {
             bytes.truncate(len);
-            return Ok(Beginning { is_http2, bytes });
+            return Ok(Beginning {
+                is_http2: verdict.unwrap_or(false),
+                bytes,
+            });
         }
     }
+}
+
+/// `None` while it can't be told.
+fn is_http2(bytes: &[u8]) -> Option<bool> {
+    if PREFACE.starts_with(bytes) {
+        return (bytes == PREFACE).then_some(true);
+    }
+    Some(bytes.starts_with(PREFACE) || is_no_request_line(bytes))
+}
+
+/// Whether there is a first line, and it does not end as those of HTTP/1 do.
+fn is_no_request_line(bytes: &[u8]) -> bool {
+    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+        return false;
+    };
+    let line = bytes[..end].trim_ascii_end();
+    // RFC 9112 section 2.2: an empty line before the request line is to be ignored.
+    !line.is_empty() && !line.ends_with(b" HTTP/1.1") && !line.ends_with(b" HTTP/1.0")
 }
 
 #[cfg(test)]
@@ -71,11 +97,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn anything_else_is_handed_on_as_it_came() {
-        for text in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"P", b"PRI * HTTP/1.1", b""] {
+    async fn requests_of_http1_are_handed_on_as_they_came() {
+        for text in [
+            &b"GET / HTTP/1.1\r\n\r\n"[..],
+            b"P",
+            b"PRI * HTTP/1.1\r\n",
+            b"\r\nGET",
+            b"",
+        ] {
             let found = beginning(&[text]).await;
-            assert!(!found.is_http2);
-            assert!(text.starts_with(&found.bytes), "{text:?}");
+            assert!(!found.is_http2, "{text:?}");
+            assert_eq!(found.bytes, text);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_neither_is_left_to_the_engine_that_can_say_so() {
+        for text in [
+            &b"INVALID CONNECTION PREFACE\r\n\r\n"[..],
+            b"\x16\x03\x01\n",
+        ] {
+            assert!(beginning(&[text]).await.is_http2, "{text:?}");
         }
     }
 }
