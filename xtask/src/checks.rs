@@ -1,6 +1,7 @@
 //! What CI runs beside the tests.
 
-use crate::{shell, tidy};
+use crate::fuzz::Fuzz;
+use crate::{fuzz, shell, tidy};
 use anyhow::Result;
 
 /// Crates without I/O: they must build where there is no operating system.
@@ -20,7 +21,8 @@ pub(crate) fn run() -> Result<()> {
     )?;
     check_dependencies()?;
     check_spelling()?;
-    check_pure_crates()
+    check_pure_crates()?;
+    fuzz::run(&Fuzz::all_for_a_minute())
 }
 
 /// Without the advisory database, which has to be fetched: licences, bans and sources need nothing.

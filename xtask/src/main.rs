@@ -1,11 +1,12 @@
 //! The project's own chores, in Rust so that they run wherever the project builds.
 //!
 //! `cargo xtask test` sets up what the tests need and runs them; `cargo xtask ci` runs here what CI
-//! runs; `cargo xtask bench` measures altway against its peers. Left to others: what is tested, which
-//! stands with the code it tests.
+//! runs; `cargo xtask fuzz` looks for inputs that break the engines; `cargo xtask bench` measures
+//! altway against its peers. Left to others: what is tested, which stands with the code it tests.
 
 mod bench;
 mod checks;
+mod fuzz;
 mod setup;
 mod shell;
 mod tidy;
@@ -33,6 +34,8 @@ enum Chore {
     },
     /// Install the foreign clients that the interoperability tests use (Debian, as root).
     Setup,
+    /// Look for inputs that break the HTTP/2 engine, a minute for each target of `fuzz/`.
+    Fuzz(fuzz::Fuzz),
     /// Measure altway against its peers; on a quiet machine.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -50,6 +53,7 @@ fn main() -> Result<()> {
             }
             checks::run()
         }
+        Chore::Fuzz(fuzz) => fuzz::run(&fuzz),
         Chore::Setup => setup::run().map(drop),
         Chore::Bench(bench) => bench::run(&bench),
         Chore::Tidy => tidy::run(),

@@ -1,0 +1,48 @@
+//! Fuzz targets of the HTTP/2 engine, the checks they make, and the seeds of their corpus.
+//!
+//! A target is a function of bytes that panics when the engine breaks a promise: [`frames`] has the
+//! engine read anything, [`hpack`] is field compression both ways, and [`connection`] joins a client
+//! and a server and does with them whatever a list of operations says. `cargo xtask fuzz` drives
+//! them by libFuzzer; `tests/corpus.rs` runs them on everything under `corpus/`, as ordinary tests on
+//! any machine. What a decoded request means, sockets and TLS are left to the tests of other crates.
+//!
+//! To look at what a fuzzer found: `cargo run -p altway-fuzz --bin connection FILE`. Put the file
+//! into `corpus/connection/` and it is a test.
+//!
+//! ```
+//! // A server that hears nonsense instead of the preface says goodbye and survives.
+//! altway_fuzz::frames::run(b"\x00\x00GET / HTTP/1.1\r\n\r\n");
+//! ```
+
+mod body;
+mod config;
+pub mod connection;
+mod end;
+pub mod frames;
+pub mod hpack;
+mod input;
+pub mod seeds;
+mod speech;
+mod sys;
+mod wire;
+
+/// A target: does something with any bytes, and panics when a promise is broken.
+pub type Run = fn(&[u8]);
+
+/// Every target by its name, which is that of its program and of its folder under `corpus/`.
+pub const TARGETS: [(&str, Run); 3] = [
+    ("frames", frames::run),
+    ("hpack", hpack::run),
+    ("connection", connection::run),
+];
+
+/// Runs a target on each file named in the program's arguments.
+///
+/// # Errors
+/// A file can't be read.
+pub fn replay(run: Run) -> std::io::Result<()> {
+    for path in std::env::args_os().skip(1) {
+        run(&std::fs::read(path)?);
+    }
+    Ok(())
+}
