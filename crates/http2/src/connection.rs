@@ -285,7 +285,10 @@ impl Turn<'_> {
             id,
             &code.get().to_be_bytes(),
         );
-        self.connection.streams.note_reset(id);
+        let max = usize::try_from(self.connection.config.max_concurrent_streams);
+        self.connection
+            .streams
+            .note_reset(id, max.unwrap_or(usize::MAX));
     }
 
     /// Takes a stream out of everything. Whether it was there.

@@ -8,9 +8,10 @@ use rustc_hash::FxHashMap;
 use crate::priority::Priority;
 use crate::window::{ReceiveWindow, SendWindow};
 
-/// How many streams that we reset are remembered: frames that the peer sent before it knew are
-/// ignored then, instead of ending the connection.
-const RESETS_REMEMBERED: usize = 128;
+/// How many streams that we reset are remembered at least: frames that the peer sent before it knew
+/// are ignored then, instead of ending the connection. And at most: all that can be open at once may
+/// be reset at once, but the list is searched from end to end.
+const RESETS_REMEMBERED: (usize, usize) = (128, 1 << 14);
 
 /// How far one direction of a stream has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,9 +129,10 @@ impl Streams {
         self.newest.iter().chain(self.others.values())
     }
 
-    /// Remembers that we reset a stream.
-    pub(crate) fn note_reset(&mut self, id: u32) {
-        if self.reset.len() == RESETS_REMEMBERED {
+    /// Remembers that we reset one of at most `max` streams.
+    pub(crate) fn note_reset(&mut self, id: u32, max: usize) {
+        let (least, most) = RESETS_REMEMBERED;
+        if self.reset.len() >= max.clamp(least, most) {
             self.reset.pop_front();
         }
         self.reset.push_back(id);
@@ -183,8 +185,10 @@ mod tests {
     #[test]
     fn the_last_resets_are_remembered() {
         let mut streams = Streams::default();
-        let last = 2 * RESETS_REMEMBERED as u32 + 1;
-        (1..=last).step_by(2).for_each(|id| streams.note_reset(id));
+        let last = 2 * 128 + 1;
+        for id in (1..=last).step_by(2) {
+            streams.note_reset(id, 1);
+        }
         assert!(streams.was_reset(last));
         assert!(streams.was_reset(3));
         assert!(!streams.was_reset(1));

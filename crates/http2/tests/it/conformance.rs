@@ -205,6 +205,25 @@ fn what_was_on_its_way_to_a_stream_that_we_reset_is_ignored() {
 }
 
 #[test]
+fn every_stream_may_be_reset_at_once_and_what_was_on_its_way_is_ignored() {
+    let config = Config {
+        max_concurrent_streams: 1_000,
+        ..Config::default()
+    };
+    let mut client = Engine::client(config, 1_000);
+    let ids = (1..2_000).step_by(2);
+    for id in ids.clone() {
+        let stream = client.stream(id);
+        client.turn(|turn| turn.reset_stream(stream, Code::CANCEL));
+    }
+    for id in ids {
+        let head = frame(HEADERS, END_HEADERS, id, OK);
+        let body = frame(DATA, END_STREAM, id, b"late");
+        assert_eq!(client.feed_all(&[head, body]), [], "{id}");
+    }
+}
+
+#[test]
 fn field_blocks_may_be_cut_anywhere_and_not_be_interrupted() {
     for at in 0..=GET.len() {
         let mut engine = Engine::server(Config::default());
