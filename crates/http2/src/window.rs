@@ -90,10 +90,11 @@ impl ReceiveWindow {
         self.room += by;
     }
 
-    /// `n` bytes came.
+    /// `n` bytes came. None need no room, which is below zero when the peer learned of a smaller
+    /// initial size late.
     pub(crate) fn receive(&mut self, n: usize) -> Result<(), Overrun> {
         let room = self.room - i64::try_from(n).map_err(|_| Overrun)?;
-        if room < 0 {
+        if n > 0 && room < 0 {
             return Err(Overrun);
         }
         self.room = room;

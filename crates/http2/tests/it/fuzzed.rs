@@ -84,3 +84,28 @@ fn a_bad_priority_of_an_idle_stream_does_not_reset_it() {
         assert_eq!(said[0].payload[4..8], code.get().to_be_bytes());
     }
 }
+
+/// The client sent its body before it knew of a window that is smaller than the default; then, while
+/// nothing of it was released, it says that this was all.
+#[test]
+fn the_empty_end_of_a_body_needs_no_window() {
+    let config = Config {
+        stream_window: 256,
+        ..Config::default()
+    };
+    let mut engine = Engine::new_server(config);
+    let seen = engine.feed_all(&[
+        PREFACE.to_vec(),
+        frame(SETTINGS, 0, 0, &[]),
+        frame(HEADERS, END_HEADERS, 1, POST),
+        frame(DATA, 0, 1, &[0; 1000]),
+        frame(SETTINGS, ACK, 0, &[]),
+        frame(DATA, END_STREAM, 1, &[]),
+    ]);
+    let expected = [
+        Seen::Request(1, false),
+        Seen::Data(1, 1000, false),
+        Seen::Data(1, 0, true),
+    ];
+    assert_eq!(seen, expected);
+}
