@@ -137,6 +137,9 @@ impl Turn<'_> {
         }
         if past(clock.goaway, Duration::ZERO) {
             self.say_last_stream();
+            if self.connection.state.closed {
+                return;
+            }
         }
         let idle = past(Some(self.connection.clock.active), timeouts.idle);
         if self.connection.streams.is_empty() && idle {

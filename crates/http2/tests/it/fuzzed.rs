@@ -85,6 +85,21 @@ fn a_bad_priority_of_an_idle_stream_does_not_reset_it() {
     }
 }
 
+#[test]
+fn a_shutdown_and_the_idle_time_out_at_once_end_a_connection_once() {
+    let config = Config::default();
+    let late = config.timeouts.idle + config.timeouts.goaway;
+    let mut engine = Engine::server(config);
+    engine.turn(|turn| {
+        turn.shutdown();
+    });
+    engine.now += late;
+    engine.turn(|turn| {
+        turn.handle_timeout();
+    });
+    assert_eq!(engine.feed(&[]), [Seen::Closed(CloseReason::Finished)]);
+}
+
 /// The client sent its body before it knew of a window that is smaller than the default; then, while
 /// nothing of it was released, it says that this was all.
 #[test]
