@@ -14,7 +14,7 @@ use crate::hpack::FIELD_OVERHEAD;
 use crate::stream::{Progress, Stream};
 use crate::{Code, Error};
 
-/// A frame of DATA that was sent pays so many control frames back: its WINDOW_UPDATEs.
+/// A frame of DATA that was sent pays so many control frames back: the WINDOW_UPDATE that answers.
 const DATA_EARNS: u32 = 8;
 
 impl Turn<'_> {
