@@ -34,7 +34,7 @@ struct Mode {
     configured: bool,
 }
 
-/// The first byte is a [`Mode`], the second one seeds the cuts; then limits if the mode says so, and
+/// The first byte is a `Mode`, the second one seeds the cuts; then limits if the mode says so, and
 /// then what the engine is told.
 pub fn run(input: &[u8]) {
     let mut input = Input(input);

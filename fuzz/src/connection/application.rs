@@ -322,7 +322,11 @@ fn headers(shape: u8, fields: u8, promised: Option<usize>) -> HeaderMap {
     let names = ["x-a", "x-b", "priority", "set-cookie", "server", "x-c"];
     let name = HeaderName::from_static(names[usize::from(fields) % names.len()]);
     // A block of many frames takes long, so few are.
-    let unit = if shape & 8 != 0 && fields > 250 { 130 } else { 2 };
+    let unit = if shape & 8 != 0 && fields > 250 {
+        130
+    } else {
+        2
+    };
     let value = [b'a' + fields % 26].repeat(usize::from(fields) * unit);
     let mut value = HeaderValue::from_bytes(&value).expect("letters");
     value.set_sensitive(fields % 7 == 3);
