@@ -60,8 +60,9 @@ pub struct Timeouts {
     /// From a frame's first byte to its last, and from HEADERS to END_HEADERS (slow headers).
     /// DATA counts as stalled body instead. Default 10 s.
     pub frame: Duration,
-    /// A stream of which no byte moves for so long though the peer could let it (it sends no body,
-    /// or opens no window) is reset with CANCEL. Default 30 s.
+    /// A stream of which less than 1 KiB moves in so long though the peer could let it (it sends no
+    /// body, or opens no window) is reset with CANCEL. Tunnels (CONNECT) are exempt; and a client
+    /// waits for a response as long as its application does. Default 30 s.
     pub stall: Duration,
     /// A connection without streams on which no frame comes is closed. Default 60 s.
     pub idle: Duration,
@@ -76,12 +77,13 @@ pub struct Timeouts {
 pub struct Floods {
     /// Streams that the peer opened and reset before they were answered (rapid reset,
     /// CVE-2023-44487), or made us reset by breaking the protocol on them (CVE-2025-8671), or
-    /// opened beyond the limit. Default 200 at once, 20 more a second; each completed stream pays
+    /// opened beyond the limit. A server's alone. Default 200 at once, 20 more a second; each completed stream pays
     /// one back.
     pub resets: Rate,
-    /// SETTINGS, PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, RST_STREAM, empty DATA, and frames
-    /// of unknown types. Default 2,000 at once, 500 more a second; each frame of DATA that we sent
-    /// or got with something in it pays eight back, for WINDOW_UPDATE is its due answer.
+    /// SETTINGS, PING, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, RST_STREAM, empty or padded DATA,
+    /// fields for streams that are gone, and frames of unknown types. Default 2,000 at once, 500 more
+    /// a second; each frame of DATA that we sent pays eight back, for WINDOW_UPDATE is its due
+    /// answer.
     pub control: Rate,
     /// CONTINUATION frames after one HEADERS. Default 16.
     pub max_continuations: u32,

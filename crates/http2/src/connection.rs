@@ -394,7 +394,9 @@ impl Turn<'_> {
             queued: false,
             bodiless: false,
             wanted: true,
-            moved: self.now,
+            tunnel: false,
+            progressed: self.now,
+            bytes_since: 0,
         }
     }
 }

@@ -40,8 +40,8 @@ pub enum Event<'a> {
         end: bool,
     },
     /// Server: a request came whose fields are above
-    /// [`Config::max_header_list_size`](crate::Config::max_header_list_size). Answer it with 431, or
-    /// reset it. Its body is discarded.
+    /// [`Config::max_header_list_size`](crate::Config::max_header_list_size). Answer it with 431
+    /// and no body (the method is not known, and may be HEAD), or reset it. Its body is discarded.
     RequestTooLarge {
         /// The stream to answer on.
         stream: StreamId,

@@ -24,6 +24,8 @@ const ENTRY_LEN: usize = 6;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerSettings {
     pub(crate) header_table_size: u32,
+    /// Of those in the last frame, and the one before it.
+    pub(crate) smallest_table_size: u32,
     pub(crate) max_concurrent_streams: u32,
     pub(crate) initial_window: u32,
     /// Largest payload that it takes.
@@ -37,6 +39,7 @@ impl Default for PeerSettings {
     fn default() -> Self {
         Self {
             header_table_size: 4096,
+            smallest_table_size: 4096,
             max_concurrent_streams: u32::MAX,
             initial_window: DEFAULT_WINDOW,
             max_frame_size: MAX_PAYLOAD,
@@ -56,6 +59,7 @@ impl PeerSettings {
         if !rest.is_empty() {
             return Err(Fault::Connection(Code::FRAME_SIZE_ERROR, "cut settings"));
         }
+        self.smallest_table_size = self.header_table_size;
         for [i1, i0, value @ ..] in entries {
             let value = frame::be32(*value);
             self.set(u16::from_be_bytes([*i1, *i0]), value, role)?;
@@ -65,7 +69,10 @@ impl PeerSettings {
 
     fn set(&mut self, id: u16, value: u32, role: Role) -> Result<(), Fault> {
         match id {
-            HEADER_TABLE_SIZE => self.header_table_size = value,
+            HEADER_TABLE_SIZE => {
+                self.header_table_size = value;
+                self.smallest_table_size = self.smallest_table_size.min(value);
+            }
             // "A server MUST NOT explicitly set this value to 1."
             ENABLE_PUSH if value > 1 || (value == 1 && role == Role::Client) => {
                 return Err(Fault::protocol("bad SETTINGS_ENABLE_PUSH"));
@@ -130,7 +137,7 @@ pub(crate) fn put(config: &Config, role: Role, out: &mut Vec<u8>) {
         Role::Client => set(ENABLE_PUSH, 0),
     }
     set(HEADER_TABLE_SIZE, config.header_table_size);
-    set(INITIAL_WINDOW_SIZE, config.stream_window);
+    set(INITIAL_WINDOW_SIZE, config.stream_window.min(MAX_WINDOW));
     set(MAX_HEADER_LIST_SIZE, config.max_header_list_size);
     frame::put(out, kind::SETTINGS, flag::NONE, 0, &payload);
 }

@@ -13,6 +13,10 @@ use crate::window::{ReceiveWindow, SendWindow};
 /// be reset at once, but the list is searched from end to end.
 const RESETS_REMEMBERED: (usize, usize) = (128, 1 << 14);
 
+/// What must move of a stream's bodies in [`Timeouts::stall`](crate::Timeouts::stall), bytes: 34
+/// bytes a second by default, a fifth of what the slowest modems carried.
+pub(crate) const MIN_PROGRESS: usize = 1 << 10;
+
 /// How far one direction of a stream has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Progress {
@@ -43,8 +47,12 @@ pub(crate) struct Stream {
     pub(crate) bodiless: bool,
     /// The application takes the peer's body; else it is discarded.
     pub(crate) wanted: bool,
-    /// When a byte of its bodies moved last, or the application began to wait for that.
-    pub(crate) moved: Instant,
+    /// A tunnel (CONNECT), which may be silent for as long as its ends like.
+    pub(crate) tunnel: bool,
+    /// When its bodies moved on last.
+    pub(crate) progressed: Instant,
+    /// Bytes that moved since.
+    pub(crate) bytes_since: usize,
 }
 
 impl Stream {
@@ -52,7 +60,16 @@ impl Stream {
     pub(crate) fn waits_for_peer(&self) -> bool {
         let for_body = self.receiving == Progress::Body;
         let for_window = self.wants && self.send_window.available() == 0;
-        for_body || for_window
+        (for_body || for_window) && !self.tunnel
+    }
+
+    /// `n` bytes of its bodies moved. Below [`MIN_PROGRESS`] that is a drip and no progress.
+    pub(crate) fn moved(&mut self, n: usize, now: Instant) {
+        self.bytes_since += n;
+        if self.bytes_since >= MIN_PROGRESS {
+            self.bytes_since = 0;
+            self.progressed = now;
+        }
     }
 
     /// Whether it has more to send, may, and is not in the queue for it.
@@ -162,7 +179,9 @@ mod tests {
             queued: false,
             bodiless: false,
             wanted: true,
-            moved: Instant::now(),
+            tunnel: false,
+            progressed: Instant::now(),
+            bytes_since: 0,
         }
     }
 

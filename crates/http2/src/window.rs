@@ -78,7 +78,7 @@ impl ReceiveWindow {
     /// The peer believes in `known` bytes; we want `size`.
     pub(crate) fn new(known: u32, size: u32) -> Self {
         Self {
-            size,
+            size: size.min(MAX_WINDOW),
             room: i64::from(known),
             released: 0,
             told: None,
@@ -104,7 +104,9 @@ impl ReceiveWindow {
     /// The application is done with `n` bytes. Gives the increment to announce once that is worth
     /// a frame: half a window.
     pub(crate) fn release(&mut self, n: usize, growth: Growth) -> Option<u32> {
-        let n = u32::try_from(n).unwrap_or(MAX_WINDOW);
+        // No more than came: what was never received can't be given back.
+        let held = i64::from(self.size) - self.room - i64::from(self.released);
+        let n = u32::try_from(held.min(i64::try_from(n).unwrap_or(held))).unwrap_or(0);
         self.released = self.released.saturating_add(n);
         if self.released < self.size / 2 {
             return None;
@@ -133,7 +135,11 @@ impl ReceiveWindow {
         if growth.now.saturating_duration_since(told) >= 2 * rtt {
             return 0;
         }
-        growth.max.saturating_sub(self.size).min(self.size)
+        growth
+            .max
+            .min(MAX_WINDOW)
+            .saturating_sub(self.size)
+            .min(self.size)
     }
 }
 

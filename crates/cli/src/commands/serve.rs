@@ -2,6 +2,7 @@
 
 mod certificate;
 
+use crate::hint::mistake;
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_policy::Policy;
@@ -10,7 +11,7 @@ use altway_serve::{
     stop_channel,
 };
 use altway_units::duration;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use certificate::Source;
 use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
@@ -128,8 +129,12 @@ fn log_to(path: &Path) -> Result<AccessLog> {
     if path == Path::new("-") {
         return Ok(AccessLog::new(std::io::stderr()));
     }
-    AccessLog::append(path)
-        .with_context(|| format!("cannot open the access log `{}`", path.display()))
+    AccessLog::append(path).map_err(|error| {
+        mistake(
+            format!("cannot open the access log `{}`: {error}", path.display()),
+            "give a file in a folder that is there and that you may write to, or - for stderr",
+        )
+    })
 }
 
 fn announce(address: SocketAddr, clear: bool, json: bool, printer: &Printer) -> Result<()> {

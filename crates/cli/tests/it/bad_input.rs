@@ -99,6 +99,18 @@ fn a_folder_that_is_missing_or_a_file() {
 }
 
 #[test]
+fn an_access_log_that_cannot_be_opened() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "");
+    let mut serve = dir.altway(["serve", "site", "--h2c", "--access-log", "nowhere/log"]);
+    assert_error(
+        &mut serve,
+        "cannot open the access log `nowhere/log`",
+        "give a file in a folder that is there",
+    );
+}
+
+#[test]
 fn a_port_in_use() {
     let dir = Dir::new();
     dir.file("site/index.html", "hello");

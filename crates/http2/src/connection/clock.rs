@@ -65,6 +65,10 @@ impl Clock {
         self.preface = None;
     }
 
+    pub(super) fn frame_complete(&mut self) {
+        self.frame = None;
+    }
+
     pub(super) fn settings_sent(&mut self, now: Instant) {
         self.settings = Some(now);
     }
@@ -225,8 +229,8 @@ impl Turn<'_> {
         self.connection.clock.sweep = Some(now + stall / 4);
         let starved = self.connection.send_window.available() == 0;
         let stalled = |stream: &&crate::stream::Stream| {
-            let waits = stream.waits_for_peer() || (starved && stream.wants);
-            waits && now.saturating_duration_since(stream.moved) >= stall
+            let waits = stream.waits_for_peer() || (starved && stream.wants && !stream.tunnel);
+            waits && now.saturating_duration_since(stream.progressed) >= stall
         };
         let streams = self.connection.streams.iter().filter(stalled);
         let mut ids: Vec<StreamId> = streams.map(|stream| StreamId(stream.id)).collect();

@@ -54,6 +54,10 @@ impl Turn<'_> {
         let before = connection.peer;
         connection.peer.update(payload, connection.role)?;
         let peer = connection.peer;
+        // RFC 7541 section 4.2: the smallest size in between must be signalled, too.
+        connection
+            .encoder
+            .set_peer_table_size(peer.smallest_table_size);
         connection
             .encoder
             .set_peer_table_size(peer.header_table_size);
@@ -117,6 +121,10 @@ impl Turn<'_> {
         if !self.lose(id, code) {
             return Ok(());
         }
+        if self.connection.role == Role::Client {
+            // A server may stop an upload with each answer; what it resets it did not cost us.
+            return Ok(());
+        }
         let spent = self.connection.resets.spend(self.now);
         spent.map_err(|_| Fault::Connection(Code::ENHANCE_YOUR_CALM, "too many streams reset"))
     }
@@ -145,7 +153,6 @@ impl Turn<'_> {
         grown.map_err(|_| Fault::Stream(id, Code::FLOW_CONTROL_ERROR))?;
         if stream.may_be_queued() {
             stream.queued = true;
-            stream.moved = self.now;
             connection.scheduler.push(id, stream.priority);
         }
         Ok(())

@@ -165,8 +165,7 @@ impl Turn<'_> {
         connection.last_stream = id;
         if connection.state.last_processed.is_some() {
             // It was told in GOAWAY that this one is not processed.
-            self.put_reset(id, Code::REFUSED_STREAM);
-            return Ok(None);
+            return Err(Fault::Stream(id, Code::REFUSED_STREAM));
         }
         if first.depends_on_itself {
             return Err(Fault::Stream(id, Code::PROTOCOL_ERROR));
@@ -190,6 +189,7 @@ impl Turn<'_> {
             Progress::Body
         };
         stream.wanted = !too_large;
+        stream.tunnel = self.connection.head.is_method(b"CONNECT");
         stream.content_left = length.filter(|_| !too_large);
         stream.priority = self.connection.priority_of(id);
         self.connection.streams.insert(stream);
@@ -215,7 +215,7 @@ impl Turn<'_> {
             Progress::Body => return self.trailers(id, first),
             Progress::Done => return Err(Fault::Stream(id, Code::STREAM_CLOSED)),
         }
-        stream.moved = now;
+        stream.progressed = now;
         if too_large {
             return Err(Fault::Stream(id, Code::CANCEL));
         }
@@ -265,9 +265,9 @@ impl Turn<'_> {
     }
 
     /// Fields for a stream that is not open: too late if we reset it, else a fault.
-    fn gone(&self, id: u32) -> Result<Happened, Fault> {
+    fn gone(&mut self, id: u32) -> Result<Happened, Fault> {
         if self.connection.streams.was_reset(id) {
-            return Ok(None);
+            return self.spend().map(|()| None);
         }
         if self.is_idle(id) {
             return Err(Fault::protocol("HEADERS on an idle stream"));

@@ -9,9 +9,6 @@ use crate::fault::Fault;
 use crate::frame::{FrameHeader, HEADER_LEN, MAX_PAYLOAD, PREFACE, flag, kind};
 use crate::stream::Progress;
 
-/// A DATA frame pays so many control frames back.
-const DATA_EARNS: u32 = 8;
-
 /// The buffer for frames that come in pieces is given back when it holds more.
 const KEEP: usize = 4 << 10;
 
@@ -195,6 +192,7 @@ impl Turn<'_> {
             self.check(header)?;
             if header.kind == kind::DATA {
                 self.connection.reading.partial.clear();
+                self.connection.clock.frame_complete();
                 return self.begin_data(header).map(|()| Step::Done);
             }
         }
@@ -255,11 +253,15 @@ impl Turn<'_> {
 
     /// A whole frame that is not DATA.
     fn frame(&mut self, header: FrameHeader, payload: &[u8]) -> Result<Happened, Fault> {
-        match header.kind {
+        let happened = match header.kind {
             kind::HEADERS => self.headers(header, payload),
             kind::CONTINUATION => self.continuation(header, payload),
             _ => self.control(header, payload).map(|()| None),
+        };
+        if self.connection.assembly.is_none() {
+            self.connection.clock.frame_complete();
         }
+        happened
     }
 
     /// Whether a stream has never been opened.
@@ -284,10 +286,9 @@ impl Turn<'_> {
             ));
         }
         let end = header.has(flag::END_STREAM);
-        if header.len == 0 && !end {
+        // Nothing in it, or perhaps nothing but padding.
+        if padded || (header.len == 0 && !end) {
             self.spend()?;
-        } else {
-            self.connection.control.earn(DATA_EARNS);
         }
         let admitted = self.admit(id, header.len);
         self.connection.reading.data = Some(DataFrame {
@@ -319,12 +320,7 @@ impl Turn<'_> {
             Progress::Body if stream.receive_window.receive(len).is_err() => {
                 Err(Fault::Stream(id, Code::FLOW_CONTROL_ERROR))
             }
-            Progress::Body => {
-                if len > 0 {
-                    stream.moved = self.now;
-                }
-                Ok(stream.wanted)
-            }
+            Progress::Body => Ok(stream.wanted),
         }
     }
 
@@ -355,6 +351,9 @@ impl Turn<'_> {
         }
         let end = whole && frame.end;
         self.count_content(frame.stream, data.len(), end)?;
+        if let Some(stream) = self.connection.streams.get_mut(frame.stream) {
+            stream.moved(data.len(), self.now);
+        }
         self.release(StreamId(frame.stream), overhead);
         if end {
             self.received_all(frame.stream);

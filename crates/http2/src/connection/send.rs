@@ -123,7 +123,7 @@ impl Turn<'_> {
             .min(max_payload);
         let last = end && len == data.len();
         if len > 0 {
-            state.moved = now;
+            state.moved(len, now);
             state.send_window.consume(len);
             self.connection.send_window.consume(len);
             self.connection.control.earn(DATA_EARNS);

@@ -237,10 +237,109 @@ fn a_request_body_that_stalls_is_given_up() {
     let stall = Config::default().timeouts.stall;
     for _ in 0..3 {
         assert_eq!(engine.wait(stall / 2), []);
-        engine.feed(&frame(DATA, 0, 1, b"x"));
+        engine.feed(&frame(DATA, 0, 1, &[0; 1024]));
     }
     let seen = engine.wait(2 * stall);
     assert_eq!(seen, [Seen::Reset(1, Code::CANCEL)]);
+}
+
+#[test]
+fn a_body_that_drips_is_a_body_that_stalls() {
+    let stall = Config::default().timeouts.stall;
+    for drip in [frame(DATA, 0, 1, b"x"), frame(DATA, PADDED, 1, &[255; 256])] {
+        let mut engine = Engine::server(Config::default());
+        engine.feed(&frame(HEADERS, END_HEADERS, 1, POST));
+        let mut seen = Vec::new();
+        for _ in 0..8 {
+            seen.extend(engine.wait(stall / 4));
+            engine.feed(&drip);
+        }
+        assert!(seen.contains(&Seen::Reset(1, Code::CANCEL)), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_tunnel_may_be_silent() {
+    let connect = [literal(":method", "CONNECT"), literal(":authority", "a:1")].concat();
+    let mut engine = Engine::server(Config::default());
+    engine.feed(&frame(HEADERS, END_HEADERS, 1, &connect));
+    assert_eq!(engine.wait(Duration::from_secs(3600)), []);
+}
+
+/// DATA that leads nowhere pays nothing back.
+#[test]
+fn pings_between_useless_data() {
+    let padding = frame(DATA, PADDED, 1, &[1, 0]);
+    let late = frame(DATA, 0, 3, b"x");
+    for useless in [padding, late] {
+        let mut engine = Engine::server(Config::default());
+        engine.feed_all(&[
+            frame(HEADERS, END_HEADERS, 1, POST),
+            frame(HEADERS, END_HEADERS, 3, POST),
+        ]);
+        let gone = engine.stream(3);
+        engine.turn(|turn| turn.reset_stream(gone, Code::CANCEL));
+        engine.said();
+        let flood: Vec<u8> = (0..MANY)
+            .flat_map(|_| [&useless[..], &frame(PING, 0, 0, &[0; 8])].concat())
+            .collect();
+        let seen = engine.feed(&flood);
+        engine.assert_ended(&seen, Code::ENHANCE_YOUR_CALM);
+    }
+}
+
+#[test]
+fn fields_for_streams_that_are_gone() {
+    let mut engine = Engine::server(Config::default());
+    engine.feed(&frame(HEADERS, END_HEADERS, 1, POST));
+    let stream = engine.stream(1);
+    engine.turn(|turn| turn.reset_stream(stream, Code::CANCEL));
+    engine.said();
+    let flood: Vec<u8> = (0..MANY).flat_map(|_| get(1)).collect();
+    let seen = engine.feed(&flood);
+    engine.assert_ended(&seen, Code::ENHANCE_YOUR_CALM);
+}
+
+#[test]
+fn requests_after_the_last_goaway() {
+    let mut engine = Engine::server(Config::default());
+    engine.feed(&get(1));
+    engine.turn(|turn| {
+        turn.shutdown();
+    });
+    engine.wait(Config::default().timeouts.goaway);
+    engine.said();
+    let flood: Vec<u8> = (1..MANY).flat_map(|n| get(2 * n + 1)).collect();
+    let seen = engine.feed(&flood);
+    engine.assert_ended(&seen, Code::ENHANCE_YOUR_CALM);
+}
+
+#[test]
+fn a_busy_connection_is_not_slow_because_its_reads_end_within_frames() {
+    let mut engine = Engine::server(Config::default());
+    let timeout = Config::default().timeouts.frame;
+    engine.feed(&[&get(1), &get(3)[..5]].concat());
+    for n in 1..20 {
+        // The rest of one request, and the beginning of the next.
+        let bytes = [&get(2 * n + 1)[5..], &get(2 * n + 3)[..5]].concat();
+        engine.feed(&bytes);
+        assert_eq!(engine.wait(timeout / 4), [], "{n}");
+    }
+}
+
+#[test]
+fn a_server_that_stops_each_upload_does_not_cost_the_client_its_connection() {
+    let mut engine = Engine::client(Config::default(), 0);
+    let request = http::Request::post("https://a.example/").body(()).unwrap();
+    for n in 0..1_000 {
+        engine.turn(|turn| turn.send_request(&request, None, false).unwrap());
+        let id = 2 * n + 1;
+        engine.feed_all(&[
+            frame(HEADERS, END_HEADERS | END_STREAM, id, OK),
+            frame(RST_STREAM, 0, id, &[0; 4]),
+        ]);
+    }
+    assert!(!engine.connection.is_closed());
 }
 
 #[test]
