@@ -176,8 +176,9 @@ fn chromium_moves_to_http3_within_a_page_and_back_on_clear() {
         return;
     }
     // A browser that starts may fetch before it has read from disk what it had learned of Alt-Svc:
-    // then its second visit begins on HTTP/2 and shows nothing of the way back.
-    const TRIES: usize = 3;
+    // then its second visit begins on HTTP/2 and shows nothing of the way back. On a quiet machine one
+    // visit in six does, on a busy one more.
+    const TRIES: usize = 6;
     let shown = (0..TRIES).any(|_| two_visits() == ["h2", "h3"]);
     assert!(shown, "the second visit never began on HTTP/3");
 }
