@@ -50,7 +50,10 @@ fn identity(row: &str) -> String {
 }
 
 fn assert_whole(run: &Path) {
-    let mut identities: Vec<_> = rows(run).iter().map(|row| identity(row)).collect();
+    // A transfer that the machine disturbed is made again, and stays in the records as invalid.
+    let rows = rows(run);
+    let valid = rows.iter().filter(|row| row.contains(",true,"));
+    let mut identities: Vec<_> = valid.map(|row| identity(row)).collect();
     identities.sort();
     let expected: Vec<_> = (0..2)
         .flat_map(|block| {
@@ -105,11 +108,6 @@ fn a_run_is_whole_and_its_report_is_drawn_again_byte_for_byte() {
     );
     let run = only_run(&dir);
     assert_whole(&run);
-    assert!(
-        rows(&run).iter().all(|row| row.contains(",true,")),
-        "{:?}",
-        rows(&run)
-    );
 
     let made = |name: &&str| !["samples.csv", "manifest.json"].contains(name);
     let names: Vec<_> = fs::read_dir(&run)
