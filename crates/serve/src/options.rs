@@ -137,10 +137,11 @@ pub struct UnknownCongestion(String);
 pub struct Limits {
     /// Open TCP connections per worker, and QUIC connections per worker. At the limit new TCP
     /// connections wait in the kernel's queue and new QUIC ones are refused. Default 10,000 (an
-    /// idle HTTP/2 connection over TLS holds some 40 KB).
+    /// idle HTTP/2 connection over TLS holds some 21 KB).
     pub max_connections: usize,
     /// Requests at the same time on one connection (RFC 9113 `SETTINGS_MAX_CONCURRENT_STREAMS`,
-    /// QUIC's bidirectional streams). Each holds a file descriptor and 64 KiB. Default 128.
+    /// QUIC's bidirectional streams). Over HTTP/1.1 and HTTP/3 each holds a
+    /// file descriptor and 64 KiB. Default 128.
     pub max_concurrent_requests: u32,
     /// From the TCP connection to the end of the TLS hand-shake. Default 10 s.
     pub handshake_timeout: Duration,

@@ -84,6 +84,10 @@ pub(super) struct Driver {
     output: Output,
     /// What was read and not understood yet, because the socket was full.
     backlog: Vec<u8>,
+    /// There is input that no event of the socket will tell of.
+    more: bool,
+    /// Until when what is left to say of a connection that is over may still leave.
+    giving_up: Option<Instant>,
     /// The peer has closed its half.
     ended: bool,
 }
@@ -92,6 +96,8 @@ pub(super) struct Driver {
 enum Progress {
     /// Nothing to do until something happens.
     Waiting,
+    /// Nothing to do until the socket takes more, whatever has been read.
+    Blocked,
     /// More to do, after the others.
     More,
     /// The connection is over.
@@ -130,6 +136,8 @@ impl Driver {
             answers: Answers::new(parts.setup, parts.client, parts.probe),
             output: Output::new(),
             backlog: parts.head,
+            more: false,
+            giving_up: None,
             ended: false,
         }
     }
@@ -155,7 +163,7 @@ impl Driver {
                     };
                     continue;
                 }
-                Progress::Waiting => {}
+                Progress::Waiting | Progress::Blocked => {}
             }
             let deadline = self.deadline();
             // Most turns only put the deadline off: then the timer may ring early, once.
@@ -183,9 +191,14 @@ impl Driver {
         timeout(LINGER, closing).await.unwrap_or(Ok(()))
     }
 
-    fn deadline(&self) -> tokio::time::Instant {
-        let due = self.engine.poll_timeout();
-        due.unwrap_or_else(Instant::now).into()
+    /// The engine's next time-out; after its end, the time to give up.
+    fn deadline(&mut self) -> tokio::time::Instant {
+        let due = self.engine.poll_timeout().unwrap_or_else(|| {
+            *self
+                .giving_up
+                .get_or_insert_with(|| Instant::now() + LINGER)
+        });
+        due.into()
     }
 
     /// What the socket is ready for of what there is to do.
@@ -222,6 +235,9 @@ impl Driver {
     }
 
     fn work(&mut self, wake: &Wake, desk: &mut Desk) -> io::Result<Progress> {
+        if self.giving_up.is_some_and(|until| until <= desk.now) {
+            return Ok(Progress::Over);
+        }
         let mut turn = self.engine.turn(desk.now, &mut self.output);
         if wake.due {
             turn.handle_timeout();
@@ -231,10 +247,10 @@ impl Driver {
         }
         let mut buffer = std::mem::take(&mut desk.buffer);
         let received = self.receive(wake, &mut buffer);
-        let progress = received.and_then(|(n, more)| {
+        let progress = received.and_then(|n| {
             let progress = self.converse(&buffer[..n], desk)?;
             Ok(match progress {
-                Progress::Waiting if more => Progress::More,
+                Progress::Waiting if self.more => Progress::More,
                 progress => progress,
             })
         });
@@ -242,20 +258,22 @@ impl Driver {
         progress
     }
 
-    /// How many bytes came, and whether more are there.
-    fn receive(&mut self, wake: &Wake, buffer: &mut [u8]) -> io::Result<(usize, bool)> {
+    /// Puts what came, now or before, into `buffer`; how many bytes.
+    fn receive(&mut self, wake: &Wake, buffer: &mut [u8]) -> io::Result<usize> {
         if !self.backlog.is_empty() {
             let n = self.backlog.len().min(buffer.len());
             buffer[..n].copy_from_slice(&self.backlog[..n]);
             self.backlog.drain(..n);
-            return Ok((n, true));
+            self.more = true;
+            return Ok(n);
         }
-        if !wake.readable || self.ended {
-            return Ok((0, false));
+        let may_be_there = wake.readable || std::mem::take(&mut self.more);
+        if !may_be_there || self.ended {
+            return Ok(0);
         }
         let received = self.transport.receive(buffer)?;
-        self.ended = received.end;
-        Ok((received.len, received.more))
+        (self.more, self.ended) = (received.more, received.end);
+        Ok(received.len)
     }
 
     /// Input in, answers out, as long as the socket takes them.
@@ -280,7 +298,7 @@ impl Driver {
             if blocked || sent >= TURN_BYTES {
                 self.backlog.splice(..0, input.iter().copied());
                 return Ok(if blocked {
-                    Progress::Waiting
+                    Progress::Blocked
                 } else {
                     Progress::More
                 });
@@ -298,3 +316,6 @@ impl Driver {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

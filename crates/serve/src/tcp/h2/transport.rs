@@ -129,53 +129,30 @@ fn receive_tls(
     buffer: &mut [u8],
 ) -> io::Result<Received> {
     let mut received = Received::default();
+    let mut drained = false;
     loop {
-        let decrypted = tls.reader().read(&mut buffer[received.len..]);
-        match decrypted {
-            // Closed by close_notify.
-            Ok(0) if received.len < buffer.len() => {
-                received.end = true;
-                return Ok(received);
-            }
-            Ok(n) => {
-                received.len += n;
-                if received.len == buffer.len() {
-                    received.more = true;
-                    return Ok(received);
-                }
-                continue;
-            }
-            Err(error) if would_block(&error) => {}
-            // Closed without close_notify: HTTP/2 frames have lengths, so nothing is cut unseen.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                received.end = true;
-                return Ok(received);
-            }
-            Err(error) => return Err(error),
+        received.more = fill(tls, buffer, &mut received)?;
+        if received.more || received.end || drained {
+            return Ok(received);
         }
         let mut socket = Socket {
             stream,
             drained: false,
         };
         match tls.read_tls(&mut socket) {
-            Ok(_) => {}
+            Ok(_) => drained = socket.drained,
             Err(error) if would_block(&error) => return Ok(received),
             Err(error) => return Err(error),
         }
-        let drained = socket.drained;
         if let Err(error) = tls.process_new_packets() {
             // The alert that says why, as far as it leaves at once.
             let _ = flush_tls(stream, tls);
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
         }
-        if drained {
-            received.more = fill(tls, buffer, &mut received)?;
-            return Ok(received);
-        }
     }
 }
 
-/// Takes what is decrypted; whether something is left.
+/// Takes what is decrypted; whether something may be left, because the buffer is full.
 fn fill(
     tls: &mut ServerConnection,
     buffer: &mut [u8],
@@ -189,6 +166,7 @@ fn fill(
             }
             Ok(n) => received.len += n,
             Err(error) if would_block(&error) => return Ok(false),
+            // Closed without close_notify: HTTP/2 frames have lengths, so nothing is cut unseen.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 received.end = true;
                 return Ok(false);
