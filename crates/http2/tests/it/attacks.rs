@@ -19,10 +19,6 @@ fn check_flood(one: impl Fn(u32) -> Vec<u8>) {
     engine.assert_ended(&seen, Code::ENHANCE_YOUR_CALM);
 }
 
-fn get(stream: u32) -> Vec<u8> {
-    frame(HEADERS, END_HEADERS | END_STREAM, stream, GET)
-}
-
 fn reset(stream: u32) -> Vec<u8> {
     frame(RST_STREAM, 0, stream, &Code::CANCEL.get().to_be_bytes())
 }

@@ -19,10 +19,6 @@ fn check_resets(script: &[Vec<u8>], stream: u32, code: Code) {
     engine.assert_reset(stream, code);
 }
 
-fn get(stream: u32) -> Vec<u8> {
-    frame(HEADERS, END_HEADERS | END_STREAM, stream, GET)
-}
-
 fn post(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream, POST)
 }

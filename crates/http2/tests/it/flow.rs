@@ -8,10 +8,6 @@ use http::HeaderMap;
 
 use crate::scripted::*;
 
-fn get(stream: u32) -> Vec<u8> {
-    frame(HEADERS, END_HEADERS | END_STREAM, stream, GET)
-}
-
 fn grant(stream: u32, by: u32) -> Vec<u8> {
     frame(WINDOW_UPDATE, 0, stream, &by.to_be_bytes())
 }

@@ -40,6 +40,11 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     [&head, &stream.to_be_bytes()[..], payload].concat()
 }
 
+/// A complete request.
+pub(crate) fn get(stream: u32) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, GET)
+}
+
 /// A literal field without indexing and without Huffman coding, for names and values under 127.
 pub(crate) fn literal(name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()][..], text.as_bytes()].concat();

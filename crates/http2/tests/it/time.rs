@@ -7,10 +7,6 @@ use http::HeaderMap;
 
 use crate::scripted::*;
 
-fn get(stream: u32) -> Vec<u8> {
-    frame(HEADERS, END_HEADERS | END_STREAM, stream, GET)
-}
-
 #[test]
 fn an_idle_connection_is_closed_gracefully() {
     let mut engine = Engine::server(Config::default());
