@@ -56,9 +56,11 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// Whether the peer could let it go on and doesn't.
-    pub(crate) fn waits_for_peer(&self) -> bool {
-        let for_body = self.receiving == Progress::Body;
+    /// Whether the peer could let it go on and doesn't. `may_send`: the connection's window is open
+    /// to it.
+    pub(crate) fn waits_for_peer(&self, may_send: bool) -> bool {
+        let has_room = may_send && self.receive_window.has_room();
+        let for_body = self.receiving == Progress::Body && has_room;
         let for_window = self.wants && self.send_window.available() == 0;
         (for_body || for_window) && !self.tunnel
     }

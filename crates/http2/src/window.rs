@@ -90,6 +90,11 @@ impl ReceiveWindow {
         self.room += by;
     }
 
+    /// Whether the peer may send.
+    pub(crate) fn has_room(&self) -> bool {
+        self.room > 0
+    }
+
     /// `n` bytes came. None need no room, which is below zero when the peer learned of a smaller
     /// initial size late.
     pub(crate) fn receive(&mut self, n: usize) -> Result<(), Overrun> {

@@ -5,7 +5,7 @@ mod common;
 
 use altway_load::{Options, Trust};
 use altway_record::Protocol;
-use altway_serve::{Bind, Security, Server, StopHandle, certs, stop_channel};
+use altway_serve::{Bind, Security, Server, Site, StopHandle, certs, stop_channel};
 use common::{assert_sound, count, options, requests, run};
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
@@ -26,7 +26,7 @@ impl Running {
     fn start(security: impl FnOnce(&Path) -> Security) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("page"), vec![b'x'; SIZE]).unwrap();
-        let mut options = altway_serve::Options::new(dir.path(), security(dir.path()));
+        let mut options = altway_serve::Options::new(Site::files(dir.path()), security(dir.path()));
         options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
         options.port = 0;
         options.threads = NonZeroUsize::MIN;

@@ -1,13 +1,13 @@
 //! Serves a directory on port 8443 with a certificate of the local authority, until interrupted.
 //! `ALTWAY_H2C=1` serves clear text instead, `ALTWAY_PORT` another port.
 
-use altway_serve::{Options, Security, Server, certs, stop_channel};
+use altway_serve::{Options, Security, Server, Site, certs, stop_channel};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().init();
     let root = std::env::args_os().nth(1).ok_or("usage: serve DIRECTORY")?;
-    let mut options = Options::new(root, security()?);
+    let mut options = Options::new(Site::files(root), security()?);
     if let Ok(port) = std::env::var("ALTWAY_PORT") {
         options.port = port.parse()?;
     }

@@ -213,33 +213,46 @@ impl Line<'_> {
     }
 }
 
+/// What the log tells of a request.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) client: IpAddr,
+    pub(crate) protocol: Protocol,
+    pub(crate) method: Method,
+    pub(crate) target: Uri,
+}
+
+impl Asked {
+    pub(crate) fn of<B>(client: IpAddr, request: &http::Request<B>) -> Self {
+        Self {
+            client,
+            protocol: request.version().into(),
+            method: request.method().clone(),
+            target: request.uri().clone(),
+        }
+    }
+}
+
 /// A request and its answer, logged when dropped.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     log: AccessLog,
-    client: IpAddr,
-    protocol: Protocol,
-    method: Method,
-    target: Uri,
+    asked: Asked,
     status: StatusCode,
     bytes: u64,
     decision: Option<Decision>,
 }
 
 impl Exchange {
-    pub(crate) fn begin<B>(
+    pub(crate) fn begin(
         log: &AccessLog,
-        client: IpAddr,
-        request: &http::Request<B>,
+        asked: Asked,
         status: StatusCode,
         decision: Option<Decision>,
     ) -> Self {
         Self {
             log: log.clone(),
-            client,
-            protocol: request.version().into(),
-            method: request.method().clone(),
-            target: request.uri().clone(),
+            asked,
             status,
             bytes: 0,
             decision,
@@ -255,10 +268,10 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         let line = Line {
-            client: self.client,
-            protocol: self.protocol,
-            method: self.method.as_str(),
-            path: self.target.path(),
+            client: self.asked.client,
+            protocol: self.asked.protocol,
+            method: self.asked.method.as_str(),
+            path: self.asked.target.path(),
             status: self.status.as_u16(),
             bytes: self.bytes,
             decision: self.decision,

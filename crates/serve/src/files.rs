@@ -3,7 +3,7 @@
 //! Nothing outside of the directory is ever read: every file is opened relative to a handle of the
 //! directory by `cap-std`, which lets neither `..` nor a symbolic link lead out of it, and the path
 //! rules of [`path`] refuse the usual tricks before that. Files are opened and read on the worker's
-//! thread (see [`Body::next_chunk`]).
+//! thread (see [`FileRange`]).
 
 mod cache;
 mod condition;
@@ -18,9 +18,14 @@ pub(crate) use cache::{Entry, FileCache};
 use condition::Verdict;
 use http::header::{self, HeaderMap, HeaderName};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body as _;
 use open::{Opened, Refusal, Root};
 use range::Range;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::path::Path;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::SystemTime;
 use validators::Validators;
 
@@ -32,17 +37,26 @@ const NOT_FOUND_PAGE: &str = "404.html";
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
-/// A directory that is served.
-#[derive(Debug)]
-pub(crate) struct Files {
-    root: Root,
+/// The files of a directory as a tower service, to be served beside other things: for instance as
+/// the fallback of an axum `Router`. Where files are all that is served, [`Site::files`] is faster.
+///
+/// Answers GET, HEAD and OPTIONS; knows index pages, ranges and conditions (RFC 9110 sections 13
+/// and 14). Reads on the thread that polls it.
+///
+/// [`Site::files`]: crate::Site::files
+#[derive(Debug, Clone)]
+pub struct Files {
+    root: Arc<Root>,
 }
 
 impl Files {
+    /// Nothing outside of `root` is ever read; hidden files (`.name`) in it are served like others.
+    ///
     /// # Errors
     /// `root` is missing, closed to us, or no directory.
-    pub(crate) fn open(root: &Path) -> Result<Self, Error> {
-        Root::open(root).map(|root| Self { root })
+    pub fn open(root: impl AsRef<Path>) -> Result<Self, Error> {
+        let root = Arc::new(Root::open(root.as_ref())?);
+        Ok(Self { root })
     }
 
     /// Answers one request, whatever it asks for. `now` is the server's clock.
@@ -81,6 +95,20 @@ impl Files {
         let mut response = own.map_or_else(|_| page(StatusCode::NOT_FOUND), whole);
         *response.status_mut() = StatusCode::NOT_FOUND;
         response
+    }
+}
+
+impl<B> tower_service::Service<Request<B>> for Files {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Ready<Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        ready(Ok(self.respond(&request, SystemTime::now())))
     }
 }
 
@@ -179,10 +207,10 @@ pub(crate) fn page(status: StatusCode) -> Response<Body> {
     );
     let mut response = Response::new(Body::bytes(html));
     *response.status_mut() = status;
-    let length = response.body().remaining().into();
+    let length = response.body().size_hint().exact().unwrap_or_default();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HTML);
-    headers.insert(header::CONTENT_LENGTH, length);
+    headers.insert(header::CONTENT_LENGTH, length.into());
     response
 }
 

@@ -18,6 +18,7 @@ use crate::worker::Setup;
 use altway_http3::{self as http3, Code, Endpoint};
 use responses::Responses;
 use rustls::crypto::aws_lc_rs;
+use std::future::poll_fn;
 use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -132,6 +133,7 @@ impl Driver {
             () = self.udp.readable() => {}
             () = self.udp.writable(), if progress == Progress::Blocked => {}
             () = self.timer.expired() => {}
+            () = poll_fn(|cx| self.responses.poll(cx)) => {}
             _ = sweep.tick() => self.responses.cut_off_stalled(&mut self.endpoint),
         }
     }

@@ -13,12 +13,12 @@
 //! Every request can be logged as one line by an [`AccessLog`].
 //!
 //! ```
-//! use altway_serve::{Bind, Options, Security, Server, certs, stop_channel};
+//! use altway_serve::{Bind, Options, Security, Server, Site, certs, stop_channel};
 //! use std::net::Ipv4Addr;
 //!
 //! let dir = tempfile::tempdir()?;
 //! let leaf = certs::Store::open(dir.path().join("certs"))?.leaf(&["altway.test"])?;
-//! let mut options = Options::new(dir.path(), Security::Tls(leaf.identity()?));
+//! let mut options = Options::new(Site::files(dir.path()), Security::Tls(leaf.identity()?));
 //! options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
 //! options.port = 0;
 //!
@@ -35,16 +35,21 @@ mod access;
 mod body;
 pub mod certs;
 mod error;
+mod exchanges;
 mod files;
 mod h3;
+mod handler;
 mod identity;
 mod listen;
 mod ocsp;
 mod options;
 mod path_meter;
 mod reload;
+mod request_body;
+mod sending;
 mod server;
 mod service;
+mod site;
 mod stop;
 mod sys;
 mod tcp;
@@ -52,9 +57,14 @@ mod tls;
 mod worker;
 
 pub use access::AccessLog;
+pub use body::Body;
 pub use error::Error;
+pub use files::Files;
+pub use handler::{BoxError, Peer};
 pub use identity::Identity;
 pub use options::{Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, UnknownCongestion};
 pub use reload::ReloadHandle;
+pub use request_body::{RequestBody, RequestBodyError};
 pub use server::Server;
+pub use site::Site;
 pub use stop::{StopHandle, StopSignal, stop_channel};

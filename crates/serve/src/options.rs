@@ -1,11 +1,10 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Identity};
+use crate::{AccessLog, Identity, Site};
 use altway_policy::Policy;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -15,9 +14,8 @@ pub const DEFAULT_PORT: u16 = 8443;
 /// How a [`Server`](crate::Server) is set up.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The directory whose files are served; nothing outside of it is ever read. Hidden files
-    /// (`.name`) in it are served like others.
-    pub root: PathBuf,
+    /// What is served.
+    pub site: Site,
     /// The address to listen on. Default: all, IPv6 and IPv4.
     pub bind: Bind,
     /// The port number, the same for TCP and UDP; 0 picks a free one. Default [`DEFAULT_PORT`].
@@ -39,11 +37,11 @@ pub struct Options {
 }
 
 impl Options {
-    /// Serves `root` with the defaults of every other field.
+    /// Serves `site` with the defaults of every other field.
     #[must_use]
-    pub fn new(root: impl Into<PathBuf>, security: Security) -> Self {
+    pub fn new(site: Site, security: Security) -> Self {
         Self {
-            root: root.into(),
+            site,
             bind: Bind::default(),
             port: DEFAULT_PORT,
             security,
@@ -140,9 +138,12 @@ pub struct Limits {
     /// idle HTTP/2 connection over TLS holds some 21 KB).
     pub max_connections: usize,
     /// Requests at the same time on one connection (RFC 9113 `SETTINGS_MAX_CONCURRENT_STREAMS`,
-    /// QUIC's bidirectional streams). Over HTTP/1.1 and HTTP/3 each holds a
-    /// file descriptor and 64 KiB. Default 128.
+    /// QUIC's bidirectional streams). Each may hold a file descriptor and 64 KiB. Default 128.
     pub max_concurrent_requests: u32,
+    /// Bytes that a worker's HTTP/2 connections may hold together: of responses that clients don't
+    /// take and of requests that services don't read. Beyond it a connection that holds any neither
+    /// reads nor answers on, and the others hold some 80 KiB each at most. Default 64 MiB.
+    pub max_held_bytes: usize,
     /// From the TCP connection to the end of the TLS hand-shake. Default 10 s.
     pub handshake_timeout: Duration,
     /// From the first byte awaited to the last of an HTTP/1.1 request head; so also how long an
@@ -158,6 +159,7 @@ impl Default for Limits {
         Self {
             max_connections: 10_000,
             max_concurrent_requests: 128,
+            max_held_bytes: 64 << 20,
             handshake_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),

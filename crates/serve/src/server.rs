@@ -4,7 +4,8 @@ use crate::files::Files;
 use crate::listen::{self, Listeners, Sockets};
 use crate::options::{Options, Security};
 use crate::path_meter::Paths;
-use crate::service::Service;
+use crate::service::{Content, Service};
+use crate::site::Kind;
 use crate::stop::StopSignal;
 use crate::tls::Tls;
 use crate::worker::{Setup, Worker};
@@ -33,7 +34,10 @@ impl Server {
         if let Err(error) = sys::raise_open_files() {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }
-        let files = Files::open(&options.root)?;
+        let content = match &options.site.0 {
+            Kind::Files(root) => Content::Files(Files::open(root)?),
+            Kind::Service(handler) => Content::Handler(Arc::clone(handler)),
+        };
         let with_udp = matches!(options.security, Security::Tls(_));
         let Listeners { address, workers } = listen::listen(&listen::Request {
             bind: options.bind,
@@ -43,7 +47,7 @@ impl Server {
             congestion: options.congestion,
         })?;
         let service = Service {
-            files,
+            content,
             paths: Paths::new(),
             policy: options.policy,
             alternative: with_udp.then_some(address.port()),
@@ -97,7 +101,7 @@ fn setup(options: &Options, service: Service) -> Result<(Setup, Option<ReloadHan
     };
     let quic = |tls: &Tls| h3::config(Arc::clone(&tls.quic), options.congestion, &options.limits);
     let setup = Setup {
-        service,
+        service: Arc::new(service),
         quic: tls.as_ref().map(quic),
         tls: tls.as_ref().map(|tls| Arc::clone(&tls.tcp)),
         limits: options.limits,

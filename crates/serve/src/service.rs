@@ -1,13 +1,18 @@
-//! One handler for all three protocols: the file, the decision, the fields that every response has.
+//! What all three protocols do with a request: who answers it, what the policy decides, and the
+//! fields that every response has.
 
-use crate::access::{AccessLog, Exchange};
+use crate::RequestBody;
+use crate::access::{AccessLog, Asked, Exchange};
 use crate::body::Body;
 use crate::files::{self, Files};
+use crate::handler::{BoxError, Handler, Peer, Pending};
 use crate::path_meter::Paths;
 use altway_policy::{Decision, Policy};
 use http::header::{self, HeaderMap};
-use http::{HeaderValue, Request, Response, StatusCode, Version};
-use std::net::IpAddr;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body::Body as _;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// Heads of requests (names and values of their fields) over this are answered with 431. The
@@ -19,7 +24,7 @@ const SERVER: HeaderValue = HeaderValue::from_static("altway");
 /// Answers requests; shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(crate) files: Files,
+    pub(crate) content: Content,
     pub(crate) paths: Paths,
     pub(crate) policy: Policy,
     /// The port number for `Alt-Svc`; `None` when there is no HTTP/3 to offer.
@@ -27,28 +32,78 @@ pub(crate) struct Service {
     pub(crate) log: Option<AccessLog>,
 }
 
+/// What requests are answered with.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Files(Files),
+    Handler(Arc<dyn Handler>),
+}
+
+/// The answer to a request.
+pub(crate) enum Answer {
+    /// It is here.
+    Now(Response<Body>),
+    /// It must be waited for.
+    Later(Pending<Response<Body>>),
+}
+
 impl Service {
-    /// Answers one request of `client`, whatever it asks for.
-    pub(crate) fn respond<B>(&self, client: IpAddr, request: &Request<B>) -> Response<Body> {
-        let now = SystemTime::now();
-        let mut response = match flaw(request) {
-            Some(status) => files::page(status),
-            None => self.files.respond(request, now),
-        };
-        let decision = self.decide(client);
-        self.complete(response.headers_mut(), decision.as_ref(), now);
-        let status = response.status();
-        let log = self.log.as_ref();
-        let exchange = log.map(|log| Exchange::begin(log, client, request, status, decision));
-        response.map(|body| body.with_exchange(exchange))
+    /// Answers one request of `peer`, whatever it asks for.
+    pub(crate) fn respond(
+        self: &Arc<Self>,
+        peer: SocketAddr,
+        mut request: Request<RequestBody>,
+    ) -> Answer {
+        let asked = Asked::of(peer.ip(), &request);
+        if let Some(status) = flaw(&request) {
+            return Answer::Now(self.finish(asked, files::page(status)));
+        }
+        match &self.content {
+            Content::Files(files) => {
+                let response = files.respond(&request, SystemTime::now());
+                Answer::Now(self.finish(asked, response))
+            }
+            Content::Handler(handler) => {
+                request.extensions_mut().insert(Peer { address: peer });
+                let answering = handler.call(request);
+                let service = Arc::clone(self);
+                Answer::Later(Box::pin(async move {
+                    let answered = answering.await.and_then(final_response);
+                    let response = answered.unwrap_or_else(|error| {
+                        let path = asked.target.path();
+                        tracing::error!(%error, path, "the service failed");
+                        files::page(StatusCode::INTERNAL_SERVER_ERROR)
+                    });
+                    service.finish(asked, response)
+                }))
+            }
+        }
     }
 
     /// Answers a request that can't be understood; it is not logged, for there is nothing to log.
     pub(crate) fn refuse(&self, client: IpAddr, status: StatusCode) -> Response<Body> {
         let mut response = files::page(status);
         let decision = self.decide(client);
-        self.complete(response.headers_mut(), decision.as_ref(), SystemTime::now());
+        self.complete(response.headers_mut(), decision.as_ref());
         response
+    }
+
+    /// The files that are all that is served, if they are.
+    pub(crate) fn files(&self) -> Option<&Files> {
+        match &self.content {
+            Content::Files(files) => Some(files),
+            Content::Handler(_) => None,
+        }
+    }
+
+    fn finish(&self, asked: Asked, response: Response<Body>) -> Response<Body> {
+        let decision = self.decide(asked.client);
+        let mut response = fit(&asked.method, response);
+        self.complete(response.headers_mut(), decision.as_ref());
+        let status = response.status();
+        let log = self.log.as_ref();
+        let exchange = log.map(|log| Exchange::begin(log, asked, status, decision));
+        response.map(|body| body.with_exchange(exchange))
     }
 
     /// What the policy says of a client; `None` where there is nothing to offer.
@@ -57,8 +112,8 @@ impl Service {
         Some(self.policy.decide(self.paths.get(client).as_ref()))
     }
 
-    fn complete(&self, headers: &mut HeaderMap, decision: Option<&Decision>, now: SystemTime) {
-        date_and_server(headers, now);
+    fn complete(&self, headers: &mut HeaderMap, decision: Option<&Decision>) {
+        date_and_server(headers, SystemTime::now());
         let offer = decision.zip(self.alternative);
         let value = offer.and_then(|(decision, port)| decision.alt_svc.field_value(port));
         if let Some(value) = value {
@@ -68,11 +123,40 @@ impl Service {
     }
 }
 
-/// The fields that every response has.
+/// The fields that every response has, where a service has not said them itself.
 pub(crate) fn date_and_server(headers: &mut HeaderMap, now: SystemTime) {
-    let date = HeaderValue::try_from(httpdate::fmt_http_date(now));
-    headers.insert(header::DATE, date.expect("a date is visible ASCII"));
-    headers.insert(header::SERVER, SERVER);
+    let date = || HeaderValue::try_from(httpdate::fmt_http_date(now));
+    let entry = headers.entry(header::DATE);
+    entry.or_insert_with(|| date().expect("a date is visible ASCII"));
+    headers.entry(header::SERVER).or_insert(SERVER);
+}
+
+/// # Errors
+/// The response is none that ends an exchange (RFC 9110 section 15.2).
+fn final_response(response: Response<Body>) -> Result<Response<Body>, BoxError> {
+    if response.status().is_informational() {
+        let status = response.status();
+        return Err(format!("answered with the interim status {status}").into());
+    }
+    Ok(response)
+}
+
+/// Says the content's length where it is known, and leaves out content where there is none to be
+/// (RFC 9110 sections 6.4.1 and 8.6).
+fn fit(asked: &Method, mut response: Response<Body>) -> Response<Body> {
+    let status = response.status();
+    let without = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let length = response.body().size_hint().exact();
+    // A response to HEAD that comes without content does not tell what GET would give.
+    let unknown = |length: u64| asked == Method::HEAD && length == 0;
+    if let Some(length) = length.filter(|length| !without && !unknown(*length)) {
+        let entry = response.headers_mut().entry(header::CONTENT_LENGTH);
+        entry.or_insert_with(|| length.into());
+    }
+    if without || asked == Method::HEAD {
+        return response.map(|_| Body::empty());
+    }
+    response
 }
 
 /// What is wrong with a request, whatever it asks for.
@@ -106,7 +190,7 @@ mod tests {
     const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
     struct Site {
-        service: Service,
+        service: Arc<Service>,
         _dir: tempfile::TempDir,
     }
 
@@ -114,19 +198,29 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.txt"), "a").unwrap();
         let service = Service {
-            files: Files::open(dir.path()).unwrap(),
+            content: Content::Files(Files::open(dir.path()).unwrap()),
             paths: Paths::new(),
             policy: policy.parse().unwrap(),
             alternative,
             log: None,
         };
-        Site { service, _dir: dir }
+        Site {
+            service: Arc::new(service),
+            _dir: dir,
+        }
     }
 
     impl Site {
         fn get(&self, path: &str) -> Response<Body> {
-            let request = Request::get(path).version(Version::HTTP_2).body(());
-            self.service.respond(CLIENT, &request.unwrap())
+            let request = Request::get(path).version(Version::HTTP_2);
+            self.ask(request.body(RequestBody::empty()).unwrap())
+        }
+
+        fn ask(&self, request: Request<RequestBody>) -> Response<Body> {
+            match self.service.respond((CLIENT, 50_000).into(), request) {
+                Answer::Now(response) => response,
+                Answer::Later(_) => panic!("files are there at once"),
+            }
         }
 
         fn alt_svc(&self, path: &str) -> Option<String> {
@@ -185,7 +279,7 @@ mod tests {
         let request = |size: usize| {
             let request = Request::get("/a.txt").version(Version::HTTP_2);
             let request = request.header("x", "y".repeat(size - 33));
-            site.service.respond(CLIENT, &request.body(()).unwrap())
+            site.ask(request.body(RequestBody::empty()).unwrap())
         };
         assert_eq!(request(MAX_HEAD_BYTES).status(), StatusCode::OK);
         let refused = request(MAX_HEAD_BYTES + 1);
@@ -204,7 +298,7 @@ mod tests {
             for _ in 0..hosts {
                 request = request.header("host", "altway.test");
             }
-            let response = site.service.respond(CLIENT, &request.body(()).unwrap());
+            let response = site.ask(request.body(RequestBody::empty()).unwrap());
             response.status().as_u16()
         };
         assert_eq!(status(Version::HTTP_11, 0), 400);

@@ -9,6 +9,8 @@ mod measured;
 mod preface;
 mod socket;
 
+use crate::RequestBody;
+use crate::service::Answer;
 use crate::stop::StopSignal;
 use crate::worker::Setup;
 use hyper::body::Incoming;
@@ -20,7 +22,7 @@ use socket::{Activity, Socket};
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,7 +60,7 @@ struct Context {
 
 /// Who is at the other end.
 struct Client {
-    address: IpAddr,
+    address: SocketAddr,
     probe: Rc<Probe>,
 }
 
@@ -76,7 +78,7 @@ impl Acceptor {
                 tls: setup.tls.clone().map(TlsAcceptor::from),
                 http1: http1(setup),
                 http2: h2::config(setup),
-                desk: Rc::new(RefCell::new(h2::Desk::new())),
+                desk: Rc::new(RefCell::new(h2::Desk::new(setup.limits.max_held_bytes))),
             }),
         })
     }
@@ -139,7 +141,8 @@ impl Context {
     /// One connection from its beginning to its end. What its client does wrong ends it, and
     /// nothing else.
     async fn serve(self: Rc<Self>, stream: TcpStream, peer: SocketAddr, stop: StopSignal) {
-        let client = peer.ip().to_canonical();
+        let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
+        let client = peer.ip();
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%client, %error, "connection ended before it began");
             return;
@@ -147,7 +150,7 @@ impl Context {
         let stream = Rc::new(stream);
         let probe = Rc::new(Probe::new(client, Rc::clone(&stream)));
         let known = Client {
-            address: client,
+            address: peer,
             probe: Rc::clone(&probe),
         };
         if let Err(error) = self.converse(known, stream, stop).await {
@@ -197,7 +200,7 @@ impl Context {
             setup: Arc::clone(&self.setup),
             desk: Rc::clone(&self.desk),
             config: Arc::clone(&self.http2),
-            client: client.address,
+            peer: client.address,
             probe: Rc::clone(&client.probe),
             stream,
             tls,
@@ -213,10 +216,19 @@ impl Context {
         mut stop: StopSignal,
     ) -> Result<(), Failure> {
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let response = self.setup.service.respond(client.address, &request);
-            let measured = response
-                .map(|body| Measured::new(body, Rc::clone(&client.probe), Arc::clone(&self.setup)));
-            std::future::ready(Ok::<_, Infallible>(measured))
+            let request = request.map(|body| RequestBody::http1(body, activity.reading()));
+            activity.answering(true);
+            let answer = self.setup.service.respond(client.address, request);
+            let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
+            let setup = Arc::clone(&self.setup);
+            async {
+                let response = match answer {
+                    Answer::Now(response) => response,
+                    Answer::Later(pending) => pending.await,
+                };
+                let measured = |body| Measured::new(body, activity, probe, setup);
+                Ok::<_, Infallible>(response.map(measured))
+            }
         });
         let mut connection = pin!(self.http1.serve_connection(TokioIo::new(stream), service));
         tokio::select! {

@@ -15,7 +15,7 @@ use tokio::time::{MissedTickBehavior, interval};
 /// What all workers share.
 #[derive(Debug)]
 pub(crate) struct Setup {
-    pub(crate) service: Service,
+    pub(crate) service: Arc<Service>,
     /// `None`: clear text.
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
     /// `None`: no HTTP/3.

@@ -7,8 +7,8 @@ use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_policy::Policy;
 use altway_serve::{
-    AccessLog, Bind, Congestion, DEFAULT_PORT, Options, ReloadHandle, Security, Server, StopHandle,
-    stop_channel,
+    AccessLog, Bind, Congestion, DEFAULT_PORT, Options, ReloadHandle, Security, Server, Site,
+    StopHandle, stop_channel,
 };
 use altway_units::duration;
 use anyhow::Result;
@@ -114,7 +114,7 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
         Some(source) => Security::Tls(source.read(printer)?),
         None => Security::ClearText,
     };
-    let mut options = Options::new(&arguments.root, security);
+    let mut options = Options::new(Site::files(&arguments.root), security);
     options.port = arguments.port;
     options.bind = arguments.bind.map_or(Bind::All, Bind::Address);
     options.threads = arguments.threads.unwrap_or(options.threads);

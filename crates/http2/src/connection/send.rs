@@ -188,10 +188,11 @@ impl Turn<'_> {
         }
         let growth = self.growth(self.connection.config.max_stream_window);
         let state = self.connection.streams.get_mut(stream.0);
-        let increment = state
-            .filter(|state| state.receiving == Progress::Body)
-            .and_then(|state| state.receive_window.release(n, growth));
-        if let Some(increment) = increment {
+        if let Some(state) = state.filter(|state| state.receiving == Progress::Body)
+            && let Some(increment) = state.receive_window.release(n, growth)
+        {
+            // Its time begins now: before, it may have waited for us.
+            state.progressed = growth.now;
             self.window_update(stream.0, increment);
         }
         self.release_connection(n);

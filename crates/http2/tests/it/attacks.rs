@@ -255,6 +255,27 @@ fn a_body_that_drips_is_a_body_that_stalls() {
 }
 
 #[test]
+fn a_client_is_not_blamed_for_an_application_that_does_not_read() {
+    let config = Config {
+        stream_window: 65_535,
+        ..Config::default()
+    };
+    let stall = config.timeouts.stall;
+    let mut engine = Engine::server(config);
+    engine.feed(&frame(HEADERS, END_HEADERS, 1, POST));
+    for _ in 0..3 {
+        engine.feed(&frame(DATA, 0, 1, &[0; 16_384]));
+    }
+    engine.feed(&frame(DATA, 0, 1, &[0; 16_383]));
+    assert_eq!(engine.wait(3 * stall), [], "its window is used up");
+    let stream = engine.stream(1);
+    engine.turn(|turn| turn.release(stream, 65_535));
+    assert_eq!(engine.wait(stall / 2), [], "its time begins now");
+    let seen = engine.wait(2 * stall);
+    assert_eq!(seen, [Seen::Reset(1, Code::CANCEL)]);
+}
+
+#[test]
 fn a_tunnel_may_be_silent() {
     let connect = [literal(":method", "CONNECT"), literal(":authority", "a:1")].concat();
     let mut engine = Engine::server(Config::default());

@@ -1,7 +1,9 @@
 //! Requests against a real directory, with what shouldn't be reachable beside and inside of it.
 
 use super::*;
+use futures_util::FutureExt;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED, LOCATION};
+use http_body_util::BodyExt;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
@@ -67,14 +69,12 @@ impl Site {
             request = request.header(*name, *value);
         }
         let later = SystemTime::now() + Duration::from_secs(10);
-        let (head, mut body) = self
+        let (head, body) = self
             .files
             .respond(&request.body(()).unwrap(), later)
             .into_parts();
-        let mut bytes = Vec::new();
-        while let Some(chunk) = body.next_chunk().unwrap() {
-            bytes.extend_from_slice(&chunk);
-        }
+        let body = body.collect().now_or_never().expect("files don't wait");
+        let bytes = body.unwrap().to_bytes().to_vec();
         Answer {
             status: head.status.as_u16(),
             headers: head.headers,
@@ -413,7 +413,7 @@ fn a_changed_file_has_another_etag() {
 #[test]
 fn a_root_that_is_missing_or_a_file_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
-    let missing = Files::open(&dir.path().join("none")).unwrap_err();
+    let missing = Files::open(dir.path().join("none")).unwrap_err();
     assert!(
         missing.to_string().starts_with("cannot open the directory"),
         "{missing}"

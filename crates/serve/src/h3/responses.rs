@@ -1,34 +1,49 @@
 //! Requests in, responses out: what the engine's events mean to the server.
 
+use crate::RequestBody;
 use crate::body::Body;
+use crate::exchanges::{Exchanges, Ready, Work};
+use crate::handler::BoxError;
 use crate::path_meter::{Counters, Meter};
+use crate::sending::{Next, Sending};
+use crate::service::Answer;
 use crate::worker::Setup;
 use altway_http3::{Code, ConnectionHandle, Endpoint, Event, PathStatistics, Received, StreamId};
 use altway_path::Transport;
 use bytes::Bytes;
 use http::{Request, Response, Version};
-use std::collections::HashMap;
-use std::net::IpAddr;
+use http_body::Body as _;
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
 
+/// So many bytes of an upload wait for their reader at most, beyond the last datagrams'.
+const MAX_UNREAD: usize = 64 << 10;
+
+/// One exchange.
+type Key = (ConnectionHandle, StreamId);
+
 /// All responses that are on their way. Bounded by the engine's limits of connections and of
-/// requests on each; a response holds one chunk of its body.
+/// requests on each; a response holds one chunk of its body, an upload [`MAX_UNREAD`] bytes.
 pub(super) struct Responses {
     setup: Arc<Setup>,
     connections: HashMap<ConnectionHandle, Connection>,
+    exchanges: Exchanges<Key>,
+    /// What exchanges go on with: at most two things each.
+    ready: VecDeque<(Key, Ready)>,
 }
 
 struct Connection {
-    client: IpAddr,
+    peer: SocketAddr,
     meter: Meter,
-    sending: HashMap<StreamId, Sending>,
+    sending: HashMap<StreamId, Outgoing>,
 }
 
 /// A body that has not been handed over whole.
-struct Sending {
-    body: Body,
-    chunk: Bytes,
+struct Outgoing {
+    sending: Sending,
     moved: Instant,
 }
 
@@ -37,7 +52,6 @@ struct Sending {
 enum Sent {
     All,
     Part,
-    Failed,
 }
 
 impl Responses {
@@ -45,37 +59,53 @@ impl Responses {
         Self {
             setup,
             connections: HashMap::new(),
+            exchanges: Exchanges::new(),
+            ready: VecDeque::new(),
         }
     }
 
     /// Whether nothing is on its way.
     pub(super) fn is_empty(&self) -> bool {
         let mut connections = self.connections.values();
-        connections.all(|connection| connection.sending.is_empty())
+        self.exchanges.is_idle() && connections.all(|connection| connection.sending.is_empty())
+    }
+
+    /// Ready when an exchange can go on.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while let Poll::Ready(ready) = self.exchanges.poll(cx) {
+            self.ready.push_back(ready);
+        }
+        if self.ready.is_empty() {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
     }
 
     pub(super) fn connections(&self) -> impl Iterator<Item = ConnectionHandle> {
         self.connections.keys().copied()
     }
 
-    /// Handles every event that the engine has.
+    /// Handles every event that the engine has, and goes on with every exchange that can.
     pub(super) fn answer(&mut self, endpoint: &mut Endpoint) {
         while let Some((handle, event)) = endpoint.poll_event() {
             match event {
                 Event::Connected => self.connected(handle, endpoint),
-                Event::Request { stream, head, .. } => {
-                    self.request(handle, stream, head, endpoint);
+                Event::Request { stream, head, end } => {
+                    self.request((handle, stream), head, end, endpoint);
                 }
-                Event::Readable { stream } => discard(handle, stream, endpoint),
-                Event::Writable { stream } => self.go_on(handle, stream, endpoint),
-                Event::StreamReset { stream, .. } => self.forget(handle, stream),
+                Event::Readable { stream } => self.receive((handle, stream), endpoint),
+                Event::Writable { stream } => self.go_on((handle, stream), endpoint),
+                Event::StreamReset { stream, .. } => self.forget((handle, stream)),
                 Event::Closed { reason } => {
                     tracing::debug!(?handle, %reason, "connection closed");
-                    self.observe(handle, endpoint);
-                    self.connections.remove(&handle);
+                    self.closed(handle, endpoint);
                 }
                 _ => {}
             }
+        }
+        while let Some((key, ready)) = self.ready.pop_front() {
+            self.proceed(key, ready, endpoint);
         }
     }
 
@@ -83,8 +113,9 @@ impl Responses {
     pub(super) fn cut_off_stalled(&mut self, endpoint: &mut Endpoint) {
         let limit = self.setup.limits.idle_timeout;
         for (handle, connection) in &mut self.connections {
-            connection.sending.retain(|stream, sending| {
-                let stalled = sending.moved.elapsed() >= limit;
+            connection.sending.retain(|stream, outgoing| {
+                let held_up = outgoing.sending.is_held_up();
+                let stalled = held_up && outgoing.moved.elapsed() >= limit;
                 if stalled {
                     endpoint.reset_stream(*handle, *stream, Code::H3_REQUEST_CANCELLED);
                 }
@@ -99,67 +130,152 @@ impl Responses {
         };
         let client = path.remote.ip().to_canonical();
         let connection = Connection {
-            client,
+            peer: SocketAddr::new(client, path.remote.port()),
             meter: Meter::new(client, Transport::Quic),
             sending: HashMap::new(),
         };
         self.connections.insert(handle, connection);
     }
 
-    fn request(
-        &mut self,
-        handle: ConnectionHandle,
-        stream: StreamId,
-        mut head: Request<()>,
-        endpoint: &mut Endpoint,
-    ) {
-        let Some(connection) = self.connections.get_mut(&handle) else {
+    fn closed(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
+        self.observe(handle, endpoint);
+        self.connections.remove(&handle);
+        self.exchanges.cancel_all(|(of, _)| of == handle);
+        self.ready.retain(|((of, _), _)| *of != handle);
+    }
+
+    fn request(&mut self, key: Key, mut head: Request<()>, end: bool, endpoint: &mut Endpoint) {
+        let Some(connection) = self.connections.get(&key.0) else {
             return;
         };
+        let peer = connection.peer;
         *head.version_mut() = Version::HTTP_3;
-        let response = self.setup.service.respond(connection.client, &head);
+        let body = if end {
+            RequestBody::empty()
+        } else {
+            self.exchanges.receive(key, &head)
+        };
+        match self.setup.service.respond(peer, head.map(|()| body)) {
+            Answer::Now(response) => self.respond(key, response, endpoint),
+            Answer::Later(pending) => {
+                if let Some(ready) = self.exchanges.begin(key, Work::Respond(pending)) {
+                    self.proceed(key, ready, endpoint);
+                }
+            }
+        }
+    }
+
+    fn proceed(&mut self, key: Key, ready: Ready, endpoint: &mut Endpoint) {
+        match ready {
+            Ready::Response(response) => self.respond(key, response, endpoint),
+            Ready::Frame(body, frame) => {
+                let connection = self.connections.get_mut(&key.0);
+                let Some(outgoing) = connection.and_then(|it| it.sending.get_mut(&key.1)) else {
+                    return;
+                };
+                // Only from now on can the client hold it up.
+                outgoing.moved = Instant::now();
+                match outgoing.sending.resume(body, frame) {
+                    Ok(()) => self.go_on(key, endpoint),
+                    Err(error) => self.cut_off(key, &error, endpoint),
+                }
+            }
+            // Its reader has taken something: there is room for more.
+            Ready::Report(_) => self.receive(key, endpoint),
+        }
+    }
+
+    /// Reads on in an upload, as far as its reader keeps up. The engine lets the client send as much
+    /// more as was read.
+    fn receive(&mut self, key: Key, endpoint: &mut Endpoint) {
+        while let Some(receiving) = self.exchanges.upload(key)
+            && receiving.upload.waiting() < MAX_UNREAD
+        {
+            match endpoint.recv_data(key.0, key.1) {
+                Ok(Received::Data(data)) => {
+                    if self.exchanges.take(key, data.len(), || data) > 0 {
+                        // Nobody wants it (RFC 9114 section 4.1).
+                        endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
+                        self.exchanges.end_upload(key);
+                        return;
+                    }
+                }
+                Ok(Received::End) => {
+                    receiving.upload.complete(None);
+                    return self.settle(key);
+                }
+                Ok(Received::Pending) | Err(_) => return,
+            }
+        }
+    }
+
+    fn respond(&mut self, key: Key, response: Response<Body>, endpoint: &mut Endpoint) {
+        let (handle, stream) = key;
         let (parts, body) = response.into_parts();
         let head = Response::from_parts(parts, ());
-        let end = body.remaining() == 0;
+        let end = body.is_end_stream();
         if let Err(error) = endpoint.send_response(handle, stream, &head, end) {
-            tracing::debug!(?handle, %error, "cannot answer");
-            return endpoint.reset_stream(handle, stream, Code::H3_INTERNAL_ERROR);
+            return self.cut_off(key, &error.into(), endpoint);
         }
         if end {
-            return self.observe(handle, endpoint);
+            return self.answered(key, endpoint);
         }
-        let sending = Sending {
-            body,
-            chunk: Bytes::new(),
-            moved: Instant::now(),
-        };
-        connection.sending.insert(stream, sending);
-        self.go_on(handle, stream, endpoint);
+        if let Some(connection) = self.connections.get_mut(&handle) {
+            let outgoing = Outgoing {
+                sending: Sending::new(body),
+                moved: Instant::now(),
+            };
+            connection.sending.insert(stream, outgoing);
+            self.go_on(key, endpoint);
+        }
     }
 
-    fn go_on(&mut self, handle: ConnectionHandle, stream: StreamId, endpoint: &mut Endpoint) {
-        let connection = self.connections.get_mut(&handle);
-        let Some(sending) = connection.and_then(|it| it.sending.get_mut(&stream)) else {
+    fn go_on(&mut self, key: Key, endpoint: &mut Endpoint) {
+        let connection = self.connections.get_mut(&key.0);
+        let Some(outgoing) = connection.and_then(|it| it.sending.get_mut(&key.1)) else {
             return;
         };
-        match sending.hand_over(handle, stream, endpoint) {
-            Sent::Part => {}
-            Sent::All => {
-                self.forget(handle, stream);
-                self.observe(handle, endpoint);
+        match outgoing.hand_over(key, &mut self.exchanges, endpoint) {
+            Ok(Sent::Part) => {}
+            Ok(Sent::All) => {
+                if let Some(connection) = self.connections.get_mut(&key.0) {
+                    connection.sending.remove(&key.1);
+                }
+                self.answered(key, endpoint);
             }
-            Sent::Failed => {
-                self.forget(handle, stream);
-                // The promised length can't be kept, and the client must notice.
-                endpoint.reset_stream(handle, stream, Code::H3_INTERNAL_ERROR);
-            }
+            Err(error) => self.cut_off(key, &error, endpoint),
         }
     }
 
-    fn forget(&mut self, handle: ConnectionHandle, stream: StreamId) {
-        if let Some(connection) = self.connections.get_mut(&handle) {
-            connection.sending.remove(&stream);
+    /// The response has been handed over whole.
+    fn answered(&mut self, key: Key, endpoint: &mut Endpoint) {
+        if let Some(receiving) = self.exchanges.upload(key) {
+            receiving.answered = true;
+            self.settle(key);
         }
+        self.observe(key.0, endpoint);
+    }
+
+    /// Forgets an exchange that is over.
+    fn settle(&mut self, key: Key) {
+        if self.exchanges.upload(key).is_some_and(|it| it.is_over()) {
+            self.forget(key);
+        }
+    }
+
+    /// The promised length can't be kept, and the client must notice.
+    fn cut_off(&mut self, key: Key, error: &BoxError, endpoint: &mut Endpoint) {
+        tracing::error!(%error, "cannot send a response on");
+        endpoint.reset_stream(key.0, key.1, Code::H3_INTERNAL_ERROR);
+        self.forget(key);
+    }
+
+    fn forget(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(&key.0) {
+            connection.sending.remove(&key.1);
+        }
+        self.exchanges.cancel(key);
+        self.ready.retain(|(of, _)| *of != key);
     }
 
     fn observe(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
@@ -172,49 +288,33 @@ impl Responses {
     }
 }
 
-impl Sending {
+impl Outgoing {
     /// Hands over as much as the engine takes.
     fn hand_over(
         &mut self,
-        handle: ConnectionHandle,
-        stream: StreamId,
+        key: Key,
+        exchanges: &mut Exchanges<Key>,
         endpoint: &mut Endpoint,
-    ) -> Sent {
+    ) -> Result<Sent, BoxError> {
         loop {
-            if self.chunk.is_empty() {
-                match self.body.next_chunk() {
-                    Ok(chunk) => self.chunk = chunk.unwrap_or_default(),
-                    Err(error) => {
-                        tracing::error!(%error, "cannot read a file on");
-                        return Sent::Failed;
-                    }
-                }
-            }
-            let end = self.body.remaining() == 0;
-            let before = self.chunk.len();
-            if endpoint
-                .send_data(handle, stream, &mut self.chunk, end)
-                .is_err()
-            {
-                return Sent::Failed;
-            }
-            if self.chunk.len() < before {
+            let (chunk, last) = match self.sending.next(key, exchanges)? {
+                Next::Nothing => return Ok(Sent::Part),
+                Next::Data { chunk, last } => (chunk, last),
+                // They are left out.
+                Next::Trailers(_) => (&mut Bytes::new(), true),
+            };
+            let before = chunk.len();
+            endpoint.send_data(key.0, key.1, chunk, last)?;
+            if chunk.len() < before {
                 self.moved = Instant::now();
             }
-            if !self.chunk.is_empty() {
-                return Sent::Part;
+            if !chunk.is_empty() {
+                return Ok(Sent::Part);
             }
-            if end {
-                return Sent::All;
+            if last {
+                return Ok(Sent::All);
             }
         }
-    }
-}
-
-/// Files need no request body: the end of an empty one is taken note of, a real one refused.
-fn discard(handle: ConnectionHandle, stream: StreamId, endpoint: &mut Endpoint) {
-    if let Ok(Received::Data(_)) = endpoint.recv_data(handle, stream) {
-        endpoint.stop_reading(handle, stream, Code::H3_NO_ERROR);
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) use desk::Desk;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,6 +31,9 @@ use transport::Transport;
 /// What one send takes: enough for the kernel to work in large pieces, small enough for the
 /// processor's cache. Also what a connection may hold unsent before it reads no more.
 const SEND_BYTES: usize = 256 << 10;
+
+/// The same when the worker's connections hold as much as they may.
+const SCARCE_SEND_BYTES: usize = 16 << 10;
 
 /// What a connection may send before the others have their turn.
 const TURN_BYTES: usize = 1 << 20;
@@ -65,7 +68,7 @@ pub(super) struct Parts {
     pub(super) setup: Arc<Setup>,
     pub(super) desk: Rc<RefCell<Desk>>,
     pub(super) config: Arc<http2::Config>,
-    pub(super) client: IpAddr,
+    pub(super) peer: SocketAddr,
     pub(super) probe: Rc<Probe>,
     pub(super) stream: Rc<TcpStream>,
     /// `None`: clear text.
@@ -90,6 +93,8 @@ pub(super) struct Driver {
     giving_up: Option<Instant>,
     /// The peer has closed its half.
     ended: bool,
+    /// What the desk counts of this connection.
+    held: usize,
 }
 
 /// What a turn leaves behind.
@@ -111,11 +116,13 @@ struct Wake {
     writable: bool,
     due: bool,
     stop: bool,
+    /// Exchanges can go on.
+    ready: bool,
 }
 
 impl Wake {
     fn is_some(&self) -> bool {
-        self.readable || self.writable || self.due || self.stop
+        self.readable || self.writable || self.due || self.stop || self.ready
     }
 }
 
@@ -133,12 +140,13 @@ impl Driver {
             desk: parts.desk,
             transport: Transport::new(parts.stream, parts.tls),
             engine: Connection::server(parts.config, now),
-            answers: Answers::new(parts.setup, parts.client, parts.probe),
+            answers: Answers::new(parts.setup, parts.peer, parts.probe),
             output: Output::new(),
             backlog: parts.head,
             more: false,
             giving_up: None,
             ended: false,
+            held: 0,
         }
     }
 
@@ -173,6 +181,7 @@ impl Driver {
             }
             wake = poll_fn(|cx| {
                 let mut wake = self.poll_socket(cx)?;
+                wake.ready = self.answers.poll(cx);
                 if !registered || timer.is_elapsed() || (!stopping && signal.is_requested()) {
                     registered = true;
                     wake.due = timer.as_mut().poll(cx).is_ready();
@@ -206,7 +215,9 @@ impl Driver {
         let mut wake = Wake::default();
         let blocked = !self.output.is_empty() || self.transport.wants_write();
         let full = blocked && self.unsent() >= SEND_BYTES;
-        if !self.ended && !full {
+        // What it holds tells when it has left.
+        let scarce = self.held > 0 && self.desk.borrow().is_full();
+        if !self.ended && !full && !scarce {
             wake.readable = ready(self.transport.poll_readable(cx))?;
         }
         if blocked {
@@ -231,6 +242,9 @@ impl Driver {
         if self.output.is_empty() {
             std::mem::swap(&mut self.output, &mut desk.output);
         }
+        let held = self.unsent() + self.answers.unread();
+        desk.held = desk.held - self.held + held;
+        self.held = held;
         progress
     }
 
@@ -279,17 +293,19 @@ impl Driver {
     /// Input in, answers out, as long as the socket takes them.
     fn converse(&mut self, mut input: &[u8], desk: &mut Desk) -> io::Result<Progress> {
         let mut sent = 0;
+        let limit = desk.send_bytes();
         loop {
             let mut turn = self.engine.turn(desk.now, &mut self.output);
-            while turn.output_len() < SEND_BYTES {
-                if !self.answers.next(&mut turn, &mut input, desk) {
+            while turn.output_len() < limit {
+                let went_on = self.answers.go_on(&mut turn, desk);
+                if !went_on && !self.answers.next(&mut turn, &mut input, desk) {
                     break;
                 }
             }
             if self.ended && input.is_empty() && self.backlog.is_empty() {
                 self.answers.abandon_uploads(&mut turn);
             }
-            self.answers.send_bodies(&mut turn, desk, SEND_BYTES);
+            self.answers.send_bodies(&mut turn, desk, limit);
             let said = self.output.len();
             sent += said;
             // Before the client has the answer: what it asks next finds its path measured.
@@ -308,12 +324,22 @@ impl Driver {
             }
         }
         let idle = self.engine.open_streams() == 0;
+        debug_assert!(
+            !idle || self.answers.is_idle(),
+            "an exchange without its stream"
+        );
         let over = self.engine.is_closed() || (self.ended && idle);
         Ok(if over {
             Progress::Over
         } else {
             Progress::Waiting
         })
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.desk.borrow_mut().held -= self.held;
     }
 }
 

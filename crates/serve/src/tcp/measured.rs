@@ -1,6 +1,8 @@
 //! Reports a TCP connection's path when a response has been handed over, and when it ends.
 
+use super::socket::Activity;
 use crate::body::Body;
+use crate::handler::BoxError;
 use crate::path_meter::{Meter, Paths};
 use crate::sys;
 use crate::worker::Setup;
@@ -8,7 +10,6 @@ use altway_path::Transport;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use std::cell::RefCell;
-use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -38,29 +39,38 @@ impl Probe {
     }
 }
 
-/// A body whose end is an occasion to measure.
+/// An HTTP/1.1 response's body: its end is an occasion to measure, and while it has nothing to
+/// give the client's silence means nothing.
 #[derive(Debug)]
 pub(super) struct Measured {
     body: Body,
+    activity: Activity,
     probe: Rc<Probe>,
     setup: Arc<Setup>,
 }
 
 impl Measured {
-    pub(super) fn new(body: Body, probe: Rc<Probe>, setup: Arc<Setup>) -> Self {
-        Self { body, probe, setup }
+    pub(super) fn new(body: Body, activity: Activity, probe: Rc<Probe>, setup: Arc<Setup>) -> Self {
+        Self {
+            body,
+            activity,
+            probe,
+            setup,
+        }
     }
 }
 
 impl http_body::Body for Measured {
     type Data = Bytes;
-    type Error = io::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        self.activity.answering(frame.is_pending());
+        frame
     }
 
     fn is_end_stream(&self) -> bool {
@@ -74,6 +84,7 @@ impl http_body::Body for Measured {
 
 impl Drop for Measured {
     fn drop(&mut self) {
+        self.activity.answering(false);
         self.probe.observe(&self.setup.service.paths);
     }
 }

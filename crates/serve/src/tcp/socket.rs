@@ -5,27 +5,47 @@ use std::io;
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 
-/// When bytes last moved on a connection.
-#[derive(Debug, Clone)]
-pub(super) struct Activity(Rc<Cell<Instant>>);
+/// When bytes last moved on a connection, and whether it is our turn that they move.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Activity(Rc<State>);
 
-impl Default for Activity {
+#[derive(Debug)]
+struct State {
+    moved: Cell<Instant>,
+    /// A request is being answered.
+    answering: Cell<bool>,
+    /// Whoever answers waits for the request's body.
+    reading: Arc<AtomicBool>,
+}
+
+impl Default for State {
     fn default() -> Self {
-        Self(Rc::new(Cell::new(Instant::now())))
+        Self {
+            moved: Cell::new(Instant::now()),
+            answering: Cell::new(false),
+            reading: Arc::default(),
+        }
     }
 }
 
 impl Activity {
-    /// Returns once nothing has moved for `limit`.
+    /// Returns once the client has let nothing move for `limit`.
     pub(super) async fn silence(&self, limit: Duration) {
         loop {
-            let end = self.0.get() + limit;
+            let since = if self.is_ours() {
+                Instant::now()
+            } else {
+                self.0.moved.get()
+            };
+            let end = since + limit;
             if end <= Instant::now() {
                 return;
             }
@@ -33,9 +53,24 @@ impl Activity {
         }
     }
 
+    /// From now on the client waits for us, or no longer.
+    pub(super) fn answering(&self, answering: bool) {
+        self.0.answering.set(answering);
+        self.0.moved.set(Instant::now());
+    }
+
+    /// To be set while whoever answers waits for the client.
+    pub(super) fn reading(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.0.reading)
+    }
+
+    fn is_ours(&self) -> bool {
+        self.0.answering.get() && !self.0.reading.load(Ordering::Relaxed)
+    }
+
     fn note(&self, moved: usize) {
         if moved > 0 {
-            self.0.set(Instant::now());
+            self.0.moved.set(Instant::now());
         }
     }
 }

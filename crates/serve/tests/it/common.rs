@@ -5,12 +5,13 @@ pub(crate) mod ocsp;
 mod recorder;
 
 use altway_serve::{
-    Bind, Identity, Options, ReloadHandle, Security, Server, StopHandle, certs, stop_channel,
+    Bind, BoxError, Identity, Options, ReloadHandle, Security, Server, StopHandle, certs,
+    stop_channel,
 };
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 pub(crate) use recorder::Recorder;
@@ -56,7 +57,8 @@ impl Site {
     }
 
     fn options(&self, security: Security) -> Options {
-        let mut options = Options::new(self.dir.path().join("site"), security);
+        let served = altway_serve::Site::files(self.dir.path().join("site"));
+        let mut options = Options::new(served, security);
         options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
         options.port = 0;
         options.threads = NonZeroUsize::new(2).unwrap();
@@ -190,16 +192,20 @@ impl Drop for Running {
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for T {}
 
-pub(crate) type H1 = conn::http1::SendRequest<Empty<Bytes>>;
-pub(crate) type H2 = conn::http2::SendRequest<Empty<Bytes>>;
+/// What a request carries.
+pub(crate) trait Content:
+    Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static
+{
+}
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static> Content for B {}
 
-pub(crate) async fn h1(stream: impl Stream) -> H1 {
+pub(crate) async fn h1<B: Content>(stream: impl Stream) -> conn::http1::SendRequest<B> {
     let (client, connection) = conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
     client
 }
 
-pub(crate) async fn h2(stream: impl Stream) -> H2 {
+pub(crate) async fn h2<B: Content + Unpin>(stream: impl Stream) -> conn::http2::SendRequest<B> {
     let io = TokioIo::new(stream);
     let handshake = conn::http2::handshake(TokioExecutor::new(), io).await;
     let (client, connection) = handshake.unwrap();

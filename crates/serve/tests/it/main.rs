@@ -9,4 +9,5 @@ mod certificates;
 mod common;
 mod ends;
 mod faults;
+mod handlers;
 mod protocols;

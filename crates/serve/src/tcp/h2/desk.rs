@@ -19,6 +19,10 @@ pub(in crate::tcp) struct Desk {
     pub(super) buffer: Vec<u8>,
     pub(super) output: Output,
     pub(super) files: FileCache,
+    /// Bytes that the worker's connections hold between turns: unsent, or unread.
+    pub(super) held: usize,
+    /// How many of them there may be.
+    pub(super) max_held: usize,
     /// Time of this turn.
     pub(super) now: Instant,
     /// The same for people.
@@ -30,8 +34,11 @@ pub(in crate::tcp) struct Desk {
 }
 
 impl Desk {
-    pub(in crate::tcp) fn new() -> Self {
+    /// `max_held`: see [`Limits::max_held_bytes`](crate::Limits::max_held_bytes).
+    pub(in crate::tcp) fn new(max_held: usize) -> Self {
         Self {
+            held: 0,
+            max_held,
             buffer: vec![0; BUFFER_BYTES],
             output: Output::new(),
             files: FileCache::new(),
@@ -51,6 +58,20 @@ impl Desk {
         if since.as_secs() != self.second {
             self.second = since.as_secs();
             self.common = common(self.time);
+        }
+    }
+
+    /// Whether the connections hold as much as they may.
+    pub(super) fn is_full(&self) -> bool {
+        self.held >= self.max_held
+    }
+
+    /// How much a connection may say before it sends.
+    pub(super) fn send_bytes(&self) -> usize {
+        if self.is_full() {
+            super::SCARCE_SEND_BYTES
+        } else {
+            super::SEND_BYTES
         }
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::files::Files;
 use crate::options::Limits;
 use crate::path_meter::Paths;
-use crate::service::Service;
+use crate::service::{Content, Service};
 use crate::stop::stop_channel;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
@@ -16,14 +16,14 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
     std::fs::write(dir.join("large"), vec![0; 8 << 20]).unwrap();
     std::fs::write(dir.join("small"), vec![0; 8 << 10]).unwrap();
     let service = Service {
-        files: Files::open(dir).unwrap(),
+        content: Content::Files(Files::open(dir).unwrap()),
         paths: Paths::new(),
         policy: "h2".parse().unwrap(),
         alternative: None,
         log: None,
     };
     Arc::new(Setup {
-        service,
+        service: Arc::new(service),
         tls: None,
         quic: None,
         limits: Limits {
@@ -68,24 +68,8 @@ async fn answers_that_nobody_reads_cost_no_turns_and_are_given_up() {
 async fn check(file: &str, times: u32) {
     let dir = tempfile::tempdir().unwrap();
     let setup = setup(dir.path());
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    client.write_all(&greedy(file, times)).unwrap();
-    let (stream, peer) = listener.accept().unwrap();
-    stream.set_nonblocking(true).unwrap();
-    let stream = Rc::new(TcpStream::from_std(stream).unwrap());
-    let mut config = (*config(&setup)).clone();
-    config.timeouts.settings = Duration::from_millis(300);
-    let driver = Driver::new(Parts {
-        config: Arc::new(config),
-        setup,
-        desk: Rc::new(RefCell::new(Desk::new())),
-        client: peer.ip(),
-        probe: Rc::new(Probe::new(peer.ip(), Rc::clone(&stream))),
-        stream,
-        tls: None,
-        head: Vec::new(),
-    });
+    let desk = Rc::new(RefCell::new(Desk::new(setup.limits.max_held_bytes)));
+    let (driver, _client) = connect(&setup, &desk, &greedy(file, times));
     let (_handle, signal) = stop_channel();
     let mut running = pin!(driver.run(signal));
     let mut polls = 0;
@@ -96,5 +80,63 @@ async fn check(file: &str, times: u32) {
     });
     let ended = timeout(Duration::from_secs(30), counted).await;
     assert!(ended.is_ok(), "never given up");
-    drop(client);
+}
+
+#[tokio::test]
+async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
+    const MAX_HELD: usize = 1 << 20;
+    const CONNECTIONS: usize = 40;
+    let dir = tempfile::tempdir().unwrap();
+    let setup = setup(dir.path());
+    let desk = Rc::new(RefCell::new(Desk::new(MAX_HELD)));
+    let (_handle, signal) = stop_channel();
+    let mut clients = Vec::new();
+    let mut running = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let (driver, client) = connect(&setup, &desk, &greedy("large", 100));
+        clients.push(client);
+        running.push(Box::pin(driver.run(signal.clone())));
+    }
+    let mut most = 0;
+    let all = poll_fn(|cx| {
+        running.retain_mut(|driver| driver.as_mut().poll(cx).is_pending());
+        most = most.max(desk.borrow().held);
+        if running.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    });
+    timeout(Duration::from_secs(30), all).await.unwrap();
+    assert!(most >= MAX_HELD, "{most}: they were meant to hold more");
+    let allowed = MAX_HELD + SEND_BYTES + CONNECTIONS * 2 * SCARCE_SEND_BYTES;
+    assert!(most <= allowed, "{most} of {allowed}");
+    assert_eq!(desk.borrow().held, 0, "nothing is left");
+}
+
+/// A connection whose client has said `said` and never reads.
+fn connect(
+    setup: &Arc<Setup>,
+    desk: &Rc<RefCell<Desk>>,
+    said: &[u8],
+) -> (Driver, std::net::TcpStream) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    client.write_all(said).unwrap();
+    let (stream, peer) = listener.accept().unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let stream = Rc::new(TcpStream::from_std(stream).unwrap());
+    let mut config = (*config(setup)).clone();
+    config.timeouts.settings = Duration::from_millis(300);
+    let driver = Driver::new(Parts {
+        config: Arc::new(config),
+        setup: Arc::clone(setup),
+        desk: Rc::clone(desk),
+        peer,
+        probe: Rc::new(Probe::new(peer.ip(), Rc::clone(&stream))),
+        stream,
+        tls: None,
+        head: Vec::new(),
+    });
+    (driver, client)
 }

@@ -4,6 +4,7 @@ use super::Running;
 use altway_http3::{
     ClientConfig, Code, ConnectionHandle, Datagram, Endpoint, Event, Received, StreamId,
 };
+use bytes::Bytes;
 use http::{Method, Request, Response};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -51,6 +52,27 @@ impl H3 {
             .unwrap()
     }
 
+    /// POST with a body; the response is still to be asked for.
+    pub(crate) fn post(&mut self, path: &str, body: Vec<u8>) -> StreamId {
+        let request = Request::post(format!("https://localhost{path}")).body(());
+        let (endpoint, connection) = (&mut self.endpoint, self.connection);
+        let stream = endpoint.send_request(connection, &request.unwrap(), false);
+        let (stream, mut body) = (stream.unwrap(), Bytes::from(body));
+        loop {
+            let sent = self
+                .endpoint
+                .send_data(self.connection, stream, &mut body, true);
+            sent.unwrap();
+            if body.is_empty() {
+                return stream;
+            }
+            self.wait(|event| match event {
+                Event::Writable { stream: writable } => (writable == stream).then_some(()),
+                _ => None,
+            });
+        }
+    }
+
     /// The response's head, and whether that is all of it.
     pub(crate) fn head(&mut self, wanted: StreamId) -> (Response<()>, bool) {
         self.wait(|event| match event {
@@ -89,6 +111,19 @@ impl H3 {
             Event::StreamReset { stream, .. } if stream == wanted => Some(()),
             _ => None,
         });
+    }
+
+    /// Sends what there is to send.
+    pub(crate) fn flush(&mut self) {
+        self.transmit();
+    }
+
+    /// Closes the connection.
+    pub(crate) fn close(mut self) {
+        let now = Instant::now();
+        self.endpoint
+            .close(now, self.connection, Code::H3_NO_ERROR, b"");
+        self.transmit();
     }
 
     /// Waits for the server to close the connection.

@@ -1,0 +1,273 @@
+//! The exchanges of a connection that take more than a moment: services that answer later, bodies
+//! that wait for more, uploads that are read bit by bit.
+//!
+//! Everything is polled in the task of its connection: a request costs no task of its own, and what
+//! is ready at once never comes here. HTTP/2 has one of these a connection, HTTP/3 one a worker.
+
+use crate::RequestBody;
+use crate::body::Body;
+use crate::handler::{BoxError, Pending, panicked};
+use crate::request_body::{Report, Upload, upload};
+use bytes::Bytes;
+use futures_util::future::{AbortHandle, Abortable};
+use futures_util::stream::{FuturesUnordered, Stream as _};
+use http::{Request, Response, header};
+use http_body::{Body as _, Frame};
+use rustc_hash::FxHashMap;
+use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Of a request body that nobody reads, so many bytes are taken to let its client finish.
+const MAX_UNWANTED: usize = 64 << 10;
+
+/// What is going on, by the key of each exchange. Bounded by the engine's limit of streams: an
+/// exchange waits for one thing, and has one upload, at a time.
+pub(crate) struct Exchanges<K> {
+    waits: FuturesUnordered<Abortable<Wait<K>>>,
+    handles: FxHashMap<K, AbortHandle>,
+    uploads: FxHashMap<K, Receiving>,
+    /// Bytes of uploads that wait for their readers.
+    unread: usize,
+    /// At most one message an upload.
+    reporter: UnboundedSender<K>,
+    reports: UnboundedReceiver<K>,
+}
+
+/// Something to wait for.
+pub(crate) enum Work {
+    /// A response.
+    Respond(Pending<Response<Body>>),
+    /// The next frame of a body.
+    Frame(Body),
+}
+
+/// What an exchange goes on with.
+pub(crate) enum Ready {
+    Response(Response<Body>),
+    /// The body, and what [`http_body::Body::poll_frame`] gave.
+    Frame(Body, Option<Result<Frame<Bytes>, BoxError>>),
+    /// Of the exchange's upload.
+    Report(Report),
+}
+
+/// A request's body on its way in.
+pub(crate) struct Receiving {
+    pub(crate) upload: Upload,
+    /// The client waits for 100 (RFC 9110 section 10.1.1).
+    pub(crate) expects_continue: bool,
+    /// The response to a request whose body nobody reads.
+    early: Option<Response<Body>>,
+    /// Its response has been handed over whole.
+    pub(crate) answered: bool,
+    /// Bytes that came and that nobody will read.
+    unwanted: usize,
+    /// Of these, what the client was not told that it may send again.
+    held: usize,
+}
+
+impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
+    pub(crate) fn new() -> Self {
+        let (reporter, reports) = unbounded_channel();
+        Self {
+            waits: FuturesUnordered::new(),
+            handles: FxHashMap::default(),
+            uploads: FxHashMap::default(),
+            unread: 0,
+            reporter,
+            reports,
+        }
+    }
+
+    /// Whether nothing is going on.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.handles.is_empty() && self.uploads.is_empty()
+    }
+
+    /// Whether there is nothing to [`poll`](Self::poll), not even what was cancelled and waits to
+    /// be dropped.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waits.is_empty() && self.uploads.is_empty()
+    }
+
+    /// The body of a request that has one.
+    pub(crate) fn receive<B>(&mut self, key: K, request: &Request<B>) -> RequestBody {
+        let field = |name| request.headers().get(name)?.to_str().ok();
+        let length = field(header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
+        let expects = field(header::EXPECT);
+        let (upload, body) = upload(key, &self.reporter, length);
+        let receiving = Receiving {
+            upload,
+            expects_continue: expects
+                .is_some_and(|expects| expects.eq_ignore_ascii_case("100-continue")),
+            early: None,
+            answered: false,
+            unwanted: 0,
+            held: 0,
+        };
+        self.uploads.insert(key, receiving);
+        body
+    }
+
+    pub(crate) fn upload(&mut self, key: K) -> Option<&mut Receiving> {
+        self.uploads.get_mut(&key)
+    }
+
+    /// Bytes of uploads that wait for their readers.
+    pub(crate) fn unread(&self) -> usize {
+        self.unread
+    }
+
+    /// Takes `len` bytes of a request's body; how many of them the client may send again at once.
+    /// Those that are read by somebody are reported when they are; those that nobody wants are held
+    /// when there are too many, until the response is complete.
+    pub(crate) fn take(&mut self, key: K, len: usize, data: impl FnOnce() -> Bytes) -> usize {
+        let Some(receiving) = self.uploads.get_mut(&key) else {
+            return len;
+        };
+        if receiving.upload.push(data) {
+            self.unread += len;
+            return 0;
+        }
+        receiving.unwanted += len;
+        if receiving.unwanted > MAX_UNWANTED {
+            receiving.held += len;
+            return 0;
+        }
+        len
+    }
+
+    /// The keys of all uploads.
+    pub(crate) fn uploads(&self) -> Vec<K> {
+        self.uploads.keys().copied().collect()
+    }
+
+    /// Does what can be done at once; if that isn't all, [`poll`](Self::poll) gives the rest.
+    pub(crate) fn begin(&mut self, key: K, mut work: Work) -> Option<Ready> {
+        // Nothing is to be woken: what isn't ready is polled again before anybody waits.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(ready) = work.poll(&mut context) {
+            return Some(ready);
+        }
+        let (handle, registration) = AbortHandle::new_pair();
+        self.waits
+            .push(Abortable::new(Wait { key, work }, registration));
+        self.handles.insert(key, handle);
+        None
+    }
+
+    /// What is ready next. Pending also when there is nothing to wait for.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(K, Ready)> {
+        while let Poll::Ready(Some(key)) = self.reports.poll_recv(cx) {
+            // One of an upload that has ended says nothing any more.
+            if let Some(receiving) = self.uploads.get(&key) {
+                let report = receiving.upload.report();
+                self.unread -= report.read;
+                return Poll::Ready((key, Ready::Report(report)));
+            }
+        }
+        while let Some(ended) = ready!(Pin::new(&mut self.waits).poll_next(cx)) {
+            if let Ok((key, ready)) = ended {
+                self.handles.remove(&key);
+                return Poll::Ready((key, ready));
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Drops an upload: nothing more of it will come. Gives how many bytes of it came that the
+    /// client was not told it may send again.
+    pub(crate) fn end_upload(&mut self, key: K) -> usize {
+        let Some(receiving) = self.uploads.remove(&key) else {
+            return 0;
+        };
+        let unread = receiving.unread();
+        self.unread -= unread;
+        receiving.held + unread
+    }
+
+    /// Drops what `key` waits for, and its upload, as [`end_upload`](Self::end_upload) does.
+    pub(crate) fn cancel(&mut self, key: K) -> usize {
+        if let Some(handle) = self.handles.remove(&key) {
+            handle.abort();
+        }
+        self.end_upload(key)
+    }
+
+    /// Drops everything of the exchanges that `are` meant.
+    pub(crate) fn cancel_all(&mut self, are: impl Fn(K) -> bool) {
+        for (_, ended) in self.uploads.extract_if(|key, _| are(*key)) {
+            self.unread -= ended.unread();
+        }
+        self.handles.retain(|key, handle| {
+            if are(*key) {
+                handle.abort();
+            }
+            !are(*key)
+        });
+    }
+}
+
+impl Receiving {
+    /// Keeps a response that needs nothing of the body until the body is complete, or has cost
+    /// enough: only then is it certain that the request is well-formed, and a client that sends
+    /// before it reads has not got stuck.
+    pub(crate) fn answer_later(&mut self, response: Response<Body>) {
+        self.early = Some(response);
+    }
+
+    /// That response, when its time has come.
+    pub(crate) fn early_response(&mut self) -> Option<Response<Body>> {
+        if self.upload.is_complete() || self.unwanted > MAX_UNWANTED {
+            self.early.take()
+        } else {
+            None
+        }
+    }
+
+    /// Whether nothing is left to do: the response has been handed over, and the request is
+    /// complete, or has cost enough.
+    pub(crate) fn is_over(&self) -> bool {
+        self.answered && (self.upload.is_complete() || self.unwanted > MAX_UNWANTED)
+    }
+
+    /// Bytes that came and that no report has told of as read.
+    fn unread(&self) -> usize {
+        self.upload.report().read + self.upload.waiting()
+    }
+}
+
+struct Wait<K> {
+    key: K,
+    work: Work,
+}
+
+impl<K: Copy + Unpin> Future for Wait<K> {
+    type Output = (K, Ready);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let key = self.key;
+        self.work.poll(cx).map(|ready| (key, ready))
+    }
+}
+
+impl Work {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ready> {
+        match self {
+            Self::Respond(future) => future.as_mut().poll(cx).map(Ready::Response),
+            Self::Frame(body) => {
+                // A service catches its own panics; a body that panics must not take the other
+                // connections of its worker along.
+                let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut *body).poll_frame(cx)));
+                let frame = match polled {
+                    Ok(frame) => ready!(frame),
+                    Err(panic) => Some(Err(panicked(&*panic))),
+                };
+                let body = std::mem::replace(body, Body::empty());
+                Poll::Ready(Ready::Frame(body, frame))
+            }
+        }
+    }
+}

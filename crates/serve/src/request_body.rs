@@ -1,0 +1,301 @@
+//! Request bodies: from an engine's events to whoever answers the request, with back-pressure.
+//!
+//! An [`Upload`] is the connection's end, a [`RequestBody`] the reader's, which may live on another
+//! thread. What the reader takes is reported back, so that the engine lets the client send as much
+//! more: never is more waiting than the stream's receive window.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use tokio::sync::mpsc::UnboundedSender;
+
+/// The body of a request, as it comes.
+///
+/// A client sends no faster than the body is read. To drop it before its end is fine: what is still
+/// to come is thrown away, or refused if that takes too long.
+#[derive(Debug)]
+pub struct RequestBody(Source);
+
+/// Why a request's body ended before its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestBodyError {
+    /// The client took the request back, or its connection is gone.
+    #[error("the client did not send the request's body to its end")]
+    Incomplete,
+    /// The body broke the rules of HTTP/1.1.
+    #[error("cannot read the request's body")]
+    Http1(#[source] hyper::Error),
+}
+
+#[derive(Debug)]
+enum Source {
+    Empty,
+    Http1 {
+        incoming: Incoming,
+        /// Set while the reader waits for the client.
+        reading: Arc<AtomicBool>,
+    },
+    Upload(Reader),
+}
+
+impl RequestBody {
+    pub(crate) fn empty() -> Self {
+        Self(Source::Empty)
+    }
+
+    /// `reading` is set while the reader waits for the client.
+    pub(crate) fn http1(incoming: Incoming, reading: Arc<AtomicBool>) -> Self {
+        Self(Source::Http1 { incoming, reading })
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = RequestBodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+        match &mut self.0 {
+            Source::Empty => Poll::Ready(None),
+            Source::Http1 { incoming, reading } => {
+                let frame = Pin::new(incoming).poll_frame(cx);
+                reading.store(frame.is_pending(), Ordering::Relaxed);
+                frame.map_err(RequestBodyError::Http1)
+            }
+            Source::Upload(reader) => reader.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Source::Empty => true,
+            Source::Http1 { incoming, .. } => incoming.is_end_stream(),
+            Source::Upload(reader) => reader.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Source::Empty => SizeHint::with_exact(0),
+            Source::Http1 { incoming, .. } => incoming.size_hint(),
+            Source::Upload(reader) => reader.size_hint(),
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Self::Http1 { reading, .. } = self {
+            reading.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The connection's end of a body.
+#[derive(Debug)]
+pub(crate) struct Upload(Arc<Mutex<Shared>>);
+
+/// What the reader did since it was asked last.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// Bytes that it took.
+    pub(crate) read: usize,
+    /// It has asked for a body of which nothing had come.
+    pub(crate) waits: bool,
+}
+
+struct Shared {
+    /// Bounded by the stream's receive window.
+    chunks: VecDeque<Bytes>,
+    trailers: Option<HeaderMap>,
+    end: Option<End>,
+    /// Of Content-Length, as far as it has not come.
+    remaining: Option<u64>,
+    read: usize,
+    waits: bool,
+    /// Nobody will read on.
+    dropped: bool,
+    /// There is a report that the connection was told of and has not taken.
+    told: bool,
+    reader: Option<Waker>,
+    tell: Box<dyn Fn() + Send>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Complete,
+    Failed,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("chunks", &self.chunks.len())
+            .field("end", &self.end)
+            .field("dropped", &self.dropped)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Both ends of one request's body. `key` goes to `reports` when [`Upload::report`] has something
+/// to say, at most once before it is asked; `length` is what Content-Length says.
+pub(crate) fn upload<K: Copy + Send + 'static>(
+    key: K,
+    reports: &UnboundedSender<K>,
+    length: Option<u64>,
+) -> (Upload, RequestBody) {
+    let reports = reports.clone();
+    let shared = Arc::new(Mutex::new(Shared {
+        chunks: VecDeque::new(),
+        trailers: None,
+        end: None,
+        remaining: length,
+        read: 0,
+        waits: false,
+        dropped: false,
+        told: false,
+        reader: None,
+        tell: Box::new(move || {
+            // Without effect once the connection is gone.
+            let _ = reports.send(key);
+        }),
+    }));
+    let reader = Reader(Arc::clone(&shared));
+    (Upload(shared), RequestBody(Source::Upload(reader)))
+}
+
+impl Upload {
+    /// Hands over what came; false, and `data` is not called, when nobody will read it.
+    pub(crate) fn push(&self, data: impl FnOnce() -> Bytes) -> bool {
+        let mut shared = lock(&self.0);
+        if shared.dropped {
+            return false;
+        }
+        let data = data();
+        if !data.is_empty() {
+            shared.chunks.push_back(data);
+            wake(shared);
+        }
+        true
+    }
+
+    /// The body is complete.
+    pub(crate) fn complete(&self, trailers: Option<HeaderMap>) {
+        let mut shared = lock(&self.0);
+        shared.trailers = trailers;
+        shared.end.get_or_insert(End::Complete);
+        wake(shared);
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        lock(&self.0).end == Some(End::Complete)
+    }
+
+    /// Bytes that wait for the reader.
+    pub(crate) fn waiting(&self) -> usize {
+        lock(&self.0).chunks.iter().map(Bytes::len).sum()
+    }
+
+    /// What there is to report.
+    pub(crate) fn report(&self) -> Report {
+        let mut shared = lock(&self.0);
+        shared.told = false;
+        Report {
+            read: std::mem::take(&mut shared.read),
+            waits: std::mem::take(&mut shared.waits),
+        }
+    }
+}
+
+/// Nothing more will come.
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let mut shared = lock(&self.0);
+        shared.end.get_or_insert(End::Failed);
+        wake(shared);
+    }
+}
+
+#[derive(Debug)]
+struct Reader(Arc<Mutex<Shared>>);
+
+impl Reader {
+    fn poll_frame(
+        &self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
+        let mut shared = lock(&self.0);
+        if let Some(chunk) = shared.chunks.pop_front() {
+            shared.read += chunk.len();
+            let left = shared.remaining;
+            shared.remaining = left.map(|left| left.saturating_sub(chunk.len() as u64));
+            shared.tell();
+            return Poll::Ready(Some(Ok(Frame::data(chunk))));
+        }
+        if let Some(trailers) = shared.trailers.take() {
+            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+        }
+        match shared.end {
+            Some(End::Complete) => Poll::Ready(None),
+            Some(End::Failed) => Poll::Ready(Some(Err(RequestBodyError::Incomplete))),
+            None => {
+                shared.reader = Some(cx.waker().clone());
+                shared.waits = true;
+                shared.tell();
+                Poll::Pending
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let shared = lock(&self.0);
+        shared.end == Some(End::Complete) && shared.chunks.is_empty() && shared.trailers.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let remaining = lock(&self.0).remaining;
+        remaining.map(SizeHint::with_exact).unwrap_or_default()
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let mut shared = lock(&self.0);
+        let unread: usize = shared.chunks.drain(..).map(|chunk| chunk.len()).sum();
+        shared.read += unread;
+        shared.dropped = true;
+        shared.tell();
+    }
+}
+
+impl Shared {
+    fn tell(&mut self) {
+        if !std::mem::replace(&mut self.told, true) {
+            (self.tell)();
+        }
+    }
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    // A panic between two of its lines leaves nothing half done.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn wake(mut shared: MutexGuard<'_, Shared>) {
+    let reader = shared.reader.take();
+    // The reader may look at once.
+    drop(shared);
+    if let Some(reader) = reader {
+        reader.wake();
+    }
+}
