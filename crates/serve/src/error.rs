@@ -148,10 +148,10 @@ pub enum Error {
     /// HTTP/3 can't be set up.
     #[error("cannot set up HTTP/3")]
     Http3(#[from] altway_http3::Error),
-    /// A worker's event loop can't be made, or has broken.
+    /// The event loop of a worker or of the acceptor can't be made, or has broken.
     #[error("a worker cannot go on")]
     Worker(#[source] io::Error),
-    /// A defect of ours ended a worker.
+    /// A defect of ours ended a worker or the acceptor.
     #[error("a worker panicked; this is a defect of altway")]
     WorkerPanicked,
     /// The user has no home, so no place for certificates.

@@ -31,6 +31,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod accept;
 mod access;
 mod body;
 pub mod certs;
@@ -62,7 +63,10 @@ pub use error::Error;
 pub use files::Files;
 pub use handler::{BoxError, Peer};
 pub use identity::Identity;
-pub use options::{Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, UnknownCongestion};
+pub use options::{
+    Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, Spread, UnknownCongestion,
+    UnknownSpread,
+};
 pub use reload::ReloadHandle;
 pub use request_body::{RequestBody, RequestBodyError};
 pub use server::Server;

@@ -1,11 +1,12 @@
 //! Binds the sockets of all workers to one port number.
 //!
-//! Each worker has its own TCP listener and UDP socket on the same port (SO_REUSEPORT); the kernel
-//! spreads connections over them by a hash of both ends' addresses. With that option alone a second
-//! server of the same user would silently take a share of the first one's clients, so the port is
-//! claimed without it first.
+//! Each worker has its own UDP socket and, unless one listener serves all, its own TCP listener on
+//! the same port (SO_REUSEPORT); the kernel spreads connections over them by a hash of both ends'
+//! addresses. With that option alone a second server of the same user would silently take a share of
+//! the first one's clients, so the port is claimed without it first.
 
-use crate::options::{Bind, Congestion};
+use crate::accept::{Accepting, Dispatcher};
+use crate::options::{Bind, Congestion, Spread};
 use crate::{Error, sys};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
@@ -23,6 +24,7 @@ pub(crate) struct Request {
     pub(crate) bind: Bind,
     pub(crate) port: u16,
     pub(crate) workers: usize,
+    pub(crate) spread: Spread,
     pub(crate) with_udp: bool,
     pub(crate) congestion: Option<Congestion>,
 }
@@ -32,12 +34,14 @@ pub(crate) struct Request {
 pub(crate) struct Listeners {
     pub(crate) address: SocketAddr,
     pub(crate) workers: Vec<Sockets>,
+    /// What feeds the workers' queues; `None` when each has a listener.
+    pub(crate) dispatcher: Option<Dispatcher>,
 }
 
 /// One worker's sockets.
 #[derive(Debug)]
 pub(crate) struct Sockets {
-    pub(crate) tcp: TcpListener,
+    pub(crate) tcp: Accepting,
     /// `None` without HTTP/3.
     pub(crate) udp: Option<UdpSocket>,
 }
@@ -70,10 +74,16 @@ fn listen_on(ip: IpAddr, request: &Request) -> Result<Listeners, Error> {
 
 fn claim_and_bind(wanted: SocketAddr, request: &Request) -> Result<Listeners, Error> {
     let address = claim(wanted, request.with_udp)?;
-    let workers = (0..request.workers)
-        .map(|_| sockets(address, request))
+    let (dispatcher, accepting) = accepting(address, request)?;
+    let workers = accepting
+        .into_iter()
+        .map(|tcp| sockets(address, tcp, request.with_udp))
         .collect::<Result<_, _>>()?;
-    Ok(Listeners { address, workers })
+    Ok(Listeners {
+        address,
+        workers,
+        dispatcher,
+    })
 }
 
 /// Finds out whether the port is ours to have, and which one it is.
@@ -91,21 +101,49 @@ fn claim(wanted: SocketAddr, with_udp: bool) -> Result<SocketAddr, Error> {
     Ok(address)
 }
 
-fn sockets(address: SocketAddr, request: &Request) -> Result<Sockets, Error> {
-    let tcp = bind(address, Kind::Tcp, Sharing::AmongWorkers)?;
-    if let Some(congestion) = request.congestion {
+/// What each worker accepts from.
+fn accepting(
+    address: SocketAddr,
+    request: &Request,
+) -> Result<(Option<Dispatcher>, Vec<Accepting>), Error> {
+    let listener = |sharing| tcp(address, sharing, request.congestion);
+    match request.spread {
+        Spread::PerWorker => {
+            let own = (0..request.workers)
+                .map(|_| listener(Sharing::AmongWorkers).map(Accepting::Own))
+                .collect::<Result<_, _>>()?;
+            Ok((None, own))
+        }
+        Spread::RoundRobin => {
+            let (dispatcher, queues) = Dispatcher::new(listener(Sharing::Alone)?, request.workers);
+            let handed = queues.into_iter().map(Accepting::Handed).collect();
+            Ok((Some(dispatcher), handed))
+        }
+    }
+}
+
+fn tcp(
+    address: SocketAddr,
+    sharing: Sharing,
+    congestion: Option<Congestion>,
+) -> Result<TcpListener, Error> {
+    let socket = bind(address, Kind::Tcp, sharing)?;
+    if let Some(congestion) = congestion {
         let name = congestion.kernel_name();
         // Accepted connections inherit it.
-        tcp.set_tcp_congestion(name.as_bytes())
+        socket
+            .set_tcp_congestion(name.as_bytes())
             .map_err(|source| Error::Congestion { name, source })?;
     }
-    tcp.listen(BACKLOG)
+    socket
+        .listen(BACKLOG)
         .map_err(|source| listen_error(address, Kind::Tcp, source))?;
-    let udp = request.with_udp.then(|| udp(address)).transpose()?;
-    Ok(Sockets {
-        tcp: tcp.into(),
-        udp,
-    })
+    Ok(socket.into())
+}
+
+fn sockets(address: SocketAddr, tcp: Accepting, with_udp: bool) -> Result<Sockets, Error> {
+    let udp = with_udp.then(|| udp(address)).transpose()?;
+    Ok(Sockets { tcp, udp })
 }
 
 fn udp(address: SocketAddr) -> Result<UdpSocket, Error> {
@@ -196,6 +234,7 @@ mod tests {
             bind: Bind::Address(Ipv4Addr::LOCALHOST.into()),
             port,
             workers: 2,
+            spread: Spread::PerWorker,
             with_udp: true,
             congestion: None,
         }
@@ -207,11 +246,33 @@ mod tests {
         let port = listeners.address.port();
         assert_ne!(port, 0);
         assert_eq!(listeners.workers.len(), 2);
+        assert!(listeners.dispatcher.is_none());
         for sockets in &listeners.workers {
-            assert_eq!(sockets.tcp.local_addr().unwrap().port(), port);
+            let Accepting::Own(tcp) = &sockets.tcp else {
+                panic!("no listener of its own");
+            };
+            assert_eq!(tcp.local_addr().unwrap().port(), port);
             let udp = sockets.udp.as_ref().unwrap();
             assert_eq!(udp.local_addr().unwrap().port(), port);
         }
+    }
+
+    #[test]
+    fn one_listener_may_serve_all_workers_with_a_udp_socket_each() {
+        let spread = Spread::RoundRobin;
+        let listeners = listen(&Request {
+            spread,
+            ..request(0)
+        })
+        .unwrap();
+        assert!(listeners.dispatcher.is_some());
+        assert_eq!(listeners.workers.len(), 2);
+        for sockets in &listeners.workers {
+            assert!(matches!(sockets.tcp, Accepting::Handed(_)));
+            let udp = sockets.udp.as_ref().unwrap();
+            assert_eq!(udp.local_addr().unwrap(), listeners.address);
+        }
+        std::net::TcpStream::connect(listeners.address).unwrap();
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Options {
     pub security: Security,
     /// Worker threads, each with its own sockets and event loop. Default: one per core.
     pub threads: NonZeroUsize,
+    /// How new TCP connections come to the workers. Default: each worker accepts by itself.
+    pub spread: Spread,
     /// Which clients are offered HTTP/3. Default: the threshold policy.
     pub policy: Policy,
     /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP, CUBIC for QUIC.
@@ -46,6 +48,7 @@ impl Options {
             port: DEFAULT_PORT,
             security,
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            spread: Spread::default(),
             policy: Policy::default(),
             congestion: None,
             shutdown_grace: Duration::from_secs(10),
@@ -84,6 +87,46 @@ pub enum Security {
     /// HTTP/3, no `Alt-Svc`. For tests and behind a TLS proxy.
     ClearText,
 }
+
+/// How new TCP connections come to the workers. Those of QUIC are spread by the kernel either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Spread {
+    /// Each worker has a listener of its own, and the kernel picks one by a hash of both ends'
+    /// addresses (`SO_REUSEPORT`): no hand-over, but shares that differ by chance. Of few
+    /// connections one worker may get most.
+    #[default]
+    PerWorker,
+    /// One more thread accepts all, and hands them to the workers in turn: each gets as many as the
+    /// others, at the price of waking another thread for each. Up to 256 wait for a worker; one
+    /// that has no room left is passed over, and when none has, they wait in the kernel's queue.
+    RoundRobin,
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::PerWorker => "per-worker",
+            Self::RoundRobin => "round-robin",
+        })
+    }
+}
+
+impl FromStr for Spread {
+    type Err = UnknownSpread;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSpread> {
+        match text {
+            "per-worker" => Ok(Self::PerWorker),
+            "round-robin" => Ok(Self::RoundRobin),
+            _ => Err(UnknownSpread(text.into())),
+        }
+    }
+}
+
+/// A text that names no [`Spread`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no way of spreading connections: expected per-worker or round-robin")]
+pub struct UnknownSpread(String);
 
 /// A congestion control that both transports have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -134,7 +177,8 @@ pub struct UnknownCongestion(String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Open TCP connections per worker, and QUIC connections per worker. At the limit new TCP
-    /// connections wait in the kernel's queue and new QUIC ones are refused. Default 10,000 (an
+    /// connections wait in the kernel's queue (with [`Spread::RoundRobin`] up to 256 per worker
+    /// have been accepted by then) and new QUIC ones are refused. Default 10,000 (an
     /// idle HTTP/2 connection over TLS holds some 21 KB).
     pub max_connections: usize,
     /// Requests at the same time on one connection (RFC 9113 `SETTINGS_MAX_CONCURRENT_STREAMS`,
@@ -178,6 +222,15 @@ mod tests {
         }
         let error = "vegas".parse::<Congestion>().unwrap_err();
         assert!(error.to_string().contains("cubic, reno or bbr"));
+    }
+
+    #[test]
+    fn ways_of_spreading_parse_what_they_print() {
+        for spread in [Spread::PerWorker, Spread::RoundRobin] {
+            assert_eq!(spread.to_string().parse(), Ok(spread));
+        }
+        let error = "random".parse::<Spread>().unwrap_err();
+        assert!(error.to_string().contains("per-worker or round-robin"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Binds, runs a worker per thread, and stops them together.
 
+use crate::accept::Dispatcher;
 use crate::files::Files;
 use crate::listen::{self, Listeners, Sockets};
 use crate::options::{Options, Security};
@@ -19,6 +20,7 @@ use std::thread;
 pub struct Server {
     address: SocketAddr,
     sockets: Vec<Sockets>,
+    dispatcher: Option<Dispatcher>,
     setup: Arc<Setup>,
     reload: Option<ReloadHandle>,
 }
@@ -39,10 +41,15 @@ impl Server {
             Kind::Service(handler) => Content::Handler(Arc::clone(handler)),
         };
         let with_udp = matches!(options.security, Security::Tls(_));
-        let Listeners { address, workers } = listen::listen(&listen::Request {
+        let Listeners {
+            address,
+            workers,
+            dispatcher,
+        } = listen::listen(&listen::Request {
             bind: options.bind,
             port: options.port,
             workers: options.threads.get(),
+            spread: options.spread,
             with_udp,
             congestion: options.congestion,
         })?;
@@ -57,6 +64,7 @@ impl Server {
         Ok(Self {
             address,
             sockets: workers,
+            dispatcher,
             setup: Arc::new(setup),
             reload,
         })
@@ -78,18 +86,21 @@ impl Server {
     /// the calling thread.
     ///
     /// # Errors
-    /// A worker can't be started or has failed; the others are stopped then.
+    /// A thread can't be started or has failed; the others are stopped then.
     pub fn run(self, stop: &StopSignal) -> Result<(), Error> {
         // Kept until all workers have ended: a socket that leaves the group would change which
         // worker the kernel hands the datagrams of the others' connections to.
         let _group = udp_group(&self.sockets)?;
-        let workers: Vec<_> = self
-            .sockets
-            .into_iter()
-            .enumerate()
-            .map(|(index, sockets)| spawn(index, sockets, &self.setup, stop))
+        let workers = self.sockets.into_iter().enumerate();
+        let mut threads: Vec<_> = workers
+            .map(|(index, sockets)| worker(index, sockets, &self.setup, stop))
             .collect();
-        let ends: Vec<_> = workers.into_iter().map(join).collect();
+        let acceptor = self.dispatcher.map(|dispatcher| {
+            let accept = |stop| dispatcher.run(stop);
+            spawn("acceptor".into(), stop, accept)
+        });
+        threads.extend(acceptor);
+        let ends: Vec<_> = threads.into_iter().map(join).collect();
         ends.into_iter().collect()
     }
 }
@@ -118,20 +129,28 @@ fn udp_group(sockets: &[Sockets]) -> Result<Vec<UdpSocket>, Error> {
 
 type Handle = thread::JoinHandle<Result<(), Error>>;
 
-fn spawn(
+fn worker(
     index: usize,
     sockets: Sockets,
     setup: &Arc<Setup>,
     stop: &StopSignal,
 ) -> Result<Handle, Error> {
     let setup = Arc::clone(setup);
+    let serve = move |stop| Worker::start(&setup, sockets)?.run(stop);
+    spawn(format!("worker-{index}"), stop, serve)
+}
+
+fn spawn(
+    name: String,
+    stop: &StopSignal,
+    work: impl FnOnce(StopSignal) -> Result<(), Error> + Send + 'static,
+) -> Result<Handle, Error> {
     let signal = stop.clone();
-    let thread = thread::Builder::new().name(format!("worker-{index}"));
-    let started = thread.spawn(move || {
-        // Also when it panics: a server with a part of its workers would drop a part of its
+    let started = thread::Builder::new().name(name).spawn(move || {
+        // Also when it panics: a server with a part of its threads would drop a part of its
         // clients.
         let _stop_others = StopOnDrop(signal.clone());
-        Worker::start(&setup, sockets)?.run(signal)
+        work(signal)
     });
     started.map_err(|source| {
         stop.trigger();
@@ -147,6 +166,20 @@ impl Drop for StopOnDrop {
     }
 }
 
-fn join(worker: Result<Handle, Error>) -> Result<(), Error> {
-    worker?.join().unwrap_or(Err(Error::WorkerPanicked))
+fn join(thread: Result<Handle, Error>) -> Result<(), Error> {
+    thread?.join().unwrap_or(Err(Error::WorkerPanicked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stop_channel;
+
+    #[test]
+    fn a_thread_that_panics_stops_the_others() {
+        let (_handle, signal) = stop_channel();
+        let thread = spawn("acceptor".into(), &signal, |_| panic!("as a defect would"));
+        assert!(matches!(join(thread), Err(Error::WorkerPanicked)));
+        assert!(signal.is_requested());
+    }
 }

@@ -10,6 +10,7 @@ mod preface;
 mod socket;
 
 use crate::RequestBody;
+use crate::accept::{Accepting, Arrivals};
 use crate::service::Answer;
 use crate::stop::StopSignal;
 use crate::worker::Setup;
@@ -28,24 +29,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::task::unconstrained;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 /// The most bytes of a request's head that hyper takes; twice what the service answers.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-
-/// Accept fails when the process is out of descriptors; trying again at once would spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a connection that was asked to end may stay silent before it is dropped.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// Accepts connections and serves each in a task of its own.
 pub(crate) struct Acceptor {
-    listener: TcpListener,
+    arrivals: Arrivals,
     context: Rc<Context>,
 }
 
@@ -70,9 +68,9 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 impl Acceptor {
     /// # Errors
     /// The event loop doesn't take the socket.
-    pub(crate) fn new(setup: &Arc<Setup>, listener: std::net::TcpListener) -> io::Result<Self> {
+    pub(crate) fn new(setup: &Arc<Setup>, accepting: Accepting) -> io::Result<Self> {
         Ok(Self {
-            listener: TcpListener::from_std(listener)?,
+            arrivals: Arrivals::new(accepting)?,
             context: Rc::new(Context {
                 setup: Arc::clone(setup),
                 tls: setup.tls.clone().map(TlsAcceptor::from),
@@ -86,24 +84,31 @@ impl Acceptor {
     /// Serves until the stop; then accepts nothing more, and waits for the connections that are
     /// there as long as the grace allows.
     pub(crate) async fn run(self, mut stop: StopSignal) {
+        let Self {
+            mut arrivals,
+            context,
+        } = self;
         let mut connections = JoinSet::new();
         let signal = stop.clone();
-        let accepting = accept_all(&self.listener, &self.context, &mut connections, &signal);
         tokio::select! {
-            () = accepting => {}
+            () = serve_all(&mut arrivals, &context, &mut connections, &signal) => {}
             () = stop.requested() => {}
         }
-        drop(self.listener);
-        let grace = self.context.setup.grace;
-        let ends = async { while connections.join_next().await.is_some() {} };
-        if timeout(grace, ends).await.is_err() {
+        arrivals.close();
+        let ends = async {
+            // Those in the worker's queue are there as well.
+            serve_all(&mut arrivals, &context, &mut connections, &signal).await;
+            while connections.join_next().await.is_some() {}
+        };
+        if timeout(context.setup.grace, ends).await.is_err() {
             tracing::warn!("the grace is over: connections are cut off");
         }
     }
 }
 
-async fn accept_all(
-    listener: &TcpListener,
+/// Ends when no more connections come, while some may still be served.
+async fn serve_all(
+    arrivals: &mut Arrivals,
     context: &Rc<Context>,
     connections: &mut JoinSet<()>,
     stop: &StopSignal,
@@ -114,27 +119,12 @@ async fn accept_all(
         }
         // Ended ones leave, so that the set holds the open ones.
         while connections.try_join_next().is_some() {}
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                let connection = Rc::clone(context).serve(stream, peer, stop.clone());
-                connections.spawn_local(connection);
-            }
-            Err(error) if is_of_one_connection(&error) => {}
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept connections");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
+        let Some((stream, peer)) = arrivals.next().await else {
+            return;
+        };
+        let connection = Rc::clone(context).serve(stream, peer, stop.clone());
+        connections.spawn_local(connection);
     }
-}
-
-/// Whether only the connection that was about to be accepted is concerned.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
-    matches!(
-        error.kind(),
-        ConnectionAborted | ConnectionReset | Interrupted
-    )
 }
 
 impl Context {
@@ -232,6 +222,7 @@ impl Context {
         });
         let mut connection = pin!(self.http1.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
+            biased; // What was asked before the stop is answered.
             end = connection.as_mut() => return Ok(end?),
             () = activity.silence(self.setup.limits.idle_timeout) => {}
             () = stop.requested() => {}

@@ -8,7 +8,7 @@ use crate::{Answer, signals};
 use altway_policy::Policy;
 use altway_serve::{
     AccessLog, Bind, Congestion, DEFAULT_PORT, Options, ReloadHandle, Security, Server, Site,
-    StopHandle, stop_channel,
+    Spread, StopHandle, stop_channel,
 };
 use altway_units::duration;
 use anyhow::Result;
@@ -52,6 +52,9 @@ pub(crate) struct Arguments {
     /// Worker threads [default: one per core].
     #[arg(short = 'n', long)]
     threads: Option<NonZeroUsize>,
+    /// Who accepts: per-worker (no hand-over) or round-robin (one thread for all; even shares).
+    #[arg(long, value_name = "HOW", default_value_t = Spread::default())]
+    spread: Spread,
     /// Clear text over TCP: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3.
     #[arg(long)]
     h2c: bool,
@@ -118,6 +121,7 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.port = arguments.port;
     options.bind = arguments.bind.map_or(Bind::All, Bind::Address);
     options.threads = arguments.threads.unwrap_or(options.threads);
+    options.spread = arguments.spread;
     options.policy = arguments.policy;
     options.congestion = arguments.congestion;
     options.shutdown_grace = arguments.grace;

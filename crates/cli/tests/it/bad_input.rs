@@ -86,6 +86,14 @@ fn impossible_values_on_the_command_line() {
 }
 
 #[test]
+fn a_way_of_spreading_connections_that_there_is_not() {
+    let dir = Dir::new();
+    let said = refusal(&mut dir.altway(["serve", "--spread", "random"]));
+    let reason = "`random` is no way of spreading connections: expected per-worker or round-robin";
+    assert!(said.contains(reason), "{said}");
+}
+
+#[test]
 fn a_folder_that_is_missing_or_a_file() {
     let dir = Dir::new();
     dir.file("file", "");

@@ -5,7 +5,7 @@ pub(crate) mod ocsp;
 mod recorder;
 
 use altway_serve::{
-    Bind, BoxError, Identity, Options, ReloadHandle, Security, Server, StopHandle, certs,
+    Bind, BoxError, Identity, Options, ReloadHandle, Security, Server, Spread, StopHandle, certs,
     stop_channel,
 };
 use bytes::Bytes;
@@ -31,6 +31,14 @@ use tokio_rustls::TlsConnector;
 /// The size of `/large`: more than all buffers between a server and a client that doesn't read.
 pub(crate) const LARGE: usize = 24 * LARGE_PERIOD;
 const LARGE_PERIOD: usize = 1_000_003;
+
+/// How connections come to the workers: `tests/round_robin.rs` runs every test once more.
+pub(crate) fn spread() -> Spread {
+    match env!("CARGO_CRATE_NAME") {
+        "round_robin" => Spread::RoundRobin,
+        _ => Spread::PerWorker,
+    }
+}
 
 pub(crate) struct Site {
     dir: tempfile::TempDir,
@@ -62,6 +70,7 @@ impl Site {
         options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
         options.port = 0;
         options.threads = NonZeroUsize::new(2).unwrap();
+        options.spread = spread();
         options
     }
 
@@ -198,6 +207,8 @@ pub(crate) trait Content:
 {
 }
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static> Content for B {}
+
+pub(crate) type H2 = conn::http2::SendRequest<Empty<Bytes>>;
 
 pub(crate) async fn h1<B: Content>(stream: impl Stream) -> conn::http1::SendRequest<B> {
     let (client, connection) = conn::http1::handshake(TokioIo::new(stream)).await.unwrap();

@@ -131,7 +131,9 @@ async fn vanish(server: Arc<Running>, tls: bool, taken: usize) {
     stream.write_all(&said).await.unwrap();
     let mut buffer = vec![0; taken];
     stream.read_exact(&mut buffer).await.unwrap();
-    assert!(connections(&server) > 0, "or nothing is counted");
+    // The kernel tells its table in pieces, and one that changes meanwhile may lack a line.
+    let is_counted = (0..5).any(|_| connections(&server) > 0);
+    assert!(is_counted, "or nothing is counted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

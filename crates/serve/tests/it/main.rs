@@ -6,8 +6,9 @@
 
 mod access_log;
 mod certificates;
-mod common;
+pub(crate) mod common;
 mod ends;
 mod faults;
 mod handlers;
 mod protocols;
+mod waiting;
