@@ -1,10 +1,11 @@
-//! `cargo xtask bench`: altway against its peers, on this machine, in the same rounds.
+//! `cargo xtask bench`: altway against its peers, or itself, on this machine, in the same rounds.
 //!
 //! A machine is never as quiet or as fast as yesterday, so no figure here stands alone: the servers
 //! take turns round by round, and only ratios taken in the same round are compared with a bar. The
 //! cost that counts is the server's CPU time; requests per second mostly tell how fast the load
 //! client is. Left to the reader: whether a missed bar matters; a bench never fails for one.
 
+mod arguments;
 mod bars;
 mod build;
 mod campaign;
@@ -20,8 +21,12 @@ mod idle;
 mod install;
 mod process;
 mod record;
+mod run;
 mod server;
+mod shares;
 mod site;
+mod spread;
+mod spread_table;
 mod summary;
 mod table;
 mod workload;
@@ -33,10 +38,12 @@ use clap::Subcommand;
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     Http2(http2::Arguments),
+    Spread(spread::Arguments),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Http2(arguments) => http2::run(arguments),
+        Bench::Spread(arguments) => spread::run(arguments),
     }
 }

@@ -6,12 +6,12 @@
 
 use super::contender::Contender;
 use super::cores::Cores;
-use super::cpu::{self, CpuTime, Source};
+use super::cpu;
 use super::process::Stop;
 use super::record::{Observation, Record, Turn};
 use super::server::{Place, Server};
 use super::workload::{Cell, Load, Transport, Workload};
-use super::{h2load, idle};
+use super::{h2load, idle, shares};
 use crate::shell;
 use anyhow::Result;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub(crate) struct Campaign {
     pub(crate) file_limit: u64,
     /// Cores that may be used.
     pub(crate) cores: Vec<usize>,
+    /// Whether to look, after each round, at how a server's workers share as many connections.
+    pub(crate) looks_at_shares: bool,
 }
 
 /// Every cell that the choices make: idle connections over TLS alone.
@@ -87,7 +89,7 @@ impl Campaign {
     pub(crate) fn load(&self, workload: Workload) -> Load {
         let load = workload.load();
         match workload {
-            Workload::Idle => idle::allowed(load, self.file_limit),
+            Workload::Idle | Workload::Storm => idle::allowed(load, self.file_limit),
             _ => load.divided(self.divisor),
         }
     }
@@ -113,7 +115,7 @@ impl Campaign {
             shell::say(&format!("{cell}: round {round} of {}", self.rounds));
             random.shuffle(&mut servers);
             for (turn, server) in (1..).zip(&servers) {
-                let seen = observe(load, cell.transport, server, &cores, stop);
+                let seen = self.observe(cell, server, &cores, stop);
                 server.empty_log()?;
                 let server = server.contender;
                 let turn = Turn {
@@ -126,6 +128,35 @@ impl Campaign {
             }
         }
         Ok(())
+    }
+
+    fn observe(
+        &self,
+        cell: Cell,
+        server: &Server,
+        cores: &Cores,
+        stop: &Stop,
+    ) -> Result<Observation> {
+        let load = self.load(cell.workload);
+        let before = server.cpu()?;
+        let outcome = h2load::run(load, cell.transport, server.port, &cores.client, stop)?;
+        std::thread::sleep(SETTLE);
+        let cpu = server.cpu()?.since(&before);
+        let memory_bytes = cpu::peak_memory(server.pid())?;
+        let share = self
+            .looks_at_shares
+            .then(|| shares::busiest(server, load.connections, stop));
+        Ok(Observation {
+            duration_s: outcome.seconds,
+            body_bytes: outcome.data_bytes,
+            cpu,
+            memory_bytes,
+            latency_mean_us: Some(outcome.latency_mean * 1e6),
+            latency_max_us: Some(outcome.latency_max * 1e6),
+            busiest_share: share.transpose()?,
+            fault: outcome.fault(load, cell.transport),
+            tls: outcome.tls,
+        })
     }
 
     /// One server after the other: what they hold is compared with a bound, not with each other.
@@ -159,40 +190,12 @@ impl Campaign {
     }
 }
 
-fn observe(
-    load: Load,
-    transport: Transport,
-    server: &Server,
-    cores: &Cores,
-    stop: &Stop,
-) -> Result<Observation> {
-    let before = server.cpu()?;
-    let outcome = h2load::run(load, transport, server.port, &cores.client, stop)?;
-    std::thread::sleep(SETTLE);
-    let cpu = server.cpu()?.since(&before);
-    Ok(Observation {
-        duration_s: outcome.seconds,
-        body_bytes: outcome.data_bytes,
-        cpu,
-        memory_bytes: cpu::peak_memory(server.pid())?,
-        fault: outcome.fault(load, transport),
-        tls: outcome.tls,
-    })
-}
-
 /// A server that fails has an invalid record and no figure; the others go on. A stop ends all.
 fn or_faulty(seen: Result<Observation>, turn: Turn, stop: &Stop) -> Result<Observation> {
     stop.check()?;
     let seen = seen.unwrap_or_else(|error| Observation {
-        duration_s: 0.0,
-        body_bytes: 0,
-        cpu: CpuTime {
-            nanoseconds: 0,
-            source: Source::Schedstat,
-        },
-        memory_bytes: 0,
-        tls: String::new(),
         fault: Some(format!("{error:#}").replace('\n', " ")),
+        ..Observation::default()
     });
     if let Some(fault) = &seen.fault {
         shell::say(&format!("INVALID {}: {fault}", turn.server));

@@ -25,6 +25,10 @@ pub(crate) enum Contender {
     /// altway with its access log written to a file.
     #[value(skip)]
     AltwayLog,
+    /// altway with one acceptor that hands connections to the workers in turn.
+    #[value(skip)]
+    #[serde(rename = "altway-rr")]
+    AltwayRoundRobin,
     /// The libraries hyper, h2 and rustls: the baseline.
     Hyper,
     /// nghttp2's server.
@@ -55,6 +59,7 @@ impl Contender {
         match self {
             Self::Altway => "altway",
             Self::AltwayLog => "altway-log",
+            Self::AltwayRoundRobin => "altway-rr",
             Self::Hyper => "hyper",
             Self::Nghttpd => "nghttpd",
             Self::H2o => "h2o",
@@ -65,7 +70,7 @@ impl Contender {
     /// The Debian package that brings it, unless it is built here.
     pub(crate) const fn package(self) -> Option<&'static str> {
         match self {
-            Self::Altway | Self::AltwayLog | Self::Hyper => None,
+            Self::Altway | Self::AltwayLog | Self::AltwayRoundRobin | Self::Hyper => None,
             Self::Nghttpd => Some("nghttp2-server"),
             Self::H2o => Some("h2o"),
             Self::Nginx => Some("nginx"),
@@ -76,12 +81,19 @@ impl Contender {
     /// looks.
     pub(crate) fn program(self, programs: &Path) -> Option<PathBuf> {
         match self {
-            Self::Altway | Self::AltwayLog => Some(programs.join("altway")),
+            Self::Altway | Self::AltwayLog | Self::AltwayRoundRobin => {
+                Some(programs.join("altway"))
+            }
             Self::Hyper => Some(programs.join("bench-hyper")),
             Self::Nghttpd | Self::H2o | Self::Nginx => {
                 shell::find(self.name()).or_else(|| shell::find_in("/usr/sbin", self.name()))
             }
         }
+    }
+
+    /// Whether it is altway with another setting: what matters is what that costs altway.
+    pub(crate) fn is_variant(self) -> bool {
+        matches!(self, Self::AltwayLog | Self::AltwayRoundRobin)
     }
 
     /// Whether it takes part in `workload`: what a log costs is asked of one alone.
@@ -105,6 +117,10 @@ impl Contender {
                 command
                     .arg("--access-log")
                     .arg(setting.folder.join("access.log"));
+            }
+            Self::AltwayRoundRobin => {
+                altway(&mut command, setting);
+                command.args(["--spread", "round-robin"]);
             }
             Self::Hyper => hyper(&mut command, setting),
             Self::Nghttpd => nghttpd(&mut command, setting),

@@ -26,17 +26,18 @@ pub(crate) struct Snapshot {
 }
 
 /// CPU time between two snapshots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CpuTime {
     pub(crate) nanoseconds: u64,
     pub(crate) source: Source,
 }
 
 /// Where a CPU time was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Source {
     /// `/proc/PID/task/*/schedstat`: to the nanosecond.
+    #[default]
     Schedstat,
     /// `/proc/PID/stat`: to some ticks, but with threads and processes that ended.
     Stat,

@@ -17,7 +17,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SCHEMA_VERSION: u32 = 1;
+/// 2: latency and the busiest worker's share.
+const SCHEMA_VERSION: u32 = 2;
 
 /// Runs of one kind on one day.
 const MOST_A_DAY: u32 = 1000;
@@ -137,13 +138,13 @@ impl Folder {
         self.records.flush().context("cannot write records.csv")
     }
 
-    /// Writes `summary.csv` and `summary.txt`.
+    /// Writes `summary.csv`, and `text` as `summary.txt`.
     ///
     /// # Errors
     /// They can't be written.
-    pub(crate) fn finish(&self, lines: &[Line]) -> Result<()> {
+    pub(crate) fn finish(&self, lines: &[Line], text: &str) -> Result<()> {
         fs::write(self.path.join("summary.csv"), table::csv(lines)?)?;
-        fs::write(self.path.join("summary.txt"), table::text(lines))?;
+        fs::write(self.path.join("summary.txt"), text)?;
         Ok(())
     }
 }
@@ -177,7 +178,7 @@ fn versions(contenders: &[Contender], programs: &Path) -> BTreeMap<String, Strin
     let mut versions = BTreeMap::new();
     for contender in contenders {
         let version = match contender {
-            Contender::AltwayLog => continue,
+            Contender::AltwayLog | Contender::AltwayRoundRobin => continue,
             Contender::Hyper => libraries(&fs::read_to_string("Cargo.lock").unwrap_or_default()),
             Contender::Altway | Contender::Nghttpd => says(*contender, programs, "--version"),
             Contender::H2o => says(*contender, programs, "-v"),

@@ -6,7 +6,7 @@ use super::process::{self, Stop};
 use super::site::{self, LARGE, SMALL};
 use super::workload::{Load, Transport};
 use crate::shell;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::Duration;
 
@@ -29,6 +29,9 @@ pub(crate) struct Outcome {
     statuses: String,
     /// Body bytes.
     pub(crate) data_bytes: u64,
+    /// From a request to the end of its answer, in seconds: the mean, and the longest.
+    pub(crate) latency_mean: f64,
+    pub(crate) latency_max: f64,
     /// Protocol and cipher; empty in clear text.
     pub(crate) tls: String,
 }
@@ -46,6 +49,10 @@ impl Outcome {
         let traffic = line("traffic: ")?;
         let data = traffic.rsplit_once('(').map_or("", |(_, data)| data);
         let statuses = line("status codes: ")?;
+        let latency: Vec<_> = line("time for request:")?.split_whitespace().collect();
+        let [_min, max, mean, ..] = latency.as_slice() else {
+            bail!("no latency in h2load's report:\n{report}");
+        };
         let tls = [line("TLS Protocol: "), line("Cipher: ")];
         let tls = tls.into_iter().flatten().collect::<Vec<_>>();
         Ok(Self {
@@ -54,6 +61,8 @@ impl Outcome {
             status_2xx: count(statuses, "2xx")?,
             statuses: statuses.to_owned(),
             data_bytes: leading_number(data)?,
+            latency_mean: seconds(mean)?,
+            latency_max: seconds(max)?,
             tls: tls.join(" "),
         })
     }
@@ -102,8 +111,13 @@ fn arguments(load: Load, transport: Transport, port: u16) -> Vec<String> {
         .into_iter()
         .flat_map(|(name, value)| [name.to_owned(), value.to_string()]);
     let base = format!("{}://127.0.0.1:{port}", transport.scheme());
+    let pace = load.connections_per_ms.map(|number| {
+        let rate = format!("--rate={number}");
+        [rate, "--rate-period=1ms".to_owned()]
+    });
     let cipher = format!("--tls13-ciphers={CIPHER}");
     figures
+        .chain(pace.into_iter().flatten())
         .chain([cipher])
         .chain(paths(load).into_iter().map(|path| format!("{base}{path}")))
         .collect()
@@ -163,6 +177,7 @@ requests: 300000 total, 300000 started, 300000 done, 300000 succeeded, 0 failed,
 status codes: 300000 2xx, 0 3xx, 0 4xx, 0 5xx
 traffic: 182.76MB (191636300) total, 8.58MB (9002300) headers (space savings 70.30%), 171.66MB (180000000) data
                      min         max         mean         sd        +/- sd
+time for request:      312us     14.20ms      2.40ms       890us    71.20%
 ";
 
     #[test]
@@ -172,6 +187,8 @@ traffic: 182.76MB (191636300) total, 8.58MB (9002300) headers (space savings 70.
         assert_eq!(outcome.succeeded, 300_000);
         assert_eq!(outcome.status_2xx, 300_000);
         assert_eq!(outcome.data_bytes, 180_000_000);
+        assert!((outcome.latency_mean - 0.0024).abs() < 1e-9);
+        assert!((outcome.latency_max - 0.0142).abs() < 1e-9);
         assert_eq!(outcome.tls, "TLSv1.3 TLS_AES_128_GCM_SHA256");
         assert_eq!(outcome.fault(Workload::W1.load(), Transport::Tls), None);
     }
@@ -220,6 +237,17 @@ traffic: 182.76MB (191636300) total, 8.58MB (9002300) headers (space savings 70.
             assert!((seconds(text).unwrap() - expected).abs() < 1e-12, "{text}");
         }
         assert!(seconds("soon").is_err());
+    }
+
+    #[test]
+    fn a_trickle_has_its_pace() {
+        let arguments = |workload: Workload| arguments(workload.load(), Transport::Tls, 443);
+        let trickle = arguments(Workload::Trickle).join(" ");
+        assert!(
+            trickle.contains(" --rate=1 --rate-period=1ms "),
+            "{trickle}"
+        );
+        assert!(!arguments(Workload::Storm).join(" ").contains("--rate"));
     }
 
     #[test]

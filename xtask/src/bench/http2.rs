@@ -1,23 +1,14 @@
 //! `cargo xtask bench http2`: from the command line to a folder under `results/`.
 
+use super::arguments::Common;
 use super::campaign::{Campaign, cells};
 use super::contender::Contender;
-use super::folder::{Folder, Setup};
 use super::process::Stop;
-use super::server::Place;
-use super::site::Site;
-use super::workload::{Transport, Workload};
-use super::{build, cores, idle, install, summary, table};
-use crate::shell;
-use anyhow::{Context, Result, bail};
+use super::run::Run;
+use super::workload::Workload;
+use super::{build, cores, idle, install, table};
+use anyhow::Result;
 use clap::ValueEnum;
-use std::path::{Path, PathBuf};
-
-/// A quick run has a tenth of the requests.
-const QUICK_DIVISOR: u64 = 10;
-
-const QUICK_ROUNDS: u32 = 2;
-const ROUNDS: u32 = 5;
 
 /// Measure altway's HTTP/2 against nghttpd, h2o and nginx from Debian, and hyper as a library.
 ///
@@ -40,9 +31,8 @@ Examples:
   cargo xtask bench http2 --quick --only W1,W3 --tls # does it work?
   cargo xtask bench http2 --workers 1,2 --rounds 9 --peers h2o")]
 pub(crate) struct Arguments {
-    /// Rounds, in each of which every server is measured once [default: 5; quick: 2].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: Option<u32>,
+    #[command(flatten)]
+    common: Common,
     /// Only these workloads.
     #[arg(
         long,
@@ -51,12 +41,6 @@ pub(crate) struct Arguments {
         ignore_case = true
     )]
     only: Vec<Workload>,
-    /// Only over TLS.
-    #[arg(long, conflicts_with = "h2c")]
-    tls: bool,
-    /// Only in clear text (prior knowledge).
-    #[arg(long)]
-    h2c: bool,
     /// Workers of each server; the bars hold for 1.
     #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1")]
     #[arg(value_parser = ["1", "2"])]
@@ -64,55 +48,21 @@ pub(crate) struct Arguments {
     /// Only against these.
     #[arg(long, value_name = "PEERS", value_delimiter = ',')]
     peers: Vec<Contender>,
-    /// A tenth of the requests: to see that it works, not how fast it is.
-    #[arg(long)]
-    quick: bool,
-    /// Measure the release binaries as they are (`setup.json` tells their commit).
-    #[arg(long)]
-    no_build: bool,
-    /// Shuffles the order within the rounds [default: from the clock; printed].
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Write the run's folder in here [default: results, quick: runs].
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let programs = build::programs(arguments.no_build)?;
+    let programs = build::programs(arguments.common.no_build)?;
     // From here on there is something to put back.
     let stop = Stop::on_signals()?;
     let peers = install::peers(&arguments.peers(), &programs)?;
     stop.check()?;
-    let campaign = arguments.campaign(peers)?;
-    let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let altway = Contender::Altway.program(&programs);
-    let site = Site::make(temporary.path(), &altway.context("altway was built")?)?;
-    let setup = Setup::of(&campaign, &programs)?;
-    let mut folder = Folder::create(&arguments.parent(), "http2-bench", &setup)?;
-    shell::say(&format!("seed {}", campaign.seed));
-
-    let mut records = Vec::new();
-    let place = Place {
-        folder: temporary.path(),
-        site: &site,
-        programs: &programs,
+    let run = Run {
+        name: "http2-bench",
+        campaign: arguments.campaign(peers)?,
+        parent: arguments.common.parent(),
+        table: table::text,
     };
-    let result = campaign.run(place, &stop, |record| {
-        folder.keep(&record)?;
-        records.push(record);
-        Ok(())
-    });
-    // What was measured before a failure is worth as much as without it.
-    let lines = summary::summarize(&records);
-    folder.finish(&lines)?;
-    shell::data(&table::text(&lines))?;
-    shell::say(&format!("written to {}", folder.path().display()));
-    result?;
-    if stop.is_asked_for() {
-        bail!("stopped: the rounds above are all there is");
-    }
-    Ok(())
+    run.carry_out(&programs, &stop)
 }
 
 impl Arguments {
@@ -132,29 +82,16 @@ impl Arguments {
         };
         let mut contenders = vec![Contender::Altway, Contender::AltwayLog];
         contenders.extend(peers);
-        let rounds = if self.quick { QUICK_ROUNDS } else { ROUNDS };
+        let common = &self.common;
         Ok(Campaign {
-            cells: cells(&workers, workloads, self.transports()),
+            cells: cells(&workers, workloads, common.transports()),
             contenders,
-            rounds: self.rounds.unwrap_or(rounds),
-            divisor: if self.quick { QUICK_DIVISOR } else { 1 },
-            seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
+            rounds: common.rounds(),
+            divisor: common.divisor(),
+            seed: common.seed(),
             file_limit: idle::raise_file_limit(),
             cores: cores::available()?,
+            looks_at_shares: false,
         })
-    }
-
-    fn transports(&self) -> &'static [Transport] {
-        match (self.h2c, self.tls) {
-            (true, _) => &[Transport::H2c],
-            (_, true) => &[Transport::Tls],
-            _ => &[Transport::H2c, Transport::Tls],
-        }
-    }
-
-    fn parent(&self) -> PathBuf {
-        let default = if self.quick { "runs" } else { "results" };
-        let default = Path::new(default).to_owned();
-        self.out.clone().unwrap_or(default)
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn measure(
         cpu,
         memory_bytes,
         tls: format!("TLSv1.3 {}", super::h2load::CIPHER),
-        fault: None,
+        ..Observation::default()
     })
 }
 

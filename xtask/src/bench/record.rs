@@ -26,6 +26,12 @@ pub(crate) struct Record {
     pub(crate) cpu_source: Source,
     /// The peak of this cell so far; for idle connections what is resident while they are open.
     pub(crate) memory_bytes: u64,
+    /// From a request to the end of its answer, by the client's clock. `None`: not measured.
+    pub(crate) latency_mean_us: Option<f64>,
+    pub(crate) latency_max_us: Option<f64>,
+    /// How many of the connections the worker with most of them has, from 0 to 1. `None`: not
+    /// looked at.
+    pub(crate) busiest_share: Option<f64>,
     /// What was negotiated; empty in clear text.
     pub(crate) tls: String,
     pub(crate) valid: bool,
@@ -34,12 +40,15 @@ pub(crate) struct Record {
 }
 
 /// What was seen of a server in a round.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Observation {
     pub(crate) duration_s: f64,
     pub(crate) body_bytes: u64,
     pub(crate) cpu: CpuTime,
     pub(crate) memory_bytes: u64,
+    pub(crate) latency_mean_us: Option<f64>,
+    pub(crate) latency_max_us: Option<f64>,
+    pub(crate) busiest_share: Option<f64>,
     pub(crate) tls: String,
     pub(crate) fault: Option<String>,
 }
@@ -69,6 +78,9 @@ impl Record {
             server_cpu_ns: seen.cpu.nanoseconds,
             cpu_source: seen.cpu.source,
             memory_bytes: seen.memory_bytes,
+            latency_mean_us: seen.latency_mean_us,
+            latency_max_us: seen.latency_max_us,
+            busiest_share: seen.busiest_share,
             tls: seen.tls,
             valid: seen.fault.is_none(),
             fault: seen.fault.unwrap_or_default(),

@@ -19,7 +19,12 @@ pub(crate) struct Line {
     pub(crate) requests_per_s: Option<Spread>,
     /// Highest of the rounds; for idle connections per 10,000 of them.
     pub(crate) memory_mb: Option<f64>,
-    /// altway's cost to this server's; for `altway-log` its cost to altway's.
+    /// Microseconds, mean of a round and longest of it.
+    pub(crate) latency_mean_us: Option<Spread>,
+    pub(crate) latency_max_us: Option<Spread>,
+    /// Of the connections, of the worker with most of them.
+    pub(crate) busiest_share: Option<Spread>,
+    /// altway's cost to this server's; of altway with another setting its cost to altway's.
     pub(crate) ratio: Option<Spread>,
     pub(crate) verdict: Option<Verdict>,
 }
@@ -85,11 +90,15 @@ fn line(cell: Cell, server: Contender, records: &[&Record], altway: &Costs) -> L
     let rates: Vec<_> = valid.iter().map(|r| r.requests_per_s()).collect();
     let ratio = match server {
         Contender::Altway => None,
-        Contender::AltwayLog => ratios(&costs, altway),
+        variant if variant.is_variant() => ratios(&costs, altway),
         _ => ratios(altway, &costs),
     };
     let ratio = ratio.filter(|_| cell.workload != Workload::Idle);
     let memory_mb = valid.iter().map(|r| memory_mb(r)).reduce(f64::max);
+    let spread = |figure: fn(&Record) -> Option<f64>| {
+        let figures = valid.iter().filter_map(|record| figure(record));
+        Spread::of(&figures.collect::<Vec<_>>())
+    };
     Line {
         cell,
         server,
@@ -98,6 +107,9 @@ fn line(cell: Cell, server: Contender, records: &[&Record], altway: &Costs) -> L
         cost: Spread::of(&costs.values().copied().collect::<Vec<_>>()),
         requests_per_s: Spread::of(&rates),
         memory_mb,
+        latency_mean_us: spread(|record| record.latency_mean_us),
+        latency_max_us: spread(|record| record.latency_max_us),
+        busiest_share: spread(|record| record.busiest_share),
         ratio,
         verdict: verdict(cell, server, ratio, memory_mb),
     }
@@ -175,8 +187,10 @@ pub(super) mod tests {
                 source: Source::Schedstat,
             },
             memory_bytes: 40_000_000,
-            tls: String::new(),
-            fault: None,
+            latency_mean_us: Some(2400.0),
+            latency_max_us: Some(14_200.0),
+            busiest_share: Some(0.55),
+            ..Observation::default()
         };
         Record::new(turn, load, seen)
     }

@@ -4,7 +4,6 @@ use super::contender::Contender;
 use super::summary::{Line, Spread, Verdict};
 use super::workload::{Cell, Workload};
 use anyhow::Result;
-use std::fmt::Write;
 
 /// One table for each cell.
 pub(crate) fn text(lines: &[Line]) -> String {
@@ -27,6 +26,23 @@ altway-log: altway with its access log in a file; its ratio is what the log cost
 ";
 
 fn heading(cell: Cell) -> String {
+    let memory = match cell.workload {
+        Workload::Idle => "MB/10,000",
+        _ => "MB",
+    };
+    format!(
+        "{}\n{:<11}{:>3}  {:<24}{:>11}{memory:>10}  {:<31}bar\n",
+        title(cell),
+        "server",
+        "n",
+        unit(cell.workload),
+        "requests/s",
+        "altway / it"
+    )
+}
+
+/// What is measured.
+pub(super) fn title(cell: Cell) -> String {
     let load = cell.workload.load();
     let streams = counted(load.streams, "stream");
     let size = match load.body_bytes {
@@ -35,18 +51,22 @@ fn heading(cell: Cell) -> String {
     };
     let what = match cell.workload {
         Workload::Idle => "opened, one request each, then idle".to_owned(),
+        Workload::Storm => format!("at once, one request each for a file of {size}"),
+        Workload::Trickle => format!("one a millisecond, one request each for a file of {size}"),
         _ if load.paths > 1 => format!("× {streams}, {} files of {size}", load.paths),
         _ => format!("× {streams}, a file of {size}"),
     };
-    let (unit, memory) = match cell.workload {
-        Workload::Idle => ("CPU µs/opening", "MB/10,000"),
-        workload if workload.is_bulk() => ("CPU s/GB", "MB"),
-        _ => ("CPU µs/request", "MB"),
-    };
-    format!(
-        "{cell}: {} connections {what}\n{:<11}{:>3}  {unit:<24}{:>11}{memory:>10}  {:<31}bar\n",
-        load.connections, "server", "n", "requests/s", "altway / it"
-    )
+    format!("{cell}: {} connections {what}", load.connections)
+}
+
+/// What CPU time is counted by.
+pub(super) fn unit(workload: Workload) -> &'static str {
+    match workload {
+        Workload::Idle => "CPU µs/opening",
+        workload if workload.is_bulk() => "CPU s/GB",
+        workload if workload.is_of_connections() => "CPU µs/connection",
+        _ => "CPU µs/request",
+    }
 }
 
 fn row(line: &Line) -> String {
@@ -56,7 +76,7 @@ fn row(line: &Line) -> String {
         .map(|rate| format!("{:.0}", rate.median));
     let memory = line.memory_mb.map(|mb| format!("{mb:.1}"));
     let ratio = line.ratio.map_or(String::new(), |ratio| {
-        let of = if line.server == Contender::AltwayLog {
+        let of = if line.server.is_variant() {
             " (it / altway)"
         } else {
             ""
@@ -71,12 +91,17 @@ fn row(line: &Line) -> String {
         memory.unwrap_or_default(),
         line.verdict.map_or(String::new(), verdict)
     );
-    if line.invalid_rounds > 0 {
-        let rounds = counted(line.invalid_rounds as u64, "round");
-        write!(row, "  INVALID: {rounds}").expect("a String takes all");
-    }
+    row.push_str(&invalid(line));
     row.truncate(row.trim_end().len());
     row + "\n"
+}
+
+/// Says so when rounds did not count.
+pub(super) fn invalid(line: &Line) -> String {
+    match line.invalid_rounds {
+        0 => String::new(),
+        rounds => format!("  INVALID: {}", counted(rounds as u64, "round")),
+    }
 }
 
 fn counted(number: u64, noun: &str) -> String {
@@ -84,7 +109,8 @@ fn counted(number: u64, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
-fn spread(spread: Spread) -> String {
+/// `median [smallest–largest]`.
+pub(super) fn spread(spread: Spread) -> String {
     let [median, min, max] = [spread.median, spread.min, spread.max].map(number);
     format!("{median} [{min}–{max}]")
 }
@@ -108,7 +134,7 @@ fn verdict(verdict: Verdict) -> String {
     }
 }
 
-const COLUMNS: [&str; 21] = [
+const COLUMNS: [&str; 30] = [
     "workers",
     "workload",
     "transport",
@@ -130,6 +156,15 @@ const COLUMNS: [&str; 21] = [
     "ratio_max",
     "bar",
     "bar_met",
+    "latency_mean_us_median",
+    "latency_mean_us_min",
+    "latency_mean_us_max",
+    "latency_max_us_median",
+    "latency_max_us_min",
+    "latency_max_us_max",
+    "busiest_share_median",
+    "busiest_share_min",
+    "busiest_share_max",
 ];
 
 /// A row for each line, in the order given. What doesn't apply is empty.
@@ -150,7 +185,7 @@ fn fields(line: &Line) -> Vec<String> {
     let [per_request, per_gb] = [!is_bulk, is_bulk].map(|is_it| line.cost.filter(|_| is_it));
     let (of, to) = match (line.ratio, line.server) {
         (None, _) => ("", ""),
-        (_, Contender::AltwayLog) => (Contender::AltwayLog.name(), Contender::Altway.name()),
+        (_, variant) if variant.is_variant() => (variant.name(), Contender::Altway.name()),
         (_, peer) => (Contender::Altway.name(), peer.name()),
     };
     let mut fields = vec![
@@ -172,6 +207,13 @@ fn fields(line: &Line) -> Vec<String> {
             .map_or(String::new(), |v| v.at_most.to_string()),
     );
     fields.push(line.verdict.map_or(String::new(), |v| v.met.to_string()));
+    for figure in [
+        line.latency_mean_us,
+        line.latency_max_us,
+        line.busiest_share,
+    ] {
+        fields.extend(plain(figure));
+    }
     fields
 }
 

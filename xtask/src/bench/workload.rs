@@ -1,4 +1,4 @@
-//! The workloads W1 to W5, and the idle connections: what a round asks of a server.
+//! The workloads W1 to W5, idle connections and new ones: what a round asks of a server.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -35,6 +35,14 @@ pub(crate) enum Workload {
     #[value(name = "idle")]
     #[serde(rename = "idle")]
     Idle,
+    /// 4000 connections at once, one request each.
+    #[value(skip)]
+    #[serde(rename = "storm")]
+    Storm,
+    /// 2000 connections, one every millisecond, one request each.
+    #[value(skip)]
+    #[serde(rename = "trickle")]
+    Trickle,
 }
 
 /// The figures of a workload.
@@ -49,6 +57,8 @@ pub(crate) struct Load {
     pub(crate) body_bytes: u64,
     /// Different paths, taken in turn.
     pub(crate) paths: usize,
+    /// `None`: all at once.
+    pub(crate) connections_per_ms: Option<u64>,
 }
 
 impl Workload {
@@ -61,6 +71,13 @@ impl Workload {
             Self::W4 => (100, 1, 100_000, SMALL_BYTES, 1),
             Self::W5 => (100, 10, 300_000, SMALL_BYTES, PATHS),
             Self::Idle => (10_000, 1, 10_000, SMALL_BYTES, 1),
+            // Fewer than a listener's queue holds.
+            Self::Storm => (4000, 1, 4000, SMALL_BYTES, 1),
+            Self::Trickle => (2000, 1, 2000, SMALL_BYTES, 1),
+        };
+        let connections_per_ms = match self {
+            Self::Trickle => Some(1),
+            _ => None,
         };
         Load {
             connections,
@@ -68,12 +85,18 @@ impl Workload {
             requests,
             body_bytes,
             paths,
+            connections_per_ms,
         }
     }
 
     /// Whether its cost is counted by the gigabyte and not by the request.
     pub(crate) const fn is_bulk(self) -> bool {
         matches!(self, Self::W3)
+    }
+
+    /// Whether a connection makes one request and ends: its cost is a connection's.
+    pub(crate) const fn is_of_connections(self) -> bool {
+        matches!(self, Self::Storm | Self::Trickle)
     }
 }
 
@@ -102,6 +125,8 @@ impl fmt::Display for Workload {
             Self::W4 => "W4",
             Self::W5 => "W5",
             Self::Idle => "idle",
+            Self::Storm => "storm",
+            Self::Trickle => "trickle",
         })
     }
 }

@@ -1,0 +1,62 @@
+//! From a campaign to a folder under `results/` and a table.
+
+use super::campaign::Campaign;
+use super::contender::Contender;
+use super::folder::{Folder, Setup};
+use super::process::Stop;
+use super::server::Place;
+use super::site::Site;
+use super::summary::{self, Line};
+use crate::shell;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// What is done with a campaign.
+pub(crate) struct Run {
+    /// Ends the folder's name.
+    pub(crate) name: &'static str,
+    pub(crate) campaign: Campaign,
+    /// Where the run's folder goes.
+    pub(crate) parent: PathBuf,
+    pub(crate) table: fn(&[Line]) -> String,
+}
+
+impl Run {
+    /// Measures, keeps every record, and prints the table.
+    ///
+    /// # Errors
+    /// Something can't be started or written, or somebody asked to stop. What was measured by then is
+    /// kept.
+    pub(crate) fn carry_out(&self, programs: &Path, stop: &Stop) -> Result<()> {
+        let campaign = &self.campaign;
+        let temporary = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let altway = Contender::Altway.program(programs);
+        let site = Site::make(temporary.path(), &altway.context("altway was built")?)?;
+        let setup = Setup::of(campaign, programs)?;
+        let mut folder = Folder::create(&self.parent, self.name, &setup)?;
+        shell::say(&format!("seed {}", campaign.seed));
+
+        let mut records = Vec::new();
+        let place = Place {
+            folder: temporary.path(),
+            site: &site,
+            programs,
+        };
+        let result = campaign.run(place, stop, |record| {
+            folder.keep(&record)?;
+            records.push(record);
+            Ok(())
+        });
+        // What was measured before a failure is worth as much as without it.
+        let lines = summary::summarize(&records);
+        let table = (self.table)(&lines);
+        folder.finish(&lines, &table)?;
+        shell::data(&table)?;
+        shell::say(&format!("written to {}", folder.path().display()));
+        result?;
+        if stop.is_asked_for() {
+            bail!("stopped: the rounds above are all there is");
+        }
+        Ok(())
+    }
+}
