@@ -7,8 +7,8 @@ use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_policy::Policy;
 use altway_serve::{
-    AccessLog, Bind, Congestion, DEFAULT_PORT, Options, ReloadHandle, Security, Server, Site,
-    Spread, StopHandle, stop_channel,
+    AccessLog, Bind, Congestion, DEFAULT_PORT, Files, Options, ReloadHandle, Security, Server,
+    Site, Spread, StopHandle, stop_channel,
 };
 use altway_units::duration;
 use anyhow::Result;
@@ -88,6 +88,8 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         true => None,
         false => Some(Source::new(&arguments.certificate)?),
     };
+    // No certificate is made for a folder that can't be served.
+    Files::open(&arguments.root)?;
     let server = Server::bind(&options(arguments, source.as_ref(), printer)?)?;
     let (handle, signal) = stop_channel();
     obey_signals(handle, source.zip(server.reload_handle()), *printer)?;

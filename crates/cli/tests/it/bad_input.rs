@@ -104,6 +104,7 @@ fn a_folder_that_is_missing_or_a_file() {
         "`file` is not a directory",
         hint,
     );
+    assert!(!dir.path().join("data").exists(), "no certificate was made");
 }
 
 #[test]
