@@ -5,8 +5,6 @@
 
 use std::fmt;
 
-use quinn_proto::VarInt;
-
 /// An application error code of a stream or a connection, 0 … 2^62 − 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code(u64);
@@ -92,16 +90,6 @@ impl Code {
             Code::QPACK_DECODER_STREAM_ERROR => "QPACK_DECODER_STREAM_ERROR",
             _ => return None,
         })
-    }
-
-    pub(crate) fn to_varint(self) -> VarInt {
-        VarInt::from_u64(self.0).expect("new() keeps codes under 2^62")
-    }
-}
-
-impl From<VarInt> for Code {
-    fn from(code: VarInt) -> Self {
-        Code(code.into_inner())
     }
 }
 

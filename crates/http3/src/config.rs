@@ -4,7 +4,17 @@
 //! downloads, so its receive windows are large; a server takes small request bodies from many.
 
 use std::sync::Arc;
-use std::time::Duration;
+
+use altway_quic::{self as quic, Transport};
+
+use crate::Error;
+
+/// HTTP/3's name in ALPN (RFC 9114 section 3.1).
+const ALPN: &[u8] = b"h3";
+
+/// Unidirectional streams a peer may have open. RFC 9114 section 6.2 asks for three at least; the
+/// rest is for streams of unknown type, which are refused one by one.
+const MAX_UNIDIRECTIONAL_STREAMS: u32 = 16;
 
 /// A server's configuration.
 #[derive(Clone, Debug)]
@@ -27,6 +37,16 @@ impl ServerConfig {
             transport: Transport::default(),
             limits: Limits::default(),
         }
+    }
+
+    /// QUIC's part.
+    pub(crate) fn quic(&self) -> quic::ServerConfig {
+        let mut tls = rustls::ServerConfig::clone(&self.tls);
+        tls.alpn_protocols = vec![ALPN.to_vec()];
+        let mut config = quic::ServerConfig::new(Arc::new(tls));
+        config.transport = self.transport.clone();
+        config.limits = self.limits.quic(self.limits.max_concurrent_requests);
+        config
     }
 }
 
@@ -52,61 +72,15 @@ impl ClientConfig {
             limits: Limits::default(),
         }
     }
-}
 
-/// How to grow and shrink the congestion window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Congestion {
-    /// CUBIC (RFC 9438), as Linux' TCP uses by default. The default.
-    #[default]
-    Cubic,
-    /// NewReno (RFC 9002 section 7).
-    NewReno,
-    /// BBR version 1, experimental in the engine below.
-    Bbr,
-}
-
-/// QUIC transport parameters.
-#[derive(Clone, Debug)]
-pub struct Transport {
-    /// Congestion control. Default: CUBIC.
-    pub congestion: Congestion,
-    /// A connection without a sign of life from the peer for this long is closed; the smaller of
-    /// both peers' values counts. 1 ms or more, whole milliseconds. Default: 30 s.
-    pub idle_timeout: Duration,
-    /// Send a PING after this much silence, to hold a connection open. Costs a packet each time.
-    /// Default: none.
-    pub keep_alive: Option<Duration>,
-    /// Path MTU discovery looks for the largest UDP payload up to this many bytes, from 1,200
-    /// upwards; 1,200 switches it off. Default: 1,452, what an Ethernet path with IPv6 carries.
-    pub mtu_upper_bound: u16,
-    /// Bytes that a peer may send on one stream ahead of the application's reading. This much is
-    /// buffered per stream at worst. Default (`None`): 16 MiB on a client, enough for 1 Gbit/s ×
-    /// 100 ms (12.5 MB); 1 MiB on a server.
-    pub stream_receive_window: Option<u64>,
-    /// The same for a whole connection: the bound of what one peer can make this side buffer.
-    /// Default (`None`): 32 MiB on a client, 4 MiB on a server.
-    pub receive_window: Option<u64>,
-    /// Bytes of a connection taken from `send_data` and not yet acknowledged. They are held by
-    /// reference, not copied. Default: 16 MiB, enough for 1 Gbit/s × 100 ms.
-    pub send_window: u64,
-    /// Datagrams in one [`Transmit`](crate::Transmit), 1 … 64: 1 switches segmentation (GSO) off.
-    /// Default: 44, of 1,452 bytes the most that fits under 64 KiB.
-    pub max_segments: usize,
-}
-
-impl Default for Transport {
-    fn default() -> Self {
-        Self {
-            congestion: Congestion::default(),
-            idle_timeout: Duration::from_secs(30),
-            keep_alive: None,
-            mtu_upper_bound: 1452,
-            stream_receive_window: None,
-            receive_window: None,
-            send_window: 16 << 20,
-            max_segments: 44,
-        }
+    /// QUIC's part.
+    pub(crate) fn quic(&self) -> quic::ClientConfig {
+        let mut tls = rustls::ClientConfig::clone(&self.tls);
+        tls.alpn_protocols = vec![ALPN.to_vec()];
+        let mut config = quic::ClientConfig::new(Arc::new(tls));
+        config.transport = self.transport.clone();
+        config.limits = self.limits.quic(0);
+        config
     }
 }
 
@@ -131,5 +105,51 @@ impl Default for Limits {
             max_concurrent_requests: 256,
             max_connections: 1 << 16,
         }
+    }
+}
+
+impl Limits {
+    /// Names the first field that is out of range.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let (field, expected) = if self.max_field_section_size > 1 << 20 {
+            ("max_field_section_size", "at most 1 MiB")
+        } else if self.max_concurrent_requests == 0 {
+            ("max_concurrent_requests", "1 or more")
+        } else {
+            return Ok(());
+        };
+        Err(Error::InvalidConfig { field, expected })
+    }
+
+    fn quic(&self, requests: u32) -> quic::Limits {
+        quic::Limits {
+            max_bidirectional_streams: requests,
+            max_unidirectional_streams: MAX_UNIDIRECTIONAL_STREAMS,
+            max_connections: self.max_connections,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field_of(change: impl FnOnce(&mut Limits)) -> Option<&'static str> {
+        let mut limits = Limits::default();
+        change(&mut limits);
+        match limits.check() {
+            Err(Error::InvalidConfig { field, .. }) => Some(field),
+            Err(other) => panic!("{other}"),
+            Ok(()) => None,
+        }
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_named() {
+        assert_eq!(field_of(|_| {}), None);
+        let size = field_of(|limits| limits.max_field_section_size = (1 << 20) + 1);
+        assert_eq!(size, Some("max_field_section_size"));
+        let requests = field_of(|limits| limits.max_concurrent_requests = 0);
+        assert_eq!(requests, Some("max_concurrent_requests"));
     }
 }

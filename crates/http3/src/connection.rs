@@ -8,27 +8,22 @@
 mod exchange;
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use quinn_proto::{ConnectionError, Dir, ReadError, StreamEvent, StreamId};
+use altway_quic::{self as quic, Direction, Read};
 use rustc_hash::FxHashMap;
 
 use self::exchange::Exchange;
 use crate::failure::Violation;
 use crate::frame::Frame;
-use crate::meter::Reading;
-use crate::receive::Chunk;
 use crate::settings::Settings;
-use crate::transport::Role;
 use crate::unidirectional::{self, Outcome};
-use crate::{CloseReason, Code, Event, Limits, PathStatistics};
+use crate::{Code, Event, Limits, Role, StreamId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Handshake,
     Open,
-    /// For the application it is gone; the engine may still have packets to send or to absorb.
+    /// All that is left is to tell the application.
     Closed,
 }
 
@@ -43,7 +38,6 @@ enum Giver {
 
 /// One connection.
 pub(crate) struct Connection {
-    quic: quinn_proto::Connection,
     role: Role,
     limits: Limits,
     phase: Phase,
@@ -60,22 +54,11 @@ pub(crate) struct Connection {
     go_away_received: Option<u64>,
     /// A request was refused for want of a stream, and who can give one.
     wants_stream: Option<Giver>,
-    /// To be told to the peer with the next transmission.
-    closing: Option<(Code, Bytes)>,
-    began: Instant,
-    last_heard: Instant,
-    handshake: Option<Duration>,
 }
 
 impl Connection {
-    pub(crate) fn new(
-        quic: quinn_proto::Connection,
-        role: Role,
-        limits: Limits,
-        now: Instant,
-    ) -> Self {
+    pub(crate) fn new(role: Role, limits: Limits) -> Self {
         Self {
-            quic,
             role,
             limits,
             phase: Phase::Handshake,
@@ -88,51 +71,39 @@ impl Connection {
             go_away_sent: None,
             go_away_received: None,
             wants_stream: None,
-            closing: None,
-            began: now,
-            last_heard: now,
-            handshake: None,
         }
     }
 
-    /// The QUIC connection, for what passes between it and the QUIC endpoint.
-    pub(crate) fn quic(&mut self) -> &mut quinn_proto::Connection {
-        &mut self.quic
-    }
-
-    /// Takes in what the QUIC endpoint has for this connection.
-    pub(crate) fn handle(&mut self, now: Instant, event: quinn_proto::ConnectionEvent) {
-        self.last_heard = now;
-        self.quic.handle_event(event);
-    }
-
-    /// The next event for the application, after working through all that the engine has.
+    /// The next event for the application.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        while self.phase != Phase::Closed {
-            let Some(event) = self.quic.poll() else { break };
-            if let Err(violation) = self.on_quic_event(event) {
-                self.fail(violation);
-            }
-        }
         self.events.pop_front()
     }
 
-    /// The next batch of datagrams.
-    pub(crate) fn poll_transmit(
-        &mut self,
-        now: Instant,
-        max_segments: usize,
-        buf: &mut Vec<u8>,
-    ) -> Option<quinn_proto::Transmit> {
-        if let Some((code, reason)) = self.closing.take() {
-            self.quic.close(now, code.to_varint(), reason);
+    /// Takes in what happened to the QUIC connection, its end excepted.
+    pub(crate) fn on_quic_event(&mut self, quic: &mut quic::Connection, event: &quic::Event) {
+        if self.phase == Phase::Closed {
+            return;
         }
-        self.quic.poll_transmit(now, max_segments, buf)
+        if let Err(violation) = self.try_on_quic_event(quic, event) {
+            self.fail(quic, violation);
+        }
+    }
+
+    /// The QUIC connection has ended; this is the last event.
+    pub(crate) fn on_closed(&mut self, reason: quic::CloseReason) {
+        self.forget();
+        let reason = reason.into();
+        self.events.push_back(Event::Closed { reason });
+    }
+
+    /// Refuses all requests, for an endpoint that shut down during the hand-shake.
+    pub(crate) fn refuse_requests(&mut self) {
+        self.go_away_sent = Some(0);
     }
 
     /// Begins a graceful shutdown: no new requests from either side. A server refuses those from
     /// the next stream on; the ID in a client's GOAWAY is a push ID, of which there are none.
-    pub(crate) fn shutdown(&mut self) {
+    pub(crate) fn shutdown(&mut self, quic: &mut quic::Connection) {
         if self.go_away_sent.is_some() || self.phase == Phase::Closed {
             return;
         }
@@ -140,70 +111,51 @@ impl Connection {
         self.go_away_sent = Some(id);
         if self.phase == Phase::Open {
             self.control.go_away(id);
-            self.control.flush(&mut self.quic);
+            self.control.flush(quic);
         }
     }
 
-    /// Closes the connection at once. The peer hears of it with the next transmission.
-    pub(crate) fn close(&mut self, code: Code, reason: &[u8]) {
-        if self.phase != Phase::Closed {
-            self.closing = Some((code, Bytes::copy_from_slice(reason)));
-            let reason = String::from_utf8_lossy(reason).into_owned();
-            self.enter_closed(CloseReason::Local { code, reason });
-        }
+    /// Closes the connection at once; QUIC's event tells the application.
+    pub(crate) fn close(&mut self, quic: &mut quic::Connection, code: Code, reason: &[u8]) {
+        quic.close(code.get(), reason);
+        self.forget();
     }
 
-    /// Whether the application may no longer use it.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.phase == Phase::Closed
-    }
-
-    /// Whether nothing is left to deliver or to acknowledge.
+    /// Whether no exchange is in progress.
     pub(crate) fn is_idle(&self) -> bool {
-        match self.phase {
-            Phase::Handshake => self.role == Role::Server,
-            Phase::Open => self.exchanges.is_empty() && !self.quic.has_pending_retransmits(),
-            Phase::Closed => self.closing.is_none(),
-        }
+        self.exchanges.is_empty()
     }
 
-    /// What is known of the path; `None` before the first round-trip sample.
-    pub(crate) fn path_statistics(&self) -> Option<PathStatistics> {
-        let reading = Reading::of(self.quic.congestion_state());
-        let latest_rtt = reading.latest_rtt?;
-        let statistics = self.quic.stats();
-        let path = statistics.path;
-        Some(PathStatistics {
-            remote: self.quic.remote_address(),
-            min_rtt: path.min_rtt,
-            smoothed_rtt: path.rtt,
-            latest_rtt,
-            congestion_window: path.cwnd,
-            mtu: path.current_mtu,
-            packets_sent: path.sent_packets,
-            packets_lost: path.lost_packets,
-            bytes_sent: statistics.udp_tx.bytes,
-            bytes_received: statistics.udp_rx.bytes,
-            bytes_acked: reading.bytes_acked,
-            congestion_events: path.congestion_events,
-            handshake: self.handshake,
-        })
-    }
-
-    fn on_quic_event(&mut self, event: quinn_proto::Event) -> Result<(), Violation> {
-        use quinn_proto::Event as Quic;
-        match event {
-            Quic::Connected => self.on_connected(),
-            Quic::ConnectionLost { reason } => self.enter_closed(close_reason(reason)),
-            Quic::Stream(event) => return self.on_stream_event(&event),
-            Quic::HandshakeDataReady | Quic::DatagramReceived | Quic::DatagramsUnblocked => {}
+    fn try_on_quic_event(
+        &mut self,
+        quic: &mut quic::Connection,
+        event: &quic::Event,
+    ) -> Result<(), Violation> {
+        use quic::Event as Quic;
+        match *event {
+            Quic::Connected => self.on_connected(quic),
+            Quic::Opened { stream } => return self.on_opened(quic, stream),
+            Quic::Readable { stream } if is_request(stream) => self.on_readable(quic, stream),
+            Quic::Readable { stream } => return self.read_unidirectional(quic, stream),
+            Quic::Writable { stream } if self.control.is(stream) => self.control.flush(quic),
+            Quic::Writable { stream } => self.on_writable(quic, stream),
+            Quic::Finished { stream } => self.on_finished(quic, stream),
+            Quic::Stopped { stream, .. } if self.control.is(stream) => {
+                return Err(unidirectional::closed_critical_stream());
+            }
+            Quic::Stopped { stream, code } => self.on_stopped(quic, stream, Code::new(code)),
+            Quic::StreamsAvailable {
+                direction: Direction::Unidirectional,
+            } => self.control.flush(quic),
+            Quic::StreamsAvailable { .. } => self.offer_streams(Giver::Peer),
+            // `Closed` goes another way, and there is nothing else yet.
+            _ => {}
         }
         Ok(())
     }
 
-    fn on_connected(&mut self) {
+    fn on_connected(&mut self, quic: &mut quic::Connection) {
         self.phase = Phase::Open;
-        self.handshake = Some(self.last_heard.saturating_duration_since(self.began));
         let max_field_section_size = self.limits.max_field_section_size;
         self.control.begin(&Settings {
             max_field_section_size,
@@ -211,52 +163,36 @@ impl Connection {
         if let Some(id) = self.go_away_sent {
             self.control.go_away(id);
         }
-        self.control.flush(&mut self.quic);
+        self.control.flush(quic);
         self.events.push_back(Event::Connected);
         self.offer_streams(Giver::Peer);
     }
 
-    fn on_stream_event(&mut self, event: &StreamEvent) -> Result<(), Violation> {
-        match *event {
-            StreamEvent::Opened { dir: Dir::Bi } => self.accept_requests()?,
-            StreamEvent::Opened { dir: Dir::Uni } => {
-                while let Some(id) = self.quic.streams().accept(Dir::Uni) {
-                    self.incoming.open(id);
-                    self.read_unidirectional(id)?;
-                }
-            }
-            StreamEvent::Readable { id } if id.dir() == Dir::Uni => self.read_unidirectional(id)?,
-            StreamEvent::Readable { id } => self.on_readable(id),
-            StreamEvent::Writable { id } if self.control.is(id) => {
-                self.control.flush(&mut self.quic);
-            }
-            StreamEvent::Writable { id } => self.on_writable(id),
-            StreamEvent::Finished { id } => self.on_finished(id),
-            StreamEvent::Stopped { id, .. } if self.control.is(id) => {
-                return Err(unidirectional::closed_critical_stream());
-            }
-            StreamEvent::Stopped { id, error_code } => self.on_stopped(id, error_code.into()),
-            StreamEvent::Available { dir: Dir::Uni } => self.control.flush(&mut self.quic),
-            StreamEvent::Available { dir: Dir::Bi } => self.offer_streams(Giver::Peer),
+    fn on_opened(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<(), Violation> {
+        if is_request(id) {
+            return self.accept_request(quic, id);
         }
-        Ok(())
+        self.incoming.open(id);
+        self.read_unidirectional(quic, id)
     }
 
-    fn read_unidirectional(&mut self, id: StreamId) -> Result<(), Violation> {
+    fn read_unidirectional(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+    ) -> Result<(), Violation> {
         loop {
-            let mut piece = match next_chunk(&mut self.quic, id) {
-                Chunk::Data(piece) => piece,
-                Chunk::Pending => return Ok(()),
-                Chunk::End | Chunk::Reset(_) => return self.incoming.close(id),
+            let mut piece = match quic.read(id) {
+                Read::Data(piece) => piece,
+                Read::Pending => return Ok(()),
+                Read::End | Read::Reset(_) => return self.incoming.close(id),
             };
             loop {
                 match self.incoming.receive(id, &mut piece)? {
                     Outcome::Consumed => break,
-                    Outcome::Frame(frame) => self.on_control_frame(frame)?,
+                    Outcome::Frame(frame) => self.on_control_frame(quic, frame)?,
                     Outcome::Unwanted => {
-                        let code = Code::H3_STREAM_CREATION_ERROR.to_varint();
-                        // Fails only if the stream is over already.
-                        let _ = self.quic.recv_stream(id).stop(code);
+                        quic.stop(id, Code::H3_STREAM_CREATION_ERROR.get());
                         return Ok(());
                     }
                 }
@@ -264,13 +200,17 @@ impl Connection {
         }
     }
 
-    fn on_control_frame(&mut self, frame: Frame) -> Result<(), Violation> {
+    fn on_control_frame(
+        &mut self,
+        quic: &mut quic::Connection,
+        frame: Frame,
+    ) -> Result<(), Violation> {
         match frame {
             Frame::Settings(payload) => {
                 self.peer_settings = Settings::decode(&payload)?;
                 Ok(())
             }
-            Frame::GoAway(id) => self.on_go_away(id),
+            Frame::GoAway(id) => self.on_go_away(quic, id),
             // Section 7.2.7: "A server MUST NOT send a MAX_PUSH_ID frame." The server here pushes
             // nothing, so the ID does not matter.
             Frame::MaxPushId(_) if self.role == Role::Server => Ok(()),
@@ -289,7 +229,7 @@ impl Connection {
 
     /// Section 5.2: the ID of a server's GOAWAY is a request stream's, and later ones "MUST NOT
     /// increase"; requests from it on were not and will not be processed.
-    fn on_go_away(&mut self, id: u64) -> Result<(), Violation> {
+    fn on_go_away(&mut self, quic: &mut quic::Connection, id: u64) -> Result<(), Violation> {
         let raised = self.go_away_received.is_some_and(|earlier| id > earlier);
         if raised || (self.role == Role::Client && !id.is_multiple_of(4)) {
             return Err(Violation::new(Code::H3_ID_ERROR, "wrong ID in GOAWAY"));
@@ -298,60 +238,25 @@ impl Connection {
             self.events.push_back(Event::GoAway);
         }
         if self.role == Role::Client {
-            self.reject_from(id);
+            self.reject_from(quic, id);
         }
         Ok(())
     }
 
     /// The peer broke the protocol.
-    fn fail(&mut self, violation: Violation) {
+    fn fail(&mut self, quic: &mut quic::Connection, violation: Violation) {
         tracing::debug!(code = %violation.code, reason = violation.reason, "closing connection");
-        self.close(violation.code, violation.reason.as_bytes());
+        self.close(quic, violation.code, violation.reason.as_bytes());
     }
 
-    fn enter_closed(&mut self, reason: CloseReason) {
-        // A server's application has not heard of a connection that fails in its hand-shake.
-        if self.phase == Phase::Open || self.role == Role::Client {
-            self.events.push_back(Event::Closed { reason });
-        }
+    /// Lets go of all that the end of the connection has made useless.
+    fn forget(&mut self) {
         self.phase = Phase::Closed;
         self.exchanges = FxHashMap::default();
         self.incoming = unidirectional::Incoming::new(self.role);
     }
 }
 
-/// Reads the next piece of a stream, whose credit goes back to the peer with it.
-fn next_chunk(quic: &mut quinn_proto::Connection, id: StreamId) -> Chunk {
-    let mut stream = quic.recv_stream(id);
-    // A stream that is over, or was stopped, has nothing to give.
-    let Ok(mut chunks) = stream.read(true) else {
-        return Chunk::Pending;
-    };
-    let chunk = match chunks.next(usize::MAX) {
-        Ok(Some(chunk)) => Chunk::Data(chunk.bytes),
-        Ok(None) => Chunk::End,
-        Err(ReadError::Blocked) => Chunk::Pending,
-        Err(ReadError::Reset(code)) => Chunk::Reset(code.into()),
-    };
-    // Whether a frame is due does not matter: every touched connection is asked to transmit.
-    let _ = chunks.finalize();
-    chunk
-}
-
-fn close_reason(error: ConnectionError) -> CloseReason {
-    match error {
-        ConnectionError::ApplicationClosed(close) => CloseReason::Peer {
-            code: close.error_code.into(),
-            reason: String::from_utf8_lossy(&close.reason).into_owned(),
-        },
-        ConnectionError::TimedOut => CloseReason::TimedOut,
-        ConnectionError::Reset => CloseReason::Reset,
-        ConnectionError::VersionMismatch => CloseReason::VersionMismatch,
-        ConnectionError::TransportError(_)
-        | ConnectionError::ConnectionClosed(_)
-        | ConnectionError::LocallyClosed
-        | ConnectionError::CidsExhausted => CloseReason::Transport {
-            reason: error.to_string(),
-        },
-    }
+fn is_request(id: StreamId) -> bool {
+    id.direction() == Direction::Bidirectional
 }

@@ -1,38 +1,20 @@
 //! One UDP socket's worth of HTTP/3 connections, in either role.
 //!
-//! The endpoint keeps lists of the connections that have something to say, so that a turn costs
-//! what changed and not what exists. Sockets, clocks and what to answer belong to the shell.
+//! QUIC is `altway-quic`'s: here its events become the application's, connection by connection, and
+//! the application's calls find their connection.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
-use quinn_proto::{ConnectError, DatagramEvent, EndpointConfig, Incoming};
+use altway_quic as quic;
+use bytes::Bytes;
 
 use crate::connection::Connection;
-use crate::timers::Timers;
-use crate::transport::{self, Role};
 use crate::{
-    ClientConfig, Code, ConnectionHandle, Datagram, Ecn, Error, Event, Limits, PathStatistics,
-    Received, ServerConfig, StreamId, Transmit,
+    ClientConfig, Code, ConnectionHandle, Datagram, Error, Event, Limits, PathStatistics, Received,
+    Role, ServerConfig, StreamId, Transmit,
 };
-
-/// Batches that one connection may send before the next one's turn. With 44 segments of 1,452
-/// bytes that is 256 KB: enough to keep its state in the cache, little enough to be fair.
-const BATCHES_PER_TURN: u8 = 4;
-
-/// Answers that need no connection (version negotiation, refusal, stateless reset) waiting to be
-/// sent. More are dropped: peers repeat themselves.
-const MAX_ANSWERS: usize = 256;
-
-/// Bytes allocated at once for incoming datagrams. What is held of a datagram holds its block.
-const RECEIVE_BLOCK: usize = 32 << 10;
-
-/// Largest UDP payload over IPv4 and IPv6 (RFC 9000 section 18.2: "The default for this parameter
-/// is the maximum permitted UDP payload of 65527").
-const MAX_UDP_PAYLOAD: u16 = 65_527;
 
 /// Many HTTP/3 connections over one UDP socket.
 ///
@@ -42,20 +24,13 @@ const MAX_UDP_PAYLOAD: u16 = 65_527;
 ///
 /// Memory is bounded by [`Limits`], the transport's windows and QUIC's stream limits; see those.
 pub struct Endpoint {
-    quic: quinn_proto::Endpoint,
-    /// Set in the client role.
-    client: Option<quinn_proto::ClientConfig>,
+    quic: quic::Endpoint,
+    role: Role,
     limits: Limits,
-    max_segments: usize,
-    /// By the QUIC endpoint's handle, which it assigns densely.
+    /// By QUIC's handle, which is dense. A server's begin when their hand-shake is done.
     slots: Vec<Option<Box<Slot>>>,
-    /// Slots that may have events.
+    /// Slots that may have events for the application.
     awake: VecDeque<usize>,
-    /// Slots that may have datagrams to send.
-    sending: VecDeque<usize>,
-    timers: Timers,
-    answers: VecDeque<(Transmit, Vec<u8>)>,
-    block: BytesMut,
     shutting_down: bool,
 }
 
@@ -63,10 +38,6 @@ struct Slot {
     connection: Connection,
     /// Whether it is in `awake`.
     awake: bool,
-    /// Whether it is in `sending`.
-    sending: bool,
-    /// Batches sent in this turn.
-    batches: u8,
 }
 
 impl Endpoint {
@@ -77,20 +48,12 @@ impl Endpoint {
     /// IP fragmentation on the socket (IP_MTU_DISCOVER), or MTU discovery finds what routers cut.
     ///
     /// # Errors
-    /// [`Error::InvalidConfig`] names a field out of range; [`Error::Tls`] says why the TLS
-    /// configuration can't carry QUIC.
+    /// [`Error::InvalidConfig`] names a field out of range, [`Error::Quic`] one of QUIC's; or says
+    /// why the TLS configuration can't carry QUIC.
     pub fn server(config: ServerConfig, seed: [u8; 32]) -> Result<Self, Error> {
-        let quic = transport::server(&config)?;
-        let ServerConfig {
-            transport, limits, ..
-        } = config;
-        Ok(Self::new(
-            Some(quic),
-            None,
-            limits,
-            transport.max_segments,
-            seed,
-        ))
+        config.limits.check()?;
+        let quic = quic::Endpoint::server(&config.quic(), seed)?;
+        Ok(Self::new(quic, Role::Server, config.limits))
     }
 
     /// An endpoint that opens connections. `seed` and errors as for [`server`](Self::server).
@@ -98,141 +61,63 @@ impl Endpoint {
     /// # Errors
     /// See [`server`](Self::server).
     pub fn client(config: ClientConfig, seed: [u8; 32]) -> Result<Self, Error> {
-        let quic = transport::client(&config)?;
-        let ClientConfig {
-            transport, limits, ..
-        } = config;
-        Ok(Self::new(
-            None,
-            Some(quic),
-            limits,
-            transport.max_segments,
-            seed,
-        ))
+        config.limits.check()?;
+        let quic = quic::Endpoint::client(&config.quic(), seed)?;
+        Ok(Self::new(quic, Role::Client, config.limits))
     }
 
     /// Begins a connection. [`Event::Connected`] or [`Event::Closed`] tells how it went.
     ///
     /// # Errors
-    /// [`Error::WrongRole`] on a server; [`Error::GoingAway`] after [`shutdown`](Self::shutdown);
-    /// [`Error::TooManyConnections`]; [`Error::InvalidServerName`], [`Error::InvalidAddress`].
+    /// [`Error::Quic`] with what stands in the way, for instance [`quic::Error::NotAClient`],
+    /// [`quic::Error::TooManyConnections`] or [`quic::Error::InvalidServerName`];
+    /// [`Error::GoingAway`] after [`shutdown`](Self::shutdown).
     pub fn connect(
         &mut self,
         now: Instant,
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<ConnectionHandle, Error> {
-        let config = self.client.clone();
-        let config = config.ok_or(Error::WrongRole {
-            reason: "a server opens no connections",
-        })?;
         if self.shutting_down {
             return Err(Error::GoingAway);
         }
-        if self.is_full() {
-            return Err(Error::TooManyConnections {
-                limit: self.limits.max_connections,
-            });
-        }
-        let (handle, connection) = self
-            .quic
-            .connect(now, config, remote, server_name)
-            .map_err(|error| connect_error(error, server_name))?;
-        self.insert(handle.0, connection, Role::Client, now);
-        Ok(ConnectionHandle(handle.0))
+        let handle = self.quic.connect(now, remote, server_name)?;
+        self.insert(handle);
+        Ok(handle)
     }
 
     /// Takes in one UDP datagram.
     pub fn handle_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
-        let Datagram {
-            remote,
-            local_ip,
-            ecn,
-            payload,
-        } = datagram;
-        let ecn = ecn.and_then(|ecn| quinn_proto::EcnCodepoint::from_bits(ecn.bits()));
-        let data = self.copy_in(payload);
-        let mut answer = Vec::new();
-        match self
-            .quic
-            .handle(now, remote, local_ip, ecn, data, &mut answer)
-        {
-            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                if let Some(Some(slot)) = self.slots.get_mut(handle.0) {
-                    slot.connection.handle(now, event);
-                    self.mark(handle.0);
-                }
-            }
-            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming, answer),
-            Some(DatagramEvent::Response(transmit)) => self.answer(&transmit, answer),
-            None => {}
-        }
+        self.quic.handle_datagram(now, datagram);
     }
 
     /// Runs what is due at `now`. Calls too early do nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(index) = self.timers.pop(now) {
-            let Some(Some(slot)) = self.slots.get_mut(index) else {
-                continue;
-            };
-            match slot.connection.quic().poll_timeout() {
-                Some(at) if at > now => self.timers.arm(index, at),
-                Some(_) => {
-                    slot.connection.quic().handle_timeout(now);
-                    self.mark(index);
-                }
-                None => {}
-            }
-        }
+        self.quic.handle_timeout(now);
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) at the latest. Valid once events and
     /// transmissions are drained. It may be too early for a connection, never too late.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
-        self.timers.next()
+        self.quic.poll_timeout()
     }
 
     /// The next event of any connection.
     pub fn poll_event(&mut self) -> Option<(ConnectionHandle, Event)> {
-        while let Some(index) = self.awake.front().copied() {
-            if let Some(Some(slot)) = self.slots.get_mut(index) {
-                if let Some(event) = slot.connection.poll_event() {
-                    return Some((ConnectionHandle(index), event));
-                }
-                slot.awake = false;
+        loop {
+            if let Some(event) = self.next_event() {
+                return Some(event);
             }
-            self.awake.pop_front();
-            self.settle(index);
+            let (handle, event) = self.quic.poll_event()?;
+            self.on_quic_event(handle, event);
         }
-        None
     }
 
     /// The next batch of datagrams to send. `buf` is cleared, and then holds [`Transmit::size`]
     /// bytes; keep it between calls. Connections take turns. The shell may pause between calls, for
     /// instance while its socket is full, and take datagrams in meanwhile.
     pub fn poll_transmit(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
-        buf.clear();
-        if let Some((transmit, bytes)) = self.answers.pop_front() {
-            buf.extend_from_slice(&bytes);
-            return Some(transmit);
-        }
-        while let Some(index) = self.sending.front().copied() {
-            if let Some(Some(slot)) = self.slots.get_mut(index) {
-                if let Some(transmit) = slot.connection.poll_transmit(now, self.max_segments, buf) {
-                    slot.batches += 1;
-                    if slot.batches >= BATCHES_PER_TURN {
-                        slot.batches = 0;
-                        self.sending.rotate_left(1);
-                    }
-                    return Some(outgoing(&transmit));
-                }
-                slot.sending = false;
-                slot.batches = 0;
-            }
-            self.sending.pop_front();
-            self.settle(index);
-        }
-        None
+        self.quic.poll_transmit(now, buf)
     }
 
     /// Client: opens a stream and sends a request's head, whose URI must be absolute. `end`: there
@@ -249,17 +134,16 @@ impl Endpoint {
         head: &http::Request<()>,
         end: bool,
     ) -> Result<StreamId, Error> {
-        self.open(connection)?
-            .send_request(head, end)
-            .map(StreamId::of)
+        let (connection, quic) = self.open(connection)?;
+        connection.send_request(quic, head, end)
     }
 
-    /// Server: sends a response's head. Interim ones (1xx, not 101) may come before, with `end`
-    /// unset. `end`: there is no body.
+    /// Server: sends a response's head. `end`: there is no body. Interim responses (1xx) may come
+    /// before the final one, with `end` false.
     ///
     /// # Errors
-    /// [`Error::UnknownStream`] if the exchange is over, [`Error::OutOfOrder`] for a second head,
-    /// [`Error::InvalidMessage`], [`Error::HeadTooLarge`], [`Error::UnknownConnection`],
+    /// [`Error::UnknownStream`] if the exchange is over, [`Error::OutOfOrder`] for a second final
+    /// head, [`Error::InvalidMessage`], [`Error::HeadTooLarge`], [`Error::UnknownConnection`],
     /// [`Error::WrongRole`].
     pub fn send_response(
         &mut self,
@@ -268,8 +152,8 @@ impl Endpoint {
         head: &http::Response<()>,
         end: bool,
     ) -> Result<(), Error> {
-        self.open(connection)?
-            .send_response(stream.to_quic(), head, end)
+        let (connection, quic) = self.open(connection)?;
+        connection.send_response(quic, stream, head, end)
     }
 
     /// Sends body bytes: takes as many as fit from the front of `data`, without copying. If any are
@@ -290,8 +174,8 @@ impl Endpoint {
         data: &mut Bytes,
         end: bool,
     ) -> Result<(), Error> {
-        self.open(connection)?
-            .send_data(stream.to_quic(), data, end)
+        let (connection, quic) = self.open(connection)?;
+        connection.send_data(quic, stream, data, end)
     }
 
     /// Reads body bytes. Reading gives the peer credit to send on; not reading holds it back.
@@ -304,22 +188,23 @@ impl Endpoint {
         connection: ConnectionHandle,
         stream: StreamId,
     ) -> Result<Received, Error> {
-        self.open(connection)?.recv_data(stream.to_quic())
+        let (connection, quic) = self.open(connection)?;
+        connection.recv_data(quic, stream)
     }
 
     /// Gives an exchange up in both directions (RESET_STREAM and STOP_SENDING). No event follows.
     /// Without effect on what is over already.
     pub fn reset_stream(&mut self, connection: ConnectionHandle, stream: StreamId, code: Code) {
-        if let Ok(connection) = self.open(connection) {
-            connection.reset_stream(stream.to_quic(), code);
+        if let Ok((connection, quic)) = self.open(connection) {
+            connection.reset_stream(quic, stream, code);
         }
     }
 
     /// Wants no more of the peer's body (STOP_SENDING); what this side sends goes on. A server that
     /// needs no body says so with H3_NO_ERROR. Without effect on what is over already.
     pub fn stop_reading(&mut self, connection: ConnectionHandle, stream: StreamId, code: Code) {
-        if let Ok(connection) = self.open(connection) {
-            connection.stop_reading(stream.to_quic(), code);
+        if let Ok((connection, quic)) = self.open(connection) {
+            connection.stop_reading(quic, stream, code);
         }
     }
 
@@ -327,10 +212,10 @@ impl Endpoint {
     /// those in progress go on. Once [`is_idle`](Self::is_idle), close what is left.
     pub fn shutdown(&mut self, _now: Instant) {
         self.shutting_down = true;
+        self.quic.shutdown();
         for index in 0..self.slots.len() {
-            if let Some(slot) = &mut self.slots[index] {
-                slot.connection.shutdown();
-                self.mark(index);
+            if let Ok((connection, quic)) = self.open(ConnectionHandle(index)) {
+                connection.shutdown(quic);
             }
         }
     }
@@ -343,190 +228,107 @@ impl Endpoint {
         code: Code,
         reason: &[u8],
     ) {
-        if let Ok(connection) = self.open(connection) {
-            connection.close(code, reason);
+        if let Ok((connection, quic)) = self.open(connection) {
+            connection.close(quic, code, reason);
         }
     }
 
     /// Connections that are not closed, those in hand-shake included. Counts them one by one.
     pub fn open_connections(&self) -> usize {
-        self.slots
-            .iter()
-            .flatten()
-            .filter(|slot| !slot.connection.is_closed())
-            .count()
+        self.quic.open_connections()
     }
 
     /// Whether nothing is left to deliver or acknowledge: no exchange in progress, and no close to
     /// be told. Asks all connections, so it is meant for the time of a shutdown.
     pub fn is_idle(&self) -> bool {
-        self.answers.is_empty()
-            && self
-                .slots
-                .iter()
-                .flatten()
-                .all(|slot| slot.connection.is_idle())
+        let mut slots = self.slots.iter().flatten();
+        self.quic.is_idle() && slots.all(|slot| slot.connection.is_idle())
     }
 
     /// What is known of a connection's path; `None` before the first round trip, and for a handle
     /// that is void. It still answers while [`Event::Closed`] is being handled, for a last look.
     /// Not free: meant for now and then.
     pub fn path_statistics(&mut self, connection: ConnectionHandle) -> Option<PathStatistics> {
-        let slot = self.slots.get(connection.0)?.as_ref()?;
-        slot.connection.path_statistics()
+        self.quic.path_statistics(connection)
     }
 
-    fn new(
-        server: Option<quinn_proto::ServerConfig>,
-        client: Option<quinn_proto::ClientConfig>,
-        limits: Limits,
-        max_segments: usize,
-        seed: [u8; 32],
-    ) -> Self {
-        let mut config = EndpointConfig::default();
-        config
-            .max_udp_payload_size(MAX_UDP_PAYLOAD)
-            .expect("the engine takes up to 65,527")
-            .rng_seed(Some(seed));
-        let quic = quinn_proto::Endpoint::new(Arc::new(config), server.map(Arc::new), true, None);
+    fn new(quic: quic::Endpoint, role: Role, limits: Limits) -> Self {
         Self {
             quic,
-            client,
+            role,
             limits,
-            max_segments,
             slots: Vec::new(),
             awake: VecDeque::new(),
-            sending: VecDeque::new(),
-            timers: Timers::default(),
-            answers: VecDeque::new(),
-            block: BytesMut::new(),
             shutting_down: false,
         }
     }
 
     /// The connection behind a handle, about to be changed.
-    fn open(&mut self, handle: ConnectionHandle) -> Result<&mut Connection, Error> {
-        self.mark(handle.0);
-        match self.slots.get_mut(handle.0) {
-            Some(Some(slot)) if !slot.connection.is_closed() => Ok(&mut slot.connection),
-            _ => Err(Error::UnknownConnection),
-        }
+    fn open(
+        &mut self,
+        handle: ConnectionHandle,
+    ) -> Result<(&mut Connection, &mut quic::Connection), Error> {
+        self.wake(handle.0);
+        let slot = self.slots.get_mut(handle.0).and_then(Option::as_mut);
+        let both = slot.zip(self.quic.connection(handle));
+        both.map(|(slot, quic)| (&mut slot.connection, quic))
+            .ok_or(Error::UnknownConnection)
     }
 
-    /// Notes that a connection may have events and datagrams.
-    fn mark(&mut self, index: usize) {
-        let Some(Some(slot)) = self.slots.get_mut(index) else {
-            return;
-        };
-        if !std::mem::replace(&mut slot.awake, true) {
+    /// Notes that a connection may have events.
+    fn wake(&mut self, index: usize) {
+        if let Some(Some(slot)) = self.slots.get_mut(index)
+            && !std::mem::replace(&mut slot.awake, true)
+        {
             self.awake.push_back(index);
         }
-        if !std::mem::replace(&mut slot.sending, true) {
-            self.sending.push_back(index);
-        }
     }
 
-    /// Passes on what the connection has for the QUIC endpoint, arms its timer, and forgets it if
-    /// it is over for good.
-    fn settle(&mut self, index: usize) {
-        let Some(Some(slot)) = self.slots.get_mut(index) else {
+    /// The next event that waits for the application.
+    fn next_event(&mut self) -> Option<(ConnectionHandle, Event)> {
+        while let Some(index) = self.awake.front().copied() {
+            if let Some(Some(slot)) = self.slots.get_mut(index) {
+                if let Some(event) = slot.connection.poll_event() {
+                    if let Event::Closed { .. } = event {
+                        self.slots[index] = None;
+                    }
+                    return Some((ConnectionHandle(index), event));
+                }
+                slot.awake = false;
+            }
+            self.awake.pop_front();
+        }
+        None
+    }
+
+    fn on_quic_event(&mut self, handle: ConnectionHandle, event: quic::Event) {
+        if event == quic::Event::Connected && self.role == Role::Server {
+            self.insert(handle);
+        }
+        self.wake(handle.0);
+        let Some(Some(slot)) = self.slots.get_mut(handle.0) else {
             return;
         };
-        let awake = slot.awake;
-        let quic = slot.connection.quic();
-        if let Some(at) = quic.poll_timeout() {
-            self.timers.arm(index, at);
-        }
-        if awake {
-            // Its events come first: once told that a connection is over, the QUIC endpoint gives
-            // the slot to the next one.
-            return;
-        }
-        while let Some(event) = quic.poll_endpoint_events() {
-            if let Some(event) = self
-                .quic
-                .handle_event(quinn_proto::ConnectionHandle(index), event)
-            {
-                quic.handle_event(event);
-            }
-        }
-        if quic.is_drained() {
-            self.timers.disarm(index);
-            self.slots[index] = None;
+        match (event, self.quic.connection(handle)) {
+            (quic::Event::Closed { reason }, _) => slot.connection.on_closed(reason),
+            (event, Some(quic)) => slot.connection.on_quic_event(quic, &event),
+            // Closed by an earlier event's handling: all that is still to be told is that.
+            (_, None) => {}
         }
     }
 
-    fn insert(&mut self, index: usize, quic: quinn_proto::Connection, role: Role, now: Instant) {
-        if self.slots.len() <= index {
-            self.slots.resize_with(index + 1, || None);
+    fn insert(&mut self, handle: ConnectionHandle) {
+        if self.slots.len() <= handle.0 {
+            self.slots.resize_with(handle.0 + 1, || None);
         }
-        let connection = Connection::new(quic, role, self.limits.clone(), now);
+        let mut connection = Connection::new(self.role, self.limits.clone());
+        if self.shutting_down {
+            connection.refuse_requests();
+        }
         let slot = Slot {
             connection,
             awake: false,
-            sending: false,
-            batches: 0,
         };
-        self.slots[index] = Some(Box::new(slot));
-        self.mark(index);
-    }
-
-    fn accept(&mut self, now: Instant, incoming: Incoming, mut answer: Vec<u8>) {
-        if self.shutting_down || self.is_full() {
-            let transmit = self.quic.refuse(incoming, &mut answer);
-            return self.answer(&transmit, answer);
-        }
-        match self.quic.accept(incoming, now, &mut answer, None) {
-            Ok((handle, quic)) => self.insert(handle.0, quic, Role::Server, now),
-            Err(error) => {
-                tracing::debug!(cause = %error.cause, "connection attempt failed");
-                if let Some(transmit) = error.response {
-                    self.answer(&transmit, answer);
-                }
-            }
-        }
-    }
-
-    fn answer(&mut self, transmit: &quinn_proto::Transmit, mut bytes: Vec<u8>) {
-        if self.answers.len() < MAX_ANSWERS {
-            bytes.truncate(transmit.size);
-            self.answers.push_back((outgoing(transmit), bytes));
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.quic.open_connections() >= self.limits.max_connections
-    }
-
-    /// Copies a datagram into a block that many share, for the engine to decrypt in place.
-    fn copy_in(&mut self, payload: &[u8]) -> BytesMut {
-        if self.block.capacity() < payload.len() {
-            // Takes the same block again once nothing of it is held any more.
-            self.block.reserve(payload.len().max(RECEIVE_BLOCK));
-        }
-        self.block.extend_from_slice(payload);
-        self.block.split()
-    }
-}
-
-fn outgoing(transmit: &quinn_proto::Transmit) -> Transmit {
-    Transmit {
-        destination: transmit.destination,
-        local_ip: transmit.src_ip,
-        ecn: transmit.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8)),
-        segment_size: transmit.segment_size,
-        size: transmit.size,
-    }
-}
-
-fn connect_error(error: ConnectError, server_name: &str) -> Error {
-    match error {
-        ConnectError::InvalidServerName(_) => Error::InvalidServerName {
-            name: server_name.to_owned(),
-        },
-        ConnectError::InvalidRemoteAddress(address) => Error::InvalidAddress { address },
-        other => Error::Connect {
-            reason: other.to_string(),
-        },
+        self.slots[handle.0] = Some(Box::new(slot));
     }
 }

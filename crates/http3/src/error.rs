@@ -5,8 +5,6 @@
 //!
 //! [`Event::StreamReset`]: crate::Event::StreamReset
 
-use std::net::SocketAddr;
-
 use crate::Code;
 
 /// Why a call on the [`Endpoint`](crate::Endpoint) failed.
@@ -28,12 +26,6 @@ pub enum Error {
     /// The peer, or this side, is shutting the connection down: no new requests on it.
     #[error("connection is going away")]
     GoingAway,
-    /// The endpoint holds [`Limits::max_connections`](crate::Limits::max_connections) already.
-    #[error("connection limit of {limit} reached")]
-    TooManyConnections {
-        /// The limit.
-        limit: usize,
-    },
     /// The peer abandoned the stream; told once, here or by `Event::StreamReset`.
     #[error("stream reset by peer: {code}")]
     StreamReset {
@@ -61,23 +53,11 @@ pub enum Error {
         /// Which rule was broken.
         reason: &'static str,
     },
-    /// The endpoint plays the other role (a server can't connect, a client can't respond).
+    /// The endpoint plays the other role (a server sends no requests, a client no responses).
     #[error("not possible in this role: {reason}")]
     WrongRole {
         /// Which rule was broken.
         reason: &'static str,
-    },
-    /// The name to connect to is neither a DNS name nor an IP address.
-    #[error("invalid server name `{name}`")]
-    InvalidServerName {
-        /// The name given.
-        name: String,
-    },
-    /// The address to connect to can't be one: port 0 or an unspecified address.
-    #[error("cannot connect to address {address}")]
-    InvalidAddress {
-        /// The address given.
-        address: SocketAddr,
     },
     /// A field of the configuration is out of range.
     #[error("{field} is out of range: {expected}")]
@@ -87,13 +67,17 @@ pub enum Error {
         /// The range in words.
         expected: &'static str,
     },
-    /// The TLS configuration can't carry QUIC.
-    #[error("tls configuration is not usable for quic")]
-    Tls(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The QUIC engine refused the connection for a reason that has no variant of its own.
-    #[error("quic engine refused to connect: {reason}")]
-    Connect {
-        /// The engine's words.
-        reason: String,
-    },
+    /// QUIC's part of the endpoint refused: a configuration out of range, a TLS configuration that
+    /// can't carry QUIC, or a connection that can't be begun.
+    #[error(transparent)]
+    Quic(altway_quic::Error),
+}
+
+impl From<altway_quic::Error> for Error {
+    fn from(error: altway_quic::Error) -> Self {
+        match error {
+            altway_quic::Error::UnknownStream => Error::UnknownStream,
+            other => Error::Quic(other),
+        }
+    }
 }

@@ -1,110 +1,11 @@
-//! What passes over the crate's face: handles, datagrams in and out, and events.
-//!
-//! These types name nothing of the QUIC engine below, so that it can be exchanged.
+//! What the application learns: events, and why a connection ended.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
 
+use altway_quic as quic;
 use bytes::Bytes;
-use quinn_proto::VarInt;
 
-use crate::Code;
-
-/// A connection of one [`Endpoint`](crate::Endpoint). Small and dense, made to index a slab; a
-/// number comes back for a later connection only after its [`Event::Closed`] was handed out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionHandle(pub usize);
-
-/// A request stream of one connection: the QUIC stream ID (RFC 9000 section 2.1), a multiple of 4.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamId(u64);
-
-impl StreamId {
-    /// The number on the wire: 0, 4, 8, … in the order in which the client opened the streams.
-    #[must_use]
-    pub const fn get(self) -> u64 {
-        self.0
-    }
-
-    pub(crate) fn of(id: quinn_proto::StreamId) -> Self {
-        Self(id.into())
-    }
-
-    pub(crate) fn to_quic(self) -> quinn_proto::StreamId {
-        VarInt::from_u64(self.0)
-            .expect("made from a stream ID, below 2^62")
-            .into()
-    }
-}
-
-impl fmt::Display for StreamId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// The two ECN bits of an IP header (RFC 3168). `None` where they are 00 or not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Ecn {
-    /// ECT(0), bits 10: what QUIC senders set.
-    Ect0,
-    /// ECT(1), bits 01.
-    Ect1,
-    /// Congestion experienced, bits 11.
-    Ce,
-}
-
-impl Ecn {
-    /// From the low two bits of the TOS or traffic-class byte.
-    #[must_use]
-    pub const fn from_bits(bits: u8) -> Option<Self> {
-        match bits & 3 {
-            0b10 => Some(Ecn::Ect0),
-            0b01 => Some(Ecn::Ect1),
-            0b11 => Some(Ecn::Ce),
-            _ => None,
-        }
-    }
-
-    /// The two bits.
-    #[must_use]
-    pub const fn bits(self) -> u8 {
-        match self {
-            Ecn::Ect0 => 0b10,
-            Ecn::Ect1 => 0b01,
-            Ecn::Ce => 0b11,
-        }
-    }
-}
-
-/// One UDP datagram that came in. The shell splits GRO batches.
-#[derive(Clone, Copy, Debug)]
-pub struct Datagram<'a> {
-    /// Where it came from.
-    pub remote: SocketAddr,
-    /// The address it was sent to, if the shell knows (IP_PKTINFO); answers leave from it.
-    pub local_ip: Option<IpAddr>,
-    /// Its ECN bits.
-    pub ecn: Option<Ecn>,
-    /// The UDP payload, up to 65,527 bytes.
-    pub payload: &'a [u8],
-}
-
-/// A batch of datagrams to send to one address, whose bytes `poll_transmit` put into its buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// Where to.
-    pub destination: SocketAddr,
-    /// The address to send from, if one was given with the datagrams of this connection.
-    pub local_ip: Option<IpAddr>,
-    /// ECN bits to set.
-    pub ecn: Option<Ecn>,
-    /// Set if the buffer holds several datagrams: each has this many bytes, the last may have
-    /// fewer (UDP_SEGMENT).
-    pub segment_size: Option<usize>,
-    /// Number of bytes in the buffer.
-    pub size: usize,
-}
+use crate::{Code, StreamId};
 
 /// What the application learns of a connection. See each variant for what it owes in return.
 #[derive(Debug)]
@@ -210,6 +111,28 @@ pub enum CloseReason {
     VersionMismatch,
 }
 
+impl From<quic::CloseReason> for CloseReason {
+    fn from(reason: quic::CloseReason) -> Self {
+        match reason {
+            quic::CloseReason::Local { code, reason } => CloseReason::Local {
+                code: Code::new(code),
+                reason,
+            },
+            quic::CloseReason::Peer { code, reason } => CloseReason::Peer {
+                code: Code::new(code),
+                reason,
+            },
+            quic::CloseReason::Transport { reason } => CloseReason::Transport { reason },
+            quic::CloseReason::TimedOut => CloseReason::TimedOut,
+            quic::CloseReason::Reset => CloseReason::Reset,
+            quic::CloseReason::VersionMismatch => CloseReason::VersionMismatch,
+            other => CloseReason::Transport {
+                reason: other.to_string(),
+            },
+        }
+    }
+}
+
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -243,14 +166,6 @@ pub enum Received {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ecn_bits_round_trip() {
-        for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
-            assert_eq!(Ecn::from_bits(ecn.bits() | 0xa4), Some(ecn));
-        }
-        assert_eq!(Ecn::from_bits(0), None);
-    }
 
     #[test]
     fn a_close_reason_prints_who_closed_and_why() {

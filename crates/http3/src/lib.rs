@@ -1,9 +1,8 @@
-//! HTTP/3 (RFC 9114) over quinn-proto, for servers and clients, sans-IO.
+//! HTTP/3 (RFC 9114) over `altway-quic`, for servers and clients, sans-IO.
 //!
 //! An [`Endpoint`] is one UDP socket's worth of connections. It opens no socket and reads no clock:
 //! datagrams and the time go in; [`Event`]s, batches of datagrams, the next time-out and
-//! [`PathStatistics`] come out. So it runs in virtual time as it runs on a network, and the QUIC
-//! engine below could be exchanged: no type of it shows.
+//! [`PathStatistics`] come out. So it runs in virtual time as it runs on a network.
 //!
 //! The contract: change something (take in a datagram, run timers, call for the application), then
 //! drain events, then drain transmissions, then arm a timer; repeat.
@@ -81,22 +80,20 @@ mod event;
 mod failure;
 mod frame;
 mod message;
-mod meter;
 mod qpack;
 mod receive;
 mod send;
 mod settings;
-mod statistics;
-mod timers;
-mod transport;
 mod unidirectional;
 mod varint;
 
+pub use altway_quic::{
+    Congestion, ConnectionHandle, Datagram, Ecn, PathStatistics, StreamId, Transmit, Transport,
+};
 pub use code::Code;
-pub use config::{ClientConfig, Congestion, Limits, ServerConfig, Transport};
+pub use config::{ClientConfig, Limits, ServerConfig};
 pub use endpoint::Endpoint;
 pub use error::Error;
-pub use event::{
-    CloseReason, ConnectionHandle, Datagram, Ecn, Event, Received, StreamId, Transmit,
-};
-pub use statistics::PathStatistics;
+pub use event::{CloseReason, Event, Received};
+
+pub(crate) use altway_quic::Role;

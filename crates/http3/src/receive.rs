@@ -4,22 +4,13 @@
 //! holds the peer back. Where the bytes come from is a closure's business; what a head means is
 //! the caller's.
 
+use altway_quic::Read;
 use bytes::Bytes;
 
 use crate::failure::{Failure, Violation};
 use crate::frame::{Decoder, Frame};
 use crate::message::{self, HeadError};
-use crate::transport::Role;
-use crate::{Code, Received};
-
-/// What a stream gives next.
-#[derive(Debug)]
-pub(crate) enum Chunk {
-    Data(Bytes),
-    Pending,
-    End,
-    Reset(Code),
-}
+use crate::{Code, Received, Role};
 
 /// What was found before the final head.
 #[derive(Debug, PartialEq, Eq)]
@@ -87,7 +78,7 @@ impl Receiver {
     }
 
     /// Reads up to the next head.
-    pub(crate) fn poll_head(&mut self, next: &mut impl FnMut() -> Chunk) -> Result<Head, Failure> {
+    pub(crate) fn poll_head(&mut self, next: &mut impl FnMut() -> Read) -> Result<Head, Failure> {
         loop {
             match self.frames.decode(&mut self.rest)? {
                 Some(Frame::Headers(section)) => return Ok(Head::Section(section)),
@@ -96,10 +87,10 @@ impl Receiver {
                 None => {}
             }
             match next() {
-                Chunk::Data(data) => self.rest = data,
-                Chunk::Pending => return Ok(Head::Pending),
-                Chunk::Reset(code) => return Err(Failure::Reset(code)),
-                Chunk::End => {
+                Read::Data(data) => self.rest = data,
+                Read::Pending => return Ok(Head::Pending),
+                Read::Reset(code) => return Err(Failure::Reset(Code::new(code))),
+                Read::End => {
                     self.frames.finish()?;
                     return Err(Failure::Stream(self.incomplete()));
                 }
@@ -116,26 +107,26 @@ impl Receiver {
     /// What follows the head, as far as it is there.
     pub(crate) fn poll_follow(
         &mut self,
-        next: &mut impl FnMut() -> Chunk,
+        next: &mut impl FnMut() -> Read,
     ) -> Result<Follow, Failure> {
         if !self.rest.is_empty() {
             return Ok(Follow::Some);
         }
         match next() {
-            Chunk::Data(data) => {
+            Read::Data(data) => {
                 self.rest = data;
                 Ok(Follow::Some)
             }
-            Chunk::Pending => Ok(Follow::Pending),
-            Chunk::End => self.end().map(|()| Follow::End),
-            Chunk::Reset(code) => Err(Failure::Reset(code)),
+            Read::Pending => Ok(Follow::Pending),
+            Read::End => self.end().map(|()| Follow::End),
+            Read::Reset(code) => Err(Failure::Reset(Code::new(code))),
         }
     }
 
     /// Reads on in the body.
     pub(crate) fn poll_body(
         &mut self,
-        next: &mut impl FnMut() -> Chunk,
+        next: &mut impl FnMut() -> Read,
     ) -> Result<Received, Failure> {
         loop {
             match self.frames.decode(&mut self.rest)? {
@@ -154,10 +145,10 @@ impl Receiver {
                 continue;
             }
             match next() {
-                Chunk::Data(data) => self.rest = data,
-                Chunk::Pending => return Ok(Received::Pending),
-                Chunk::Reset(code) => return Err(Failure::Reset(code)),
-                Chunk::End => return self.end().map(|()| Received::End),
+                Read::Data(data) => self.rest = data,
+                Read::Pending => return Ok(Received::Pending),
+                Read::Reset(code) => return Err(Failure::Reset(Code::new(code))),
+                Read::End => return self.end().map(|()| Received::End),
             }
         }
     }
@@ -244,14 +235,14 @@ mod tests {
         out
     }
 
-    fn source(chunks: Vec<Chunk>) -> impl FnMut() -> Chunk {
+    fn source(chunks: Vec<Read>) -> impl FnMut() -> Read {
         let mut chunks = VecDeque::from(chunks);
-        move || chunks.pop_front().unwrap_or(Chunk::Pending)
+        move || chunks.pop_front().unwrap_or(Read::Pending)
     }
 
     fn receiver(role: Role, body: Body) -> Receiver {
         let mut receiver = Receiver::new(role, 1000);
-        let head = Chunk::Data(frame(kind::HEADERS, SECTION).into());
+        let head = Read::Data(frame(kind::HEADERS, SECTION).into());
         let section = receiver.poll_head(&mut source(vec![head])).unwrap();
         assert_eq!(section, Head::Section(Bytes::from_static(SECTION)));
         receiver.begin_body(body);
@@ -259,7 +250,7 @@ mod tests {
     }
 
     /// Everything up to the end or the failure, as one.
-    fn body(mut receiver: Receiver, chunks: Vec<Chunk>) -> Result<Vec<u8>, Failure> {
+    fn body(mut receiver: Receiver, chunks: Vec<Read>) -> Result<Vec<u8>, Failure> {
         let (mut next, mut whole) = (source(chunks), Vec::new());
         loop {
             match receiver.poll_body(&mut next)? {
@@ -270,14 +261,14 @@ mod tests {
         }
     }
 
-    fn data(payload: &[u8]) -> Chunk {
-        Chunk::Data(frame(kind::DATA, payload).into())
+    fn data(payload: &[u8]) -> Read {
+        Read::Data(frame(kind::DATA, payload).into())
     }
 
     #[test]
     fn a_body_ends_with_its_stream_and_trailers_are_dropped() {
-        let trailers = Chunk::Data(frame(kind::HEADERS, &[0, 0]).into());
-        let chunks = vec![data(b"ab"), data(b""), data(b"c"), trailers, Chunk::End];
+        let trailers = Read::Data(frame(kind::HEADERS, &[0, 0]).into());
+        let chunks = vec![data(b"ab"), data(b""), data(b"c"), trailers, Read::End];
         assert_eq!(
             body(receiver(Role::Server, Body::Any), chunks),
             Ok(b"abc".to_vec())
@@ -290,7 +281,7 @@ mod tests {
         let run = |body_rule, payload: &[u8]| {
             body(
                 receiver(Role::Client, body_rule),
-                vec![data(payload), Chunk::End],
+                vec![data(payload), Read::End],
             )
         };
         assert_eq!(run(Body::Exactly(3), b"abc"), Ok(b"abc".to_vec()));
@@ -302,8 +293,8 @@ mod tests {
 
     #[test]
     fn a_cut_frame_costs_the_connection_and_a_missing_head_the_stream() {
-        let cut = Chunk::Data(Bytes::from_static(&[0, 5, b'x']));
-        match body(receiver(Role::Server, Body::Any), vec![cut, Chunk::End]) {
+        let cut = Read::Data(Bytes::from_static(&[0, 5, b'x']));
+        match body(receiver(Role::Server, Body::Any), vec![cut, Read::End]) {
             Err(Failure::Connection(violation)) => {
                 assert_eq!(violation.code, Code::H3_FRAME_ERROR);
             }
@@ -313,7 +304,7 @@ mod tests {
             (Role::Server, Code::H3_REQUEST_INCOMPLETE),
             (Role::Client, Code::H3_MESSAGE_ERROR),
         ] {
-            let result = Receiver::new(role, 1000).poll_head(&mut source(vec![Chunk::End]));
+            let result = Receiver::new(role, 1000).poll_head(&mut source(vec![Read::End]));
             assert_eq!(result, Err(Failure::Stream(code)));
         }
     }
@@ -324,7 +315,7 @@ mod tests {
             (Role::Server, Code::H3_FRAME_UNEXPECTED),
             (Role::Client, Code::H3_ID_ERROR),
         ] {
-            let push = Chunk::Data(frame(kind::PUSH_PROMISE, &[0]).into());
+            let push = Read::Data(frame(kind::PUSH_PROMISE, &[0]).into());
             match Receiver::new(role, 1000).poll_head(&mut source(vec![push])) {
                 Err(Failure::Connection(violation)) => assert_eq!(violation.code, code),
                 other => panic!("{other:?}"),
@@ -334,7 +325,7 @@ mod tests {
 
     #[test]
     fn what_follows_the_head_is_told_without_reading_it() {
-        let mut next = source(vec![Chunk::Pending, data(b"x"), Chunk::End]);
+        let mut next = source(vec![Read::Pending, data(b"x"), Read::End]);
         let mut receiver = receiver(Role::Server, Body::Any);
         assert_eq!(receiver.poll_follow(&mut next), Ok(Follow::Pending));
         assert_eq!(receiver.poll_follow(&mut next), Ok(Follow::Some));

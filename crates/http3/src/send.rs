@@ -3,11 +3,11 @@
 //! Body bytes are handed on by reference. What did not fit stays with the application, except the
 //! bytes of frame headers and heads, which wait here: one head at most.
 
+use altway_quic::Connection;
 use bytes::{Buf, Bytes, BytesMut};
-use quinn_proto::{SendStream, WriteError};
 
 use crate::frame::{self, kind};
-use crate::{Error, qpack};
+use crate::{Error, StreamId, qpack};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -51,7 +51,8 @@ impl Sender {
     /// Sends an interim head; more follow.
     pub(crate) fn interim(
         &mut self,
-        stream: &mut SendStream<'_>,
+        quic: &mut Connection,
+        id: StreamId,
         head: &qpack::Encoder,
     ) -> Result<(), Error> {
         self.check_head()?;
@@ -60,13 +61,14 @@ impl Sender {
             return Err(out_of_order("an interim head still waits to be sent"));
         }
         self.unsent = headers_frame(head);
-        self.flush(stream)
+        self.flush(quic, id)
     }
 
     /// Sends the final head.
     pub(crate) fn head(
         &mut self,
-        stream: &mut SendStream<'_>,
+        quic: &mut Connection,
+        id: StreamId,
         head: &qpack::Encoder,
         end: bool,
     ) -> Result<(), Error> {
@@ -77,13 +79,14 @@ impl Sender {
             false => [&self.unsent[..], &frame].concat().into(),
         };
         self.state = if end { State::Ending } else { State::Body };
-        self.flush(stream)
+        self.flush(quic, id)
     }
 
     /// Sends body bytes: as many as fit, from the front of `data`.
     pub(crate) fn data(
         &mut self,
-        stream: &mut SendStream<'_>,
+        quic: &mut Connection,
+        id: StreamId,
         data: &mut Bytes,
         end: bool,
     ) -> Result<(), Error> {
@@ -96,7 +99,7 @@ impl Sender {
             if self.owed == 0 && self.unsent.is_empty() {
                 self.begin_frame(data.len());
             }
-            if !self.write(stream, data)? {
+            if !self.write(quic, id, data)? {
                 self.blocked = true;
                 return Ok(());
             }
@@ -106,14 +109,14 @@ impl Sender {
                 return Err(out_of_order("less data than a frame already announced"));
             }
             self.state = State::Ending;
-            self.flush(stream)?;
+            self.flush(quic, id)?;
         }
         Ok(())
     }
 
     /// The stream takes bytes again. Whether the application waits for that.
-    pub(crate) fn writable(&mut self, stream: &mut SendStream<'_>) -> Result<bool, Error> {
-        self.flush(stream)?;
+    pub(crate) fn writable(&mut self, quic: &mut Connection, id: StreamId) -> Result<bool, Error> {
+        self.flush(quic, id)?;
         Ok(self.unsent.is_empty() && std::mem::take(&mut self.blocked))
     }
 
@@ -132,46 +135,36 @@ impl Sender {
     }
 
     /// Writes what waits and then `data`, up to the end of the frame. Whether all of that fitted.
-    fn write(&mut self, stream: &mut SendStream<'_>, data: &mut Bytes) -> Result<bool, Error> {
+    fn write(
+        &mut self,
+        quic: &mut Connection,
+        id: StreamId,
+        data: &mut Bytes,
+    ) -> Result<bool, Error> {
         let len = usize::try_from(self.owed)
             .unwrap_or(usize::MAX)
             .min(data.len());
         let mut chunks = [std::mem::take(&mut self.unsent), data.slice(..len)];
-        let fitted = write_all(stream, &mut chunks);
+        let fitted = quic.write(id, &mut chunks);
         let [unsent, left] = chunks;
         let written = len - left.len();
         self.unsent = unsent;
         self.owed -= written as u64;
         data.advance(written);
-        fitted
+        Ok(fitted?)
     }
 
-    fn flush(&mut self, stream: &mut SendStream<'_>) -> Result<(), Error> {
+    fn flush(&mut self, quic: &mut Connection, id: StreamId) -> Result<(), Error> {
         let mut chunks = [std::mem::take(&mut self.unsent)];
-        let fitted = write_all(stream, &mut chunks);
+        let fitted = quic.write(id, &mut chunks);
         [self.unsent] = chunks;
         if fitted? && self.state == State::Ending {
             // Fails only if the peer stopped the stream, which its own event tells.
-            let _ = stream.finish();
+            let _ = quic.finish(id);
             self.state = State::Ended;
         }
         Ok(())
     }
-}
-
-/// Writes until all is written or the stream blocks; only a blocked write makes the engine tell
-/// when there is room again.
-fn write_all(stream: &mut SendStream<'_>, chunks: &mut [Bytes]) -> Result<bool, Error> {
-    while let Some(first) = chunks.iter().position(|chunk| !chunk.is_empty()) {
-        match stream.write_chunks(&mut chunks[first..]) {
-            Ok(_) => {}
-            Err(WriteError::Blocked) => return Ok(false),
-            Err(WriteError::Stopped(_) | WriteError::ClosedStream) => {
-                return Err(Error::UnknownStream);
-            }
-        }
-    }
-    Ok(true)
 }
 
 fn headers_frame(head: &qpack::Encoder) -> Bytes {

@@ -1,16 +1,15 @@
 //! Unidirectional streams (RFC 9114 section 6.2): the peer's control and QPACK streams, the refusal
 //! of all others, and this side's control stream.
 
+use altway_quic::{Connection, Direction};
 use bytes::{Buf, Bytes, BytesMut};
-use quinn_proto::{Dir, StreamId};
 use rustc_hash::FxHashMap;
 
 use crate::failure::Violation;
 use crate::frame::{self, Frame, kind};
 use crate::qpack::{DecoderStream, check_encoder_stream};
 use crate::settings::{self, Settings};
-use crate::transport::Role;
-use crate::{Code, varint};
+use crate::{Code, Role, StreamId, varint};
 
 /// Stream types of RFC 9114 section 6.2 and RFC 9204 section 4.2.
 mod stream_type {
@@ -139,24 +138,22 @@ impl Outgoing {
 
     /// Writes what waits, as far as the stream takes it; the engine's `Available` and `Writable`
     /// events tell when to call again.
-    pub(crate) fn flush(&mut self, quic: &mut quinn_proto::Connection) {
+    pub(crate) fn flush(&mut self, quic: &mut Connection) {
         if self.unsent.is_empty() {
             return;
         }
-        let Some(id) = self.stream.or_else(|| quic.streams().open(Dir::Uni)) else {
+        let Some(id) = self.stream.or_else(|| quic.open(Direction::Unidirectional)) else {
             return;
         };
-        let mut stream = quic.send_stream(id);
         if self.stream.replace(id).is_none() {
-            // Ahead of all bodies. A closed stream fails here, and the write below tells.
-            let _ = stream.set_priority(1);
+            // Ahead of all bodies.
+            quic.set_priority(id, 1);
         }
-        while let Ok(written) = stream.write(&self.unsent) {
-            self.unsent.advance(written);
-            if self.unsent.is_empty() {
-                break;
-            }
-        }
+        let mut chunks = [self.unsent.split().freeze()];
+        // Fails only if the peer stopped the stream, which its own event tells.
+        let _ = quic.write(id, &mut chunks);
+        let [unsent] = chunks;
+        self.unsent.extend_from_slice(&unsent);
     }
 }
 
@@ -224,12 +221,10 @@ fn varint_len(value: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use quinn_proto::Side;
-
     use super::*;
 
     fn id(index: u64) -> StreamId {
-        StreamId::new(Side::Client, Dir::Uni, index)
+        StreamId::new(Role::Client, Direction::Unidirectional, index)
     }
 
     fn receive(incoming: &mut Incoming, index: u64, bytes: &'static [u8]) -> Result<Outcome, Code> {

@@ -3,17 +3,16 @@
 //! An exchange lives until both halves are over: the peer's message was read to its end (or given
 //! up), and this side's was acknowledged (or given up).
 
+use altway_quic::{self as quic, Direction};
 use bytes::Bytes;
 use http::{Method, StatusCode};
-use quinn_proto::{Dir, StreamId};
 
-use super::{Connection, Giver, Phase, next_chunk};
+use super::{Connection, Giver, Phase};
 use crate::failure::{Failure, Violation};
 use crate::message::{self, HeadError, Malformed};
 use crate::receive::{Body, Follow, Head, Receiver, decompression_failed};
 use crate::send::Sender;
-use crate::transport::Role;
-use crate::{Code, Error, Event, Received, qpack};
+use crate::{Code, Error, Event, Received, Role, StreamId, qpack};
 
 /// Interim responses that a client takes before the final one. Real servers send one or two; the
 /// bound keeps a hostile one from filling the queue of events.
@@ -56,6 +55,7 @@ impl Connection {
     /// Client: opens a stream and sends a request's head.
     pub(crate) fn send_request(
         &mut self,
+        quic: &mut quic::Connection,
         head: &http::Request<()>,
         end: bool,
     ) -> Result<StreamId, Error> {
@@ -69,14 +69,14 @@ impl Connection {
         }
         let encoded = message::encode_request(head)?;
         self.check_head_size(&encoded)?;
-        let id = self.open_request()?;
+        let id = self.open_request(quic)?;
         let limit = self.limits.max_field_section_size;
         let mut exchange = Exchange::new(Role::Client, limit, head.method() == Method::HEAD);
         let sender = exchange
             .sender
             .as_mut()
             .expect("a new exchange has both halves");
-        sender.head(&mut self.quic.send_stream(id), &encoded, end)?;
+        sender.head(quic, id, &encoded, end)?;
         self.exchanges.insert(id, exchange);
         Ok(id)
     }
@@ -84,6 +84,7 @@ impl Connection {
     /// Server: sends a response's head; any number of interim ones, then the final one.
     pub(crate) fn send_response(
         &mut self,
+        quic: &mut quic::Connection,
         id: StreamId,
         head: &http::Response<()>,
         end: bool,
@@ -103,33 +104,37 @@ impl Connection {
         self.check_head_size(&encoded)?;
         let exchange = self.exchanges.get_mut(&id).ok_or(Error::UnknownStream)?;
         let sender = exchange.sender.as_mut().ok_or(Error::UnknownStream)?;
-        let mut stream = self.quic.send_stream(id);
         match interim {
-            true => sender.interim(&mut stream, &encoded),
-            false => sender.head(&mut stream, &encoded, end),
+            true => sender.interim(quic, id, &encoded),
+            false => sender.head(quic, id, &encoded, end),
         }
     }
 
     /// Sends body bytes, as many as fit.
     pub(crate) fn send_data(
         &mut self,
+        quic: &mut quic::Connection,
         id: StreamId,
         data: &mut Bytes,
         end: bool,
     ) -> Result<(), Error> {
         let exchange = self.exchanges.get_mut(&id).ok_or(Error::UnknownStream)?;
         let sender = exchange.sender.as_mut().ok_or(Error::UnknownStream)?;
-        sender.data(&mut self.quic.send_stream(id), data, end)
+        sender.data(quic, id, data, end)
     }
 
     /// Reads body bytes.
-    pub(crate) fn recv_data(&mut self, id: StreamId) -> Result<Received, Error> {
+    pub(crate) fn recv_data(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+    ) -> Result<Received, Error> {
         let exchange = self.exchanges.get_mut(&id).ok_or(Error::UnknownStream)?;
         let receiver = exchange.receiver.as_mut().ok_or(Error::UnknownStream)?;
         if receiver.in_head() {
             return Ok(Received::Pending);
         }
-        match receiver.poll_body(&mut || next_chunk(&mut self.quic, id)) {
+        match receiver.poll_body(&mut || quic.read(id)) {
             Ok(Received::Pending) => {
                 exchange.readable = false;
                 Ok(Received::Pending)
@@ -140,7 +145,7 @@ impl Connection {
                 Ok(Received::End)
             }
             Ok(data) => Ok(data),
-            Err(failure) => Err(match self.end_exchange(id, failure) {
+            Err(failure) => Err(match self.end_exchange(quic, id, failure) {
                 Some(code) => Error::StreamReset { code },
                 None => Error::UnknownConnection,
             }),
@@ -148,60 +153,57 @@ impl Connection {
     }
 
     /// Gives the exchange up, in both directions.
-    pub(crate) fn reset_stream(&mut self, id: StreamId, code: Code) {
+    pub(crate) fn reset_stream(&mut self, quic: &mut quic::Connection, id: StreamId, code: Code) {
         let Some(exchange) = self.exchanges.remove(&id) else {
             return;
         };
-        // Both fail only if the engine's half is over already, which is what is wanted.
         if exchange.receiver.is_some() {
-            let _ = self.quic.recv_stream(id).stop(code.to_varint());
+            quic.stop(id, code.get());
         }
         if exchange.sender.is_some() {
-            let _ = self.quic.send_stream(id).reset(code.to_varint());
+            quic.reset(id, code.get());
         }
         self.offer_streams(Giver::Us);
     }
 
     /// Wants no more of the peer's message; this side's goes on.
-    pub(crate) fn stop_reading(&mut self, id: StreamId, code: Code) {
+    pub(crate) fn stop_reading(&mut self, quic: &mut quic::Connection, id: StreamId, code: Code) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
         if exchange.receiver.take().is_some() {
-            // Fails only if the stream is over already.
-            let _ = self.quic.recv_stream(id).stop(code.to_varint());
+            quic.stop(id, code.get());
             self.remove_if_over(id);
         }
     }
 
-    /// Server: takes in the streams that the client opened.
-    pub(super) fn accept_requests(&mut self) -> Result<(), Violation> {
-        while let Some(id) = self.quic.streams().accept(Dir::Bi) {
-            if self.role == Role::Client {
-                // RFC 9114 section 6.1: "Clients MUST treat receipt of a server-initiated
-                // bidirectional stream as a connection error of type H3_STREAM_CREATION_ERROR".
-                let reason = "bidirectional stream from a server";
-                let code = Code::H3_STREAM_CREATION_ERROR;
-                return Err(Violation::new(code, reason));
+    /// Server: takes in a stream that the client opened.
+    pub(super) fn accept_request(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+    ) -> Result<(), Violation> {
+        if self.role == Role::Client {
+            // RFC 9114 section 6.1: "Clients MUST treat receipt of a server-initiated
+            // bidirectional stream as a connection error of type H3_STREAM_CREATION_ERROR".
+            let reason = "bidirectional stream from a server";
+            let code = Code::H3_STREAM_CREATION_ERROR;
+            return Err(Violation::new(code, reason));
+        }
+        let limit = self.limits.max_field_section_size;
+        let exchange = Exchange::new(Role::Server, limit, false);
+        self.exchanges.insert(id, exchange);
+        self.next_request = id.get() + 4;
+        match self.go_away_sent {
+            Some(first_refused) if id.get() >= first_refused => {
+                self.reset_stream(quic, id, Code::H3_REQUEST_REJECTED);
             }
-            let limit = self.limits.max_field_section_size;
-            self.exchanges
-                .insert(id, Exchange::new(Role::Server, limit, false));
-            self.next_request = u64::from(id) + 4;
-            match self.go_away_sent {
-                Some(first_refused) if u64::from(id) >= first_refused => {
-                    self.reset_stream(id, Code::H3_REQUEST_REJECTED);
-                }
-                _ => self.read_head(id),
-            }
-            if self.phase == Phase::Closed {
-                break;
-            }
+            _ => self.read_head(quic, id),
         }
         Ok(())
     }
 
-    pub(super) fn on_readable(&mut self, id: StreamId) {
+    pub(super) fn on_readable(&mut self, quic: &mut quic::Connection, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
@@ -209,18 +211,17 @@ impl Connection {
             return;
         };
         if receiver.in_head() {
-            return self.read_head(id);
+            return self.read_head(quic, id);
         }
         // A reset is told at once, even if the application does not read.
-        if let Ok(Some(code)) = self.quic.recv_stream(id).received_reset() {
-            self.fail_exchange(id, Failure::Reset(code.into()));
+        if let Some(code) = quic.received_reset(id) {
+            self.fail_exchange(quic, id, Failure::Reset(Code::new(code)));
         } else if !std::mem::replace(&mut exchange.readable, true) {
-            self.events
-                .push_back(Event::Readable { stream: public(id) });
+            self.events.push_back(Event::Readable { stream: id });
         }
     }
 
-    pub(super) fn on_writable(&mut self, id: StreamId) {
+    pub(super) fn on_writable(&mut self, quic: &mut quic::Connection, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
@@ -228,14 +229,13 @@ impl Connection {
             return;
         };
         // A failing write means that the peer stopped the stream, which its own event tells.
-        if let Ok(true) = sender.writable(&mut self.quic.send_stream(id)) {
-            self.events
-                .push_back(Event::Writable { stream: public(id) });
+        if let Ok(true) = sender.writable(quic, id) {
+            self.events.push_back(Event::Writable { stream: id });
         }
     }
 
     /// The peer has acknowledged all that this side sent.
-    pub(super) fn on_finished(&mut self, id: StreamId) {
+    pub(super) fn on_finished(&mut self, quic: &mut quic::Connection, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
@@ -243,49 +243,45 @@ impl Connection {
         if self.role == Role::Server {
             // Whoever has the whole response needs no more of its request to be read. This frees
             // streams whose application answered early and forgot them.
-            self.stop_reading(id, Code::H3_NO_ERROR);
+            self.stop_reading(quic, id, Code::H3_NO_ERROR);
         }
         self.remove_if_over(id);
     }
 
     /// The peer wants no more of what this side sends. For a server, the exchange is over.
-    pub(super) fn on_stopped(&mut self, id: StreamId, code: Code) {
+    pub(super) fn on_stopped(&mut self, quic: &mut quic::Connection, id: StreamId, code: Code) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
         if self.role == Role::Server {
-            return self.fail_exchange(id, Failure::Reset(code));
+            return self.fail_exchange(quic, id, Failure::Reset(code));
         }
         let Some(sender) = exchange.sender.take() else {
             return;
         };
         // RFC 9000 section 3.5 asks for a reset, with the peer's code.
-        let _ = self.quic.send_stream(id).reset(code.to_varint());
+        quic.reset(id, code.get());
         if !sender.is_ended() {
-            self.events.push_back(Event::SendStopped {
-                stream: public(id),
-                code,
-            });
+            self.events
+                .push_back(Event::SendStopped { stream: id, code });
         }
         self.remove_if_over(id);
     }
 
     /// Client: gives up the requests that the server will not process.
-    pub(super) fn reject_from(&mut self, first: u64) {
+    pub(super) fn reject_from(&mut self, quic: &mut quic::Connection, first: u64) {
         let mut rejected: Vec<StreamId> = self
             .exchanges
             .keys()
             .copied()
-            .filter(|id| u64::from(*id) >= first)
+            .filter(|id| id.get() >= first)
             .collect();
         rejected.sort_unstable();
         for id in rejected {
-            self.reset_stream(id, Code::H3_REQUEST_CANCELLED);
+            self.reset_stream(quic, id, Code::H3_REQUEST_CANCELLED);
             let code = Code::H3_REQUEST_REJECTED;
-            self.events.push_back(Event::StreamReset {
-                stream: public(id),
-                code,
-            });
+            self.events
+                .push_back(Event::StreamReset { stream: id, code });
         }
     }
 
@@ -297,24 +293,24 @@ impl Connection {
         }
     }
 
-    fn open_request(&mut self) -> Result<StreamId, Error> {
+    fn open_request(&mut self, quic: &mut quic::Connection) -> Result<StreamId, Error> {
         if self.exchanges.len() >= self.limits.max_concurrent_requests as usize {
             self.wants_stream = Some(Giver::Us);
             return Err(Error::StreamsExhausted);
         }
-        self.quic.streams().open(Dir::Bi).ok_or_else(|| {
+        quic.open(Direction::Bidirectional).ok_or_else(|| {
             self.wants_stream = Some(Giver::Peer);
             Error::StreamsExhausted
         })
     }
 
-    fn read_head(&mut self, id: StreamId) {
-        if let Err(failure) = self.try_read_head(id) {
-            self.fail_exchange(id, failure);
+    fn read_head(&mut self, quic: &mut quic::Connection, id: StreamId) {
+        if let Err(failure) = self.try_read_head(quic, id) {
+            self.fail_exchange(quic, id, failure);
         }
     }
 
-    fn try_read_head(&mut self, id: StreamId) -> Result<(), Failure> {
+    fn try_read_head(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<(), Failure> {
         loop {
             let Some(exchange) = self.exchanges.get_mut(&id) else {
                 return Ok(());
@@ -322,46 +318,59 @@ impl Connection {
             let Some(receiver) = &mut exchange.receiver else {
                 return Ok(());
             };
-            let section = match receiver.poll_head(&mut || next_chunk(&mut self.quic, id))? {
+            let section = match receiver.poll_head(&mut || quic.read(id))? {
                 Head::Section(section) => section,
-                Head::TooLarge => return self.on_large_head(id),
+                Head::TooLarge => return self.on_large_head(quic, id),
                 Head::Pending => return Ok(()),
             };
             let done = match self.role {
-                Role::Server => self.on_request(id, &section).map(|()| true),
-                Role::Client => self.on_response(id, &section),
+                Role::Server => self.on_request(quic, id, &section).map(|()| true),
+                Role::Client => self.on_response(quic, id, &section),
             };
             match done {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                Err(HeadError::TooLarge) => return self.on_large_head(id),
+                Err(HeadError::TooLarge) => return self.on_large_head(quic, id),
                 Err(HeadError::Malformed) => return Err(Failure::Stream(Code::H3_MESSAGE_ERROR)),
                 Err(HeadError::Decompression) => return Err(decompression_failed().into()),
             }
         }
     }
 
-    fn on_request(&mut self, id: StreamId, section: &[u8]) -> Result<(), HeadError> {
+    fn on_request(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        section: &[u8],
+    ) -> Result<(), HeadError> {
         let head = message::decode_request(section, self.limits.max_field_section_size)?;
         let body = body_of(message::content_length(head.headers())?);
-        let stream = public(id);
-        self.begin_body(id, body, |end| Event::Request { stream, head, end });
+        self.begin_body(quic, id, body, |end| Event::Request {
+            stream: id,
+            head,
+            end,
+        });
         Ok(())
     }
 
     /// Whether that was the final response.
-    fn on_response(&mut self, id: StreamId, section: &[u8]) -> Result<bool, HeadError> {
+    fn on_response(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        section: &[u8],
+    ) -> Result<bool, HeadError> {
         let head = message::decode_response(section, self.limits.max_field_section_size)?;
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return Ok(true);
         };
-        let stream = public(id);
         if head.status().is_informational() {
             exchange.interim_responses += 1;
             if exchange.interim_responses > MAX_INTERIM_RESPONSES {
                 return Err(Malformed.into());
             }
-            self.events.push_back(Event::Informational { stream, head });
+            self.events
+                .push_back(Event::Informational { stream: id, head });
             return Ok(false);
         }
         let bodiless = matches!(
@@ -372,12 +381,22 @@ impl Connection {
             true => Body::Empty,
             false => body_of(message::content_length(head.headers())?),
         };
-        self.begin_body(id, body, |end| Event::Response { stream, head, end });
+        self.begin_body(quic, id, body, |end| Event::Response {
+            stream: id,
+            head,
+            end,
+        });
         Ok(true)
     }
 
     /// The final head is there: tells the application, with what is known of the body.
-    fn begin_body(&mut self, id: StreamId, body: Body, event: impl FnOnce(bool) -> Event) {
+    fn begin_body(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        body: Body,
+        event: impl FnOnce(bool) -> Event,
+    ) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
@@ -385,9 +404,9 @@ impl Connection {
             return;
         };
         receiver.begin_body(body);
-        let follow = match receiver.poll_follow(&mut || next_chunk(&mut self.quic, id)) {
+        let follow = match receiver.poll_follow(&mut || quic.read(id)) {
             Ok(follow) => follow,
-            Err(failure) => return self.fail_exchange(id, failure),
+            Err(failure) => return self.fail_exchange(quic, id, failure),
         };
         exchange.announced = true;
         self.events.push_back(event(follow == Follow::End));
@@ -398,56 +417,58 @@ impl Connection {
             }
             Follow::Some => {
                 exchange.readable = true;
-                self.events
-                    .push_back(Event::Readable { stream: public(id) });
+                self.events.push_back(Event::Readable { stream: id });
             }
             Follow::Pending => {}
         }
     }
 
     /// A head above the limit. RFC 9114 section 4.2.2: a server "can choose to send" status 431.
-    fn on_large_head(&mut self, id: StreamId) -> Result<(), Failure> {
+    fn on_large_head(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<(), Failure> {
         if self.role == Role::Client {
             return Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD));
         }
         let mut head = http::Response::new(());
         *head.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        match self.send_response(id, &head, true) {
-            Ok(()) => self.stop_reading(id, Code::H3_NO_ERROR),
-            Err(_) => self.reset_stream(id, Code::H3_EXCESSIVE_LOAD),
+        match self.send_response(quic, id, &head, true) {
+            Ok(()) => self.stop_reading(quic, id, Code::H3_NO_ERROR),
+            Err(_) => self.reset_stream(quic, id, Code::H3_EXCESSIVE_LOAD),
         }
         Ok(())
     }
 
     /// Ends an exchange that failed and tells the application, if it knows of it.
-    fn fail_exchange(&mut self, id: StreamId, failure: Failure) {
+    fn fail_exchange(&mut self, quic: &mut quic::Connection, id: StreamId, failure: Failure) {
         let announced = self
             .exchanges
             .get(&id)
             .is_some_and(|exchange| exchange.announced);
-        if let Some(code) = self.end_exchange(id, failure)
+        if let Some(code) = self.end_exchange(quic, id, failure)
             && announced
         {
-            self.events.push_back(Event::StreamReset {
-                stream: public(id),
-                code,
-            });
+            self.events
+                .push_back(Event::StreamReset { stream: id, code });
         }
     }
 
     /// Ends an exchange that failed; the code to tell, or `None` if the connection went with it.
-    fn end_exchange(&mut self, id: StreamId, failure: Failure) -> Option<Code> {
+    fn end_exchange(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        failure: Failure,
+    ) -> Option<Code> {
         match failure {
             Failure::Connection(violation) => {
-                self.fail(violation);
+                self.fail(quic, violation);
                 None
             }
             Failure::Stream(code) => {
-                self.reset_stream(id, code);
+                self.reset_stream(quic, id, code);
                 Some(code)
             }
             Failure::Reset(code) => {
-                self.reset_stream(id, Code::H3_REQUEST_CANCELLED);
+                self.reset_stream(quic, id, Code::H3_REQUEST_CANCELLED);
                 Some(code)
             }
         }
@@ -471,8 +492,4 @@ impl Connection {
 
 fn body_of(content_length: Option<u64>) -> Body {
     content_length.map_or(Body::Any, Body::Exactly)
-}
-
-fn public(id: StreamId) -> crate::StreamId {
-    crate::StreamId::of(id)
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use altway_http3::{
     ClientConfig, CloseReason, Code, Datagram, Endpoint, Error, Event, Received, ServerConfig,
 };
+use altway_quic as quic;
 use bytes::Bytes;
 
 use crate::apps::{get, pattern, post};
@@ -239,7 +240,7 @@ fn the_connection_limit_refuses_the_next_one() {
     let second = client.connect(now, SERVER.parse().unwrap(), "localhost");
     assert!(matches!(
         second,
-        Err(Error::TooManyConnections { limit: 1 })
+        Err(Error::Quic(quic::Error::TooManyConnections { limit: 1 }))
     ));
 }
 
@@ -282,12 +283,18 @@ fn a_bad_name_or_address_is_refused() {
     let now = Instant::now();
     let mut client = Endpoint::client(ClientConfig::new(tls::client()), [1; 32]).unwrap();
     let name = client.connect(now, SERVER.parse().unwrap(), "not a name");
-    assert!(matches!(name, Err(Error::InvalidServerName { .. })));
+    assert!(matches!(
+        name,
+        Err(Error::Quic(quic::Error::InvalidServerName { .. }))
+    ));
     let address = client.connect(now, "10.0.0.1:0".parse().unwrap(), "localhost");
-    assert!(matches!(address, Err(Error::InvalidAddress { .. })));
+    assert!(matches!(
+        address,
+        Err(Error::Quic(quic::Error::InvalidAddress { .. }))
+    ));
     let mut server = Endpoint::server(ServerConfig::new(tls::server()), [1; 32]).unwrap();
     let role = server.connect(now, SERVER.parse().unwrap(), "localhost");
-    assert!(matches!(role, Err(Error::WrongRole { .. })));
+    assert!(matches!(role, Err(Error::Quic(quic::Error::NotAClient))));
 }
 
 #[test]
@@ -340,7 +347,7 @@ fn tls_without_version_1_3_is_refused_at_once() {
     let config = ServerConfig::new(tls::server_without_tls_1_3());
     assert!(matches!(
         Endpoint::server(config, [1; 32]),
-        Err(Error::Tls(_))
+        Err(Error::Quic(quic::Error::Tls(_)))
     ));
 }
 

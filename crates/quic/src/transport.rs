@@ -7,30 +7,15 @@ use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
 use crate::meter::MeterFactory;
-use crate::{ClientConfig, Error, Limits, ServerConfig, Transport, varint};
-
-/// HTTP/3's name in ALPN (RFC 9114 section 3.1).
-const ALPN: &[u8] = b"h3";
+use crate::{ClientConfig, Error, Limits, Role, ServerConfig, Transport};
 
 /// Smallest UDP payload that every QUIC path carries (RFC 9000 section 14).
 const MIN_MTU: u16 = 1200;
-
-/// Unidirectional streams a peer may have open. RFC 9114 section 6.2 asks for three at least; the
-/// rest is for streams of unknown type, which are refused one by one.
-const MAX_UNIDIRECTIONAL_STREAMS: u32 = 16;
-
-/// Which side of the connections an endpoint is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    Client,
-    Server,
-}
 
 /// Checks a server's configuration and turns it into the engine's.
 pub(crate) fn server(config: &ServerConfig) -> Result<quinn_proto::ServerConfig, Error> {
     let transport = transport(&config.transport, &config.limits, Role::Server)?;
     let mut tls = rustls::ServerConfig::clone(&config.tls);
-    tls.alpn_protocols = vec![ALPN.to_vec()];
     tls.max_early_data_size = 0;
     let tls = Arc::new(tls);
     // The engine would panic on the first connection if TLS 1.3 were missing: ask here instead.
@@ -47,7 +32,6 @@ pub(crate) fn server(config: &ServerConfig) -> Result<quinn_proto::ServerConfig,
 pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig, Error> {
     let transport = transport(&config.transport, &config.limits, Role::Client)?;
     let mut tls = rustls::ClientConfig::clone(&config.tls);
-    tls.alpn_protocols = vec![ALPN.to_vec()];
     tls.enable_early_data = false;
     let tls = Arc::new(tls);
     let version = rustls::quic::Version::V1;
@@ -62,15 +46,15 @@ pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig,
 
 fn transport(from: &Transport, limits: &Limits, role: Role) -> Result<TransportConfig, Error> {
     check(from, limits)?;
-    let (stream_window, window, requests) = match role {
-        Role::Client => (16 << 20, 32 << 20, 0),
-        Role::Server => (1 << 20, 4 << 20, limits.max_concurrent_requests),
+    let (stream_window, window) = match role {
+        Role::Client => (16 << 20, 32 << 20),
+        Role::Server => (1 << 20, 4 << 20),
     };
     let idle_timeout = IdleTimeout::try_from(from.idle_timeout)
         .map_err(|_| out_of_range("idle_timeout", "at most 2^62 − 1 ms"))?;
     let mut to = TransportConfig::default();
-    to.max_concurrent_bidi_streams(requests.into())
-        .max_concurrent_uni_streams(MAX_UNIDIRECTIONAL_STREAMS.into())
+    to.max_concurrent_bidi_streams(limits.max_bidirectional_streams.into())
+        .max_concurrent_uni_streams(limits.max_unidirectional_streams.into())
         .stream_receive_window(window_size(
             from.stream_receive_window.unwrap_or(stream_window),
         )?)
@@ -83,7 +67,7 @@ fn transport(from: &Transport, limits: &Limits, role: Role) -> Result<TransportC
         .congestion_controller_factory(Arc::new(MeterFactory::new(from.congestion)))
         // The spin bit tells every middlebox the round-trip time and is of no use to either peer.
         .allow_spin(false)
-        // RFC 9221 datagrams carry nothing in plain HTTP/3.
+        // The face has no RFC 9221 datagrams.
         .datagram_receive_buffer_size(None);
     Ok(to)
 }
@@ -106,16 +90,6 @@ fn check(transport: &Transport, limits: &Limits) -> Result<(), Error> {
             "1 to 64",
         ),
         (transport.send_window > 0, "send_window", "1 byte or more"),
-        (
-            limits.max_field_section_size <= 1 << 20,
-            "max_field_section_size",
-            "at most 1 MiB",
-        ),
-        (
-            limits.max_concurrent_requests > 0,
-            "max_concurrent_requests",
-            "1 or more",
-        ),
         (limits.max_connections > 0, "max_connections", "1 or more"),
     ];
     match checks.into_iter().find(|(holds, ..)| !holds) {
@@ -125,10 +99,8 @@ fn check(transport: &Transport, limits: &Limits) -> Result<(), Error> {
 }
 
 fn window_size(bytes: u64) -> Result<VarInt, Error> {
-    match bytes {
-        1..=varint::MAX => Ok(VarInt::from_u64(bytes).expect("checked against 2^62")),
-        _ => Err(out_of_range("receive window", "1 to 2^62 − 1 bytes")),
-    }
+    let size = VarInt::from_u64(bytes).ok().filter(|_| bytes > 0);
+    size.ok_or_else(|| out_of_range("receive window", "1 to 2^62 − 1 bytes"))
 }
 
 fn mtu_discovery(upper_bound: u16) -> Option<MtuDiscoveryConfig> {
@@ -181,9 +153,10 @@ mod tests {
             field_of(|t, _| t.receive_window = Some(1 << 62)),
             Some("receive window")
         );
-        let limit = (1 << 20) + 1;
-        let field = field_of(|_, l| l.max_field_section_size = limit);
-        assert_eq!(field, Some("max_field_section_size"));
+        assert_eq!(
+            field_of(|t, _| t.receive_window = Some(0)),
+            Some("receive window")
+        );
         assert_eq!(
             field_of(|_, l| l.max_connections = 0),
             Some("max_connections")

@@ -1,0 +1,134 @@
+//! Configuration of an endpoint: what an operator may choose, with its meaning, unit and cost.
+//!
+//! Everything has a default, and defaults differ by role only where the roles differ: a client
+//! downloads, so its receive windows are large; a server takes small request bodies from many.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A server's configuration.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Certificates, keys and ALPN. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a
+    /// copy without early data.
+    pub tls: Arc<rustls::ServerConfig>,
+    /// QUIC's knobs.
+    pub transport: Transport,
+    /// What peers may cost.
+    pub limits: Limits,
+}
+
+impl ServerConfig {
+    /// Defaults around a TLS configuration.
+    #[must_use]
+    pub fn new(tls: Arc<rustls::ServerConfig>) -> Self {
+        Self {
+            tls,
+            transport: Transport::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// A client's configuration.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// Trust anchors and ALPN. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a copy
+    /// without early data.
+    pub tls: Arc<rustls::ClientConfig>,
+    /// QUIC's knobs.
+    pub transport: Transport,
+    /// What peers may cost.
+    pub limits: Limits,
+}
+
+impl ClientConfig {
+    /// Defaults around a TLS configuration.
+    #[must_use]
+    pub fn new(tls: Arc<rustls::ClientConfig>) -> Self {
+        Self {
+            tls,
+            transport: Transport::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// How to grow and shrink the congestion window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Congestion {
+    /// CUBIC (RFC 9438), as Linux' TCP uses by default. The default.
+    #[default]
+    Cubic,
+    /// NewReno (RFC 9002 section 7).
+    NewReno,
+    /// BBR version 1, experimental in the engine below.
+    Bbr,
+}
+
+/// QUIC transport parameters.
+#[derive(Clone, Debug)]
+pub struct Transport {
+    /// Congestion control. Default: CUBIC.
+    pub congestion: Congestion,
+    /// A connection without a sign of life from the peer for this long is closed; the smaller of
+    /// both peers' values counts. 1 ms or more, whole milliseconds. Default: 30 s.
+    pub idle_timeout: Duration,
+    /// Send a PING after this much silence, to hold a connection open. Costs a packet each time.
+    /// Default: none.
+    pub keep_alive: Option<Duration>,
+    /// Path MTU discovery looks for the largest UDP payload up to this many bytes, from 1,200
+    /// upwards; 1,200 switches it off. Default: 1,452, what an Ethernet path with IPv6 carries.
+    pub mtu_upper_bound: u16,
+    /// Bytes that a peer may send on one stream ahead of the application's reading. This much is
+    /// buffered per stream at worst. Default (`None`): 16 MiB on a client, enough for 1 Gbit/s ×
+    /// 100 ms (12.5 MB); 1 MiB on a server.
+    pub stream_receive_window: Option<u64>,
+    /// The same for a whole connection: the bound of what one peer can make this side buffer.
+    /// Default (`None`): 32 MiB on a client, 4 MiB on a server.
+    pub receive_window: Option<u64>,
+    /// Bytes of a connection taken for sending and not yet acknowledged. They are held by
+    /// reference, not copied. Default: 16 MiB, enough for 1 Gbit/s × 100 ms.
+    pub send_window: u64,
+    /// Datagrams in one [`Transmit`](crate::Transmit), 1 … 64: 1 switches segmentation (GSO) off.
+    /// Default: 44, of 1,452 bytes the most that fits under 64 KiB.
+    pub max_segments: usize,
+}
+
+impl Default for Transport {
+    fn default() -> Self {
+        Self {
+            congestion: Congestion::default(),
+            idle_timeout: Duration::from_secs(30),
+            keep_alive: None,
+            mtu_upper_bound: 1452,
+            stream_receive_window: None,
+            receive_window: None,
+            send_window: 16 << 20,
+            max_segments: 44,
+        }
+    }
+}
+
+/// What peers may cost. Each bound holds for hostile peers as well.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bidirectional streams that a peer may have open at once, 0 … 2^32 − 1. Each may buffer a
+    /// stream's receive window. Default: 256.
+    pub max_bidirectional_streams: u32,
+    /// Unidirectional streams that a peer may have open at once. Default: 16.
+    pub max_unidirectional_streams: u32,
+    /// Connections of the endpoint, those in hand-shake and those closing included; more are
+    /// refused. 1 or more. Default: 65,536.
+    pub max_connections: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_bidirectional_streams: 256,
+            max_unidirectional_streams: 16,
+            max_connections: 1 << 16,
+        }
+    }
+}

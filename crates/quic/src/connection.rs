@@ -1,0 +1,340 @@
+//! One connection: its life from hand-shake to close, and what can be done with its streams.
+//!
+//! It wraps the engine's connection. What it adds is small: the application hears of a connection's
+//! end exactly once, and calls on streams that are over, or of the other direction, do no harm.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quinn_proto::{ConnectionError, ReadError, StreamEvent, VarInt, WriteError};
+
+use crate::meter::Reading;
+use crate::{CloseReason, Direction, Error, Event, PathStatistics, Read, Role, StreamId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Handshake,
+    Open,
+    /// For the application it is gone; the engine may still have packets to send or to absorb.
+    Closed,
+}
+
+/// An open connection of an [`Endpoint`](crate::Endpoint), whose
+/// [`connection`](crate::Endpoint::connection) lends it.
+pub struct Connection {
+    engine: quinn_proto::Connection,
+    phase: Phase,
+    /// To be told to the application when it has heard of everything else.
+    ending: Option<CloseReason>,
+    /// The peer has opened streams of this direction; all are to be told before anything else.
+    opened: Option<Direction>,
+    /// To be told to the peer with the next transmission.
+    closing: Option<(u64, Bytes)>,
+    began: Instant,
+    last_heard: Instant,
+    handshake: Option<Duration>,
+}
+
+impl Connection {
+    pub(crate) fn new(engine: quinn_proto::Connection, now: Instant) -> Self {
+        Self {
+            engine,
+            phase: Phase::Handshake,
+            ending: None,
+            opened: None,
+            closing: None,
+            began: now,
+            last_heard: now,
+            handshake: None,
+        }
+    }
+
+    /// Opens a stream, if the peer allows one more; else [`Event::StreamsAvailable`] will tell.
+    pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
+        self.engine
+            .streams()
+            .open(direction.into())
+            .map(StreamId::from)
+    }
+
+    /// Reads the next piece of a stream in order, as long as it came. The peer gets the credit to
+    /// send as much again; not reading holds it back.
+    pub fn read(&mut self, stream: StreamId) -> Read {
+        if !self.can_receive(stream) {
+            return Read::Pending;
+        }
+        let mut stream = self.engine.recv_stream(stream.to_engine());
+        // A stream that is over, or was stopped, has nothing to give.
+        let Ok(mut chunks) = stream.read(true) else {
+            return Read::Pending;
+        };
+        let read = match chunks.next(usize::MAX) {
+            Ok(Some(chunk)) => Read::Data(chunk.bytes),
+            Ok(None) => Read::End,
+            Err(ReadError::Blocked) => Read::Pending,
+            Err(ReadError::Reset(code)) => Read::Reset(code.into_inner()),
+        };
+        // Whether a frame is due does not matter: every touched connection is asked to transmit.
+        let _ = chunks.finalize();
+        read
+    }
+
+    /// The code with which the peer reset a stream that is not to be read now. Told once, here or by
+    /// [`read`](Self::read).
+    pub fn received_reset(&mut self, stream: StreamId) -> Option<u64> {
+        if !self.can_receive(stream) {
+            return None;
+        }
+        let mut stream = self.engine.recv_stream(stream.to_engine());
+        stream.received_reset().ok()?.map(VarInt::into_inner)
+    }
+
+    /// Takes bytes to send from the front of `chunks`, by reference, as many as fit. Whether that was
+    /// all; if not, [`Event::Writable`] tells when to go on.
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`] if the stream can't be sent on (any more).
+    pub fn write(&mut self, stream: StreamId, mut chunks: &mut [Bytes]) -> Result<bool, Error> {
+        if !self.can_send(stream) {
+            return Err(Error::UnknownStream);
+        }
+        let mut stream = self.engine.send_stream(stream.to_engine());
+        // Until all is written or the stream blocks: only then the engine tells when there is room.
+        while let Some(first) = chunks.iter().position(|chunk| !chunk.is_empty()) {
+            chunks = &mut chunks[first..];
+            match stream.write_chunks(chunks) {
+                Ok(_) => {}
+                Err(WriteError::Blocked) => return Ok(false),
+                Err(WriteError::Stopped(_) | WriteError::ClosedStream) => {
+                    return Err(Error::UnknownStream);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Ends a stream after what was written. [`Event::Finished`] follows once the peer has it all.
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`] if the stream can't be sent on (any more).
+    pub fn finish(&mut self, stream: StreamId) -> Result<(), Error> {
+        if !self.can_send(stream) {
+            return Err(Error::UnknownStream);
+        }
+        let mut stream = self.engine.send_stream(stream.to_engine());
+        stream.finish().map_err(|_| Error::UnknownStream)
+    }
+
+    /// Gives up what is to be sent on a stream (RESET_STREAM). Without effect on what is over.
+    pub fn reset(&mut self, stream: StreamId, code: u64) {
+        if self.can_send(stream) {
+            let mut stream = self.engine.send_stream(stream.to_engine());
+            // Fails only if the stream is over, which is what is wanted.
+            let _ = stream.reset(application_code(code));
+        }
+    }
+
+    /// Wants no more of what the peer sends on a stream (STOP_SENDING). Without effect on what is
+    /// over.
+    pub fn stop(&mut self, stream: StreamId, code: u64) {
+        if self.can_receive(stream) {
+            let mut stream = self.engine.recv_stream(stream.to_engine());
+            // Fails only if the stream is over, which is what is wanted.
+            let _ = stream.stop(application_code(code));
+        }
+    }
+
+    /// Streams of a higher priority send first; equals take turns, packet by packet. 0 at first. A
+    /// change counts from the next packet on.
+    pub fn set_priority(&mut self, stream: StreamId, priority: i32) {
+        if self.can_send(stream) {
+            let mut stream = self.engine.send_stream(stream.to_engine());
+            // Fails only if the stream is over.
+            let _ = stream.set_priority(priority);
+        }
+    }
+
+    /// Closes the connection at once. The peer hears of it with the next transmission, and the
+    /// application by [`Event::Closed`].
+    pub fn close(&mut self, code: u64, reason: &[u8]) {
+        if self.phase != Phase::Closed {
+            let code = application_code(code).into_inner();
+            self.closing = Some((code, Bytes::copy_from_slice(reason)));
+            let reason = String::from_utf8_lossy(reason).into_owned();
+            self.enter_closed(CloseReason::Local { code, reason });
+        }
+    }
+
+    /// Which side this is.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.engine.side().into()
+    }
+
+    /// Whether the hand-shake is still going on.
+    #[must_use]
+    pub fn is_handshaking(&self) -> bool {
+        self.phase == Phase::Handshake
+    }
+
+    /// The engine's connection, for what passes between it and the engine's endpoint.
+    pub(crate) fn engine(&mut self) -> &mut quinn_proto::Connection {
+        &mut self.engine
+    }
+
+    /// Takes in what the engine's endpoint has for this connection.
+    pub(crate) fn handle(&mut self, now: Instant, event: quinn_proto::ConnectionEvent) {
+        self.last_heard = now;
+        self.engine.handle_event(event);
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        while self.phase != Phase::Closed {
+            if let Some(stream) = self.accept() {
+                return Some(Event::Opened { stream });
+            }
+            let event = self.engine.poll()?;
+            if let Some(event) = self.on_engine_event(event) {
+                return Some(event);
+            }
+        }
+        let reason = self.ending.take()?;
+        Some(Event::Closed { reason })
+    }
+
+    /// The next batch of datagrams.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        now: Instant,
+        max_segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<quinn_proto::Transmit> {
+        if let Some((code, reason)) = self.closing.take() {
+            self.engine.close(now, application_code(code), reason);
+        }
+        self.engine.poll_transmit(now, max_segments, buf)
+    }
+
+    /// Whether the application may no longer use it.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.phase == Phase::Closed
+    }
+
+    /// Whether nothing is left to deliver or to acknowledge.
+    pub(crate) fn is_idle(&self) -> bool {
+        match self.phase {
+            Phase::Handshake => self.role() == Role::Server,
+            Phase::Open => !self.engine.has_pending_retransmits(),
+            Phase::Closed => self.closing.is_none(),
+        }
+    }
+
+    /// What is known of the path; `None` before the first round-trip sample.
+    pub(crate) fn path_statistics(&self) -> Option<PathStatistics> {
+        let reading = Reading::of(self.engine.congestion_state());
+        let latest_rtt = reading.latest_rtt?;
+        let statistics = self.engine.stats();
+        let path = statistics.path;
+        Some(PathStatistics {
+            remote: self.engine.remote_address(),
+            min_rtt: path.min_rtt,
+            smoothed_rtt: path.rtt,
+            latest_rtt,
+            congestion_window: path.cwnd,
+            mtu: path.current_mtu,
+            packets_sent: path.sent_packets,
+            packets_lost: path.lost_packets,
+            bytes_sent: statistics.udp_tx.bytes,
+            bytes_received: statistics.udp_rx.bytes,
+            bytes_acked: reading.bytes_acked,
+            congestion_events: path.congestion_events,
+            handshake: self.handshake,
+        })
+    }
+
+    fn accept(&mut self) -> Option<StreamId> {
+        let direction = self.opened?;
+        let stream = self.engine.streams().accept(direction.into());
+        if stream.is_none() {
+            self.opened = None;
+        }
+        stream.map(StreamId::from)
+    }
+
+    fn on_engine_event(&mut self, event: quinn_proto::Event) -> Option<Event> {
+        use quinn_proto::Event as Engine;
+        match event {
+            Engine::Connected => {
+                self.phase = Phase::Open;
+                self.handshake = Some(self.last_heard.saturating_duration_since(self.began));
+                Some(Event::Connected)
+            }
+            Engine::ConnectionLost { reason } => {
+                self.enter_closed(close_reason(reason));
+                None
+            }
+            Engine::Stream(event) => self.on_stream_event(&event),
+            Engine::HandshakeDataReady | Engine::DatagramReceived | Engine::DatagramsUnblocked => {
+                None
+            }
+        }
+    }
+
+    fn on_stream_event(&mut self, event: &StreamEvent) -> Option<Event> {
+        Some(match *event {
+            StreamEvent::Opened { dir } => {
+                self.opened = Some(dir.into());
+                return None;
+            }
+            StreamEvent::Readable { id } => Event::Readable { stream: id.into() },
+            StreamEvent::Writable { id } => Event::Writable { stream: id.into() },
+            StreamEvent::Finished { id } => Event::Finished { stream: id.into() },
+            StreamEvent::Stopped { id, error_code } => Event::Stopped {
+                stream: id.into(),
+                code: error_code.into_inner(),
+            },
+            StreamEvent::Available { dir } => Event::StreamsAvailable {
+                direction: dir.into(),
+            },
+        })
+    }
+
+    fn enter_closed(&mut self, reason: CloseReason) {
+        // A server's application has not heard of a connection that fails in its hand-shake.
+        if self.phase == Phase::Open || self.role() == Role::Client {
+            self.ending = Some(reason);
+        }
+        self.phase = Phase::Closed;
+    }
+
+    fn can_send(&self, stream: StreamId) -> bool {
+        stream.direction() == Direction::Bidirectional || stream.opener() == self.role()
+    }
+
+    fn can_receive(&self, stream: StreamId) -> bool {
+        stream.direction() == Direction::Bidirectional || stream.opener() != self.role()
+    }
+}
+
+/// Codes are integers of 62 bits; larger ones become the largest.
+fn application_code(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+}
+
+fn close_reason(error: ConnectionError) -> CloseReason {
+    match error {
+        ConnectionError::ApplicationClosed(close) => CloseReason::Peer {
+            code: close.error_code.into_inner(),
+            reason: String::from_utf8_lossy(&close.reason).into_owned(),
+        },
+        ConnectionError::TimedOut => CloseReason::TimedOut,
+        ConnectionError::Reset => CloseReason::Reset,
+        ConnectionError::VersionMismatch => CloseReason::VersionMismatch,
+        ConnectionError::TransportError(_)
+        | ConnectionError::ConnectionClosed(_)
+        | ConnectionError::LocallyClosed
+        | ConnectionError::CidsExhausted => CloseReason::Transport {
+            reason: error.to_string(),
+        },
+    }
+}

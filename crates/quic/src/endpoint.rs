@@ -1,0 +1,416 @@
+//! One UDP socket's worth of connections, in either role.
+//!
+//! The endpoint keeps lists of the connections that have something to say, so that a turn costs
+//! what changed and not what exists. Sockets, clocks and what to answer belong to the shell.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::BytesMut;
+use quinn_proto::{ConnectError, DatagramEvent, EndpointConfig, Incoming};
+
+use crate::connection::Connection;
+use crate::timers::Timers;
+use crate::transport;
+use crate::{
+    ClientConfig, ConnectionHandle, Datagram, Ecn, Error, Event, PathStatistics, ServerConfig,
+    Transmit,
+};
+
+/// Batches that one connection may send before the next one's turn. With 44 segments of 1,452
+/// bytes that is 256 KB: enough to keep its state in the cache, little enough to be fair.
+const BATCHES_PER_TURN: u8 = 4;
+
+/// Answers that need no connection (version negotiation, refusal, stateless reset) waiting to be
+/// sent. More are dropped: peers repeat themselves.
+const MAX_ANSWERS: usize = 256;
+
+/// Bytes allocated at once for incoming datagrams. What is held of a datagram holds its block.
+const RECEIVE_BLOCK: usize = 32 << 10;
+
+/// Largest UDP payload over IPv4 and IPv6 (RFC 9000 section 18.2: "The default for this parameter
+/// is the maximum permitted UDP payload of 65527").
+const MAX_UDP_PAYLOAD: u16 = 65_527;
+
+/// Many QUIC connections over one UDP socket.
+///
+/// After every call that takes `now` or changes something: drain [`poll_event`](Self::poll_event),
+/// then [`poll_transmit`](Self::poll_transmit), then arm a timer for
+/// [`poll_timeout`](Self::poll_timeout).
+///
+/// Memory is bounded by [`Limits`](crate::Limits) and the windows of [`Transport`](crate::Transport).
+pub struct Endpoint {
+    quic: quinn_proto::Endpoint,
+    /// Set in the client role.
+    client: Option<quinn_proto::ClientConfig>,
+    max_connections: usize,
+    max_segments: usize,
+    /// By the QUIC endpoint's handle, which it assigns densely.
+    slots: Vec<Option<Box<Slot>>>,
+    /// Slots that may have events.
+    awake: VecDeque<usize>,
+    /// Slots that may have datagrams to send.
+    sending: VecDeque<usize>,
+    timers: Timers,
+    answers: VecDeque<(Transmit, Vec<u8>)>,
+    block: BytesMut,
+    shutting_down: bool,
+}
+
+struct Slot {
+    connection: Connection,
+    /// Whether it is in `awake`.
+    awake: bool,
+    /// Whether it is in `sending`.
+    sending: bool,
+    /// Batches sent in this turn.
+    batches: u8,
+}
+
+impl Endpoint {
+    /// An endpoint that accepts connections.
+    ///
+    /// `seed` drives its random choices (connection-level; TLS has its own), so that a run in
+    /// virtual time can be repeated. Outside tests it must be unpredictable. The shell must forbid
+    /// IP fragmentation on the socket (IP_MTU_DISCOVER), or MTU discovery finds what routers cut.
+    ///
+    /// # Errors
+    /// [`Error::InvalidConfig`] names a field out of range; [`Error::Tls`] says why the TLS
+    /// configuration can't carry QUIC.
+    pub fn server(config: &ServerConfig, seed: [u8; 32]) -> Result<Self, Error> {
+        let quic = transport::server(config)?;
+        Ok(Self::new(
+            Some(quic),
+            None,
+            config.limits.max_connections,
+            config.transport.max_segments,
+            seed,
+        ))
+    }
+
+    /// An endpoint that opens connections. `seed` and errors as for [`server`](Self::server).
+    ///
+    /// # Errors
+    /// See [`server`](Self::server).
+    pub fn client(config: &ClientConfig, seed: [u8; 32]) -> Result<Self, Error> {
+        let quic = transport::client(config)?;
+        Ok(Self::new(
+            None,
+            Some(quic),
+            config.limits.max_connections,
+            config.transport.max_segments,
+            seed,
+        ))
+    }
+
+    /// Begins a connection. [`Event::Connected`] or [`Event::Closed`] tells how it went.
+    ///
+    /// # Errors
+    /// [`Error::NotAClient`]; [`Error::ShuttingDown`] after [`shutdown`](Self::shutdown);
+    /// [`Error::TooManyConnections`]; [`Error::InvalidServerName`], [`Error::InvalidAddress`].
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        remote: SocketAddr,
+        server_name: &str,
+    ) -> Result<ConnectionHandle, Error> {
+        let config = self.client.clone();
+        let config = config.ok_or(Error::NotAClient)?;
+        if self.shutting_down {
+            return Err(Error::ShuttingDown);
+        }
+        if self.is_full() {
+            return Err(Error::TooManyConnections {
+                limit: self.max_connections,
+            });
+        }
+        let (handle, connection) = self
+            .quic
+            .connect(now, config, remote, server_name)
+            .map_err(|error| connect_error(error, server_name))?;
+        self.insert(handle.0, connection, now);
+        Ok(ConnectionHandle(handle.0))
+    }
+
+    /// Takes in one UDP datagram.
+    pub fn handle_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
+        let Datagram {
+            remote,
+            local_ip,
+            ecn,
+            payload,
+        } = datagram;
+        let ecn = ecn.and_then(|ecn| quinn_proto::EcnCodepoint::from_bits(ecn.bits()));
+        let data = self.copy_in(payload);
+        let mut answer = Vec::new();
+        match self
+            .quic
+            .handle(now, remote, local_ip, ecn, data, &mut answer)
+        {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some(Some(slot)) = self.slots.get_mut(handle.0) {
+                    slot.connection.handle(now, event);
+                    self.mark(handle.0);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming, answer),
+            Some(DatagramEvent::Response(transmit)) => self.answer(&transmit, answer),
+            None => {}
+        }
+    }
+
+    /// Runs what is due at `now`. Calls too early do nothing.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(index) = self.timers.pop(now) {
+            let Some(Some(slot)) = self.slots.get_mut(index) else {
+                continue;
+            };
+            match slot.connection.engine().poll_timeout() {
+                Some(at) if at > now => self.timers.arm(index, at),
+                Some(_) => {
+                    slot.connection.engine().handle_timeout(now);
+                    self.mark(index);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout) at the latest. Valid once events and
+    /// transmissions are drained. It may be too early for a connection, never too late.
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// The next event of any connection.
+    pub fn poll_event(&mut self) -> Option<(ConnectionHandle, Event)> {
+        while let Some(index) = self.awake.front().copied() {
+            if let Some(Some(slot)) = self.slots.get_mut(index) {
+                if let Some(event) = slot.connection.poll_event() {
+                    return Some((ConnectionHandle(index), event));
+                }
+                slot.awake = false;
+            }
+            self.awake.pop_front();
+            self.settle(index);
+        }
+        None
+    }
+
+    /// The next batch of datagrams to send. `buf` is cleared, and then holds [`Transmit::size`]
+    /// bytes; keep it between calls. Connections take turns. The shell may pause between calls, for
+    /// instance while its socket is full, and take datagrams in meanwhile.
+    pub fn poll_transmit(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
+        buf.clear();
+        if let Some((transmit, bytes)) = self.answers.pop_front() {
+            buf.extend_from_slice(&bytes);
+            return Some(transmit);
+        }
+        while let Some(index) = self.sending.front().copied() {
+            if let Some(Some(slot)) = self.slots.get_mut(index) {
+                if let Some(transmit) = slot.connection.poll_transmit(now, self.max_segments, buf) {
+                    slot.batches += 1;
+                    if slot.batches >= BATCHES_PER_TURN {
+                        slot.batches = 0;
+                        self.sending.rotate_left(1);
+                    }
+                    return Some(outgoing(&transmit));
+                }
+                slot.sending = false;
+                slot.batches = 0;
+            }
+            self.sending.pop_front();
+            self.settle(index);
+        }
+        None
+    }
+
+    /// An open connection, about to be changed; `None` for a handle that is void, and after the
+    /// connection was closed by either side.
+    pub fn connection(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
+        self.mark(handle.0);
+        let slot = self.slots.get_mut(handle.0)?.as_mut()?;
+        (!slot.connection.is_closed()).then_some(&mut slot.connection)
+    }
+
+    /// Takes and makes no new connections from here on. Those there are go on; once
+    /// [`is_idle`](Self::is_idle), close what is left.
+    pub fn shutdown(&mut self) {
+        self.shutting_down = true;
+    }
+
+    /// Connections that are not closed, those in hand-shake included. Counts them one by one.
+    pub fn open_connections(&self) -> usize {
+        self.slots
+            .iter()
+            .flatten()
+            .filter(|slot| !slot.connection.is_closed())
+            .count()
+    }
+
+    /// Whether nothing is left to deliver or acknowledge: no bytes on their way, and no close
+    /// to be told. Asks all connections, so it is meant for the time of a shutdown.
+    pub fn is_idle(&self) -> bool {
+        self.answers.is_empty()
+            && self
+                .slots
+                .iter()
+                .flatten()
+                .all(|slot| slot.connection.is_idle())
+    }
+
+    /// What is known of a connection's path; `None` before the first round trip, and for a handle
+    /// that is void. It still answers while [`Event::Closed`] is being handled, for a last look.
+    /// Not free: meant for now and then.
+    pub fn path_statistics(&mut self, connection: ConnectionHandle) -> Option<PathStatistics> {
+        let slot = self.slots.get(connection.0)?.as_ref()?;
+        slot.connection.path_statistics()
+    }
+
+    fn new(
+        server: Option<quinn_proto::ServerConfig>,
+        client: Option<quinn_proto::ClientConfig>,
+        max_connections: usize,
+        max_segments: usize,
+        seed: [u8; 32],
+    ) -> Self {
+        let mut config = EndpointConfig::default();
+        config
+            .max_udp_payload_size(MAX_UDP_PAYLOAD)
+            .expect("the engine takes up to 65,527")
+            .rng_seed(Some(seed));
+        let quic = quinn_proto::Endpoint::new(Arc::new(config), server.map(Arc::new), true, None);
+        Self {
+            quic,
+            client,
+            max_connections,
+            max_segments,
+            slots: Vec::new(),
+            awake: VecDeque::new(),
+            sending: VecDeque::new(),
+            timers: Timers::default(),
+            answers: VecDeque::new(),
+            block: BytesMut::new(),
+            shutting_down: false,
+        }
+    }
+
+    /// Notes that a connection may have events and datagrams.
+    fn mark(&mut self, index: usize) {
+        let Some(Some(slot)) = self.slots.get_mut(index) else {
+            return;
+        };
+        if !std::mem::replace(&mut slot.awake, true) {
+            self.awake.push_back(index);
+        }
+        if !std::mem::replace(&mut slot.sending, true) {
+            self.sending.push_back(index);
+        }
+    }
+
+    /// Passes on what the connection has for the QUIC endpoint, arms its timer, and forgets it if
+    /// it is over for good.
+    fn settle(&mut self, index: usize) {
+        let Some(Some(slot)) = self.slots.get_mut(index) else {
+            return;
+        };
+        let awake = slot.awake;
+        let quic = slot.connection.engine();
+        if let Some(at) = quic.poll_timeout() {
+            self.timers.arm(index, at);
+        }
+        if awake {
+            // Its events come first: once told that a connection is over, the QUIC endpoint gives
+            // the slot to the next one.
+            return;
+        }
+        while let Some(event) = quic.poll_endpoint_events() {
+            if let Some(event) = self
+                .quic
+                .handle_event(quinn_proto::ConnectionHandle(index), event)
+            {
+                quic.handle_event(event);
+            }
+        }
+        if quic.is_drained() {
+            self.timers.disarm(index);
+            self.slots[index] = None;
+        }
+    }
+
+    fn insert(&mut self, index: usize, quic: quinn_proto::Connection, now: Instant) {
+        if self.slots.len() <= index {
+            self.slots.resize_with(index + 1, || None);
+        }
+        let connection = Connection::new(quic, now);
+        let slot = Slot {
+            connection,
+            awake: false,
+            sending: false,
+            batches: 0,
+        };
+        self.slots[index] = Some(Box::new(slot));
+        self.mark(index);
+    }
+
+    fn accept(&mut self, now: Instant, incoming: Incoming, mut answer: Vec<u8>) {
+        if self.shutting_down || self.is_full() {
+            let transmit = self.quic.refuse(incoming, &mut answer);
+            return self.answer(&transmit, answer);
+        }
+        match self.quic.accept(incoming, now, &mut answer, None) {
+            Ok((handle, quic)) => self.insert(handle.0, quic, now),
+            Err(error) => {
+                tracing::debug!(cause = %error.cause, "connection attempt failed");
+                if let Some(transmit) = error.response {
+                    self.answer(&transmit, answer);
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, transmit: &quinn_proto::Transmit, mut bytes: Vec<u8>) {
+        if self.answers.len() < MAX_ANSWERS {
+            bytes.truncate(transmit.size);
+            self.answers.push_back((outgoing(transmit), bytes));
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.quic.open_connections() >= self.max_connections
+    }
+
+    /// Copies a datagram into a block that many share, for the engine to decrypt in place.
+    fn copy_in(&mut self, payload: &[u8]) -> BytesMut {
+        if self.block.capacity() < payload.len() {
+            // Takes the same block again once nothing of it is held any more.
+            self.block.reserve(payload.len().max(RECEIVE_BLOCK));
+        }
+        self.block.extend_from_slice(payload);
+        self.block.split()
+    }
+}
+
+fn outgoing(transmit: &quinn_proto::Transmit) -> Transmit {
+    Transmit {
+        destination: transmit.destination,
+        local_ip: transmit.src_ip,
+        ecn: transmit.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8)),
+        segment_size: transmit.segment_size,
+        size: transmit.size,
+    }
+}
+
+fn connect_error(error: ConnectError, server_name: &str) -> Error {
+    match error {
+        ConnectError::InvalidServerName(_) => Error::InvalidServerName {
+            name: server_name.to_owned(),
+        },
+        ConnectError::InvalidRemoteAddress(address) => Error::InvalidAddress { address },
+        other => Error::Connect {
+            reason: other.to_string(),
+        },
+    }
+}

@@ -1,0 +1,119 @@
+//! Connections begin, end and fail as they should.
+
+use std::time::{Duration, Instant};
+
+use altway_quic::{
+    ClientConfig, CloseReason, ConnectionHandle, Direction, Endpoint, Error, Role, ServerConfig,
+};
+
+use crate::pair::{Pair, SERVER, delay, pattern};
+use crate::tls;
+
+const BRIEF: Duration = Duration::from_millis(100);
+
+fn client(change: impl FnOnce(&mut ClientConfig)) -> Endpoint {
+    let mut config = ClientConfig::new(tls::client());
+    change(&mut config);
+    Endpoint::client(&config, [1; 32]).unwrap()
+}
+
+#[test]
+fn a_hand_shake_takes_one_round_trip_and_each_side_knows_its_role() {
+    let mut pair = Pair::over(delay(50));
+    assert!(pair.client.quic().is_handshaking());
+    let mut pair = pair.connected();
+    assert_eq!(pair.client.quic().role(), Role::Client);
+    assert_eq!(pair.server.quic().role(), Role::Server);
+    assert!(!pair.client.quic().is_handshaking());
+    let (handle, endpoint) = (pair.client.connection.unwrap(), &mut pair.client.endpoint);
+    let statistics = endpoint.path_statistics(handle).unwrap();
+    assert_eq!(statistics.handshake, Some(Duration::from_millis(100)));
+}
+
+#[test]
+fn closing_tells_both_sides_once_with_code_and_reason() {
+    let mut pair = Pair::new().connected();
+    pair.client.quic().close(5, b"done");
+    pair.run_for(BRIEF);
+    let (code, reason) = (5, "done".to_owned());
+    assert_eq!(
+        pair.server.closed,
+        Some(CloseReason::Peer {
+            code,
+            reason: reason.clone()
+        })
+    );
+    assert_eq!(
+        pair.client.closed,
+        Some(CloseReason::Local { code, reason })
+    );
+    let handle = pair.client.connection.unwrap();
+    assert!(pair.client.endpoint.connection(handle).is_none());
+    assert!(pair.client.endpoint.is_idle());
+    pair.run_for(Duration::from_secs(10));
+    assert_eq!(pair.client.endpoint.path_statistics(handle), None);
+}
+
+#[test]
+fn silence_times_out_on_both_sides() {
+    let mut pair = Pair::new().connected();
+    assert!(pair.run_until(|pair| pair.client.closed.is_some() && pair.server.closed.is_some()));
+    assert_eq!(pair.client.closed, Some(CloseReason::TimedOut));
+    assert_eq!(pair.server.closed, Some(CloseReason::TimedOut));
+    assert_eq!(pair.server.endpoint.open_connections(), 0);
+}
+
+#[test]
+fn a_server_that_shuts_down_keeps_what_it_has_and_takes_no_more() {
+    let mut pair = Pair::new().connected();
+    pair.server.endpoint.shutdown();
+    let stream = pair.client.open(Direction::Unidirectional);
+    pair.client.send(stream, pattern(10_000));
+    assert!(pair.run_until(|pair| pair.server.ended == [stream]));
+    let mut late = Pair::new();
+    late.server.endpoint.shutdown();
+    assert!(late.run_until(|pair| pair.client.closed.is_some()));
+    assert!(matches!(
+        late.client.closed,
+        Some(CloseReason::Transport { .. })
+    ));
+    assert!(!late.server.connected);
+}
+
+#[test]
+fn what_cannot_be_connected_to_is_refused() {
+    let now = Instant::now();
+    let server = SERVER.parse().unwrap();
+    let mut endpoint = client(|config| config.limits.max_connections = 1);
+    let name = endpoint.connect(now, server, "not a name");
+    assert!(matches!(name, Err(Error::InvalidServerName { .. })));
+    let address = endpoint.connect(now, "10.0.0.1:0".parse().unwrap(), "localhost");
+    assert!(matches!(address, Err(Error::InvalidAddress { .. })));
+    endpoint.connect(now, server, "localhost").unwrap();
+    let second = endpoint.connect(now, server, "localhost");
+    assert!(matches!(
+        second,
+        Err(Error::TooManyConnections { limit: 1 })
+    ));
+    endpoint.shutdown();
+    let late = endpoint.connect(now, server, "localhost");
+    assert!(matches!(late, Err(Error::ShuttingDown)));
+    let mut endpoint = Endpoint::server(&ServerConfig::new(tls::server()), [1; 32]).unwrap();
+    let role = endpoint.connect(now, server, "localhost");
+    assert!(matches!(role, Err(Error::NotAClient)));
+}
+
+#[test]
+fn a_handle_that_never_was_names_nothing() {
+    let mut endpoint = client(|_| {});
+    assert!(endpoint.connection(ConnectionHandle(5)).is_none());
+    assert!(endpoint.poll_event().is_none());
+    assert!(endpoint.poll_timeout().is_none());
+    assert!(endpoint.is_idle());
+}
+
+#[test]
+fn an_endpoint_can_move_to_another_thread() {
+    fn assert_send<T: Send>() {}
+    assert_send::<Endpoint>();
+}

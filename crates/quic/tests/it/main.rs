@@ -1,0 +1,12 @@
+//! The crate from outside: two endpoints joined by an emulated path, in virtual time.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "virtual time begins at some instant"
+)]
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod connections;
+mod pair;
+mod paths;
+mod streams;
+mod tls;

@@ -1,0 +1,304 @@
+//! A client and a server endpoint joined by the link model, in virtual time.
+//!
+//! Each end reads all that comes and writes what it was given as far as it goes; tests look at what
+//! has arrived.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use altway_link::{Config as Link, Direction as Way, seed_for};
+use altway_quic::{
+    ClientConfig, CloseReason, Connection, ConnectionHandle, Datagram, Direction, Ecn, Endpoint,
+    Event, Read, ServerConfig, StreamId,
+};
+use altway_units::{DataSize, Timestamp};
+use bytes::Bytes;
+
+use crate::tls;
+
+pub(crate) const CLIENT: &str = "10.0.0.1:1000";
+pub(crate) const SERVER: &str = "10.0.0.2:443";
+
+/// Bytes of an IPv4 header and a UDP header.
+const HEADERS: usize = 28;
+
+struct Packet {
+    ecn: Option<Ecn>,
+    payload: Vec<u8>,
+}
+
+/// One side.
+pub(crate) struct End {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) connection: Option<ConnectionHandle>,
+    pub(crate) connected: bool,
+    pub(crate) closed: Option<CloseReason>,
+    pub(crate) received: BTreeMap<StreamId, Vec<u8>>,
+    /// Streams whose end came, in the order in which it did.
+    pub(crate) ended: Vec<StreamId>,
+    pub(crate) resets: Vec<(StreamId, u64)>,
+    pub(crate) stopped: Vec<(StreamId, u64)>,
+    pub(crate) finished: Vec<StreamId>,
+    pub(crate) streams_available: usize,
+    /// Leaves streams unread.
+    pub(crate) lazy: bool,
+    sending: HashMap<StreamId, Bytes>,
+    /// Where this end's datagrams seem to come from.
+    pub(crate) address: SocketAddr,
+    out: Way<Packet>,
+}
+
+pub(crate) struct Pair {
+    pub(crate) client: End,
+    pub(crate) server: End,
+    /// Swallows what either side sends.
+    pub(crate) black_hole: bool,
+    began: Instant,
+    now: Timestamp,
+}
+
+impl Pair {
+    pub(crate) fn new() -> Self {
+        Self::over(delay(1))
+    }
+
+    pub(crate) fn over(link: Link) -> Self {
+        Self::with(link, |_, _| {})
+    }
+
+    pub(crate) fn with(
+        link: Link,
+        change: impl FnOnce(&mut ClientConfig, &mut ServerConfig),
+    ) -> Self {
+        let mut client = ClientConfig::new(tls::client());
+        let mut server = ServerConfig::new(tls::server());
+        change(&mut client, &mut server);
+        let began = Instant::now();
+        let mut client = Endpoint::client(&client, [1; 32]).unwrap();
+        let server = Endpoint::server(&server, [2; 32]).unwrap();
+        let handle = client
+            .connect(began, SERVER.parse().unwrap(), "localhost")
+            .unwrap();
+        let mut client = End::new(client, CLIENT, Way::new(link, seed_for(7, true)));
+        client.connection = Some(handle);
+        let server = End::new(server, SERVER, Way::new(link, seed_for(7, false)));
+        Self {
+            client,
+            server,
+            black_hole: false,
+            began,
+            now: Timestamp::ZERO,
+        }
+    }
+
+    pub(crate) fn connected(mut self) -> Self {
+        assert!(
+            self.run_until(|pair| pair.client.connected && pair.server.connected),
+            "{:?}",
+            self.client.closed
+        );
+        self
+    }
+
+    /// Virtual time since the beginning.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.now - Timestamp::ZERO
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.began + self.elapsed()
+    }
+
+    /// Runs until `done`, for up to an hour. Whether it came to that.
+    pub(crate) fn run_until(&mut self, mut done: impl FnMut(&Pair) -> bool) -> bool {
+        loop {
+            let next = self.step();
+            if done(self) {
+                return true;
+            }
+            match next {
+                Some(next) if next <= Timestamp::ZERO + Duration::from_secs(3600) => {
+                    self.now = next.max(self.now);
+                }
+                _ => return false,
+            }
+        }
+    }
+
+    pub(crate) fn run_for(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            match self.step() {
+                Some(next) if next <= end => self.now = next.max(self.now),
+                _ => break,
+            }
+        }
+        self.now = end;
+    }
+
+    /// Everything that happens at this instant; when the next thing does.
+    fn step(&mut self) -> Option<Timestamp> {
+        let now = self.now();
+        self.client.deliver(&mut self.server, now, self.now);
+        self.server.deliver(&mut self.client, now, self.now);
+        let ends = [&mut self.client, &mut self.server];
+        let next = ends.map(|end| end.turn(now, self.now, self.black_hole));
+        let timer = next.into_iter().flatten().min();
+        let timer = timer.map(|at| Timestamp::ZERO + at.saturating_duration_since(self.began));
+        let links = [
+            self.client.out.poll_timeout(),
+            self.server.out.poll_timeout(),
+        ];
+        links.into_iter().flatten().chain(timer).min()
+    }
+}
+
+impl End {
+    fn new(endpoint: Endpoint, address: &str, out: Way<Packet>) -> Self {
+        Self {
+            endpoint,
+            connection: None,
+            connected: false,
+            closed: None,
+            received: BTreeMap::new(),
+            ended: Vec::new(),
+            resets: Vec::new(),
+            stopped: Vec::new(),
+            finished: Vec::new(),
+            streams_available: 0,
+            lazy: false,
+            sending: HashMap::new(),
+            address: address.parse().unwrap(),
+            out,
+        }
+    }
+
+    /// The one connection.
+    pub(crate) fn quic(&mut self) -> &mut Connection {
+        self.endpoint.connection(self.connection.unwrap()).unwrap()
+    }
+
+    pub(crate) fn open(&mut self, direction: Direction) -> StreamId {
+        self.quic().open(direction).unwrap()
+    }
+
+    /// Sends these bytes and the stream's end.
+    pub(crate) fn send(&mut self, stream: StreamId, bytes: Bytes) {
+        self.sending.insert(stream, bytes);
+        self.write(stream);
+    }
+
+    pub(crate) fn read(&mut self, stream: StreamId) {
+        loop {
+            match self.quic().read(stream) {
+                Read::Data(data) => self
+                    .received
+                    .entry(stream)
+                    .or_default()
+                    .extend_from_slice(&data),
+                Read::Pending => return,
+                Read::End => return self.ended.push(stream),
+                Read::Reset(code) => return self.resets.push((stream, code)),
+            }
+        }
+    }
+
+    /// Packets that this end's link lost, of those that it was given.
+    pub(crate) fn loss(&self) -> f64 {
+        let counters = self.out.counters();
+        counters.packets_lost as f64 / counters.packets_in as f64
+    }
+
+    fn deliver(&mut self, to: &mut End, now: Instant, at: Timestamp) {
+        while let Some(delivery) = self.out.dequeue(at) {
+            let packet = delivery.packet;
+            let datagram = Datagram {
+                remote: self.address,
+                local_ip: None,
+                ecn: packet.ecn,
+                payload: &packet.payload,
+            };
+            to.endpoint.handle_datagram(now, datagram);
+        }
+    }
+
+    fn turn(&mut self, now: Instant, at: Timestamp, black_hole: bool) -> Option<Instant> {
+        self.endpoint.handle_timeout(now);
+        loop {
+            let events = self.events();
+            if self.transmit(now, at, black_hole) + events == 0 {
+                return self.endpoint.poll_timeout();
+            }
+        }
+    }
+
+    fn events(&mut self) -> usize {
+        let mut count = 0;
+        while let Some((handle, event)) = self.endpoint.poll_event() {
+            count += 1;
+            assert!(self.closed.is_none(), "after the end: {event:?}");
+            self.connection = Some(handle);
+            match event {
+                Event::Connected => self.connected = true,
+                Event::Opened { stream } | Event::Readable { stream } if !self.lazy => {
+                    self.read(stream);
+                }
+                Event::Writable { stream } => self.write(stream),
+                Event::Finished { stream } => self.finished.push(stream),
+                Event::Stopped { stream, code } => self.stopped.push((stream, code)),
+                Event::StreamsAvailable { .. } => self.streams_available += 1,
+                Event::Closed { reason } => self.closed = Some(reason),
+                _ => {}
+            }
+        }
+        count
+    }
+
+    fn write(&mut self, stream: StreamId) {
+        let Some(bytes) = self.sending.remove(&stream) else {
+            return;
+        };
+        let mut chunks = [bytes];
+        if self.quic().write(stream, &mut chunks).unwrap() {
+            self.quic().finish(stream).unwrap();
+        } else {
+            let [rest] = chunks;
+            self.sending.insert(stream, rest);
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, at: Timestamp, black_hole: bool) -> usize {
+        let (mut batches, mut buf) = (0, Vec::new());
+        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut buf) {
+            batches += 1;
+            assert_eq!(transmit.size, buf.len());
+            for payload in buf.chunks(transmit.segment_size.unwrap_or(buf.len())) {
+                let packet = Packet {
+                    ecn: transmit.ecn,
+                    payload: payload.to_vec(),
+                };
+                let size = DataSize::from_bytes((payload.len() + HEADERS) as u64);
+                if !black_hole {
+                    // What the link drops is lost.
+                    let _ = self.out.enqueue(at, size, packet);
+                }
+            }
+        }
+        batches
+    }
+}
+
+/// A link with a delay of so many milliseconds each way.
+pub(crate) fn delay(ms: u64) -> Link {
+    Link {
+        delay: Duration::from_millis(ms),
+        ..Link::default()
+    }
+}
+
+/// `len` bytes that differ from place to place.
+pub(crate) fn pattern(len: usize) -> Bytes {
+    let byte = |i: usize| (i.wrapping_mul(31) >> 3).to_le_bytes()[0];
+    (0..len).map(byte).collect()
+}

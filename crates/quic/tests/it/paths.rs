@@ -1,0 +1,97 @@
+//! Transfers over bad paths, and what the endpoints learn of their paths.
+
+use std::time::Duration;
+
+use altway_link::{Config as Link, Queue};
+use altway_quic::{CloseReason, Congestion, Direction};
+use altway_units::Ratio;
+
+use crate::pair::{Pair, delay, pattern};
+
+fn lossy(ms: u64, percent: u32) -> Link {
+    Link {
+        loss: Ratio::from_percent(percent).unwrap(),
+        ..delay(ms)
+    }
+}
+
+/// Sends one megabyte each way.
+fn transfer(mut pair: Pair) -> Pair {
+    let stream = pair.client.open(Direction::Bidirectional);
+    pair.client.send(stream, pattern(1_000_000));
+    pair.run_for(Duration::from_millis(1));
+    pair.run_until(|pair| pair.server.received.contains_key(&stream));
+    pair.server.send(stream, pattern(1_000_000));
+    assert!(pair.run_until(|pair| pair.client.ended.len() + pair.server.ended.len() == 2));
+    assert_eq!(pair.client.received[&stream], pattern(1_000_000));
+    assert_eq!(pair.server.received[&stream], pattern(1_000_000));
+    pair.run_for(Duration::from_secs(1));
+    pair
+}
+
+#[test]
+fn loss_costs_time_and_not_bytes_under_every_congestion_control() {
+    for congestion in [Congestion::Cubic, Congestion::NewReno, Congestion::Bbr] {
+        let pair = Pair::with(lossy(30, 5), |client, server| {
+            client.transport.congestion = congestion;
+            server.transport.congestion = congestion;
+        });
+        transfer(pair.connected());
+    }
+}
+
+#[test]
+fn a_black_hole_ends_in_a_time_out() {
+    let mut pair = Pair::new().connected();
+    let stream = pair.client.open(Direction::Unidirectional);
+    pair.client.send(stream, pattern(10_000_000));
+    pair.run_for(Duration::from_millis(3));
+    pair.black_hole = true;
+    assert!(pair.run_until(|pair| pair.client.closed.is_some() && pair.server.closed.is_some()));
+    assert_eq!(pair.client.closed, Some(CloseReason::TimedOut));
+}
+
+#[test]
+fn a_path_that_comes_back_in_time_carries_on() {
+    let mut pair = Pair::new().connected();
+    let stream = pair.client.open(Direction::Unidirectional);
+    pair.client.send(stream, pattern(10_000_000));
+    pair.run_for(Duration::from_millis(3));
+    pair.black_hole = true;
+    pair.run_for(Duration::from_secs(10));
+    pair.black_hole = false;
+    assert!(pair.run_until(|pair| pair.server.ended == [stream]));
+    assert_eq!(pair.server.received[&stream], pattern(10_000_000));
+}
+
+#[test]
+fn statistics_tell_the_links_truth() {
+    let mut pair = transfer(Pair::over(lossy(40, 2)).connected());
+    let handle = pair.server.connection.unwrap();
+    let statistics = pair.server.endpoint.path_statistics(handle).unwrap();
+    assert_eq!(statistics.min_rtt, Duration::from_millis(80));
+    let loss = statistics.packets_lost as f64 / statistics.packets_sent as f64;
+    let truth = pair.server.loss();
+    assert!((loss - truth).abs() < 0.01, "{loss} of {truth}");
+    assert!(statistics.bytes_acked >= 1_000_000, "{statistics:?}");
+    assert!(statistics.bytes_acked <= statistics.bytes_sent);
+    assert!(statistics.congestion_events > 0);
+    assert_eq!(statistics.mtu, 1452);
+}
+
+#[test]
+fn a_download_is_bound_by_the_rate() {
+    let link = Link {
+        rate: Some("20mbit".parse().unwrap()),
+        queue: Queue::default_for(Some("20mbit".parse().unwrap())),
+        ..delay(20)
+    };
+    let mut pair = Pair::over(link).connected();
+    let stream = pair.server.open(Direction::Unidirectional);
+    let began = pair.elapsed();
+    pair.server.send(stream, pattern(5_000_000));
+    assert!(pair.run_until(|pair| pair.client.ended == [stream]));
+    // 2 s of bytes; headers, slow start and what the queue dropped.
+    let took = (pair.elapsed() - began).as_secs_f64();
+    assert!((2.0..2.6).contains(&took), "{took} s");
+}

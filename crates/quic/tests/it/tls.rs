@@ -1,0 +1,45 @@
+//! A certificate for `localhost`, made once a process, and TLS configurations around it.
+
+use std::sync::{Arc, LazyLock};
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+struct Identity {
+    certificate: CertificateDer<'static>,
+    key: PrivatePkcs8KeyDer<'static>,
+}
+
+static IDENTITY: LazyLock<Identity> = LazyLock::new(|| {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    Identity {
+        certificate: made.cert.der().clone(),
+        key,
+    }
+});
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+pub(crate) fn server() -> Arc<rustls::ServerConfig> {
+    let key = PrivateKeyDer::Pkcs8(IDENTITY.key.clone_key());
+    let config = rustls::ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![IDENTITY.certificate.clone()], key)
+        .unwrap();
+    Arc::new(config)
+}
+
+pub(crate) fn client() -> Arc<rustls::ClientConfig> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(IDENTITY.certificate.clone()).unwrap();
+    let config = rustls::ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Arc::new(config)
+}
