@@ -59,13 +59,12 @@ mod slot;
 mod summary;
 mod tcp;
 mod tickets;
-mod timer;
 mod tls;
 mod udp;
 
 pub use error::Error;
 pub use options::{Options, Stop, Trust};
-pub use summary::{ErrorCount, LoadSummary, MAX_ERROR_KINDS, OTHER_ERRORS, Percentiles};
+pub use summary::{ErrorCount, LoadSummary, MAX_ERROR_KINDS, OTHER_ERRORS, Percentiles, Times};
 
 use altway_record::RequestRecord;
 use futures_util::StreamExt as _;

@@ -131,12 +131,18 @@ impl Tally {
         if let Some(status) = record.status {
             *self.statuses.entry(status).or_default() += 1;
         }
-        self.connect.add(record.connect_us);
+        record
+            .connect_us
+            .iter()
+            .for_each(|us| self.connect.add(*us));
         match &record.error {
             Some(error) => self.add_error(error),
             None => {
-                self.first_byte.add(record.first_byte_us);
-                self.total.add(Some(record.total_us));
+                record
+                    .first_byte_us
+                    .iter()
+                    .for_each(|us| self.first_byte.add(*us));
+                self.total.add(record.total_us);
             }
         }
     }
@@ -187,12 +193,19 @@ impl Tally {
     }
 }
 
-/// One kind of time.
-struct Times {
+/// Times of one kind, added up in constant memory.
+#[derive(Debug, Clone)]
+pub struct Times {
     histogram: Histogram<u64>,
     min: u64,
     max: u64,
     sum: u128,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Times {
@@ -200,7 +213,9 @@ impl Times {
     const CEILING: Duration = Duration::from_secs(3_600);
     const SIGNIFICANT_DIGITS: u8 = 3;
 
-    fn new() -> Self {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
         let ceiling = Self::CEILING.as_micros() as u64;
         let histogram = Histogram::new_with_bounds(1, ceiling, Self::SIGNIFICANT_DIGITS)
             .expect("the bounds are constants within the histogram's own");
@@ -212,15 +227,17 @@ impl Times {
         }
     }
 
-    fn add(&mut self, value: Option<u64>) {
-        let Some(value) = value else { return };
+    /// One more, in microseconds.
+    pub fn add(&mut self, value: u64) {
         self.histogram.saturating_record(value);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
         self.sum += u128::from(value);
     }
 
-    fn percentiles(&self) -> Option<Percentiles> {
+    /// Their distribution; `None` when there are none.
+    #[must_use]
+    pub fn percentiles(&self) -> Option<Percentiles> {
         let count = self.histogram.len();
         if count == 0 {
             return None;

@@ -4,7 +4,7 @@
 //! and an open-loop run spreads over whichever stream is free.
 
 use crate::options::Stop;
-use crate::timer::Timer;
+use altway_socket::Timer;
 use std::cell::RefCell;
 use std::io;
 use std::num::NonZeroU32;
@@ -38,10 +38,10 @@ impl Tickets {
     /// The next ticket, when it is due; `None` when there are no more. Dropping the wait loses no
     /// ticket.
     pub(crate) async fn next(&self) -> Option<Ticket> {
-        let turn = self.turn.lock().await;
+        let mut turn = self.turn.lock().await;
         loop {
             let next = self.schedule.borrow_mut().next(Instant::now());
-            match (next, turn.as_ref()) {
+            match (next, turn.as_mut()) {
                 (Next::Now(ticket), _) => return Some(ticket),
                 (Next::Done, _) => return None,
                 // Waiting fails only when the runtime shuts down, and then nothing is sent any more.

@@ -24,7 +24,7 @@ pub(crate) fn client_config(protocol: Protocol, trust: &Trust) -> Result<ClientC
         Protocol::H1 | Protocol::H2 => rustls::ALL_VERSIONS,
         Protocol::H3 => &[&rustls::version::TLS13],
     };
-    let verifier = verifier(trust, &provider)?;
+    let verifier = trust.verifier(&provider)?;
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)?
         .dangerous()
@@ -51,24 +51,30 @@ pub(crate) fn alpn(protocol: Protocol) -> &'static str {
     }
 }
 
-fn verifier(
-    trust: &Trust,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, Error> {
-    let (certificates, place) = match trust {
-        Trust::Insecure => return Ok(Arc::new(AnyCertificate(Arc::clone(provider)))),
-        Trust::CaFile(path) => (read_pem(path)?, path.display().to_string()),
-        Trust::System => {
-            let found = rustls_native_certs::load_native_certs();
-            (found.certs, "the system's store".into())
-        }
-    };
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(certificates);
-    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
-        .build()
-        .map(|verifier| verifier as Arc<dyn ServerCertVerifier>)
-        .map_err(|_| Error::NoCa { place })
+impl Trust {
+    /// What decides on a server's certificate.
+    ///
+    /// # Errors
+    /// The authorities can't be read, or there are none.
+    pub fn verifier(
+        &self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+        let (certificates, place) = match self {
+            Self::Insecure => return Ok(Arc::new(AnyCertificate(Arc::clone(provider)))),
+            Self::CaFile(path) => (read_pem(path)?, path.display().to_string()),
+            Self::System => {
+                let found = rustls_native_certs::load_native_certs();
+                (found.certs, "the system's store".into())
+            }
+        };
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(certificates);
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+            .build()
+            .map(|verifier| verifier as Arc<dyn ServerCertVerifier>)
+            .map_err(|_| Error::NoCa { place })
+    }
 }
 
 fn read_pem(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {

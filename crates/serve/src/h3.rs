@@ -2,13 +2,12 @@
 //!
 //! [`Driver::run`] tells the whole story: take in what came, answer it, send what there is to say,
 //! sleep until the engine's next time-out or the next datagram. The engine (`altway-http3`) knows no
-//! sockets; the socket ([`udp`]) and the timer ([`timer`]) know no HTTP.
+//! sockets; the socket ([`udp`]) and the timer (`altway-socket`) know no HTTP.
 //!
 //! A client that moves to another address may be handed to another worker by the kernel, which
 //! doesn't know it; its connection then ends by time-out.
 
 mod responses;
-mod timer;
 mod udp;
 
 use crate::Error;
@@ -16,6 +15,7 @@ use crate::options::{Congestion, Limits};
 use crate::stop::StopSignal;
 use crate::worker::Setup;
 use altway_http3::{self as http3, Code, Endpoint};
+use altway_socket::{Progress, Timer};
 use responses::Responses;
 use rustls::crypto::aws_lc_rs;
 use std::future::poll_fn;
@@ -23,10 +23,9 @@ use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use timer::Timer;
 use tokio::task::yield_now;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
-use udp::{Progress, Udp};
+use udp::Udp;
 
 /// What a connection may have sent and not had acknowledged: 4 MiB, where Linux's TCP stops growing
 /// its own buffer by default (`net.ipv4.tcp_wmem`). Carries 1 Gbit/s over 33 ms, and bounds the
@@ -113,12 +112,12 @@ impl Driver {
     /// Everything that can be done without waiting.
     fn turn(&mut self) -> io::Result<Progress> {
         let now = Instant::now();
-        self.udp.receive(now, &mut self.endpoint);
+        self.udp.receive(now, &mut self.endpoint)?;
         if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
         }
         self.responses.answer(&mut self.endpoint);
-        let progress = self.udp.send(now, &mut self.endpoint);
+        let progress = self.udp.send(now, &mut self.endpoint)?;
         self.timer.arm(self.endpoint.poll_timeout(), now)?;
         Ok(progress)
     }
@@ -144,7 +143,7 @@ impl Driver {
         for connection in self.responses.connections() {
             self.endpoint.close(now, connection, Code::H3_NO_ERROR, b"");
         }
-        while self.udp.send(now, &mut self.endpoint) == Progress::More {}
+        while matches!(self.udp.send(now, &mut self.endpoint), Ok(Progress::More)) {}
     }
 }
 

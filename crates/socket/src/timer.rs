@@ -1,5 +1,6 @@
-//! A timer as exact as the kernel's: tokio's own rounds up to the next millisecond, which would
-//! show in the pacing of packets and so in every measurement.
+//! A timer as exact as the kernel's (some 50 µs): tokio's own rounds up to the next millisecond,
+//! which is as long as a whole request on a fast path, and would show in the pacing of packets and so
+//! in every measurement.
 
 use crate::sys;
 use rustix::io::Errno;
@@ -14,15 +15,20 @@ use tokio::io::unix::AsyncFd;
 
 /// One deadline at a time.
 #[derive(Debug)]
-pub(super) struct Timer {
+pub struct Timer {
     descriptor: AsyncFd<OwnedFd>,
     armed: Option<Instant>,
 }
 
 impl Timer {
+    /// Registers with the current event loop.
+    ///
     /// # Errors
     /// No descriptor is left.
-    pub(super) fn new() -> io::Result<Self> {
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with I/O enabled.
+    pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Ok(Self {
@@ -36,7 +42,7 @@ impl Timer {
     ///
     /// # Errors
     /// None in practice; the kernel refuses only times that are none.
-    pub(super) fn arm(&mut self, deadline: Option<Instant>, now: Instant) -> io::Result<()> {
+    pub fn arm(&mut self, deadline: Option<Instant>, now: Instant) -> io::Result<()> {
         let Some(deadline) = deadline else {
             return Ok(());
         };
@@ -55,7 +61,7 @@ impl Timer {
     }
 
     /// Returns when the time has come. Can be dropped and called again.
-    pub(super) async fn expired(&mut self) {
+    pub async fn expired(&mut self) {
         loop {
             let Ok(mut ready) = self.descriptor.readable().await else {
                 // The event loop is shutting down, and everything with it.
@@ -71,6 +77,21 @@ impl Timer {
             }
         }
     }
+
+    /// Returns when `at` has come, never earlier. Can be dropped and called again.
+    ///
+    /// # Errors
+    /// As [`Timer::arm`].
+    pub async fn wait_until(&mut self, at: Instant) -> io::Result<()> {
+        loop {
+            let now = Instant::now();
+            if at <= now {
+                return Ok(());
+            }
+            self.arm(Some(at), now)?;
+            self.expired().await;
+        }
+    }
 }
 
 fn timespec(duration: Duration) -> Timespec {
@@ -83,6 +104,7 @@ fn timespec(duration: Duration) -> Timespec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt as _;
 
     #[tokio::test(flavor = "current_thread")]
     async fn expires_at_its_deadline_and_not_before() {
@@ -103,5 +125,26 @@ mod tests {
         timer.arm(Some(now), now).unwrap();
         timer.expired().await;
         assert!(now.elapsed() < hour);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn fires_after_its_time_and_again() {
+        let mut timer = Timer::new().unwrap();
+        for wait in [Duration::from_micros(300), Duration::from_millis(3)] {
+            let at = Instant::now() + wait;
+            timer.wait_until(at).await.unwrap();
+            assert!(Instant::now() >= at);
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn an_alarm_that_nobody_awaited_does_not_end_the_next_wait() {
+        let mut timer = Timer::new().unwrap();
+        let soon = Instant::now() + Duration::from_millis(1);
+        assert!(timer.wait_until(soon).now_or_never().is_none());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let later = Instant::now() + Duration::from_millis(10);
+        timer.wait_until(later).await.unwrap();
+        assert!(Instant::now() >= later);
     }
 }

@@ -1,0 +1,38 @@
+//! What altway's loops need of the kernel and the standard library doesn't give.
+//!
+//! - [`Udp`]: a UDP socket whose calls carry many datagrams each way (GRO, GSO), with ECN, and with
+//!   each of these to be switched off, so that its worth can be measured.
+//! - [`Timer`]: a timer as exact as the kernel's.
+//! - [`tcp_info`]: the kernel's counters of a TCP connection.
+//!
+//! The server (`serve`), the clients (`load`) and the raw transports (`raw`) share it. What the
+//! datagrams mean is the engine's (`altway-quic`), when to wait is the loop's.
+//!
+//! ```
+//! use altway_socket::{Progress, Settings, Udp};
+//! use std::net::UdpSocket;
+//!
+//! let peer = UdpSocket::bind("127.0.0.1:0")?;
+//! let socket = UdpSocket::bind("127.0.0.1:0")?;
+//! socket.connect(peer.local_addr()?)?;
+//! let mut udp = Udp::new(socket, Settings::default())?;
+//! peer.send_to(b"hello", udp.socket().local_addr()?)?;
+//!
+//! let mut received = Vec::new();
+//! while received.is_empty() {
+//!     udp.receive(|datagram| received.extend_from_slice(datagram.payload))?;
+//! }
+//! assert_eq!(received, b"hello");
+//! assert_eq!(udp.send(|_batch| None)?, Progress::Drained);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod sys;
+mod tcp_info;
+mod timer;
+mod udp;
+
+pub use sys::{raise_udp_buffers, raise_udp_receive_buffer, watch};
+pub use tcp_info::{TcpInfo, tcp_info};
+pub use timer::Timer;
+pub use udp::{Calls, NonBlocking, Progress, Settings, Udp, is_final};
