@@ -1,7 +1,7 @@
-//! What the compression of fields shares in HTTP/2 (HPACK, RFC 7541) and HTTP/3 (QPACK, RFC 9204):
-//! the Huffman code for strings and integers with a prefix.
+//! What the fields of HTTP/2 and HTTP/3 share: the Huffman code for strings and integers with a
+//! prefix (HPACK, RFC 7541; QPACK, RFC 9204), and the Priority field (RFC 9218).
 //!
-//! Both are pure functions from bytes to bytes that append to a buffer of the caller's. Left to
+//! The codes are pure functions from bytes to bytes that append to a buffer of the caller's. Left to
 //! `altway-http2` and `altway-http3`: the tables of fields, the instructions, and what fields mean.
 //!
 //! A string literal (RFC 7541 section 5.2) is a bit that says whether it is coded, its length with
@@ -27,3 +27,6 @@
 
 pub mod huffman;
 pub mod integer;
+mod priority;
+
+pub use priority::Priority;

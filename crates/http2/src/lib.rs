@@ -83,6 +83,7 @@ mod settings;
 mod stream;
 mod window;
 
+pub use altway_fields::Priority;
 pub use budget::Rate;
 pub use code::Code;
 pub use config::{Config, Floods, Timeouts};
@@ -94,4 +95,3 @@ pub use fields::Fields;
 pub use head::{Head, HeadId, InvalidHead};
 
 pub use output::Output;
-pub use priority::Priority;

@@ -1,50 +1,11 @@
-//! Extensible priorities (RFC 9218): what a client wishes, and whose turn it is to send.
+//! Whose turn it is to send, by the priorities that clients wish (RFC 9218).
 
 use std::collections::VecDeque;
 
+use altway_fields::Priority;
+
 /// Urgencies go from 0, the most urgent, to 7.
 const URGENCIES: usize = 8;
-
-/// A response's priority (RFC 9218 section 4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Priority {
-    /// 0 (first) to 7 (background).
-    pub urgency: u8,
-    /// Whether the client can use parts as they come: then it shares the connection with others
-    /// of its urgency, else they go one after the other.
-    pub incremental: bool,
-}
-
-impl Default for Priority {
-    /// "The default is 3"; "the default value of the incremental parameter is false".
-    fn default() -> Self {
-        Self {
-            urgency: 3,
-            incremental: false,
-        }
-    }
-}
-
-impl Priority {
-    /// Reads a Priority field or the value of a PRIORITY_UPDATE frame: a dictionary of RFC 8941.
-    /// "Receivers MUST ignore" parameters that are unknown, out of range or of another type
-    /// (section 4): what can't be understood leaves the default.
-    #[must_use]
-    pub fn parse(text: &[u8]) -> Self {
-        let mut priority = Self::default();
-        for member in text.split(|byte| *byte == b',') {
-            // Parameters of a member, after a semicolon, mean nothing here.
-            let member = member.split(|byte| *byte == b';').next().unwrap_or(member);
-            match member.trim_ascii() {
-                [b'u', b'=', digit @ b'0'..=b'7'] => priority.urgency = digit - b'0',
-                b"i" | b"i=?1" => priority.incremental = true,
-                b"i=?0" => priority.incremental = false,
-                _ => {}
-            }
-        }
-        priority
-    }
-}
 
 /// Streams that have something to send, in the order in which they may. Holds each stream at most
 /// once (the caller sees to it), so it is bounded by the number of open streams.
@@ -101,24 +62,6 @@ mod tests {
         Priority {
             urgency,
             incremental,
-        }
-    }
-
-    #[test]
-    fn reads_what_it_knows_and_ignores_the_rest() {
-        for (text, urgency, incremental) in [
-            ("", 3, false),
-            ("u=0", 0, false),
-            ("u=7, i", 7, true),
-            ("i=?1,u=1", 1, true),
-            ("i, i=?0", 3, false),
-            ("u=8", 3, false),
-            ("u=1;x=2", 1, false),
-            ("u=\"1\", z=3, i=1", 3, false),
-            ("u=5,u=2", 2, false),
-        ] {
-            let parsed = Priority::parse(text.as_bytes());
-            assert_eq!(parsed, priority(urgency, incremental), "{text}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 
-use crate::priority::Priority;
+use crate::Priority;
 use crate::window::{ReceiveWindow, SendWindow};
 
 /// How many streams that we reset are remembered at least: frames that the peer sent before it knew
