@@ -4,7 +4,7 @@
 //! It works with any kind of event loop: [`NonBlocking`] is what it asks of the socket. Nothing here
 //! waits.
 
-use altway_http3::{Datagram, Ecn, Transmit};
+use altway_quic::{Datagram, Ecn, Transmit};
 use nix::sys::socket::{setsockopt, sockopt::UdpGroSegment};
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 use std::io::{self, ErrorKind, IoSliceMut};

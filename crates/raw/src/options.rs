@@ -1,0 +1,234 @@
+//! What a run is to do and how its transports are set. Every value is valid by type; what is left to
+//! refuse is what the machine and the network say.
+
+use altway_load::Trust;
+use std::fmt;
+use std::net::IpAddr;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The port when none is given, for TCP and UDP.
+pub const DEFAULT_PORT: u16 = 9_443;
+
+/// A transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Over {
+    /// TCP of the kernel, without encryption.
+    Tcp,
+    /// TLS 1.3 over the same.
+    Tls,
+    /// QUIC, one bidirectional stream.
+    Quic,
+}
+
+impl Over {
+    /// All, in the order in which they are reported.
+    pub const ALL: [Self; 3] = [Self::Tcp, Self::Tls, Self::Quic];
+
+    /// Its name in options and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+            Self::Quic => "quic",
+        }
+    }
+}
+
+impl fmt::Display for Over {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Which end sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// The client sends, the server takes.
+    Up,
+    /// The server sends, the client takes.
+    Down,
+    /// Both at the same time.
+    Both,
+}
+
+impl FromStr for Direction {
+    type Err = UnknownDirection;
+
+    fn from_str(text: &str) -> Result<Self, UnknownDirection> {
+        match text {
+            "up" => Ok(Self::Up),
+            "down" => Ok(Self::Down),
+            "both" => Ok(Self::Both),
+            _ => Err(UnknownDirection),
+        }
+    }
+}
+
+/// The text names no direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected up, down or both")]
+pub struct UnknownDirection;
+
+/// The sizes of one transfer, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// From the client to the server.
+    pub up: u64,
+    /// From the server to the client.
+    pub down: u64,
+    /// Whether both directions go at the same time; else the server answers once it has all.
+    pub together: bool,
+}
+
+impl Sizes {
+    /// A bulk transfer of `bytes` in each direction that `direction` names.
+    #[must_use]
+    pub fn bulk(direction: Direction, bytes: u64) -> Self {
+        let (up, down) = match direction {
+            Direction::Up => (bytes, 0),
+            Direction::Down => (0, bytes),
+            Direction::Both => (bytes, bytes),
+        };
+        Self {
+            up,
+            down,
+            together: true,
+        }
+    }
+
+    /// A request of so many bytes, and then a response of so many.
+    #[must_use]
+    pub fn exchange(request: u64, response: u64) -> Self {
+        Self {
+            up: request,
+            down: response,
+            together: false,
+        }
+    }
+}
+
+/// Which cipher TLS and QUIC use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Cipher {
+    /// AES-128-GCM, which processors have instructions for. The default.
+    #[default]
+    Aes,
+    /// ChaCha20-Poly1305, which needs none.
+    ChaCha20,
+}
+
+/// How this end's transports are set: each field switches off one thing that makes them fast, to
+/// show what it is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tuning {
+    /// The cipher; the client's choice. Default AES.
+    pub cipher: Cipher,
+    /// QUIC: the kernel splits one large buffer into datagrams (GSO). Default on.
+    pub gso: bool,
+    /// QUIC: the kernel joins datagrams that arrive together (GRO). Default on.
+    pub gro: bool,
+    /// QUIC: several datagrams, or joined ones, may pass in one call. Off: one datagram a call, each
+    /// way, which also switches GSO and GRO off. Default on.
+    pub batches: bool,
+    /// QUIC: the largest UDP payload that path MTU discovery looks for, 1,200 to 65,527 bytes;
+    /// 1,200 switches the search off. Default 1,452, what Ethernet carries.
+    pub mtu: u16,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            cipher: Cipher::Aes,
+            gso: true,
+            gro: true,
+            batches: true,
+            mtu: 1_452,
+        }
+    }
+}
+
+/// What a client does.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The server: host name or address.
+    pub host: String,
+    /// Its port number.
+    pub port: u16,
+    /// The transport.
+    pub over: Over,
+    /// How much each transfer carries.
+    pub sizes: Sizes,
+    /// How many transfers, one after the other on one connection. Default 1.
+    pub requests: NonZeroU64,
+    /// Both ends compare every byte with what it should be; costs processor time that the report
+    /// counts. Default off.
+    pub verify: bool,
+    /// Whose certificates are believed over TLS and QUIC.
+    pub trust: Trust,
+    /// How long nothing may move before the run is given up. Default 30 s.
+    pub patience: Duration,
+    /// This end's settings.
+    pub tuning: Tuning,
+}
+
+impl Options {
+    /// One transfer of `sizes` over `over`, with the defaults of every other field.
+    #[must_use]
+    pub fn new(host: impl Into<String>, port: u16, over: Over, sizes: Sizes) -> Self {
+        Self {
+            host: host.into(),
+            port,
+            over,
+            sizes,
+            requests: NonZeroU64::MIN,
+            verify: false,
+            trust: Trust::System,
+            patience: Duration::from_secs(30),
+            tuning: Tuning::default(),
+        }
+    }
+
+    pub(crate) fn authority(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// How a server is set up.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// The address to listen on; `None`: all, IPv6 and IPv4.
+    pub ip: Option<IpAddr>,
+    /// The port number, the same for TCP and UDP; 0 picks one that is free.
+    pub port: u16,
+    /// PEM file of the certificate chain, the server's own first.
+    pub certificate: PathBuf,
+    /// PEM file of its private key.
+    pub key: PathBuf,
+    /// How long a client may be silent. Default 30 s.
+    pub patience: Duration,
+    /// This end's settings; its cipher is the client's choice.
+    pub tuning: Tuning,
+}
+
+impl ServerOptions {
+    /// The defaults of every other field.
+    #[must_use]
+    pub fn new(ip: Option<IpAddr>, port: u16, certificate: PathBuf, key: PathBuf) -> Self {
+        Self {
+            ip,
+            port,
+            certificate,
+            key,
+            patience: Duration::from_secs(30),
+            tuning: Tuning::default(),
+        }
+    }
+}

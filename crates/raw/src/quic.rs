@@ -1,0 +1,199 @@
+//! QUIC: an endpoint on its UDP socket, one bidirectional stream a connection.
+//!
+//! The loop is send, ppoll, receive. It sleeps until the engine's next timer, never for the idle
+//! time-out: QUIC's pacing and loss detection run on timers, and a loop that oversleeps them waits
+//! for a packet that nobody will send. Payload is handed to the engine by reference and read from
+//! it without a copy.
+
+pub(crate) mod client;
+pub(crate) mod server;
+
+use crate::costs::{Calls, Path};
+use crate::error::{Error, Trouble};
+use crate::options::Tuning;
+use crate::sys::{self, StopHandle, Watch, Woken};
+use crate::talk::Talk;
+use altway_quic::{Connection, ConnectionHandle, Endpoint, Read, StreamId, Transport};
+use altway_socket::{Progress, Settings, Udp};
+use rustls::crypto::CryptoProvider;
+use std::io;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// What the kernel is asked to hold of datagrams for a socket, each way.
+const SOCKET_BUFFER: usize = 8 << 20;
+
+/// Bytes under way on a stream and on its connection at most, both ways: enough for 1 Gbit/s over
+/// 100 ms (12.5 MB).
+const WINDOW: u64 = 16 << 20;
+
+/// The most that a batch of datagrams can hold: the largest UDP payload over IPv4.
+const BATCH_BYTES: usize = 65_507;
+
+/// Datagrams in a batch of 1,452 bytes each that fit.
+const MAX_SEGMENTS: usize = 44;
+
+/// The engine joined to its socket.
+struct Loop {
+    endpoint: Endpoint,
+    udp: Udp<UdpSocket>,
+    calls: Calls,
+}
+
+impl Loop {
+    fn new(endpoint: Endpoint, udp: Udp<UdpSocket>) -> Self {
+        sys::wait_exactly();
+        Self {
+            endpoint,
+            udp,
+            calls: Calls::default(),
+        }
+    }
+
+    /// System calls until now.
+    fn calls(&self) -> Calls {
+        let udp = self.udp.calls();
+        Calls {
+            receive: udp.receive,
+            send: udp.send,
+            ..self.calls
+        }
+    }
+
+    /// Sends what there is to send, then waits for datagrams or the engine's next timer, and takes
+    /// in what came. Drain the events afterwards. False: `stop` says so.
+    ///
+    /// # Errors
+    /// The one peer of a connected socket is gone.
+    fn turn(&mut self, stop: Option<&StopHandle>) -> io::Result<bool> {
+        let now = Instant::now();
+        let progress = self
+            .udp
+            .send(|batch| self.endpoint.poll_transmit(now, batch))?;
+        if progress != Progress::More && !self.wait(progress, stop)? {
+            return Ok(false);
+        }
+        let now = Instant::now();
+        self.udp
+            .receive(|datagram| self.endpoint.handle_datagram(now, datagram))?;
+        if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
+            self.endpoint.handle_timeout(now);
+        }
+        Ok(true)
+    }
+
+    fn wait(&mut self, progress: Progress, stop: Option<&StopHandle>) -> io::Result<bool> {
+        let due = self.endpoint.poll_timeout();
+        let watch = Watch {
+            socket: self.udp.socket().as_fd(),
+            write: progress == Progress::Blocked,
+            stop,
+            limit: due.map(|due| due.saturating_duration_since(Instant::now())),
+        };
+        Ok(sys::wait(watch, &mut self.calls)? != Woken::Stopped)
+    }
+
+    fn path(&mut self, connection: ConnectionHandle) -> Option<Path> {
+        let path = self.endpoint.path_statistics(connection)?;
+        let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        Some(Path {
+            packets_sent: path.packets_sent,
+            retransmissions: path.packets_lost,
+            min_rtt_us: Some(us(path.min_rtt)),
+            rtt_us: Some(us(path.smoothed_rtt)),
+            packet_bytes: path.mtu.into(),
+        })
+    }
+}
+
+/// Writes what there is to say, as far as the stream takes it.
+fn speak(
+    connection: &mut Connection,
+    stream: StreamId,
+    talk: &mut impl Talk,
+) -> Result<(), altway_quic::Error> {
+    loop {
+        let bytes = talk.next();
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let length = bytes.len();
+        let mut rest = [bytes];
+        let all = connection.write(stream, &mut rest)?;
+        talk.sent(length - rest[0].len());
+        if !all {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads what has come.
+fn listen(
+    connection: &mut Connection,
+    stream: StreamId,
+    talk: &mut impl Talk,
+) -> Result<(), Trouble> {
+    loop {
+        match connection.read(stream) {
+            Read::Data(bytes) => talk.heard(&bytes)?,
+            Read::Pending => return Ok(()),
+            Read::End | Read::Reset(_) => return Err(Trouble::Closed),
+        }
+    }
+}
+
+fn transport(tuning: &Tuning, udp: &Udp<UdpSocket>, patience: Duration) -> Transport {
+    Transport {
+        idle_timeout: patience,
+        mtu_upper_bound: tuning.mtu,
+        stream_receive_window: Some(WINDOW),
+        receive_window: Some(WINDOW),
+        send_window: WINDOW,
+        max_segments: segments(tuning.mtu).min(udp.max_segments()).max(1),
+        ..Transport::default()
+    }
+}
+
+/// Datagrams of `mtu` bytes that the kernel takes at once.
+fn segments(mtu: u16) -> usize {
+    (BATCH_BYTES / usize::from(mtu)).clamp(1, MAX_SEGMENTS)
+}
+
+fn udp(socket: UdpSocket, tuning: &Tuning) -> io::Result<Udp<UdpSocket>> {
+    // Best effort: smaller buffers cost losses at high rates, not correctness.
+    let _ = altway_socket::raise_udp_buffers(&socket, SOCKET_BUFFER);
+    let settings = Settings {
+        gso: tuning.gso && tuning.batches,
+        gro: tuning.gro && tuning.batches,
+        messages: if tuning.batches {
+            Settings::default().messages
+        } else {
+            1
+        },
+    };
+    Udp::new(socket, settings)
+}
+
+/// Connection IDs come from it, so it must not be guessed.
+fn seed(provider: &CryptoProvider) -> Result<[u8; 32], Error> {
+    let mut seed = [0; 32];
+    let filled = provider.secure_random.fill(&mut seed);
+    filled.map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+    Ok(seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_fits_into_one_call_whatever_the_size_of_its_datagrams() {
+        for mtu in [1_200, 1_452, 1_472, 8_972, 65_507, u16::MAX] {
+            let segments = segments(mtu);
+            assert!((1..=MAX_SEGMENTS).contains(&segments));
+            assert!(segments == 1 || segments * usize::from(mtu) <= BATCH_BYTES);
+        }
+        assert_eq!(segments(1_452), MAX_SEGMENTS);
+    }
+}

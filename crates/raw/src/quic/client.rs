@@ -1,0 +1,133 @@
+//! A client's connection over QUIC.
+
+use super::{Loop, listen, seed, speak, transport, udp};
+use crate::costs::{Calls, Path};
+use crate::error::{Error, Trouble};
+use crate::options::Options;
+use crate::session::Session;
+use crate::talk::{Exchange, Fault};
+use altway_quic::{
+    ClientConfig, CloseReason, ConnectionHandle, Direction, Endpoint, Event, StreamId,
+};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// One connection on its own socket.
+pub(crate) struct Client {
+    carrier: Loop,
+    connection: ConnectionHandle,
+    /// Open once the hand-shake is done.
+    stream: Option<StreamId>,
+}
+
+impl Client {
+    /// Begins a connection; [`Session::open`] completes it.
+    pub(crate) fn connect(
+        options: &Options,
+        tls: rustls::ClientConfig,
+        remote: SocketAddr,
+    ) -> Result<Self, Error> {
+        let setup = |source| Error::Setup {
+            what: "a UDP socket",
+            source,
+        };
+        let socket = connected(remote).map_err(setup)?;
+        let udp = udp(socket, &options.tuning).map_err(setup)?;
+        let seed = seed(tls.crypto_provider())?;
+        let mut config = ClientConfig::new(Arc::new(tls));
+        config.transport = transport(&options.tuning, &udp, options.patience);
+        let mut endpoint = Endpoint::client(&config, seed)?;
+        let connection = endpoint.connect(Instant::now(), remote, &options.host)?;
+        Ok(Self {
+            carrier: Loop::new(endpoint, udp),
+            connection,
+            stream: None,
+        })
+    }
+
+    /// Deals with what happened. True: there is something to read.
+    fn on_events(&mut self) -> Result<bool, Trouble> {
+        let mut readable = false;
+        while let Some((_, event)) = self.carrier.endpoint.poll_event() {
+            match event {
+                Event::Readable { .. } => readable = true,
+                Event::Closed {
+                    reason: CloseReason::TimedOut,
+                } => return Err(Trouble::Silent),
+                Event::Closed { reason } => return Err(Trouble::Quic(reason)),
+                Event::Connected => {
+                    let connection = self.carrier.endpoint.connection(self.connection);
+                    self.stream =
+                        connection.and_then(|connection| connection.open(Direction::Bidirectional));
+                    // A server of ours allows one stream.
+                    self.stream.ok_or(Trouble::Peer(Fault::Foreign))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(readable)
+    }
+}
+
+impl Session for Client {
+    fn open(&mut self) -> Result<(), Trouble> {
+        while self.stream.is_none() {
+            self.carrier.turn(None)?;
+            self.on_events()?;
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, exchange: &mut Exchange) -> Result<(), Trouble> {
+        let stream = self.stream.ok_or(Trouble::Closed)?;
+        loop {
+            let readable = self.on_events()?;
+            let connection = self.carrier.endpoint.connection(self.connection);
+            let connection = connection.ok_or(Trouble::Closed)?;
+            if readable {
+                listen(connection, stream, exchange)?;
+            }
+            if exchange.is_done() {
+                return Ok(());
+            }
+            speak(connection, stream, exchange).map_err(io::Error::other)?;
+            self.carrier.turn(None)?;
+        }
+    }
+
+    fn calls(&self) -> Calls {
+        self.carrier.calls()
+    }
+
+    fn path(&mut self) -> Option<Path> {
+        self.carrier.path(self.connection)
+    }
+}
+
+impl Drop for Client {
+    /// Says goodbye, as far as the socket takes it. By then the server's last receipt is here: all is
+    /// acknowledged that was sent.
+    fn drop(&mut self) {
+        if let Some(connection) = self.carrier.endpoint.connection(self.connection) {
+            connection.close(0, b"done");
+        }
+        let now = Instant::now();
+        let endpoint = &mut self.carrier.endpoint;
+        let _ = self
+            .carrier
+            .udp
+            .send(|batch| endpoint.poll_transmit(now, batch));
+    }
+}
+
+fn connected(remote: SocketAddr) -> io::Result<UdpSocket> {
+    let any = match remote {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(remote)?;
+    Ok(socket)
+}

@@ -1,0 +1,165 @@
+//! The server's side of QUIC: all connections on one thread and one socket.
+
+use super::{Loop, listen, seed, speak, transport, udp};
+use crate::costs::{Costs, Meter, Path};
+use crate::error::{Error, Trouble};
+use crate::options::ServerOptions;
+use crate::payload::Payload;
+use crate::sys::StopHandle;
+use crate::talk::{Duty, Responder};
+use altway_quic::{ConnectionHandle, Endpoint, Event, ServerConfig, StreamId};
+use std::collections::HashMap;
+use std::io;
+use std::net::UdpSocket;
+use std::sync::Arc;
+
+/// Connections at a time; more are refused.
+const MAX_CONNECTIONS: usize = 64;
+
+/// The application error code for a peer that isn't ours.
+const NOT_OURS: u64 = 1;
+
+/// All QUIC connections of a server.
+pub(crate) struct Server {
+    carrier: Loop,
+    payload: Payload,
+    /// As many as there are connections: [`MAX_CONNECTIONS`] at most.
+    clients: HashMap<ConnectionHandle, Client>,
+    stop: StopHandle,
+}
+
+struct Client {
+    /// The first that the client opened; it may open no other.
+    stream: Option<StreamId>,
+    responder: Responder,
+    meter: Option<Meter>,
+    /// The most connections that there were at once since the meter began.
+    connections: usize,
+}
+
+impl Server {
+    /// # Errors
+    /// The socket, or the engine, can't be set up.
+    pub(crate) fn new(
+        socket: UdpSocket,
+        tls: Arc<rustls::ServerConfig>,
+        options: &ServerOptions,
+        payload: Payload,
+        stop: StopHandle,
+    ) -> Result<Self, Error> {
+        let setup = |source| Error::Setup {
+            what: "a UDP socket",
+            source,
+        };
+        let udp = udp(socket, &options.tuning).map_err(setup)?;
+        let seed = seed(tls.crypto_provider())?;
+        let mut config = ServerConfig::new(tls);
+        config.transport = transport(&options.tuning, &udp, options.patience);
+        config.limits.max_bidirectional_streams = 1;
+        config.limits.max_unidirectional_streams = 0;
+        config.limits.max_connections = MAX_CONNECTIONS;
+        Ok(Self {
+            carrier: Loop::new(Endpoint::server(&config, seed)?, udp),
+            payload,
+            clients: HashMap::new(),
+            stop,
+        })
+    }
+
+    /// Serves until the stop.
+    ///
+    /// # Errors
+    /// The kernel lacks memory.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while self.carrier.turn(Some(&self.stop))? {
+            while let Some((handle, event)) = self.carrier.endpoint.poll_event() {
+                self.on_event(handle, event);
+            }
+        }
+        Ok(())
+    }
+
+    fn on_event(&mut self, handle: ConnectionHandle, event: Event) {
+        match event {
+            Event::Connected => self.on_connected(handle),
+            Event::Opened { stream } => {
+                if let Some(client) = self.clients.get_mut(&handle) {
+                    client.stream = Some(stream);
+                }
+                self.converse(handle);
+            }
+            Event::Readable { .. } | Event::Writable { .. } => self.converse(handle),
+            Event::Closed { reason } => {
+                tracing::debug!(%reason, "a QUIC connection has ended");
+                self.clients.remove(&handle);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_connected(&mut self, handle: ConnectionHandle) {
+        let client = Client {
+            stream: None,
+            responder: Responder::new(&self.payload),
+            meter: None,
+            connections: 0,
+        };
+        self.clients.insert(handle, client);
+        let connections = self.clients.len();
+        for client in self.clients.values_mut() {
+            client.connections = client.connections.max(connections);
+        }
+    }
+
+    /// Hears, does its duty, and answers; closes a connection that makes no sense.
+    fn converse(&mut self, handle: ConnectionHandle) {
+        if let Err(trouble) = self.try_to_converse(handle) {
+            tracing::debug!(%trouble, "a QUIC connection is given up");
+            if let Some(connection) = self.carrier.endpoint.connection(handle) {
+                connection.close(NOT_OURS, b"not altway raw");
+            }
+        }
+    }
+
+    fn try_to_converse(&mut self, handle: ConnectionHandle) -> Result<(), Trouble> {
+        let connections = self.clients.len();
+        let client = self.clients.get_mut(&handle);
+        let connection = self.carrier.endpoint.connection(handle);
+        let (Some(client), Some(connection)) = (client, connection) else {
+            return Ok(());
+        };
+        let Some(stream) = client.stream else {
+            return Ok(());
+        };
+        listen(connection, stream, &mut client.responder)?;
+        match client.responder.take_duty() {
+            Some(Duty::Begin) => {
+                client.meter = Some(Meter::begin(self.carrier.calls()));
+                client.connections = connections;
+            }
+            Some(Duty::Report) => {
+                let path = self.carrier.path(handle);
+                let costs = client.costs(&self.carrier, path);
+                client.responder.report(&costs.to_text());
+            }
+            None => {}
+        }
+        if let Some(connection) = self.carrier.endpoint.connection(handle) {
+            speak(connection, stream, &mut client.responder).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+}
+
+impl Client {
+    fn costs(&self, carrier: &Loop, path: Option<Path>) -> Costs {
+        let Some(meter) = self.meter else {
+            return Costs::default();
+        };
+        let costs = meter.costs(carrier.calls(), self.responder.moved(), path);
+        Costs {
+            connections: self.connections as u64,
+            ..costs
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! A client's connection, whatever it runs over.
+
+use crate::costs::{Calls, Path};
+use crate::error::Trouble;
+use crate::talk::Exchange;
+
+/// One connection to a server, for one exchange after the other.
+pub(crate) trait Session {
+    /// Completes the hand-shake.
+    ///
+    /// # Errors
+    /// It fails.
+    fn open(&mut self) -> Result<(), Trouble>;
+
+    /// Carries an exchange to its end.
+    ///
+    /// # Errors
+    /// The connection is lost, the peer silent or not ours.
+    fn exchange(&mut self, exchange: &mut Exchange) -> Result<(), Trouble>;
+
+    /// System calls until now.
+    fn calls(&self) -> Calls;
+
+    /// What is known of the path now.
+    fn path(&mut self) -> Option<Path>;
+}

@@ -1,0 +1,274 @@
+//! TCP, plain or with TLS: one thread, one connection, a loop of send, ppoll and recv.
+//!
+//! The socket doesn't block, so that both directions can run at once; the loop waits in ppoll(2)
+//! alone. It has no event loop's bookkeeping, which would be counted as the transport's cost.
+
+use crate::costs::{Calls, Path};
+use crate::error::Trouble;
+use crate::session::Session;
+use crate::sys::{self, StopHandle, Watch, Woken};
+use crate::talk::{Exchange, Fault, Talk};
+use altway_socket::tcp_info;
+use bytes::Bytes;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Bytes that one recv takes at most.
+pub(crate) const READ_BYTES: usize = 256 << 10;
+
+/// Bytes over a TCP socket, as they are or enciphered.
+pub(crate) trait Stream {
+    /// The socket, which doesn't block.
+    fn socket(&self) -> &TcpStream;
+
+    /// Whether it carries payload yet: its hand-shake is done.
+    fn is_ready(&self) -> bool;
+
+    /// Sends what it holds back, as far as the socket takes it. True: nothing is left.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    fn flush(&mut self, calls: &mut Calls) -> io::Result<bool>;
+
+    /// Takes as many of `bytes` as it can without waiting, once it is ready and flushed.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    fn send(&mut self, bytes: &[u8], calls: &mut Calls) -> io::Result<usize>;
+
+    /// Receives once, and hands on what it was. False: the peer has ended it.
+    ///
+    /// # Errors
+    /// The connection is lost, or `hear` doesn't like what it hears.
+    fn receive(
+        &mut self,
+        hear: &mut dyn FnMut(&[u8]) -> Result<(), Fault>,
+        calls: &mut Calls,
+    ) -> Result<bool, Trouble>;
+}
+
+/// Carries a conversation over a stream.
+#[derive(Debug)]
+pub(crate) struct Pump<S> {
+    stream: S,
+    calls: Calls,
+    patience: Duration,
+    stop: Option<StopHandle>,
+}
+
+impl<S: Stream> Pump<S> {
+    /// `patience`: how long nothing may come. `stop`: what else ends it.
+    pub(crate) fn new(stream: S, patience: Duration, stop: Option<StopHandle>) -> Self {
+        Self {
+            stream,
+            calls: Calls::default(),
+            patience,
+            stop,
+        }
+    }
+
+    /// The socket, whose path it is.
+    pub(crate) fn socket(&self) -> &TcpStream {
+        self.stream.socket()
+    }
+
+    /// Sends what there is to send, as far as the socket takes it; then, unless `done` says that this
+    /// was all, waits for what comes and takes it once. True: it is done.
+    ///
+    /// # Errors
+    /// The connection is lost, the peer silent or not ours.
+    pub(crate) fn turn<T: Talk>(
+        &mut self,
+        talk: &mut T,
+        done: impl Fn(&T) -> bool,
+    ) -> Result<bool, Trouble> {
+        let blocked = self.flush(talk)?;
+        if !blocked && done(talk) {
+            return Ok(true);
+        }
+        let watch = Watch {
+            socket: self.stream.socket().as_fd(),
+            write: blocked,
+            stop: self.stop.as_ref(),
+            limit: Some(self.patience),
+        };
+        match sys::wait(watch, &mut self.calls)? {
+            Woken::Late => Err(Trouble::Silent),
+            Woken::Stopped => Err(Trouble::Stopped),
+            Woken::Otherwise => Ok(false),
+            Woken::Readable => {
+                let mut hear = |bytes: &[u8]| talk.heard(bytes);
+                match self.stream.receive(&mut hear, &mut self.calls)? {
+                    true => Ok(false),
+                    false => Err(Trouble::Closed),
+                }
+            }
+        }
+    }
+
+    /// True when the socket is full before all is sent.
+    fn flush(&mut self, talk: &mut impl Talk) -> io::Result<bool> {
+        loop {
+            if !self.stream.flush(&mut self.calls)? {
+                return Ok(true);
+            }
+            let bytes = talk.next();
+            if bytes.is_empty() || !self.stream.is_ready() {
+                return Ok(false);
+            }
+            let sent = self.stream.send(&bytes, &mut self.calls)?;
+            talk.sent(sent);
+            if sent < bytes.len() {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// What a client says and expects to hear during the hand-shake.
+#[derive(Debug)]
+struct Nothing;
+
+impl Talk for Nothing {
+    fn next(&self) -> Bytes {
+        Bytes::new()
+    }
+
+    fn sent(&mut self, _: usize) {}
+
+    fn heard(&mut self, _: &[u8]) -> Result<(), Fault> {
+        Err(Fault::Foreign)
+    }
+}
+
+impl<S: Stream> Session for Pump<S> {
+    fn open(&mut self) -> Result<(), Trouble> {
+        while !self.stream.is_ready() {
+            self.turn(&mut Nothing, |_| false)?;
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, exchange: &mut Exchange) -> Result<(), Trouble> {
+        while !self.turn(exchange, Exchange::is_done)? {}
+        Ok(())
+    }
+
+    fn calls(&self) -> Calls {
+        self.calls
+    }
+
+    fn path(&mut self) -> Option<Path> {
+        path(self.stream.socket())
+    }
+}
+
+/// What the kernel tells of a connection's path.
+pub(crate) fn path(socket: &TcpStream) -> Option<Path> {
+    let info = tcp_info(socket)?;
+    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    Some(Path {
+        packets_sent: info.data_segments_sent,
+        retransmissions: info.retransmissions,
+        min_rtt_us: info.min_rtt.map(us),
+        rtt_us: info.smoothed_rtt.map(us),
+        packet_bytes: info.segment_bytes,
+    })
+}
+
+/// TCP without encryption.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    socket: TcpStream,
+    buffer: Box<[u8]>,
+}
+
+impl Plain {
+    pub(crate) fn new(socket: TcpStream) -> Self {
+        Self {
+            socket,
+            buffer: vec![0; READ_BYTES].into(),
+        }
+    }
+}
+
+impl Stream for Plain {
+    fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn flush(&mut self, _: &mut Calls) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn send(&mut self, bytes: &[u8], calls: &mut Calls) -> io::Result<usize> {
+        none_if_blocked(Counted::new(&self.socket, calls).write(bytes))
+            .map(Option::unwrap_or_default)
+    }
+
+    fn receive(
+        &mut self,
+        hear: &mut dyn FnMut(&[u8]) -> Result<(), Fault>,
+        calls: &mut Calls,
+    ) -> Result<bool, Trouble> {
+        match none_if_blocked(Counted::new(&self.socket, calls).read(&mut self.buffer))? {
+            None => Ok(true),
+            Some(0) => Ok(false),
+            Some(length) => {
+                hear(&self.buffer[..length])?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// Counts what passes the kernel's border.
+pub(crate) struct Counted<'a> {
+    socket: &'a TcpStream,
+    calls: &'a mut Calls,
+}
+
+impl<'a> Counted<'a> {
+    pub(crate) fn new(socket: &'a TcpStream, calls: &'a mut Calls) -> Self {
+        Self { socket, calls }
+    }
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.calls.read += 1;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.calls.write += 1;
+        self.socket.write(bytes)
+    }
+
+    fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        self.calls.write += 1;
+        self.socket.write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `None` where the socket would have to be waited for.
+pub(crate) fn none_if_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
+    match result {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            Ok(None)
+        }
+        result => result.map(Some),
+    }
+}
