@@ -4,10 +4,12 @@
 //! downloads, so its receive windows are large; a server takes small request bodies from many.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use altway_quic::{self as quic, Transport};
 
-use crate::Error;
+use crate::settings::Settings;
+use crate::{Error, Rate};
 
 /// HTTP/3's name in ALPN (RFC 9114 section 3.1).
 const ALPN: &[u8] = b"h3";
@@ -26,6 +28,9 @@ pub struct ServerConfig {
     pub transport: Transport,
     /// What peers may cost.
     pub limits: Limits,
+    /// Take extended CONNECT (RFC 9220), for instance for WebSockets; such a request has a
+    /// [`Protocol`](crate::Protocol). Default: off.
+    pub extended_connect: bool,
 }
 
 impl ServerConfig {
@@ -36,6 +41,7 @@ impl ServerConfig {
             tls,
             transport: Transport::default(),
             limits: Limits::default(),
+            extended_connect: false,
         }
     }
 
@@ -96,6 +102,29 @@ pub struct Limits {
     /// Connections of the endpoint, those in hand-shake and those closing included; more are
     /// refused. Default: 65,536.
     pub max_connections: usize,
+    /// Size of QPACK's dynamic table that a peer may use for its fields, bytes: memory that a
+    /// connection costs once its peer uses it. 0 forbids it. At most 1 MiB. Default: 4,096.
+    pub qpack_table_capacity: u32,
+    /// Streams whose field sections may wait for entries of that table (RFC 9204 section 2.1.2).
+    /// Each holds a section of up to `max_field_section_size`. A peer that exceeds it loses the
+    /// connection. Default: 16.
+    pub qpack_blocked_streams: u32,
+    /// Frames and instructions that lead nowhere or may be needless: of unknown types, DATA without
+    /// a payload, PRIORITY_UPDATE, GOAWAY, MAX_PUSH_ID, instructions on QPACK's streams. A skipped
+    /// payload counts once more for each 16 KiB. Beyond, the connection ends with
+    /// H3_EXCESSIVE_LOAD. Each request pays 16 back. Default: 1,000 at once, 100 more a second.
+    pub floods: Rate,
+    /// Server: requests that the peer opened and gave up before they were answered (rapid reset), or
+    /// made this side give up by breaking the rules. Beyond, the connection ends with
+    /// H3_EXCESSIVE_LOAD. Each response that is delivered pays one back. Default: 200 at once, 20
+    /// more a second.
+    pub resets: Rate,
+    /// An exchange of which less than 1 KiB moves in so long though the peer could let it (it sends
+    /// no head or body, waits for QPACK insertions, or opens no window) is reset with
+    /// H3_REQUEST_CANCELLED. Tunnels (CONNECT) are exempt; and a client waits for a response as long
+    /// as its application does. It may run out a quarter later than said. 1 ms or more. Default:
+    /// 30 s.
+    pub stall: Duration,
 }
 
 impl Default for Limits {
@@ -104,6 +133,17 @@ impl Default for Limits {
             max_field_section_size: 64 << 10,
             max_concurrent_requests: 256,
             max_connections: 1 << 16,
+            qpack_table_capacity: 4096,
+            qpack_blocked_streams: 16,
+            floods: Rate {
+                burst: 1000,
+                per_second: 100,
+            },
+            resets: Rate {
+                burst: 200,
+                per_second: 20,
+            },
+            stall: Duration::from_secs(30),
         }
     }
 }
@@ -115,10 +155,24 @@ impl Limits {
             ("max_field_section_size", "at most 1 MiB")
         } else if self.max_concurrent_requests == 0 {
             ("max_concurrent_requests", "1 or more")
+        } else if self.qpack_table_capacity > 1 << 20 {
+            ("qpack_table_capacity", "at most 1 MiB")
+        } else if self.stall < Duration::from_millis(1) {
+            ("stall", "1 ms or more")
         } else {
             return Ok(());
         };
         Err(Error::InvalidConfig { field, expected })
+    }
+
+    /// What this side announces.
+    pub(crate) fn settings(&self, extended_connect: bool) -> Settings {
+        Settings {
+            max_field_section_size: self.max_field_section_size,
+            qpack_table_capacity: self.qpack_table_capacity.into(),
+            qpack_blocked_streams: self.qpack_blocked_streams.into(),
+            extended_connect,
+        }
     }
 
     fn quic(&self, requests: u32) -> quic::Limits {
@@ -151,5 +205,9 @@ mod tests {
         assert_eq!(size, Some("max_field_section_size"));
         let requests = field_of(|limits| limits.max_concurrent_requests = 0);
         assert_eq!(requests, Some("max_concurrent_requests"));
+        let capacity = field_of(|limits| limits.qpack_table_capacity = (1 << 20) + 1);
+        assert_eq!(capacity, Some("qpack_table_capacity"));
+        let stall = field_of(|limits| limits.stall = Duration::ZERO);
+        assert_eq!(stall, Some("stall"));
     }
 }

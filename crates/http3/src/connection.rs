@@ -1,23 +1,38 @@
 //! One HTTP/3 connection over one QUIC connection: turns the engine's events into the
 //! application's, and the application's calls into stream writes.
 //!
-//! Exchanges are in `exchange`; this file has the connection's own life: hand-shake, control
-//! stream, GOAWAY, closing. It holds at most [`Limits::max_concurrent_requests`] exchanges and 16
-//! unidirectional streams, as QUIC's stream limits are set to these.
+//! Exchanges are in `exchange`, their heads in `heads`, QPACK's streams in `tables`, the order of
+//! responses in `priorities`, slow peers in `stalls`; this file has the connection's own life:
+//! hand-shake, control stream, GOAWAY, closing. It holds at most
+//! [`Limits::max_concurrent_requests`] exchanges and 16 unidirectional streams, as QUIC's stream
+//! limits are set to these.
 
 mod exchange;
+mod heads;
+mod priorities;
+mod stalls;
+mod tables;
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
 
+use altway_fields::Priority;
 use altway_quic::{self as quic, Direction, Read};
 use rustc_hash::FxHashMap;
 
 use self::exchange::Exchange;
+use crate::budget::Budget;
 use crate::failure::Violation;
-use crate::frame::Frame;
+use crate::frame::{self, Frame, kind};
+use crate::grease::Grease;
 use crate::settings::Settings;
-use crate::unidirectional::{self, Outcome};
-use crate::{Code, Event, Limits, Role, StreamId};
+use crate::unidirectional::{self, Incoming, Outcome, Outgoing, stream_type};
+use crate::{Code, Event, Limits, Role, StreamId, qpack, varint};
+
+/// What a request pays back for frames and instructions that lead nowhere.
+const FLOODS_PER_REQUEST: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -36,41 +51,78 @@ enum Giver {
     Peer,
 }
 
+/// What all connections of an endpoint share.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) role: Role,
+    pub(crate) limits: Limits,
+    /// What is announced to peers.
+    pub(crate) settings: Settings,
+}
+
 /// One connection.
 pub(crate) struct Connection {
-    role: Role,
-    limits: Limits,
+    terms: Arc<Terms>,
     phase: Phase,
     events: VecDeque<Event>,
+    /// Streams to be told of that take bytes again, by falling rank.
+    writable: BTreeSet<(Reverse<i32>, StreamId)>,
     exchanges: FxHashMap<StreamId, Exchange>,
-    incoming: unidirectional::Incoming,
-    control: unidirectional::Outgoing,
+    incoming: Incoming,
+    control: Outgoing,
+    encoder_stream: Outgoing,
+    decoder_stream: Outgoing,
+    encoder: qpack::Encoder,
+    decoder: qpack::Decoder,
+    /// Streams whose sections wait for so many insertions.
+    waiting: Vec<(u64, StreamId)>,
     /// The peer's; unlimited until they come (RFC 9114 section 7.2.4.2).
     peer_settings: Settings,
     /// Server: the ID of the client's next request.
     next_request: u64,
+    /// Server: PRIORITY_UPDATE of requests that have not come.
+    wishes: FxHashMap<u64, Priority>,
+    /// Server: the ID in the client's last MAX_PUSH_ID.
+    max_push_id: Option<u64>,
     /// The ID in the GOAWAY that was sent, or is to be sent after the hand-shake.
     go_away_sent: Option<u64>,
     go_away_received: Option<u64>,
     /// A request was refused for want of a stream, and who can give one.
     wants_stream: Option<Giver>,
+    floods: Budget,
+    resets: Budget,
+    now: Instant,
+    grease: Grease,
 }
 
 impl Connection {
-    pub(crate) fn new(role: Role, limits: Limits) -> Self {
+    /// `seed` chooses the identifiers without meaning.
+    pub(crate) fn new(terms: &Arc<Terms>, seed: u64, now: Instant) -> Self {
+        let limits = &terms.limits;
         Self {
-            role,
-            limits,
+            terms: Arc::clone(terms),
             phase: Phase::Handshake,
             events: VecDeque::new(),
+            writable: BTreeSet::new(),
             exchanges: FxHashMap::default(),
-            incoming: unidirectional::Incoming::new(role),
-            control: unidirectional::Outgoing::default(),
+            incoming: Incoming::new(terms.role),
+            control: Outgoing::new(stream_type::CONTROL),
+            encoder_stream: Outgoing::new(stream_type::QPACK_ENCODER),
+            decoder_stream: Outgoing::new(stream_type::QPACK_DECODER),
+            encoder: qpack::Encoder::new(),
+            decoder: qpack::Decoder::new(limits.qpack_table_capacity as usize),
+            waiting: Vec::new(),
             peer_settings: Settings::default(),
             next_request: 0,
+            wishes: FxHashMap::default(),
+            max_push_id: None,
             go_away_sent: None,
             go_away_received: None,
             wants_stream: None,
+            floods: Budget::new(limits.floods, now, "too many frames that lead nowhere"),
+            resets: Budget::new(limits.resets, now, "too many requests given up"),
+            now,
+            grease: Grease::new(seed),
         }
     }
 
@@ -79,13 +131,33 @@ impl Connection {
         self.events.pop_front()
     }
 
+    /// The next stream that takes bytes again. To be asked when there are no events, so that the
+    /// streams of highest rank can use up what became free.
+    pub(crate) fn poll_writable(&mut self) -> Option<Event> {
+        loop {
+            let (_, stream) = self.writable.pop_first()?;
+            if self.exchanges.contains_key(&stream) {
+                return Some(Event::Writable { stream });
+            }
+        }
+    }
+
     /// Takes in what happened to the QUIC connection, its end excepted.
-    pub(crate) fn on_quic_event(&mut self, quic: &mut quic::Connection, event: &quic::Event) {
+    pub(crate) fn on_quic_event(
+        &mut self,
+        quic: &mut quic::Connection,
+        event: &quic::Event,
+        now: Instant,
+    ) {
         if self.phase == Phase::Closed {
             return;
         }
-        if let Err(violation) = self.try_on_quic_event(quic, event) {
-            self.fail(quic, violation);
+        self.now = now;
+        self.floods.set_now(now);
+        self.resets.set_now(now);
+        match self.try_on_quic_event(quic, event) {
+            Ok(()) => self.flush_tables(quic),
+            Err(violation) => self.fail(quic, violation),
         }
     }
 
@@ -110,9 +182,13 @@ impl Connection {
         let id = self.next_request;
         self.go_away_sent = Some(id);
         if self.phase == Phase::Open {
-            self.control.go_away(id);
-            self.control.flush(quic);
+            self.send_go_away(quic, id);
         }
+    }
+
+    /// Client: whether the server takes extended CONNECT (RFC 9220).
+    pub(crate) fn peer_takes_extended_connect(&self) -> bool {
+        self.peer_settings.extended_connect
     }
 
     /// Closes the connection at once; QUIC's event tells the application.
@@ -137,17 +213,20 @@ impl Connection {
             Quic::Opened { stream } => return self.on_opened(quic, stream),
             Quic::Readable { stream } if is_request(stream) => self.on_readable(quic, stream),
             Quic::Readable { stream } => return self.read_unidirectional(quic, stream),
-            Quic::Writable { stream } if self.control.is(stream) => self.control.flush(quic),
-            Quic::Writable { stream } => self.on_writable(quic, stream),
+            Quic::Writable { stream } if is_request(stream) => self.on_writable(quic, stream),
             Quic::Finished { stream } => self.on_finished(quic, stream),
-            Quic::Stopped { stream, .. } if self.control.is(stream) => {
+            Quic::Stopped { stream, .. } if self.outgoing().iter().any(|it| it.is(stream)) => {
                 return Err(unidirectional::closed_critical_stream());
             }
             Quic::Stopped { stream, code } => self.on_stopped(quic, stream, Code::new(code)),
             Quic::StreamsAvailable {
-                direction: Direction::Unidirectional,
-            } => self.control.flush(quic),
-            Quic::StreamsAvailable { .. } => self.offer_streams(Giver::Peer),
+                direction: Direction::Bidirectional,
+            } => self.offer_streams(Giver::Peer),
+            Quic::Writable { .. } | Quic::StreamsAvailable { .. } => {
+                for stream in self.outgoing() {
+                    stream.flush(quic);
+                }
+            }
             // `Closed` goes another way, and there is nothing else yet.
             _ => {}
         }
@@ -156,16 +235,48 @@ impl Connection {
 
     fn on_connected(&mut self, quic: &mut quic::Connection) {
         self.phase = Phase::Open;
-        let max_field_section_size = self.limits.max_field_section_size;
-        self.control.begin(&Settings {
-            max_field_section_size,
-        });
-        if let Some(id) = self.go_away_sent {
-            self.control.go_away(id);
+        let out = self.control.unsent();
+        self.terms.settings.encode(&mut self.grease, out);
+        // Section 7.2.8: reserved types "MAY be sent on any stream where frames are allowed".
+        frame::encode_header(self.grease.identifier(), 0, out);
+        for stream in self.outgoing() {
+            stream.open(quic);
         }
         self.control.flush(quic);
+        if let Some(id) = self.go_away_sent {
+            self.send_go_away(quic, id);
+        }
+        self.send_grease_stream(quic);
         self.events.push_back(Event::Connected);
         self.offer_streams(Giver::Peer);
+    }
+
+    /// Section 6.2.3: streams of reserved types "have no semantics and can be sent when
+    /// application-layer padding is desired" or to exercise the requirement to ignore them.
+    fn send_grease_stream(&mut self, quic: &mut quic::Connection) {
+        let Some(id) = quic.open(Direction::Unidirectional) else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        varint::encode(self.grease.identifier(), &mut bytes);
+        // Its loss harms nothing, so that it does not matter whether this fits.
+        let _ = quic.write(id, &mut [bytes.into()]);
+        let _ = quic.finish(id);
+    }
+
+    fn send_go_away(&mut self, quic: &mut quic::Connection, id: u64) {
+        let out = self.control.unsent();
+        frame::encode_header(kind::GOAWAY, varint::len(id), out);
+        varint::encode(id, out);
+        self.control.flush(quic);
+    }
+
+    fn outgoing(&mut self) -> [&mut Outgoing; 3] {
+        [
+            &mut self.control,
+            &mut self.encoder_stream,
+            &mut self.decoder_stream,
+        ]
     }
 
     fn on_opened(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<(), Violation> {
@@ -191,6 +302,8 @@ impl Connection {
                 match self.incoming.receive(id, &mut piece)? {
                     Outcome::Consumed => break,
                     Outcome::Frame(frame) => self.on_control_frame(quic, frame)?,
+                    Outcome::Encoder(piece) => self.on_encoder_stream(quic, &piece)?,
+                    Outcome::Decoder(piece) => self.on_decoder_stream(&piece)?,
                     Outcome::Unwanted => {
                         quic.stop(id, Code::H3_STREAM_CREATION_ERROR.get());
                         return Ok(());
@@ -205,25 +318,49 @@ impl Connection {
         quic: &mut quic::Connection,
         frame: Frame,
     ) -> Result<(), Violation> {
+        let role = self.terms.role;
         match frame {
             Frame::Settings(payload) => {
                 self.peer_settings = Settings::decode(&payload)?;
-                Ok(())
+                let capacity = self.peer_settings.qpack_table_capacity;
+                self.encoder.set_peer_capacity(capacity);
+                return Ok(());
             }
+            Frame::Ignored(cost) => return self.floods.spend(cost),
+            _ => self.floods.spend(1)?,
+        }
+        match frame {
             Frame::GoAway(id) => self.on_go_away(quic, id),
-            // Section 7.2.7: "A server MUST NOT send a MAX_PUSH_ID frame." The server here pushes
-            // nothing, so the ID does not matter.
-            Frame::MaxPushId(_) if self.role == Role::Server => Ok(()),
-            Frame::MaxPushId(_) => Err(Violation::new(
-                Code::H3_FRAME_UNEXPECTED,
-                "MAX_PUSH_ID from a server",
-            )),
-            // Section 7.2.3: a push ID beyond the maximum, or one never promised, "MUST be treated
-            // as a connection error of type H3_ID_ERROR".
-            Frame::CancelPush => Err(Violation::new(Code::H3_ID_ERROR, "no push to cancel")),
-            Frame::Data(_) | Frame::Headers(_) | Frame::OversizedHeaders | Frame::PushPromise => {
-                unreachable!("the decoder of a control stream refuses request frames")
+            Frame::MaxPushId(id) if role == Role::Server => self.on_max_push_id(id),
+            Frame::PriorityUpdate(id, field) if role == Role::Server => {
+                self.on_priority_update(quic, id, &field)
             }
+            // Section 7.2.7: "A server MUST NOT send a MAX_PUSH_ID frame." RFC 9218 section 7.2 says
+            // the same of PRIORITY_UPDATE.
+            Frame::MaxPushId(_) | Frame::PriorityUpdate(..) | Frame::PushPriorityUpdate
+                if role == Role::Client =>
+            {
+                let reason = "frame that servers don't send";
+                Err(Violation::new(Code::H3_FRAME_UNEXPECTED, reason))
+            }
+            // Section 7.2.3: a push ID beyond the maximum, or one never promised, "MUST be treated
+            // as a connection error of type H3_ID_ERROR"; RFC 9218 section 7.2 likewise.
+            Frame::CancelPush | Frame::PushPriorityUpdate => {
+                Err(Violation::new(Code::H3_ID_ERROR, "there are no pushes"))
+            }
+            _ => unreachable!("the decoder of a control stream refuses request frames"),
+        }
+    }
+
+    /// Section 7.2.7: "A MAX_PUSH_ID frame cannot reduce the maximum push ID; receipt of [one] that
+    /// contains a smaller value than previously received MUST be treated as a connection error of
+    /// type H3_ID_ERROR."
+    fn on_max_push_id(&mut self, id: u64) -> Result<(), Violation> {
+        match self.max_push_id.replace(id) {
+            Some(before) if id < before => {
+                Err(Violation::new(Code::H3_ID_ERROR, "smaller MAX_PUSH_ID"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -231,13 +368,13 @@ impl Connection {
     /// increase"; requests from it on were not and will not be processed.
     fn on_go_away(&mut self, quic: &mut quic::Connection, id: u64) -> Result<(), Violation> {
         let raised = self.go_away_received.is_some_and(|earlier| id > earlier);
-        if raised || (self.role == Role::Client && !id.is_multiple_of(4)) {
+        if raised || (self.terms.role == Role::Client && !id.is_multiple_of(4)) {
             return Err(Violation::new(Code::H3_ID_ERROR, "wrong ID in GOAWAY"));
         }
         if self.go_away_received.replace(id).is_none() {
             self.events.push_back(Event::GoAway);
         }
-        if self.role == Role::Client {
+        if self.terms.role == Role::Client {
             self.reject_from(quic, id);
         }
         Ok(())
@@ -253,7 +390,9 @@ impl Connection {
     fn forget(&mut self) {
         self.phase = Phase::Closed;
         self.exchanges = FxHashMap::default();
-        self.incoming = unidirectional::Incoming::new(self.role);
+        self.writable = BTreeSet::new();
+        self.waiting = Vec::new();
+        self.incoming = Incoming::new(self.terms.role);
     }
 }
 

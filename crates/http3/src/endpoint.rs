@@ -5,15 +5,18 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
+use altway_fields::Priority;
 use altway_quic as quic;
 use bytes::Bytes;
+use http::HeaderMap;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Terms};
 use crate::{
-    ClientConfig, Code, ConnectionHandle, Datagram, Error, Event, Limits, PathStatistics, Received,
-    Role, ServerConfig, StreamId, Transmit,
+    ClientConfig, Code, ConnectionHandle, Datagram, Error, Event, PathStatistics, Received, Role,
+    ServerConfig, StreamId, Transmit,
 };
 
 /// Many HTTP/3 connections over one UDP socket.
@@ -25,19 +28,29 @@ use crate::{
 /// Memory is bounded by [`Limits`], the transport's windows and QUIC's stream limits; see those.
 pub struct Endpoint {
     quic: quic::Endpoint,
-    role: Role,
-    limits: Limits,
+    terms: Arc<Terms>,
     /// By QUIC's handle, which is dense. A server's begin when their hand-shake is done.
     slots: Vec<Option<Box<Slot>>>,
     /// Slots that may have events for the application.
     awake: VecDeque<usize>,
+    /// Slots that may have streams that can be written to.
+    eager: VecDeque<usize>,
+    /// When to look after which slot's slow exchanges; in order, as all wait as long.
+    sweeps: VecDeque<(Instant, usize)>,
     shutting_down: bool,
+    seed: u64,
+    /// The latest time told.
+    now: Option<Instant>,
 }
 
 struct Slot {
     connection: Connection,
     /// Whether it is in `awake`.
     awake: bool,
+    /// Whether it is in `eager`.
+    eager: bool,
+    /// Its entry in `sweeps` that counts.
+    sweep: Option<Instant>,
 }
 
 impl Endpoint {
@@ -53,7 +66,13 @@ impl Endpoint {
     pub fn server(config: ServerConfig, seed: [u8; 32]) -> Result<Self, Error> {
         config.limits.check()?;
         let quic = quic::Endpoint::server(&config.quic(), seed)?;
-        Ok(Self::new(quic, Role::Server, config.limits))
+        let settings = config.limits.settings(config.extended_connect);
+        let terms = Terms {
+            role: Role::Server,
+            limits: config.limits,
+            settings,
+        };
+        Ok(Self::new(quic, terms, seed))
     }
 
     /// An endpoint that opens connections. `seed` and errors as for [`server`](Self::server).
@@ -63,7 +82,13 @@ impl Endpoint {
     pub fn client(config: ClientConfig, seed: [u8; 32]) -> Result<Self, Error> {
         config.limits.check()?;
         let quic = quic::Endpoint::client(&config.quic(), seed)?;
-        Ok(Self::new(quic, Role::Client, config.limits))
+        let settings = config.limits.settings(false);
+        let terms = Terms {
+            role: Role::Client,
+            limits: config.limits,
+            settings,
+        };
+        Ok(Self::new(quic, terms, seed))
     }
 
     /// Begins a connection. [`Event::Connected`] or [`Event::Closed`] tells how it went.
@@ -81,25 +106,38 @@ impl Endpoint {
         if self.shutting_down {
             return Err(Error::GoingAway);
         }
+        self.now = Some(now);
         let handle = self.quic.connect(now, remote, server_name)?;
-        self.insert(handle);
+        self.insert(handle, now);
         Ok(handle)
     }
 
     /// Takes in one UDP datagram.
     pub fn handle_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
+        self.now = Some(now);
         self.quic.handle_datagram(now, datagram);
     }
 
     /// Runs what is due at `now`. Calls too early do nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = Some(now);
         self.quic.handle_timeout(now);
+        while let Some((at, index)) = self.sweeps.front().copied()
+            && at <= now
+        {
+            self.sweeps.pop_front();
+            self.sweep(at, index, now);
+        }
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) at the latest. Valid once events and
     /// transmissions are drained. It may be too early for a connection, never too late.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
-        self.quic.poll_timeout()
+        let sweep = self.sweeps.front().map(|(at, _)| *at);
+        [self.quic.poll_timeout(), sweep]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The next event of any connection.
@@ -108,8 +146,10 @@ impl Endpoint {
             if let Some(event) = self.next_event() {
                 return Some(event);
             }
-            let (handle, event) = self.quic.poll_event()?;
-            self.on_quic_event(handle, event);
+            match self.quic.poll_event() {
+                Some((handle, event)) => self.on_quic_event(handle, event),
+                None => return self.next_writable(),
+            }
         }
     }
 
@@ -154,6 +194,43 @@ impl Endpoint {
     ) -> Result<(), Error> {
         let (connection, quic) = self.open(connection)?;
         connection.send_response(quic, stream, head, end)
+    }
+
+    /// Sends trailers, and with them the end of a message whose body was sent without.
+    ///
+    /// # Errors
+    /// As [`send_data`](Self::send_data); [`Error::HeadTooLarge`].
+    pub fn send_trailers(
+        &mut self,
+        connection: ConnectionHandle,
+        stream: StreamId,
+        fields: &HeaderMap,
+    ) -> Result<(), Error> {
+        let (connection, quic) = self.open(connection)?;
+        connection.send_trailers(quic, stream, fields)
+    }
+
+    /// Client: wishes another priority for a response than the request's Priority field said
+    /// (PRIORITY_UPDATE, RFC 9218).
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`] if the exchange is over; [`Error::OutOfOrder`] when 4 KiB of such
+    /// wishes wait already; [`Error::UnknownConnection`], [`Error::WrongRole`].
+    pub fn send_priority(
+        &mut self,
+        connection: ConnectionHandle,
+        stream: StreamId,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        let (connection, quic) = self.open(connection)?;
+        connection.send_priority(quic, stream, priority)
+    }
+
+    /// Client: whether the server takes extended CONNECT (RFC 9220). False before its settings
+    /// came.
+    pub fn peer_takes_extended_connect(&self, connection: ConnectionHandle) -> bool {
+        let slot = self.slots.get(connection.0).and_then(Option::as_ref);
+        slot.is_some_and(|slot| slot.connection.peer_takes_extended_connect())
     }
 
     /// Sends body bytes: takes as many as fit from the front of `data`, without copying. If any are
@@ -252,14 +329,18 @@ impl Endpoint {
         self.quic.path_statistics(connection)
     }
 
-    fn new(quic: quic::Endpoint, role: Role, limits: Limits) -> Self {
+    fn new(quic: quic::Endpoint, terms: Terms, seed: [u8; 32]) -> Self {
+        let [a, b, c, d, e, f, g, h, ..] = seed;
         Self {
             quic,
-            role,
-            limits,
+            terms: Arc::new(terms),
             slots: Vec::new(),
             awake: VecDeque::new(),
+            eager: VecDeque::new(),
+            sweeps: VecDeque::new(),
             shutting_down: false,
+            seed: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            now: None,
         }
     }
 
@@ -277,10 +358,14 @@ impl Endpoint {
 
     /// Notes that a connection may have events.
     fn wake(&mut self, index: usize) {
-        if let Some(Some(slot)) = self.slots.get_mut(index)
-            && !std::mem::replace(&mut slot.awake, true)
-        {
+        let Some(Some(slot)) = self.slots.get_mut(index) else {
+            return;
+        };
+        if !std::mem::replace(&mut slot.awake, true) {
             self.awake.push_back(index);
+        }
+        if !std::mem::replace(&mut slot.eager, true) {
+            self.eager.push_back(index);
         }
     }
 
@@ -297,13 +382,29 @@ impl Endpoint {
                 slot.awake = false;
             }
             self.awake.pop_front();
+            self.schedule_sweep(index);
+        }
+        None
+    }
+
+    /// The next stream that takes bytes again.
+    fn next_writable(&mut self) -> Option<(ConnectionHandle, Event)> {
+        while let Some(index) = self.eager.front().copied() {
+            if let Some(Some(slot)) = self.slots.get_mut(index) {
+                if let Some(event) = slot.connection.poll_writable() {
+                    return Some((ConnectionHandle(index), event));
+                }
+                slot.eager = false;
+            }
+            self.eager.pop_front();
         }
         None
     }
 
     fn on_quic_event(&mut self, handle: ConnectionHandle, event: quic::Event) {
-        if event == quic::Event::Connected && self.role == Role::Server {
-            self.insert(handle);
+        let now = self.now.expect("there are no events before the first time");
+        if event == quic::Event::Connected && self.terms.role == Role::Server {
+            self.insert(handle, now);
         }
         self.wake(handle.0);
         let Some(Some(slot)) = self.slots.get_mut(handle.0) else {
@@ -311,24 +412,53 @@ impl Endpoint {
         };
         match (event, self.quic.connection(handle)) {
             (quic::Event::Closed { reason }, _) => slot.connection.on_closed(reason),
-            (event, Some(quic)) => slot.connection.on_quic_event(quic, &event),
+            (event, Some(quic)) => slot.connection.on_quic_event(quic, &event, now),
             // Closed by an earlier event's handling: all that is still to be told is that.
             (_, None) => {}
         }
     }
 
-    fn insert(&mut self, handle: ConnectionHandle) {
+    fn insert(&mut self, handle: ConnectionHandle, now: Instant) {
         if self.slots.len() <= handle.0 {
             self.slots.resize_with(handle.0 + 1, || None);
         }
-        let mut connection = Connection::new(self.role, self.limits.clone());
+        self.seed = self.seed.wrapping_add(1);
+        let mut connection = Connection::new(&self.terms, self.seed, now);
         if self.shutting_down {
             connection.refuse_requests();
         }
         let slot = Slot {
             connection,
             awake: false,
+            eager: false,
+            sweep: None,
         };
         self.slots[handle.0] = Some(Box::new(slot));
+    }
+
+    /// Sees to it that a connection that has exchanges is looked after.
+    fn schedule_sweep(&mut self, index: usize) {
+        if let (Some(Some(slot)), Some(now)) = (self.slots.get_mut(index), self.now)
+            && slot.sweep.is_none()
+            && !slot.connection.is_idle()
+        {
+            let at = now + self.terms.limits.stall / 4;
+            slot.sweep = Some(at);
+            self.sweeps.push_back((at, index));
+        }
+    }
+
+    fn sweep(&mut self, at: Instant, index: usize, now: Instant) {
+        let handle = ConnectionHandle(index);
+        if let Some(Some(slot)) = self.slots.get_mut(index)
+            // Else the entry was of an earlier connection.
+            && slot.sweep == Some(at)
+        {
+            slot.sweep = None;
+            if let Some(quic) = self.quic.connection(handle) {
+                slot.connection.sweep(quic, now);
+            }
+            self.wake(index);
+        }
     }
 }

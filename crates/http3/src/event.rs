@@ -4,6 +4,7 @@ use std::fmt;
 
 use altway_quic as quic;
 use bytes::Bytes;
+use http::HeaderMap;
 
 use crate::{Code, StreamId};
 
@@ -20,7 +21,8 @@ pub enum Event {
     Request {
         /// The stream to answer on.
         stream: StreamId,
-        /// Method, absolute URI (from `:scheme`, `:authority` or Host, and `:path`), fields.
+        /// Method, absolute URI (from `:scheme`, `:authority` or Host, and `:path`), fields; with a
+        /// [`Protocol`](crate::Protocol) in its extensions if it is an extended CONNECT.
         head: http::Request<()>,
         /// The request is complete.
         end: bool,
@@ -41,13 +43,21 @@ pub enum Event {
         /// The response is complete.
         end: bool,
     },
+    /// Fields after the body, which is complete; `recv_data` answers `End` once the message is.
+    Trailers {
+        /// The stream.
+        stream: StreamId,
+        /// The fields.
+        fields: HeaderMap,
+    },
     /// `recv_data` has something new: call it until it answers `Pending` or `End`; only then does
     /// the next `Readable` of this stream come.
     Readable {
         /// The stream.
         stream: StreamId,
     },
-    /// `send_data` left bytes over before; now some of them fit.
+    /// `send_data` left bytes over before; now some of them fit. Of several streams the one whose
+    /// priority is highest comes first.
     Writable {
         /// The stream.
         stream: StreamId,

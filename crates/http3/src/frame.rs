@@ -19,7 +19,16 @@ pub(crate) mod kind {
     pub(crate) const PUSH_PROMISE: u64 = 0x05;
     pub(crate) const GOAWAY: u64 = 0x07;
     pub(crate) const MAX_PUSH_ID: u64 = 0x0d;
+    /// PRIORITY_UPDATE (RFC 9218 section 7.2) of a request, and of a push.
+    pub(crate) const PRIORITY_UPDATE: u64 = 0xf0700;
+    pub(crate) const PRIORITY_UPDATE_PUSH: u64 = 0xf0701;
 }
+
+/// Largest PRIORITY_UPDATE payload that is accepted, bytes. Real ones have less than ten.
+const MAX_PRIORITY_UPDATE: u64 = 1024;
+
+/// A frame that leads nowhere costs one token, and one more for each so many bytes.
+const BYTES_PER_TOKEN: u64 = 16 << 10;
 
 /// Longest frame header: type and length.
 pub(crate) const MAX_HEADER_LEN: usize = 2 * varint::MAX_LEN;
@@ -43,6 +52,13 @@ pub(crate) enum Frame {
     CancelPush,
     /// A PUSH_PROMISE frame's header; its payload will be skipped.
     PushPromise,
+    /// PRIORITY_UPDATE of a request, with its stream and the Priority field's value.
+    PriorityUpdate(u64, Bytes),
+    /// PRIORITY_UPDATE of a push.
+    PushPriorityUpdate,
+    /// A frame that leads nowhere: DATA without a payload, or one of an unknown type, whose payload
+    /// will be skipped. What it costs the peer, in tokens of a [`Budget`](crate::budget::Budget).
+    Ignored(u32),
 }
 
 /// Where a stream stands, which decides what frames may come next.
@@ -190,7 +206,10 @@ impl Decoder {
         self.check_order(kind)?;
         let mut announced = None;
         self.state = match kind {
-            kind::DATA => State::Data { remaining: len },
+            kind::DATA => {
+                announced = (len == 0).then_some(Frame::Ignored(1));
+                State::Data { remaining: len }
+            }
             kind::HEADERS if len > self.max_payload => {
                 announced = Some(Frame::OversizedHeaders);
                 State::Skip { remaining: len }
@@ -199,9 +218,15 @@ impl Decoder {
                 announced = Some(Frame::PushPromise);
                 State::Skip { remaining: len }
             }
-            kind::HEADERS | kind::SETTINGS => self.payload(kind, len)?,
+            kind::HEADERS | kind::SETTINGS => payload(kind, len, self.max_payload)?,
             kind::GOAWAY | kind::MAX_PUSH_ID | kind::CANCEL_PUSH => id_payload(kind, len)?,
-            _ => State::Skip { remaining: len },
+            kind::PRIORITY_UPDATE | kind::PRIORITY_UPDATE_PUSH => {
+                payload(kind, len, MAX_PRIORITY_UPDATE)?
+            }
+            _ => {
+                announced = Some(Frame::Ignored(cost(len)));
+                State::Skip { remaining: len }
+            }
         };
         self.end_if_done();
         if let State::Payload { len: 0, .. } = self.state {
@@ -209,18 +234,6 @@ impl Decoder {
             announced = Some(whole(kind, Bytes::new())?);
         }
         Ok(announced)
-    }
-
-    fn payload(&self, kind: u64, len: u64) -> Result<State, Violation> {
-        if len > self.max_payload {
-            return Err(Violation::new(Code::H3_EXCESSIVE_LOAD, "frame too large"));
-        }
-        let len = usize::try_from(len).expect("limits are far below 4 GiB");
-        Ok(State::Payload {
-            kind,
-            len,
-            bytes: BytesMut::new(),
-        })
     }
 
     /// Which frames may come where: the table of RFC 9114 section 7.2.
@@ -246,9 +259,15 @@ impl Decoder {
                 unexpected("request frame on the control stream")
             }
             (_, Phase::Control) => Ok(()),
-            (kind::SETTINGS | kind::GOAWAY | kind::MAX_PUSH_ID | kind::CANCEL_PUSH, _) => {
-                unexpected("control frame on a request stream")
-            }
+            (
+                kind::SETTINGS
+                | kind::GOAWAY
+                | kind::MAX_PUSH_ID
+                | kind::CANCEL_PUSH
+                | kind::PRIORITY_UPDATE
+                | kind::PRIORITY_UPDATE_PUSH,
+                _,
+            ) => unexpected("control frame on a request stream"),
             (kind::DATA, Phase::Head) => unexpected("DATA before HEADERS"),
             (kind::DATA, Phase::Trailers) => unexpected("DATA after trailers"),
             (kind::HEADERS, Phase::Trailers) => unexpected("HEADERS after trailers"),
@@ -265,6 +284,22 @@ impl Decoder {
 pub(crate) fn encode_header(kind: u64, len: u64, out: &mut impl BufMut) {
     varint::encode(kind, out);
     varint::encode(len, out);
+}
+
+fn payload(kind: u64, len: u64, limit: u64) -> Result<State, Violation> {
+    if len > limit {
+        return Err(Violation::new(Code::H3_EXCESSIVE_LOAD, "frame too large"));
+    }
+    let len = usize::try_from(len).expect("limits are far below 4 GiB");
+    Ok(State::Payload {
+        kind,
+        len,
+        bytes: BytesMut::new(),
+    })
+}
+
+fn cost(len: u64) -> u32 {
+    u32::try_from(len / BYTES_PER_TOKEN).map_or(u32::MAX, |more| more.saturating_add(1))
 }
 
 fn id_payload(kind: u64, len: u64) -> Result<State, Violation> {
@@ -287,8 +322,9 @@ fn whole(kind: u64, payload: Bytes) -> Result<Frame, Violation> {
         kind::SETTINGS => return Ok(Frame::Settings(payload)),
         _ => {}
     }
-    let id = match varint::decode(&payload) {
-        Some((id, len)) if len == payload.len() => id,
+    let update = matches!(kind, kind::PRIORITY_UPDATE | kind::PRIORITY_UPDATE_PUSH);
+    let (id, rest) = match varint::decode(&payload) {
+        Some((id, len)) if len == payload.len() || update => (id, payload.slice(len..)),
         _ => {
             return Err(Violation::new(
                 Code::H3_FRAME_ERROR,
@@ -297,6 +333,8 @@ fn whole(kind: u64, payload: Bytes) -> Result<Frame, Violation> {
         }
     };
     Ok(match kind {
+        kind::PRIORITY_UPDATE => Frame::PriorityUpdate(id, rest),
+        kind::PRIORITY_UPDATE_PUSH => Frame::PushPriorityUpdate,
         kind::GOAWAY => Frame::GoAway(id),
         kind::MAX_PUSH_ID => Frame::MaxPushId(id),
         _ => Frame::CancelPush,
@@ -394,8 +432,12 @@ mod tests {
         ]
         .concat();
         let expected = [
+            Frame::Ignored(1),
             Frame::Headers(Bytes::from_static(b"head")),
-            Frame::Data(Bytes::from_static(b"bodymore")),
+            Frame::Ignored(1),
+            Frame::Data(Bytes::from_static(b"body")),
+            Frame::Ignored(1),
+            Frame::Data(Bytes::from_static(b"more")),
         ];
         for piece in 1..=input.len() {
             let mut decoder = Decoder::request(100);
@@ -436,6 +478,8 @@ mod tests {
             frame(kind::GOAWAY, &[0]),
             frame(kind::MAX_PUSH_ID, &[0]),
             frame(kind::CANCEL_PUSH, &[0]),
+            frame(kind::PRIORITY_UPDATE, &[0]),
+            frame(kind::PRIORITY_UPDATE_PUSH, &[0]),
             frame(0x02, b""),
             frame(0x06, b""),
             frame(0x08, b""),
@@ -484,6 +528,45 @@ mod tests {
         let input = [settings, frame(kind::GOAWAY, &[0x40, 0x04])].concat();
         let frames = decode_in_pieces(&mut Decoder::control(100), &input, 1).unwrap();
         assert_eq!(frames, [Frame::Settings(Bytes::new()), Frame::GoAway(4)]);
+    }
+
+    #[test]
+    fn a_priority_update_has_an_id_and_a_value() {
+        let settings = frame(kind::SETTINGS, b"");
+        let update = frame(kind::PRIORITY_UPDATE, b"\x04u=1, i");
+        let push = frame(kind::PRIORITY_UPDATE_PUSH, &[4]);
+        let input = [settings.clone(), update, push].concat();
+        let frames = decode_in_pieces(&mut Decoder::control(100), &input, 1).unwrap();
+        let value = Bytes::from_static(b"u=1, i");
+        let expected = [
+            Frame::Settings(Bytes::new()),
+            Frame::PriorityUpdate(4, value),
+            Frame::PushPriorityUpdate,
+        ];
+        assert_eq!(frames, expected);
+        for (payload, code) in [
+            (&[][..], Code::H3_FRAME_ERROR),
+            (&[0x40], Code::H3_FRAME_ERROR),
+            (&[0; 1025], Code::H3_EXCESSIVE_LOAD),
+        ] {
+            let input = [settings.clone(), frame(kind::PRIORITY_UPDATE, payload)].concat();
+            assert_eq!(control_error(&input), code);
+        }
+    }
+
+    #[test]
+    fn what_leads_nowhere_costs_by_its_length() {
+        for (len, tokens) in [
+            (0, 1),
+            ((16 << 10) - 1, 1),
+            (16 << 10, 2),
+            (varint::MAX, u32::MAX),
+        ] {
+            let mut header = Vec::new();
+            encode_header(0x21, len, &mut header);
+            let frame = Decoder::request(100).decode(&mut header.into()).unwrap();
+            assert_eq!(frame, Some(Frame::Ignored(tokens)));
+        }
     }
 
     #[test]

@@ -7,10 +7,10 @@
 //! The contract: change something (take in a datagram, run timers, call for the application), then
 //! drain events, then drain transmissions, then arm a timer; repeat.
 //!
-//! Here are frames, QPACK (without the dynamic table), the rules for messages and for streams,
-//! limits and graceful shutdown. Left to the shell: sockets with their offloads, TLS
-//! configuration, what to answer. Left out until they are needed: server push, 0-RTT, priorities,
-//! the dynamic table, trailers (checked and dropped).
+//! Here are frames, QPACK (RFC 9204), the rules for messages and for streams, priorities (RFC 9218),
+//! extended CONNECT (RFC 9220), limits against hostile peers ([`Limits`]) and graceful shutdown. Left
+//! to the shell: sockets with their offloads, TLS configuration, what to answer. There is no server
+//! push and no 0-RTT, and datagrams (RFC 9297) are not offered.
 //!
 //! ```
 //! # use std::{sync::Arc, time::Instant};
@@ -71,6 +71,7 @@
 //! ```
 #![warn(clippy::disallowed_methods)]
 
+mod budget;
 mod code;
 mod config;
 mod connection;
@@ -79,6 +80,7 @@ mod error;
 mod event;
 mod failure;
 mod frame;
+mod grease;
 mod message;
 mod qpack;
 mod receive;
@@ -87,13 +89,16 @@ mod settings;
 mod unidirectional;
 mod varint;
 
+pub use altway_fields::Priority;
 pub use altway_quic::{
     Congestion, ConnectionHandle, Datagram, Ecn, PathStatistics, StreamId, Transmit, Transport,
 };
+pub use budget::Rate;
 pub use code::Code;
 pub use config::{ClientConfig, Limits, ServerConfig};
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use event::{CloseReason, Event, Received};
+pub use message::Protocol;
 
 pub(crate) use altway_quic::Role;

@@ -3,16 +3,38 @@
 //! A section that breaks them is malformed, which costs its stream (H3_MESSAGE_ERROR). Framing and
 //! the body belong to `receive`, compression to `qpack`.
 
-use http::header::{CONTENT_LENGTH, HOST};
+use bytes::Bytes;
+use http::header::{self, CONTENT_LENGTH, COOKIE, HOST};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 
 use crate::Error;
-use crate::qpack::{self, Encoder};
+use crate::qpack::{self, Decoder, Encoder, Indexing, Section};
+
+/// The protocol that an extended CONNECT asks for (`:protocol`, RFC 9220), for instance
+/// `websocket`: an extension of such a request, in either role.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Protocol(String);
+
+impl Protocol {
+    /// Names a protocol of the "HTTP Upgrade Token Registry".
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
 
 /// Why a field section gives no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadError {
+    /// It has to wait for so many insertions into the dynamic table.
+    Blocked { required: u64 },
     /// It could not be decompressed: the connection fails.
     Decompression,
     /// It is above the limit.
@@ -34,6 +56,7 @@ impl From<Malformed> for HeadError {
 impl From<qpack::Error<Malformed>> for HeadError {
     fn from(error: qpack::Error<Malformed>) -> Self {
         match error {
+            qpack::Error::Blocked { required } => HeadError::Blocked { required },
             qpack::Error::Decompression => HeadError::Decompression,
             qpack::Error::TooLarge => HeadError::TooLarge,
             qpack::Error::Visitor(Malformed) => HeadError::Malformed,
@@ -41,151 +64,74 @@ impl From<qpack::Error<Malformed>> for HeadError {
     }
 }
 
-/// Reads a request's head.
-pub(crate) fn decode_request(section: &[u8], limit: u64) -> Result<http::Request<()>, HeadError> {
-    let section = Section::decode(section, limit)?;
-    let mut request = http::Request::new(());
-    let (method, uri) = section.request_line()?;
-    *request.method_mut() = method;
-    *request.uri_mut() = uri;
-    *request.version_mut() = http::Version::HTTP_3;
-    *request.headers_mut() = section.fields;
-    Ok(request)
-}
-
-/// Reads a response's head.
-pub(crate) fn decode_response(section: &[u8], limit: u64) -> Result<http::Response<()>, HeadError> {
-    let section = Section::decode(section, limit)?;
-    let mut response = http::Response::new(());
-    *response.status_mut() = section.status()?;
-    *response.version_mut() = http::Version::HTTP_3;
-    *response.headers_mut() = section.fields;
-    Ok(response)
-}
-
-/// Checks a trailer section. Section 4.3: pseudo-header fields "MUST NOT appear in trailer
-/// sections".
-pub(crate) fn check_trailers(section: &[u8], limit: u64) -> Result<(), HeadError> {
-    let section = Section::decode(section, limit)?;
-    match section.pseudo {
-        Pseudo {
-            method: None,
-            scheme: None,
-            authority: None,
-            path: None,
-            status: None,
-        } => Ok(()),
-        _ => Err(HeadError::Malformed),
-    }
-}
-
-/// The body's length as announced. Fields that disagree, or are no number, are malformed.
-pub(crate) fn content_length(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
-    let mut length = None;
-    for value in fields.get_all(CONTENT_LENGTH) {
-        let digits = value.to_str().map_err(|_| Malformed)?;
-        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(Malformed);
-        }
-        let value = digits.parse().map_err(|_| Malformed)?;
-        if length.is_some_and(|length| length != value) {
-            return Err(Malformed);
-        }
-        length = Some(value);
-    }
-    Ok(length)
-}
-
-/// Encodes a request's head. Fields of HTTP/1.1 connections are left out, and so is Host, whose
-/// place `:authority` takes.
-pub(crate) fn encode_request(head: &http::Request<()>) -> Result<Encoder, Error> {
-    let invalid = |reason| Err(Error::InvalidMessage { reason });
-    let uri = head.uri();
-    let Some(authority) = uri.authority() else {
-        return invalid("uri without authority");
-    };
-    let authority = authority
-        .as_str()
-        .rsplit('@')
-        .next()
-        .expect("rsplit yields at least one");
-    let mut encoder = Encoder::new();
-    encoder.field(b":method", head.method().as_str().as_bytes(), false);
-    // Section 4.4: in CONNECT, ":scheme" and ":path" are omitted.
-    if head.method() != Method::CONNECT {
-        let Some(scheme) = uri.scheme_str() else {
-            return invalid("uri without scheme");
-        };
-        encoder.field(b":scheme", scheme.as_bytes(), false);
-        encoder.field(b":authority", authority.as_bytes(), false);
-        let path = uri.path_and_query().map_or("/", PathAndQuery::as_str);
-        encoder.field(b":path", path.as_bytes(), false);
-    } else {
-        encoder.field(b":authority", authority.as_bytes(), false);
-    }
-    encode_fields(head.headers(), &mut encoder);
-    Ok(encoder)
-}
-
-/// Encodes a response's head. Fields of HTTP/1.1 connections are left out.
-pub(crate) fn encode_response(head: &http::Response<()>) -> Result<Encoder, Error> {
-    // Section 4.5: HTTP/3 "does not support the 101 (Switching Protocols) informational status".
-    if head.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return Err(Error::InvalidMessage {
-            reason: "status 101 does not exist in HTTP/3",
-        });
-    }
-    let mut encoder = Encoder::new();
-    encoder.field(b":status", head.status().as_str().as_bytes(), false);
-    encode_fields(head.headers(), &mut encoder);
-    Ok(encoder)
-}
-
-fn encode_fields(fields: &HeaderMap, encoder: &mut Encoder) {
-    for (name, value) in fields {
-        if name != HOST && allowed(name, value) {
-            encoder.field(
-                name.as_str().as_bytes(),
-                value.as_bytes(),
-                value.is_sensitive(),
-            );
-        }
-    }
-}
-
-/// Section 4.2: "An endpoint MUST NOT generate an HTTP/3 field section containing
-/// connection-specific fields; any message containing connection-specific fields MUST be treated
-/// as malformed. The only exception [...] is the TE header field, which MAY be present [...] when
-/// it is, it MUST NOT contain any value other than trailers."
-fn allowed(name: &HeaderName, value: &HeaderValue) -> bool {
-    match name.as_str() {
-        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => false,
-        "te" => value.as_bytes().eq_ignore_ascii_case(b"trailers"),
-        _ => true,
-    }
-}
-
-#[derive(Debug, Default)]
-struct Pseudo {
-    method: Option<Vec<u8>>,
-    scheme: Option<Vec<u8>>,
-    authority: Option<Vec<u8>>,
-    path: Option<Vec<u8>>,
-    status: Option<Vec<u8>>,
-}
-
 /// A field section taken apart.
 #[derive(Debug, Default)]
-struct Section {
+pub(crate) struct Fields {
     pseudo: Pseudo,
-    fields: HeaderMap,
+    map: HeaderMap,
+    /// All cookie fields, joined.
+    cookies: Option<Vec<u8>>,
 }
 
-impl Section {
-    fn decode(section: &[u8], limit: u64) -> Result<Self, HeadError> {
-        let mut parsed = Section::default();
-        qpack::decode(section, limit, |name, value| parsed.field(name, value))?;
-        Ok(parsed)
+impl Fields {
+    /// Decodes a stream's section, up to `limit` bytes as RFC 9114 section 4.2.2 counts.
+    pub(crate) fn decode(
+        decoder: &mut Decoder,
+        stream: u64,
+        section: &[u8],
+        limit: u64,
+    ) -> Result<Self, HeadError> {
+        let mut fields = Fields::default();
+        decoder.decode(stream, section, limit, |name, value| {
+            fields.field(name, value)
+        })?;
+        fields.join_cookies()?;
+        Ok(fields)
+    }
+
+    /// As a request's head. `extended_connect`: RFC 9220 was announced.
+    pub(crate) fn into_request(
+        self,
+        extended_connect: bool,
+    ) -> Result<http::Request<()>, Malformed> {
+        let mut request = http::Request::new(());
+        let (method, uri) = self.request_line()?;
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.version_mut() = http::Version::HTTP_3;
+        *request.headers_mut() = self.map;
+        if let Some(protocol) = self.pseudo.protocol {
+            let protocol = String::from_utf8(protocol).map_err(|_| Malformed)?;
+            if !extended_connect || protocol.is_empty() {
+                return Err(Malformed);
+            }
+            request.extensions_mut().insert(Protocol(protocol));
+        }
+        Ok(request)
+    }
+
+    /// As a response's head.
+    pub(crate) fn into_response(self) -> Result<http::Response<()>, Malformed> {
+        let mut response = http::Response::new(());
+        *response.status_mut() = self.status()?;
+        *response.version_mut() = http::Version::HTTP_3;
+        *response.headers_mut() = self.map;
+        Ok(response)
+    }
+
+    /// As trailers. Section 4.3: pseudo-header fields "MUST NOT appear in trailer sections".
+    pub(crate) fn into_trailers(self) -> Result<HeaderMap, Malformed> {
+        match self.pseudo {
+            Pseudo {
+                method: None,
+                scheme: None,
+                authority: None,
+                path: None,
+                protocol: None,
+                status: None,
+            } => Ok(self.map),
+            _ => Err(Malformed),
+        }
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
@@ -198,16 +144,40 @@ impl Section {
         if !allowed(&name, &value) {
             return Err(Malformed);
         }
-        self.fields
+        if name == COOKIE {
+            self.cookie(value.as_bytes());
+            return Ok(());
+        }
+        self.map
             .try_append(name, value)
             .map(drop)
             .map_err(|_| Malformed)
     }
 
+    /// Section 4.2.1: several cookie fields "MUST be concatenated into a single byte string using the
+    /// two-byte delimiter of "; "" before they are passed on.
+    fn cookie(&mut self, value: &[u8]) {
+        match &mut self.cookies {
+            None => self.cookies = Some(value.to_vec()),
+            Some(cookies) => {
+                cookies.extend_from_slice(b"; ");
+                cookies.extend_from_slice(value);
+            }
+        }
+    }
+
+    fn join_cookies(&mut self) -> Result<(), Malformed> {
+        if let Some(cookies) = self.cookies.take() {
+            let value = HeaderValue::from_maybe_shared(Bytes::from(cookies));
+            self.map.insert(COOKIE, value.map_err(|_| Malformed)?);
+        }
+        Ok(())
+    }
+
     fn pseudo_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
         // Section 4.3: "All pseudo-header fields MUST appear in the header section before regular
         // header fields", and undefined or repeated ones are malformed.
-        if !self.fields.is_empty() {
+        if !self.map.is_empty() || self.cookies.is_some() {
             return Err(Malformed);
         }
         let slot = match name {
@@ -215,6 +185,7 @@ impl Section {
             b"scheme" => &mut self.pseudo.scheme,
             b"authority" => &mut self.pseudo.authority,
             b"path" => &mut self.pseudo.path,
+            b"protocol" => &mut self.pseudo.protocol,
             b"status" => &mut self.pseudo.status,
             _ => return Err(Malformed),
         };
@@ -230,6 +201,7 @@ impl Section {
             scheme: None,
             authority: None,
             path: None,
+            protocol: None,
             status: Some(status),
         } = &self.pseudo
         else {
@@ -249,9 +221,12 @@ impl Section {
         }
         let mut parts = Parts::default();
         parts.authority = Some(self.authority()?);
+        // RFC 9220: an extended CONNECT has ":scheme" and ":path" as other requests have.
+        let tunnel = method == Method::CONNECT;
+        let extended = self.pseudo.protocol.is_some();
         match (&self.pseudo.scheme, &self.pseudo.path) {
-            (None, None) if method == Method::CONNECT => {}
-            (Some(scheme), Some(path)) if method != Method::CONNECT => {
+            (None, None) if tunnel && !extended => {}
+            (Some(scheme), Some(path)) if tunnel == extended => {
                 parts.scheme = Some(Scheme::try_from(&scheme[..]).map_err(|_| Malformed)?);
                 parts.path_and_query = Some(path_and_query(path, &method)?);
             }
@@ -265,7 +240,7 @@ impl Section {
     /// "Host" header field. If these fields are present, they MUST NOT be empty. If both fields
     /// are present, they MUST contain the same value."
     fn authority(&self) -> Result<Authority, Malformed> {
-        let mut hosts = self.fields.get_all(HOST).iter();
+        let mut hosts = self.map.get_all(HOST).iter();
         let host = hosts.next().map(HeaderValue::as_bytes);
         if hosts.next().is_some() {
             return Err(Malformed);
@@ -294,6 +269,149 @@ fn path_and_query(path: &[u8], method: &Method) -> Result<PathAndQuery, Malforme
     PathAndQuery::try_from(path).map_err(|_| Malformed)
 }
 
+/// The body's length as announced. Fields that disagree, or are no number, are malformed.
+pub(crate) fn content_length(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
+    let mut length = None;
+    for value in fields.get_all(CONTENT_LENGTH) {
+        let digits = value.to_str().map_err(|_| Malformed)?;
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(Malformed);
+        }
+        let value = digits.parse().map_err(|_| Malformed)?;
+        if length.is_some_and(|length| length != value) {
+            return Err(Malformed);
+        }
+        length = Some(value);
+    }
+    Ok(length)
+}
+
+/// Encodes a request's head. Fields of HTTP/1.1 connections are left out, and so is Host, whose
+/// place `:authority` takes.
+pub(crate) fn encode_request(
+    head: &http::Request<()>,
+    encoder: &mut Encoder,
+) -> Result<Section, Error> {
+    let invalid = |reason| Err(Error::InvalidMessage { reason });
+    let uri = head.uri();
+    let Some(authority) = uri.authority() else {
+        return invalid("uri without authority");
+    };
+    let authority = authority
+        .as_str()
+        .rsplit('@')
+        .next()
+        .expect("rsplit yields at least one");
+    let tunnel = head.method() == Method::CONNECT;
+    let protocol = head.extensions().get::<Protocol>();
+    if protocol.is_some() && !tunnel {
+        return invalid("a protocol is asked for by CONNECT alone");
+    }
+    let mut section = encoder.section();
+    let mut put = |name: &str, value: &str| {
+        let (name, value) = (name.as_bytes(), value.as_bytes());
+        encoder.field(&mut section, name, value, Indexing::Welcome);
+    };
+    put(":method", head.method().as_str());
+    if let Some(protocol) = protocol {
+        put(":protocol", protocol.as_str());
+    }
+    // Section 4.4: in CONNECT, ":scheme" and ":path" are omitted; RFC 9220 has them again.
+    if !tunnel || protocol.is_some() {
+        let Some(scheme) = uri.scheme_str() else {
+            return invalid("uri without scheme");
+        };
+        put(":scheme", scheme);
+        put(
+            ":path",
+            uri.path_and_query().map_or("/", PathAndQuery::as_str),
+        );
+    }
+    put(":authority", authority);
+    encode_fields(head.headers(), encoder, &mut section);
+    Ok(section)
+}
+
+/// Encodes a response's head. Fields of HTTP/1.1 connections are left out.
+pub(crate) fn encode_response(
+    head: &http::Response<()>,
+    encoder: &mut Encoder,
+) -> Result<Section, Error> {
+    // Section 4.5: HTTP/3 "does not support the 101 (Switching Protocols) informational status".
+    if head.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Error::InvalidMessage {
+            reason: "status 101 does not exist in HTTP/3",
+        });
+    }
+    let mut section = encoder.section();
+    let status = head.status();
+    let status = status.as_str().as_bytes();
+    encoder.field(&mut section, b":status", status, Indexing::Welcome);
+    encode_fields(head.headers(), encoder, &mut section);
+    Ok(section)
+}
+
+/// Encodes trailers. Fields of HTTP/1.1 connections are left out.
+pub(crate) fn encode_trailers(fields: &HeaderMap, encoder: &mut Encoder) -> Section {
+    let mut section = encoder.section();
+    encode_fields(fields, encoder, &mut section);
+    section
+}
+
+fn encode_fields(fields: &HeaderMap, encoder: &mut Encoder, section: &mut Section) {
+    for (name, value) in fields {
+        if name != HOST && allowed(name, value) {
+            let indexing = match value.is_sensitive() {
+                true => Indexing::Never,
+                false if comes_once(name) => Indexing::Useless,
+                false => Indexing::Welcome,
+            };
+            let name = name.as_str().as_bytes();
+            encoder.field(section, name, value.as_bytes(), indexing);
+        }
+    }
+}
+
+/// Whether a field seldom comes again with the same value. What does would only be pushed out of the
+/// dynamic table by it.
+fn comes_once(name: &HeaderName) -> bool {
+    [
+        header::AGE,
+        CONTENT_LENGTH,
+        header::CONTENT_RANGE,
+        header::ETAG,
+        header::IF_MODIFIED_SINCE,
+        header::IF_NONE_MATCH,
+        header::LAST_MODIFIED,
+        header::LOCATION,
+        header::RANGE,
+        header::SET_COOKIE,
+    ]
+    .contains(name)
+}
+
+/// Section 4.2: "An endpoint MUST NOT generate an HTTP/3 field section containing
+/// connection-specific fields; any message containing connection-specific fields MUST be treated
+/// as malformed. The only exception [...] is the TE header field, which MAY be present [...] when
+/// it is, it MUST NOT contain any value other than trailers."
+fn allowed(name: &HeaderName, value: &HeaderValue) -> bool {
+    match name.as_str() {
+        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => false,
+        "te" => value.as_bytes().eq_ignore_ascii_case(b"trailers"),
+        _ => true,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Pseudo {
+    method: Option<Vec<u8>>,
+    scheme: Option<Vec<u8>>,
+    authority: Option<Vec<u8>>,
+    path: Option<Vec<u8>>,
+    protocol: Option<Vec<u8>>,
+    status: Option<Vec<u8>>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,20 +421,32 @@ mod tests {
     const GET: [(&str, &str); 4] = [
         (":method", "GET"),
         (":scheme", "https"),
-        (":authority", "a.example"),
         (":path", "/x?y"),
+        (":authority", "a.example"),
     ];
 
     fn section(fields: &[(&str, &str)]) -> Vec<u8> {
         let mut encoder = Encoder::new();
+        let mut section = encoder.section();
         for (name, value) in fields {
-            encoder.field(name.as_bytes(), value.as_bytes(), false);
+            let (name, value) = (name.as_bytes(), value.as_bytes());
+            encoder.field(&mut section, name, value, Indexing::Welcome);
         }
-        encoder.section().to_vec()
+        encoder.finish(&section, 0)
+    }
+
+    fn decoded(fields: &[(&str, &str)]) -> Result<Fields, HeadError> {
+        Fields::decode(&mut Decoder::new(0), 0, &section(fields), LIMIT)
     }
 
     fn request(fields: &[(&str, &str)]) -> Result<http::Request<()>, HeadError> {
-        decode_request(&section(fields), LIMIT)
+        Ok(decoded(fields)?.into_request(false)?)
+    }
+
+    fn sent(head: &http::Request<()>) -> Vec<u8> {
+        let mut encoder = Encoder::new();
+        let section = encode_request(head, &mut encoder).unwrap();
+        encoder.finish(&section, 0)
     }
 
     fn with(extra: (&'static str, &'static str)) -> Vec<(&'static str, &'static str)> {
@@ -417,14 +547,50 @@ mod tests {
         let fields = [(":method", "CONNECT"), (":authority", "a.example:443")];
         let head = request(&fields).unwrap();
         assert_eq!(head.uri().authority().unwrap(), "a.example:443");
-        let sent = encode_request(&head).unwrap();
-        assert_eq!(sent.section(), section(&fields));
+        assert_eq!(sent(&head), section(&fields));
         assert_malformed(&[&fields[..], &[(":path", "/")]].concat());
     }
 
     #[test]
+    fn extended_connect_names_its_protocol_where_that_was_announced() {
+        let fields = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", "https"),
+            (":path", "/chat"),
+            (":authority", "a.example"),
+        ];
+        assert_malformed(&fields);
+        let head = decoded(&fields).unwrap().into_request(true).unwrap();
+        assert_eq!(head.uri(), "https://a.example/chat");
+        let protocol = head.extensions().get::<Protocol>().unwrap();
+        assert_eq!(protocol.as_str(), "websocket");
+        assert_eq!(sent(&head), section(&fields));
+        for wrong in [
+            [&fields[..2], &fields[4..]].concat(),
+            with((":protocol", "websocket")),
+            [&[fields[0], (":protocol", "")], &fields[2..]].concat(),
+        ] {
+            assert!(decoded(&wrong).unwrap().into_request(true).is_err());
+        }
+        let mut get = http::Request::get("https://a.example/").body(()).unwrap();
+        get.extensions_mut().insert(Protocol::new("websocket"));
+        assert!(encode_request(&get, &mut Encoder::new()).is_err());
+    }
+
+    #[test]
+    fn cookies_are_joined() {
+        let mut fields = with(("cookie", "a=1"));
+        fields.extend([("accept", "*/*"), ("cookie", "b=2")]);
+        let head = request(&fields).unwrap();
+        let cookies: Vec<_> = head.headers().get_all("cookie").iter().collect();
+        assert_eq!(cookies, ["a=1; b=2"]);
+        assert_malformed(&[&GET[..3], &[("cookie", ""), GET[3]]].concat());
+    }
+
+    #[test]
     fn a_response_needs_one_status_of_three_digits() {
-        let response = |fields: &[_]| decode_response(&section(fields), LIMIT);
+        let response = |fields: &[_]| decoded(fields).and_then(|it| Ok(it.into_response()?));
         assert_eq!(response(&[(":status", "404")]).unwrap().status(), 404);
         for fields in [
             &[][..],
@@ -439,9 +605,12 @@ mod tests {
 
     #[test]
     fn trailers_have_no_pseudo_fields() {
-        assert_eq!(check_trailers(&section(&[("a", "b")]), LIMIT), Ok(()));
-        let wrong = section(&[(":status", "200")]);
-        assert_eq!(check_trailers(&wrong, LIMIT), Err(HeadError::Malformed));
+        let trailers = decoded(&[("a", "b")]).unwrap().into_trailers().unwrap();
+        assert_eq!(trailers["a"], "b");
+        let sent = encode_trailers(&trailers, &mut Encoder::new());
+        assert_eq!(sent.size(), 34);
+        let wrong = decoded(&[(":status", "200")]).unwrap();
+        assert_eq!(wrong.into_trailers(), Err(Malformed));
     }
 
     #[test]
@@ -475,10 +644,10 @@ mod tests {
             .header("te", "gzip")
             .body(())
             .unwrap();
-        assert_eq!(encode_request(&head).unwrap().section(), section(&GET));
+        assert_eq!(sent(&head), section(&GET));
         let relative = http::Request::builder().uri("/x").body(()).unwrap();
         assert!(matches!(
-            encode_request(&relative),
+            encode_request(&relative, &mut Encoder::new()),
             Err(Error::InvalidMessage { .. })
         ));
     }
@@ -491,9 +660,11 @@ mod tests {
             .body(())
             .unwrap();
         let expected = section(&[(":status", "204"), ("server", "x")]);
-        assert_eq!(encode_response(&head).unwrap().section(), expected);
+        let mut encoder = Encoder::new();
+        let section = encode_response(&head, &mut encoder).unwrap();
+        assert_eq!(encoder.finish(&section, 0), expected);
         let switching = http::Response::builder().status(101).body(()).unwrap();
-        assert!(encode_response(&switching).is_err());
+        assert!(encode_response(&switching, &mut encoder).is_err());
     }
 
     #[track_caller]

@@ -7,10 +7,10 @@
 use altway_quic::Read;
 use bytes::Bytes;
 
+use crate::budget::Budget;
 use crate::failure::{Failure, Violation};
 use crate::frame::{Decoder, Frame};
-use crate::message::{self, HeadError};
-use crate::{Code, Received, Role};
+use crate::{Code, Role};
 
 /// What was found before the final head.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,6 +34,19 @@ pub(crate) enum Follow {
     Pending,
 }
 
+/// What follows in a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// The next bytes, never empty.
+    Data(Bytes),
+    /// The field section of trailers.
+    Trailers(Bytes),
+    /// Nothing now.
+    Pending,
+    /// The message is complete.
+    End,
+}
+
 /// How much body a head allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
@@ -49,7 +62,6 @@ pub(crate) enum Body {
 #[derive(Debug)]
 pub(crate) struct Receiver {
     role: Role,
-    limit: u64,
     frames: Decoder,
     /// Read from the stream and not yet decoded: one piece at most.
     rest: Bytes,
@@ -64,7 +76,6 @@ impl Receiver {
         let frames = Decoder::request(limit);
         Self {
             role,
-            limit,
             frames,
             rest: Bytes::new(),
             body: None,
@@ -78,13 +89,21 @@ impl Receiver {
     }
 
     /// Reads up to the next head.
-    pub(crate) fn poll_head(&mut self, next: &mut impl FnMut() -> Read) -> Result<Head, Failure> {
+    pub(crate) fn poll_head(
+        &mut self,
+        budget: &mut Budget,
+        next: &mut impl FnMut() -> Read,
+    ) -> Result<Head, Failure> {
         loop {
             match self.frames.decode(&mut self.rest)? {
                 Some(Frame::Headers(section)) => return Ok(Head::Section(section)),
                 Some(Frame::OversizedHeaders) => return Ok(Head::TooLarge),
+                Some(Frame::Ignored(cost)) => budget.spend(cost)?,
                 Some(frame) => return Err(self.unexpected(&frame).into()),
                 None => {}
+            }
+            if !self.rest.is_empty() {
+                continue;
             }
             match next() {
                 Read::Data(data) => self.rest = data,
@@ -126,15 +145,17 @@ impl Receiver {
     /// Reads on in the body.
     pub(crate) fn poll_body(
         &mut self,
+        budget: &mut Budget,
         next: &mut impl FnMut() -> Read,
-    ) -> Result<Received, Failure> {
+    ) -> Result<Piece, Failure> {
         loop {
             match self.frames.decode(&mut self.rest)? {
                 Some(Frame::Data(data)) => {
                     self.account(data.len())?;
-                    return Ok(Received::Data(data));
+                    return Ok(Piece::Data(data));
                 }
-                Some(Frame::Headers(section)) => self.check_trailers(&section)?,
+                Some(Frame::Headers(section)) => return Ok(Piece::Trailers(section)),
+                Some(Frame::Ignored(cost)) => budget.spend(cost)?,
                 Some(Frame::OversizedHeaders) => {
                     return Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD));
                 }
@@ -146,9 +167,9 @@ impl Receiver {
             }
             match next() {
                 Read::Data(data) => self.rest = data,
-                Read::Pending => return Ok(Received::Pending),
+                Read::Pending => return Ok(Piece::Pending),
                 Read::Reset(code) => return Err(Failure::Reset(Code::new(code))),
-                Read::End => return self.end().map(|()| Received::End),
+                Read::End => return self.end().map(|()| Piece::End),
             }
         }
     }
@@ -176,14 +197,6 @@ impl Receiver {
             true => Ok(()),
             false => Err(Failure::Stream(Code::H3_MESSAGE_ERROR)),
         }
-    }
-
-    fn check_trailers(&self, section: &[u8]) -> Result<(), Failure> {
-        message::check_trailers(section, self.limit).map_err(|error| match error {
-            HeadError::Decompression => decompression_failed().into(),
-            HeadError::TooLarge => Failure::Stream(Code::H3_EXCESSIVE_LOAD),
-            HeadError::Malformed => Failure::Stream(Code::H3_MESSAGE_ERROR),
-        })
     }
 
     /// The decoder lets PUSH_PROMISE through on request streams, and nothing else that this half
@@ -220,10 +233,16 @@ pub(crate) fn decompression_failed() -> Violation {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "tests need some instant to count from"
+)]
 mod tests {
     use std::collections::VecDeque;
+    use std::time::Instant;
 
     use super::*;
+    use crate::budget::Rate;
     use crate::frame::{encode_header, kind};
 
     const SECTION: &[u8] = &[0, 0, 0xd1];
@@ -235,6 +254,14 @@ mod tests {
         out
     }
 
+    fn budget() -> Budget {
+        let rate = Rate {
+            burst: 3,
+            per_second: 0,
+        };
+        Budget::new(rate, Instant::now(), "flood")
+    }
+
     fn source(chunks: Vec<Read>) -> impl FnMut() -> Read {
         let mut chunks = VecDeque::from(chunks);
         move || chunks.pop_front().unwrap_or(Read::Pending)
@@ -243,7 +270,9 @@ mod tests {
     fn receiver(role: Role, body: Body) -> Receiver {
         let mut receiver = Receiver::new(role, 1000);
         let head = Read::Data(frame(kind::HEADERS, SECTION).into());
-        let section = receiver.poll_head(&mut source(vec![head])).unwrap();
+        let section = receiver
+            .poll_head(&mut budget(), &mut source(vec![head]))
+            .unwrap();
         assert_eq!(section, Head::Section(Bytes::from_static(SECTION)));
         receiver.begin_body(body);
         receiver
@@ -252,11 +281,12 @@ mod tests {
     /// Everything up to the end or the failure, as one.
     fn body(mut receiver: Receiver, chunks: Vec<Read>) -> Result<Vec<u8>, Failure> {
         let (mut next, mut whole) = (source(chunks), Vec::new());
+        let mut budget = budget();
         loop {
-            match receiver.poll_body(&mut next)? {
-                Received::Data(data) => whole.extend_from_slice(&data),
-                Received::End => return Ok(whole),
-                Received::Pending => panic!("the source ran dry"),
+            match receiver.poll_body(&mut budget, &mut next)? {
+                Piece::Data(data) | Piece::Trailers(data) => whole.extend_from_slice(&data),
+                Piece::End => return Ok(whole),
+                Piece::Pending => panic!("the source ran dry"),
             }
         }
     }
@@ -266,13 +296,24 @@ mod tests {
     }
 
     #[test]
-    fn a_body_ends_with_its_stream_and_trailers_are_dropped() {
-        let trailers = Read::Data(frame(kind::HEADERS, &[0, 0]).into());
+    fn a_body_ends_with_its_stream_after_its_trailers() {
+        let trailers = Read::Data(frame(kind::HEADERS, b"trailers").into());
         let chunks = vec![data(b"ab"), data(b""), data(b"c"), trailers, Read::End];
         assert_eq!(
             body(receiver(Role::Server, Body::Any), chunks),
-            Ok(b"abc".to_vec())
+            Ok(b"abctrailers".to_vec())
         );
+    }
+
+    #[test]
+    fn frames_that_lead_nowhere_are_counted() {
+        let chunks = |n| [vec![data(b""); n], vec![data(b"x"), Read::End]].concat();
+        let run = |n| body(receiver(Role::Server, Body::Any), chunks(n));
+        assert_eq!(run(3), Ok(b"x".to_vec()));
+        let Err(Failure::Connection(violation)) = run(4) else {
+            panic!("a flood passed")
+        };
+        assert_eq!(violation.code, Code::H3_EXCESSIVE_LOAD);
     }
 
     #[test]
@@ -304,7 +345,8 @@ mod tests {
             (Role::Server, Code::H3_REQUEST_INCOMPLETE),
             (Role::Client, Code::H3_MESSAGE_ERROR),
         ] {
-            let result = Receiver::new(role, 1000).poll_head(&mut source(vec![Read::End]));
+            let result =
+                Receiver::new(role, 1000).poll_head(&mut budget(), &mut source(vec![Read::End]));
             assert_eq!(result, Err(Failure::Stream(code)));
         }
     }
@@ -316,7 +358,7 @@ mod tests {
             (Role::Client, Code::H3_ID_ERROR),
         ] {
             let push = Read::Data(frame(kind::PUSH_PROMISE, &[0]).into());
-            match Receiver::new(role, 1000).poll_head(&mut source(vec![push])) {
+            match Receiver::new(role, 1000).poll_head(&mut budget(), &mut source(vec![push])) {
                 Err(Failure::Connection(violation)) => assert_eq!(violation.code, code),
                 other => panic!("{other:?}"),
             }
@@ -330,8 +372,8 @@ mod tests {
         assert_eq!(receiver.poll_follow(&mut next), Ok(Follow::Pending));
         assert_eq!(receiver.poll_follow(&mut next), Ok(Follow::Some));
         assert_eq!(
-            receiver.poll_body(&mut next),
-            Ok(Received::Data(Bytes::from_static(b"x")))
+            receiver.poll_body(&mut budget(), &mut next),
+            Ok(Piece::Data(Bytes::from_static(b"x")))
         );
         assert_eq!(receiver.poll_follow(&mut next), Ok(Follow::End));
     }

@@ -7,7 +7,7 @@ use altway_quic::Connection;
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::frame::{self, kind};
-use crate::{Error, StreamId, qpack};
+use crate::{Error, StreamId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -53,14 +53,14 @@ impl Sender {
         &mut self,
         quic: &mut Connection,
         id: StreamId,
-        head: &qpack::Encoder,
+        section: &[u8],
     ) -> Result<(), Error> {
         self.check_head()?;
         // Bounded all the same: an application that outruns the stream hears of it.
         if !self.unsent.is_empty() {
             return Err(out_of_order("an interim head still waits to be sent"));
         }
-        self.unsent = headers_frame(head);
+        self.unsent = headers_frame(section);
         self.flush(quic, id)
     }
 
@@ -69,15 +69,11 @@ impl Sender {
         &mut self,
         quic: &mut Connection,
         id: StreamId,
-        head: &qpack::Encoder,
+        section: &[u8],
         end: bool,
     ) -> Result<(), Error> {
         self.check_head()?;
-        let frame = headers_frame(head);
-        self.unsent = match self.unsent.is_empty() {
-            true => frame,
-            false => [&self.unsent[..], &frame].concat().into(),
-        };
+        self.append(headers_frame(section));
         self.state = if end { State::Ending } else { State::Body };
         self.flush(quic, id)
     }
@@ -114,6 +110,29 @@ impl Sender {
         Ok(())
     }
 
+    /// Sends trailers, and with them the end.
+    pub(crate) fn trailers(
+        &mut self,
+        quic: &mut Connection,
+        id: StreamId,
+        section: &[u8],
+    ) -> Result<(), Error> {
+        match self.state {
+            State::Body if self.owed == 0 => {}
+            State::Body => return Err(out_of_order("less data than a frame already announced")),
+            State::Head => return Err(out_of_order("trailers before the head")),
+            State::Ending | State::Ended => return Err(out_of_order("trailers after the end")),
+        }
+        self.append(headers_frame(section));
+        self.state = State::Ending;
+        self.flush(quic, id)
+    }
+
+    /// Whether something waits for the peer to let it go.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.blocked || !self.unsent.is_empty()
+    }
+
     /// The stream takes bytes again. Whether the application waits for that.
     pub(crate) fn writable(&mut self, quic: &mut Connection, id: StreamId) -> Result<bool, Error> {
         self.flush(quic, id)?;
@@ -125,6 +144,13 @@ impl Sender {
             State::Head => Ok(()),
             _ => Err(out_of_order("second head")),
         }
+    }
+
+    fn append(&mut self, frame: Bytes) {
+        self.unsent = match self.unsent.is_empty() {
+            true => frame,
+            false => [&self.unsent[..], &frame].concat().into(),
+        };
     }
 
     fn begin_frame(&mut self, len: usize) {
@@ -167,8 +193,7 @@ impl Sender {
     }
 }
 
-fn headers_frame(head: &qpack::Encoder) -> Bytes {
-    let section = head.section();
+fn headers_frame(section: &[u8]) -> Bytes {
     let mut out = BytesMut::with_capacity(frame::MAX_HEADER_LEN + section.len());
     frame::encode_header(kind::HEADERS, section.len() as u64, &mut out);
     out.extend_from_slice(section);

@@ -1,22 +1,21 @@
 //! Unidirectional streams (RFC 9114 section 6.2): the peer's control and QPACK streams, the refusal
-//! of all others, and this side's control stream.
+//! of all others, and this side's streams of these kinds. What they carry means nothing here.
 
 use altway_quic::{Connection, Direction};
 use bytes::{Buf, Bytes, BytesMut};
 use rustc_hash::FxHashMap;
 
 use crate::failure::Violation;
-use crate::frame::{self, Frame, kind};
-use crate::qpack::{DecoderStream, check_encoder_stream};
-use crate::settings::{self, Settings};
+use crate::frame::{self, Frame};
+use crate::settings;
 use crate::{Code, Role, StreamId, varint};
 
 /// Stream types of RFC 9114 section 6.2 and RFC 9204 section 4.2.
-mod stream_type {
-    pub(super) const CONTROL: u64 = 0x00;
-    pub(super) const PUSH: u64 = 0x01;
-    pub(super) const QPACK_ENCODER: u64 = 0x02;
-    pub(super) const QPACK_DECODER: u64 = 0x03;
+pub(crate) mod stream_type {
+    pub(crate) const CONTROL: u64 = 0x00;
+    pub(crate) const PUSH: u64 = 0x01;
+    pub(crate) const QPACK_ENCODER: u64 = 0x02;
+    pub(crate) const QPACK_DECODER: u64 = 0x03;
 }
 
 /// What came of a piece of a stream.
@@ -26,6 +25,10 @@ pub(crate) enum Outcome {
     Consumed,
     /// A frame on the control stream; there may be more in the piece.
     Frame(Frame),
+    /// Bytes of the QPACK encoder stream.
+    Encoder(Bytes),
+    /// Bytes of the QPACK decoder stream.
+    Decoder(Bytes),
     /// The stream is of no use: it is to be stopped.
     Unwanted,
 }
@@ -38,7 +41,7 @@ enum Stream {
     },
     Control(frame::Decoder),
     QpackEncoder,
-    QpackDecoder(DecoderStream),
+    QpackDecoder,
 }
 
 /// The peer's unidirectional streams. At most as many as QUIC lets it open at once.
@@ -88,13 +91,14 @@ impl Incoming {
             *stream = typed;
         }
         match stream {
-            Stream::Untyped { .. } => {}
             Stream::Control(frames) => {
                 let frame = frames.decode(piece)?;
                 return Ok(frame.map_or(Outcome::Consumed, Outcome::Frame));
             }
-            Stream::QpackEncoder => check_encoder_stream(&std::mem::take(piece))?,
-            Stream::QpackDecoder(stream) => stream.check(&std::mem::take(piece))?,
+            Stream::Untyped { .. } => {}
+            _ if piece.is_empty() => {}
+            Stream::QpackEncoder => return Ok(Outcome::Encoder(std::mem::take(piece))),
+            Stream::QpackDecoder => return Ok(Outcome::Decoder(std::mem::take(piece))),
         }
         Ok(Outcome::Consumed)
     }
@@ -110,25 +114,48 @@ impl Incoming {
     }
 }
 
-/// This side's control stream: bytes wait here until QUIC lets a stream be opened and takes them.
-/// That is one SETTINGS and one GOAWAY at most.
-#[derive(Debug, Default)]
+/// A stream of this side: bytes wait here until QUIC lets a stream be opened and takes them. How many
+/// there may be is the business of those who queue them.
+#[derive(Debug)]
 pub(crate) struct Outgoing {
+    stream_type: u64,
     stream: Option<StreamId>,
+    begun: bool,
     unsent: BytesMut,
 }
 
 impl Outgoing {
-    /// Queues the stream's beginning: type and SETTINGS.
-    pub(crate) fn begin(&mut self, settings: &Settings) {
-        varint::encode(stream_type::CONTROL, &mut self.unsent);
-        settings.encode(&mut self.unsent);
+    pub(crate) fn new(stream_type: u64) -> Self {
+        Self {
+            stream_type,
+            stream: None,
+            begun: false,
+            unsent: BytesMut::new(),
+        }
     }
 
-    /// Queues GOAWAY.
-    pub(crate) fn go_away(&mut self, id: u64) {
-        frame::encode_header(kind::GOAWAY, varint_len(id), &mut self.unsent);
-        varint::encode(id, &mut self.unsent);
+    /// Takes a stream, if there is one; nothing is sent on it before there is something to say.
+    pub(crate) fn open(&mut self, quic: &mut Connection) {
+        if self.stream.is_none()
+            && let Some(id) = quic.open(Direction::Unidirectional)
+        {
+            // Ahead of all messages.
+            quic.set_priority(id, i32::MAX);
+            self.stream = Some(id);
+        }
+    }
+
+    /// What waits, to be added to; [`flush`](Self::flush) afterwards.
+    pub(crate) fn unsent(&mut self) -> &mut BytesMut {
+        if !std::mem::replace(&mut self.begun, true) {
+            varint::encode(self.stream_type, &mut self.unsent);
+        }
+        &mut self.unsent
+    }
+
+    /// How many bytes wait.
+    pub(crate) fn len(&self) -> usize {
+        self.unsent.len()
     }
 
     /// Whether this is the stream's ID.
@@ -136,19 +163,14 @@ impl Outgoing {
         self.stream == Some(id)
     }
 
-    /// Writes what waits, as far as the stream takes it; the engine's `Available` and `Writable`
+    /// Writes what waits, as far as the stream takes it; QUIC's `StreamsAvailable` and `Writable`
     /// events tell when to call again.
     pub(crate) fn flush(&mut self, quic: &mut Connection) {
         if self.unsent.is_empty() {
             return;
         }
-        let Some(id) = self.stream.or_else(|| quic.open(Direction::Unidirectional)) else {
-            return;
-        };
-        if self.stream.replace(id).is_none() {
-            // Ahead of all bodies.
-            quic.set_priority(id, 1);
-        }
+        self.open(quic);
+        let Some(id) = self.stream else { return };
         let mut chunks = [self.unsent.split().freeze()];
         // Fails only if the peer stopped the stream, which its own event tells.
         let _ = quic.write(id, &mut chunks);
@@ -172,7 +194,7 @@ fn typed(stream_type: u64, role: Role, seen: &mut [bool; 3]) -> Result<Option<St
             Stream::Control(frame::Decoder::control(settings::MAX_PAYLOAD)),
         ),
         stream_type::QPACK_ENCODER => (1, Stream::QpackEncoder),
-        stream_type::QPACK_DECODER => (2, Stream::QpackDecoder(DecoderStream::default())),
+        stream_type::QPACK_DECODER => (2, Stream::QpackDecoder),
         stream_type::PUSH => return Err(push_refused(role)),
         // Section 6.2: "Implementations MUST [...] be able to handle [...] unknown stream types";
         // "MAY request that the sender stops".
@@ -211,12 +233,6 @@ fn take_type(
         }
     }
     None
-}
-
-fn varint_len(value: u64) -> u64 {
-    let mut out = BytesMut::with_capacity(varint::MAX_LEN);
-    varint::encode(value, &mut out);
-    out.len() as u64
 }
 
 #[cfg(test)]
@@ -261,6 +277,18 @@ mod tests {
             let second = receive(&mut incoming, 1, stream_type);
             assert_eq!(second, Err(Code::H3_STREAM_CREATION_ERROR));
         }
+    }
+
+    #[test]
+    fn qpack_streams_yield_their_bytes() {
+        let mut incoming = incoming(Role::Server);
+        let bytes = Bytes::from_static(&[0x20]);
+        let outcome = receive(&mut incoming, 0, &[0x02, 0x20]);
+        assert_eq!(outcome, Ok(Outcome::Encoder(bytes)));
+        let bytes = Bytes::from_static(&[0x44]);
+        assert_eq!(receive(&mut incoming, 1, &[0x03]), Ok(Outcome::Consumed));
+        let outcome = receive(&mut incoming, 1, &[0x44]);
+        assert_eq!(outcome, Ok(Outcome::Decoder(bytes)));
     }
 
     #[test]

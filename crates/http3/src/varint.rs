@@ -33,6 +33,16 @@ pub(crate) fn encode(value: u64, out: &mut impl BufMut) {
     }
 }
 
+/// Length of the encoding of `value`, bytes.
+pub(crate) fn len(value: u64) -> u64 {
+    match value {
+        0..0x40 => 1,
+        0x40..0x4000 => 2,
+        0x4000..0x4000_0000 => 4,
+        _ => 8,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -63,6 +73,7 @@ mod tests {
             let mut out = Vec::new();
             encode(value, &mut out);
             prop_assert_eq!(decode(&out), Some((value, out.len())));
+            prop_assert_eq!(len(value), out.len() as u64);
             let shorter = out.len() / 2;
             prop_assert!(shorter == 0 || value >= 1 << (shorter * 8 - 2));
         }

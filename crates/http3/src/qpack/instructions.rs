@@ -1,60 +1,179 @@
-//! The peer's QPACK streams (RFC 9204 sections 4.3 and 4.4) when no dynamic table exists: what may
-//! still come on them, and what is an error.
+//! Instructions as they come on the peer's QPACK streams (RFC 9204 sections 4.3 and 4.4): cut
+//! anywhere, put together here.
 
-use crate::Code;
-use crate::failure::Violation;
+use altway_fields::integer;
 
-/// Checks a piece of the encoder stream. With a capacity of 0 announced, "Set Dynamic Table
-/// Capacity" to 0, one byte, is all that can rightly come; an insertion can't fit.
-pub(crate) fn check_encoder_stream(piece: &[u8]) -> Result<(), Violation> {
-    const SET_CAPACITY_ZERO: u8 = 0x20;
-    if piece.iter().all(|byte| *byte == SET_CAPACITY_ZERO) {
-        return Ok(());
-    }
-    let reason = "insertion into a dynamic table of capacity 0";
-    Err(Violation::new(Code::QPACK_ENCODER_STREAM_ERROR, reason))
+use super::text::{Text, Undecodable};
+
+/// An instruction that can't be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+/// Longest encoding of an integer: a prefix, and 62 bits by seven.
+const MAX_INTEGER: usize = 10;
+
+/// An instruction of the encoder stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EncoderInstruction<'a> {
+    /// "Set Dynamic Table Capacity", bytes.
+    SetCapacity(u64),
+    /// "Insert with Name Reference": an index of the static table, or a relative one.
+    InsertWithReference {
+        static_table: bool,
+        index: u64,
+        value: Text<'a>,
+    },
+    /// "Insert with Literal Name".
+    Insert { name: Text<'a>, value: Text<'a> },
+    /// "Duplicate", a relative index.
+    Duplicate(u64),
 }
 
-/// The peer's decoder stream. As this side inserts nothing, an acknowledgement or an insert count
-/// is an error; a stream cancellation is allowed and means nothing.
+impl<'a> EncoderInstruction<'a> {
+    /// Takes one from the front of `input`; `None`: it is not whole. No string in it may be longer
+    /// than `capacity` bytes once decoded, as it could not become an entry.
+    pub(super) fn take(input: &mut &'a [u8], capacity: usize) -> Result<Option<Self>, Malformed> {
+        let mut rest = *input;
+        let Some(first) = rest.first().copied() else {
+            return Ok(None);
+        };
+        let taken = if first & 0x80 != 0 {
+            let index = integer(&mut rest, 6)?;
+            let value = text(&mut rest, index.is_some(), 7, capacity)?;
+            index
+                .zip(value)
+                .map(|(index, value)| Self::InsertWithReference {
+                    static_table: first & 0x40 != 0,
+                    index,
+                    value,
+                })
+        } else if first & 0x40 != 0 {
+            let name = text(&mut rest, true, 5, capacity)?;
+            let value = text(&mut rest, name.is_some(), 7, capacity)?;
+            name.zip(value)
+                .map(|(name, value)| Self::Insert { name, value })
+        } else if first & 0x20 != 0 {
+            integer(&mut rest, 5)?.map(Self::SetCapacity)
+        } else {
+            integer(&mut rest, 5)?.map(Self::Duplicate)
+        };
+        if taken.is_some() {
+            *input = rest;
+        }
+        Ok(taken)
+    }
+}
+
+/// An instruction of the decoder stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DecoderInstruction {
+    /// "Section Acknowledgment" of a stream.
+    Acknowledge(u64),
+    /// "Stream Cancellation".
+    Cancel(u64),
+    /// "Insert Count Increment".
+    Increment(u64),
+}
+
+impl DecoderInstruction {
+    /// Takes one from the front of `input`; `None`: it is not whole.
+    pub(super) fn take(input: &mut &[u8]) -> Result<Option<Self>, Malformed> {
+        let Some(first) = input.first().copied() else {
+            return Ok(None);
+        };
+        Ok(match first >> 6 {
+            0b10 | 0b11 => integer(input, 7)?.map(Self::Acknowledge),
+            0b01 => integer(input, 6)?.map(Self::Cancel),
+            _ => integer(input, 6)?.map(Self::Increment),
+        })
+    }
+
+    /// Appends it.
+    pub(super) fn put(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Acknowledge(stream) => integer::encode(stream, 7, 0x80, out),
+            Self::Cancel(stream) => integer::encode(stream, 6, 0x40, out),
+            Self::Increment(count) => integer::encode(count, 6, 0x00, out),
+        }
+    }
+}
+
+/// The beginning of an instruction whose rest is still to come. It is as long as the longest
+/// instruction at most.
 #[derive(Debug, Default)]
-pub(crate) struct DecoderStream {
-    /// Continuation bytes seen of a stream ID that is not complete; 0: between instructions.
-    within: u8,
-}
+pub(super) struct Partial(Vec<u8>);
 
-impl DecoderStream {
-    /// Checks the next piece.
-    pub(crate) fn check(&mut self, piece: &[u8]) -> Result<(), Violation> {
-        for byte in piece {
-            self.check_byte(*byte)?;
-        }
-        Ok(())
+impl Partial {
+    /// Bytes held.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
-    fn check_byte(&mut self, byte: u8) -> Result<(), Violation> {
-        /// "Stream Cancellation": 01, then the stream ID with a 6-bit prefix.
-        const STREAM_CANCELLATION: u8 = 0x40;
-        const PREFIX: u8 = 0x3f;
-        /// 6 bits and nine times 7 hold any 62-bit ID.
-        const MAX_CONTINUATION: u8 = 9;
-        let wrong = |reason| Err(Violation::new(Code::QPACK_DECODER_STREAM_ERROR, reason));
-        match self.within {
-            0 if byte & 0xc0 != STREAM_CANCELLATION => wrong("acknowledgement of nothing sent"),
-            0 => {
-                self.within = u8::from(byte & PREFIX == PREFIX);
-                Ok(())
-            }
-            _ if byte & 0x80 == 0 => {
-                self.within = 0;
-                Ok(())
-            }
-            MAX_CONTINUATION => wrong("stream id too long"),
-            _ => {
-                self.within += 1;
-                Ok(())
-            }
+    /// Gives what there is to `take` as often as that takes something (and answers true); keeps what
+    /// it leaves. How often it took something.
+    pub(super) fn feed<E>(
+        &mut self,
+        piece: &[u8],
+        mut take: impl FnMut(&mut &[u8]) -> Result<bool, E>,
+    ) -> Result<u32, E> {
+        let mut held = std::mem::take(&mut self.0);
+        let mut input = piece;
+        if !held.is_empty() {
+            held.extend_from_slice(piece);
+            input = &held;
         }
+        let mut taken = 0;
+        while take(&mut input)? {
+            taken += 1;
+        }
+        self.0 = input.to_vec();
+        Ok(taken)
+    }
+}
+
+/// An integer with a prefix of `bits`; `None`: bytes are missing.
+fn integer(input: &mut &[u8], bits: u32) -> Result<Option<u64>, Malformed> {
+    let mut rest = *input;
+    match integer::decode(&mut rest, bits) {
+        Some(value) => {
+            *input = rest;
+            Ok(Some(value))
+        }
+        None if input.len() >= MAX_INTEGER => Err(Malformed),
+        None => Ok(None),
+    }
+}
+
+/// A string, if what stands before it is whole (`ready`). One that can't be decoded to `capacity`
+/// bytes or fewer is refused by its length alone: a byte holds 30 bits of code at most.
+fn text<'a>(
+    input: &mut &'a [u8],
+    ready: bool,
+    bits: u32,
+    capacity: usize,
+) -> Result<Option<Text<'a>>, Malformed> {
+    if !ready || input.is_empty() {
+        return Ok(None);
+    }
+    let coded = input[0] >> bits & 1 == 1;
+    let longest = if coded {
+        capacity.saturating_mul(30).div_ceil(8)
+    } else {
+        capacity
+    };
+    let Some(len) = integer(&mut { *input }, bits)? else {
+        return Ok(None);
+    };
+    if len > longest as u64 {
+        return Err(Malformed);
+    }
+    Ok(Text::take(input, bits))
+}
+
+impl From<Undecodable> for Malformed {
+    fn from(_: Undecodable) -> Self {
+        Malformed
     }
 }
 
@@ -63,29 +182,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_encoder_stream_may_set_the_capacity_to_zero_and_nothing_else() {
-        assert!(check_encoder_stream(&[0x20, 0x20]).is_ok());
-        for instruction in [0x21, 0x3f, 0xc0, 0x40, 0x00] {
-            let error = check_encoder_stream(&[0x20, instruction]).unwrap_err();
-            assert_eq!(error.code, Code::QPACK_ENCODER_STREAM_ERROR);
+    fn an_encoder_instruction_cut_anywhere_is_not_whole() {
+        for whole in [
+            &[0x3f, 0xbd, 0x01][..],
+            &[0xc0, 0x03, b'a', b'b', b'c'],
+            &[
+                0x4a, b'a', b'b', b'c', b'd', b'e', b'f', b'g', b'h', b'i', b'j', 1, b'x',
+            ],
+            &[0x1f, 0x00],
+        ] {
+            for cut in 0..whole.len() {
+                let mut input = &whole[..cut];
+                assert_eq!(EncoderInstruction::take(&mut input, 100), Ok(None));
+                assert_eq!(input.len(), cut, "nothing is taken");
+            }
+            let mut input = whole;
+            assert!(EncoderInstruction::take(&mut input, 100).unwrap().is_some());
+            assert!(input.is_empty());
         }
     }
 
     #[test]
-    fn the_decoder_stream_may_cancel_streams_and_nothing_else() {
-        let mut stream = DecoderStream::default();
-        assert!(stream.check(&[0x44, 0x7f]).is_ok());
-        assert!(stream.check(&[0x80]).is_ok());
-        assert!(stream.check(&[0x01, 0x40]).is_ok());
-        for instruction in [0x84, 0x01] {
-            let error = DecoderStream::default().check(&[instruction]).unwrap_err();
-            assert_eq!(error.code, Code::QPACK_DECODER_STREAM_ERROR);
+    fn a_string_that_cannot_fit_is_refused_before_it_comes() {
+        for (len, refused) in [(8, false), (9, true), (0x80 | 30, false), (0x80 | 31, true)] {
+            let bytes = [0xc0, len];
+            let taken = EncoderInstruction::take(&mut &bytes[..], 8);
+            assert_eq!(taken, if refused { Err(Malformed) } else { Ok(None) });
         }
-        assert!(DecoderStream::default().check(&[0xff; 12]).is_err());
-        assert!(
-            DecoderStream::default()
-                .check(&[&[0x7f][..], &[0xff; 12]].concat())
-                .is_err()
-        );
+    }
+
+    #[test]
+    fn an_integer_that_never_ends_is_refused() {
+        let mut input = &[0xff; 10][..];
+        assert_eq!(DecoderInstruction::take(&mut input), Err(Malformed));
+        let mut input = &[0xff; 9][..];
+        assert_eq!(DecoderInstruction::take(&mut input), Ok(None));
+    }
+
+    #[test]
+    fn decoder_instructions_come_back() {
+        for instruction in [
+            DecoderInstruction::Acknowledge(4),
+            DecoderInstruction::Cancel((1 << 62) - 1),
+            DecoderInstruction::Increment(64),
+        ] {
+            let mut out = Vec::new();
+            instruction.put(&mut out);
+            let taken = DecoderInstruction::take(&mut &out[..]);
+            assert_eq!(taken, Ok(Some(instruction)));
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! QPACK's static table (RFC 9204 appendix A) and the search in it.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use rustc_hash::FxHashMap;
+
 /// Name and value by index.
-pub(crate) const ENTRIES: [(&str, &str); 99] = [
+pub(super) const ENTRIES: [(&str, &str); 99] = [
     (":authority", ""),
     (":path", "/"),
     ("age", "0"),
@@ -117,7 +118,7 @@ pub(crate) const ENTRIES: [(&str, &str); 99] = [
 
 /// What of a field the table holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Match {
+pub(super) enum Match {
     /// Name and value, at this index.
     Field(u64),
     /// The name, at this index.
@@ -125,7 +126,7 @@ pub(crate) enum Match {
 }
 
 /// The entry that spares most of a field.
-pub(crate) fn find(name: &[u8], value: &[u8]) -> Option<Match> {
+pub(super) fn find(name: &[u8], value: &[u8]) -> Option<Match> {
     let indices = BY_NAME.get(name)?;
     let whole = indices
         .iter()
@@ -136,8 +137,8 @@ pub(crate) fn find(name: &[u8], value: &[u8]) -> Option<Match> {
     })
 }
 
-static BY_NAME: LazyLock<HashMap<&[u8], Vec<u8>>> = LazyLock::new(|| {
-    let mut map = HashMap::<_, Vec<u8>>::new();
+static BY_NAME: LazyLock<FxHashMap<&[u8], Vec<u8>>> = LazyLock::new(|| {
+    let mut map = FxHashMap::<_, Vec<u8>>::default();
     for (index, (name, _)) in (0..).zip(ENTRIES) {
         map.entry(name.as_bytes()).or_default().push(index);
     }

@@ -1,10 +1,10 @@
 //! A peer that breaks HTTP/3 meets the error that the RFC names, and one that only stretches it
 //! does not.
 
-use altway_http3::{CloseReason, Code, Event, Received};
+use altway_http3::{CloseReason, Code, Event};
 
 use crate::apps::get;
-use crate::raw::{Raw, frame, section};
+use crate::raw::{Raw, frame, long_frame, section};
 
 const DATA: u8 = 0x00;
 const HEADERS: u8 = 0x01;
@@ -13,6 +13,8 @@ const SETTINGS: u8 = 0x04;
 const PUSH_PROMISE: u8 = 0x05;
 const GOAWAY: u8 = 0x07;
 const MAX_PUSH_ID: u8 = 0x0d;
+const PRIORITY_UPDATE: u32 = 0xf0700;
+const PRIORITY_UPDATE_PUSH: u32 = 0xf0701;
 
 const REQUEST: [(&str, &str); 4] = [
     (":method", "POST"),
@@ -46,8 +48,7 @@ fn server_closes_over_uni(bytes: &[u8], code: Code) {
 fn server_closes_over_request(bytes: &[u8], code: Code) {
     let mut peer = Raw::client();
     peer.bi(bytes);
-    read_all(&mut peer);
-    peer.run();
+    peer.read_all();
     assert_eq!(peer.close_code(), code.get());
 }
 
@@ -74,48 +75,8 @@ fn respond(bytes: &[u8], end: bool) -> Raw {
         let _ = peer.quic.send_stream(id).finish();
         peer.run();
     }
-    read_all(&mut peer);
-    peer.run();
+    peer.read_all();
     peer
-}
-
-/// Plays the application: reads every body, keeps a reset as an event.
-fn read_all(peer: &mut Raw) {
-    let streams: Vec<_> = peer
-        .events
-        .iter()
-        .filter_map(|event| match event {
-            Event::Readable { stream } => Some(*stream),
-            _ => None,
-        })
-        .collect();
-    for stream in streams {
-        loop {
-            match peer.endpoint.recv_data(peer.connection, stream) {
-                Ok(Received::Data(_)) => {}
-                Ok(Received::Pending | Received::End) => break,
-                Err(altway_http3::Error::StreamReset { code }) => {
-                    peer.events.push(Event::StreamReset { stream, code });
-                    break;
-                }
-                Err(_) => break,
-            }
-        }
-    }
-}
-
-fn reset_code(peer: &Raw) -> Option<Code> {
-    peer.events.iter().find_map(|event| match event {
-        Event::StreamReset { code, .. } => Some(*code),
-        _ => None,
-    })
-}
-
-fn requests(peer: &Raw) -> usize {
-    peer.events
-        .iter()
-        .filter(|event| matches!(event, Event::Request { .. }))
-        .count()
 }
 
 #[test]
@@ -142,12 +103,22 @@ fn a_second_settings_frame_or_a_request_frame_on_the_control_stream_is_unexpecte
         server_closes_over_uni(&control(&frame(kind, &[])), code);
         client_closes_over_uni(&control(&frame(kind, &[])), code);
     }
+    for kind in [PRIORITY_UPDATE, PRIORITY_UPDATE_PUSH] {
+        client_closes_over_uni(&control(&long_frame(kind, &[0])), code);
+        server_closes_over_request(&long_frame(kind, &[0]), code);
+    }
     client_closes_over_uni(&control(&frame(MAX_PUSH_ID, &[0])), code);
 }
 
 #[test]
 fn wrong_settings_are_a_settings_error() {
-    for payload in [&[0x02, 0x00][..], &[0x04, 0x00], &[0x06, 0x01, 0x06, 0x01]] {
+    for payload in [
+        &[0x02, 0x00][..],
+        &[0x04, 0x00],
+        &[0x06, 0x01, 0x06, 0x01],
+        &[0x08, 0x02],
+        &[0x33, 0x02],
+    ] {
         let stream = [&[0x00][..], &frame(SETTINGS, payload)].concat();
         server_closes_over_uni(&stream, Code::H3_SETTINGS_ERROR);
     }
@@ -164,6 +135,16 @@ fn ids_that_make_no_sense_are_id_errors() {
     let raised = [frame(GOAWAY, &[0x04]), frame(GOAWAY, &[0x08])].concat();
     client_closes_over_uni(&control(&raised), code);
     server_closes_over_uni(&control(&raised), code);
+    let smaller = [frame(MAX_PUSH_ID, &[5]), frame(MAX_PUSH_ID, &[4])].concat();
+    server_closes_over_uni(&control(&smaller), code);
+    // A push stream's, a server's and one beyond the limit of 256.
+    let beyond = [0x44, 0x00, b'i'];
+    for payload in [&[0x02][..], &[0x01], &beyond] {
+        let update = long_frame(PRIORITY_UPDATE, payload);
+        server_closes_over_uni(&control(&update), code);
+    }
+    let push = long_frame(PRIORITY_UPDATE_PUSH, &[0]);
+    server_closes_over_uni(&control(&push), code);
     server_closes_over_uni(&control(&frame(CANCEL_PUSH, &[0])), code);
     client_closes_over_uni(&control(&frame(CANCEL_PUSH, &[0])), code);
     server_closes_over_uni(&control(&frame(GOAWAY, &[0, 0])), Code::H3_FRAME_ERROR);
@@ -206,13 +187,19 @@ fn stopping_our_control_stream_ends_the_connection() {
 }
 
 #[test]
-fn instructions_for_a_table_that_is_not_there_are_qpack_errors() {
+fn references_to_entries_that_cannot_be_are_qpack_errors() {
     server_closes_over_uni(&[0x02, 0xc0, 0x00], Code::QPACK_ENCODER_STREAM_ERROR);
     server_closes_over_uni(&[0x03, 0x80], Code::QPACK_DECODER_STREAM_ERROR);
-    let dynamic = frame(HEADERS, &[0x02, 0x00, 0x80]);
-    server_closes_over_request(&dynamic, Code::QPACK_DECOMPRESSION_FAILED);
-    let peer = respond(&dynamic, false);
-    assert_eq!(peer.close_code(), Code::QPACK_DECOMPRESSION_FAILED.get());
+    // More entries than the table can have; an entry before the first one.
+    for section in [&[0xff, 0x7f, 0x00, 0x80][..], &[0x00, 0x00, 0x80]] {
+        let dynamic = frame(HEADERS, section);
+        server_closes_over_request(&dynamic, Code::QPACK_DECOMPRESSION_FAILED);
+        let peer = respond(&dynamic, false);
+        assert_eq!(peer.close_code(), Code::QPACK_DECOMPRESSION_FAILED.get());
+        let trailers = [response(&[(":status", "200")]), dynamic].concat();
+        let peer = respond(&trailers, false);
+        assert_eq!(peer.close_code(), Code::QPACK_DECOMPRESSION_FAILED.get());
+    }
 }
 
 #[test]
@@ -225,7 +212,7 @@ fn unknown_streams_are_stopped_and_unknown_frames_skipped() {
     assert_eq!(peer.stopped, [(unknown, 0x103u32.into())]);
     let id = peer.bi(&[frame(0x21, &[0; 300]), request(&[]), frame(0x21, b"x")].concat());
     peer.finish(id);
-    assert_eq!(requests(&peer), 1);
+    assert_eq!(peer.requests(), 1);
     assert!(peer.lost.is_none());
 }
 
@@ -270,8 +257,8 @@ fn a_request_stream_without_a_request_is_incomplete() {
     peer.finish(id);
     assert_eq!(peer.read(id), Err(0x10du32.into()));
     assert!(peer.lost.is_none());
-    assert_eq!(requests(&peer), 0);
-    assert_eq!(reset_code(&peer), None, "the application never knew of it");
+    assert_eq!(peer.requests(), 0);
+    assert_eq!(peer.reset_code(), None, "the application never knew of it");
 }
 
 #[test]
@@ -287,9 +274,9 @@ fn malformed_requests_cost_their_stream_and_no_more() {
         let id = peer.bi(&request(&[extra]));
         assert_eq!(peer.read(id), Err(0x10eu32.into()), "{extra:?}");
         assert_eq!(peer.stopped, [(id, 0x10eu32.into())]);
-        assert_eq!(requests(&peer), 0);
+        assert_eq!(peer.requests(), 0);
         peer.bi(&request(&[]));
-        assert_eq!(requests(&peer), 1);
+        assert_eq!(peer.requests(), 1);
     }
 }
 
@@ -300,10 +287,9 @@ fn a_body_of_another_length_than_announced_is_malformed() {
         let length = ("content-length", announced);
         let id = peer.bi(&[request(&[length]), frame(DATA, body.as_bytes())].concat());
         peer.finish(id);
-        read_all(&mut peer);
-        peer.run();
+        peer.read_all();
         assert_eq!(
-            reset_code(&peer),
+            peer.reset_code(),
             Some(Code::H3_MESSAGE_ERROR),
             "{announced}"
         );
@@ -317,9 +303,8 @@ fn an_announced_body_that_never_begins_is_malformed() {
     let mut peer = Raw::client();
     let id = peer.bi(&request(&[("content-length", "5")]));
     peer.finish(id);
-    read_all(&mut peer);
-    peer.run();
-    assert_eq!(reset_code(&peer), Some(Code::H3_MESSAGE_ERROR));
+    peer.read_all();
+    assert_eq!(peer.reset_code(), Some(Code::H3_MESSAGE_ERROR));
 }
 
 #[test]
@@ -335,7 +320,7 @@ fn an_oversized_head_is_answered_with_431_and_not_read() {
         let answer = peer.read(id).unwrap();
         assert_eq!(answer[0], HEADERS);
         assert!(answer.ends_with(&[0x5f, 0x09, 0x82, 0x68, 0x5f]) || answer.ends_with(b"431"));
-        assert_eq!(requests(&peer), 0);
+        assert_eq!(peer.requests(), 0);
         assert!(peer.lost.is_none());
     }
 }
@@ -371,7 +356,7 @@ fn malformed_responses_cost_their_stream_and_no_more() {
         ),
     ] {
         let peer = respond(&bytes, code != Code::H3_EXCESSIVE_LOAD);
-        assert_eq!(reset_code(&peer), Some(code), "{bytes:?}");
+        assert_eq!(peer.reset_code(), Some(code), "{bytes:?}");
         assert!(peer.lost.is_none());
     }
 }
@@ -441,6 +426,6 @@ fn noise_on_the_socket_harms_nothing() {
         peer.endpoint.handle_datagram(now, datagram);
     }
     peer.bi(&request(&[]));
-    assert_eq!(requests(&peer), 1);
+    assert_eq!(peer.requests(), 1);
     assert_eq!(peer.endpoint.open_connections(), 1);
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use altway_http3::{
-    ClientConfig, CloseReason, ConnectionHandle, Datagram, Endpoint, Event, ServerConfig,
+    ClientConfig, CloseReason, Code, ConnectionHandle, Datagram, Endpoint, Error, Event, Received,
+    ServerConfig,
 };
 use bytes::{Bytes, BytesMut};
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -150,6 +151,53 @@ impl Raw {
         result
     }
 
+    /// Plays the application: reads every body, keeps a reset as an event.
+    pub(crate) fn read_all(&mut self) {
+        let mut seen = 0;
+        while seen < self.events.len() {
+            let news = self.events[seen..].iter();
+            let streams: Vec<_> = news
+                .filter_map(|event| match event {
+                    Event::Readable { stream } => Some(*stream),
+                    _ => None,
+                })
+                .collect();
+            seen = self.events.len();
+            for stream in streams {
+                self.read_body(stream);
+            }
+            self.run();
+        }
+    }
+
+    fn read_body(&mut self, stream: altway_http3::StreamId) {
+        loop {
+            match self.endpoint.recv_data(self.connection, stream) {
+                Ok(Received::Data(_)) => {}
+                Err(Error::StreamReset { code }) => {
+                    return self.events.push(Event::StreamReset { stream, code });
+                }
+                Ok(Received::Pending | Received::End) | Err(_) => return,
+            }
+        }
+    }
+
+    /// The code of the first reset that the application was told.
+    pub(crate) fn reset_code(&self) -> Option<Code> {
+        self.events.iter().find_map(|event| match event {
+            Event::StreamReset { code, .. } => Some(*code),
+            _ => None,
+        })
+    }
+
+    /// How many requests the application was told.
+    pub(crate) fn requests(&self) -> usize {
+        let requests = self.events.iter();
+        requests
+            .filter(|event| matches!(event, Event::Request { .. }))
+            .count()
+    }
+
     /// The application code with which the endpoint closed the connection.
     #[track_caller]
     pub(crate) fn close_code(&self) -> u64 {
@@ -256,6 +304,13 @@ fn raw_endpoint(server: Option<quinn_proto::ServerConfig>) -> quinn_proto::Endpo
 pub(crate) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     let len = u16::try_from(payload.len()).unwrap() | 0x4000;
     [&[kind][..], &len.to_be_bytes(), payload].concat()
+}
+
+/// A frame whose type takes four bytes.
+pub(crate) fn long_frame(kind: u32, payload: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(payload.len()).unwrap() | 0x4000;
+    let kind = kind | 0x8000_0000;
+    [&kind.to_be_bytes()[..], &len.to_be_bytes(), payload].concat()
 }
 
 /// A field section of literals.

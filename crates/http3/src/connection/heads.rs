@@ -1,0 +1,283 @@
+//! Heads and trailers that come: from stream to event.
+
+use altway_quic as quic;
+use bytes::Bytes;
+use http::{Method, StatusCode};
+
+use super::exchange::Exchange;
+use super::tables::Parked;
+use super::{Connection, FLOODS_PER_REQUEST};
+use crate::failure::{Failure, Violation};
+use crate::message::{self, Fields, HeadError, Malformed};
+use crate::receive::{Body, Follow, Head, decompression_failed};
+use crate::{Code, Event, Role, StreamId};
+
+/// Interim responses that a client takes before the final one. Real servers send one or two; the
+/// bound keeps a hostile one from filling the queue of events.
+const MAX_INTERIM_RESPONSES: u8 = 16;
+
+/// What came of a section.
+enum Taken {
+    /// It was the final head.
+    Final,
+    /// It was an interim head.
+    Interim,
+    /// It waits, or the exchange is over.
+    No,
+}
+
+impl Connection {
+    /// Server: takes in a stream that the client opened.
+    pub(super) fn accept_request(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+    ) -> Result<(), Violation> {
+        if self.terms.role == Role::Client {
+            // RFC 9114 section 6.1: "Clients MUST treat receipt of a server-initiated
+            // bidirectional stream as a connection error of type H3_STREAM_CREATION_ERROR".
+            let reason = "bidirectional stream from a server";
+            let code = Code::H3_STREAM_CREATION_ERROR;
+            return Err(Violation::new(code, reason));
+        }
+        let limit = self.terms.limits.max_field_section_size;
+        let exchange = Exchange::new(Role::Server, limit, None, self.now);
+        self.exchanges.insert(id, exchange);
+        self.next_request = id.get() + 4;
+        self.floods.earn(FLOODS_PER_REQUEST);
+        match self.go_away_sent {
+            Some(first_refused) if id.get() >= first_refused => {
+                self.reset_stream(quic, id, Code::H3_REQUEST_REJECTED);
+            }
+            _ => self.read_head(quic, id),
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_readable(&mut self, quic: &mut quic::Connection, id: StreamId) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else {
+            return;
+        };
+        let Some(receiver) = &exchange.receiver else {
+            return;
+        };
+        // A reset is told at once, even if the application does not read.
+        if let Some(code) = quic.received_reset(id) {
+            self.fail_exchange(quic, id, Failure::Reset(Code::new(code)));
+        } else if exchange.parked.is_some() {
+            // What is behind the section has to wait with it.
+        } else if receiver.in_head() {
+            self.read_head(quic, id);
+        } else if !std::mem::replace(&mut exchange.readable, true) {
+            self.events.push_back(Event::Readable { stream: id });
+        }
+    }
+
+    /// A head's entries are there.
+    pub(super) fn go_on_with_head(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        section: Bytes,
+    ) {
+        match self.on_head(quic, id, section) {
+            Ok(Taken::Interim) => self.read_head(quic, id),
+            Ok(Taken::Final | Taken::No) => {}
+            Err(failure) => self.fail_exchange(quic, id, failure),
+        }
+    }
+
+    /// The entries of trailers are there.
+    pub(super) fn go_on_with_trailers(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        section: &Bytes,
+    ) {
+        if let Err(failure) = self.on_trailers(id, section) {
+            self.fail_exchange(quic, id, failure);
+        }
+    }
+
+    /// Trailers came, or have what they waited for.
+    pub(super) fn on_trailers(&mut self, id: StreamId, section: &Bytes) -> Result<(), Failure> {
+        let limit = self.terms.limits.max_field_section_size;
+        let fields = Fields::decode(&mut self.decoder, id.get(), section, limit);
+        let trailers = fields.and_then(|fields| Ok(fields.into_trailers()?));
+        let fields = match trailers {
+            Ok(fields) => fields,
+            Err(HeadError::Blocked { required }) => {
+                return Ok(self.park(id, Parked::Trailers(section.clone()), required)?);
+            }
+            Err(HeadError::Malformed) => return Err(Failure::Stream(Code::H3_MESSAGE_ERROR)),
+            Err(HeadError::TooLarge) => return Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD)),
+            Err(HeadError::Decompression) => return Err(decompression_failed().into()),
+        };
+        self.events
+            .push_back(Event::Trailers { stream: id, fields });
+        self.events.push_back(Event::Readable { stream: id });
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.readable = true;
+        }
+        Ok(())
+    }
+
+    fn read_head(&mut self, quic: &mut quic::Connection, id: StreamId) {
+        if let Err(failure) = self.try_read_head(quic, id) {
+            self.fail_exchange(quic, id, failure);
+        }
+    }
+
+    fn try_read_head(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<(), Failure> {
+        loop {
+            let Some(exchange) = self.exchanges.get_mut(&id) else {
+                return Ok(());
+            };
+            let Some(receiver) = &mut exchange.receiver else {
+                return Ok(());
+            };
+            let section = match receiver.poll_head(&mut self.floods, &mut || quic.read(id))? {
+                Head::Section(section) => section,
+                Head::TooLarge => return self.on_large_head(quic, id),
+                Head::Pending => return Ok(()),
+            };
+            match self.on_head(quic, id, section)? {
+                Taken::Interim => {}
+                Taken::Final | Taken::No => return Ok(()),
+            }
+        }
+    }
+
+    fn on_head(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        section: Bytes,
+    ) -> Result<Taken, Failure> {
+        let limit = self.terms.limits.max_field_section_size;
+        let fields = Fields::decode(&mut self.decoder, id.get(), &section, limit);
+        let taken = fields.and_then(|fields| {
+            Ok(match self.terms.role {
+                Role::Server => self.on_request(quic, id, fields)?,
+                Role::Client => self.on_response(quic, id, fields)?,
+            })
+        });
+        match taken {
+            Ok(taken) => Ok(taken),
+            Err(HeadError::Blocked { required }) => {
+                self.park(id, Parked::Head(section), required)?;
+                Ok(Taken::No)
+            }
+            Err(HeadError::TooLarge) => self.on_large_head(quic, id).map(|()| Taken::No),
+            Err(HeadError::Malformed) => Err(Failure::Stream(Code::H3_MESSAGE_ERROR)),
+            Err(HeadError::Decompression) => Err(decompression_failed().into()),
+        }
+    }
+
+    fn on_request(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        fields: Fields,
+    ) -> Result<Taken, Malformed> {
+        let head = fields.into_request(self.terms.settings.extended_connect)?;
+        let body = body_of(message::content_length(head.headers())?);
+        self.prioritise_request(quic, id, &head);
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.progress.exempt = head.method() == Method::CONNECT;
+        }
+        self.begin_body(quic, id, body, |end| Event::Request {
+            stream: id,
+            head,
+            end,
+        });
+        Ok(Taken::Final)
+    }
+
+    fn on_response(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        fields: Fields,
+    ) -> Result<Taken, Malformed> {
+        let head = fields.into_response()?;
+        let Some(exchange) = self.exchanges.get_mut(&id) else {
+            return Ok(Taken::No);
+        };
+        if head.status().is_informational() {
+            exchange.interim_responses += 1;
+            if exchange.interim_responses > MAX_INTERIM_RESPONSES {
+                return Err(Malformed);
+            }
+            self.events
+                .push_back(Event::Informational { stream: id, head });
+            return Ok(Taken::Interim);
+        }
+        let bodiless = matches!(
+            head.status(),
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+        );
+        let body = match exchange.head_request || bodiless {
+            true => Body::Empty,
+            false => body_of(message::content_length(head.headers())?),
+        };
+        self.begin_body(quic, id, body, |end| Event::Response {
+            stream: id,
+            head,
+            end,
+        });
+        Ok(Taken::Final)
+    }
+
+    /// The final head is there: tells the application, with what is known of the body.
+    fn begin_body(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        body: Body,
+        event: impl FnOnce(bool) -> Event,
+    ) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else {
+            return;
+        };
+        let Some(receiver) = &mut exchange.receiver else {
+            return;
+        };
+        receiver.begin_body(body);
+        let follow = match receiver.poll_follow(&mut || quic.read(id)) {
+            Ok(follow) => follow,
+            Err(failure) => return self.fail_exchange(quic, id, failure),
+        };
+        exchange.announced = true;
+        self.events.push_back(event(follow == Follow::End));
+        match follow {
+            Follow::End => {
+                exchange.receiver = None;
+                self.remove_if_over(id);
+            }
+            Follow::Some => {
+                exchange.readable = true;
+                self.events.push_back(Event::Readable { stream: id });
+            }
+            Follow::Pending => {}
+        }
+    }
+
+    /// A head above the limit. RFC 9114 section 4.2.2: a server "can choose to send" status 431.
+    fn on_large_head(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<(), Failure> {
+        if self.terms.role == Role::Client {
+            return Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD));
+        }
+        let mut head = http::Response::new(());
+        *head.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        match self.send_response(quic, id, &head, true) {
+            Ok(()) => self.stop_reading(quic, id, Code::H3_NO_ERROR),
+            Err(_) => self.reset_stream(quic, id, Code::H3_EXCESSIVE_LOAD),
+        }
+        Ok(())
+    }
+}
+
+fn body_of(content_length: Option<u64>) -> Body {
+    content_length.map_or(Body::Any, Body::Exactly)
+}

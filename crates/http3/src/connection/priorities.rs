@@ -1,0 +1,150 @@
+//! Extensible priorities (RFC 9218): from what a client wishes to the order in which QUIC sends.
+//!
+//! Responses of a smaller urgency go first. Within one, those that are not incremental go one after
+//! the other in the order of their requests, and then the incremental ones share. A client's own
+//! requests share alike.
+
+use altway_fields::Priority;
+use altway_quic as quic;
+use bytes::Bytes;
+
+use super::Connection;
+use crate::failure::Violation;
+use crate::{Code, Error, Role, StreamId, frame, varint};
+
+/// Bytes that may wait for the control stream before a client's PRIORITY_UPDATE is refused.
+const MAX_WAITING: usize = 4096;
+
+/// QUIC's priority of each urgency's incremental responses is a multiple of this; the others' are
+/// between.
+const STEP: i32 = 1 << 27;
+
+/// QUIC's priority for a response. It needs no memory of other streams: older requests come first
+/// because their index is smaller, modulo a number that no connection's concurrency comes near to.
+pub(super) fn rank(id: StreamId, priority: Priority) -> i32 {
+    let level = (7 - i32::from(priority.urgency.min(7))) * STEP;
+    if priority.incremental {
+        return level;
+    }
+    let places = STEP - 1;
+    let place = i32::try_from(id.index() % places.unsigned_abs() as u64).expect("below 2^27");
+    level + places - place
+}
+
+/// What a request's fields say.
+pub(super) fn of_request(head: &http::Request<()>) -> Priority {
+    let field = head.headers().get("priority");
+    field.map_or_else(Priority::default, |value| Priority::parse(value.as_bytes()))
+}
+
+impl Connection {
+    /// Client: wishes another priority for a response.
+    pub(crate) fn send_priority(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        if self.terms.role == Role::Server {
+            return Err(Error::WrongRole {
+                reason: "a server wishes no priorities",
+            });
+        }
+        if !self.exchanges.contains_key(&id) {
+            return Err(Error::UnknownStream);
+        }
+        if self.control.len() > MAX_WAITING {
+            return Err(Error::OutOfOrder {
+                reason: "the server takes no more control frames now",
+            });
+        }
+        let mut payload = Vec::new();
+        varint::encode(id.get(), &mut payload);
+        payload.extend_from_slice(priority.to_string().as_bytes());
+        let out = self.control.unsent();
+        frame::encode_header(frame::kind::PRIORITY_UPDATE, payload.len() as u64, out);
+        out.extend_from_slice(&payload);
+        self.control.flush(quic);
+        Ok(())
+    }
+
+    /// PRIORITY_UPDATE came (section 7.2).
+    pub(super) fn on_priority_update(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: u64,
+        field: &Bytes,
+    ) -> Result<(), Violation> {
+        // "A client that receives a PRIORITY_UPDATE frame MUST respond with a connection error of
+        // type H3_FRAME_UNEXPECTED"; "a server that receives [one] for a stream ID that is not a
+        // request stream MUST" respond with H3_ID_ERROR, and SHOULD for one "beyond the stream
+        // limits".
+        let beyond = self.next_request + 4 * u64::from(self.terms.limits.max_concurrent_requests);
+        if !id.is_multiple_of(4) || id >= beyond {
+            let reason = "PRIORITY_UPDATE of a stream that can't be";
+            return Err(Violation::new(Code::H3_ID_ERROR, reason));
+        }
+        let priority = Priority::parse(field);
+        if id >= self.next_request {
+            // One for each request that may be opened, by the check above.
+            self.wishes.insert(id, priority);
+            return Ok(());
+        }
+        let mut ids = self.exchanges.keys();
+        if let Some(id) = ids.find(|known| known.get() == id).copied() {
+            self.prioritise(quic, id, priority);
+        }
+        Ok(())
+    }
+
+    /// The request's own wish, unless a PRIORITY_UPDATE came before it: that is newer.
+    pub(super) fn prioritise_request(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        head: &http::Request<()>,
+    ) {
+        let wish = self.wishes.remove(&id.get());
+        let priority = wish.unwrap_or_else(|| of_request(head));
+        self.prioritise(quic, id, priority);
+    }
+
+    fn prioritise(&mut self, quic: &mut quic::Connection, id: StreamId, priority: Priority) {
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.rank = rank(id, priority);
+            quic.set_priority(id, exchange.rank);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use altway_quic::Direction;
+
+    use super::*;
+
+    fn ranked(index: u64, urgency: u8, incremental: bool) -> i32 {
+        let id = StreamId::new(Role::Client, Direction::Bidirectional, index);
+        let priority = Priority {
+            urgency,
+            incremental,
+        };
+        rank(id, priority)
+    }
+
+    #[test]
+    fn urgency_comes_before_age_and_age_before_sharing() {
+        let order = [
+            ranked(1 << 40, 0, false),
+            ranked(3, 0, true),
+            ranked(0, 3, false),
+            ranked(1, 3, false),
+            ranked(0, 3, true),
+            ranked(0, 7, false),
+            ranked(9, 7, true),
+        ];
+        assert!(order.windows(2).all(|pair| pair[0] > pair[1]), "{order:?}");
+        assert_eq!(ranked(5, 3, true), ranked(6, 3, true));
+        assert!(order[0] < i32::MAX, "control streams go first");
+    }
+}

@@ -1,0 +1,79 @@
+//! Slow peers: exchanges that could move and don't are given up.
+
+use std::time::Instant;
+
+use altway_quic as quic;
+use http::Method;
+
+use super::Connection;
+use super::exchange::Exchange;
+use crate::failure::Failure;
+use crate::{Code, Role, StreamId};
+
+/// An exchange moves if so many bytes do within [`Limits::stall`](crate::Limits::stall).
+const MIN_PROGRESS: u64 = 1024;
+
+/// How an exchange moves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Progress {
+    /// Bytes of the message that came and of the one that went.
+    pub(super) moved: u64,
+    /// When it was last known to move, and what it had moved then.
+    since: Instant,
+    before: u64,
+    /// A tunnel may be silent.
+    pub(super) exempt: bool,
+}
+
+impl Progress {
+    pub(super) fn new(now: Instant, method: Option<&Method>) -> Self {
+        Self {
+            moved: 0,
+            since: now,
+            before: 0,
+            exempt: method == Some(&Method::CONNECT),
+        }
+    }
+}
+
+impl Connection {
+    /// Gives up what has not moved. To be called four times in [`Limits::stall`], as long as there
+    /// are exchanges.
+    ///
+    /// [`Limits::stall`]: crate::Limits::stall
+    pub(crate) fn sweep(&mut self, quic: &mut quic::Connection, now: Instant) {
+        let role = self.terms.role;
+        let stall = self.terms.limits.stall;
+        let mut stalled: Vec<StreamId> = Vec::new();
+        for (id, exchange) in &mut self.exchanges {
+            let waits = exchange.waits_for_peer(role);
+            let progress = &mut exchange.progress;
+            if !waits || progress.exempt || progress.moved - progress.before >= MIN_PROGRESS {
+                progress.since = now;
+                progress.before = progress.moved;
+            } else if now.saturating_duration_since(progress.since) >= stall {
+                stalled.push(*id);
+            }
+        }
+        stalled.sort_unstable();
+        for id in stalled {
+            self.fail_exchange(quic, id, Failure::Stream(Code::H3_REQUEST_CANCELLED));
+        }
+        self.flush_tables(quic);
+    }
+}
+
+impl Exchange {
+    /// Whether the next move is the peer's, and not our application's.
+    fn waits_for_peer(&self, role: Role) -> bool {
+        let receives = self.receiver.as_ref().is_some_and(|receiver| {
+            // A client waits for a head, and for what follows it, as long as its application does.
+            role == Role::Server && (receiver.in_head() || self.parked.is_some() || !self.readable)
+        });
+        receives
+            || self
+                .sender
+                .as_ref()
+                .is_some_and(crate::send::Sender::is_held_up)
+    }
+}

@@ -1,0 +1,99 @@
+//! QPACK's streams and the sections that wait for them (RFC 9204).
+
+use altway_quic as quic;
+use bytes::Bytes;
+
+use super::Connection;
+use crate::failure::Violation;
+use crate::{Code, StreamId};
+
+/// Bytes that may wait for the decoder stream. A peer that takes no acknowledgements, though it goes
+/// on using its table, is of ill will.
+const MAX_WAITING: usize = 16 << 10;
+
+/// A field section that waits for insertions into the dynamic table.
+#[derive(Debug)]
+pub(super) enum Parked {
+    /// A head.
+    Head(Bytes),
+    /// Trailers.
+    Trailers(Bytes),
+}
+
+impl Connection {
+    /// Bytes of the peer's encoder stream.
+    pub(super) fn on_encoder_stream(
+        &mut self,
+        quic: &mut quic::Connection,
+        piece: &[u8],
+    ) -> Result<(), Violation> {
+        let instructions = self.decoder.on_encoder_stream(piece)?;
+        self.floods.spend(instructions)?;
+        self.unpark(quic);
+        Ok(())
+    }
+
+    /// Bytes of the peer's decoder stream.
+    pub(super) fn on_decoder_stream(&mut self, piece: &[u8]) -> Result<(), Violation> {
+        let instructions = self.encoder.on_decoder_stream(piece)?;
+        self.floods.spend(instructions)
+    }
+
+    /// Keeps a section until its entries are there.
+    pub(super) fn park(
+        &mut self,
+        id: StreamId,
+        section: Parked,
+        required: u64,
+    ) -> Result<(), Violation> {
+        // RFC 9204 section 2.1.2: "If a decoder encounters more blocked streams than it promised to
+        // support, it MUST treat this as a connection error of type QPACK_DECOMPRESSION_FAILED."
+        if self.waiting.len() >= self.terms.limits.qpack_blocked_streams as usize {
+            let reason = "more blocked streams than allowed";
+            return Err(Violation::new(Code::QPACK_DECOMPRESSION_FAILED, reason));
+        }
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.parked = Some(section);
+            self.waiting.push((required, id));
+        }
+        Ok(())
+    }
+
+    /// The stream's sections will not be decoded.
+    pub(super) fn cancel_sections(&mut self, id: StreamId) {
+        self.waiting.retain(|(_, waiting)| *waiting != id);
+        self.decoder.cancel(id.get());
+    }
+
+    /// Sends what the tables have to say to each other.
+    pub(super) fn flush_tables(&mut self, quic: &mut quic::Connection) {
+        for (instructions, stream) in [
+            (self.encoder.instructions(), &mut self.encoder_stream),
+            (self.decoder.instructions(), &mut self.decoder_stream),
+        ] {
+            if !instructions.is_empty() {
+                stream.unsent().extend_from_slice(instructions);
+                instructions.clear();
+                stream.flush(quic);
+            }
+        }
+        if self.decoder_stream.len() > MAX_WAITING {
+            let reason = "acknowledgements are not taken";
+            self.fail(quic, Violation::new(Code::H3_EXCESSIVE_LOAD, reason));
+        }
+    }
+
+    /// Goes on with the sections whose entries are there, in the order in which they came.
+    fn unpark(&mut self, quic: &mut quic::Connection) {
+        let inserted = self.decoder.insert_count();
+        while let Some(ready) = self.waiting.iter().position(|(it, _)| *it <= inserted) {
+            let (_, id) = self.waiting.remove(ready);
+            let exchange = self.exchanges.get_mut(&id);
+            match exchange.and_then(|exchange| exchange.parked.take()) {
+                Some(Parked::Head(section)) => self.go_on_with_head(quic, id, section),
+                Some(Parked::Trailers(section)) => self.go_on_with_trailers(quic, id, &section),
+                None => {}
+            }
+        }
+    }
+}
