@@ -5,6 +5,7 @@
 use altway_emulate::Error as EmulateError;
 use altway_lab::Error as LabError;
 use altway_load::Error as LoadError;
+use altway_raw::Error as RawError;
 use altway_record::PlanError;
 use altway_serve::Error as ServeError;
 use std::error::Error;
@@ -56,6 +57,9 @@ fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     }
     if let Some(error) = error.downcast_ref::<LoadError>() {
         return of_load(error);
+    }
+    if let Some(error) = error.downcast_ref::<RawError>() {
+        return of_raw(error);
     }
     error
         .is::<PlanError>()
@@ -137,6 +141,30 @@ fn of_serve(error: &ServeError) -> Option<String> {
     Some(hint.into())
 }
 
+fn of_raw(error: &RawError) -> Option<String> {
+    let hint = match error {
+        RawError::Connect { .. } | RawError::Foreign { .. } | RawError::Resolve { .. } => {
+            "start `altway raw serve` there, and name its host and port; a firewall may let TCP pass \
+             and not UDP"
+        }
+        RawError::Handshake { reason, .. } => {
+            return of_certificate(reason).or_else(|| {
+                Some("something else may listen there: `altway raw serve` tells its port".into())
+            });
+        }
+        RawError::Lost { .. } | RawError::Silent { .. } => {
+            "see whether `altway raw serve` still runs there; --timeout says how long to be patient"
+        }
+        RawError::PortInUse { .. } => {
+            "choose another port with `--port`, or 0 for any that is free"
+        }
+        RawError::Pem { .. } => "leave out --cert and --key to use a certificate of altway's own",
+        RawError::Trust(error) => return of_load(error),
+        _ => return None,
+    };
+    Some(hint.into())
+}
+
 fn of_load(error: &LoadError) -> Option<String> {
     let reason = match error {
         LoadError::NeverConnected { reason, .. } | LoadError::Lost { reason, .. } => reason,
@@ -145,6 +173,11 @@ fn of_load(error: &LoadError) -> Option<String> {
         }
         _ => return None,
     };
+    of_certificate(reason)
+}
+
+/// A server's certificate that the client doesn't believe.
+fn of_certificate(reason: &str) -> Option<String> {
     let certificate = reason.contains("certificate") || reason.contains("UnknownIssuer");
     certificate.then(|| {
         "name the authority with --ca (`altway certs` tells where altway's own is), or use \

@@ -44,6 +44,8 @@ enum Command {
     Emulate(commands::emulate::Arguments),
     /// Fetch a URL over one protocol, often, and time every request.
     Load(commands::load::Arguments),
+    /// Measure TCP, TLS and QUIC without HTTP.
+    Raw(commands::raw::Arguments),
     /// Make a local certificate authority and a certificate that it signed.
     Certs(commands::certs::Arguments),
     /// Tell what this machine allows and hinders, what it costs and how to mend it.
@@ -80,6 +82,7 @@ fn run(command: &Command, printer: &Printer) -> anyhow::Result<Answer> {
         Command::Lab(arguments) => commands::lab::run(arguments, printer),
         Command::Emulate(arguments) => commands::emulate::run(arguments, printer),
         Command::Load(arguments) => commands::load::run(arguments, printer),
+        Command::Raw(arguments) => commands::raw::run(arguments, printer),
         Command::Certs(arguments) => commands::certs::run(arguments, printer),
         Command::Doctor(arguments) => commands::doctor::run(arguments, printer),
     }

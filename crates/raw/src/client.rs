@@ -10,6 +10,7 @@ use crate::session::Session;
 use crate::talk::{Exchange, Fault};
 use crate::tcp::{Plain, Pump};
 use crate::tls::{self, Tls};
+use crate::uncopied::Uncopied;
 use crate::wire::{Command, Transfer};
 use altway_load::Times;
 use rustls::ClientConfig;
@@ -60,22 +61,40 @@ fn send_to(
 ) -> Result<Run, Error> {
     let begun = Instant::now();
     match (options.over, tls) {
-        (Over::Quic, Some(tls)) => measure(
-            options,
-            begun,
-            quic::client::Client::connect(options, tls, address)?,
-        ),
+        (Over::Quic, Some(tls)) => {
+            let client = quic::client::Client::connect(options, tls, address)?;
+            measure(options, &Payload::new(), begun, client)
+        }
         (Over::Tls, Some(tls)) => {
             let socket = dial(options, address)?;
             let name = server_name(options)?;
             let stream = Tls::client(&Arc::new(tls), name, socket)?;
-            measure(options, begun, Pump::new(stream, options.patience, None))
+            measure(
+                options,
+                &Payload::new(),
+                begun,
+                Pump::new(stream, options.patience, None),
+            )
         }
         (Over::Tcp | Over::Tls | Over::Quic, _) => {
-            let stream = Plain::new(dial(options, address)?);
-            measure(options, begun, Pump::new(stream, options.patience, None))
+            let socket = dial(options, address)?;
+            plain(options, begun, socket)
         }
     }
+}
+
+fn plain(options: &Options, begun: Instant, socket: TcpStream) -> Result<Run, Error> {
+    let payload = Payload::new();
+    let patience = options.patience;
+    if options.tuning.copies {
+        let stream = Plain::new(socket);
+        return measure(options, &payload, begun, Pump::new(stream, patience, None));
+    }
+    let stream = Uncopied::new(socket, &payload).map_err(|source| Error::Setup {
+        what: "a file in memory",
+        source,
+    })?;
+    measure(options, &payload, begun, Pump::new(stream, patience, None))
 }
 
 fn resolve(options: &Options) -> Result<Vec<SocketAddr>, Error> {
@@ -114,25 +133,29 @@ fn server_name(options: &Options) -> Result<ServerName<'static>, Error> {
     })
 }
 
-fn measure(options: &Options, begun: Instant, mut session: impl Session) -> Result<Run, Error> {
-    let payload = Payload::new();
+fn measure(
+    options: &Options,
+    payload: &Payload,
+    begun: Instant,
+    mut session: impl Session,
+) -> Result<Run, Error> {
     session
         .open()
         .map_err(|trouble| refusal(options, trouble))?;
     let connect = begun.elapsed();
-    let mut hello = Exchange::new(Command::Hello, &payload);
+    let mut hello = Exchange::new(Command::Hello, payload);
     session
         .exchange(&mut hello)
         .map_err(|trouble| stranger(options, trouble))?;
 
     let meter = Meter::begin(session.calls());
     let start = Instant::now();
-    let (moved, times) = transfer(options, &payload, &mut session)?;
+    let (moved, times) = transfer(options, payload, &mut session)?;
     let wall = start.elapsed();
     let path = session.path();
     let client = meter.costs(session.calls(), moved, path);
 
-    let mut report = Exchange::new(Command::Report, &payload);
+    let mut report = Exchange::new(Command::Report, payload);
     session
         .exchange(&mut report)
         .map_err(|trouble| broken(options, trouble, moved))?;

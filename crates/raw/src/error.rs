@@ -99,6 +99,9 @@ pub enum Error {
     /// The TLS library refuses the configuration.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
+    /// A certificate for the measurement of shares can't be made.
+    #[error("cannot make a certificate")]
+    Certificate(#[from] rcgen::Error),
     /// The QUIC engine refuses the configuration, or the server's name.
     #[error("cannot set up QUIC")]
     Quic(#[from] altway_quic::Error),

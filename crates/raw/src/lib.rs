@@ -41,16 +41,19 @@
 mod client;
 mod costs;
 mod error;
+mod nocipher;
 mod options;
 mod payload;
 mod quic;
 mod report;
 mod server;
 mod session;
+mod shares;
 mod sys;
 mod talk;
 mod tcp;
 mod tls;
+mod uncopied;
 mod wire;
 
 pub use altway_load::Trust;
@@ -62,4 +65,5 @@ pub use options::{
 };
 pub use report::{Run, Side};
 pub use server::Server;
+pub use shares::{Measured, Share, Shares, SharesOptions, Spread, Variant, shares};
 pub use sys::StopHandle;

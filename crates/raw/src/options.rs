@@ -4,7 +4,7 @@
 use altway_load::Trust;
 use std::fmt;
 use std::net::IpAddr;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -128,6 +128,10 @@ pub enum Cipher {
 pub struct Tuning {
     /// The cipher; the client's choice. Default AES.
     pub cipher: Cipher,
+    /// Plain TCP: the kernel copies payload in and out. Off: it sends from a file in memory (sendfile)
+    /// and throws away what comes (MSG_TRUNC), so no payload crosses its border and none can be
+    /// verified. Default on.
+    pub copies: bool,
     /// QUIC: the kernel splits one large buffer into datagrams (GSO). Default on.
     pub gso: bool,
     /// QUIC: the kernel joins datagrams that arrive together (GRO). Default on.
@@ -144,6 +148,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             cipher: Cipher::Aes,
+            copies: true,
             gso: true,
             gro: true,
             batches: true,
@@ -212,6 +217,9 @@ pub struct ServerOptions {
     pub certificate: PathBuf,
     /// PEM file of its private key.
     pub key: PathBuf,
+    /// TCP connections at a time, each on a thread of its own; further ones wait to be accepted.
+    /// Default 4. QUIC has a thread for all of its connections, 64 at a time.
+    pub tcp_threads: NonZeroUsize,
     /// How long a client may be silent. Default 30 s.
     pub patience: Duration,
     /// This end's settings; its cipher is the client's choice.
@@ -227,6 +235,7 @@ impl ServerOptions {
             port,
             certificate,
             key,
+            tcp_threads: NonZeroUsize::new(4).expect("four is not zero"),
             patience: Duration::from_secs(30),
             tuning: Tuning::default(),
         }

@@ -37,6 +37,20 @@ impl Payload {
         self.block.slice(begin..begin + length)
     }
 
+    /// The block itself.
+    pub(crate) fn block(&self) -> &[u8] {
+        &self.block
+    }
+
+    /// Where in the block `bytes` stand, if they are a piece of it and not just like one.
+    pub(crate) fn place_of(&self, bytes: &[u8]) -> Option<usize> {
+        let place = bytes
+            .as_ptr()
+            .addr()
+            .checked_sub(self.block.as_ptr().addr())?;
+        (place + bytes.len() <= self.block.len()).then_some(place)
+    }
+
     /// The first position from `position` on whose byte in `bytes` is wrong.
     pub(crate) fn first_difference(&self, position: u64, bytes: &[u8]) -> Option<u64> {
         let mut at = position;
@@ -75,6 +89,14 @@ mod tests {
         }
         assert_eq!(position, length);
         assert!(payload.at(position, 0).is_empty());
+    }
+
+    #[test]
+    fn a_piece_knows_its_place_and_other_bytes_have_none() {
+        let payload = Payload::new();
+        let piece = payload.at(100, 10);
+        assert_eq!(payload.place_of(&piece), Some(100));
+        assert_eq!(payload.place_of(&[0; 10]), None);
     }
 
     #[test]

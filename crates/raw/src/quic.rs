@@ -22,7 +22,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// What the kernel is asked to hold of datagrams for a socket, each way.
-const SOCKET_BUFFER: usize = 8 << 20;
+const SOCKET_BUFFER: usize = 16 << 20;
 
 /// Bytes under way on a stream and on its connection at most, both ways: enough for 1 Gbit/s over
 /// 100 ms (12.5 MB).

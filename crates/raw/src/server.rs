@@ -1,30 +1,32 @@
 //! `altway raw serve`: answers all three transports on one port number.
 //!
-//! Over TCP each connection has a thread of its own, so that its processor time can be told; its
-//! first byte says whether it is TLS. All of QUIC runs on one thread.
+//! Over TCP a connection has a thread to itself, so that its processor time can be told; its first
+//! byte says whether it is TLS. All of QUIC runs on one thread.
 
-use crate::costs::Meter;
+use crate::costs::{Calls, Meter};
 use crate::error::{Error, Trouble};
-use crate::options::ServerOptions;
+use crate::options::{ServerOptions, Tuning};
 use crate::payload::Payload;
 use crate::quic;
-use crate::session::Session;
+use crate::session::Session as _;
 use crate::sys::{self, StopHandle, Watch, Woken};
 use crate::talk::{Duty, Responder};
 use crate::tcp::{Plain, Pump, Stream, path};
 use crate::tls::{self, Tls};
+use crate::uncopied::Uncopied;
 use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
-
-/// TCP connections at a time, each with its thread; more are closed at once.
-const MAX_CONNECTIONS: usize = 64;
+use std::thread;
+use std::time::Duration;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 64;
+
+/// How long nothing is accepted after that has failed, for want of descriptors for instance.
+const AFTER_FAILURE: Duration = Duration::from_millis(10);
 
 /// How often a port number is looked for that is free for TCP and UDP.
 const PORT_ATTEMPTS: usize = 32;
@@ -88,81 +90,95 @@ impl Server {
     /// The machine gives no thread, or no memory.
     pub fn run(self) -> Result<(), Error> {
         let payload = Payload::new();
-        let quic = quic::server::Server::new(
-            self.udp,
-            Arc::clone(&self.tls),
-            &self.options,
-            payload.clone(),
-            self.stop.clone(),
-        )?;
-        let quic = spawn("raw-quic", move || quic.run())?;
+        let stop = self.stop.clone();
         let acceptor = Acceptor {
-            options: self.options,
-            tls: self.tls,
-            payload,
-            stop: self.stop.clone(),
+            listener: self.tcp,
+            patience: self.options.patience,
+            tuning: self.options.tuning,
+            tls: Arc::clone(&self.tls),
+            payload: payload.clone(),
+            stop: stop.clone(),
         };
-        let accepted = acceptor.run(&self.tcp);
-        self.stop.stop();
-        let served = quic.join().unwrap_or(Ok(()));
-        accepted.and(served.map_err(|source| Error::Setup {
-            what: "a wait for datagrams",
-            source,
-        }))
+        let quic =
+            quic::server::Server::new(self.udp, self.tls, &self.options, payload, self.stop)?;
+        thread::scope(|scope| {
+            let spawn = |_| {
+                let builder = thread::Builder::new().name("raw-tcp".into());
+                builder.spawn_scoped(scope, || acceptor.run())
+            };
+            let spawned = (0..self.options.tcp_threads.get())
+                .map(spawn)
+                .try_for_each(|thread| {
+                    thread.map(drop).map_err(|source| Error::Setup {
+                        what: "a thread",
+                        source,
+                    })
+                });
+            let served = spawned.and_then(|()| {
+                quic.run().map_err(|source| Error::Setup {
+                    what: "a wait for datagrams",
+                    source,
+                })
+            });
+            // Whatever has ended it: the threads are waited for.
+            stop.stop();
+            served
+        })
     }
 }
 
 /// What accepts TCP connections, and what each of them needs.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Acceptor {
-    options: ServerOptions,
+    listener: TcpListener,
+    patience: Duration,
+    tuning: Tuning,
     tls: Arc<rustls::ServerConfig>,
     payload: Payload,
     stop: StopHandle,
 }
 
 impl Acceptor {
-    fn run(&self, listener: &TcpListener) -> Result<(), Error> {
-        let setup = |source| Error::Setup {
-            what: "a wait for connections",
-            source,
-        };
-        let mut connections: Vec<JoinHandle<()>> = Vec::new();
-        let watch = Watch {
-            socket: listener.as_fd(),
-            write: false,
-            stop: Some(&self.stop),
-            limit: None,
-        };
-        while sys::wait(watch, &mut crate::Calls::default()).map_err(setup)? != Woken::Stopped {
-            connections.retain(|connection| !connection.is_finished());
-            match listener.accept() {
-                Ok(_) if connections.len() == MAX_CONNECTIONS => {
-                    tracing::warn!("{MAX_CONNECTIONS} connections are open: one more is closed");
-                }
-                Ok((socket, _)) => {
-                    let answering = self.clone();
-                    let answer = move || answering.answer(socket);
-                    connections.push(spawn("raw-tcp", answer)?);
-                }
-                Err(error) => tracing::debug!(%error, "cannot accept a connection"),
+    /// One connection after the other, until the stop.
+    fn run(&self) {
+        tls::warm_up(self.tls.crypto_provider());
+        loop {
+            match self.accept().and_then(|socket| self.answer(socket)) {
+                Err(Trouble::Stopped) => return,
+                Ok(()) => {}
+                Err(trouble) => tracing::debug!(%trouble, "a TCP connection has ended"),
             }
         }
-        for connection in connections {
-            // A thread that panicked has said so.
-            let _ = connection.join();
-        }
-        Ok(())
     }
 
-    fn answer(&self, socket: TcpStream) {
-        match self.try_to_answer(socket) {
-            Ok(()) | Err(Trouble::Stopped) => {}
-            Err(trouble) => tracing::debug!(%trouble, "a TCP connection has ended"),
+    fn accept(&self) -> Result<TcpStream, Trouble> {
+        loop {
+            let watch = self.watch(self.listener.as_fd(), None);
+            if sys::wait(watch, &mut Calls::default())? == Woken::Stopped {
+                return Err(Trouble::Stopped);
+            }
+            match self.listener.accept() {
+                Ok((socket, _)) => return Ok(socket),
+                // Another thread was faster.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    thread::sleep(AFTER_FAILURE);
+                }
+            }
         }
     }
 
-    fn try_to_answer(&self, socket: TcpStream) -> Result<(), Trouble> {
+    fn watch<'a>(&'a self, socket: BorrowedFd<'a>, limit: Option<Duration>) -> Watch<'a> {
+        Watch {
+            socket,
+            write: false,
+            stop: Some(&self.stop),
+            limit,
+        }
+    }
+
+    fn answer(&self, socket: TcpStream) -> Result<(), Trouble> {
         socket.set_nonblocking(true)?;
         // A request is one small write: waiting for more to send with it would only delay it.
         socket.set_nodelay(true)?;
@@ -172,19 +188,17 @@ impl Acceptor {
         if first == tls::FIRST_BYTE {
             return self.converse(Tls::server(&self.tls, socket)?);
         }
-        self.converse(Plain::new(socket))
+        match self.tuning.copies {
+            true => self.converse(Plain::new(socket)),
+            false => self.converse(Uncopied::new(socket, &self.payload)?),
+        }
     }
 
     /// `None`: the client went without a word.
     fn first_byte(&self, socket: &TcpStream) -> Result<Option<u8>, Trouble> {
-        let watch = Watch {
-            socket: socket.as_fd(),
-            write: false,
-            stop: Some(&self.stop),
-            limit: Some(self.options.patience),
-        };
+        let watch = self.watch(socket.as_fd(), Some(self.patience));
         loop {
-            match sys::wait(watch, &mut crate::Calls::default())? {
+            match sys::wait(watch, &mut Calls::default())? {
                 Woken::Late => return Err(Trouble::Silent),
                 Woken::Stopped => return Err(Trouble::Stopped),
                 Woken::Readable | Woken::Otherwise => {}
@@ -198,7 +212,7 @@ impl Acceptor {
     }
 
     fn converse(&self, stream: impl Stream) -> Result<(), Trouble> {
-        let mut pump = Pump::new(stream, self.options.patience, Some(self.stop.clone()));
+        let mut pump = Pump::new(stream, self.patience, Some(self.stop.clone()));
         let mut responder = Responder::new(&self.payload);
         let mut meter = Meter::begin(pump.calls());
         loop {
@@ -217,17 +231,6 @@ impl Acceptor {
             }
         }
     }
-}
-
-fn spawn<T: Send + 'static>(
-    name: &str,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, Error> {
-    let thread = Builder::new().name(name.into()).spawn(run);
-    thread.map_err(|source| Error::Setup {
-        what: "a thread",
-        source,
-    })
 }
 
 const TCP: &str = "TCP";

@@ -9,7 +9,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Processor time of the calling thread.
 pub(crate) fn thread_cpu() -> Cpu {
@@ -30,6 +30,18 @@ fn microseconds(time: TimeVal) -> u64 {
 pub(crate) fn wait_exactly() {
     // Refused only to real-time threads, whose waits are exact already.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// The time of a system call that does nothing but cross the kernel's border, in nanoseconds.
+pub(crate) fn empty_call_ns() -> f64 {
+    const CALLS: u32 = 200_000;
+    let begun = Instant::now();
+    for _ in 0..CALLS {
+        // Asks for the parent's number, which nothing has to be looked up for, and which the C
+        // library doesn't remember.
+        std::hint::black_box(rustix::process::getppid());
+    }
+    begun.elapsed().as_secs_f64() * 1e9 / f64::from(CALLS)
 }
 
 /// Stops a server; can be used from any thread, and dropped without consequence.

@@ -19,6 +19,9 @@ pub(crate) trait Talk {
     /// So many bytes of [`Talk::next`] were taken by the transport.
     fn sent(&mut self, bytes: usize);
 
+    /// Payload bytes that come next and whose values nobody wants to know.
+    fn ignores(&self) -> u64;
+
     /// These bytes came.
     ///
     /// # Errors
@@ -50,6 +53,10 @@ struct Inbound {
 }
 
 impl Inbound {
+    fn ignores(&self) -> u64 {
+        if self.verify { 0 } else { self.left }
+    }
+
     /// Takes what belongs to the payload from the front of `bytes`.
     fn take(&mut self, bytes: &mut &[u8]) -> Result<(), Fault> {
         let length = usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
@@ -227,6 +234,10 @@ impl Talk for Exchange {
         self.outbound.sent(bytes);
     }
 
+    fn ignores(&self) -> u64 {
+        self.inbound.ignores()
+    }
+
     fn heard(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {
         self.inbound.take(&mut bytes)?;
         while !bytes.is_empty() {
@@ -382,6 +393,11 @@ impl Talk for Responder {
         if serving.receipt.is_empty() {
             self.serving = None;
         }
+    }
+
+    fn ignores(&self) -> u64 {
+        let serving = self.serving.as_ref();
+        serving.map_or(0, |serving| serving.inbound.ignores())
     }
 
     fn heard(&mut self, mut bytes: &[u8]) -> Result<(), Fault> {

@@ -41,12 +41,8 @@ pub(crate) trait Stream {
     /// Receives once, and hands on what it was. False: the peer has ended it.
     ///
     /// # Errors
-    /// The connection is lost, or `hear` doesn't like what it hears.
-    fn receive(
-        &mut self,
-        hear: &mut dyn FnMut(&[u8]) -> Result<(), Fault>,
-        calls: &mut Calls,
-    ) -> Result<bool, Trouble>;
+    /// The connection is lost, or `talk` doesn't like what it hears.
+    fn receive(&mut self, talk: &mut dyn Talk, calls: &mut Calls) -> Result<bool, Trouble>;
 }
 
 /// Carries a conversation over a stream.
@@ -98,13 +94,10 @@ impl<S: Stream> Pump<S> {
             Woken::Late => Err(Trouble::Silent),
             Woken::Stopped => Err(Trouble::Stopped),
             Woken::Otherwise => Ok(false),
-            Woken::Readable => {
-                let mut hear = |bytes: &[u8]| talk.heard(bytes);
-                match self.stream.receive(&mut hear, &mut self.calls)? {
-                    true => Ok(false),
-                    false => Err(Trouble::Closed),
-                }
-            }
+            Woken::Readable => match self.stream.receive(talk, &mut self.calls)? {
+                true => Ok(false),
+                false => Err(Trouble::Closed),
+            },
         }
     }
 
@@ -137,6 +130,10 @@ impl Talk for Nothing {
     }
 
     fn sent(&mut self, _: usize) {}
+
+    fn ignores(&self) -> u64 {
+        0
+    }
 
     fn heard(&mut self, _: &[u8]) -> Result<(), Fault> {
         Err(Fault::Foreign)
@@ -194,6 +191,13 @@ impl Plain {
     }
 }
 
+impl Plain {
+    /// The socket, and what it reads into.
+    pub(crate) fn parts(&mut self) -> (&TcpStream, &mut [u8]) {
+        (&self.socket, &mut self.buffer)
+    }
+}
+
 impl Stream for Plain {
     fn socket(&self) -> &TcpStream {
         &self.socket
@@ -212,16 +216,12 @@ impl Stream for Plain {
             .map(Option::unwrap_or_default)
     }
 
-    fn receive(
-        &mut self,
-        hear: &mut dyn FnMut(&[u8]) -> Result<(), Fault>,
-        calls: &mut Calls,
-    ) -> Result<bool, Trouble> {
+    fn receive(&mut self, talk: &mut dyn Talk, calls: &mut Calls) -> Result<bool, Trouble> {
         match none_if_blocked(Counted::new(&self.socket, calls).read(&mut self.buffer))? {
             None => Ok(true),
             Some(0) => Ok(false),
             Some(length) => {
-                hear(&self.buffer[..length])?;
+                talk.heard(&self.buffer[..length])?;
                 Ok(true)
             }
         }

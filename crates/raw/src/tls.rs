@@ -7,9 +7,10 @@
 use crate::costs::Calls;
 use crate::error::{Error, Trouble};
 use crate::options::Cipher;
-use crate::talk::Fault;
+use crate::talk::Talk;
 use crate::tcp::{Counted, READ_BYTES, Stream, none_if_blocked};
 use altway_load::Trust;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{self, cipher_suite};
 use rustls::pki_types::pem::PemObject;
@@ -77,11 +78,7 @@ impl Tls {
 
     /// Deciphers the first `length` bytes of the buffer and hands them on. False: the peer said that
     /// it won't send any more.
-    fn decipher(
-        &mut self,
-        length: usize,
-        hear: &mut dyn FnMut(&[u8]) -> Result<(), Fault>,
-    ) -> Result<bool, Trouble> {
+    fn decipher(&mut self, length: usize, talk: &mut dyn Talk) -> Result<bool, Trouble> {
         let mut records = &self.buffer[..length];
         let mut open = true;
         while !records.is_empty() && open {
@@ -97,7 +94,7 @@ impl Tls {
                 match reader.fill_buf() {
                     Ok([]) => break,
                     Ok(plain) => {
-                        hear(plain)?;
+                        talk.heard(plain)?;
                         let length = plain.len();
                         reader.consume(length);
                     }
@@ -138,25 +135,39 @@ impl Stream for Tls {
         Ok(sent)
     }
 
-    fn receive(
-        &mut self,
-        hear: &mut dyn FnMut(&[u8]) -> Result<(), Fault>,
-        calls: &mut Calls,
-    ) -> Result<bool, Trouble> {
+    fn receive(&mut self, talk: &mut dyn Talk, calls: &mut Calls) -> Result<bool, Trouble> {
         let mut socket = Counted::new(&self.socket, calls);
         match none_if_blocked(socket.read(&mut self.buffer))? {
             None => Ok(true),
             Some(0) => Ok(false),
-            Some(length) => self.decipher(length, hear),
+            Some(length) => self.decipher(length, talk),
         }
     }
 }
 
+/// Has the cryptographic library gather its entropy, which takes it some 50 ms of processor time
+/// once a thread and would else be part of the first connection's hand-shake.
+pub(crate) fn warm_up(provider: &CryptoProvider) {
+    // Whoever needs random numbers later is told that there are none.
+    let _ = provider.secure_random.fill(&mut [0; 32]);
+}
+
 /// The settings of a client.
 pub(crate) fn client_config(trust: &Trust, cipher: Cipher) -> Result<ClientConfig, Error> {
-    let provider = Arc::new(provider(cipher));
-    let verifier = trust.verifier(&provider).map_err(Error::Trust)?;
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let provider = provider(cipher);
+    let verifier = trust
+        .verifier(&Arc::new(provider.clone()))
+        .map_err(Error::Trust)?;
+    client_config_of(provider, verifier)
+}
+
+/// The settings of a client with the caller's cryptography and judgement.
+pub(crate) fn client_config_of(
+    provider: CryptoProvider,
+    verifier: Arc<dyn ServerCertVerifier>,
+) -> Result<ClientConfig, Error> {
+    warm_up(&provider);
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(verifier)

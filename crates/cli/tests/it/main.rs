@@ -14,3 +14,4 @@ mod interop;
 mod interop_h2;
 mod lab;
 mod peers;
+mod raw;

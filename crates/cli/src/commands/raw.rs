@@ -1,0 +1,73 @@
+//! `altway raw`: the transports without HTTP.
+
+mod send;
+mod serve;
+mod shares;
+mod table;
+
+use crate::Answer;
+use crate::printer::Printer;
+use altway_raw::Tuning;
+use anyhow::Result;
+use clap::Subcommand;
+
+/// Measure plain TCP, TCP with TLS 1.3, and QUIC, without HTTP: what each carries, and what it costs.
+///
+/// Start a server with `altway raw serve`, send to it with `altway raw send`; `altway raw shares` needs
+/// neither and tells why the figures are what they are.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: RawCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum RawCommand {
+    /// Answer over all three transports on one port number.
+    Serve(serve::Arguments),
+    /// Transfer to or from a server and tell what it cost both ends.
+    Send(send::Arguments),
+    /// Tell where the cost of each transport goes, by switching off one thing after the other.
+    Shares(shares::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    match &arguments.command {
+        RawCommand::Serve(arguments) => serve::run(arguments, printer),
+        RawCommand::Send(arguments) => send::run(arguments, printer),
+        RawCommand::Shares(arguments) => shares::run(arguments, printer),
+    }
+}
+
+/// What makes this end's QUIC fast, to be switched off.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Settings of this end's QUIC")]
+struct TuningArguments {
+    /// Hand the kernel each datagram by itself, instead of one buffer that it splits (GSO).
+    #[arg(long)]
+    no_gso: bool,
+    /// Have the kernel hand over each datagram by itself, instead of joining those that arrive
+    /// together (GRO).
+    #[arg(long)]
+    no_gro: bool,
+    /// One datagram a system call, each way; implies --no-gso and --no-gro.
+    #[arg(long)]
+    one_packet: bool,
+    /// The largest UDP payload that is tried, in bytes; 1200 tries none. 1472 fills Ethernet over
+    /// IPv4, 8972 a jumbo frame, 65507 the loopback.
+    #[arg(long, value_name = "BYTES", default_value_t = Tuning::default().mtu,
+          value_parser = clap::value_parser!(u16).range(1_200..=65_527))]
+    mtu: u16,
+}
+
+impl TuningArguments {
+    fn tuning(&self) -> Tuning {
+        Tuning {
+            gso: !self.no_gso,
+            gro: !self.no_gro,
+            batches: !self.one_packet,
+            mtu: self.mtu,
+            ..Tuning::default()
+        }
+    }
+}
