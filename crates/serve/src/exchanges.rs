@@ -57,7 +57,7 @@ pub(crate) enum Ready {
 pub(crate) struct Receiving {
     pub(crate) upload: Upload,
     /// The client waits for 100 (RFC 9110 section 10.1.1).
-    pub(crate) expects_continue: bool,
+    expects_continue: bool,
     /// The response to a request whose body nobody reads.
     early: Option<Response<Body>>,
     /// Its response has been handed over whole.
@@ -225,6 +225,11 @@ impl Receiving {
         } else {
             None
         }
+    }
+
+    /// Whether the client is to be told that it may send: once, when its content is asked for.
+    pub(crate) fn must_continue(&mut self, report: &Report) -> bool {
+        report.waits && std::mem::take(&mut self.expects_continue)
     }
 
     /// Whether nothing is left to do: the response has been handed over, and the request is

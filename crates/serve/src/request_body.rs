@@ -189,10 +189,14 @@ impl Upload {
         true
     }
 
+    /// Keeps the fields that follow the body, for when it is complete.
+    pub(crate) fn keep_trailers(&self, trailers: HeaderMap) {
+        lock(&self.0).trailers = Some(trailers);
+    }
+
     /// The body is complete.
-    pub(crate) fn complete(&self, trailers: Option<HeaderMap>) {
+    pub(crate) fn complete(&self) {
         let mut shared = lock(&self.0);
-        shared.trailers = trailers;
         shared.end.get_or_insert(End::Complete);
         wake(shared);
     }
@@ -242,11 +246,8 @@ impl Reader {
             shared.tell();
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
-        if let Some(trailers) = shared.trailers.take() {
-            return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
-        }
         match shared.end {
-            Some(End::Complete) => Poll::Ready(None),
+            Some(End::Complete) => Poll::Ready(shared.trailers.take().map(Frame::trailers).map(Ok)),
             Some(End::Failed) => Poll::Ready(Some(Err(RequestBodyError::Incomplete))),
             None => {
                 shared.reader = Some(cx.waker().clone());

@@ -33,7 +33,7 @@ impl Site {
     /// A request brings its [`Peer`](crate::Peer) in its extensions. Its response gets Date, Server,
     /// Content-Length where the length is known, and Alt-Svc; what it may not contain (content of a
     /// response to HEAD, of 204 and of 304) is left out. An error or a panic of the service becomes
-    /// a 500; switching protocols (101) does too. HTTP/3 leaves trailers out.
+    /// a 500; switching protocols (101) does too.
     ///
     /// The service is cloned for each request and polled on the thread of the request's connection,
     /// together with all other connections of that worker: it should not block. Its futures need

@@ -2,8 +2,8 @@
 //! ([`Spread::RoundRobin`](crate::Spread::RoundRobin)). Left to the workers: all that is said.
 
 use super::{Accepted, recover};
+use crate::Error;
 use crate::stop::StopSignal;
-use crate::{Error, sys};
 use rustix::net::{SocketFlags, acceptfrom_with};
 use std::future::{pending, poll_fn};
 use std::io;
@@ -54,7 +54,7 @@ impl Dispatcher {
     }
 
     async fn until_stopped(self, mut stop: StopSignal) -> io::Result<()> {
-        let listener = sys::watch(self.listener.into())?;
+        let listener = altway_socket::watch(self.listener.into())?;
         tokio::select! {
             () = hand_out(&listener, &self.queues) => {}
             () = stop.requested() => {}

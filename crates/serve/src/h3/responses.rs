@@ -10,8 +10,7 @@ use crate::service::Answer;
 use crate::worker::Setup;
 use altway_http3::{Code, ConnectionHandle, Endpoint, Event, PathStatistics, Received, StreamId};
 use altway_path::Transport;
-use bytes::Bytes;
-use http::{Request, Response, Version};
+use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -93,6 +92,11 @@ impl Responses {
                 Event::Connected => self.connected(handle, endpoint),
                 Event::Request { stream, head, end } => {
                     self.request((handle, stream), head, end, endpoint);
+                }
+                Event::Trailers { stream, fields } => {
+                    if let Some(receiving) = self.exchanges.upload((handle, stream)) {
+                        receiving.upload.keep_trailers(fields);
+                    }
                 }
                 Event::Readable { stream } => self.receive((handle, stream), endpoint),
                 Event::Writable { stream } => self.go_on((handle, stream), endpoint),
@@ -180,8 +184,14 @@ impl Responses {
                     Err(error) => self.cut_off(key, &error, endpoint),
                 }
             }
-            // Its reader has taken something: there is room for more.
-            Ready::Report(_) => self.receive(key, endpoint),
+            Ready::Report(report) => {
+                let upload = self.exchanges.upload(key);
+                if upload.is_some_and(|receiving| receiving.must_continue(&report)) {
+                    go_ahead(key, endpoint);
+                }
+                // Its reader has taken something: there is room for more.
+                self.receive(key, endpoint);
+            }
         }
     }
 
@@ -201,7 +211,7 @@ impl Responses {
                     }
                 }
                 Ok(Received::End) => {
-                    receiving.upload.complete(None);
+                    receiving.upload.complete();
                     return self.settle(key);
                 }
                 Ok(Received::Pending) | Err(_) => return,
@@ -300,8 +310,10 @@ impl Outgoing {
             let (chunk, last) = match self.sending.next(key, exchanges)? {
                 Next::Nothing => return Ok(Sent::Part),
                 Next::Data { chunk, last } => (chunk, last),
-                // They are left out.
-                Next::Trailers(_) => (&mut Bytes::new(), true),
+                Next::Trailers(trailers) => {
+                    endpoint.send_trailers(key.0, key.1, &trailers)?;
+                    return Ok(Sent::All);
+                }
             };
             let before = chunk.len();
             endpoint.send_data(key.0, key.1, chunk, last)?;
@@ -316,6 +328,14 @@ impl Outgoing {
             }
         }
     }
+}
+
+/// Lets a client send its content that waits to be told so.
+fn go_ahead(key: Key, endpoint: &mut Endpoint) {
+    let mut head = Response::new(());
+    *head.status_mut() = StatusCode::CONTINUE;
+    // Refused where the response has begun: then the client has its answer.
+    let _ = endpoint.send_response(key.0, key.1, &head, false);
 }
 
 fn counters(path: &PathStatistics) -> Counters {

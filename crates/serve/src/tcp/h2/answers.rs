@@ -223,10 +223,8 @@ impl Answers {
     /// The reader of an upload has taken something, or waits for it.
     fn report(&mut self, turn: &mut Turn<'_>, stream: StreamId, report: &Report) {
         turn.release(stream, report.read);
-        let Some(receiving) = self.upload(stream) else {
-            return;
-        };
-        if report.waits && std::mem::take(&mut receiving.expects_continue) {
+        let upload = self.upload(stream);
+        if upload.is_some_and(|receiving| receiving.must_continue(report)) {
             // Refused where the response has begun: then the client has its answer.
             let _ = turn.send_informational(stream, 100, &HeaderMap::new());
         }
@@ -247,7 +245,10 @@ impl Answers {
 
     fn complete(&mut self, stream: StreamId, trailers: Option<HeaderMap>) {
         if let Some(receiving) = self.upload(stream) {
-            receiving.upload.complete(trailers);
+            if let Some(trailers) = trailers {
+                receiving.upload.keep_trailers(trailers);
+            }
+            receiving.upload.complete();
         }
     }
 
