@@ -155,6 +155,7 @@ fn of_raw(error: &RawError) -> Option<String> {
         RawError::Lost { .. } | RawError::Silent { .. } => {
             "see whether `altway raw serve` still runs there; --timeout says how long to be patient"
         }
+        RawError::Congestion { .. } => "run `altway doctor` to see which ones there are",
         RawError::PortInUse { .. } => {
             "choose another port with `--port`, or 0 for any that is free"
         }

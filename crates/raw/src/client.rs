@@ -8,13 +8,14 @@ use crate::quic;
 use crate::report::Run;
 use crate::session::Session;
 use crate::talk::{Exchange, Fault};
-use crate::tcp::{Plain, Pump};
+use crate::tcp::{Plain, Pump, set_congestion};
 use crate::tls::{self, Tls};
 use crate::uncopied::Uncopied;
 use crate::wire::{Command, Transfer};
 use altway_load::Times;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use socket2::SockRef;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
@@ -114,7 +115,9 @@ fn dial(options: &Options, address: SocketAddr) -> Result<TcpStream, Error> {
         socket.set_nodelay(true)?;
         Ok(socket)
     };
-    dial().map_err(|source| connect_error(options, source))
+    let socket = dial().map_err(|source| connect_error(options, source))?;
+    set_congestion(&SockRef::from(&socket), options.tuning.congestion)?;
+    Ok(socket)
 }
 
 fn connect_error(options: &Options, source: io::Error) -> Error {

@@ -84,7 +84,7 @@ impl Sub for Cpu {
 }
 
 /// What the transport says of the connection's path, at the end of the run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Path {
     /// Packets sent. TCP: segments with payload, as large as the kernel makes them before the device
     /// cuts them; QUIC: all packets.
@@ -97,10 +97,12 @@ pub struct Path {
     pub rtt_us: Option<u64>,
     /// Payload of the largest packet. TCP: its maximum segment size; QUIC: of UDP.
     pub packet_bytes: u64,
+    /// The congestion control at work on this end: cubic, reno, bbr, or another of the kernel's.
+    pub congestion: String,
 }
 
 /// What all transfers of a connection cost one end.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Costs {
     /// Payload bytes sent.
     pub sent_bytes: u64,
@@ -130,8 +132,8 @@ impl Costs {
     }
 
     /// As a server sends them.
-    pub(crate) fn to_text(self) -> Vec<u8> {
-        serde_json::to_vec(&self).expect("numbers have a text")
+    pub(crate) fn to_text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers have a text")
     }
 
     /// `None`: no server of ours wrote this.

@@ -121,6 +121,14 @@ pub enum Error {
         /// TCP or UDP.
         transport: &'static str,
     },
+    /// The kernel lacks the congestion control, or keeps it from this user.
+    #[error("cannot use the TCP congestion control `{name}`")]
+    Congestion {
+        /// Its name.
+        name: &'static str,
+        /// What the kernel says.
+        source: io::Error,
+    },
     /// The address can't be listened on.
     #[error("cannot listen on {address} ({transport})")]
     Listen {

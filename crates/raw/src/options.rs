@@ -2,6 +2,7 @@
 //! refuse is what the machine and the network say.
 
 use altway_load::Trust;
+use altway_quic::Congestion;
 use std::fmt;
 use std::net::IpAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -122,12 +123,24 @@ pub enum Cipher {
     ChaCha20,
 }
 
+/// The kernel's name of a congestion control, which is also ours.
+pub(crate) fn congestion_name(congestion: Congestion) -> &'static str {
+    match congestion {
+        Congestion::Cubic => "cubic",
+        Congestion::NewReno => "reno",
+        Congestion::Bbr => "bbr",
+    }
+}
+
 /// How this end's transports are set: each field switches off one thing that makes them fast, to
 /// show what it is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
     /// The cipher; the client's choice. Default AES.
     pub cipher: Cipher,
+    /// How this end's sending adapts to the path. Default `None`: over TCP the system's choice, over
+    /// QUIC Cubic. Two transports are compared fairly only with the same at work.
+    pub congestion: Option<Congestion>,
     /// Plain TCP: the kernel copies payload in and out. Off: it sends from a file in memory (sendfile)
     /// and throws away what comes (MSG_TRUNC), so no payload crosses its border and none can be
     /// verified. Default on.
@@ -148,6 +161,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             cipher: Cipher::Aes,
+            congestion: None,
             copies: true,
             gso: true,
             gro: true,

@@ -10,10 +10,10 @@ pub(crate) mod server;
 
 use crate::costs::{Calls, Path};
 use crate::error::{Error, Trouble};
-use crate::options::Tuning;
+use crate::options::{Tuning, congestion_name};
 use crate::sys::{self, StopHandle, Watch, Woken};
 use crate::talk::Talk;
-use altway_quic::{Connection, ConnectionHandle, Endpoint, Read, StreamId, Transport};
+use altway_quic::{Congestion, Connection, ConnectionHandle, Endpoint, Read, StreamId, Transport};
 use altway_socket::{Progress, Settings, Udp};
 use rustls::crypto::CryptoProvider;
 use std::io;
@@ -38,15 +38,17 @@ const MAX_SEGMENTS: usize = 44;
 struct Loop {
     endpoint: Endpoint,
     udp: Udp<UdpSocket>,
+    congestion: Congestion,
     calls: Calls,
 }
 
 impl Loop {
-    fn new(endpoint: Endpoint, udp: Udp<UdpSocket>) -> Self {
+    fn new(endpoint: Endpoint, udp: Udp<UdpSocket>, tuning: &Tuning) -> Self {
         sys::wait_exactly();
         Self {
             endpoint,
             udp,
+            congestion: tuning.congestion.unwrap_or_default(),
             calls: Calls::default(),
         }
     }
@@ -103,6 +105,7 @@ impl Loop {
             min_rtt_us: Some(us(path.min_rtt)),
             rtt_us: Some(us(path.smoothed_rtt)),
             packet_bytes: path.mtu.into(),
+            congestion: congestion_name(self.congestion).into(),
         })
     }
 }
@@ -145,6 +148,7 @@ fn listen(
 
 fn transport(tuning: &Tuning, udp: &Udp<UdpSocket>, patience: Duration) -> Transport {
     Transport {
+        congestion: tuning.congestion.unwrap_or_default(),
         idle_timeout: patience,
         mtu_upper_bound: tuning.mtu,
         stream_receive_window: Some(WINDOW),

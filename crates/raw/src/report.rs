@@ -35,7 +35,7 @@ pub struct Run {
 }
 
 /// One end's costs, and what follows from them.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
     /// As they were counted.
     #[serde(flatten)]
@@ -49,9 +49,9 @@ pub struct Side {
 impl From<Costs> for Side {
     fn from(costs: Costs) -> Self {
         Self {
-            costs,
             cpu_s_per_gb: costs.cpu_s_per_gb(),
             calls_per_mb: costs.calls_per_mb(),
+            costs,
         }
     }
 }
@@ -67,12 +67,13 @@ impl Run {
     ) -> Self {
         let bytes = client.sent_bytes + client.received_bytes;
         let rate = bytes as f64 / wall.as_secs_f64() / 1e6;
+        let (up_bytes, down_bytes) = (client.sent_bytes, client.received_bytes);
         Self {
             over: options.over,
             server_address: options.authority(),
             requests: options.requests.get(),
-            up_bytes: client.sent_bytes,
-            down_bytes: client.received_bytes,
+            up_bytes,
+            down_bytes,
             connect_us: microseconds(connect),
             wall_us: microseconds(wall),
             mb_per_s: (bytes > 0).then_some(rate),

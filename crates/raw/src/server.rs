@@ -11,10 +11,10 @@ use crate::quic;
 use crate::session::Session as _;
 use crate::sys::{self, StopHandle, Watch, Woken};
 use crate::talk::{Duty, Responder};
-use crate::tcp::{Plain, Pump, Stream, path};
+use crate::tcp::{Plain, Pump, Stream, path, set_congestion};
 use crate::tls::{self, Tls};
 use crate::uncopied::Uncopied;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -58,6 +58,8 @@ impl Server {
         tls: rustls::ServerConfig,
     ) -> Result<Self, Error> {
         let (tcp, udp, address) = listen(options)?;
+        // Accepted connections inherit it.
+        set_congestion(&SockRef::from(&tcp), options.tuning.congestion)?;
         let stop = StopHandle::new().map_err(|source| Error::Setup {
             what: "a stop signal",
             source,

@@ -18,6 +18,7 @@
 mod variant;
 
 use crate::client::send_with;
+use crate::costs::{Cpu, Path};
 use crate::error::Error;
 use crate::options::{Direction, Options, Over, ServerOptions, Sizes};
 use crate::report::Run;
@@ -41,7 +42,8 @@ pub struct SharesOptions {
     pub size: u64,
     /// Which end sends. Default down.
     pub direction: Direction,
-    /// Rounds, each of one transfer over each variant. Default 5.
+    /// Rounds, each of one transfer over each variant (four over plain TCP, which is done so soon that
+    /// one says little). Default 5.
     pub rounds: NonZeroUsize,
 }
 
@@ -70,6 +72,8 @@ pub struct Shares {
     pub shares: Vec<Share>,
     /// QUIC's rate as it is for 100 of TLS over TCP.
     pub quic_of_tls_percent: Spread,
+    /// The same with packets as large as loopback carries, which is what TCP sends there.
+    pub quic_large_of_tls_percent: Spread,
 }
 
 /// One variant's figures.
@@ -85,9 +89,11 @@ pub struct Measured {
     pub cpu_s_per_gb: Spread,
     /// The same for 100 of the transport as it is.
     pub cpu_percent: Spread,
+    /// How much of it the kernel spent, as far as its clock ticks can tell.
+    pub kernel_percent: Spread,
     /// System calls of both ends for 10⁶ bytes of payload.
     pub calls_per_mb: Spread,
-    /// Packets sent by both ends.
+    /// Packets that both ends sent for one transfer.
     pub packets: Spread,
     /// Of them retransmissions.
     pub retransmissions: Spread,
@@ -187,6 +193,7 @@ impl<'a> Pair<'a> {
         let host = Ipv4Addr::LOCALHOST.to_string();
         let mut options = Options::new(host, self.port, over, sizes);
         options.tuning = self.variant.tuning();
+        options.requests = self.variant.transfers();
         send_with(&options, Some(&self.settings.client(self.variant)?))
     }
 }
@@ -220,6 +227,13 @@ impl Round {
         sides.into_iter().flatten().sum()
     }
 
+    fn kernel_percent(&self, variant: Variant) -> f64 {
+        let run = self.run(variant);
+        let cpu = [run.client.costs.cpu, run.server.costs.cpu];
+        let sum = |time: fn(&Cpu) -> u64| cpu.iter().map(time).sum::<u64>() as f64;
+        100.0 * sum(|cpu| cpu.system_us) / sum(Cpu::total_us)
+    }
+
     /// The share of `over`'s time that each part has, in percent.
     fn parts(&self, over: Over, empty_call_ns: f64) -> [(&'static str, f64); 4] {
         let (base, bare) = match over {
@@ -246,6 +260,8 @@ fn evaluate(size: u64, rounds: &[Round], empty_call_ns: f64) -> Shares {
     let spread =
         |figure: &dyn Fn(&Round) -> f64| Spread::of(&rounds.iter().map(figure).collect::<Vec<_>>());
     let rate = |round: &Round, variant| round.run(variant).mb_per_s.unwrap_or_default();
+    let of_tls =
+        |variant| spread(&|round: &Round| 100.0 * rate(round, variant) / rate(round, Variant::Tls));
     let mut shares = Vec::new();
     for over in Over::ALL {
         let names = rounds[0].parts(over, empty_call_ns).map(|(part, _)| part);
@@ -265,17 +281,17 @@ fn evaluate(size: u64, rounds: &[Round], empty_call_ns: f64) -> Shares {
             .map(|variant| measured(variant, &spread))
             .into(),
         shares,
-        quic_of_tls_percent: spread(&|round| {
-            100.0 * rate(round, Variant::Quic) / rate(round, Variant::Tls)
-        }),
+        quic_of_tls_percent: of_tls(Variant::Quic),
+        quic_large_of_tls_percent: of_tls(Variant::QuicMtu65507),
     }
 }
 
 fn measured(variant: Variant, spread: &impl Fn(&dyn Fn(&Round) -> f64) -> Spread) -> Measured {
-    let paths = |round: &Round, count: fn(&crate::Path) -> u64| -> f64 {
+    let paths = |round: &Round, count: fn(&Path) -> u64| -> f64 {
         let run = round.run(variant);
-        let paths = [run.client.costs.path, run.server.costs.path];
-        paths.iter().flatten().map(count).sum::<u64>() as f64
+        let paths = [&run.client.costs.path, &run.server.costs.path];
+        let sum: u64 = paths.into_iter().flatten().map(count).sum();
+        sum as f64 / run.requests as f64
     };
     Measured {
         variant,
@@ -283,6 +299,7 @@ fn measured(variant: Variant, spread: &impl Fn(&dyn Fn(&Round) -> f64) -> Spread
         mb_per_s: spread(&|round| round.run(variant).mb_per_s.unwrap_or_default()),
         cpu_s_per_gb: spread(&|round| round.cpu(variant)),
         cpu_percent: spread(&|round| 100.0 * round.cpu(variant) / round.cpu(variant.base())),
+        kernel_percent: spread(&|round| round.kernel_percent(variant)),
         calls_per_mb: spread(&|round| round.calls_per_mb(variant)),
         packets: spread(&|round| paths(round, |path| path.packets_sent)),
         retransmissions: spread(&|round| paths(round, |path| path.retransmissions)),

@@ -4,12 +4,15 @@
 //! alone. It has no event loop's bookkeeping, which would be counted as the transport's cost.
 
 use crate::costs::{Calls, Path};
-use crate::error::Trouble;
+use crate::error::{Error, Trouble};
+use crate::options::congestion_name;
 use crate::session::Session;
 use crate::sys::{self, StopHandle, Watch, Woken};
 use crate::talk::{Exchange, Fault, Talk};
+use altway_quic::Congestion;
 use altway_socket::tcp_info;
 use bytes::Bytes;
+use socket2::SockRef;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -166,13 +169,33 @@ impl<S: Stream> Session for Pump<S> {
 pub(crate) fn path(socket: &TcpStream) -> Option<Path> {
     let info = tcp_info(socket)?;
     let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let congestion = SockRef::from(socket).tcp_congestion().unwrap_or_default();
+    // The kernel fills the rest of the name's room with zeroes.
+    let congestion = congestion
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default();
     Some(Path {
         packets_sent: info.data_segments_sent,
         retransmissions: info.retransmissions,
         min_rtt_us: info.min_rtt.map(us),
         rtt_us: info.smoothed_rtt.map(us),
         packet_bytes: info.segment_bytes,
+        congestion: String::from_utf8_lossy(congestion).into_owned(),
     })
+}
+
+/// Has a socket, or what a listener accepts, use the congestion control that was asked for.
+pub(crate) fn set_congestion(
+    socket: &SockRef<'_>,
+    congestion: Option<Congestion>,
+) -> Result<(), Error> {
+    let Some(name) = congestion.map(congestion_name) else {
+        return Ok(());
+    };
+    socket
+        .set_tcp_congestion(name.as_bytes())
+        .map_err(|source| Error::Congestion { name, source })
 }
 
 /// TCP without encryption.

@@ -8,6 +8,7 @@ mod table;
 use crate::Answer;
 use crate::printer::Printer;
 use altway_raw::Tuning;
+use altway_serve::Congestion;
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -39,21 +40,25 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     }
 }
 
-/// What makes this end's QUIC fast, to be switched off.
+/// How this end sends, and what makes its QUIC fast, to be switched off.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Settings of this end's QUIC")]
+#[command(next_help_heading = "Settings of this end")]
 struct TuningArguments {
-    /// Hand the kernel each datagram by itself, instead of one buffer that it splits (GSO).
+    /// Congestion control of what this end sends: cubic, reno or bbr [default: of TCP the system's, of
+    /// QUIC cubic].
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<Congestion>,
+    /// QUIC: hand the kernel each datagram by itself, instead of one buffer that it splits (GSO).
     #[arg(long)]
     no_gso: bool,
-    /// Have the kernel hand over each datagram by itself, instead of joining those that arrive
+    /// QUIC: have the kernel hand over each datagram by itself, instead of joining those that arrive
     /// together (GRO).
     #[arg(long)]
     no_gro: bool,
-    /// One datagram a system call, each way; implies --no-gso and --no-gro.
+    /// QUIC: one datagram a system call, each way; implies --no-gso and --no-gro.
     #[arg(long)]
     one_packet: bool,
-    /// The largest UDP payload that is tried, in bytes; 1200 tries none. 1472 fills Ethernet over
+    /// QUIC: the largest UDP payload that is tried, in bytes; 1200 tries none. 1472 fills Ethernet over
     /// IPv4, 8972 a jumbo frame, 65507 the loopback.
     #[arg(long, value_name = "BYTES", default_value_t = Tuning::default().mtu,
           value_parser = clap::value_parser!(u16).range(1_200..=65_527))]
@@ -63,6 +68,11 @@ struct TuningArguments {
 impl TuningArguments {
     fn tuning(&self) -> Tuning {
         Tuning {
+            congestion: self.congestion.map(|congestion| match congestion {
+                Congestion::Cubic => altway_raw::Congestion::Cubic,
+                Congestion::NewReno => altway_raw::Congestion::NewReno,
+                Congestion::Bbr => altway_raw::Congestion::Bbr,
+            }),
             gso: !self.no_gso,
             gro: !self.no_gro,
             batches: !self.one_packet,

@@ -41,7 +41,7 @@ impl Client {
         let mut endpoint = Endpoint::client(&config, seed)?;
         let connection = endpoint.connect(Instant::now(), remote, &options.host)?;
         Ok(Self {
-            carrier: Loop::new(endpoint, udp),
+            carrier: Loop::new(endpoint, udp, &options.tuning),
             connection,
             stream: None,
         })

@@ -59,7 +59,7 @@ impl Server {
         config.limits.max_unidirectional_streams = 0;
         config.limits.max_connections = MAX_CONNECTIONS;
         Ok(Self {
-            carrier: Loop::new(Endpoint::server(&config, seed)?, udp),
+            carrier: Loop::new(Endpoint::server(&config, seed)?, udp, &options.tuning),
             payload,
             clients: HashMap::new(),
             stop,

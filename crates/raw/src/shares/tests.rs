@@ -9,8 +9,8 @@ fn run(variant: Variant, cpu_s: f64, calls: u64) -> Run {
     let costs = Costs {
         received_bytes: 1_000_000_000,
         cpu: Cpu {
-            user_us: (cpu_s * 0.5e6) as u64,
-            system_us: 0,
+            user_us: (cpu_s * 0.375e6) as u64,
+            system_us: (cpu_s * 0.125e6) as u64,
         },
         calls: Calls {
             read: calls / 2,
@@ -33,7 +33,7 @@ fn run(variant: Variant, cpu_s: f64, calls: u64) -> Run {
         wall_us: 1_000_000,
         mb_per_s: Some(1_000.0),
         transfer: None,
-        client: costs.into(),
+        client: costs.clone().into(),
         server: costs.into(),
     }
 }
@@ -89,6 +89,7 @@ fn shares_follow_from_what_was_switched_off() {
     );
     assert_eq!(no_gso.calls_per_mb.median, 40.0);
     assert_eq!(shares.quic_of_tls_percent.median, 100.0);
+    assert_eq!(no_gso.kernel_percent.median, 25.0);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ClientConfig, ServerConfig};
 use serde::Serialize;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// A transport as it is, or with one thing switched off or changed.
@@ -109,6 +110,15 @@ impl Variant {
             Self::QuicMtu1472 => "quic, 1472 B a packet",
             Self::QuicMtu8972 => "quic, 8972 B a packet",
             Self::QuicMtu65507 => "quic, 65507 B a packet",
+        }
+    }
+
+    /// Transfers of a round, so that each variant is watched for about as long.
+    pub(super) fn transfers(self) -> NonZeroU64 {
+        const SOME: NonZeroU64 = NonZeroU64::new(4).expect("four is not zero");
+        match self.over() {
+            Over::Tcp => SOME,
+            Over::Tls | Over::Quic => NonZeroU64::MIN,
         }
     }
 

@@ -1,7 +1,7 @@
 //! What arrives, and what is told of it.
 
 use crate::common::Serving;
-use altway_raw::{Cipher, Direction, Options, Over, Run, Sizes, Tuning, send};
+use altway_raw::{Cipher, Congestion, Direction, Options, Over, Run, Sizes, Tuning, send};
 
 /// Nothing, one byte, an odd number, and more than any buffer holds.
 const SIZES: [u64; 4] = [0, 1, 65_537, 3_000_000];
@@ -17,7 +17,7 @@ fn run(options: &Options) -> Run {
 
 /// What one end sent the other received, and the rates are those of the counts.
 fn assert_adds_up(run: &Run) {
-    let (client, server) = (run.client.costs, run.server.costs);
+    let (client, server) = (&run.client.costs, &run.server.costs);
     assert_eq!(client.sent_bytes, run.up_bytes);
     assert_eq!(client.received_bytes, run.down_bytes);
     assert_eq!(server.sent_bytes, run.down_bytes);
@@ -30,7 +30,7 @@ fn assert_adds_up(run: &Run) {
         // Wall time is rounded to microseconds in the report, not in the rate.
         Some(rate) => assert!((rate * seconds * 1e6 / bytes as f64 - 1.0).abs() < 0.02),
     }
-    for side in [run.client, run.server] {
+    for side in [&run.client, &run.server] {
         let calls = side.costs.calls;
         let total = calls.read + calls.write + calls.receive + calls.send + calls.wait;
         assert_eq!(calls.total(), total);
@@ -46,7 +46,7 @@ fn assert_adds_up(run: &Run) {
         };
         assert_eq!(other, 0);
         assert!(own > 0 || bytes == 0, "{run:?}");
-        let path = side.costs.path.unwrap();
+        let path = side.costs.path.as_ref().unwrap();
         assert!(path.packet_bytes >= 536, "{path:?}");
         assert!(path.min_rtt_us.unwrap() < 1_000_000, "{path:?}");
     }
@@ -134,6 +134,39 @@ fn quic_carries_the_same_bytes_with_every_help_of_the_kernel_switched_off() {
 }
 
 #[test]
+fn both_ends_tell_the_congestion_control_that_was_asked_for() {
+    let reno = Tuning {
+        congestion: Some(Congestion::NewReno),
+        ..Tuning::default()
+    };
+    let serving = Serving::start_with(|options| options.tuning = reno);
+    for over in Over::ALL {
+        let mut options = serving.options(over, Sizes::bulk(Direction::Both, 100_000));
+        options.tuning = reno;
+        let run = run(&options);
+        for side in [&run.client, &run.server] {
+            assert_eq!(side.costs.path.as_ref().unwrap().congestion, "reno");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_copied_is_counted_all_the_same() {
+    let uncopied = Tuning {
+        copies: false,
+        ..Tuning::default()
+    };
+    let serving = Serving::start_with(|options| options.tuning = uncopied);
+    for verify in [false, true] {
+        let mut options = serving.options(Over::Tcp, Sizes::bulk(Direction::Both, 3_000_001));
+        options.tuning = uncopied;
+        options.verify = verify;
+        options.requests = 3.try_into().unwrap();
+        run(&options);
+    }
+}
+
+#[test]
 fn one_datagram_a_call_costs_a_call_for_each() {
     let tuning = Tuning {
         batches: false,
@@ -206,6 +239,7 @@ fn json_has_the_fields_that_the_documentation_names() {
         assert_eq!(
             keys(&json[side]["path"]),
             [
+                "congestion",
                 "min_rtt_us",
                 "packet_bytes",
                 "packets_sent",

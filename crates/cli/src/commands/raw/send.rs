@@ -24,10 +24,11 @@ Examples:
   altway raw send localhost:9443 --ca ca.pem
   altway raw send 192.0.2.7:9443 --over quic --size 1GB --direction up --insecure
   altway raw send localhost:9443 --over tcp --requests 1000 --request-size 100B --size 10KB
-  altway emulate --delay 50ms --loss 5% --server 'altway raw serve' -- \\
-      altway raw send 10.77.0.1:9443 --insecure --size 10MB
+  altway emulate --delay 50ms --loss 5% --congestion cubic --server 'altway raw serve' -- \\
+      sh -c 'altway raw send $ALTWAY_SERVER --insecure --size 2MB'
 
 The columns:
+  control    congestion control of the end that sends more; transports compare only under the same
   MB/s       10^6 bytes of payload a second, both directions together
   CPU s/GB   seconds of processor time of each end's thread for 10^9 bytes. Over loopback the kernel
              handles what arrives in the sender's time, so compare the sum of both ends

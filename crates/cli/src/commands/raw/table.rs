@@ -1,24 +1,18 @@
 //! The figures of runs as a table.
 
-use altway_raw::{Costs, Path, Run};
+use altway_raw::{Path, Run};
 use std::time::Duration;
 
 /// One line for each run, under `what` was transferred.
 pub(super) fn of(runs: &[Run], what: &str) -> String {
     let mut text = format!(
         "{what}\n\n\
-         {:>4} {:>9} {:>10} {:>11} {:>15} {:>15} {:>9} {:>7} {:>17}\n\
-         {:>4} {:>9} {:>10} {:>11} {:>7} {:>7} {:>7} {:>7} {:>9} {:>7} {:>17}\n",
-        "",
-        "",
-        "",
-        "",
+         {:>49} {:>15}\n\
+         {:>4} {:>7} {:>8} {:>9} {:>10} {:>6} {:>6} {:>8} {:>8} {:>8} {:>6} {:>17}\n",
         "CPU s/GB",
-        "calls/MB",
+        "calls/MB", //
         "",
-        "",
-        "",
-        "",
+        "control",
         "MB/s",
         "seconds",
         "connect ms",
@@ -40,15 +34,14 @@ pub(super) fn of(runs: &[Run], what: &str) -> String {
 }
 
 fn line(run: &Run) -> String {
-    let paths = [run.client.costs.path, run.server.costs.path];
-    let sum = |count: fn(&Path) -> u64| -> String {
-        let counts = paths.iter().flatten().map(count);
-        counts.sum::<u64>().to_string()
-    };
+    let paths = [&run.client.costs.path, &run.server.costs.path];
+    let sum = |count: fn(&Path) -> u64| -> u64 { paths.into_iter().flatten().map(count).sum() };
     let seconds = Duration::from_micros(run.wall_us).as_secs_f64();
+    let sender = sender(run).unwrap_or_default();
     format!(
-        "{:>4} {:>9} {seconds:>10.4} {:>11.3} {:>7} {:>7} {:>7} {:>7} {:>9} {:>7} {:>17}\n",
+        "{:>4} {:>7} {:>8} {seconds:>9.4} {:>10.3} {:>6} {:>6} {:>8} {:>8} {:>8} {:>6} {:>17}\n",
         run.over,
+        sender.congestion,
         figure(run.mb_per_s, 1),
         run.connect_us as f64 / 1e3,
         figure(run.client.cpu_s_per_gb, 3),
@@ -57,21 +50,21 @@ fn line(run: &Run) -> String {
         figure(run.server.calls_per_mb, 1),
         sum(|path| path.packets_sent),
         sum(|path| path.retransmissions),
-        round_trip(&sender(run)),
+        round_trip(&sender),
     )
 }
 
-/// The end that sends more: it is the one that measures the path.
-fn sender(run: &Run) -> Costs {
-    match run.up_bytes > run.down_bytes {
-        true => run.client.costs,
-        false => run.server.costs,
-    }
+/// What the end that sends more knows of the path: it is the one that measures it.
+fn sender(run: &Run) -> Option<Path> {
+    let side = match run.up_bytes > run.down_bytes {
+        true => &run.client,
+        false => &run.server,
+    };
+    side.costs.path.clone()
 }
 
-fn round_trip(costs: &Costs) -> String {
+fn round_trip(path: &Path) -> String {
     let ms = |us: Option<u64>| figure(us.map(|us| us as f64 / 1e3), 3);
-    let path = costs.path.unwrap_or_default();
     format!("{} ({})", ms(path.rtt_us), ms(path.min_rtt_us))
 }
 
