@@ -13,7 +13,8 @@ use std::io;
 use std::net::UdpSocket;
 use std::sync::Arc;
 
-/// Connections at a time; more are refused.
+/// Connections at a time; more are refused. Each may have the engine hold a receive window of
+/// datagrams that came out of order.
 const MAX_CONNECTIONS: usize = 64;
 
 /// The application error code for a peer that isn't ours.

@@ -27,6 +27,12 @@ pub(super) fn of(runs: &[Run], what: &str) -> String {
     for run in runs {
         text.push_str(&line(run));
     }
+    for run in runs.iter().filter(|run| run.server.costs.connections > 1) {
+        text.push_str(&format!(
+            "over {} the server's processor time is that of {} connections\n",
+            run.over, run.server.costs.connections
+        ));
+    }
     if runs.iter().any(|run| run.transfer.is_some()) {
         text.push_str(&distribution(runs));
     }
