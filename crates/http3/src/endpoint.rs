@@ -25,7 +25,8 @@ use crate::{
 /// then [`poll_transmit`](Self::poll_transmit), then arm a timer for
 /// [`poll_timeout`](Self::poll_timeout). Events are edge-triggered: each stands for a change.
 ///
-/// Memory is bounded by [`Limits`], the transport's windows and QUIC's stream limits; see those.
+/// Memory is bounded by [`Limits`](crate::Limits), the transport's windows and QUIC's stream limits;
+/// see those.
 pub struct Endpoint {
     quic: quic::Endpoint,
     terms: Arc<Terms>,
