@@ -80,6 +80,10 @@ pub struct Transport {
     /// Path MTU discovery looks for the largest UDP payload up to this many bytes, from 1,200
     /// upwards; 1,200 switches it off. Default: 1,452, what an Ethernet path with IPv6 carries.
     pub mtu_upper_bound: u16,
+    /// The largest UDP payload that this side takes, as it tells the peer, whose path MTU discovery
+    /// looks no further: what the link here carries saves it probes in vain. 1,200 to 65,527 bytes.
+    /// Default: 65,527, the protocol's own (RFC 9000 section 18.2).
+    pub max_udp_payload: u16,
     /// Bytes that a peer may send on one stream ahead of the application's reading. This much is
     /// buffered per stream at worst. Default (`None`): 16 MiB on a client, enough for 1 Gbit/s ×
     /// 100 ms (12.5 MB); 1 MiB on a server.
@@ -91,7 +95,8 @@ pub struct Transport {
     /// reference, not copied. Default: 16 MiB, enough for 1 Gbit/s × 100 ms.
     pub send_window: u64,
     /// Datagrams in one [`Transmit`](crate::Transmit), 1 … 64: 1 switches segmentation (GSO) off.
-    /// Default: 44, of 1,452 bytes the most that fits under 64 KiB.
+    /// No batch is larger than 65,507 bytes, whatever the size of its datagrams. Default: 44, of 1,452
+    /// bytes the most that fits.
     pub max_segments: usize,
 }
 
@@ -102,6 +107,7 @@ impl Default for Transport {
             idle_timeout: Duration::from_secs(30),
             keep_alive: None,
             mtu_upper_bound: 1452,
+            max_udp_payload: 65_527,
             stream_receive_window: None,
             receive_window: None,
             send_window: 16 << 20,

@@ -11,6 +11,9 @@ use quinn_proto::{ConnectionError, ReadError, StreamEvent, VarInt, WriteError};
 use crate::meter::Reading;
 use crate::{CloseReason, Direction, Error, Event, PathStatistics, Read, Role, StreamId};
 
+/// Bytes that one send call carries at most: the largest UDP payload over IPv4.
+const MAX_BATCH: usize = 65_507;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Handshake,
@@ -212,6 +215,8 @@ impl Connection {
         if let Some((code, reason)) = self.closing.take() {
             self.engine.close(now, application_code(code), reason);
         }
+        let fitting = MAX_BATCH / usize::from(self.engine.current_mtu());
+        let max_segments = max_segments.min(fitting.max(1));
         self.engine.poll_transmit(now, max_segments, buf)
     }
 

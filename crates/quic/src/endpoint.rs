@@ -16,7 +16,7 @@ use crate::timers::Timers;
 use crate::transport;
 use crate::{
     ClientConfig, ConnectionHandle, Datagram, Ecn, Error, Event, PathStatistics, ServerConfig,
-    Transmit,
+    Transmit, Transport,
 };
 
 /// Batches that one connection may send before the next one's turn. With 44 segments of 1,452
@@ -29,10 +29,6 @@ const MAX_ANSWERS: usize = 256;
 
 /// Bytes allocated at once for incoming datagrams. What is held of a datagram holds its block.
 const RECEIVE_BLOCK: usize = 32 << 10;
-
-/// Largest UDP payload over IPv4 and IPv6 (RFC 9000 section 18.2: "The default for this parameter
-/// is the maximum permitted UDP payload of 65527").
-const MAX_UDP_PAYLOAD: u16 = 65_527;
 
 /// Many QUIC connections over one UDP socket.
 ///
@@ -84,8 +80,8 @@ impl Endpoint {
         Ok(Self::new(
             Some(quic),
             None,
+            &config.transport,
             config.limits.max_connections,
-            config.transport.max_segments,
             seed,
         ))
     }
@@ -99,8 +95,8 @@ impl Endpoint {
         Ok(Self::new(
             None,
             Some(quic),
+            &config.transport,
             config.limits.max_connections,
-            config.transport.max_segments,
             seed,
         ))
     }
@@ -272,21 +268,21 @@ impl Endpoint {
     fn new(
         server: Option<quinn_proto::ServerConfig>,
         client: Option<quinn_proto::ClientConfig>,
+        transport: &Transport,
         max_connections: usize,
-        max_segments: usize,
         seed: [u8; 32],
     ) -> Self {
         let mut config = EndpointConfig::default();
         config
-            .max_udp_payload_size(MAX_UDP_PAYLOAD)
-            .expect("the engine takes up to 65,527")
+            .max_udp_payload_size(transport.max_udp_payload)
+            .expect("the transport was checked")
             .rng_seed(Some(seed));
         let quic = quinn_proto::Endpoint::new(Arc::new(config), server.map(Arc::new), true, None);
         Self {
             quic,
             client,
             max_connections,
-            max_segments,
+            max_segments: transport.max_segments,
             slots: Vec::new(),
             awake: VecDeque::new(),
             sending: VecDeque::new(),

@@ -12,6 +12,10 @@ use crate::{ClientConfig, Error, Limits, Role, ServerConfig, Transport};
 /// Smallest UDP payload that every QUIC path carries (RFC 9000 section 14).
 const MIN_MTU: u16 = 1200;
 
+/// Largest UDP payload over IPv4 and IPv6 (RFC 9000 section 18.2: "The default for this parameter
+/// is the maximum permitted UDP payload of 65527").
+const MAX_UDP_PAYLOAD: u16 = 65_527;
+
 /// Checks a server's configuration and turns it into the engine's.
 pub(crate) fn server(config: &ServerConfig) -> Result<quinn_proto::ServerConfig, Error> {
     let transport = transport(&config.transport, &config.limits, Role::Server)?;
@@ -85,6 +89,11 @@ fn check(transport: &Transport, limits: &Limits) -> Result<(), Error> {
             "1200 bytes or more",
         ),
         (
+            (MIN_MTU..=MAX_UDP_PAYLOAD).contains(&transport.max_udp_payload),
+            "max_udp_payload",
+            "1200 to 65527 bytes",
+        ),
+        (
             (1..=64).contains(&transport.max_segments),
             "max_segments",
             "1 to 64",
@@ -147,6 +156,10 @@ mod tests {
             Some("mtu_upper_bound")
         );
         assert_eq!(field_of(|t, _| t.mtu_upper_bound = 1200), None);
+        for payload in [1199, 65_528] {
+            let field = field_of(|t, _| t.max_udp_payload = payload);
+            assert_eq!(field, Some("max_udp_payload"));
+        }
         assert_eq!(field_of(|t, _| t.max_segments = 0), Some("max_segments"));
         assert_eq!(field_of(|t, _| t.max_segments = 65), Some("max_segments"));
         assert_eq!(

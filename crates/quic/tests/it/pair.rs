@@ -273,6 +273,7 @@ impl End {
         while let Some(transmit) = self.endpoint.poll_transmit(now, &mut buf) {
             batches += 1;
             assert_eq!(transmit.size, buf.len());
+            assert!(transmit.size <= 65_507, "no call could send this batch");
             for payload in buf.chunks(transmit.segment_size.unwrap_or(buf.len())) {
                 let packet = Packet {
                     ecn: transmit.ecn,

@@ -80,6 +80,20 @@ fn statistics_tell_the_links_truth() {
 }
 
 #[test]
+fn packets_grow_to_what_the_path_carries_but_not_past_what_the_peer_takes() {
+    for (takes, mtu) in [(65_527, 65_507), (9_000, 9_000), (1_200, 1_200)] {
+        let pair = Pair::with(delay(1), |client, server| {
+            client.transport.max_udp_payload = takes;
+            server.transport.mtu_upper_bound = 65_507;
+        });
+        let mut pair = transfer(pair.connected());
+        let server = pair.server.connection.unwrap();
+        let statistics = pair.server.endpoint.path_statistics(server).unwrap();
+        assert_eq!(statistics.mtu, mtu, "of a peer that takes {takes}");
+    }
+}
+
+#[test]
 fn a_download_is_bound_by_the_rate() {
     let link = Link {
         rate: Some("20mbit".parse().unwrap()),
