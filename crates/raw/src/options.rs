@@ -152,9 +152,10 @@ pub struct Tuning {
     /// QUIC: several datagrams, or joined ones, may pass in one call. Off: one datagram a call, each
     /// way, which also switches GSO and GRO off. Default on.
     pub batches: bool,
-    /// QUIC: the largest UDP payload that path MTU discovery looks for, 1,200 to 65,527 bytes;
-    /// 1,200 switches the search off. Default 1,452, what Ethernet carries.
-    pub mtu: u16,
+    /// QUIC: the largest UDP payload that either end sends, 1,200 to 65,527 bytes, if path MTU
+    /// discovery finds that the path carries it; 1,200 switches the search off. Default `None`: what the
+    /// client's interface carries, as TCP has it; over loopback 64 KiB.
+    pub mtu: Option<u16>,
 }
 
 impl Default for Tuning {
@@ -166,7 +167,7 @@ impl Default for Tuning {
             gso: true,
             gro: true,
             batches: true,
-            mtu: 1_452,
+            mtu: None,
         }
     }
 }

@@ -28,11 +28,8 @@ const SOCKET_BUFFER: usize = 16 << 20;
 /// 100 ms (12.5 MB).
 const WINDOW: u64 = 16 << 20;
 
-/// The most that a batch of datagrams can hold: the largest UDP payload over IPv4.
-const BATCH_BYTES: usize = 65_507;
-
-/// Datagrams in a batch of 1,452 bytes each that fit.
-const MAX_SEGMENTS: usize = 44;
+/// The largest UDP payload over IPv4.
+const MAX_PAYLOAD: u16 = 65_507;
 
 /// The engine joined to its socket.
 struct Loop {
@@ -146,22 +143,20 @@ fn listen(
     }
 }
 
-fn transport(tuning: &Tuning, udp: &Udp<UdpSocket>, patience: Duration) -> Transport {
+/// `mtu`: the largest UDP payload to try, which the peer is told of as well.
+fn transport(tuning: &Tuning, mtu: u16, udp: &Udp<UdpSocket>, patience: Duration) -> Transport {
+    let as_ever = Transport::default();
     Transport {
         congestion: tuning.congestion.unwrap_or_default(),
         idle_timeout: patience,
-        mtu_upper_bound: tuning.mtu,
+        mtu_upper_bound: mtu,
+        max_udp_payload: mtu,
         stream_receive_window: Some(WINDOW),
         receive_window: Some(WINDOW),
         send_window: WINDOW,
-        max_segments: segments(tuning.mtu).min(udp.max_segments()).max(1),
-        ..Transport::default()
+        max_segments: as_ever.max_segments.min(udp.max_segments()).max(1),
+        ..as_ever
     }
-}
-
-/// Datagrams of `mtu` bytes that the kernel takes at once.
-fn segments(mtu: u16) -> usize {
-    (BATCH_BYTES / usize::from(mtu)).clamp(1, MAX_SEGMENTS)
 }
 
 fn udp(socket: UdpSocket, tuning: &Tuning) -> io::Result<Udp<UdpSocket>> {
@@ -185,19 +180,4 @@ fn seed(provider: &CryptoProvider) -> Result<[u8; 32], Error> {
     let filled = provider.secure_random.fill(&mut seed);
     filled.map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
     Ok(seed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_batch_fits_into_one_call_whatever_the_size_of_its_datagrams() {
-        for mtu in [1_200, 1_452, 1_472, 8_972, 65_507, u16::MAX] {
-            let segments = segments(mtu);
-            assert!((1..=MAX_SEGMENTS).contains(&segments));
-            assert!(segments == 1 || segments * usize::from(mtu) <= BATCH_BYTES);
-        }
-        assert_eq!(segments(1_452), MAX_SEGMENTS);
-    }
 }

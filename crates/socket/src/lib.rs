@@ -32,7 +32,7 @@ mod tcp_info;
 mod timer;
 mod udp;
 
-pub use sys::{raise_udp_buffers, raise_udp_receive_buffer, watch};
+pub use sys::{raise_udp_buffers, raise_udp_receive_buffer, route_udp_payload, watch};
 pub use tcp_info::{TcpInfo, tcp_info};
 pub use timer::Timer;
 pub use udp::{Calls, NonBlocking, Progress, Settings, Udp, is_final};

@@ -46,6 +46,36 @@ pub fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(unsafe { AsyncFd::register(descriptor) }?)
 }
 
+/// The largest UDP payload that the route of a connected UDP socket carries, by what the kernel knows
+/// of it; `None` when it doesn't tell. Path MTU discovery may find less further on.
+#[must_use]
+pub fn route_udp_payload(socket: &std::net::UdpSocket) -> Option<u16> {
+    /// IP header and UDP header.
+    const HEADERS_V4: u32 = 20 + 8;
+    const HEADERS_V6: u32 = 40 + 8;
+    /// The most over IPv4, whose length field counts the headers.
+    const MOST: u32 = 65_507;
+    let (level, option, headers) = match socket.peer_addr().ok()?.is_ipv4() {
+        true => (libc::IPPROTO_IP, libc::IP_MTU, HEADERS_V4),
+        false => (libc::IPPROTO_IPV6, libc::IPV6_MTU, HEADERS_V6),
+    };
+    let mut mtu: libc::c_int = 0;
+    let mut length = libc::socklen_t::try_from(size_of_val(&mtu)).expect("a small number");
+    // SAFETY: the descriptor is borrowed and so open; pointer and length describe `mtu`, and the
+    // kernel writes at most `length` bytes of it.
+    let status = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw mut mtu).cast(),
+            &raw mut length,
+        )
+    };
+    let payload = u32::try_from(mtu).ok()?.checked_sub(headers)?.min(MOST);
+    (status == 0).then_some(u16::try_from(payload).expect("at most 65,507"))
+}
+
 /// The structure that the kernel fills, and how many bytes of it this kernel knows.
 pub(crate) fn raw_tcp_info(socket: BorrowedFd<'_>) -> Option<(libc::tcp_info, usize)> {
     let mut info = no_tcp_info();
@@ -75,6 +105,24 @@ pub(crate) fn no_tcp_info() -> libc::tcp_info {
 mod tests {
     use super::*;
     use std::net::UdpSocket;
+
+    #[test]
+    fn loopback_carries_the_largest_datagrams() {
+        for (address, payload) in [("127.0.0.1:9", 65_507), ("[::1]:9", 65_488)] {
+            let any = if payload == 65_507 {
+                "127.0.0.1:0"
+            } else {
+                "[::1]:0"
+            };
+            // A system may lack IPv6.
+            let Ok(socket) = UdpSocket::bind(any) else {
+                continue;
+            };
+            assert_eq!(route_udp_payload(&socket), None);
+            socket.connect(address).unwrap();
+            assert_eq!(route_udp_payload(&socket), Some(payload));
+        }
+    }
 
     #[test]
     fn buffers_grow() {

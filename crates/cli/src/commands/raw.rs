@@ -58,11 +58,10 @@ struct TuningArguments {
     /// QUIC: one datagram a system call, each way; implies --no-gso and --no-gro.
     #[arg(long)]
     one_packet: bool,
-    /// QUIC: the largest UDP payload that is tried, in bytes; 1200 tries none. 1472 fills Ethernet over
-    /// IPv4, 8972 a jumbo frame, 65507 the loopback.
-    #[arg(long, value_name = "BYTES", default_value_t = Tuning::default().mtu,
-          value_parser = clap::value_parser!(u16).range(1_200..=65_527))]
-    mtu: u16,
+    /// QUIC: the largest UDP payload that either end tries, in bytes; 1200 tries none, 1472 fills
+    /// Ethernet over IPv4 [default: what the client's interface carries, over loopback 65507].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1_200..=65_527))]
+    mtu: Option<u16>,
 }
 
 impl TuningArguments {

@@ -9,10 +9,14 @@ use crate::talk::{Exchange, Fault};
 use altway_quic::{
     ClientConfig, CloseReason, ConnectionHandle, Direction, Endpoint, Event, StreamId,
 };
+use altway_socket::route_udp_payload;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
+
+/// The smallest UDP payload that every QUIC path carries.
+const MIN_PAYLOAD: u16 = 1_200;
 
 /// One connection on its own socket.
 pub(crate) struct Client {
@@ -37,7 +41,11 @@ impl Client {
         let udp = udp(socket, &options.tuning).map_err(setup)?;
         let seed = seed(tls.crypto_provider())?;
         let mut config = ClientConfig::new(Arc::new(tls));
-        config.transport = transport(&options.tuning, &udp, options.patience);
+        let mtu = options
+            .tuning
+            .mtu
+            .unwrap_or_else(|| route_mtu(udp.socket()));
+        config.transport = transport(&options.tuning, mtu, &udp, options.patience);
         let mut endpoint = Endpoint::client(&config, seed)?;
         let connection = endpoint.connect(Instant::now(), remote, &options.host)?;
         Ok(Self {
@@ -120,6 +128,14 @@ impl Drop for Client {
             .udp
             .send(|batch| endpoint.poll_transmit(now, batch));
     }
+}
+
+/// What the interface carries; QUIC's least where it carries less or nobody knows (RFC 9000 section
+/// 14).
+fn route_mtu(socket: &UdpSocket) -> u16 {
+    route_udp_payload(socket)
+        .unwrap_or(MIN_PAYLOAD)
+        .max(MIN_PAYLOAD)
 }
 
 fn connected(remote: SocketAddr) -> io::Result<UdpSocket> {

@@ -1,6 +1,6 @@
 //! The server's side of QUIC: all connections on one thread and one socket.
 
-use super::{Loop, listen, seed, speak, transport, udp};
+use super::{Loop, MAX_PAYLOAD, listen, seed, speak, transport, udp};
 use crate::costs::{Costs, Meter, Path};
 use crate::error::{Error, Trouble};
 use crate::options::ServerOptions;
@@ -55,7 +55,9 @@ impl Server {
         let udp = udp(socket, &options.tuning).map_err(setup)?;
         let seed = seed(tls.crypto_provider())?;
         let mut config = ServerConfig::new(tls);
-        config.transport = transport(&options.tuning, &udp, options.patience);
+        // Without a limit of its own it goes as far as the client lets it.
+        let mtu = options.tuning.mtu.unwrap_or(MAX_PAYLOAD);
+        config.transport = transport(&options.tuning, mtu, &udp, options.patience);
         config.limits.max_bidirectional_streams = 1;
         config.limits.max_unidirectional_streams = 0;
         config.limits.max_connections = MAX_CONNECTIONS;

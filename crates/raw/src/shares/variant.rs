@@ -11,6 +11,9 @@ use serde::Serialize;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+/// UDP payload that Ethernet carries over IPv6, and most paths of the internet.
+const ETHERNET: u16 = 1_452;
+
 /// A transport as it is, or with one thing switched off or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -123,17 +126,20 @@ impl Variant {
     }
 
     pub(super) fn tuning(self) -> Tuning {
-        let mut tuning = Tuning::default();
+        let mut tuning = Tuning {
+            mtu: Some(ETHERNET),
+            ..Tuning::default()
+        };
         match self {
             Self::TcpUncopied => tuning.copies = false,
             Self::TlsChaCha20 | Self::QuicChaCha20 => tuning.cipher = Cipher::ChaCha20,
             Self::QuicNoGso => tuning.gso = false,
             Self::QuicNoGro => tuning.gro = false,
             Self::QuicOnePacket => tuning.batches = false,
-            Self::QuicMtu1200 => tuning.mtu = 1_200,
-            Self::QuicMtu1472 => tuning.mtu = 1_472,
-            Self::QuicMtu8972 => tuning.mtu = 8_972,
-            Self::QuicMtu65507 => tuning.mtu = 65_507,
+            Self::QuicMtu1200 => tuning.mtu = Some(1_200),
+            Self::QuicMtu1472 => tuning.mtu = Some(1_472),
+            Self::QuicMtu8972 => tuning.mtu = Some(8_972),
+            Self::QuicMtu65507 => tuning.mtu = Some(65_507),
             Self::Tcp | Self::Tls | Self::TlsUnencrypted | Self::Quic | Self::QuicUnencrypted => {}
         }
         tuning

@@ -111,15 +111,15 @@ fn quic_carries_the_same_bytes_with_every_help_of_the_kernel_switched_off() {
             ..as_it_is
         },
         Tuning {
-            mtu: 1_200,
+            mtu: Some(1_200),
             ..as_it_is
         },
         Tuning {
-            mtu: 8_972,
+            mtu: Some(8_972),
             ..as_it_is
         },
         Tuning {
-            mtu: 65_507,
+            mtu: Some(65_507),
             ..as_it_is
         },
     ];
@@ -129,7 +129,8 @@ fn quic_carries_the_same_bytes_with_every_help_of_the_kernel_switched_off() {
         options.tuning = tuning;
         let run = run(&options);
         let path = run.client.costs.path.unwrap();
-        assert!(path.packet_bytes <= tuning.mtu.into(), "{path:?}");
+        let most = tuning.mtu.map_or(65_507, u64::from);
+        assert!(path.packet_bytes <= most, "{path:?}");
     }
 }
 
@@ -170,6 +171,7 @@ fn what_is_not_copied_is_counted_all_the_same() {
 fn one_datagram_a_call_costs_a_call_for_each() {
     let tuning = Tuning {
         batches: false,
+        mtu: Some(1_452),
         ..Tuning::default()
     };
     let serving = Serving::start_with(|options| options.tuning = tuning);
@@ -180,17 +182,27 @@ fn one_datagram_a_call_costs_a_call_for_each() {
 }
 
 #[test]
-fn a_larger_mtu_is_found_and_used() {
-    let tuning = Tuning {
-        mtu: 8_972,
-        ..Tuning::default()
-    };
-    let serving = Serving::start_with(|options| options.tuning = tuning);
-    let mut options = serving.options(Over::Quic, Sizes::bulk(Direction::Down, 3_000_000));
-    options.tuning = tuning;
-    let path = run(&options).server.costs.path.unwrap();
-    assert!(path.packet_bytes > 1_452, "{path:?}");
-    assert!(path.packets_sent < 3_000_000 / 1_452, "{path:?}");
+fn packets_are_as_large_as_the_interface_carries() {
+    let serving = Serving::start();
+    let options = serving.options(Over::Quic, Sizes::bulk(Direction::Both, 10_000_000));
+    let run = run(&options);
+    for side in [&run.client, &run.server] {
+        let path = side.costs.path.as_ref().unwrap();
+        assert!(path.packet_bytes > 9_000, "{path:?}");
+        assert!(path.packets_sent < 10_000_000 / 1_452, "{path:?}");
+    }
+}
+
+#[test]
+fn one_end_alone_bounds_the_packets_of_both() {
+    let serving = Serving::start();
+    let mut options = serving.options(Over::Quic, Sizes::bulk(Direction::Both, 1_000_000));
+    options.tuning.mtu = Some(1_300);
+    let run = run(&options);
+    for side in [&run.client, &run.server] {
+        let path = side.costs.path.as_ref().unwrap();
+        assert!(path.packet_bytes <= 1_300, "{path:?}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ Examples:
   altway raw serve --no-gso --mtu 1200
 
 It runs until Ctrl-C. What is switched off here is off for what this end sends and receives; give
-`altway raw send` the same options to have it off at both ends.")]
+`altway raw send` the same options to have it off at both ends. --mtu bounds both ends, given to either.")]
 pub(crate) struct Arguments {
     /// Port number for TCP and UDP; 0: any that is free.
     #[arg(short, long, default_value_t = DEFAULT_PORT)]
