@@ -5,26 +5,33 @@
 //! cost that counts is the server's CPU time; requests per second mostly tell how fast the load
 //! client is. Left to the reader: whether a missed bar matters; a bench never fails for one.
 
+mod altway_load;
 mod arguments;
 mod bars;
 mod build;
 mod campaign;
+mod client;
 mod config;
 mod contender;
 mod cores;
 mod cpu;
 mod folder;
+mod go;
 mod h2load;
 mod host;
 mod http2;
+mod http3;
 mod idle;
 mod install;
+mod network;
 mod process;
 mod record;
 mod run;
+mod seat;
 mod server;
 mod shares;
 mod site;
+mod sockets;
 mod spread;
 mod spread_table;
 mod summary;
@@ -38,12 +45,14 @@ use clap::Subcommand;
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     Http2(http2::Arguments),
+    Http3(http3::Arguments),
     Spread(spread::Arguments),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Http2(arguments) => http2::run(arguments),
+        Bench::Http3(arguments) => http3::run(arguments),
         Bench::Spread(arguments) => spread::run(arguments),
     }
 }

@@ -1,4 +1,4 @@
-//! The TLS settings that both programs share, so that all benches use the same cipher.
+//! The TLS settings that the programs share, so that all benches use the same cipher.
 //!
 //! Left to the programs: everything else.
 
@@ -37,8 +37,8 @@ pub fn server(certificate: &Path, key: &Path) -> Result<ServerConfig> {
     Ok(config)
 }
 
-/// A client of HTTP/2 that trusts the authority in a PEM file, and never resumes a session: each
-/// connection makes a whole hand-shake.
+/// A client of HTTP/2 (whoever speaks another protocol names it himself) that trusts the authority in
+/// a PEM file, and never resumes a session: each connection makes a whole hand-shake.
 ///
 /// # Errors
 /// The file can't be read or holds no certificate.

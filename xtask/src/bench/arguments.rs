@@ -1,6 +1,8 @@
-//! What every bench can be told.
+//! What every bench can be told, and what those of HTTP/2.
 
 use super::workload::Transport;
+use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 
 /// A quick run has a tenth of the requests.
@@ -14,12 +16,6 @@ pub(crate) struct Common {
     /// Rounds, in each of which every server is measured once [default: 5; quick: 2].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Only over TLS.
-    #[arg(long, conflicts_with = "h2c")]
-    tls: bool,
-    /// Only in clear text (prior knowledge).
-    #[arg(long)]
-    h2c: bool,
     /// A tenth of the requests: to see that it works, not how fast it is.
     #[arg(long)]
     quick: bool,
@@ -48,17 +44,76 @@ impl Common {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }
 
-    pub(crate) fn transports(&self) -> &'static [Transport] {
+    /// The folder for the run's folder.
+    pub(crate) fn parent(&self) -> PathBuf {
+        let default = if self.quick { "runs" } else { "results" };
+        self.out.clone().unwrap_or(Path::new(default).to_owned())
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Transports {
+    /// Only over TLS.
+    #[arg(long, conflicts_with = "h2c")]
+    tls: bool,
+    /// Only in clear text (prior knowledge).
+    #[arg(long)]
+    h2c: bool,
+}
+
+impl Transports {
+    pub(crate) fn chosen(&self) -> &'static [Transport] {
         match (self.h2c, self.tls) {
             (true, _) => &[Transport::H2c],
             (_, true) => &[Transport::Tls],
             _ => &[Transport::H2c, Transport::Tls],
         }
     }
+}
 
-    /// The folder for the run's folder.
-    pub(crate) fn parent(&self) -> PathBuf {
-        let default = if self.quick { "runs" } else { "results" };
-        self.out.clone().unwrap_or(Path::new(default).to_owned())
+/// Takes one of `choices` by its name: a bench has only some of all servers and workloads.
+pub(crate) fn one_of<T>(choices: &[T]) -> impl TypedValueParser<Value = T> + use<T>
+where
+    T: ValueEnum + Send + Sync + 'static,
+{
+    let values = choices.iter().filter_map(ValueEnum::to_possible_value);
+    PossibleValuesParser::new(values)
+        .map(|name| T::from_str(&name, true).expect("the parser takes no other name"))
+}
+
+/// What was chosen, or all when nothing was.
+pub(crate) fn chosen_or_all<T: Clone>(chosen: &[T], all: &[T]) -> Vec<T> {
+    if chosen.is_empty() { all } else { chosen }.to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workload::Workload;
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[arg(long, ignore_case = true, value_parser = one_of(&[Workload::Hq1, Workload::Ramp]))]
+        only: Option<Workload>,
+    }
+
+    #[test]
+    fn a_bench_takes_its_own_workloads_in_any_case_and_no_others() {
+        let parse = |name| Line::try_parse_from(["bench", "--only", name]);
+        for name in ["HQ1", "hq1"] {
+            assert_eq!(
+                parse(name).ok().and_then(|line| line.only),
+                Some(Workload::Hq1)
+            );
+        }
+        let error = parse("W1").err().map(|error| error.to_string());
+        assert!(error.is_some_and(|text| text.contains("HQ1, ramp")));
+    }
+
+    #[test]
+    fn nothing_chosen_is_everything() {
+        assert_eq!(chosen_or_all(&[], &[1, 2]), [1, 2]);
+        assert_eq!(chosen_or_all(&[2], &[1, 2]), [2]);
     }
 }

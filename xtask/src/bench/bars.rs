@@ -17,10 +17,10 @@ pub(crate) struct RatioBar {
 }
 
 /// Bars against a peer. The one for `altway-log` is the other way round: what the log may cost.
-pub(crate) const RATIOS: [RatioBar; 18] = {
-    use Contender::{AltwayLog, H2o, Nghttpd};
-    use Transport::{H2c, Tls};
-    use Workload::{W1, W2, W3, W4, W5};
+pub(crate) const RATIOS: [RatioBar; 22] = {
+    use Contender::{AltwayH2, AltwayLog, H2o, Nghttpd, QuicGo};
+    use Transport::{H2c, H3, Tls};
+    use Workload::{Hq1, Hq2, Hq3, W1, W2, W3, W4, W5};
     [
         bar(W1, H2c, H2o, 0.45),
         bar(W1, H2c, Nghttpd, 0.30),
@@ -40,20 +40,63 @@ pub(crate) const RATIOS: [RatioBar; 18] = {
         bar(W4, Tls, H2o, 0.85),
         bar(W5, H2c, H2o, 0.60),
         bar(W5, Tls, H2o, 0.60),
+        bar(Hq1, H3, QuicGo, 0.30),
+        bar(Hq2, H3, QuicGo, 0.75),
+        bar(Hq2, H3, AltwayH2, 1.50),
+        bar(Hq3, H3, QuicGo, 0.40),
     ]
 };
 
-/// Resident memory in W2, MB (10⁶ bytes).
-pub(crate) const W2_MEMORY_MB: f64 = 40.0;
+/// The most that a figure of altway alone may be in a workload (the worst of the rounds).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct OwnBar {
+    pub(crate) workload: Workload,
+    pub(crate) transport: Transport,
+    pub(crate) figure: Figure,
+    pub(crate) at_most: f64,
+}
 
-/// Resident memory of idle connections over TLS, MB for 10,000 of them.
-pub(crate) const IDLE_MEMORY_MB: f64 = 250.0;
+/// A figure that has a bar without a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Figure {
+    /// Resident memory, MB (10⁶ bytes); of idle connections for 10,000 of them.
+    MemoryMb,
+    /// What an idle connection adds to the resident memory, KB (10³ bytes).
+    ConnectionKb,
+    /// Datagrams that found the server's socket full.
+    DatagramsLost,
+}
+
+/// Bars without a peer.
+pub(crate) const OWN: [OwnBar; 6] = {
+    use Figure::{ConnectionKb, DatagramsLost, MemoryMb};
+    use Transport::{H2c, H3, Tls};
+    use Workload::{Hq1, Idle, Ramp, W2};
+    [
+        own(W2, H2c, MemoryMb, 40.0),
+        own(W2, Tls, MemoryMb, 40.0),
+        own(Idle, Tls, MemoryMb, 250.0),
+        own(Hq1, H3, MemoryMb, 60.0),
+        own(Idle, H3, ConnectionKb, 30.0),
+        own(Ramp, H3, DatagramsLost, 0.0),
+    ]
+};
 
 const fn bar(workload: Workload, transport: Transport, peer: Contender, at_most: f64) -> RatioBar {
     RatioBar {
         workload,
         transport,
         peer,
+        at_most,
+    }
+}
+
+const fn own(workload: Workload, transport: Transport, figure: Figure, at_most: f64) -> OwnBar {
+    OwnBar {
+        workload,
+        transport,
+        figure,
         at_most,
     }
 }
@@ -67,14 +110,13 @@ pub(crate) fn ratio(cell: Cell, peer: Contender) -> Option<f64> {
     bar.map(|bar| bar.at_most)
 }
 
-/// The bar of altway's memory in `cell`, MB.
-pub(crate) fn memory_mb(cell: Cell) -> Option<f64> {
-    match cell.workload {
-        _ if cell.workers != 1 => None,
-        Workload::W2 => Some(W2_MEMORY_MB),
-        Workload::Idle => Some(IDLE_MEMORY_MB),
-        _ => None,
-    }
+/// The bar of altway alone in `cell`.
+pub(crate) fn own_bar(cell: Cell) -> Option<OwnBar> {
+    let is_it = |bar: &&OwnBar| (bar.workload, bar.transport) == (cell.workload, cell.transport);
+    OWN.iter()
+        .find(is_it)
+        .filter(|_| cell.workers == 1)
+        .copied()
 }
 
 #[cfg(test)]
@@ -92,6 +134,21 @@ mod tests {
         assert_eq!(ratio(cell, Contender::Nginx), None);
         cell.workers = 2;
         assert_eq!(ratio(cell, Contender::H2o), None);
+    }
+
+    #[test]
+    fn idle_connections_have_a_bar_by_transport() {
+        let figure = |transport| {
+            let bar = own_bar(Cell {
+                workers: 1,
+                workload: Workload::Idle,
+                transport,
+            });
+            bar.map(|bar| bar.figure)
+        };
+        assert_eq!(figure(Transport::Tls), Some(Figure::MemoryMb));
+        assert_eq!(figure(Transport::H3), Some(Figure::ConnectionKb));
+        assert_eq!(figure(Transport::H2c), None);
     }
 
     #[test]

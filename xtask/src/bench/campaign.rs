@@ -7,11 +7,13 @@
 use super::contender::Contender;
 use super::cores::Cores;
 use super::cpu;
+use super::network::Network;
 use super::process::Stop;
 use super::record::{Observation, Record, Turn};
+use super::seat::Seats;
 use super::server::{Place, Server};
 use super::workload::{Cell, Load, Transport, Workload};
-use super::{h2load, idle, shares};
+use super::{client, idle, shares};
 use crate::shell;
 use anyhow::Result;
 use std::time::Duration;
@@ -22,6 +24,12 @@ const WARM_UP_DIVISOR: u64 = 10;
 /// From the client's end until the server's CPU time is read, so that closing the connections
 /// counts with the round.
 const SETTLE: Duration = Duration::from_millis(50);
+
+/// QUIC remembers a closed connection for a while (RFC 9000 section 10.2).
+const QUIC_SETTLE: Duration = Duration::from_millis(500);
+
+/// Descriptors of a connection in the client: a socket, and over HTTP/3 a timer.
+const DESCRIPTORS: u64 = 2;
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -40,7 +48,7 @@ pub(crate) struct Campaign {
     pub(crate) looks_at_shares: bool,
 }
 
-/// Every cell that the choices make: idle connections over TLS alone.
+/// Every cell that the choices make: idle connections not in clear text.
 pub(crate) fn cells(
     workers: &[usize],
     workloads: &[Workload],
@@ -49,7 +57,7 @@ pub(crate) fn cells(
     let mut cells = Vec::new();
     for &workers in workers {
         for &workload in workloads {
-            let possible = |t: &&Transport| workload != Workload::Idle || **t == Transport::Tls;
+            let possible = |t: &&Transport| workload != Workload::Idle || **t != Transport::H2c;
             cells.extend(transports.iter().filter(possible).map(|&transport| Cell {
                 workers,
                 workload,
@@ -90,6 +98,7 @@ impl Campaign {
         let load = workload.load();
         match workload {
             Workload::Idle | Workload::Storm => idle::allowed(load, self.file_limit),
+            Workload::Hq3 | Workload::Ramp => idle::allowed(load, self.file_limit / DESCRIPTORS),
             _ => load.divided(self.divisor),
         }
     }
@@ -102,20 +111,20 @@ impl Campaign {
         random: &mut fastrand::Rng,
         keep: &mut impl FnMut(Record) -> Result<()>,
     ) -> Result<()> {
-        let cores = Cores::shared_out(&self.cores, cell.workers);
+        let seats = self.seats(cell)?;
         let load = self.load(cell.workload);
-        let start = |contender| Server::start(contender, place, cell, &cores, stop);
+        let start = |contender| Server::start(contender, place, cell, &seats, stop);
         let mut servers: Vec<_> = self.taking_part(cell).map(start).collect::<Result<_>>()?;
         for server in &servers {
             let warm_up = load.divided(WARM_UP_DIVISOR);
-            h2load::run(warm_up, cell.transport, server.port, &cores.client, stop)?;
+            client::run(warm_up, server, place, seats.client(), stop)?;
             server.empty_log()?;
         }
         for round in 1..=self.rounds {
             shell::say(&format!("{cell}: round {round} of {}", self.rounds));
             random.shuffle(&mut servers);
             for (turn, server) in (1..).zip(&servers) {
-                let seen = self.observe(cell, server, &cores, stop);
+                let seen = self.observe(cell, server, place, &seats, stop);
                 server.empty_log()?;
                 let server = server.contender;
                 let turn = Turn {
@@ -134,27 +143,31 @@ impl Campaign {
         &self,
         cell: Cell,
         server: &Server,
-        cores: &Cores,
+        place: Place,
+        seats: &Seats,
         stop: &Stop,
     ) -> Result<Observation> {
         let load = self.load(cell.workload);
-        let before = server.cpu()?;
-        let outcome = h2load::run(load, cell.transport, server.port, &cores.client, stop)?;
-        std::thread::sleep(SETTLE);
-        let cpu = server.cpu()?.since(&before);
+        let (cpu_before, lost_before) = (server.cpu()?, server.datagrams_lost()?);
+        let outcome = client::run(load, server, place, seats.client(), stop)?;
+        std::thread::sleep(settle(server.transport));
+        let cpu = server.cpu()?.since(&cpu_before);
+        let lost = server.datagrams_lost()?.zip(lost_before);
         let memory_bytes = cpu::peak_memory(server.pid())?;
         let share = self
             .looks_at_shares
             .then(|| shares::busiest(server, load.connections, stop));
         Ok(Observation {
             duration_s: outcome.seconds,
-            body_bytes: outcome.data_bytes,
+            body_bytes: outcome.body_bytes,
             cpu,
             memory_bytes,
-            latency_mean_us: Some(outcome.latency_mean * 1e6),
-            latency_max_us: Some(outcome.latency_max * 1e6),
+            memory_before_bytes: None,
+            latency_mean_us: Some(outcome.latency_mean_us),
+            latency_max_us: Some(outcome.latency_max_us),
             busiest_share: share.transpose()?,
-            fault: outcome.fault(load, cell.transport),
+            datagrams_lost: lost.map(|(after, before)| after - before),
+            fault: outcome.fault,
             tls: outcome.tls,
         })
     }
@@ -167,12 +180,12 @@ impl Campaign {
         stop: &Stop,
         keep: &mut impl FnMut(Record) -> Result<()>,
     ) -> Result<()> {
-        let cores = Cores::shared_out(&self.cores, cell.workers);
+        let seats = self.seats(cell)?;
         let load = self.load(cell.workload);
         shell::say(&format!("{cell}: {} connections", load.connections));
         for (turn, contender) in (1..).zip(self.taking_part(cell)) {
-            let server = Server::start(contender, place, cell, &cores, stop)?;
-            let seen = idle::measure(load, &server, place, &cores, stop);
+            let server = Server::start(contender, place, cell, &seats, stop)?;
+            let seen = idle::measure(load, &server, place, seats.client(), stop);
             let turn = Turn {
                 cell,
                 round: 1,
@@ -186,7 +199,19 @@ impl Campaign {
 
     fn taking_part(&self, cell: Cell) -> impl Iterator<Item = Contender> {
         let all = self.contenders.iter().copied();
-        all.filter(move |contender| contender.takes_part_in(cell.workload))
+        all.filter(move |contender| contender.takes_part_in(cell))
+    }
+
+    fn seats(&self, cell: Cell) -> Result<Seats> {
+        let cores = Cores::shared_out(&self.cores, cell.workers);
+        Ok(Seats::new(cores, Network::of(cell.workload)?))
+    }
+}
+
+fn settle(transport: Transport) -> Duration {
+    match transport {
+        Transport::H2c | Transport::Tls => SETTLE,
+        Transport::H3 => QUIC_SETTLE,
     }
 }
 
@@ -208,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_connections_are_measured_over_tls_alone() {
+    fn idle_connections_are_not_measured_in_clear_text() {
         let transports = [Transport::H2c, Transport::Tls];
         let cells = cells(&[1, 2], &[Workload::W1, Workload::Idle], &transports);
         assert_eq!(cells.len(), 2 * 3);

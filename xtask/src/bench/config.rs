@@ -19,10 +19,10 @@ const MAX_CONNECTIONS: u32 = 20_000;
 pub(crate) fn nginx(setting: &Setting) -> String {
     let folder = setting.folder.display();
     let root = setting.site.root.display();
-    let (workers, port) = (setting.cell.workers, setting.port);
-    let (ssl, tls) = match setting.cell.transport {
+    let (workers, address) = (setting.workers, setting.address);
+    let (ssl, tls) = match setting.transport {
         Transport::H2c => ("", String::new()),
-        Transport::Tls => (" ssl", nginx_tls(setting)),
+        Transport::Tls | Transport::H3 => (" ssl", nginx_tls(setting)),
     };
     format!(
         "daemon off;
@@ -52,7 +52,7 @@ http {{
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
     server {{
-        listen 127.0.0.1:{port} http2{ssl} reuseport backlog=4096;
+        listen {address} http2{ssl} reuseport backlog=4096;
         root {root};
         location = {LARGE} {{ sendfile on; }}
 {tls}    }}
@@ -78,10 +78,11 @@ fn nginx_tls(setting: &Setting) -> String {
 /// program that waits beside it; without it memory is the server's alone.
 pub(crate) fn h2o(setting: &Setting) -> String {
     let root = setting.site.root.display();
-    let (workers, port) = (setting.cell.workers, setting.port);
-    let tls = match setting.cell.transport {
+    let (host, port) = (setting.address.ip(), setting.address.port());
+    let workers = setting.workers;
+    let tls = match setting.transport {
         Transport::H2c => String::new(),
-        Transport::Tls => h2o_tls(setting),
+        Transport::Tls | Transport::H3 => h2o_tls(setting),
     };
     format!(
         "num-threads: {workers}
@@ -90,7 +91,7 @@ max-connections: {MAX_CONNECTIONS}
 http2-max-concurrent-requests-per-connection: {MAX_CONCURRENT_STREAMS}
 http2-idle-timeout: 3600
 listen:
-  host: 127.0.0.1
+  host: {host}
   port: {port}
 {tls}hosts:
   default:
@@ -117,11 +118,40 @@ fn h2o_tls(setting: &Setting) -> String {
     )
 }
 
+/// Caddy: no access log, no admin's port, no certificate of its own making. Go chooses AES-128-GCM
+/// where the processor has AES instructions; in TLS 1.3 it can't be told to.
+pub(crate) fn caddy(setting: &Setting) -> String {
+    let certificate = setting.site.certificate.display();
+    let key = setting.site.key.display();
+    let root = setting.site.root.display();
+    let (host, port) = (setting.address.ip(), setting.address.port());
+    format!(
+        "{{
+    admin off
+    auto_https off
+    persist_config off
+    log {{
+        output stderr
+        level ERROR
+    }}
+}}
+https://:{port} {{
+    bind {host}
+    tls {certificate} {key} {{
+        protocols tls1.3
+    }}
+    root * {root}
+    file_server
+}}
+"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::site::Site;
-    use super::super::workload::{Cell, Workload};
     use super::*;
+    use std::net::{Ipv4Addr, SocketAddrV4};
     use std::path::Path;
 
     fn with_setting<T>(transport: Transport, check: impl Fn(&Setting) -> T) -> T {
@@ -130,12 +160,9 @@ mod tests {
             site: &site,
             folder: Path::new("/f"),
             programs: Path::new("/p"),
-            port: 81,
-            cell: Cell {
-                workers: 2,
-                workload: Workload::W1,
-                transport,
-            },
+            address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 81),
+            workers: 2,
+            transport,
         })
     }
 
@@ -162,6 +189,20 @@ mod tests {
             "keepalive_requests 1000000000;",
             "worker_processes 2;",
             "listen 127.0.0.1:81 http2 ssl reuseport",
+        ] {
+            assert!(text.contains(line), "{line}");
+        }
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
+    }
+
+    #[test]
+    fn caddy_keeps_to_itself() {
+        let text = with_setting(Transport::H3, caddy);
+        for line in [
+            "admin off",
+            "level ERROR",
+            "https://:81 {",
+            "bind 127.0.0.1",
         ] {
             assert!(text.contains(line), "{line}");
         }

@@ -4,15 +4,16 @@
 //! with settings that do not limit a workload. What stands in a file of settings is made in
 //! [`config`].
 
-use super::config;
 use super::site::Site;
 use super::workload::{Cell, Transport, Workload};
+use super::{config, go};
 use crate::shell;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use serde::Serialize;
 use std::fmt;
 use std::fs;
+use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -20,15 +21,15 @@ use std::process::Command;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Contender {
-    #[value(skip)]
     Altway,
     /// altway with its access log written to a file.
-    #[value(skip)]
     AltwayLog,
     /// altway with one acceptor that hands connections to the workers in turn.
-    #[value(skip)]
+    #[value(name = "altway-rr")]
     #[serde(rename = "altway-rr")]
     AltwayRoundRobin,
+    /// altway asked over HTTP/2 and TLS where the others are asked over HTTP/3.
+    AltwayH2,
     /// The libraries hyper, h2 and rustls: the baseline.
     Hyper,
     /// nghttp2's server.
@@ -37,6 +38,10 @@ pub(crate) enum Contender {
     H2o,
     /// nginx.
     Nginx,
+    /// The library quic-go: HTTP/3 in Go.
+    QuicGo,
+    /// Caddy, which is built on quic-go.
+    Caddy,
 }
 
 /// What a server is started with.
@@ -47,30 +52,33 @@ pub(crate) struct Setting<'a> {
     pub(crate) folder: &'a Path,
     /// Where the project's own programs were built.
     pub(crate) programs: &'a Path,
-    pub(crate) port: u16,
-    pub(crate) cell: Cell,
+    /// To listen on.
+    pub(crate) address: SocketAddrV4,
+    pub(crate) workers: usize,
+    pub(crate) transport: Transport,
 }
 
 impl Contender {
-    /// All that altway is compared with.
-    pub(crate) const PEERS: [Self; 4] = [Self::Hyper, Self::Nghttpd, Self::H2o, Self::Nginx];
-
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Altway => "altway",
             Self::AltwayLog => "altway-log",
             Self::AltwayRoundRobin => "altway-rr",
+            Self::AltwayH2 => "altway-h2",
             Self::Hyper => "hyper",
             Self::Nghttpd => "nghttpd",
             Self::H2o => "h2o",
             Self::Nginx => "nginx",
+            Self::QuicGo => "quic-go",
+            Self::Caddy => "caddy",
         }
     }
 
     /// The Debian package that brings it, unless it is built here.
     pub(crate) const fn package(self) -> Option<&'static str> {
         match self {
-            Self::Altway | Self::AltwayLog | Self::AltwayRoundRobin | Self::Hyper => None,
+            Self::Altway | Self::AltwayLog | Self::AltwayRoundRobin | Self::AltwayH2 => None,
+            Self::Hyper | Self::QuicGo | Self::Caddy => None,
             Self::Nghttpd => Some("nghttp2-server"),
             Self::H2o => Some("h2o"),
             Self::Nginx => Some("nginx"),
@@ -81,13 +89,15 @@ impl Contender {
     /// looks.
     pub(crate) fn program(self, programs: &Path) -> Option<PathBuf> {
         match self {
-            Self::Altway | Self::AltwayLog | Self::AltwayRoundRobin => {
+            Self::Altway | Self::AltwayLog | Self::AltwayRoundRobin | Self::AltwayH2 => {
                 Some(programs.join("altway"))
             }
             Self::Hyper => Some(programs.join("bench-hyper")),
             Self::Nghttpd | Self::H2o | Self::Nginx => {
                 shell::find(self.name()).or_else(|| shell::find_in("/usr/sbin", self.name()))
             }
+            Self::QuicGo => go::quic_go(),
+            Self::Caddy => go::caddy(),
         }
     }
 
@@ -96,9 +106,21 @@ impl Contender {
         matches!(self, Self::AltwayLog | Self::AltwayRoundRobin)
     }
 
-    /// Whether it takes part in `workload`: what a log costs is asked of one alone.
-    pub(crate) fn takes_part_in(self, workload: Workload) -> bool {
-        self != Self::AltwayLog || workload == Workload::W1
+    /// Whether it takes part in `cell`: what a log costs is asked of one workload alone, and HTTP/2 is
+    /// set beside HTTP/3 in bulk.
+    pub(crate) fn takes_part_in(self, cell: Cell) -> bool {
+        match self {
+            Self::AltwayLog => cell.workload == Workload::W1,
+            _ => self.transport_in(cell) == cell.transport || cell.workload == Workload::Hq2,
+        }
+    }
+
+    /// How it is asked in `cell`.
+    pub(crate) fn transport_in(self, cell: Cell) -> Transport {
+        match (self, cell.transport) {
+            (Self::AltwayH2 | Self::Nghttpd, Transport::H3) => Transport::Tls,
+            (_, transport) => transport,
+        }
     }
 
     /// The command that starts it; writes its settings into the folder first.
@@ -111,7 +133,7 @@ impl Contender {
             .with_context(|| format!("{self} is not installed"))?;
         let mut command = Command::new(program);
         match self {
-            Self::Altway => altway(&mut command, setting),
+            Self::Altway | Self::AltwayH2 => altway(&mut command, setting),
             Self::AltwayLog => {
                 altway(&mut command, setting);
                 command
@@ -133,6 +155,13 @@ impl Contender {
                 command.arg("-p").arg(setting.folder).arg("-c").arg(path);
                 command.args(["-e", "stderr"]);
             }
+            Self::QuicGo => quic_go(&mut command, setting),
+            Self::Caddy => {
+                let path = write(setting.folder, "Caddyfile", &config::caddy(setting))?;
+                command.args(["run", "--adapter", "caddyfile", "--config"]);
+                command.arg(path);
+                go_runtime(&mut command, setting);
+            }
         }
         Ok(command)
     }
@@ -147,12 +176,13 @@ impl fmt::Display for Contender {
 fn altway(command: &mut Command, setting: &Setting) {
     command.env("NO_COLOR", "1").env_remove("ALTWAY_LOG");
     command.arg("serve").arg(&setting.site.root);
-    command.args(["--bind", "127.0.0.1", "--grace", "1s", "--port"]);
-    command.arg(setting.port.to_string());
-    command.args(["--threads", &setting.cell.workers.to_string()]);
-    match setting.cell.transport {
+    command.args(["--bind", &setting.address.ip().to_string()]);
+    command.args(["--port", &setting.address.port().to_string()]);
+    command.args(["--threads", &setting.workers.to_string()]);
+    command.args(["--grace", "1s"]);
+    match setting.transport {
         Transport::H2c => command.arg("--h2c"),
-        Transport::Tls => command
+        Transport::Tls | Transport::H3 => command
             .arg("--cert")
             .arg(&setting.site.certificate)
             .arg("--key")
@@ -162,26 +192,43 @@ fn altway(command: &mut Command, setting: &Setting) {
 
 fn hyper(command: &mut Command, setting: &Setting) {
     command.arg(&setting.site.root);
-    command.args(["--port", &setting.port.to_string()]);
-    command.args(["--workers", &setting.cell.workers.to_string()]);
-    if setting.cell.transport == Transport::Tls {
+    command.args(["--port", &setting.address.port().to_string()]);
+    command.args(["--workers", &setting.workers.to_string()]);
+    if setting.transport == Transport::Tls {
         command.arg("--cert").arg(&setting.site.certificate);
         command.arg("--key").arg(&setting.site.key);
     }
 }
 
 fn nghttpd(command: &mut Command, setting: &Setting) {
-    command.args(["-a", "127.0.0.1", "-d"]);
+    let port = setting.address.port().to_string();
+    command.args(["-a", &setting.address.ip().to_string(), "-d"]);
     command.arg(&setting.site.root);
-    command.args(["-n", &setting.cell.workers.to_string()]);
+    command.args(["-n", &setting.workers.to_string()]);
     command.args(["-m", &config::MAX_CONCURRENT_STREAMS.to_string()]);
-    match setting.cell.transport {
-        Transport::H2c => command.arg("--no-tls").arg(setting.port.to_string()),
-        Transport::Tls => command
-            .arg(setting.port.to_string())
+    match setting.transport {
+        Transport::H2c => command.arg("--no-tls").arg(port),
+        Transport::Tls | Transport::H3 => command
+            .arg(port)
             .arg(&setting.site.key)
             .arg(&setting.site.certificate),
     };
+}
+
+fn quic_go(command: &mut Command, setting: &Setting) {
+    command.args(["-address", &setting.address.to_string()]);
+    command.arg("-certificate").arg(&setting.site.certificate);
+    command.arg("-key").arg(&setting.site.key);
+    command.arg("-root").arg(&setting.site.root);
+    go_runtime(command, setting);
+}
+
+/// As many threads at work as the others have workers, and nothing from or into somebody's home.
+fn go_runtime(command: &mut Command, setting: &Setting) {
+    command.env("GOMAXPROCS", setting.workers.to_string());
+    for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+        command.env(name, setting.folder);
+    }
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf> {

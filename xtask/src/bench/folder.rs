@@ -4,6 +4,7 @@ use super::bars;
 use super::campaign::Campaign;
 use super::contender::Contender;
 use super::cores::Cores;
+use super::go;
 use super::host::{self, Host};
 use super::record::Record;
 use super::summary::Line;
@@ -17,8 +18,9 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// 2: latency and the busiest worker's share.
-const SCHEMA_VERSION: u32 = 2;
+/// 2: latency and the busiest worker's share. 3: memory before idle connections, datagrams lost, the
+/// pace of new connections in milliseconds, bars of altway alone as a list.
+const SCHEMA_VERSION: u32 = 3;
 
 /// Runs of one kind on one day.
 const MOST_A_DAY: u32 = 1000;
@@ -54,9 +56,8 @@ struct Measured {
 
 #[derive(Debug, Serialize)]
 struct Bars {
-    w2_memory_mb: f64,
-    idle_memory_mb: f64,
     ratios: Vec<bars::RatioBar>,
+    own: Vec<bars::OwnBar>,
 }
 
 impl Setup {
@@ -90,9 +91,8 @@ impl Setup {
             versions: versions(&campaign.contenders, programs),
             cells: campaign.cells.iter().map(measured).collect(),
             bars: Bars {
-                w2_memory_mb: bars::W2_MEMORY_MB,
-                idle_memory_mb: bars::IDLE_MEMORY_MB,
                 ratios: bars::RATIOS.to_vec(),
+                own: bars::OWN.to_vec(),
             },
         })
     }
@@ -178,11 +178,14 @@ fn versions(contenders: &[Contender], programs: &Path) -> BTreeMap<String, Strin
     let mut versions = BTreeMap::new();
     for contender in contenders {
         let version = match contender {
-            Contender::AltwayLog | Contender::AltwayRoundRobin => continue,
+            Contender::AltwayLog | Contender::AltwayRoundRobin | Contender::AltwayH2 => continue,
             Contender::Hyper => libraries(&fs::read_to_string("Cargo.lock").unwrap_or_default()),
             Contender::Altway | Contender::Nghttpd => says(*contender, programs, "--version"),
             Contender::H2o => says(*contender, programs, "-v"),
             Contender::Nginx => says(*contender, programs, "-V"),
+            Contender::QuicGo => says(*contender, programs, "-version"),
+            // It knows its version only when it was built from a checkout.
+            Contender::Caddy => go::CADDY.into(),
         };
         versions.insert(contender.to_string(), version);
     }

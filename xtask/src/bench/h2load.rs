@@ -2,11 +2,14 @@
 //!
 //! A round counts only when every request brought a 2xx answer and all of its bytes.
 
+use super::client::Outcome;
 use super::process::{self, Stop};
-use super::site::{self, LARGE, SMALL};
+use super::seat::Seat;
+use super::site;
 use super::workload::{Load, Transport};
 use crate::shell;
 use anyhow::{Context, Result, bail};
+use std::net::SocketAddrV4;
 use std::process::Command;
 use std::time::Duration;
 
@@ -21,27 +24,27 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// What h2load reported.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Outcome {
-    pub(crate) seconds: f64,
-    pub(crate) succeeded: u64,
-    pub(crate) status_2xx: u64,
+struct Report {
+    seconds: f64,
+    succeeded: u64,
+    status_2xx: u64,
     /// Of all answers, as h2load counts them.
     statuses: String,
     /// Body bytes.
-    pub(crate) data_bytes: u64,
+    data_bytes: u64,
     /// From a request to the end of its answer, in seconds: the mean, and the longest.
-    pub(crate) latency_mean: f64,
-    pub(crate) latency_max: f64,
+    latency_mean: f64,
+    latency_max: f64,
     /// Protocol and cipher; empty in clear text.
-    pub(crate) tls: String,
+    tls: String,
 }
 
-impl Outcome {
+impl Report {
     /// Reads the report of h2load 1.x.
     ///
     /// # Errors
     /// A line that every report has is missing or reads otherwise.
-    pub(crate) fn parse(report: &str) -> Result<Self> {
+    fn parse(report: &str) -> Result<Self> {
         let line = |name: &str| {
             let found = report.lines().find_map(|line| line.strip_prefix(name));
             found.with_context(|| format!("no `{name}` in h2load's report:\n{report}"))
@@ -67,8 +70,19 @@ impl Outcome {
         })
     }
 
+    fn outcome(self, load: Load, transport: Transport) -> Outcome {
+        Outcome {
+            seconds: self.seconds,
+            body_bytes: self.data_bytes,
+            latency_mean_us: self.latency_mean * 1e6,
+            latency_max_us: self.latency_max * 1e6,
+            fault: self.fault(load, transport),
+            tls: self.tls,
+        }
+    }
+
     /// Why the round doesn't count; `None` when it does.
-    pub(crate) fn fault(&self, load: Load, transport: Transport) -> Option<String> {
+    fn fault(&self, load: Load, transport: Transport) -> Option<String> {
         let asked = load.requests;
         if self.succeeded != asked || self.status_2xx != asked {
             let (succeeded, statuses) = (self.succeeded, &self.statuses);
@@ -83,25 +97,25 @@ impl Outcome {
     }
 }
 
-/// Runs `load` against 127.0.0.1:`port` on `cores` and reads the report.
+/// Runs `load` against `server` in `seat` and reads the report.
 ///
 /// # Errors
 /// h2load is missing, fails or hangs, or somebody asked to stop.
 pub(crate) fn run(
     load: Load,
     transport: Transport,
-    port: u16,
-    cores: &[usize],
+    server: SocketAddrV4,
+    seat: Seat,
     stop: &Stop,
 ) -> Result<Outcome> {
     let program = shell::find("h2load").context("h2load is not installed")?;
     let mut command = Command::new(program);
-    command.args(arguments(load, transport, port));
-    let report = process::output(&mut command, cores, LIMIT, stop).context("h2load failed")?;
-    Outcome::parse(&report)
+    command.args(arguments(load, transport, server));
+    let report = process::output(&mut command, seat, LIMIT, stop).context("h2load failed")?;
+    Ok(Report::parse(&report)?.outcome(load, transport))
 }
 
-fn arguments(load: Load, transport: Transport, port: u16) -> Vec<String> {
+fn arguments(load: Load, transport: Transport, server: SocketAddrV4) -> Vec<String> {
     let figures = [
         ("-n", load.requests),
         ("-c", load.connections),
@@ -110,27 +124,21 @@ fn arguments(load: Load, transport: Transport, port: u16) -> Vec<String> {
     let figures = figures
         .into_iter()
         .flat_map(|(name, value)| [name.to_owned(), value.to_string()]);
-    let base = format!("{}://127.0.0.1:{port}", transport.scheme());
-    let pace = load.connections_per_ms.map(|number| {
-        let rate = format!("--rate={number}");
-        [rate, "--rate-period=1ms".to_owned()]
+    let base = format!("{}://{server}", transport.scheme());
+    let pace = load.connection_every_ms.map(|ms| {
+        let period = format!("--rate-period={ms}ms");
+        ["--rate=1".to_owned(), period]
     });
     let cipher = format!("--tls13-ciphers={CIPHER}");
     figures
         .chain(pace.into_iter().flatten())
         .chain([cipher])
-        .chain(paths(load).into_iter().map(|path| format!("{base}{path}")))
+        .chain(
+            site::paths(load)
+                .into_iter()
+                .map(|path| format!("{base}{path}")),
+        )
         .collect()
-}
-
-fn paths(load: Load) -> Vec<String> {
-    if load.paths > 1 {
-        site::many().take(load.paths).collect()
-    } else if load.body_bytes == super::workload::LARGE_BYTES {
-        vec![LARGE.into()]
-    } else {
-        vec![SMALL.into()]
-    }
 }
 
 /// The number before ` name` in a list such as `3 2xx, 0 3xx`.
@@ -180,51 +188,57 @@ traffic: 182.76MB (191636300) total, 8.58MB (9002300) headers (space savings 70.
 time for request:      312us     14.20ms      2.40ms       890us    71.20%
 ";
 
+    fn server(port: u16) -> SocketAddrV4 {
+        SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port)
+    }
+
     #[test]
     fn reads_a_report() {
-        let outcome = Outcome::parse(REPORT).unwrap();
-        assert!((outcome.seconds - 0.85025).abs() < 1e-9);
-        assert_eq!(outcome.succeeded, 300_000);
-        assert_eq!(outcome.status_2xx, 300_000);
-        assert_eq!(outcome.data_bytes, 180_000_000);
-        assert!((outcome.latency_mean - 0.0024).abs() < 1e-9);
-        assert!((outcome.latency_max - 0.0142).abs() < 1e-9);
-        assert_eq!(outcome.tls, "TLSv1.3 TLS_AES_128_GCM_SHA256");
-        assert_eq!(outcome.fault(Workload::W1.load(), Transport::Tls), None);
+        let report = Report::parse(REPORT).unwrap();
+        assert!((report.seconds - 0.85025).abs() < 1e-9);
+        assert_eq!(report.succeeded, 300_000);
+        assert_eq!(report.status_2xx, 300_000);
+        assert_eq!(report.data_bytes, 180_000_000);
+        assert!((report.latency_mean - 0.0024).abs() < 1e-9);
+        assert!((report.latency_max - 0.0142).abs() < 1e-9);
+        assert_eq!(report.tls, "TLSv1.3 TLS_AES_128_GCM_SHA256");
+        let outcome = report.outcome(Workload::W1.load(), Transport::Tls);
+        assert!((outcome.latency_max_us - 14_200.0).abs() < 1e-6);
+        assert_eq!(outcome.fault, None);
     }
 
     #[test]
     fn a_report_without_a_line_is_an_error() {
-        let error = Outcome::parse("finished in 1s, 2 req/s\n").unwrap_err();
+        let error = Report::parse("finished in 1s, 2 req/s\n").unwrap_err();
         assert!(error.to_string().contains("traffic"), "{error}");
     }
 
     #[test]
     fn whatever_is_missing_makes_the_round_invalid() {
         let load = Workload::W1.load();
-        let good = Outcome::parse(REPORT).unwrap();
+        let good = Report::parse(REPORT).unwrap();
         let faulty = [
-            Outcome {
+            Report {
                 succeeded: 299_999,
                 ..good.clone()
             },
-            Outcome {
+            Report {
                 status_2xx: 299_999,
                 ..good.clone()
             },
-            Outcome {
+            Report {
                 data_bytes: 179_999_999,
                 ..good.clone()
             },
-            Outcome {
+            Report {
                 tls: "TLSv1.3 TLS_AES_256_GCM_SHA384".into(),
                 ..good.clone()
             },
         ];
-        for outcome in faulty {
-            assert!(outcome.fault(load, Transport::Tls).is_some(), "{outcome:?}");
+        for report in faulty {
+            assert!(report.fault(load, Transport::Tls).is_some(), "{report:?}");
         }
-        let clear = Outcome {
+        let clear = Report {
             tls: String::new(),
             ..good
         };
@@ -241,7 +255,8 @@ time for request:      312us     14.20ms      2.40ms       890us    71.20%
 
     #[test]
     fn a_trickle_has_its_pace() {
-        let arguments = |workload: Workload| arguments(workload.load(), Transport::Tls, 443);
+        let arguments =
+            |workload: Workload| arguments(workload.load(), Transport::Tls, server(443));
         let trickle = arguments(Workload::Trickle).join(" ");
         assert!(
             trickle.contains(" --rate=1 --rate-period=1ms "),
@@ -253,7 +268,7 @@ time for request:      312us     14.20ms      2.40ms       890us    71.20%
     #[test]
     fn each_workload_asks_for_its_files() {
         let uris = |workload: Workload| {
-            let arguments = arguments(workload.load(), Transport::H2c, 80);
+            let arguments = arguments(workload.load(), Transport::H2c, server(80));
             let uris = arguments.into_iter().filter(|a| a.starts_with("http://"));
             uris.collect::<Vec<_>>()
         };

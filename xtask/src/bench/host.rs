@@ -4,11 +4,13 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Settings that change what a connection over loopback costs.
-const SYSCTLS: [&str; 8] = [
+/// Settings that change what a connection on this machine costs.
+const SYSCTLS: [&str; 10] = [
     "kernel.randomize_va_space",
     "net.core.default_qdisc",
+    "net.core.rmem_max",
     "net.core.somaxconn",
+    "net.core.wmem_max",
     "net.ipv4.tcp_congestion_control",
     "net.ipv4.tcp_rmem",
     "net.ipv4.tcp_timestamps",

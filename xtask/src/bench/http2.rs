@@ -1,6 +1,6 @@
 //! `cargo xtask bench http2`: from the command line to a folder under `results/`.
 
-use super::arguments::Common;
+use super::arguments::{Common, Transports, chosen_or_all, one_of};
 use super::campaign::{Campaign, cells};
 use super::contender::Contender;
 use super::process::Stop;
@@ -8,7 +8,20 @@ use super::run::Run;
 use super::workload::Workload;
 use super::{build, cores, idle, install, table};
 use anyhow::Result;
-use clap::ValueEnum;
+
+const WORKLOADS: [Workload; 6] = {
+    use Workload::{Idle, W1, W2, W3, W4, W5};
+    [W1, W2, W3, W4, W5, Idle]
+};
+
+const PEERS: [Contender; 4] = {
+    use Contender::{H2o, Hyper, Nghttpd, Nginx};
+    [Hyper, Nghttpd, H2o, Nginx]
+};
+
+const LEGEND: &str = "\
+altway-log: altway with its access log in a file; its ratio is what the log costs altway.
+";
 
 /// Measure altway's HTTP/2 against nghttpd, h2o and nginx from Debian, and hyper as a library.
 ///
@@ -33,12 +46,15 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    transports: Transports,
     /// Only these workloads.
     #[arg(
         long,
         value_name = "WORKLOADS",
         value_delimiter = ',',
-        ignore_case = true
+        ignore_case = true,
+        value_parser = one_of(&WORKLOADS)
     )]
     only: Vec<Workload>,
     /// Workers of each server; the bars hold for 1.
@@ -46,7 +62,7 @@ pub(crate) struct Arguments {
     #[arg(value_parser = ["1", "2"])]
     workers: Vec<String>,
     /// Only against these.
-    #[arg(long, value_name = "PEERS", value_delimiter = ',')]
+    #[arg(long, value_name = "PEERS", value_delimiter = ',', value_parser = one_of(&PEERS))]
     peers: Vec<Contender>,
 }
 
@@ -54,37 +70,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let programs = build::programs(arguments.common.no_build)?;
     // From here on there is something to put back.
     let stop = Stop::on_signals()?;
-    let peers = install::peers(&arguments.peers(), &programs)?;
+    let peers = install::peers(&chosen_or_all(&arguments.peers, &PEERS), &programs)?;
     stop.check()?;
     let run = Run {
         name: "http2-bench",
         campaign: arguments.campaign(peers)?,
         parent: arguments.common.parent(),
-        table: table::text,
+        table: |lines| table::text(lines, LEGEND),
     };
     run.carry_out(&programs, &stop)
 }
 
 impl Arguments {
-    fn peers(&self) -> Vec<Contender> {
-        if self.peers.is_empty() {
-            return Contender::PEERS.to_vec();
-        }
-        self.peers.clone()
-    }
-
     fn campaign(&self, peers: Vec<Contender>) -> Result<Campaign> {
         let workers = self.workers.iter().map(|number| number.parse());
         let workers: Vec<usize> = workers.collect::<Result<_, _>>()?;
-        let workloads = match self.only.as_slice() {
-            [] => Workload::value_variants(),
-            only => only,
-        };
+        let workloads = chosen_or_all(&self.only, &WORKLOADS);
         let mut contenders = vec![Contender::Altway, Contender::AltwayLog];
         contenders.extend(peers);
         let common = &self.common;
         Ok(Campaign {
-            cells: cells(&workers, workloads, common.transports()),
+            cells: cells(&workers, &workloads, self.transports.chosen()),
             contenders,
             rounds: common.rounds(),
             divisor: common.divisor(),

@@ -1,12 +1,12 @@
 //! Memory of connections that are open and do nothing.
 
-use super::cores::Cores;
 use super::cpu;
 use super::process::{Running, Stop};
 use super::record::Observation;
+use super::seat::Seat;
 use super::server::{Place, Server};
 use super::site::SMALL;
-use super::workload::Load;
+use super::workload::{Load, Transport};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{BufRead, BufReader};
@@ -63,38 +63,48 @@ pub(crate) fn measure(
     load: Load,
     server: &Server,
     place: Place,
-    cores: &Cores,
+    seat: Seat,
     stop: &Stop,
 ) -> Result<Observation> {
+    let memory_before_bytes = Some(cpu::resident_memory(server.pid())?);
     let before = server.cpu()?;
     let start = Instant::now();
-    let clients = open(load, server.port, place, cores, stop)?;
+    let mut clients = open(load, server, place, seat, stop)?;
     let duration = start.elapsed();
     let cpu = server.cpu()?.since(&before);
     std::thread::sleep(SETTLE);
     let memory_bytes = cpu::resident_memory(server.pid())?;
-    drop(clients);
+    // Those of HTTP/3 end when a connection does.
+    ensure!(
+        clients.ended()?.is_none(),
+        "a connection was closed while it was idle"
+    );
     Ok(Observation {
         duration_s: duration.as_secs_f64(),
         body_bytes: load.total_bytes(),
         cpu,
         memory_bytes,
+        memory_before_bytes,
         tls: format!("TLSv1.3 {}", super::h2load::CIPHER),
         ..Observation::default()
     })
 }
 
-fn open(load: Load, port: u16, place: Place, cores: &Cores, stop: &Stop) -> Result<Running> {
-    let mut command = Command::new(place.programs.join("bench-idle"));
+fn open(load: Load, server: &Server, place: Place, seat: Seat, stop: &Stop) -> Result<Running> {
+    let program = match server.transport {
+        Transport::H2c | Transport::Tls => "bench-idle",
+        Transport::H3 => "bench-idle-h3",
+    };
+    let mut command = Command::new(place.programs.join(program));
     command
         .arg(SMALL)
-        .args(["--port", &port.to_string()])
+        .args(["--port", &server.address.port().to_string()])
         .args(["--connections", &load.connections.to_string()])
         .arg("--authority")
         .arg(&place.site.authority)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    let mut clients = Running::start(&mut command, &cores.client)?;
+    let mut clients = Running::start(&mut command, seat)?;
     let stdout = clients.child().stdout.take();
     let line = first_line(stdout.context("the pipe was asked for")?);
     let answer = wait(&line, stop)?;

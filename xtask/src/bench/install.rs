@@ -43,8 +43,10 @@ pub(crate) fn peers(wanted: &[Contender], programs: &Path) -> Result<Vec<Contend
     );
     let (there, skipped): (Vec<Contender>, Vec<_>) = wanted.iter().partition(|peer| is_there(peer));
     for peer in skipped {
-        let package = peer.package().unwrap_or_default();
-        shell::say(&format!("SKIPPED {peer}: install the package {package}"));
+        let remedy = peer
+            .package()
+            .map_or("Go".into(), |name| format!("the package {name}"));
+        shell::say(&format!("SKIPPED {peer}: it takes {remedy}"));
     }
     Ok(there)
 }

@@ -3,7 +3,7 @@
 //! Each leads a process group of its own, so that a Ctrl-C at the terminal reaches the bench alone,
 //! which then ends what it started: by its number, and only while it has not been waited for.
 
-use super::cores;
+use super::seat::Seat;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::Read;
@@ -58,13 +58,13 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts `command` on `cores` (empty: any).
+    /// Starts `command` in `seat`.
     ///
     /// # Errors
-    /// It can't be started.
-    pub(crate) fn start(command: &mut Command, cores: &[usize]) -> Result<Self> {
+    /// It can't be started there.
+    pub(crate) fn start(command: &mut Command, seat: Seat) -> Result<Self> {
         command.process_group(0);
-        let child = cores::spawn_on(cores, command)?;
+        let child = seat.spawn(command)?;
         Ok(Self {
             child,
             has_ended: false,
@@ -144,19 +144,48 @@ impl Drop for Running {
 /// It can't be started, fails, takes longer than `limit`, or somebody asked to stop.
 pub(crate) fn output(
     command: &mut Command,
-    cores: &[usize],
+    seat: Seat,
     limit: Duration,
     stop: &Stop,
 ) -> Result<String> {
+    let Ended {
+        status,
+        stdout,
+        stderr,
+    } = run(command, seat, limit, stop)?;
+    ensure!(status.success(), "{status}: {stdout}{stderr}");
+    Ok(stdout)
+}
+
+/// A program that ended by itself, and what it printed.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs `command` to its end, whether it succeeds or not.
+///
+/// # Errors
+/// It can't be started, takes longer than `limit`, or somebody asked to stop.
+pub(crate) fn run(
+    command: &mut Command,
+    seat: Seat,
+    limit: Duration,
+    stop: &Stop,
+) -> Result<Ended> {
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = Running::start(command, cores)?;
+    let mut running = Running::start(command, seat)?;
     let stdout = running.child().stdout.take().map(drain);
     let stderr = running.child().stderr.take().map(drain);
     let status = running.wait(limit, stop)?;
-    let [stdout, stderr] = [collect(stdout)?, collect(stderr)?];
-    ensure!(status.success(), "{status}: {stdout}{stderr}");
-    Ok(stdout)
+    Ok(Ended {
+        status,
+        stdout: collect(stdout)?,
+        stderr: collect(stderr)?,
+    })
 }
 
 type Reading = std::thread::JoinHandle<std::io::Result<Vec<u8>>>;
@@ -186,7 +215,7 @@ mod tests {
         let mut shell = Command::new("sh");
         shell.args(["-c", "sleep 100 & echo $!; wait"]);
         shell.stdout(Stdio::piped());
-        let mut running = Running::start(&mut shell, &[]).unwrap();
+        let mut running = Running::start(&mut shell, Seat::HERE).unwrap();
         let mut reader = std::io::BufReader::new(running.child().stdout.take().unwrap());
         let mut line = String::new();
         std::io::BufRead::read_line(&mut reader, &mut line).unwrap();
@@ -199,7 +228,7 @@ mod tests {
     fn output_is_read_while_the_program_runs() {
         let mut sequence = Command::new("seq");
         sequence.arg("100000");
-        let text = output(&mut sequence, &[], LIMIT, &Stop::default()).unwrap();
+        let text = output(&mut sequence, Seat::HERE, LIMIT, &Stop::default()).unwrap();
         assert_eq!(text.lines().count(), 100_000);
     }
 
@@ -207,7 +236,7 @@ mod tests {
     fn a_failure_shows_what_the_program_said() {
         let mut shell = Command::new("sh");
         shell.args(["-c", "echo why >&2; exit 3"]);
-        let error = output(&mut shell, &[], LIMIT, &Stop::default()).unwrap_err();
+        let error = output(&mut shell, Seat::HERE, LIMIT, &Stop::default()).unwrap_err();
         assert!(error.to_string().contains("why"), "{error}");
     }
 
@@ -215,7 +244,7 @@ mod tests {
     fn a_stop_ends_the_wait() {
         let stop = Stop::default();
         stop.0.store(true, Ordering::Relaxed);
-        let error = output(Command::new("sleep").arg("100"), &[], LIMIT, &stop).unwrap_err();
+        let error = output(Command::new("sleep").arg("100"), Seat::HERE, LIMIT, &stop).unwrap_err();
         assert_eq!(error.to_string(), "stopped");
     }
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 pub(crate) struct Record {
     pub(crate) workers: usize,
     pub(crate) workload: Workload,
+    /// Of the cell: `altway-h2` and nghttpd are asked over HTTP/2 and TLS in one of HTTP/3.
     pub(crate) transport: Transport,
     /// From 1.
     pub(crate) round: u32,
@@ -32,8 +33,12 @@ pub(crate) struct Record {
     /// How many of the connections the worker with most of them has, from 0 to 1. `None`: not
     /// looked at.
     pub(crate) busiest_share: Option<f64>,
-    /// What was negotiated; empty in clear text.
+    /// What was negotiated; empty in clear text, and where the client doesn't tell (`altway load`).
     pub(crate) tls: String,
+    /// Resident before idle connections were opened. `None`: not measured.
+    pub(crate) memory_before_bytes: Option<u64>,
+    /// Datagrams that the server's UDP socket had no room for. `None`: over TCP.
+    pub(crate) datagrams_lost: Option<u64>,
     pub(crate) valid: bool,
     /// Why it is not valid.
     pub(crate) fault: String,
@@ -46,9 +51,11 @@ pub(crate) struct Observation {
     pub(crate) body_bytes: u64,
     pub(crate) cpu: CpuTime,
     pub(crate) memory_bytes: u64,
+    pub(crate) memory_before_bytes: Option<u64>,
     pub(crate) latency_mean_us: Option<f64>,
     pub(crate) latency_max_us: Option<f64>,
     pub(crate) busiest_share: Option<f64>,
+    pub(crate) datagrams_lost: Option<u64>,
     pub(crate) tls: String,
     pub(crate) fault: Option<String>,
 }
@@ -82,6 +89,8 @@ impl Record {
             latency_max_us: seen.latency_max_us,
             busiest_share: seen.busiest_share,
             tls: seen.tls,
+            memory_before_bytes: seen.memory_before_bytes,
+            datagrams_lost: seen.datagrams_lost,
             valid: seen.fault.is_none(),
             fault: seen.fault.unwrap_or_default(),
         }
@@ -103,6 +112,13 @@ impl Record {
         } else {
             nanoseconds / 1e3 / self.requests as f64
         }
+    }
+
+    /// What an idle connection added to the server's memory, KB (10³ bytes).
+    pub(crate) fn connection_kb(&self) -> Option<f64> {
+        let before = self.memory_before_bytes?;
+        let added = self.memory_bytes.saturating_sub(before);
+        Some(added as f64 / 1e3 / self.connections as f64)
     }
 
     pub(crate) fn requests_per_s(&self) -> f64 {

@@ -1,14 +1,15 @@
 //! A contender that runs and listens.
 
 use super::contender::{Contender, Setting};
-use super::cores::Cores;
 use super::cpu::Snapshot;
 use super::process::{Running, Stop};
+use super::seat::Seats;
 use super::site::Site;
-use super::workload::Cell;
+use super::sockets;
+use super::workload::{Cell, Transport};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File, OpenOptions};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread::sleep;
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 /// How long a server may take until it listens.
 const START: Duration = Duration::from_secs(20);
 
-/// How often a starting server is knocked at.
-const KNOCK: Duration = Duration::from_millis(20);
+/// How often a starting server is looked after.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// What all servers of a bench are started with.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +35,9 @@ pub(crate) struct Place<'a> {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) contender: Contender,
-    pub(crate) port: u16,
+    pub(crate) address: SocketAddrV4,
+    /// How it is asked.
+    pub(crate) transport: Transport,
     running: Running,
     /// What it prints: its complaints, and altway's access log.
     log: PathBuf,
@@ -49,18 +52,20 @@ impl Server {
         contender: Contender,
         place: Place,
         cell: Cell,
-        cores: &Cores,
+        seats: &Seats,
         stop: &Stop,
     ) -> Result<Self> {
         let folder = place.folder.join(contender.name());
         fs::create_dir_all(&folder)?;
-        let port = free_port()?;
+        let address = SocketAddrV4::new(seats.server_address(), free_port()?);
+        let transport = contender.transport_in(cell);
         let mut command = contender.command(&Setting {
             site: place.site,
             folder: &folder,
             programs: place.programs,
-            port,
-            cell,
+            address,
+            workers: cell.workers,
+            transport,
         })?;
         let log = folder.join("log.txt");
         let file = writable(&log)?;
@@ -68,8 +73,9 @@ impl Server {
         command.stdout(file.try_clone()?).stderr(file);
         let mut server = Self {
             contender,
-            port,
-            running: Running::start(&mut command, &cores.server)?,
+            address,
+            transport,
+            running: Running::start(&mut command, seats.server())?,
             log,
         };
         server.wait_until_it_listens(stop)?;
@@ -88,6 +94,16 @@ impl Server {
         Snapshot::take(self.pid())
     }
 
+    /// Datagrams that its UDP socket had no room for so far; `None` over TCP.
+    ///
+    /// # Errors
+    /// The server has ended.
+    pub(crate) fn datagrams_lost(&self) -> Result<Option<u64>> {
+        let is_udp = self.transport == Transport::H3;
+        let count = || sockets::datagrams_lost(self.pid(), self.address.port());
+        is_udp.then(count).transpose()
+    }
+
     /// Empties its log, so that rounds don't fill the disk.
     ///
     /// # Errors
@@ -97,9 +113,9 @@ impl Server {
     }
 
     fn wait_until_it_listens(&mut self, stop: &Stop) -> Result<()> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         let start = Instant::now();
-        while TcpStream::connect(address).is_err() {
+        let port = self.address.port();
+        while !sockets::is_listening(self.pid(), port, self.transport).unwrap_or(false) {
             stop.check()?;
             if let Some(status) = self.running.ended()? {
                 bail!("{} ended ({status}): {}", self.contender, self.last_words());
@@ -110,7 +126,7 @@ impl Server {
                 self.contender,
                 self.last_words()
             );
-            sleep(KNOCK);
+            sleep(GLANCE);
         }
         Ok(())
     }
@@ -131,8 +147,13 @@ fn writable(path: &Path) -> Result<File> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A port that nobody listens on; the system gives it to nobody else for a while.
+/// A port that nobody listens on, over TCP or UDP; the system gives it to nobody else for a while.
 fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    Ok(listener.local_addr()?.port())
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        if UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// How long a server may take to accept the connections.
@@ -26,7 +26,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// # Errors
 /// They can't be opened, not all of them come to a worker, or somebody asked to stop.
 pub(crate) fn busiest(server: &Server, connections: u64, stop: &Stop) -> Result<f64> {
-    let connect = |_| TcpStream::connect((Ipv4Addr::LOCALHOST, server.port));
+    let connect = |_| TcpStream::connect(server.address);
     let clients = (0..connections).map(connect);
     let clients: Vec<_> = clients
         .collect::<io::Result<_>>()
@@ -35,7 +35,7 @@ pub(crate) fn busiest(server: &Server, connections: u64, stop: &Stop) -> Result<
     let ports = ports.collect::<io::Result<_>>()?;
     let start = Instant::now();
     let most = loop {
-        let loops = event_loops(server.pid(), &sockets(&ports, server.port)?)?;
+        let loops = event_loops(server.pid(), &sockets(&ports, server.address.port())?)?;
         if loops.iter().map(BTreeSet::len).sum::<usize>() == clients.len() {
             break loops.iter().map(BTreeSet::len).max().unwrap_or(0);
         }
@@ -100,6 +100,7 @@ fn merged(descriptors: impl Iterator<Item = BTreeSet<u64>>) -> Vec<BTreeSet<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn a_watched_socket_is_read_from_its_line() {

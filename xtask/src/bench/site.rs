@@ -1,6 +1,6 @@
 //! The files and the certificate that every server serves, in a temporary folder.
 
-use super::workload::{LARGE_BYTES, PATHS, SMALL_BYTES};
+use super::workload::{LARGE_BYTES, Load, PATHS, SMALL_BYTES};
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ pub(crate) struct Site {
     pub(crate) authority: PathBuf,
 }
 
-/// The small file that all workloads but W3 and W5 ask for.
+/// The small file.
 pub(crate) const SMALL: &str = "/600.txt";
 
 /// The large file.
@@ -73,8 +73,19 @@ impl Site {
     }
 }
 
+/// What `load` asks for, in turn.
+pub(crate) fn paths(load: Load) -> Vec<String> {
+    if load.paths > 1 {
+        many().take(load.paths).collect()
+    } else if load.body_bytes == LARGE_BYTES {
+        vec![LARGE.into()]
+    } else {
+        vec![SMALL.into()]
+    }
+}
+
 /// The paths of W5.
-pub(crate) fn many() -> impl Iterator<Item = String> {
+fn many() -> impl Iterator<Item = String> {
     (0..PATHS).map(|number| format!("/many-{number:03}.txt"))
 }
 

@@ -1,6 +1,6 @@
 //! `cargo xtask bench spread`: the two ways of spreading connections over workers, against each other.
 
-use super::arguments::Common;
+use super::arguments::{Common, Transports};
 use super::campaign::{Campaign, cells};
 use super::contender::Contender;
 use super::process::Stop;
@@ -39,6 +39,8 @@ Examples:
 pub(crate) struct Arguments {
     #[command(flatten)]
     common: Common,
+    #[command(flatten)]
+    transports: Transports,
     /// Workers of the server.
     #[arg(long, value_name = "N", default_value = "2")]
     workers: NonZeroUsize,
@@ -54,7 +56,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let run = Run {
         name: "spread-bench",
         campaign: Campaign {
-            cells: cells(&[arguments.workers.get()], &WORKLOADS, common.transports()),
+            cells: cells(
+                &[arguments.workers.get()],
+                &WORKLOADS,
+                arguments.transports.chosen(),
+            ),
             contenders: vec![Contender::Altway, Contender::AltwayRoundRobin],
             rounds: common.rounds(),
             divisor: common.divisor(),

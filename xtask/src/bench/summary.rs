@@ -1,6 +1,6 @@
 //! Records become lines: medians, spreads, and ratios within the same round.
 
-use super::bars;
+use super::bars::{self, Figure};
 use super::contender::Contender;
 use super::record::Record;
 use super::workload::{Cell, Workload};
@@ -19,6 +19,10 @@ pub(crate) struct Line {
     pub(crate) requests_per_s: Option<Spread>,
     /// Highest of the rounds; for idle connections per 10,000 of them.
     pub(crate) memory_mb: Option<f64>,
+    /// What an idle connection added to it, KB; highest of the rounds.
+    pub(crate) connection_kb: Option<f64>,
+    /// Datagrams that found the server's socket full, in all rounds together.
+    pub(crate) datagrams_lost: Option<u64>,
     /// Microseconds, mean of a round and longest of it.
     pub(crate) latency_mean_us: Option<Spread>,
     pub(crate) latency_max_us: Option<Spread>,
@@ -42,8 +46,8 @@ pub(crate) struct Spread {
 pub(crate) struct Verdict {
     pub(crate) at_most: f64,
     pub(crate) met: bool,
-    /// Of memory in MB; else of a ratio.
-    pub(crate) is_memory: bool,
+    /// What it is of; `None`: of a ratio.
+    pub(crate) figure: Option<Figure>,
 }
 
 impl Spread {
@@ -95,11 +99,12 @@ fn line(cell: Cell, server: Contender, records: &[&Record], altway: &Costs) -> L
     };
     let ratio = ratio.filter(|_| cell.workload != Workload::Idle);
     let memory_mb = valid.iter().map(|r| memory_mb(r)).reduce(f64::max);
+    let connection_kb = valid.iter().filter_map(|r| r.connection_kb());
     let spread = |figure: fn(&Record) -> Option<f64>| {
         let figures = valid.iter().filter_map(|record| figure(record));
         Spread::of(&figures.collect::<Vec<_>>())
     };
-    Line {
+    let mut line = Line {
         cell,
         server,
         rounds: valid.len(),
@@ -107,12 +112,22 @@ fn line(cell: Cell, server: Contender, records: &[&Record], altway: &Costs) -> L
         cost: Spread::of(&costs.values().copied().collect::<Vec<_>>()),
         requests_per_s: Spread::of(&rates),
         memory_mb,
+        connection_kb: connection_kb.reduce(f64::max),
+        datagrams_lost: valid
+            .iter()
+            .filter_map(|r| r.datagrams_lost)
+            .reduce(|a, b| a + b),
         latency_mean_us: spread(|record| record.latency_mean_us),
         latency_max_us: spread(|record| record.latency_max_us),
         busiest_share: spread(|record| record.busiest_share),
         ratio,
-        verdict: verdict(cell, server, ratio, memory_mb),
-    }
+        verdict: None,
+    };
+    line.verdict = match server {
+        Contender::Altway => own_verdict(&line),
+        _ => ratio_verdict(&line),
+    };
+    line
 }
 
 /// Cost by round, of the rounds that count.
@@ -139,22 +154,26 @@ fn memory_mb(record: &Record) -> f64 {
     }
 }
 
-fn verdict(
-    cell: Cell,
-    server: Contender,
-    ratio: Option<Spread>,
-    memory_mb: Option<f64>,
-) -> Option<Verdict> {
-    let is_memory = server == Contender::Altway;
-    let (value, at_most) = if is_memory {
-        (memory_mb?, bars::memory_mb(cell)?)
-    } else {
-        (ratio?.median, bars::ratio(cell, server)?)
+fn own_verdict(line: &Line) -> Option<Verdict> {
+    let bar = bars::own_bar(line.cell)?;
+    let value = match bar.figure {
+        Figure::MemoryMb => line.memory_mb,
+        Figure::ConnectionKb => line.connection_kb,
+        Figure::DatagramsLost => line.datagrams_lost.map(|lost| lost as f64),
     };
     Some(Verdict {
+        at_most: bar.at_most,
+        met: value? <= bar.at_most,
+        figure: Some(bar.figure),
+    })
+}
+
+fn ratio_verdict(line: &Line) -> Option<Verdict> {
+    let at_most = bars::ratio(line.cell, line.server)?;
+    Some(Verdict {
         at_most,
-        met: value <= at_most,
-        is_memory,
+        met: line.ratio?.median <= at_most,
+        figure: None,
     })
 }
 
@@ -167,10 +186,21 @@ pub(super) mod tests {
 
     /// A record of W1 (or another workload) in clear text with a cost of `us` microseconds a request.
     pub(crate) fn record(server: Contender, workload: Workload, round: u32, us: u64) -> Record {
+        record_over(Transport::H2c, server, workload, round, us)
+    }
+
+    /// The same over another transport.
+    pub(crate) fn record_over(
+        transport: Transport,
+        server: Contender,
+        workload: Workload,
+        round: u32,
+        us: u64,
+    ) -> Record {
         let cell = Cell {
             workers: 1,
             workload,
-            transport: Transport::H2c,
+            transport,
         };
         let load = workload.load();
         let turn = Turn {
@@ -257,12 +287,49 @@ pub(super) mod tests {
 
     #[test]
     fn idle_memory_is_given_for_ten_thousand_connections() {
-        let mut idle = record(Contender::Altway, Workload::Idle, 1, 1);
+        let mut idle = record_over(Transport::Tls, Contender::Altway, Workload::Idle, 1, 1);
         idle.connections = 1000;
         let lines = summarize(&[idle]);
         let line = find(&lines, Contender::Altway);
         assert_eq!(line.memory_mb, Some(400.0));
         assert!(!line.verdict.unwrap().met);
+    }
+
+    #[test]
+    fn an_idle_connection_of_http3_costs_what_it_added() {
+        for (added_kb, met) in [(30, true), (31, false)] {
+            let mut idle = record_over(Transport::H3, Contender::Altway, Workload::Idle, 1, 1);
+            let before = 8_000_000;
+            idle.memory_before_bytes = Some(before);
+            idle.memory_bytes = before + added_kb * 1000 * idle.connections;
+            let lines = summarize(&[idle]);
+            assert_eq!(lines[0].connection_kb, Some(added_kb as f64));
+            let verdict = lines[0].verdict.unwrap();
+            assert_eq!(
+                (verdict.met, verdict.figure),
+                (met, Some(Figure::ConnectionKb))
+            );
+        }
+    }
+
+    #[test]
+    fn a_ramp_may_lose_no_datagram_in_any_round() {
+        let ramp = |round, lost| Record {
+            datagrams_lost: Some(lost),
+            ..record_over(Transport::H3, Contender::Altway, Workload::Ramp, round, 1)
+        };
+        let verdict = |lost| summarize(&[ramp(1, 0), ramp(2, lost)])[0].verdict.unwrap();
+        assert!(verdict(0).met);
+        assert!(!verdict(1).met);
+    }
+
+    #[test]
+    fn http3_is_set_beside_our_own_http2_in_the_same_round() {
+        let over = |server, us| record_over(Transport::H3, server, Workload::Hq2, 1, us);
+        let lines = summarize(&[over(Contender::Altway, 14), over(Contender::AltwayH2, 10)]);
+        let line = find(&lines, Contender::AltwayH2);
+        assert_eq!(line.ratio.unwrap().median, 1.4);
+        assert!(line.verdict.unwrap().met);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Lines become text for people and `summary.csv` for programs.
 
+use super::bars::Figure;
 use super::contender::Contender;
+use super::network::VETH_MTU;
 use super::summary::{Line, Spread, Verdict};
-use super::workload::{Cell, Workload};
+use super::workload::{Cell, Transport, Workload};
 use anyhow::Result;
 
-/// One table for each cell.
-pub(crate) fn text(lines: &[Line]) -> String {
+/// One table for each cell; `legend`: what it says beside what holds of all.
+pub(crate) fn text(lines: &[Line], legend: &str) -> String {
     let mut text = String::new();
     for cell in lines.chunk_by(|a, b| a.cell == b.cell) {
         text.push_str(&heading(cell[0].cell));
@@ -15,19 +17,19 @@ pub(crate) fn text(lines: &[Line]) -> String {
         }
         text.push('\n');
     }
-    text + LEGEND
+    text + LEGEND + legend
 }
 
 const LEGEND: &str = "\
 CPU: user + system time of the server's threads and processes. Figures are medians of the rounds
 [smallest–largest]; a ratio is of two servers in the same round. MB is 10⁶ bytes, the highest of the
 rounds, summed over processes. Requests/s is often the load client's limit, and judges nobody.
-altway-log: altway with its access log in a file; its ratio is what the log costs altway.
 ";
 
 fn heading(cell: Cell) -> String {
-    let memory = match cell.workload {
-        Workload::Idle => "MB/10,000",
+    let memory = match (cell.workload, cell.transport) {
+        (Workload::Idle, Transport::H3) => "KB/conn.",
+        (Workload::Idle, _) => "MB/10,000",
         _ => "MB",
     };
     format!(
@@ -49,10 +51,15 @@ pub(super) fn title(cell: Cell) -> String {
         bytes if bytes >= 1_000_000 => format!("{} MB", bytes / 1_000_000),
         bytes => format!("{bytes} B"),
     };
-    let what = match cell.workload {
-        Workload::Idle => "opened, one request each, then idle".to_owned(),
-        Workload::Storm => format!("at once, one request each for a file of {size}"),
-        Workload::Trickle => format!("one a millisecond, one request each for a file of {size}"),
+    let what = match (cell.workload, load.connection_every_ms) {
+        (Workload::Idle, _) => "opened, one request each, then idle".to_owned(),
+        (_, Some(ms)) => format!("one every {ms} ms, one request each for a file of {size}"),
+        (of_connections, None) if of_connections.is_of_connections() => {
+            format!("at once, one request each for a file of {size}")
+        }
+        (over_veth, _) if over_veth.is_over_veth() => {
+            format!("× {streams}, a file of {size}, over veth with an MTU of {VETH_MTU}")
+        }
         _ if load.paths > 1 => format!("× {streams}, {} files of {size}", load.paths),
         _ => format!("× {streams}, a file of {size}"),
     };
@@ -74,7 +81,11 @@ fn row(line: &Line) -> String {
     let rate = line
         .requests_per_s
         .map(|rate| format!("{:.0}", rate.median));
-    let memory = line.memory_mb.map(|mb| format!("{mb:.1}"));
+    let memory = match (line.cell.workload, line.cell.transport) {
+        (Workload::Idle, Transport::H3) => line.connection_kb,
+        _ => line.memory_mb,
+    };
+    let memory = memory.map(|figure| format!("{figure:.1}"));
     let ratio = line.ratio.map_or(String::new(), |ratio| {
         let of = if line.server.is_variant() {
             " (it / altway)"
@@ -91,9 +102,18 @@ fn row(line: &Line) -> String {
         memory.unwrap_or_default(),
         line.verdict.map_or(String::new(), verdict)
     );
+    row.push_str(&lost(line));
     row.push_str(&invalid(line));
     row.truncate(row.trim_end().len());
     row + "\n"
+}
+
+/// Says so when datagrams found the server's socket full.
+fn lost(line: &Line) -> String {
+    match line.datagrams_lost {
+        None | Some(0) => String::new(),
+        Some(datagrams) => format!("  {} lost", counted(datagrams, "datagram")),
+    }
 }
 
 /// Says so when rounds did not count.
@@ -127,14 +147,16 @@ fn number(value: f64) -> String {
 
 fn verdict(verdict: Verdict) -> String {
     let met = if verdict.met { "met" } else { "MISSED" };
-    if verdict.is_memory {
-        format!("≤ {:.0} MB {met}", verdict.at_most)
-    } else {
-        format!("≤ {:.2} {met}", verdict.at_most)
+    let at_most = verdict.at_most;
+    match verdict.figure {
+        None => format!("≤ {at_most:.2} {met}"),
+        Some(Figure::MemoryMb) => format!("≤ {at_most:.0} MB {met}"),
+        Some(Figure::ConnectionKb) => format!("≤ {at_most:.0} KB {met}"),
+        Some(Figure::DatagramsLost) => format!("≤ {at_most:.0} lost {met}"),
     }
 }
 
-const COLUMNS: [&str; 30] = [
+const COLUMNS: [&str; 32] = [
     "workers",
     "workload",
     "transport",
@@ -165,6 +187,8 @@ const COLUMNS: [&str; 30] = [
     "busiest_share_median",
     "busiest_share_min",
     "busiest_share_max",
+    "memory_kb_per_connection",
+    "datagrams_lost",
 ];
 
 /// A row for each line, in the order given. What doesn't apply is empty.
@@ -214,6 +238,11 @@ fn fields(line: &Line) -> Vec<String> {
     ] {
         fields.extend(plain(figure));
     }
+    fields.push(exact(line.connection_kb));
+    fields.push(
+        line.datagrams_lost
+            .map_or(String::new(), |lost| lost.to_string()),
+    );
     fields
 }
 
@@ -233,7 +262,7 @@ fn exact(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::summary::summarize;
-    use super::super::summary::tests::record;
+    use super::super::summary::tests::{record, record_over};
     use super::*;
 
     fn lines() -> Vec<Line> {
@@ -246,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_table_names_ratio_and_bar() {
-        let text = text(&lines());
+        let text = text(&lines(), "");
         let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(row("h2o").contains(" 0.500 [0.500–0.500] "));
         assert!(row("h2o").ends_with(" ≤ 0.45 MISSED"));
@@ -258,8 +287,23 @@ mod tests {
     fn an_invalid_round_is_seen() {
         let mut broken = record(Contender::Nginx, Workload::W1, 1, 1);
         broken.valid = false;
-        let text = text(&summarize(&[broken]));
+        let text = text(&summarize(&[broken]), "");
         assert!(text.contains("INVALID: 1 round"), "{text}");
+    }
+
+    #[test]
+    fn lost_datagrams_stand_beside_the_bar() {
+        let ramp = |server, lost| {
+            let mut record = record_over(Transport::H3, server, Workload::Ramp, 1, 1);
+            record.datagrams_lost = Some(lost);
+            record
+        };
+        let records = [ramp(Contender::Altway, 0), ramp(Contender::QuicGo, 7)];
+        let text = text(&summarize(&records), "");
+        let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(row("ramp h3, 1 worker").contains("2000 connections one every 2 ms"));
+        assert!(row("altway").ends_with("≤ 0 lost met"), "{text}");
+        assert!(row("quic-go").ends_with("  7 datagrams lost"), "{text}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The workloads W1 to W5, idle connections and new ones: what a round asks of a server.
+//! The workloads of HTTP/2 and HTTP/3, idle connections and new ones: what a round asks of a server.
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -17,30 +17,46 @@ pub(crate) const PATHS: usize = 200;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
 pub(crate) enum Workload {
     /// 100 connections, 10 streams each, one small file.
-    #[value(name = "W1", alias = "w1")]
+    #[value(name = "W1")]
     W1,
     /// 1000 connections, 100 streams each, one small file.
-    #[value(name = "W2", alias = "w2")]
+    #[value(name = "W2")]
     W2,
     /// 8 connections, one 10 MB file.
-    #[value(name = "W3", alias = "w3")]
+    #[value(name = "W3")]
     W3,
     /// 100 connections, one stream each, one small file.
-    #[value(name = "W4", alias = "w4")]
+    #[value(name = "W4")]
     W4,
     /// As W1, over 200 small files.
-    #[value(name = "W5", alias = "w5")]
+    #[value(name = "W5")]
     W5,
-    /// 10,000 connections over TLS that stay open after one request.
+    /// As W1, for HTTP/3, whose peers take longer: fewer requests.
+    #[value(name = "HQ1")]
+    #[serde(rename = "HQ1")]
+    Hq1,
+    /// 8 connections, one 10 MB file, over a pair of virtual Ethernet devices.
+    #[value(name = "HQ2")]
+    #[serde(rename = "HQ2")]
+    Hq2,
+    /// 500 connections at once, one request each.
+    #[value(name = "HQ3")]
+    #[serde(rename = "HQ3")]
+    Hq3,
+    /// 2000 connections in 4 seconds, one request each.
+    #[value(name = "ramp")]
+    #[serde(rename = "ramp")]
+    Ramp,
+    /// 10,000 connections that stay open after one request.
     #[value(name = "idle")]
     #[serde(rename = "idle")]
     Idle,
     /// 4000 connections at once, one request each.
-    #[value(skip)]
+    #[value(name = "storm")]
     #[serde(rename = "storm")]
     Storm,
     /// 2000 connections, one every millisecond, one request each.
-    #[value(skip)]
+    #[value(name = "trickle")]
     #[serde(rename = "trickle")]
     Trickle,
 }
@@ -57,8 +73,8 @@ pub(crate) struct Load {
     pub(crate) body_bytes: u64,
     /// Different paths, taken in turn.
     pub(crate) paths: usize,
-    /// `None`: all at once.
-    pub(crate) connections_per_ms: Option<u64>,
+    /// Milliseconds from one connection's beginning to the next one's. `None`: all at once.
+    pub(crate) connection_every_ms: Option<u64>,
 }
 
 impl Workload {
@@ -70,13 +86,20 @@ impl Workload {
             Self::W3 => (8, 1, 160, LARGE_BYTES, 1),
             Self::W4 => (100, 1, 100_000, SMALL_BYTES, 1),
             Self::W5 => (100, 10, 300_000, SMALL_BYTES, PATHS),
+            Self::Hq1 => (100, 10, 100_000, SMALL_BYTES, 1),
+            Self::Hq2 => (8, 1, 80, LARGE_BYTES, 1),
+            // So few that the slowest server answers each before its client asks again (RFC 9002
+            // section 6.2.2: after a second).
+            Self::Hq3 => (500, 1, 500, SMALL_BYTES, 1),
+            Self::Ramp => (2000, 1, 2000, SMALL_BYTES, 1),
             Self::Idle => (10_000, 1, 10_000, SMALL_BYTES, 1),
             // Fewer than a listener's queue holds.
             Self::Storm => (4000, 1, 4000, SMALL_BYTES, 1),
             Self::Trickle => (2000, 1, 2000, SMALL_BYTES, 1),
         };
-        let connections_per_ms = match self {
+        let connection_every_ms = match self {
             Self::Trickle => Some(1),
+            Self::Ramp => Some(2),
             _ => None,
         };
         Load {
@@ -85,18 +108,24 @@ impl Workload {
             requests,
             body_bytes,
             paths,
-            connections_per_ms,
+            connection_every_ms,
         }
     }
 
     /// Whether its cost is counted by the gigabyte and not by the request.
     pub(crate) const fn is_bulk(self) -> bool {
-        matches!(self, Self::W3)
+        matches!(self, Self::W3 | Self::Hq2)
     }
 
     /// Whether a connection makes one request and ends: its cost is a connection's.
     pub(crate) const fn is_of_connections(self) -> bool {
-        matches!(self, Self::Storm | Self::Trickle)
+        matches!(self, Self::Hq3 | Self::Ramp | Self::Storm | Self::Trickle)
+    }
+
+    /// Whether its packets go through virtual Ethernet devices, with an Ethernet's MTU, and not
+    /// through loopback, whose packets of 64 KB no network has.
+    pub(crate) const fn is_over_veth(self) -> bool {
+        matches!(self, Self::Hq2)
     }
 }
 
@@ -124,6 +153,10 @@ impl fmt::Display for Workload {
             Self::W3 => "W3",
             Self::W4 => "W4",
             Self::W5 => "W5",
+            Self::Hq1 => "HQ1",
+            Self::Hq2 => "HQ2",
+            Self::Hq3 => "HQ3",
+            Self::Ramp => "ramp",
             Self::Idle => "idle",
             Self::Storm => "storm",
             Self::Trickle => "trickle",
@@ -131,21 +164,23 @@ impl fmt::Display for Workload {
     }
 }
 
-/// How HTTP/2 is carried.
+/// How HTTP is carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Transport {
-    /// Clear text, by prior knowledge (RFC 9113 section 3.3).
+    /// HTTP/2 in clear text, by prior knowledge (RFC 9113 section 3.3).
     H2c,
-    /// TLS 1.3 with AES-128-GCM.
+    /// HTTP/2 over TLS 1.3 with AES-128-GCM.
     Tls,
+    /// HTTP/3 over QUIC with AES-128-GCM.
+    H3,
 }
 
 impl Transport {
     pub(crate) const fn scheme(self) -> &'static str {
         match self {
             Self::H2c => "http",
-            Self::Tls => "https",
+            Self::Tls | Self::H3 => "https",
         }
     }
 }
@@ -155,6 +190,7 @@ impl fmt::Display for Transport {
         f.pad(match self {
             Self::H2c => "h2c",
             Self::Tls => "TLS",
+            Self::H3 => "h3",
         })
     }
 }

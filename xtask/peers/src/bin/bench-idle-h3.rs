@@ -1,0 +1,185 @@
+//! HTTP/3 connections that have made one request and then stay open: what an idle client costs a
+//! server's memory.
+//!
+//! Prints `ready N` when all N are open, and ends when its standard input does; as soon as one of them
+//! is closed it fails. All of them share a socket, as they are told apart by their IDs. Left to
+//! `cargo xtask bench`: reading the server's memory meanwhile.
+
+use altway_http3::{ClientConfig, ConnectionHandle, Endpoint, Event, Limits, Received, StreamId};
+use altway_socket::{Progress, Settings, Timer, Udp, raise_udp_receive_buffer};
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use http::Request;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::UdpSocket;
+
+/// Hand-shakes at the same time, as over HTTP/2.
+const AT_ONCE: usize = 64;
+
+/// More than any server grants: it is the server's time-out that counts.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// What the kernel holds of answers that have not been read yet.
+const RECEIVE_BUFFER: usize = 8 << 20;
+
+/// Open HTTP/3 connections to 127.0.0.1 and keep them idle.
+#[derive(Parser)]
+struct Arguments {
+    /// The path of the one request on each.
+    path: String,
+    #[arg(long)]
+    port: u16,
+    #[arg(long)]
+    connections: usize,
+    /// The authority that signed the server's certificate, PEM.
+    #[arg(long)]
+    authority: PathBuf,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut clients = Clients::new(&arguments)?;
+        while clients.idle < clients.wanted {
+            clients.turn().await?;
+        }
+        say_ready(clients.idle)?;
+        // The connections go on meanwhile, so that a server's pings are answered.
+        let end = || std::io::stdin().read_to_end(&mut Vec::new());
+        let mut end = tokio::task::spawn_blocking(end);
+        loop {
+            tokio::select! {
+                ended = &mut end => return Ok(ended?.map(drop)?),
+                turn = clients.turn() => turn?,
+            }
+        }
+    })
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "standard output is the face to the bench"
+)]
+fn say_ready(open: usize) -> Result<()> {
+    println!("ready {open}");
+    Ok(std::io::stdout().flush()?)
+}
+
+/// All connections, and what drives them.
+struct Clients {
+    endpoint: Endpoint,
+    udp: Udp<UdpSocket>,
+    timer: Timer,
+    server: SocketAddr,
+    request: Request<()>,
+    wanted: usize,
+    begun: usize,
+    /// Whose request was answered.
+    idle: usize,
+}
+
+impl Clients {
+    fn new(arguments: &Arguments) -> Result<Self> {
+        let server = SocketAddr::from((Ipv4Addr::LOCALHOST, arguments.port));
+        let uri = format!("https://localhost:{}{}", arguments.port, arguments.path);
+        Ok(Self {
+            endpoint: endpoint(&arguments.authority, arguments.connections)?,
+            udp: connect(server)?,
+            timer: Timer::new()?,
+            server,
+            request: Request::get(uri).body(())?,
+            wanted: arguments.connections,
+            begun: 0,
+            idle: 0,
+        })
+    }
+
+    /// Does what can be done, then waits for datagrams or time-outs. May be dropped while it waits.
+    async fn turn(&mut self) -> Result<()> {
+        while let Some((connection, event)) = self.endpoint.poll_event() {
+            self.on_event(connection, event)?;
+        }
+        while self.begun < self.wanted && self.begun - self.idle < AT_ONCE {
+            let now = Instant::now();
+            self.endpoint.connect(now, self.server, "localhost")?;
+            self.begun += 1;
+        }
+        let now = Instant::now();
+        let progress = self
+            .udp
+            .send(|batch| self.endpoint.poll_transmit(now, batch))?;
+        self.timer.arm(self.endpoint.poll_timeout(), now)?;
+        let socket = self.udp.socket();
+        tokio::select! {
+            ready = socket.readable() => ready?,
+            ready = socket.writable(), if progress == Progress::Blocked => ready?,
+            () = self.timer.expired() => {}
+            () = tokio::task::yield_now(), if progress == Progress::More => {}
+        }
+        let now = Instant::now();
+        self.udp
+            .receive(|datagram| self.endpoint.handle_datagram(now, datagram))?;
+        self.endpoint.handle_timeout(now);
+        Ok(())
+    }
+
+    fn on_event(&mut self, connection: ConnectionHandle, event: Event) -> Result<()> {
+        match event {
+            Event::Connected => {
+                self.endpoint
+                    .send_request(connection, &self.request, true)?;
+            }
+            Event::Response { head, end, .. } => {
+                ensure!(head.status().is_success(), "{}", head.status());
+                self.idle += usize::from(end);
+            }
+            Event::Readable { stream } => self.read(connection, stream)?,
+            Event::StreamReset { code, .. } => bail!("the request was reset: {code}"),
+            Event::Closed { reason } => bail!("a connection was closed: {reason}"),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, connection: ConnectionHandle, stream: StreamId) -> Result<()> {
+        loop {
+            match self.endpoint.recv_data(connection, stream)? {
+                Received::Data(_) => {}
+                Received::Pending => return Ok(()),
+                Received::End => {
+                    self.idle += 1;
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+fn endpoint(authority: &Path, connections: usize) -> Result<Endpoint> {
+    let mut config = ClientConfig::new(Arc::new(bench_peers::client(authority)?));
+    config.limits = Limits {
+        max_connections: connections.max(1),
+        ..config.limits
+    };
+    config.transport.idle_timeout = IDLE_TIMEOUT;
+    let mut seed = [0; 32];
+    let filled = bench_peers::provider().secure_random.fill(&mut seed);
+    filled.ok().context("no random numbers")?;
+    Ok(Endpoint::client(config, seed)?)
+}
+
+fn connect(server: SocketAddr) -> Result<Udp<UdpSocket>> {
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.connect(server)?;
+    socket.set_nonblocking(true)?;
+    // As far as the system allows: what is lost is sent again.
+    raise_udp_receive_buffer(&socket, RECEIVE_BUFFER)?;
+    Ok(Udp::new(UdpSocket::from_std(socket)?, Settings::default())?)
+}

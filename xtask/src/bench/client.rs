@@ -1,0 +1,42 @@
+//! The load clients: h2load over HTTP/2, `altway load` over HTTP/3, which Debian's h2load can't speak.
+//!
+//! In a cell all servers of one transport have the same client, so that it favours none: of HTTP/3 it
+//! is altway's own, for its peers too.
+
+use super::process::Stop;
+use super::seat::Seat;
+use super::server::{Place, Server};
+use super::workload::{Load, Transport};
+use super::{altway_load, h2load};
+use anyhow::Result;
+
+/// What a client saw of a round.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) seconds: f64,
+    pub(crate) body_bytes: u64,
+    /// From a request to the end of its answer, microseconds: the mean, and the longest.
+    pub(crate) latency_mean_us: f64,
+    pub(crate) latency_max_us: f64,
+    /// What was negotiated; empty in clear text, and where the client doesn't tell.
+    pub(crate) tls: String,
+    /// Why the round doesn't count; `None` when it does.
+    pub(crate) fault: Option<String>,
+}
+
+/// Has `server` answer `load`.
+///
+/// # Errors
+/// The client is missing, fails or hangs, or somebody asked to stop.
+pub(crate) fn run(
+    load: Load,
+    server: &Server,
+    place: Place,
+    seat: Seat,
+    stop: &Stop,
+) -> Result<Outcome> {
+    match server.transport {
+        Transport::H3 => altway_load::run(load, server.address, place, seat, stop),
+        transport => h2load::run(load, transport, server.address, seat, stop),
+    }
+}

@@ -1,0 +1,72 @@
+//! The peers that are written in Go: built from the Go module proxy, in fixed versions.
+//!
+//! `xtask/peers/go` is a server around the library quic-go; Caddy is taken as it is. A machine without
+//! Go, or without a way to the proxy, does without them.
+
+use super::contender::Contender;
+use crate::shell;
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+
+/// Caddy's version. It stands in its folder's name, so that another one is built anew.
+pub(crate) const CADDY: &str = "v2.11.9";
+
+const CADDY_PACKAGE: &str = "github.com/caddyserver/caddy/v2/cmd/caddy";
+
+/// Builds those of `wanted` that are written in Go; says which can't be.
+pub(crate) fn build(wanted: &[Contender]) {
+    for peer in wanted {
+        let built = match peer {
+            Contender::QuicGo => build_quic_go(),
+            Contender::Caddy => install_caddy(),
+            _ => continue,
+        };
+        if let Err(error) = built {
+            shell::say(&format!("cannot build {peer}: {error:#}"));
+        }
+    }
+}
+
+/// The server around quic-go, if it is there.
+pub(crate) fn quic_go() -> Option<PathBuf> {
+    program(&folder().ok()?, "bench-quic-go")
+}
+
+/// Caddy, if it is there.
+pub(crate) fn caddy() -> Option<PathBuf> {
+    program(&caddy_folder().ok()?, "caddy")
+}
+
+/// Always: Go itself sees whether something changed.
+fn build_quic_go() -> Result<()> {
+    install("go -C xtask/peers/go install .", &folder()?)
+}
+
+fn install_caddy() -> Result<()> {
+    if caddy().is_some() {
+        return Ok(());
+    }
+    let line = format!("go install {CADDY_PACKAGE}@{CADDY}");
+    install(&line, &caddy_folder()?)
+}
+
+fn install(line: &str, folder: &Path) -> Result<()> {
+    ensure!(shell::find("go").is_some(), "Go is not installed");
+    let folder = folder.to_string_lossy();
+    shell::run_with(line, &[("GOBIN", &folder), ("GOFLAGS", "")])
+}
+
+fn program(folder: &Path, name: &str) -> Option<PathBuf> {
+    let program = folder.join(name);
+    program.is_file().then_some(program)
+}
+
+fn caddy_folder() -> Result<PathBuf> {
+    Ok(folder()?.join(format!("caddy-{CADDY}")))
+}
+
+/// Absolute, for servers are started from other folders.
+fn folder() -> Result<PathBuf> {
+    let folder = shell::target_folder().join("peers/go");
+    std::path::absolute(&folder).with_context(|| format!("no {}", folder.display()))
+}

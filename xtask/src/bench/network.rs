@@ -1,0 +1,182 @@
+//! How server and client reach each other: through loopback, or through a pair of virtual Ethernet
+//! devices, each end in a network namespace of its own.
+//!
+//! The namespaces have no name: they live as long as the bench holds them or a program runs in them,
+//! so that nothing is left behind, even when the bench is killed.
+
+use super::process::{self, Stop};
+use super::seat::Seat;
+use super::workload::Workload;
+use anyhow::{Context, Result};
+use nix::sched::{CloneFlags, setns, unshare};
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::Command;
+use std::time::Duration;
+
+/// Of networks that measure (RFC 2544 appendix C.2.2).
+const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// An Ethernet's, as these devices have it by default.
+pub(crate) const VETH_MTU: u32 = 1500;
+
+/// How long a change of a device may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What lies between server and client.
+#[derive(Debug)]
+pub(crate) enum Network {
+    Loopback,
+    Veth(Veth),
+}
+
+/// The namespaces of both ends.
+#[derive(Debug)]
+pub(crate) struct Veth {
+    server: Namespace,
+    client: Namespace,
+}
+
+impl Network {
+    /// Sets up what `workload` is measured over.
+    ///
+    /// # Errors
+    /// It takes root and `ip` to make namespaces and devices.
+    pub(crate) fn of(workload: Workload) -> Result<Self> {
+        if workload.is_over_veth() {
+            return Ok(Self::Veth(Veth::make()?));
+        }
+        Ok(Self::Loopback)
+    }
+
+    /// Where the server listens.
+    pub(crate) fn server_address(&self) -> Ipv4Addr {
+        match self {
+            Self::Loopback => Ipv4Addr::LOCALHOST,
+            Self::Veth(_) => SERVER_ADDRESS,
+        }
+    }
+
+    /// Where the server runs; `None`: where the bench does.
+    pub(crate) fn server(&self) -> Option<&Namespace> {
+        match self {
+            Self::Loopback => None,
+            Self::Veth(veth) => Some(&veth.server),
+        }
+    }
+
+    /// Where the client runs; `None`: where the bench does.
+    pub(crate) fn client(&self) -> Option<&Namespace> {
+        match self {
+            Self::Loopback => None,
+            Self::Veth(veth) => Some(&veth.client),
+        }
+    }
+}
+
+impl Veth {
+    fn make() -> Result<Self> {
+        let veth = Self {
+            server: Namespace::create()?,
+            client: Namespace::create()?,
+        };
+        let client = veth.client.path();
+        veth.server.ip(&format!(
+            "link add veth mtu {VETH_MTU} type veth peer name veth mtu {VETH_MTU} netns {client}"
+        ))?;
+        for (namespace, address) in [
+            (&veth.server, SERVER_ADDRESS),
+            (&veth.client, CLIENT_ADDRESS),
+        ] {
+            namespace.ip(&format!("address add {address}/30 dev veth"))?;
+            namespace.ip("link set veth up")?;
+            namespace.ip("link set lo up")?;
+        }
+        Ok(veth)
+    }
+}
+
+/// A network namespace.
+#[derive(Debug)]
+pub(crate) struct Namespace(OwnedFd);
+
+impl Namespace {
+    fn create() -> Result<Self> {
+        // On a thread that ends with it: this process stays where it is.
+        let create = || -> Result<Self> {
+            unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace")?;
+            let file = File::open("/proc/thread-self/ns/net")?;
+            Ok(Self(file.into()))
+        };
+        std::thread::scope(|scope| scope.spawn(create).join()).expect("system calls can't panic")
+    }
+
+    /// Moves the calling thread into it, and with it what the thread starts.
+    ///
+    /// # Errors
+    /// The right to do so is gone.
+    pub(crate) fn join(&self) -> Result<()> {
+        setns(&self.0, CloneFlags::CLONE_NEWNET).context("cannot enter a network namespace")
+    }
+
+    /// Its file, for other programs.
+    fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+
+    fn ip(&self, arguments: &str) -> Result<()> {
+        let mut command = Command::new("ip");
+        command.args(arguments.split(' '));
+        let seat = Seat {
+            cores: &[],
+            namespace: Some(self),
+        };
+        process::output(&mut command, seat, PATIENCE, &Stop::default())
+            .map(drop)
+            .with_context(|| format!("`ip {arguments}` failed"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    /// Runs `task` inside.
+    fn inside<T: Send>(namespace: &Namespace, task: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                namespace.join().unwrap();
+                task()
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn small_workloads_go_through_loopback() {
+        let network = Network::of(Workload::Hq1).unwrap();
+        assert_eq!(network.server_address(), Ipv4Addr::LOCALHOST);
+        assert!(network.server().is_none() && network.client().is_none());
+    }
+
+    #[test]
+    fn both_ends_of_a_pair_reach_each_other() {
+        let veth = match Veth::make() {
+            Ok(veth) => veth,
+            Err(error) => return crate::shell::say(&format!("SKIPPED, needs root: {error:#}")),
+        };
+        let listener = inside(&veth.server, || TcpListener::bind((SERVER_ADDRESS, 0))).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut client = inside(&veth.client, || TcpStream::connect(address)).unwrap();
+        client.write_all(b"hello").unwrap();
+        drop(client);
+        let (mut server, peer) = listener.accept().unwrap();
+        let mut text = String::new();
+        server.read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), peer.ip()), ("hello", CLIENT_ADDRESS.into()));
+    }
+}
