@@ -1,6 +1,7 @@
 //! `altway load` as the load client over HTTP/3: its command line, and what it says at the end.
 //!
-//! A round counts only when every request was answered over HTTP/3 with status 200 and all of its
+//! It keeps its connections until all requests are done, so where they are to come some at a time it
+//! is run again and again. A round counts only when every request was answered over HTTP/3 with status 200 and all of its
 //! bytes, on as many connections as it asks for.
 
 use super::client::Outcome;
@@ -28,7 +29,7 @@ struct Output {
 }
 
 /// The figures of a run, as far as they matter here.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 struct Summary {
     failed: u64,
     errors: Vec<ErrorCount>,
@@ -48,8 +49,9 @@ struct ErrorCount {
     count: u64,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 struct Times {
+    count: u64,
     mean_us: f64,
     max_us: u64,
 }
@@ -65,16 +67,24 @@ pub(crate) fn run(
     seat: Seat,
     stop: &Stop,
 ) -> Result<Outcome> {
-    let mut command = Command::new(place.programs.join("altway"));
-    command.env("NO_COLOR", "1").env_remove("ALTWAY_LOG");
-    command.args(arguments(load, server)?);
-    command.arg("--ca").arg(&place.site.authority);
-    let ended = process::run(&mut command, seat, LIMIT, stop).context("altway load failed")?;
+    let mut whole = Summary::default();
+    for part in load.parts() {
+        let mut command = Command::new(place.programs.join("altway"));
+        command.env("NO_COLOR", "1").env_remove("ALTWAY_LOG");
+        command.args(arguments(part, server)?);
+        command.arg("--ca").arg(&place.site.authority);
+        whole.add(run_once(&mut command, seat, stop)?);
+    }
+    Ok(whole.outcome(load))
+}
+
+fn run_once(command: &mut Command, seat: Seat, stop: &Stop) -> Result<Summary> {
+    let ended = process::run(command, seat, LIMIT, stop).context("altway load failed")?;
     // It ends with a failure when a request failed, and still tells how it went.
     let Ok(output) = serde_json::from_str::<Output>(&ended.stdout) else {
         bail!("altway load failed: {}: {}", ended.status, ended.stderr);
     };
-    Ok(output.summary.outcome(load))
+    Ok(output.summary)
 }
 
 fn arguments(load: Load, server: SocketAddrV4) -> Result<Vec<String>> {
@@ -102,11 +112,27 @@ fn arguments(load: Load, server: SocketAddrV4) -> Result<Vec<String>> {
 }
 
 impl Summary {
+    /// Adds a run that came after this one.
+    fn add(&mut self, later: Self) {
+        self.failed += later.failed;
+        self.errors.extend(later.errors);
+        for (protocol, count) in later.protocols {
+            *self.protocols.entry(protocol).or_default() += count;
+        }
+        for (status, count) in later.statuses {
+            *self.statuses.entry(status).or_default() += count;
+        }
+        self.connections += later.connections;
+        self.body_bytes += later.body_bytes;
+        self.wall_us += later.wall_us;
+        self.total = match (self.total, later.total) {
+            (Some(one), Some(other)) => Some(one.and(other)),
+            (one, other) => one.or(other),
+        };
+    }
+
     fn outcome(&self, load: Load) -> Outcome {
-        let total = self.total.unwrap_or(Times {
-            mean_us: 0.0,
-            max_us: 0,
-        });
+        let total = self.total.unwrap_or_default();
         Outcome {
             seconds: Duration::from_micros(self.wall_us).as_secs_f64(),
             body_bytes: self.body_bytes,
@@ -144,6 +170,18 @@ impl Summary {
     }
 }
 
+impl Times {
+    fn and(self, other: Self) -> Self {
+        let sum = |times: Self| times.mean_us * times.count as f64;
+        let count = self.count + other.count;
+        Self {
+            count,
+            mean_us: (sum(self) + sum(other)) / count as f64,
+            max_us: self.max_us.max(other.max_us),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::workload::Workload;
@@ -153,10 +191,10 @@ mod tests {
     const OUTPUT: &str = r#"{
         "requests": [{"connection": 0, "stream": 0}],
         "summary": {
-            "protocol": "h3", "requests": 500, "failed": 0, "unsent": 0, "errors": [],
-            "protocols": {"h3": 500}, "statuses": {"200": 500}, "connections": 500,
-            "body_bytes": 300000, "wall_us": 250000, "requests_per_s": 2000.0,
-            "total": {"count": 500, "min_us": 1, "mean_us": 1500.5, "p50_us": 2, "max_us": 9000}
+            "protocol": "h3", "requests": 1000, "failed": 0, "unsent": 0, "errors": [],
+            "protocols": {"h3": 1000}, "statuses": {"200": 1000}, "connections": 1000,
+            "body_bytes": 600000, "wall_us": 250000, "requests_per_s": 2000.0,
+            "total": {"count": 1000, "min_us": 1, "mean_us": 1500.5, "p50_us": 2, "max_us": 9000}
         }
     }"#;
 
@@ -169,13 +207,33 @@ mod tests {
         let outcome = summary().outcome(Workload::Hq3.load());
         let expected = Outcome {
             seconds: 0.25,
-            body_bytes: 300_000,
+            body_bytes: 600_000,
             latency_mean_us: 1500.5,
             latency_max_us: 9000.0,
             tls: String::new(),
             fault: None,
         };
         assert_eq!(outcome, expected);
+    }
+
+    #[test]
+    fn runs_add_up_and_a_slower_one_shows() {
+        let slow = Times {
+            count: 3000,
+            mean_us: 3500.5,
+            max_us: 50_000,
+        };
+        let mut whole = Summary::default();
+        whole.add(summary());
+        whole.add(Summary {
+            total: Some(slow),
+            ..summary()
+        });
+        let outcome = whole.outcome(Workload::Hq3.load());
+        assert!((outcome.seconds - 0.5).abs() < 1e-9);
+        assert!((outcome.latency_mean_us - 3000.5).abs() < 1e-9);
+        assert!((outcome.latency_max_us - 50_000.0).abs() < 1e-9);
+        assert_eq!((whole.connections, whole.statuses[&OK]), (2000, 2000));
     }
 
     #[test]
@@ -191,25 +249,25 @@ mod tests {
                 ..summary()
             },
             Summary {
-                statuses: BTreeMap::from([(OK, 499), (404, 1)]),
+                statuses: BTreeMap::from([(OK, 999), (404, 1)]),
                 ..summary()
             },
             Summary {
-                protocols: BTreeMap::from([("h2".to_owned(), 500)]),
+                protocols: BTreeMap::from([("h2".to_owned(), 1000)]),
                 ..summary()
             },
             Summary {
-                connections: 499,
+                connections: 999,
                 ..summary()
             },
             Summary {
-                body_bytes: 299_999,
+                body_bytes: 599_999,
                 ..summary()
             },
         ];
         let faults = faulty.map(|summary| summary.fault(Workload::Hq3.load()).unwrap());
         assert!(faults[0].ends_with("; timed out (1 times)"), "{faults:?}");
-        assert_eq!(faults[3], "499 connections, expected 500");
+        assert_eq!(faults[3], "999 connections, expected 1000");
     }
 
     #[test]

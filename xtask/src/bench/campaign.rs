@@ -98,7 +98,7 @@ impl Campaign {
         let load = workload.load();
         match workload {
             Workload::Idle | Workload::Storm => idle::allowed(load, self.file_limit),
-            Workload::Hq3 | Workload::Ramp => idle::allowed(load, self.file_limit / DESCRIPTORS),
+            Workload::Ramp => idle::allowed(load, self.file_limit / DESCRIPTORS),
             _ => load.divided(self.divisor),
         }
     }

@@ -51,13 +51,17 @@ pub(super) fn title(cell: Cell) -> String {
         bytes if bytes >= 1_000_000 => format!("{} MB", bytes / 1_000_000),
         bytes => format!("{bytes} B"),
     };
-    let what = match (cell.workload, load.connection_every_ms) {
-        (Workload::Idle, _) => "opened, one request each, then idle".to_owned(),
-        (_, Some(ms)) => format!("one every {ms} ms, one request each for a file of {size}"),
-        (of_connections, None) if of_connections.is_of_connections() => {
-            format!("at once, one request each for a file of {size}")
+    let pace = match (load.at_once, load.connection_every_ms) {
+        (_, Some(ms)) => format!("one every {ms} ms"),
+        (Some(connections), _) => format!("{connections} at a time"),
+        _ => "at once".to_owned(),
+    };
+    let what = match cell.workload {
+        Workload::Idle => "opened, one request each, then idle".to_owned(),
+        workload if workload.is_of_connections() => {
+            format!("{pace}, one request each for a file of {size}")
         }
-        (over_veth, _) if over_veth.is_over_veth() => {
+        workload if workload.is_over_veth() => {
             format!("× {streams}, a file of {size}, over veth with an MTU of {VETH_MTU}")
         }
         _ if load.paths > 1 => format!("× {streams}, {} files of {size}", load.paths),

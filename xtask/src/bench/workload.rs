@@ -31,7 +31,7 @@ pub(crate) enum Workload {
     /// As W1, over 200 small files.
     #[value(name = "W5")]
     W5,
-    /// As W1, for HTTP/3, whose peers take longer: fewer requests.
+    /// 100 connections, 10 streams each, one small file, over HTTP/3.
     #[value(name = "HQ1")]
     #[serde(rename = "HQ1")]
     Hq1,
@@ -39,7 +39,7 @@ pub(crate) enum Workload {
     #[value(name = "HQ2")]
     #[serde(rename = "HQ2")]
     Hq2,
-    /// 500 connections at once, one request each.
+    /// 1000 connections, 25 at a time, one request each.
     #[value(name = "HQ3")]
     #[serde(rename = "HQ3")]
     Hq3,
@@ -73,6 +73,8 @@ pub(crate) struct Load {
     pub(crate) body_bytes: u64,
     /// Different paths, taken in turn.
     pub(crate) paths: usize,
+    /// Connections open at the same time. `None`: all of them.
+    pub(crate) at_once: Option<u64>,
     /// Milliseconds from one connection's beginning to the next one's. `None`: all at once.
     pub(crate) connection_every_ms: Option<u64>,
 }
@@ -86,11 +88,9 @@ impl Workload {
             Self::W3 => (8, 1, 160, LARGE_BYTES, 1),
             Self::W4 => (100, 1, 100_000, SMALL_BYTES, 1),
             Self::W5 => (100, 10, 300_000, SMALL_BYTES, PATHS),
-            Self::Hq1 => (100, 10, 100_000, SMALL_BYTES, 1),
+            Self::Hq1 => (100, 10, 200_000, SMALL_BYTES, 1),
             Self::Hq2 => (8, 1, 80, LARGE_BYTES, 1),
-            // So few that the slowest server answers each before its client asks again (RFC 9002
-            // section 6.2.2: after a second).
-            Self::Hq3 => (500, 1, 500, SMALL_BYTES, 1),
+            Self::Hq3 => (1000, 1, 1000, SMALL_BYTES, 1),
             Self::Ramp => (2000, 1, 2000, SMALL_BYTES, 1),
             Self::Idle => (10_000, 1, 10_000, SMALL_BYTES, 1),
             // Fewer than a listener's queue holds.
@@ -102,12 +102,18 @@ impl Workload {
             Self::Ramp => Some(2),
             _ => None,
         };
+        let at_once = match self {
+            // quic-go refuses connections when 32 wait to be accepted.
+            Self::Hq3 => Some(25),
+            _ => None,
+        };
         Load {
             connections,
             streams,
             requests,
             body_bytes,
             paths,
+            at_once,
             connection_every_ms,
         }
     }
@@ -130,13 +136,37 @@ impl Workload {
 }
 
 impl Load {
-    /// The same load with a `divisor`-th of the requests, but each connection and stream in use.
+    /// The same load with a `divisor`-th of the requests, but each connection and stream in use; of
+    /// connections that come one after the other a `divisor`-th, but as many at once.
     pub(crate) fn divided(self, divisor: u64) -> Self {
-        let least = self.connections * self.streams;
-        Self {
-            requests: (self.requests / divisor).max(least).min(self.requests),
-            ..self
+        let fewer = |least| (self.requests / divisor).max(least).min(self.requests);
+        match self.at_once {
+            None => Self {
+                requests: fewer(self.connections * self.streams),
+                ..self
+            },
+            Some(at_once) => Self {
+                connections: fewer(at_once),
+                requests: fewer(at_once),
+                ..self
+            },
         }
+    }
+
+    /// What is done one after the other, each with all of its connections at once.
+    pub(crate) fn parts(self) -> impl Iterator<Item = Self> {
+        let at_once = self.at_once.unwrap_or(self.connections);
+        let part = move |begun| {
+            let connections = at_once.min(self.connections - begun);
+            Self {
+                connections,
+                requests: self.requests * connections / self.connections,
+                at_once: None,
+                ..self
+            }
+        };
+        let step = usize::try_from(at_once.max(1)).unwrap_or(usize::MAX);
+        (0..self.connections).step_by(step).map(part)
     }
 
     /// Body bytes that a round has to bring, over all requests.
@@ -225,6 +255,32 @@ mod tests {
         assert_eq!(load.requests, 100_000);
         assert_eq!(Workload::W1.load().divided(10).requests, 30_000);
         assert_eq!(Workload::W1.load().divided(1), Workload::W1.load());
+    }
+
+    #[test]
+    fn the_parts_of_a_load_make_up_the_whole() {
+        let load = Workload::Hq3.load();
+        let parts: Vec<_> = load.parts().collect();
+        assert_eq!(parts.len(), 40);
+        assert!(parts.iter().all(|part| part.connections == 25));
+        assert_eq!(parts.iter().map(|part| part.requests).sum::<u64>(), 1000);
+        let uneven = Load {
+            connections: 60,
+            requests: 60,
+            ..load
+        };
+        let sizes: Vec<_> = uneven.parts().map(|part| part.connections).collect();
+        assert_eq!(sizes, [25, 25, 10]);
+        let whole = Workload::Hq1.load();
+        assert_eq!(whole.parts().collect::<Vec<_>>(), [whole]);
+    }
+
+    #[test]
+    fn fewer_connections_come_just_as_many_at_once() {
+        let load = Workload::Hq3.load().divided(10);
+        assert_eq!((load.connections, load.requests), (100, 100));
+        assert_eq!(load.at_once, Some(25));
+        assert_eq!(load.divided(1000).connections, 25);
     }
 
     #[test]
