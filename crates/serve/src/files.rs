@@ -14,7 +14,7 @@ mod validators;
 
 use crate::Error;
 use crate::body::{Body, FileRange};
-pub(crate) use cache::{Entry, FileCache};
+pub(crate) use cache::{Entry, FileCache, Reading};
 use condition::Verdict;
 use http::header::{self, HeaderMap, HeaderName};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -110,6 +110,11 @@ impl<B> tower_service::Service<Request<B>> for Files {
     fn call(&mut self, request: Request<B>) -> Self::Future {
         ready(Ok(self.respond(&request, SystemTime::now())))
     }
+}
+
+/// Whether a field can make the answer anything but the whole file: ranges and conditions.
+pub(crate) fn is_conditional(name: &[u8]) -> bool {
+    name == b"range" || name.starts_with(b"if-")
 }
 
 /// Conditions first, then ranges (RFC 9110 section 13.2.2).

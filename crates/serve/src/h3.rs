@@ -11,6 +11,7 @@ mod responses;
 mod udp;
 
 use crate::Error;
+use crate::files::FileCache;
 use crate::options::{Congestion, Limits};
 use crate::stop::StopSignal;
 use crate::worker::Setup;
@@ -18,9 +19,11 @@ use altway_http3::{self as http3, Code, Endpoint};
 use altway_socket::{Progress, Timer};
 use responses::Responses;
 use rustls::crypto::aws_lc_rs;
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::net::UdpSocket;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::yield_now;
@@ -67,6 +70,7 @@ impl Driver {
         setup: &Arc<Setup>,
         mut config: http3::ServerConfig,
         socket: UdpSocket,
+        files: Rc<RefCell<FileCache>>,
     ) -> Result<Self, Error> {
         let udp = Udp::new(socket).map_err(Error::Worker)?;
         let segments = config.transport.max_segments;
@@ -80,7 +84,7 @@ impl Driver {
             endpoint: Endpoint::server(config, seed)?,
             udp,
             timer: Timer::new().map_err(Error::Worker)?,
-            responses: Responses::new(Arc::clone(setup)),
+            responses: Responses::new(Arc::clone(setup), files),
             setup: Arc::clone(setup),
         })
     }
@@ -116,7 +120,7 @@ impl Driver {
         if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
         }
-        self.responses.answer(&mut self.endpoint);
+        self.responses.answer(now, &mut self.endpoint);
         let progress = self.udp.send(now, &mut self.endpoint)?;
         self.timer.arm(self.endpoint.poll_timeout(), now)?;
         Ok(progress)

@@ -112,7 +112,8 @@ impl Service {
         Some(self.policy.decide(self.paths.get(client).as_ref()))
     }
 
-    fn complete(&self, headers: &mut HeaderMap, decision: Option<&Decision>) {
+    /// Adds the fields that every response has.
+    pub(crate) fn complete(&self, headers: &mut HeaderMap, decision: Option<&Decision>) {
         date_and_server(headers, SystemTime::now());
         let offer = decision.zip(self.alternative);
         let value = offer.and_then(|(decision, port)| decision.alt_svc.field_value(port));
@@ -160,7 +161,7 @@ fn fit(asked: &Method, mut response: Response<Body>) -> Response<Body> {
 }
 
 /// What is wrong with a request, whatever it asks for.
-fn flaw<B>(request: &Request<B>) -> Option<StatusCode> {
+pub(crate) fn flaw<B>(request: &Request<B>) -> Option<StatusCode> {
     if head_size(request.headers()) > MAX_HEAD_BYTES {
         return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
     }

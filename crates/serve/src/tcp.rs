@@ -11,6 +11,7 @@ mod socket;
 
 use crate::RequestBody;
 use crate::accept::{Accepting, Arrivals};
+use crate::files::FileCache;
 use crate::service::Answer;
 use crate::stop::StopSignal;
 use crate::worker::Setup;
@@ -68,7 +69,11 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 impl Acceptor {
     /// # Errors
     /// The event loop doesn't take the socket.
-    pub(crate) fn new(setup: &Arc<Setup>, accepting: Accepting) -> io::Result<Self> {
+    pub(crate) fn new(
+        setup: &Arc<Setup>,
+        accepting: Accepting,
+        files: Rc<RefCell<FileCache>>,
+    ) -> io::Result<Self> {
         Ok(Self {
             arrivals: Arrivals::new(accepting)?,
             context: Rc::new(Context {
@@ -76,7 +81,10 @@ impl Acceptor {
                 tls: setup.tls.clone().map(TlsAcceptor::from),
                 http1: http1(setup),
                 http2: h2::config(setup),
-                desk: Rc::new(RefCell::new(h2::Desk::new(setup.limits.max_held_bytes))),
+                desk: Rc::new(RefCell::new(h2::Desk::new(
+                    files,
+                    setup.limits.max_held_bytes,
+                ))),
             }),
         })
     }

@@ -1,12 +1,15 @@
 //! One worker: a thread with its own event loop and sockets; connections never leave it.
 
 use crate::access::{self, AccessLog};
+use crate::files::FileCache;
 use crate::listen::Sockets;
 use crate::options::Limits;
 use crate::service::Service;
 use crate::stop::StopSignal;
 use crate::{Error, h3, tcp};
+use std::cell::RefCell;
 use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
@@ -41,9 +44,11 @@ impl Worker {
         let runtime = runtime.map_err(Error::Worker)?;
         // Sockets register with the event loop that is current.
         let guard = runtime.enter();
-        let tcp = tcp::Acceptor::new(setup, sockets.tcp).map_err(Error::Worker)?;
+        let files = Rc::<RefCell<FileCache>>::default();
+        let tcp = tcp::Acceptor::new(setup, sockets.tcp, Rc::clone(&files));
+        let tcp = tcp.map_err(Error::Worker)?;
         let h3 = setup.quic.clone().zip(sockets.udp);
-        let h3 = h3.map(|(config, udp)| h3::Driver::new(setup, config, udp));
+        let h3 = h3.map(|(config, udp)| h3::Driver::new(setup, config, udp, files));
         let h3 = h3.transpose()?;
         drop(guard);
         let log = setup.service.log.clone();

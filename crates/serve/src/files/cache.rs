@@ -1,5 +1,5 @@
-//! What one worker keeps of the files that it serves often: their heads, encoded once, and their
-//! bytes.
+//! What one worker keeps of the files that it serves often, over HTTP/2 and HTTP/3: their heads,
+//! made once, and their bytes.
 //!
 //! An entry is believed for [`FRESH`]; then the file is looked up again, and the entry stays if the
 //! file has not changed. Large files are kept in chunks, so that a part of one costs no more than
@@ -8,9 +8,11 @@
 use super::{Files, path};
 use crate::body::read_at;
 use altway_http2::{FieldBlock, Indexing};
+use altway_policy::AltSvc;
 use bytes::Bytes;
+use http::{HeaderMap, Response};
 use lru::LruCache;
-use std::cell::Cell;
+use std::cell::{Cell, Ref, RefCell};
 use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// For so long a change of a file may go unseen.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Entries of a worker; each has an open file and about 1 KiB.
+/// Entries of a worker; each has an open file and about 2 KiB.
 const MAX_ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// Files up to so many bytes are kept whole with their entry.
@@ -50,6 +52,9 @@ pub(crate) struct Entry {
     pub(crate) size: u64,
     /// All of it, if it is small; else empty.
     pub(crate) whole: Bytes,
+    /// The fields, as they are.
+    headers: HeaderMap,
+    prepared: RefCell<Option<Prepared>>,
     file: File,
     modified: SystemTime,
     fresh_until: Cell<Instant>,
@@ -57,22 +62,58 @@ pub(crate) struct Entry {
     pub(crate) number: u64,
 }
 
+/// A whole head of a 200 response, as it is for a second.
+struct Prepared {
+    second: u64,
+    offer: Option<AltSvc>,
+    head: Response<()>,
+}
+
 impl Entry {
+    /// The head of a 200 response at `time`. `complete` adds what is not of the file, and depends on
+    /// the second and on `offer` alone.
+    pub(crate) fn head(
+        &self,
+        time: SystemTime,
+        offer: Option<AltSvc>,
+        complete: impl FnOnce(&mut HeaderMap),
+    ) -> Ref<'_, Response<()>> {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH);
+        let second = since.unwrap_or_default().as_secs();
+        let is_current = |it: &Prepared| it.second == second && it.offer == offer;
+        if !self.prepared.borrow().as_ref().is_some_and(is_current) {
+            let mut head = Response::new(());
+            *head.headers_mut() = self.headers.clone();
+            complete(head.headers_mut());
+            let prepared = Prepared {
+                second,
+                offer,
+                head,
+            };
+            *self.prepared.borrow_mut() = Some(prepared);
+        }
+        Ref::map(self.prepared.borrow(), |it| {
+            &it.as_ref().expect("made above").head
+        })
+    }
+
     /// Whether it may be used without looking at the file.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
         now < self.fresh_until.get()
     }
 }
 
-impl FileCache {
-    pub(crate) fn new() -> Self {
+impl Default for FileCache {
+    fn default() -> Self {
         Self {
             entries: LruCache::new(MAX_ENTRIES),
             chunks: LruCache::new(MAX_CHUNKS),
             made: 0,
         }
     }
+}
 
+impl FileCache {
     /// The file that a request's target means; `None` when there is none that can be answered with
     /// 200 just so.
     pub(crate) fn find(&mut self, files: &Files, target: &[u8], now: Instant) -> Option<Rc<Entry>> {
@@ -127,6 +168,8 @@ impl FileCache {
             repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
             size: opened.size,
             whole,
+            headers: fields,
+            prepared: RefCell::new(None),
             file: opened.file,
             modified: opened.modified,
             fresh_until: Cell::new(now + FRESH),
@@ -134,6 +177,38 @@ impl FileCache {
         });
         self.entries.put(path.into(), Rc::clone(&entry));
         Some(entry)
+    }
+}
+
+/// A file on its way to a client.
+pub(crate) struct Reading {
+    entry: Rc<Entry>,
+    /// Of the next chunk.
+    offset: u64,
+    /// What was read and not taken.
+    chunk: Bytes,
+}
+
+impl Reading {
+    /// The rest of a file of which `taken` bytes, of those that it keeps whole, are on their way.
+    pub(crate) fn new(entry: Rc<Entry>, taken: usize) -> Self {
+        Self {
+            offset: entry.whole.len() as u64,
+            chunk: entry.whole.slice(taken..),
+            entry,
+        }
+    }
+
+    /// The next bytes, to be taken from; whether they are the last.
+    ///
+    /// # Errors
+    /// As [`FileCache::read`].
+    pub(crate) fn next(&mut self, cache: &mut FileCache) -> io::Result<(&mut Bytes, bool)> {
+        if self.chunk.is_empty() && self.offset < self.entry.size {
+            self.chunk = cache.read(&self.entry, self.offset)?;
+            self.offset += self.chunk.len() as u64;
+        }
+        Ok((&mut self.chunk, self.offset >= self.entry.size))
     }
 }
 
@@ -153,7 +228,7 @@ mod tests {
     #[test]
     fn a_file_is_looked_up_once_while_it_is_fresh() {
         let (dir, files) = site();
-        let mut cache = FileCache::new();
+        let mut cache = FileCache::default();
         let now = Instant::now();
         let entry = cache.find(&files, b"/small?x=1", now).unwrap();
         assert_eq!(entry.whole, "small");
@@ -167,7 +242,7 @@ mod tests {
     #[test]
     fn a_change_is_seen_after_a_second() {
         let (dir, files) = site();
-        let mut cache = FileCache::new();
+        let mut cache = FileCache::default();
         let now = Instant::now();
         let before = cache.find(&files, b"/small", now).unwrap();
         let kept = cache.find(&files, b"/small", now + FRESH).unwrap();
@@ -180,7 +255,7 @@ mod tests {
     #[test]
     fn a_large_file_comes_in_chunks_from_any_offset() {
         let (_dir, files) = site();
-        let mut cache = FileCache::new();
+        let mut cache = FileCache::default();
         let entry = cache.find(&files, b"/large", Instant::now()).unwrap();
         assert!(entry.whole.is_empty());
         let mut read = |offset| cache.read(&entry, offset).unwrap().len() as u64;
@@ -191,10 +266,30 @@ mod tests {
     }
 
     #[test]
+    fn a_head_is_made_anew_with_the_second_and_with_the_offer() {
+        let (_dir, files) = site();
+        let mut cache = FileCache::default();
+        let entry = cache.find(&files, b"/small", Instant::now()).unwrap();
+        let made = Cell::new(0);
+        let head = |millis, offer| {
+            let time = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
+            let head = entry.head(time, offer, |_| made.set(made.get() + 1));
+            head.headers()["content-length"].clone()
+        };
+        assert_eq!(head(1000, None), "5");
+        head(1999, None);
+        assert_eq!(made.get(), 1);
+        head(2000, None);
+        assert_eq!(made.get(), 2);
+        head(2000, Some(AltSvc::Clear));
+        assert_eq!(made.get(), 3);
+    }
+
+    #[test]
     fn what_is_no_plain_file_is_not_found() {
         let (dir, files) = site();
         fs::create_dir(dir.path().join("folder")).unwrap();
-        let mut cache = FileCache::new();
+        let mut cache = FileCache::default();
         for path in [
             "/none", "/folder", "/folder/", "/../x", "/%zz", "small", "*",
         ] {
@@ -211,7 +306,7 @@ mod tests {
             fs::write(dir.path().join(n.to_string()), "x").unwrap();
         }
         let files = Files::open(dir.path()).unwrap();
-        let mut cache = FileCache::new();
+        let mut cache = FileCache::default();
         for n in 0..many {
             let path = format!("/{n}");
             cache.find(&files, path.as_bytes(), Instant::now()).unwrap();

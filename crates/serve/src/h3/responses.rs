@@ -1,25 +1,33 @@
 //! Requests in, responses out: what the engine's events mean to the server.
 
 use crate::RequestBody;
+use crate::access::{Asked, Exchange};
 use crate::body::Body;
 use crate::exchanges::{Exchanges, Ready, Work};
+use crate::files::{Entry, FileCache, Reading, is_conditional};
 use crate::handler::BoxError;
 use crate::path_meter::{Counters, Meter};
 use crate::sending::{Next, Sending};
-use crate::service::Answer;
+use crate::service::{Answer, flaw};
 use crate::worker::Setup;
 use altway_http3::{Code, ConnectionHandle, Endpoint, Event, PathStatistics, Received, StreamId};
 use altway_path::Transport;
-use http::{Request, Response, StatusCode, Version};
+use altway_policy::Decision;
+use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime};
 
 /// So many bytes of an upload wait for their reader at most, beyond the last datagrams'.
 const MAX_UNREAD: usize = 64 << 10;
+
+/// A connection's path is measured, and its decision taken, at most so often.
+const DECISION_AGE: Duration = Duration::from_millis(100);
 
 /// One exchange.
 type Key = (ConnectionHandle, StreamId);
@@ -30,6 +38,12 @@ pub(super) struct Responses {
     setup: Arc<Setup>,
     connections: HashMap<ConnectionHandle, Connection>,
     exchanges: Exchanges<Key>,
+    /// The worker's.
+    files: Rc<RefCell<FileCache>>,
+    /// When the turn began.
+    now: Instant,
+    /// The same for people.
+    time: SystemTime,
     /// What exchanges go on with: at most two things each.
     ready: VecDeque<(Key, Ready)>,
 }
@@ -37,13 +51,22 @@ pub(super) struct Responses {
 struct Connection {
     peer: SocketAddr,
     meter: Meter,
+    /// When the path was last.
+    measured: Option<Instant>,
+    /// What the policy says of it, and until when.
+    verdict: Option<(Instant, Option<Decision>)>,
     sending: HashMap<StreamId, Outgoing>,
 }
 
 /// A body that has not been handed over whole.
 struct Outgoing {
-    sending: Sending,
+    source: Source,
     moved: Instant,
+}
+
+enum Source {
+    Body(Sending),
+    File(Reading, Option<Exchange>),
 }
 
 /// What became of a body when it was handed over as far as it went.
@@ -54,9 +77,12 @@ enum Sent {
 }
 
 impl Responses {
-    pub(super) fn new(setup: Arc<Setup>) -> Self {
+    pub(super) fn new(setup: Arc<Setup>, files: Rc<RefCell<FileCache>>) -> Self {
         Self {
             setup,
+            files,
+            now: Instant::now(),
+            time: SystemTime::now(),
             connections: HashMap::new(),
             exchanges: Exchanges::new(),
             ready: VecDeque::new(),
@@ -86,7 +112,8 @@ impl Responses {
     }
 
     /// Handles every event that the engine has, and goes on with every exchange that can.
-    pub(super) fn answer(&mut self, endpoint: &mut Endpoint) {
+    pub(super) fn answer(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        (self.now, self.time) = (now, SystemTime::now());
         while let Some((handle, event)) = endpoint.poll_event() {
             match event {
                 Event::Connected => self.connected(handle, endpoint),
@@ -118,7 +145,7 @@ impl Responses {
         let limit = self.setup.limits.idle_timeout;
         for (handle, connection) in &mut self.connections {
             connection.sending.retain(|stream, outgoing| {
-                let held_up = outgoing.sending.is_held_up();
+                let held_up = outgoing.source.is_held_up();
                 let stalled = held_up && outgoing.moved.elapsed() >= limit;
                 if stalled {
                     endpoint.reset_stream(*handle, *stream, Code::H3_REQUEST_CANCELLED);
@@ -136,6 +163,8 @@ impl Responses {
         let connection = Connection {
             peer: SocketAddr::new(client, path.remote.port()),
             meter: Meter::new(client, Transport::Quic),
+            measured: None,
+            verdict: None,
             sending: HashMap::new(),
         };
         self.connections.insert(handle, connection);
@@ -148,12 +177,74 @@ impl Responses {
         self.ready.retain(|((of, _), _)| *of != handle);
     }
 
+    /// The whole file that a request asks for, if it does.
+    fn file_for(&self, head: &Request<()>) -> Option<Rc<Entry>> {
+        let files = self.setup.service.files()?;
+        let mut fields = head.headers().keys();
+        let is_plain = *head.method() == Method::GET
+            && flaw(head).is_none()
+            && !fields.any(|name| is_conditional(name.as_str().as_bytes()));
+        let path = is_plain.then(|| head.uri().path().as_bytes())?;
+        self.files.borrow_mut().find(files, path, self.now)
+    }
+
+    /// Answers with a file of the cache, as [`Service::respond`](crate::service::Service::respond)
+    /// would, but with a head that is made once a second.
+    fn send_file(
+        &mut self,
+        key: Key,
+        request: &Request<()>,
+        entry: Rc<Entry>,
+        endpoint: &mut Endpoint,
+    ) {
+        let Some((client, decision)) = self.decision(key.0) else {
+            return;
+        };
+        let service = &self.setup.service;
+        let offer = decision.map(|decision| decision.alt_svc);
+        let complete = |headers: &mut _| service.complete(headers, decision.as_ref());
+        let end = entry.size == 0;
+        let sent = {
+            let head = entry.head(self.time, offer, complete);
+            endpoint.send_response(key.0, key.1, &head, end)
+        };
+        let exchange = service.log.as_ref().map(|log| {
+            let asked = Asked::of(client, request);
+            Exchange::begin(log, asked, StatusCode::OK, decision)
+        });
+        match sent {
+            Err(error) => self.cut_off(key, &error.into(), endpoint),
+            Ok(()) if end => self.answered(key, endpoint),
+            Ok(()) => {
+                let source = Source::File(Reading::new(entry, 0), exchange);
+                self.start(key, source, endpoint);
+            }
+        }
+    }
+
+    /// A connection's client, and what the policy says of its path; `None`: it is gone.
+    fn decision(&mut self, handle: ConnectionHandle) -> Option<(IpAddr, Option<Decision>)> {
+        let connection = self.connections.get_mut(&handle)?;
+        let client = connection.peer.ip();
+        if let Some((until, decision)) = connection.verdict
+            && self.now < until
+        {
+            return Some((client, decision));
+        }
+        let decision = self.setup.service.decide(client);
+        connection.verdict = Some((self.now + DECISION_AGE, decision));
+        Some((client, decision))
+    }
+
     fn request(&mut self, key: Key, mut head: Request<()>, end: bool, endpoint: &mut Endpoint) {
         let Some(connection) = self.connections.get(&key.0) else {
             return;
         };
         let peer = connection.peer;
         *head.version_mut() = Version::HTTP_3;
+        if end && let Some(entry) = self.file_for(&head) {
+            return self.send_file(key, &head, entry, endpoint);
+        }
         let body = if end {
             RequestBody::empty()
         } else {
@@ -178,8 +269,11 @@ impl Responses {
                     return;
                 };
                 // Only from now on can the client hold it up.
-                outgoing.moved = Instant::now();
-                match outgoing.sending.resume(body, frame) {
+                outgoing.moved = self.now;
+                let Source::Body(sending) = &mut outgoing.source else {
+                    return;
+                };
+                match sending.resume(body, frame) {
                     Ok(()) => self.go_on(key, endpoint),
                     Err(error) => self.cut_off(key, &error, endpoint),
                 }
@@ -230,12 +324,13 @@ impl Responses {
         if end {
             return self.answered(key, endpoint);
         }
-        if let Some(connection) = self.connections.get_mut(&handle) {
-            let outgoing = Outgoing {
-                sending: Sending::new(body),
-                moved: Instant::now(),
-            };
-            connection.sending.insert(stream, outgoing);
+        self.start(key, Source::Body(Sending::new(body)), endpoint);
+    }
+
+    fn start(&mut self, key: Key, source: Source, endpoint: &mut Endpoint) {
+        if let Some(connection) = self.connections.get_mut(&key.0) {
+            let moved = self.now;
+            connection.sending.insert(key.1, Outgoing { source, moved });
             self.go_on(key, endpoint);
         }
     }
@@ -245,7 +340,13 @@ impl Responses {
         let Some(outgoing) = connection.and_then(|it| it.sending.get_mut(&key.1)) else {
             return;
         };
-        match outgoing.hand_over(key, &mut self.exchanges, endpoint) {
+        let mut sources = Sources {
+            exchanges: &mut self.exchanges,
+            files: &self.files,
+            now: self.now,
+        };
+        let sent = outgoing.hand_over(key, &mut sources, endpoint);
+        match sent {
             Ok(Sent::Part) => {}
             Ok(Sent::All) => {
                 if let Some(connection) = self.connections.get_mut(&key.0) {
@@ -263,7 +364,7 @@ impl Responses {
             receiving.answered = true;
             self.settle(key);
         }
-        self.observe(key.0, endpoint);
+        self.observe_often(key.0, endpoint);
     }
 
     /// Forgets an exchange that is over.
@@ -288,6 +389,18 @@ impl Responses {
         self.ready.retain(|(of, _)| *of != key);
     }
 
+    /// Measures the path, now and then.
+    fn observe_often(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
+        let now = self.now;
+        let is_new = |measured: Instant| now.saturating_duration_since(measured) < DECISION_AGE;
+        let connection = self.connections.get_mut(&handle);
+        if let Some(connection) = connection.filter(|it| !it.measured.is_some_and(is_new)) {
+            connection.measured = Some(now);
+            connection.verdict = None;
+            self.observe(handle, endpoint);
+        }
+    }
+
     fn observe(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
         let connection = self.connections.get_mut(&handle);
         let path = endpoint.path_statistics(handle);
@@ -298,33 +411,56 @@ impl Responses {
     }
 }
 
+impl Source {
+    /// Whether bytes wait for the client, not for whoever makes them.
+    fn is_held_up(&self) -> bool {
+        match self {
+            Self::Body(sending) => sending.is_held_up(),
+            Self::File(..) => true,
+        }
+    }
+}
+
+/// Where bodies come from.
+struct Sources<'a> {
+    exchanges: &'a mut Exchanges<Key>,
+    files: &'a RefCell<FileCache>,
+    now: Instant,
+}
+
 impl Outgoing {
     /// Hands over as much as the engine takes.
     fn hand_over(
         &mut self,
         key: Key,
-        exchanges: &mut Exchanges<Key>,
+        sources: &mut Sources<'_>,
         endpoint: &mut Endpoint,
     ) -> Result<Sent, BoxError> {
         loop {
-            let (chunk, last) = match self.sending.next(key, exchanges)? {
-                Next::Nothing => return Ok(Sent::Part),
-                Next::Data { chunk, last } => (chunk, last),
-                Next::Trailers(trailers) => {
-                    endpoint.send_trailers(key.0, key.1, &trailers)?;
-                    return Ok(Sent::All);
-                }
+            let (chunk, last) = match &mut self.source {
+                Source::File(reading, _) => reading.next(&mut sources.files.borrow_mut())?,
+                Source::Body(sending) => match sending.next(key, sources.exchanges)? {
+                    Next::Nothing => return Ok(Sent::Part),
+                    Next::Data { chunk, last } => (chunk, last),
+                    Next::Trailers(trailers) => {
+                        endpoint.send_trailers(key.0, key.1, &trailers)?;
+                        return Ok(Sent::All);
+                    }
+                },
             };
             let before = chunk.len();
             endpoint.send_data(key.0, key.1, chunk, last)?;
-            if chunk.len() < before {
-                self.moved = Instant::now();
+            let left = chunk.len();
+            if left < before {
+                self.moved = sources.now;
             }
-            if !chunk.is_empty() {
-                return Ok(Sent::Part);
+            if let Source::File(_, Some(exchange)) = &mut self.source {
+                exchange.sent(before - left);
             }
-            if last {
-                return Ok(Sent::All);
+            match (left, last) {
+                (0, true) => return Ok(Sent::All),
+                (0, false) => {}
+                _ => return Ok(Sent::Part),
             }
         }
     }

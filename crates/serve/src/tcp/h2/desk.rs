@@ -5,6 +5,7 @@ use altway_http2::{FieldBlock, Indexing, Output};
 use altway_policy::AltSvc;
 use http::HeaderValue;
 use http::header::{self, HeaderMap};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -18,7 +19,7 @@ const MAX_OFFERS: usize = 8;
 pub(in crate::tcp) struct Desk {
     pub(super) buffer: Vec<u8>,
     pub(super) output: Output,
-    pub(super) files: FileCache,
+    pub(super) files: Rc<RefCell<FileCache>>,
     /// Bytes that the worker's connections hold between turns: unsent, or unread.
     pub(super) held: usize,
     /// How many of them there may be.
@@ -34,14 +35,14 @@ pub(in crate::tcp) struct Desk {
 }
 
 impl Desk {
-    /// `max_held`: see [`Limits::max_held_bytes`](crate::Limits::max_held_bytes).
-    pub(in crate::tcp) fn new(max_held: usize) -> Self {
+    /// `files` are the worker's; `max_held`: see [`Limits::max_held_bytes`](crate::Limits::max_held_bytes).
+    pub(in crate::tcp) fn new(files: Rc<RefCell<FileCache>>, max_held: usize) -> Self {
         Self {
             held: 0,
             max_held,
             buffer: vec![0; BUFFER_BYTES],
             output: Output::new(),
-            files: FileCache::new(),
+            files,
             now: Instant::now(),
             time: SystemTime::now(),
             common: common(SystemTime::now()),

@@ -68,7 +68,10 @@ async fn answers_that_nobody_reads_cost_no_turns_and_are_given_up() {
 async fn check(file: &str, times: u32) {
     let dir = tempfile::tempdir().unwrap();
     let setup = setup(dir.path());
-    let desk = Rc::new(RefCell::new(Desk::new(setup.limits.max_held_bytes)));
+    let desk = Rc::new(RefCell::new(Desk::new(
+        Rc::default(),
+        setup.limits.max_held_bytes,
+    )));
     let (driver, _client) = connect(&setup, &desk, &greedy(file, times));
     let (_handle, signal) = stop_channel();
     let mut running = pin!(driver.run(signal));
@@ -88,7 +91,7 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     const CONNECTIONS: usize = 40;
     let dir = tempfile::tempdir().unwrap();
     let setup = setup(dir.path());
-    let desk = Rc::new(RefCell::new(Desk::new(MAX_HELD)));
+    let desk = Rc::new(RefCell::new(Desk::new(Rc::default(), MAX_HELD)));
     let (_handle, signal) = stop_channel();
     let mut clients = Vec::new();
     let mut running = Vec::new();

@@ -3,13 +3,12 @@
 use crate::access::Exchange;
 use crate::body::Body;
 use crate::exchanges::Exchanges;
-use crate::files::Entry;
+use crate::files::Reading;
 use crate::handler::BoxError;
 use crate::sending::{Next, Sending};
 use crate::tcp::h2::Desk;
 use altway_http2::{StreamId, Turn};
-use bytes::{Buf, Bytes};
-use std::rc::Rc;
+use bytes::Buf;
 
 /// A body that has not been handed over whole.
 pub(super) enum Outgoing {
@@ -19,11 +18,7 @@ pub(super) enum Outgoing {
 
 /// The rest of a file of the worker's cache.
 pub(super) struct OutgoingFile {
-    pub(super) entry: Rc<Entry>,
-    /// Of the next chunk.
-    pub(super) offset: u64,
-    /// What was read and not sent.
-    pub(super) chunk: Bytes,
+    pub(super) reading: Reading,
     pub(super) exchange: Option<Exchange>,
 }
 
@@ -50,19 +45,15 @@ impl OutgoingFile {
         &mut self,
         turn: &mut Turn<'_>,
         stream: StreamId,
-        desk: &mut Desk,
+        desk: &Desk,
     ) -> Result<Sent, BoxError> {
-        if self.chunk.is_empty() {
-            self.chunk = desk.files.read(&self.entry, self.offset)?;
-            self.offset += self.chunk.len() as u64;
-        }
-        let is_read = self.offset >= self.entry.size;
-        let sent = turn.send_data(stream, &self.chunk, is_read)?;
-        self.chunk.advance(sent);
+        let (chunk, last) = self.reading.next(&mut desk.files.borrow_mut())?;
+        let sent = turn.send_data(stream, chunk, last)?;
+        chunk.advance(sent);
         if let Some(exchange) = &mut self.exchange {
             exchange.sent(sent);
         }
-        Ok(if is_read && self.chunk.is_empty() {
+        Ok(if last && chunk.is_empty() {
             Sent::All
         } else {
             Sent::Part

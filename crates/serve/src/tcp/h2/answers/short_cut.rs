@@ -4,7 +4,7 @@
 use super::outgoing::OutgoingFile;
 use super::{DECISION_AGE, Outgoing};
 use crate::access::{Asked, Exchange, Line, Protocol};
-use crate::files::Entry;
+use crate::files::{Entry, Reading, is_conditional};
 use crate::tcp::h2::Desk;
 use crate::worker::Setup;
 use altway_http2::{Code, FieldBlock, Head, HeadId, StreamId, Turn};
@@ -72,7 +72,7 @@ impl ShortCut {
     }
 
     /// The file of a request that wants one, whole and unconditionally.
-    pub(super) fn find(&mut self, head: Head<'_>, desk: &mut Desk) -> Option<Found> {
+    pub(super) fn find(&mut self, head: Head<'_>, desk: &Desk) -> Option<Found> {
         if let Some((id, entry)) = &self.memo
             && *id == head.id()
             && entry.is_fresh(desk.now)
@@ -83,10 +83,11 @@ impl ShortCut {
             });
         }
         let files = self.setup.service.files()?;
-        if head.method() != Some(b"GET") || head.fields().any(|(name, _)| changes_answer(name)) {
+        if head.method() != Some(b"GET") || head.fields().any(|(name, _)| is_conditional(name)) {
             return None;
         }
-        let entry = desk.files.find(files, head.path()?, desk.now)?;
+        let mut cache = desk.files.borrow_mut();
+        let entry = cache.find(files, head.path()?, desk.now)?;
         self.memo = Some((head.id(), Rc::clone(&entry)));
         Some(Found {
             entry,
@@ -131,9 +132,7 @@ impl ShortCut {
             return None;
         }
         Some(Outgoing::File(OutgoingFile {
-            entry: Rc::clone(entry),
-            offset: small as u64,
-            chunk: entry.whole.slice(sent..),
+            reading: Reading::new(Rc::clone(entry), sent),
             exchange: path.and_then(|path| self.exchange(&path, decision, sent)),
         }))
     }
@@ -234,9 +233,4 @@ impl ShortCut {
         exchange.sent(sent);
         Some(exchange)
     }
-}
-
-/// Whether a field can make the answer anything but the whole file: ranges and conditions.
-fn changes_answer(name: &[u8]) -> bool {
-    name == b"range" || name.starts_with(b"if-")
 }
