@@ -43,9 +43,7 @@ impl Budget {
 
     /// Takes tokens; H3_EXCESSIVE_LOAD when there are not so many.
     pub(crate) fn spend(&mut self, tokens: u32) -> Result<(), Violation> {
-        if self.left < tokens {
-            self.refill();
-        }
+        self.refill();
         match self.left.checked_sub(tokens) {
             Some(left) => self.left = left,
             None => return Err(Violation::new(Code::H3_EXCESSIVE_LOAD, self.reason)),
@@ -62,7 +60,7 @@ impl Budget {
         let passed = self.now.saturating_duration_since(self.filled).as_millis();
         let tokens = passed * u128::from(self.rate.per_second) / 1000;
         let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
-        if tokens > 0 {
+        if tokens > 0 || self.left == self.rate.burst {
             self.filled = self.now;
             self.earn(tokens);
         }
@@ -91,9 +89,9 @@ mod tests {
             budget.set_now(start + Duration::from_millis(at));
             (0..).take_while(|_| budget.spend(1).is_ok()).count()
         };
-        assert_eq!(spend(&mut budget, 0), 3);
-        assert_eq!(spend(&mut budget, 99), 0);
-        assert_eq!(spend(&mut budget, 100), 1);
+        assert_eq!(spend(&mut budget, 500), 3, "a full bucket gets no fuller");
+        assert_eq!(spend(&mut budget, 599), 0);
+        assert_eq!(spend(&mut budget, 600), 1);
         assert_eq!(spend(&mut budget, 10_000), 3, "no more than the burst");
         budget.earn(2);
         assert_eq!(spend(&mut budget, 10_000), 2);

@@ -37,6 +37,10 @@ pub(super) struct Exchange {
     pub(super) interim_responses: u8,
     /// QUIC's priority of this side's message.
     pub(super) rank: i32,
+    /// It was raised while it was being sent; others may have to yield to it.
+    pub(super) raised: bool,
+    /// It is sent after this one, whatever its rank.
+    pub(super) yields_to: Option<StreamId>,
     pub(super) progress: Progress,
 }
 
@@ -52,8 +56,15 @@ impl Exchange {
             head_request: method == Some(&Method::HEAD),
             interim_responses: 0,
             rank: 0,
+            raised: false,
+            yields_to: None,
             progress: Progress::new(now, method),
         }
+    }
+
+    /// Whether anything of this side's message was sent.
+    pub(super) fn begun(&self) -> bool {
+        self.progress.moved > 0
     }
 
     fn is_over(&self) -> bool {
@@ -175,6 +186,9 @@ impl Connection {
         if exchange.sender.is_some() {
             quic.reset(id, code.get());
         }
+        if exchange.raised {
+            self.end_precedence(quic, id);
+        }
         self.flush_tables(quic);
         self.offer_streams(Giver::Us);
     }
@@ -211,6 +225,9 @@ impl Connection {
             return;
         };
         exchange.sender = None;
+        if exchange.raised {
+            self.end_precedence(quic, id);
+        }
         if self.terms.role == Role::Server {
             self.resets.earn(1);
             // Whoever has the whole response needs no more of its request to be read. This frees

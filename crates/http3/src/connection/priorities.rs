@@ -109,10 +109,39 @@ impl Connection {
         self.prioritise(quic, id, priority);
     }
 
+    /// The message of this stream is over: what made way for it gets its own rank back.
+    pub(super) fn end_precedence(&mut self, quic: &mut quic::Connection, id: StreamId) {
+        for (other, exchange) in &mut self.exchanges {
+            if exchange.yields_to == Some(id) {
+                exchange.yields_to = None;
+                quic.set_priority(*other, exchange.rank);
+            }
+        }
+    }
+
     fn prioritise(&mut self, quic: &mut quic::Connection, id: StreamId, priority: Priority) {
-        if let Some(exchange) = self.exchanges.get_mut(&id) {
-            exchange.rank = rank(id, priority);
-            quic.set_priority(id, exchange.rank);
+        let Some(exchange) = self.exchanges.get_mut(&id) else {
+            return;
+        };
+        let (old, new) = (exchange.rank, rank(id, priority));
+        exchange.rank = new;
+        exchange.yields_to = None;
+        quic.set_priority(id, new);
+        if exchange.begun() && new > old {
+            exchange.raised = true;
+            self.make_way(quic, id, old, new);
+        }
+    }
+
+    /// QUIC sees a new priority when a stream's turn comes by the old one. That is soon for a stream
+    /// that is lowered; but one that is raised would wait until all between are done. So these go
+    /// behind it instead, until it is over.
+    fn make_way(&mut self, quic: &mut quic::Connection, id: StreamId, old: i32, new: i32) {
+        for (other, exchange) in &mut self.exchanges {
+            if *other != id && (old..new).contains(&exchange.rank) {
+                exchange.yields_to = Some(id);
+                quic.set_priority(*other, old - 1);
+            }
         }
     }
 }

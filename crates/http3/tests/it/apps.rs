@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use altway_http3::{Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId};
+use altway_http3::{Code, ConnectionHandle, Endpoint, Error, Event, Protocol, Received, StreamId};
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 
 /// `len` bytes that differ from place to place.
 pub(crate) fn pattern(len: usize) -> Bytes {
@@ -35,13 +35,17 @@ pub(crate) struct Fetch {
     pub(crate) done: bool,
     pub(crate) reset: Option<Code>,
     pub(crate) stopped: Option<Code>,
+    pub(crate) trailers: Option<HeaderMap>,
     upload: Bytes,
+    upload_trailers: Option<HeaderMap>,
 }
 
 /// The client's application.
 #[derive(Default)]
 pub(crate) struct Client {
     pub(crate) fetches: BTreeMap<StreamId, Fetch>,
+    /// Fetches in the order in which they were done.
+    pub(crate) order: Vec<StreamId>,
     pub(crate) streams_available: bool,
     /// Bodies are left unread.
     pub(crate) lazy: bool,
@@ -85,6 +89,14 @@ impl Client {
                 let fetch = self.fetches.get_mut(&stream).unwrap();
                 assert!(fetch.head.replace(head).is_none());
                 fetch.done = end;
+                if end {
+                    self.order.push(stream);
+                }
+            }
+            Event::Trailers { stream, fields } => {
+                let fetch = self.fetches.get_mut(&stream).unwrap();
+                assert!(!fetch.done);
+                assert!(fetch.trailers.replace(fields).is_none());
             }
             Event::Readable { stream } if !self.lazy => self.read(endpoint, connection, stream),
             Event::Readable { .. } => {}
@@ -115,6 +127,7 @@ impl Client {
                 Ok(Received::End) => {
                     assert!(!fetch.done);
                     fetch.done = true;
+                    self.order.push(stream);
                     return;
                 }
                 Err(Error::StreamReset { code }) => {
@@ -132,13 +145,36 @@ impl Client {
             .all(|fetch| fetch.done || fetch.reset.is_some())
     }
 
-    fn write(&mut self, endpoint: &mut Endpoint, connection: ConnectionHandle, stream: StreamId) {
+    /// A request whose head is sent goes on with these; [`write`](Self::write) begins.
+    pub(crate) fn upload(&mut self, stream: StreamId, body: Bytes, trailers: HeaderMap) {
+        let fetch = Fetch {
+            upload: body,
+            upload_trailers: Some(trailers),
+            ..Fetch::default()
+        };
+        self.fetches.insert(stream, fetch);
+    }
+
+    pub(crate) fn write(
+        &mut self,
+        endpoint: &mut Endpoint,
+        connection: ConnectionHandle,
+        stream: StreamId,
+    ) {
         let fetch = self.fetches.get_mut(&stream).unwrap();
         if !fetch.upload.is_empty() {
-            match endpoint.send_data(connection, stream, &mut fetch.upload, true) {
+            let end = fetch.upload_trailers.is_none();
+            match endpoint.send_data(connection, stream, &mut fetch.upload, end) {
                 Ok(()) | Err(Error::UnknownStream) => {}
                 Err(error) => panic!("{error}"),
             }
+        }
+        if fetch.upload.is_empty()
+            && let Some(trailers) = fetch.upload_trailers.take()
+        {
+            endpoint
+                .send_trailers(connection, stream, &trailers)
+                .unwrap();
         }
     }
 }
@@ -148,17 +184,19 @@ struct Work {
     path: String,
     method: Method,
     body: Vec<u8>,
+    trailers: Option<HeaderMap>,
     answer: Bytes,
     done: bool,
 }
 
-/// The server's application: `/bytes/N` gives N bytes, `/echo` the request's body, `/early` an
-/// answer without a look at the body, `/hints` an interim response first, `/hang` never answers,
+/// The server's application: `/bytes/N` gives N bytes, `/echo` the request's body and trailers,
+/// `/early` an answer without a look at the body, `/hints` an interim response first, `/hang` never answers,
 /// `/abort` resets, `/trickle` gives a head and no more; anything else is 204.
 #[derive(Default)]
 pub(crate) struct Server {
     work: HashMap<(ConnectionHandle, StreamId), Work>,
     pub(crate) requests: u64,
+    pub(crate) protocols: Vec<Protocol>,
     pub(crate) resets: Vec<Code>,
     /// Request bodies are left unread.
     pub(crate) lazy: bool,
@@ -175,10 +213,12 @@ impl Server {
         match event {
             Event::Request { stream, head, end } => {
                 self.requests += 1;
+                self.protocols.extend(head.extensions().get().cloned());
                 let work = Work {
                     path: head.uri().path().to_owned(),
                     method: head.method().clone(),
                     body: Vec::new(),
+                    trailers: None,
                     answer: Bytes::new(),
                     done: false,
                 };
@@ -192,6 +232,11 @@ impl Server {
             Event::StreamReset { stream, code } => {
                 self.work.remove(&(connection, stream));
                 self.resets.push(code);
+            }
+            Event::Trailers { stream, fields } => {
+                if let Some(work) = self.work.get_mut(&(connection, stream)) {
+                    work.trailers = Some(fields);
+                }
             }
             Event::GoAway => {}
             other => panic!("unexpected on a server: {other:?}"),
@@ -260,7 +305,7 @@ impl Server {
         if work.method == Method::HEAD {
             work.answer = Bytes::new();
         }
-        let end = work.answer.is_empty();
+        let end = work.answer.is_empty() && work.trailers.is_none();
         endpoint
             .send_response(connection, stream, &head, end)
             .unwrap();
@@ -272,11 +317,17 @@ impl Server {
             return;
         };
         if !work.answer.is_empty() {
+            let end = work.trailers.is_none();
             endpoint
-                .send_data(connection, stream, &mut work.answer, true)
+                .send_data(connection, stream, &mut work.answer, end)
                 .unwrap();
         }
         if work.answer.is_empty() {
+            if let Some(trailers) = work.trailers.take() {
+                endpoint
+                    .send_trailers(connection, stream, &trailers)
+                    .unwrap();
+            }
             self.work.remove(&(connection, stream));
         }
     }

@@ -7,9 +7,13 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod apps;
+mod attacks;
 mod lifecycle;
 mod misbehaviour;
 mod pair;
+mod paths;
+mod priorities;
+mod qpack;
 mod raw;
 mod tls;
 mod transfers;

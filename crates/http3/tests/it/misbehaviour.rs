@@ -6,24 +6,24 @@ use altway_http3::{CloseReason, Code, Event};
 use crate::apps::get;
 use crate::raw::{Raw, frame, long_frame, section};
 
-const DATA: u8 = 0x00;
-const HEADERS: u8 = 0x01;
+pub(crate) const DATA: u8 = 0x00;
+pub(crate) const HEADERS: u8 = 0x01;
 const CANCEL_PUSH: u8 = 0x03;
-const SETTINGS: u8 = 0x04;
+pub(crate) const SETTINGS: u8 = 0x04;
 const PUSH_PROMISE: u8 = 0x05;
-const GOAWAY: u8 = 0x07;
-const MAX_PUSH_ID: u8 = 0x0d;
-const PRIORITY_UPDATE: u32 = 0xf0700;
+pub(crate) const GOAWAY: u8 = 0x07;
+pub(crate) const MAX_PUSH_ID: u8 = 0x0d;
+pub(crate) const PRIORITY_UPDATE: u32 = 0xf0700;
 const PRIORITY_UPDATE_PUSH: u32 = 0xf0701;
 
-const REQUEST: [(&str, &str); 4] = [
+pub(crate) const REQUEST: [(&str, &str); 4] = [
     (":method", "POST"),
     (":scheme", "https"),
     (":authority", "localhost"),
     (":path", "/"),
 ];
 
-fn request(extra: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn request(extra: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, &section(&[&REQUEST[..], extra].concat()))
 }
 
@@ -32,7 +32,7 @@ fn response(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// A control stream that begins as it should, and goes on with `rest`.
-fn control(rest: &[u8]) -> Vec<u8> {
+pub(crate) fn control(rest: &[u8]) -> Vec<u8> {
     [&[0x00][..], &frame(SETTINGS, &[]), rest].concat()
 }
 

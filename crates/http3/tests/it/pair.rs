@@ -1,5 +1,5 @@
-//! A client and a server endpoint joined in memory, in virtual time, over a path with a delay and
-//! seeded loss.
+//! A client and a server endpoint joined by the link model, in virtual time, over a path that may
+//! also let packets overtake and double them.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,18 +10,39 @@ use altway_http3::{
     ServerConfig,
 };
 
+use altway_link::{Config as Link, Direction, Queue, seed_for};
+use altway_units::{Bandwidth, DataSize, Ratio, Timestamp};
+
 use crate::apps::{Client, Server};
 use crate::tls;
 
 pub(crate) const CLIENT: &str = "10.0.0.1:1000";
 pub(crate) const SERVER: &str = "10.0.0.2:443";
 
+/// Bytes of an IPv4 header and a UDP header.
+const HEADERS: usize = 28;
+
 /// One way.
 #[derive(Clone, Copy)]
 pub(crate) struct Path {
     pub(crate) delay: Duration,
+    /// Shares of the packets: lost, held back for up to twice the delay, doubled.
     pub(crate) loss: f64,
+    pub(crate) overtaken: f64,
+    pub(crate) doubled: f64,
+    pub(crate) rate: Option<Bandwidth>,
     pub(crate) seed: u64,
+}
+
+impl Path {
+    fn link(&self) -> Link {
+        Link {
+            rate: self.rate,
+            delay: self.delay,
+            loss: Ratio::from_parts_per_billion((self.loss * 1e9) as u32).unwrap(),
+            queue: Queue::default_for(self.rate),
+        }
+    }
 }
 
 impl Default for Path {
@@ -29,11 +50,15 @@ impl Default for Path {
         Self {
             delay: Duration::from_millis(1),
             loss: 0.0,
+            overtaken: 0.0,
+            doubled: 0.0,
+            rate: None,
             seed: 1,
         }
     }
 }
 
+#[derive(Clone)]
 struct Packet {
     to_server: bool,
     ecn: Option<Ecn>,
@@ -60,8 +85,11 @@ pub(crate) struct Pair {
     pub(crate) datagrams: u64,
     path: Path,
     random: fastrand::Rng,
-    in_flight: BTreeMap<(Instant, u64), Packet>,
-    sent: u64,
+    /// To the server, and to the client.
+    ways: [Direction<Packet>; 2],
+    /// What has left the link and is delivered now, or later if it was held back.
+    arriving: BTreeMap<(Instant, u64), Packet>,
+    arrived: u64,
 }
 
 impl Pair {
@@ -104,8 +132,9 @@ impl Pair {
             datagrams: 0,
             path,
             random: fastrand::Rng::with_seed(path.seed),
-            in_flight: BTreeMap::new(),
-            sent: 0,
+            ways: [true, false].map(|up| Direction::new(path.link(), seed_for(path.seed, up))),
+            arriving: BTreeMap::new(),
+            arrived: 0,
         }
     }
 
@@ -147,17 +176,42 @@ impl Pair {
                 break;
             }
         }
-        let packet = self.in_flight.keys().next().map(|(at, _)| *at);
         let timers = [
             self.client.poll_timeout(),
             self.server.poll_timeout(),
-            packet,
+            self.arriving.keys().next().map(|(at, _)| *at),
         ];
-        timers.into_iter().flatten().min()
+        let ways = self.ways.each_ref().map(Direction::poll_timeout);
+        let links = ways.map(|at| at.map(|at| self.began + (at - Timestamp::ZERO)));
+        timers.into_iter().chain(links).flatten().min()
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        Timestamp::ZERO + self.elapsed()
+    }
+
+    /// Takes packets off the link; some wait longer, some come twice.
+    fn arrive(&mut self) {
+        let at = self.timestamp();
+        for way in &mut self.ways {
+            while let Some(delivery) = way.dequeue(at) {
+                let held = self.random.f64() < self.path.overtaken;
+                let wait = if held { self.random.f64() * 2.0 } else { 0.0 };
+                let at = self.now + self.path.delay.mul_f64(wait);
+                if self.random.f64() < self.path.doubled {
+                    self.arrived += 1;
+                    let packet = delivery.packet.clone();
+                    self.arriving.insert((self.now, self.arrived), packet);
+                }
+                self.arrived += 1;
+                self.arriving.insert((at, self.arrived), delivery.packet);
+            }
+        }
     }
 
     fn deliver(&mut self) {
-        while let Some(entry) = self.in_flight.first_entry() {
+        self.arrive();
+        while let Some(entry) = self.arriving.first_entry() {
             if entry.key().0 > self.now {
                 return;
             }
@@ -182,6 +236,7 @@ impl Pair {
     }
 
     fn transmit(&mut self, to_server: bool) -> usize {
+        let at = self.timestamp();
         let endpoint = if to_server {
             &mut self.client
         } else {
@@ -196,17 +251,17 @@ impl Pair {
             assert_eq!(transmit.destination, expected.parse().unwrap());
             for payload in buf.chunks(transmit.segment_size.unwrap_or(buf.len())) {
                 self.datagrams += 1;
-                if self.black_hole || self.random.f64() < self.path.loss {
-                    continue;
-                }
-                self.sent += 1;
-                let key = (self.now + self.path.delay, self.sent);
                 let packet = Packet {
                     to_server,
                     ecn: transmit.ecn,
                     payload: payload.to_vec(),
                 };
-                self.in_flight.insert(key, packet);
+                let size = DataSize::from_bytes((payload.len() + HEADERS) as u64);
+                if !self.black_hole {
+                    // What the link drops is lost.
+                    let way = &mut self.ways[usize::from(!to_server)];
+                    let _ = way.enqueue(at, size, packet);
+                }
             }
         }
         batches

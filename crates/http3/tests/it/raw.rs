@@ -20,6 +20,9 @@ pub(crate) struct Raw {
     /// What the endpoint told its application, `Closed` left out.
     pub(crate) events: Vec<Event>,
     pub(crate) closed: Option<CloseReason>,
+    /// What `read_all` has read, and how often it came to an end.
+    pub(crate) body: Vec<u8>,
+    pub(crate) ended: usize,
     pub(crate) connection: ConnectionHandle,
     pub(crate) quic: quinn_proto::Connection,
     /// How the endpoint closed the connection, as the raw peer saw it.
@@ -35,17 +38,27 @@ pub(crate) struct Raw {
 impl Raw {
     /// A raw client against our server.
     pub(crate) fn client() -> Self {
+        Self::client_with(|_, _| {})
+    }
+
+    /// The same; `change` may set up our server and the raw peer's transport.
+    pub(crate) fn client_with(
+        change: impl FnOnce(&mut ServerConfig, &mut quinn_proto::TransportConfig),
+    ) -> Self {
         let mut tls = rustls::ClientConfig::clone(&tls::client());
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let crypto = QuicClientConfig::try_from(tls).unwrap();
-        let config = quinn_proto::ClientConfig::new(Arc::new(crypto));
+        let mut config = quinn_proto::ClientConfig::new(Arc::new(crypto));
+        let mut server = ServerConfig::new(tls::server());
+        server.limits.max_field_section_size = 1000;
+        let mut transport = quinn_proto::TransportConfig::default();
+        change(&mut server, &mut transport);
+        config.transport_config(Arc::new(transport));
         let mut raw = raw_endpoint(None);
         let now = Instant::now();
         let (handle, quic) = raw
             .connect(now, config, SERVER.parse().unwrap(), "localhost")
             .unwrap();
-        let mut server = ServerConfig::new(tls::server());
-        server.limits.max_field_section_size = 1000;
         let endpoint = Endpoint::server(server, [2; 32]).unwrap();
         let connection = ConnectionHandle(0);
         let mut peer = Self::join(endpoint, connection, raw, handle, quic, true, now);
@@ -93,6 +106,8 @@ impl Raw {
             endpoint,
             events: Vec::new(),
             closed: None,
+            body: Vec::new(),
+            ended: 0,
             connection,
             quic,
             lost: None,
@@ -119,8 +134,14 @@ impl Raw {
     }
 
     pub(crate) fn write(&mut self, id: StreamId, bytes: &[u8]) {
-        assert_eq!(self.quic.send_stream(id).write(bytes), Ok(bytes.len()));
+        self.write_now(id, bytes);
         self.run();
+    }
+
+    /// The same, without time passing.
+    pub(crate) fn write_now(&mut self, id: StreamId, bytes: &[u8]) {
+        assert_eq!(self.quic.send_stream(id).write(bytes), Ok(bytes.len()));
+        self.turns();
     }
 
     pub(crate) fn finish(&mut self, id: StreamId) {
@@ -173,11 +194,12 @@ impl Raw {
     fn read_body(&mut self, stream: altway_http3::StreamId) {
         loop {
             match self.endpoint.recv_data(self.connection, stream) {
-                Ok(Received::Data(_)) => {}
+                Ok(Received::Data(data)) => self.body.extend_from_slice(&data),
+                Ok(Received::End) => return self.ended += 1,
                 Err(Error::StreamReset { code }) => {
                     return self.events.push(Event::StreamReset { stream, code });
                 }
-                Ok(Received::Pending | Received::End) | Err(_) => return,
+                Ok(Received::Pending) | Err(_) => return,
             }
         }
     }
@@ -198,6 +220,32 @@ impl Raw {
             .count()
     }
 
+    /// The stream of the request that the application was told last.
+    pub(crate) fn stream_of_request(&self) -> altway_http3::StreamId {
+        let mut events = self.events.iter().rev();
+        let stream = events.find_map(|event| match event {
+            Event::Request { stream, .. } => Some(*stream),
+            _ => None,
+        });
+        stream.unwrap()
+    }
+
+    /// The application gives up all requests that it was told, and forgets them.
+    pub(crate) fn drop_requests(&mut self) {
+        for event in std::mem::take(&mut self.events) {
+            if let Event::Request { stream, .. } = event {
+                let code = Code::H3_REQUEST_REJECTED;
+                self.endpoint.reset_stream(self.connection, stream, code);
+            }
+        }
+        self.turns();
+    }
+
+    /// Exchanges datagrams as long as there are any, without time passing.
+    pub(crate) fn turns(&mut self) {
+        while self.turn() {}
+    }
+
     /// The application code with which the endpoint closed the connection.
     #[track_caller]
     pub(crate) fn close_code(&self) -> u64 {
@@ -211,7 +259,7 @@ impl Raw {
     pub(crate) fn run(&mut self) {
         let end = self.now + Duration::from_secs(1);
         loop {
-            while self.turn() {}
+            self.turns();
             let timers = [self.endpoint.poll_timeout(), self.quic.poll_timeout()];
             match timers.into_iter().flatten().min() {
                 Some(next) if next <= end => self.now = next.max(self.now),
@@ -220,6 +268,7 @@ impl Raw {
             self.endpoint.handle_timeout(self.now);
             self.quic.handle_timeout(self.now);
         }
+        self.now = end;
     }
 
     fn turn(&mut self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use altway_http3::{Code, Congestion, Error, StreamId};
+use altway_http3::{Code, Congestion, Error, Protocol, StreamId};
 use bytes::Bytes;
 use http::{Method, StatusCode};
 
@@ -33,6 +33,7 @@ fn milliseconds(delay: u64, loss: f64, seed: u64) -> Path {
         delay: Duration::from_millis(delay),
         loss,
         seed,
+        ..Path::default()
     }
 }
 
@@ -150,6 +151,70 @@ fn interim_responses_come_before_the_final_one() {
     let fetch = pair.fetch(&get("/hints"), Bytes::new());
     assert_eq!(fetch.interim, [StatusCode::EARLY_HINTS]);
     assert_eq!(fetch.body, pattern(10));
+}
+
+#[test]
+fn trailers_come_after_the_body_in_both_directions() {
+    let mut trailers = http::HeaderMap::new();
+    trailers.insert("checksum", "abc".parse().unwrap());
+    for body in [0, 1, 300_000] {
+        let mut pair = Pair::new().connected();
+        let stream = pair
+            .client
+            .send_request(pair.connection, &post("/echo"), false)
+            .unwrap();
+        pair.fetches.upload(stream, pattern(body), trailers.clone());
+        pair.fetches
+            .write(&mut pair.client, pair.connection, stream);
+        assert!(pair.run_until(|pair| pair.fetches.all_done()), "{body}");
+        let fetch = &pair.fetches.fetches[&stream];
+        assert_eq!(fetch.body, pattern(body));
+        assert_eq!(fetch.trailers, Some(trailers.clone()), "{body}");
+        let late = pair
+            .client
+            .send_trailers(pair.connection, stream, &trailers);
+        assert!(late.is_err());
+    }
+}
+
+#[test]
+fn trailers_out_of_order_are_refused_and_harm_nothing() {
+    let mut pair = Pair::new().connected();
+    let stream = pair.start(&get("/hang"), Bytes::new());
+    let fields = http::HeaderMap::new();
+    let after = pair.client.send_trailers(pair.connection, stream, &fields);
+    assert!(matches!(after, Err(Error::OutOfOrder { .. })));
+    pair.run_for(Duration::from_millis(100));
+    let before = pair.server.send_trailers(pair.connection, stream, &fields);
+    assert!(matches!(before, Err(Error::OutOfOrder { .. })));
+    assert!(pair.closed.is_none());
+}
+
+#[test]
+fn extended_connect_waits_for_the_servers_word() {
+    let connect = || {
+        let mut head = http::Request::new(());
+        *head.method_mut() = Method::CONNECT;
+        *head.uri_mut() = "https://localhost/echo".parse().unwrap();
+        head.extensions_mut().insert(Protocol::new("websocket"));
+        head
+    };
+    for extended in [false, true] {
+        let mut pair = Pair::with(Path::default(), |_, server| {
+            server.extended_connect = extended;
+        })
+        .connected();
+        pair.run_for(Duration::from_millis(100));
+        let takes = pair.client.peer_takes_extended_connect(pair.connection);
+        assert_eq!(takes, extended);
+        let sent = pair.client.send_request(pair.connection, &connect(), false);
+        if !extended {
+            assert!(matches!(sent, Err(Error::InvalidMessage { .. })));
+            continue;
+        }
+        pair.run_for(Duration::from_millis(100));
+        assert_eq!(pair.files.protocols, [Protocol::new("websocket")]);
+    }
 }
 
 #[test]

@@ -1,0 +1,283 @@
+//! A peer can cost a connection no more than `Limits` says: a test for each limit.
+//!
+//! Limits with tests elsewhere: heads, concurrent requests and interim responses (`misbehaviour`),
+//! waiting field sections (`qpack`), windows (`transfers`), connections (`lifecycle`).
+
+use std::time::Duration;
+
+use altway_http3::Code;
+
+use crate::apps::pattern;
+use crate::misbehaviour::{
+    DATA, GOAWAY, HEADERS, MAX_PUSH_ID, PRIORITY_UPDATE, REQUEST, control, request,
+};
+use crate::raw::{Raw, frame, long_frame, section};
+
+/// The default of `Limits::floods`, and what a request pays back.
+const FLOODS: usize = 1000;
+const PER_REQUEST: usize = 16;
+
+fn excessive(peer: &Raw) -> bool {
+    peer.lost.is_some() && peer.close_code() == Code::H3_EXCESSIVE_LOAD.get()
+}
+
+/// Sends `unit` so often on a unidirectional stream, behind `head`.
+fn flood(head: &[u8], unit: &[u8], count: usize) -> Raw {
+    let mut peer = Raw::client();
+    peer.uni(&[head, &unit.repeat(count)].concat());
+    peer
+}
+
+#[test]
+fn frames_that_lead_nowhere_are_limited_on_the_control_stream() {
+    for unit in [
+        frame(0x21, b""),
+        frame(GOAWAY, &[0]),
+        frame(MAX_PUSH_ID, &[0]),
+        long_frame(PRIORITY_UPDATE, &[0, b'i']),
+    ] {
+        let peer = flood(&control(&[]), &unit, FLOODS);
+        assert!(peer.lost.is_none(), "{unit:?}");
+        assert!(excessive(&flood(&control(&[]), &unit, FLOODS + 1)));
+    }
+}
+
+#[test]
+fn instructions_are_limited_on_qpack_streams() {
+    // A capacity of 0, and the cancellation of stream 0.
+    for (stream_type, instruction) in [(0x02, 0x20), (0x03, 0x40)] {
+        let peer = flood(&[stream_type], &[instruction], FLOODS);
+        assert!(peer.lost.is_none());
+        assert!(excessive(&flood(
+            &[stream_type],
+            &[instruction],
+            FLOODS + 1
+        )));
+    }
+}
+
+#[test]
+fn what_a_flood_may_cost_comes_back_with_time_and_with_requests() {
+    let mut peer = Raw::client();
+    let encoder = peer.uni(&[&[0x02][..], &[0x20].repeat(FLOODS)].concat());
+    // A hundred a second, and 16 for a request.
+    peer.write_now(encoder, &[0x20; 100]);
+    let id = peer.quic.streams().open(quinn_proto::Dir::Bi).unwrap();
+    peer.write_now(id, &request(&[]));
+    peer.write_now(encoder, &[0x20; PER_REQUEST]);
+    assert!(peer.lost.is_none());
+    peer.write(encoder, &[0x20]);
+    assert!(excessive(&peer));
+}
+
+#[test]
+fn frames_that_lead_nowhere_are_limited_on_request_streams() {
+    for unit in [frame(0x21, b""), frame(DATA, b"")] {
+        for (count, too_many) in [(FLOODS - 1, false), (FLOODS + 1, true)] {
+            let mut peer = Raw::client();
+            peer.bi(&[request(&[]), unit.repeat(count)].concat());
+            peer.read_all();
+            assert_eq!(excessive(&peer), too_many, "{count} of {unit:?}");
+        }
+    }
+    let mut peer = Raw::client();
+    peer.bi(&frame(0x21, b"").repeat(FLOODS + 1));
+    assert!(excessive(&peer), "before the head");
+}
+
+#[test]
+fn a_frame_without_end_is_not_skipped_for_ever() {
+    let endless = [&[0x21][..], &[0xff; 8]].concat();
+    assert!(excessive(&flood(&control(&[]), &endless, 1)));
+    let mut peer = Raw::client();
+    peer.bi(&endless);
+    assert!(excessive(&peer));
+}
+
+#[test]
+fn a_payload_that_is_too_large_to_hold_is_not_waited_for() {
+    let settings = [&[0x00, 0x04][..], &[0x80, 0x00, 0x10, 0x01]].concat();
+    assert!(excessive(&flood(&settings, &[], 0)));
+    let update = [&control(&[])[..], &[0x80, 0x0f, 0x07, 0x00, 0x44, 0x01]].concat();
+    assert!(excessive(&flood(&update, &[], 0)));
+}
+
+/// Opens so many requests and gives them up at once.
+fn reset_requests(peer: &mut Raw, count: usize) {
+    for _ in 0..count {
+        let id = peer.quic.streams().open(quinn_proto::Dir::Bi).unwrap();
+        let mut stream = peer.quic.send_stream(id);
+        stream.write(&request(&[])).unwrap();
+        stream.reset(0x10cu32.into()).unwrap();
+    }
+    peer.run();
+}
+
+#[test]
+fn requests_given_up_before_they_are_answered_are_limited() {
+    let mut peer = Raw::client();
+    reset_requests(&mut peer, 200);
+    assert!(peer.lost.is_none());
+    reset_requests(&mut peer, 60);
+    assert!(excessive(&peer), "twenty more a second at most");
+}
+
+#[test]
+fn requests_that_break_the_rules_count_as_given_up() {
+    let mut peer = Raw::client();
+    for _ in 0..201 {
+        let id = peer.quic.streams().open(quinn_proto::Dir::Bi).unwrap();
+        let mut stream = peer.quic.send_stream(id);
+        stream.write(&request(&[("Upper", "x")])).unwrap();
+    }
+    peer.run();
+    assert!(excessive(&peer));
+}
+
+/// A raw client against a server that waits for two seconds.
+fn hasty() -> Raw {
+    Raw::client_with(|server, _| server.limits.stall = Duration::from_secs(2))
+}
+
+/// How the endpoint gave a stream of the raw peer up, if it did.
+fn given_up(peer: &Raw, id: quinn_proto::StreamId) -> bool {
+    let code = Code::H3_REQUEST_CANCELLED.get();
+    let mut stopped = peer.stopped.iter();
+    stopped.any(|(stream, with)| *stream == id && with.into_inner() == code)
+}
+
+#[test]
+fn a_head_that_does_not_come_is_not_waited_for() {
+    let mut peer = hasty();
+    let head = request(&[]);
+    let id = peer.bi(&head[..5]);
+    assert!(!given_up(&peer, id));
+    peer.write_now(id, &head[5..6]);
+    peer.run();
+    assert!(given_up(&peer, id));
+    assert_eq!(peer.requests(), 0);
+    assert_eq!(peer.reset_code(), None, "the application never knew of it");
+}
+
+#[test]
+fn a_section_whose_entries_do_not_come_is_not_waited_for() {
+    let mut peer = hasty();
+    let id = peer.bi(&frame(HEADERS, &[0x02, 0x00, 0x80]));
+    for _ in 0..4 {
+        peer.run();
+    }
+    assert!(given_up(&peer, id));
+}
+
+#[test]
+fn a_body_that_trickles_is_given_up_and_one_that_moves_is_not() {
+    for (size, slow) in [(1, true), (1024, false)] {
+        let mut peer = hasty();
+        let id = peer.bi(&request(&[]));
+        for _ in 0..6 {
+            if !given_up(&peer, id) {
+                peer.write_now(id, &frame(DATA, &vec![b'x'; size]));
+            }
+            peer.read_all();
+        }
+        assert_eq!(given_up(&peer, id), slow);
+        let told = slow.then_some(Code::H3_REQUEST_CANCELLED);
+        assert_eq!(peer.reset_code(), told);
+        assert!(peer.lost.is_none());
+    }
+}
+
+#[test]
+fn a_body_that_the_application_does_not_read_is_not_the_peers_fault() {
+    let mut peer = hasty();
+    let id = peer.bi(&[request(&[]), frame(DATA, b"unread")].concat());
+    for _ in 0..6 {
+        peer.run();
+    }
+    assert!(!given_up(&peer, id));
+}
+
+#[test]
+fn a_response_that_is_not_taken_is_given_up() {
+    let mut peer = Raw::client_with(|server, transport| {
+        server.limits.stall = Duration::from_secs(2);
+        transport.stream_receive_window(10_000u32.into());
+    });
+    let id = peer.bi(&request(&[]));
+    peer.finish(id);
+    let stream = peer.stream_of_request();
+    let head = http::Response::new(());
+    let connection = peer.connection;
+    let endpoint = &mut peer.endpoint;
+    endpoint
+        .send_response(connection, stream, &head, false)
+        .unwrap();
+    let mut body = pattern(100_000);
+    endpoint
+        .send_data(connection, stream, &mut body, true)
+        .unwrap();
+    assert!(!body.is_empty());
+    for _ in 0..4 {
+        peer.run();
+    }
+    assert_eq!(peer.reset_code(), Some(Code::H3_REQUEST_CANCELLED));
+    assert_eq!(peer.read(id), Err(0x10cu32.into()));
+}
+
+#[test]
+fn an_application_that_takes_its_time_is_not_the_peers_fault() {
+    let mut peer = hasty();
+    let id = peer.bi(&request(&[]));
+    peer.finish(id);
+    for _ in 0..6 {
+        peer.run();
+    }
+    assert_eq!(peer.reset_code(), None);
+    let stream = peer.stream_of_request();
+    let head = http::Response::new(());
+    let connection = peer.connection;
+    peer.endpoint
+        .send_response(connection, stream, &head, true)
+        .unwrap();
+    peer.run();
+    assert_eq!(peer.read(id).unwrap()[0], HEADERS);
+}
+
+#[test]
+fn a_tunnel_may_be_silent() {
+    let mut peer = hasty();
+    let connect = section(&[(":method", "CONNECT"), (":authority", "a:1")]);
+    let id = peer.bi(&frame(HEADERS, &connect));
+    for _ in 0..6 {
+        peer.run();
+    }
+    assert_eq!(peer.requests(), 1);
+    assert!(!given_up(&peer, id));
+}
+
+#[test]
+fn a_peer_that_takes_no_acknowledgements_cannot_pile_them_up() {
+    let mut peer = Raw::client_with(|_, transport| {
+        transport.stream_receive_window(100u32.into());
+    });
+    peer.uni(&[0x02, 0x3f, 0xe1, 0x1f, 0x41, b'a', 1, b'b']);
+    let literals = section(&REQUEST);
+    let head = frame(HEADERS, &[&[0x02, 0x00], &literals[2..], &[0x80]].concat());
+    for round in 0..100 {
+        for _ in 0..100 {
+            let Some(id) = peer.quic.streams().open(quinn_proto::Dir::Bi) else {
+                break;
+            };
+            let mut stream = peer.quic.send_stream(id);
+            stream.write(&head).unwrap();
+            stream.finish().unwrap();
+        }
+        peer.turns();
+        if peer.lost.is_some() {
+            assert!(round > 30, "some are allowed: {round}");
+            return assert!(excessive(&peer));
+        }
+        peer.drop_requests();
+    }
+    panic!("acknowledgements pile up");
+}
