@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::{ConnectionIds, ResetKey};
+
 /// A server's configuration.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
@@ -16,6 +18,13 @@ pub struct ServerConfig {
     pub transport: Transport,
     /// What peers may cost.
     pub limits: Limits,
+    /// For one of several endpoints of a server: what its connection IDs begin with, so that
+    /// [`worker_of`](crate::worker_of) finds it. Default: IDs that say nothing.
+    pub connection_ids: Option<ConnectionIds>,
+    /// For one of several endpoints of a server: the key that they share, so that each can tell a
+    /// client that the state of any of their connections is lost. Default: one that follows from
+    /// the seed.
+    pub reset_key: Option<ResetKey>,
 }
 
 impl ServerConfig {
@@ -26,6 +35,8 @@ impl ServerConfig {
             tls,
             transport: Transport::default(),
             limits: Limits::default(),
+            connection_ids: None,
+            reset_key: None,
         }
     }
 }

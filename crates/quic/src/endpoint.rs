@@ -12,6 +12,7 @@ use bytes::BytesMut;
 use quinn_proto::{ConnectError, DatagramEvent, EndpointConfig, Incoming};
 
 use crate::connection::Connection;
+use crate::connection_ids::engine_config;
 use crate::timers::Timers;
 use crate::transport;
 use crate::{
@@ -78,11 +79,11 @@ impl Endpoint {
     pub fn server(config: &ServerConfig, seed: [u8; 32]) -> Result<Self, Error> {
         let quic = transport::server(config)?;
         Ok(Self::new(
+            engine_config(config.connection_ids, config.reset_key, seed),
             Some(quic),
             None,
             &config.transport,
             config.limits.max_connections,
-            seed,
         ))
     }
 
@@ -93,11 +94,11 @@ impl Endpoint {
     pub fn client(config: &ClientConfig, seed: [u8; 32]) -> Result<Self, Error> {
         let quic = transport::client(config)?;
         Ok(Self::new(
+            engine_config(None, None, seed),
             None,
             Some(quic),
             &config.transport,
             config.limits.max_connections,
-            seed,
         ))
     }
 
@@ -266,17 +267,15 @@ impl Endpoint {
     }
 
     fn new(
+        mut config: EndpointConfig,
         server: Option<quinn_proto::ServerConfig>,
         client: Option<quinn_proto::ClientConfig>,
         transport: &Transport,
         max_connections: usize,
-        seed: [u8; 32],
     ) -> Self {
-        let mut config = EndpointConfig::default();
         config
             .max_udp_payload_size(transport.max_udp_payload)
-            .expect("the transport was checked")
-            .rng_seed(Some(seed));
+            .expect("the transport was checked");
         let quic = quinn_proto::Endpoint::new(Arc::new(config), server.map(Arc::new), true, None);
         Self {
             quic,

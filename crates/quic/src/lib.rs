@@ -72,6 +72,7 @@
 
 mod config;
 mod connection;
+mod connection_ids;
 mod datagram;
 mod endpoint;
 mod error;
@@ -84,6 +85,7 @@ mod transport;
 
 pub use config::{ClientConfig, Congestion, Limits, ServerConfig, Transport};
 pub use connection::Connection;
+pub use connection_ids::{CONNECTION_ID_BYTES, ConnectionIds, ResetKey, ServerId, worker_of};
 pub use datagram::{Datagram, Ecn, Transmit};
 pub use endpoint::Endpoint;
 pub use error::Error;

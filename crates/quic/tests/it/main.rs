@@ -5,6 +5,7 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod connection_ids;
 mod connections;
 mod pair;
 mod paths;

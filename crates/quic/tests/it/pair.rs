@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use altway_link::{Config as Link, Direction as Way, seed_for};
 use altway_quic::{
     ClientConfig, CloseReason, Connection, ConnectionHandle, Datagram, Direction, Ecn, Endpoint,
-    Event, Read, ServerConfig, StreamId,
+    Event, Read, ServerConfig, ServerId, StreamId, worker_of,
 };
 use altway_units::{DataSize, Timestamp};
 use bytes::Bytes;
@@ -41,6 +41,8 @@ pub(crate) struct End {
     pub(crate) stopped: Vec<(StreamId, u64)>,
     pub(crate) finished: Vec<StreamId>,
     pub(crate) streams_available: usize,
+    /// The workers of the other side that its datagrams named.
+    pub(crate) named: Vec<Option<u16>>,
     /// Leaves streams unread.
     pub(crate) lazy: bool,
     sending: HashMap<StreamId, Bytes>,
@@ -167,6 +169,7 @@ impl End {
             stopped: Vec::new(),
             finished: Vec::new(),
             streams_available: 0,
+            named: Vec::new(),
             lazy: false,
             sending: HashMap::new(),
             address: address.parse().unwrap(),
@@ -275,6 +278,7 @@ impl End {
             assert_eq!(transmit.size, buf.len());
             assert!(transmit.size <= 65_507, "no call could send this batch");
             for payload in buf.chunks(transmit.segment_size.unwrap_or(buf.len())) {
+                self.named.push(worker_of(payload, ServerId::default()));
                 let packet = Packet {
                     ecn: transmit.ecn,
                     payload: payload.to_vec(),

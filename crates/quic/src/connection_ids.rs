@@ -1,0 +1,356 @@
+//! Connection IDs that name the worker which made them (RFC 9000 section 5.1).
+//!
+//! A server of several workers has an [`Endpoint`](crate::Endpoint) for each, and a client that
+//! changes its address keeps nothing but its connection ID. So the ID says whose the connection is:
+//!
+//! ```text
+//! ┌───────────────────────┬────────────────┬──────────────────────────────┐
+//! │ server: 0, 1, 2 bytes │ worker: 2 bytes│ random: the rest of 8 bytes  │
+//! └───────────────────────┴────────────────┴──────────────────────────────┘
+//! ```
+//!
+//! The idea is that of draft-ietf-quic-load-balancers, whose plaintext form this resembles: whoever
+//! sees the packets sees both numbers. They tell two connection IDs of a client apart less well
+//! than random ones would when it changes its address, by as much as there are servers and workers:
+//! with four workers, one of four clients that move at the same time has the same number.
+//!
+//! Left to others: which socket a worker has, and who hands datagrams on.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::hmac;
+use quinn_proto::{ConnectionId, ConnectionIdGenerator, EndpointConfig, InvalidCid};
+
+use crate::Error;
+
+/// Bytes of every connection ID that an endpoint of ours makes. 4 or more of them are random, and
+/// the same ones don't come twice while a connection holds them.
+pub const CONNECTION_ID_BYTES: usize = 8;
+
+/// The most bytes that name the server.
+const MAX_SERVER_ID_BYTES: usize = 2;
+
+/// The form bit of a first byte (RFC 8999 section 5): set in long headers.
+const LONG_HEADER: u8 = 0x80;
+
+/// The type bits of a long header (RFC 9000 section 17.2), and those of a Handshake packet. The
+/// drafts that the engine speaks have the same.
+const LONG_TYPE: u8 = 0x30;
+const HANDSHAKE: u8 = 0x20;
+
+/// Where the length of a destination connection ID stands in a long header, and where the ID does:
+/// after the first byte and the version (RFC 8999 section 5.1).
+const LONG_LENGTH_AT: usize = 5;
+const LONG_ID_AT: usize = 6;
+
+/// Where it stands in a short header (RFC 8999 section 5.2).
+const SHORT_ID_AT: usize = 1;
+
+/// What a load balancer in front of several servers steers by: 0 to 2 bytes at the beginning of
+/// every connection ID, written in hexadecimal (`""`, `"7f"`, `"0102"`). Default: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ServerId {
+    bytes: [u8; MAX_SERVER_ID_BYTES],
+    length: usize,
+}
+
+impl ServerId {
+    /// # Errors
+    /// More than two bytes.
+    pub fn new(id: &[u8]) -> Result<Self, Error> {
+        let mut bytes = [0; MAX_SERVER_ID_BYTES];
+        let place = bytes.get_mut(..id.len()).ok_or_else(no_server_id)?;
+        place.copy_from_slice(id);
+        let length = id.len();
+        Ok(Self { bytes, length })
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl fmt::Display for ServerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_bytes()
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for ServerId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let digits: Option<Vec<_>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+        let digits = digits.filter(|digits| digits.len().is_multiple_of(2));
+        let digits = digits.ok_or_else(no_server_id)?;
+        let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair[1]).expect("two digits");
+        let bytes: Vec<_> = digits.chunks(2).map(byte).collect();
+        Self::new(&bytes)
+    }
+}
+
+/// What the connection IDs of an endpoint begin with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ConnectionIds {
+    /// Which server it is, for a load balancer.
+    pub server: ServerId,
+    /// Which of the server's workers. No two of them may have the same.
+    pub worker: u16,
+}
+
+/// The key of stateless resets (RFC 9000 section 10.3.2). Who knows it can end the connections of
+/// who uses it.
+#[derive(Clone, Copy)]
+pub struct ResetKey(pub [u8; 32]);
+
+impl fmt::Debug for ResetKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ResetKey(..)")
+    }
+}
+
+/// Which worker a datagram is for, by what its first packet says; whoever made up the packet may
+/// name workers that don't exist. `server` is the [`ServerId`] of the endpoints' connection IDs; of
+/// it only the length counts.
+///
+/// `None` is whoever gets it: of the long headers only those of Handshake packets are looked at.
+/// Clients make up the connection ID that Initial and 0-RTT packets go to, so that these would let
+/// everybody choose a worker; and a client doesn't move before its hand-shake is done (RFC 9000
+/// section 9: "An endpoint MUST NOT initiate connection migration before the handshake is
+/// confirmed").
+///
+/// ```
+/// use altway_quic::{ServerId, worker_of};
+///
+/// let server = ServerId::new(&[0xaa])?;
+/// let mut packet = [0x40, 0xaa, 0, 3, 1, 2, 3, 4, 5, 0xff];
+/// assert_eq!(worker_of(&packet, server), Some(3));
+/// packet[0] = 0xc0;
+/// assert_eq!(worker_of(&packet, server), None);
+/// # Ok::<(), altway_quic::Error>(())
+/// ```
+#[must_use]
+pub fn worker_of(datagram: &[u8], server: ServerId) -> Option<u16> {
+    let first = *datagram.first()?;
+    let id_at = if first & LONG_HEADER == 0 {
+        SHORT_ID_AT
+    } else if first & LONG_TYPE == HANDSHAKE
+        && datagram.get(LONG_LENGTH_AT).copied().map(usize::from) == Some(CONNECTION_ID_BYTES)
+    {
+        LONG_ID_AT
+    } else {
+        return None;
+    };
+    let id = datagram.get(id_at..id_at + CONNECTION_ID_BYTES)?;
+    let worker = id[server.length..].first_chunk()?;
+    Some(u16::from_be_bytes(*worker))
+}
+
+fn no_server_id() -> Error {
+    Error::InvalidConfig {
+        field: "server id",
+        expected: "0, 2 or 4 hexadecimal digits",
+    }
+}
+
+/// The engine's settings of an endpoint: what is random in them follows from the seed.
+pub(crate) fn engine_config(
+    ids: Option<ConnectionIds>,
+    reset_key: Option<ResetKey>,
+    seed: [u8; 32],
+) -> EndpointConfig {
+    let reset_key = reset_key.map_or_else(|| derive(seed, b"reset key"), |ResetKey(key)| key);
+    let reset_key = hmac::Key::new(hmac::HMAC_SHA256, &reset_key);
+    let mut config = EndpointConfig::new(Arc::new(reset_key));
+    config.rng_seed(Some(seed));
+    if let Some(ids) = ids {
+        let generator = Generator::new(ids, derive(seed, b"connection ids"));
+        config.cid_generator(move || Box::new(generator.clone()));
+    }
+    config
+}
+
+/// A secret for this purpose alone.
+fn derive(seed: [u8; 32], purpose: &[u8]) -> [u8; 32] {
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &seed), purpose);
+    *tag.as_ref().first_chunk().expect("32 bytes of SHA-256")
+}
+
+/// Makes connection IDs. Their random part is a keyed hash of their number, so that who sees some
+/// can't tell which others are of the same client.
+#[derive(Clone)]
+struct Generator {
+    prefix: Vec<u8>,
+    key: hmac::Key,
+    made: u64,
+}
+
+impl Generator {
+    fn new(ids: ConnectionIds, key: [u8; 32]) -> Self {
+        Self {
+            prefix: [ids.server.as_bytes(), &ids.worker.to_be_bytes()].concat(),
+            key: hmac::Key::new(hmac::HMAC_SHA256, &key),
+            made: 0,
+        }
+    }
+}
+
+impl ConnectionIdGenerator for Generator {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let random = hmac::sign(&self.key, &self.made.to_be_bytes());
+        self.made += 1;
+        let mut id = [0; CONNECTION_ID_BYTES];
+        let (prefix, rest) = id.split_at_mut(self.prefix.len());
+        prefix.copy_from_slice(&self.prefix);
+        rest.copy_from_slice(&random.as_ref()[..rest.len()]);
+        ConnectionId::new(&id)
+    }
+
+    /// What others made is answered with no stateless reset.
+    fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
+        match id.starts_with(&self.prefix) {
+            true => Ok(()),
+            false => Err(InvalidCid),
+        }
+    }
+
+    fn cid_len(&self) -> usize {
+        CONNECTION_ID_BYTES
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    fn ids(server: &[u8], worker: u16) -> ConnectionIds {
+        let server = ServerId::new(server).unwrap();
+        ConnectionIds { server, worker }
+    }
+
+    fn generator(ids: ConnectionIds, seed: u8) -> Generator {
+        Generator::new(ids, [seed; 32])
+    }
+
+    /// A packet's first bytes: `first`, and the ID where the header has it.
+    fn packet(first: u8, id: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(id.len()).unwrap();
+        let header: &[u8] = match first & LONG_HEADER {
+            0 => &[first],
+            _ => &[first, 0, 0, 0, 1, length],
+        };
+        [header, id, &[0; 20]].concat()
+    }
+
+    #[test]
+    fn an_id_names_server_and_worker_and_is_random_for_the_rest() {
+        let mut generator = generator(ids(&[0xaa, 0xbb], 0x0102), 1);
+        let made: HashSet<_> = (0..1000).map(|_| generator.generate_cid()).collect();
+        assert_eq!(made.len(), 1000);
+        assert!(made.iter().all(|id| id.len() == CONNECTION_ID_BYTES));
+        assert!(made.iter().all(|id| id[..4] == [0xaa, 0xbb, 1, 2]));
+        let last: HashSet<_> = made.iter().map(|id| id[7]).collect();
+        assert!(last.len() > 200, "{} values of a byte", last.len());
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_ids_and_another_one_others() {
+        let made = |seed| {
+            let mut generator = generator(ids(&[], 0), seed);
+            (generator.generate_cid(), generator.generate_cid())
+        };
+        assert_eq!(made(1), made(1));
+        assert_ne!(made(1), made(2));
+    }
+
+    #[test]
+    fn an_id_of_another_worker_or_server_is_not_ours() {
+        let mut ours = generator(ids(&[7], 1), 1);
+        let id = ours.generate_cid();
+        assert!(ours.validate(&id).is_ok());
+        assert!(generator(ids(&[7], 1), 2).validate(&id).is_ok());
+        assert!(generator(ids(&[7], 2), 1).validate(&id).is_err());
+        assert!(generator(ids(&[8], 1), 1).validate(&id).is_err());
+    }
+
+    #[test]
+    fn packets_with_ids_of_ours_name_their_worker() {
+        for server in [&[][..], &[1], &[1, 2]] {
+            let ids = ids(server, 0xfedc);
+            let id = generator(ids, 1).generate_cid();
+            for first in [0x00, 0x40, 0x7f, 0xe0, 0xef, 0xa0] {
+                let worker = worker_of(&packet(first, &id), ids.server);
+                assert_eq!(worker, Some(0xfedc), "{first:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn packets_with_ids_that_clients_make_up_name_none() {
+        let id = generator(ids(&[], 1), 1).generate_cid();
+        let server = ServerId::default();
+        for (first, what) in [(0xc0, "Initial"), (0xd0, "0-RTT"), (0xf0, "Retry")] {
+            assert_eq!(worker_of(&packet(first, &id), server), None, "{what}");
+        }
+        for length in [0, 7, 9, 20] {
+            assert_eq!(worker_of(&packet(0xe0, &vec![0; length]), server), None);
+        }
+    }
+
+    #[test]
+    fn a_datagram_too_short_for_an_id_names_none() {
+        for (first, whole) in [(0x40, 9), (0xe0, 14)] {
+            let packet = packet(first, &[0; CONNECTION_ID_BYTES]);
+            let server = ServerId::new(&[1, 2]).unwrap();
+            for length in 0..whole {
+                assert_eq!(worker_of(&packet[..length], server), None, "{length}");
+            }
+            assert_eq!(worker_of(&packet[..whole], server), Some(0));
+        }
+    }
+
+    #[test]
+    fn a_server_id_that_is_none_is_refused() {
+        for text in ["1", "123", "010203", "0g", "0x01", "é", " 01"] {
+            let error = text.parse::<ServerId>().unwrap_err().to_string();
+            assert!(error.starts_with("server id is out of range"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reset_key_does_not_print_itself() {
+        assert_eq!(format!("{:?}", ResetKey([42; 32])), "ResetKey(..)");
+    }
+
+    proptest! {
+        #[test]
+        fn a_server_id_reads_what_it_prints(bytes in vec(any::<u8>(), 0..=MAX_SERVER_ID_BYTES)) {
+            let id = ServerId::new(&bytes).unwrap();
+            prop_assert_eq!(id.to_string().parse::<ServerId>().unwrap(), id);
+            prop_assert_eq!(id.as_bytes(), &bytes);
+        }
+
+        #[test]
+        fn any_bytes_can_be_asked(
+            datagram in vec(any::<u8>(), 0..40),
+            server in vec(any::<u8>(), 0..=MAX_SERVER_ID_BYTES),
+        ) {
+            let worker = worker_of(&datagram, ServerId::new(&server).unwrap());
+            prop_assert!(worker.is_none() || datagram.len() > CONNECTION_ID_BYTES);
+        }
+    }
+}

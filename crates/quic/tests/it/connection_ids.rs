@@ -1,0 +1,76 @@
+//! What a server's connection IDs say: whose a connection is, wherever its client is; and whose no
+//! connection is any more.
+
+use std::time::Duration;
+
+use altway_quic::{
+    CloseReason, ConnectionIds, Direction, Endpoint, ResetKey, ServerConfig, ServerId,
+};
+
+use crate::pair::{Pair, delay, pattern};
+use crate::tls;
+
+fn ids(worker: u16) -> ConnectionIds {
+    ConnectionIds {
+        server: ServerId::default(),
+        worker,
+    }
+}
+
+fn config(worker: u16, key: u8) -> ServerConfig {
+    let mut config = ServerConfig::new(tls::server());
+    config.connection_ids = Some(ids(worker));
+    config.reset_key = Some(ResetKey([key; 32]));
+    config
+}
+
+fn connected_to(worker: u16) -> Pair {
+    Pair::with(delay(5), |_, server| *server = config(worker, 1)).connected()
+}
+
+/// Sends some bytes to the server.
+fn upload(pair: &mut Pair) {
+    let stream = pair.client.open(Direction::Unidirectional);
+    pair.client.send(stream, pattern(200_000));
+    assert!(pair.run_until(|pair| pair.server.ended.contains(&stream)));
+    assert_eq!(pair.server.received[&stream], pattern(200_000));
+}
+
+/// A client that moved has no other way of saying whose it is.
+#[test]
+fn a_clients_packets_name_its_worker_from_every_address() {
+    let mut pair = connected_to(5);
+    upload(&mut pair);
+    // Those of the hand-shake that name none are the Initials.
+    let first = pair.client.named.iter().position(Option::is_some).unwrap();
+    assert!(pair.client.named[first..].contains(&Some(5)));
+    for port in 2000..2010 {
+        pair.client.named.clear();
+        pair.client.address.set_port(port);
+        upload(&mut pair);
+        assert!(pair.client.named.len() > 100);
+        assert!(pair.client.named.iter().all(|worker| *worker == Some(5)));
+    }
+}
+
+/// How a client's connection ends when this endpoint stands in for the server's.
+fn end_at(config: &ServerConfig) -> Option<CloseReason> {
+    let mut pair = connected_to(5);
+    pair.server.endpoint = Endpoint::server(config, [9; 32]).unwrap();
+    let stream = pair.client.open(Direction::Unidirectional);
+    pair.client.send(stream, pattern(10_000));
+    pair.run_for(Duration::from_secs(100));
+    pair.client.closed
+}
+
+#[test]
+fn an_endpoint_that_lost_its_state_says_so_when_it_has_kept_the_key() {
+    assert_eq!(end_at(&config(5, 1)), Some(CloseReason::Reset));
+    assert_eq!(end_at(&config(5, 2)), Some(CloseReason::TimedOut));
+}
+
+/// The connection may be well where it is.
+#[test]
+fn an_endpoint_does_not_end_the_connections_of_another_worker() {
+    assert_eq!(end_at(&config(6, 1)), Some(CloseReason::TimedOut));
+}
