@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use altway_quic::{self as quic, Transport};
+use altway_quic::{self as quic, ConnectionIds, ResetKey, Transport};
 
 use crate::settings::Settings;
 use crate::{Error, Rate};
@@ -31,6 +31,12 @@ pub struct ServerConfig {
     /// Take extended CONNECT (RFC 9220), for instance for WebSockets; such a request has a
     /// [`Protocol`](crate::Protocol). Default: off.
     pub extended_connect: bool,
+    /// For one of several endpoints of a server: what its connection IDs begin with, so that
+    /// [`worker_of`](crate::worker_of) finds it. Default: IDs that say nothing.
+    pub connection_ids: Option<ConnectionIds>,
+    /// For one of several endpoints of a server: the key of stateless resets that they share.
+    /// Default: one that follows from the seed.
+    pub reset_key: Option<ResetKey>,
 }
 
 impl ServerConfig {
@@ -42,6 +48,8 @@ impl ServerConfig {
             transport: Transport::default(),
             limits: Limits::default(),
             extended_connect: false,
+            connection_ids: None,
+            reset_key: None,
         }
     }
 
@@ -52,6 +60,8 @@ impl ServerConfig {
         let mut config = quic::ServerConfig::new(Arc::new(tls));
         config.transport = self.transport.clone();
         config.limits = self.limits.quic(self.limits.max_concurrent_requests);
+        config.connection_ids = self.connection_ids;
+        config.reset_key = self.reset_key;
         config
     }
 }

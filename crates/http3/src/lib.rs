@@ -91,7 +91,8 @@ mod varint;
 
 pub use altway_fields::Priority;
 pub use altway_quic::{
-    Congestion, ConnectionHandle, Datagram, Ecn, PathStatistics, StreamId, Transmit, Transport,
+    Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn, PathStatistics, ResetKey, ServerId,
+    StreamId, Transmit, Transport, worker_of,
 };
 pub use budget::Rate;
 pub use code::Code;

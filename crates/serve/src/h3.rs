@@ -4,11 +4,14 @@
 //! sleep until the engine's next time-out or the next datagram. The engine (`altway-http3`) knows no
 //! sockets; the socket ([`udp`]) and the timer (`altway-socket`) know no HTTP.
 //!
-//! A client that moves to another address may be handed to another worker by the kernel, which
-//! doesn't know it; its connection then ends by time-out.
+//! A client that moves to another address stays with its worker: connection IDs name it, and
+//! [`steering`] brings datagrams to it.
 
 mod responses;
+mod steering;
 mod udp;
+
+pub(crate) use steering::{Place, places};
 
 use crate::Error;
 use crate::files::FileCache;
@@ -20,12 +23,13 @@ use altway_socket::{Progress, Timer};
 use responses::Responses;
 use rustls::crypto::aws_lc_rs;
 use std::cell::RefCell;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io;
 use std::net::UdpSocket;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use steering::{Exchange, Forwarded};
 use tokio::task::yield_now;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
 use udp::Udp;
@@ -40,7 +44,7 @@ pub(crate) fn config(
     tls: Arc<rustls::ServerConfig>,
     congestion: Option<Congestion>,
     limits: &Limits,
-) -> http3::ServerConfig {
+) -> Result<http3::ServerConfig, Error> {
     let mut config = http3::ServerConfig::new(tls);
     config.transport.congestion = match congestion {
         None | Some(Congestion::Cubic) => http3::Congestion::Cubic,
@@ -51,7 +55,18 @@ pub(crate) fn config(
     config.transport.send_window = SEND_WINDOW;
     config.limits.max_concurrent_requests = limits.max_concurrent_requests;
     config.limits.max_connections = limits.max_connections;
-    config
+    // A stateless reset is the server's word, whichever worker says it.
+    config.reset_key = Some(http3::ResetKey(random()?));
+    Ok(config)
+}
+
+fn random() -> Result<[u8; 32], Error> {
+    let mut bytes = [0; 32];
+    let random = aws_lc_rs::default_provider().secure_random;
+    random
+        .fill(&mut bytes)
+        .map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+    Ok(bytes)
 }
 
 /// The HTTP/3 side of a worker.
@@ -61,6 +76,8 @@ pub(crate) struct Driver {
     timer: Timer,
     responses: Responses,
     setup: Arc<Setup>,
+    /// `None`: no other worker has connections.
+    exchange: Option<Exchange>,
 }
 
 impl Driver {
@@ -71,21 +88,19 @@ impl Driver {
         mut config: http3::ServerConfig,
         socket: UdpSocket,
         files: Rc<RefCell<FileCache>>,
+        place: Place,
     ) -> Result<Self, Error> {
         let udp = Udp::new(socket).map_err(Error::Worker)?;
         let segments = config.transport.max_segments;
         config.transport.max_segments = segments.min(udp.max_segments());
-        let mut seed = [0; 32];
-        let random = aws_lc_rs::default_provider().secure_random;
-        random
-            .fill(&mut seed)
-            .map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+        config.connection_ids = Some(place.ids);
         Ok(Self {
-            endpoint: Endpoint::server(config, seed)?,
+            endpoint: Endpoint::server(config, random()?)?,
             udp,
             timer: Timer::new().map_err(Error::Worker)?,
             responses: Responses::new(Arc::clone(setup), files),
             setup: Arc::clone(setup),
+            exchange: place.exchange,
         })
     }
 
@@ -116,7 +131,7 @@ impl Driver {
     /// Everything that can be done without waiting.
     fn turn(&mut self) -> io::Result<Progress> {
         let now = Instant::now();
-        self.udp.receive(now, &mut self.endpoint)?;
+        self.receive(now)?;
         if self.endpoint.poll_timeout().is_some_and(|due| due <= now) {
             self.endpoint.handle_timeout(now);
         }
@@ -124,6 +139,23 @@ impl Driver {
         let progress = self.udp.send(now, &mut self.endpoint)?;
         self.timer.arm(self.endpoint.poll_timeout(), now)?;
         Ok(progress)
+    }
+
+    /// Takes in what came, and passes on what is for others.
+    fn receive(&mut self, now: Instant) -> io::Result<()> {
+        let Self { udp, endpoint, .. } = self;
+        let Some(exchange) = &mut self.exchange else {
+            return udp.receive(|datagram| endpoint.handle_datagram(now, datagram));
+        };
+        udp.receive(|datagram| {
+            if !exchange.pass_on(&datagram) {
+                endpoint.handle_datagram(now, datagram);
+            }
+        })?;
+        for forwarded in exchange.arrived() {
+            endpoint.handle_datagram(now, forwarded.datagram());
+        }
+        Ok(())
     }
 
     /// Waits for the next reason to take a turn.
@@ -136,6 +168,9 @@ impl Driver {
             () = self.udp.readable() => {}
             () = self.udp.writable(), if progress == Progress::Blocked => {}
             () = self.timer.expired() => {}
+            forwarded = next_of(&mut self.exchange) => {
+                self.endpoint.handle_datagram(Instant::now(), forwarded.datagram());
+            }
             () = poll_fn(|cx| self.responses.poll(cx)) => {}
             _ = sweep.tick() => self.responses.cut_off_stalled(&mut self.endpoint),
         }
@@ -148,6 +183,14 @@ impl Driver {
             self.endpoint.close(now, connection, Code::H3_NO_ERROR, b"");
         }
         while matches!(self.udp.send(now, &mut self.endpoint), Ok(Progress::More)) {}
+    }
+}
+
+/// The next datagram of this worker's that comes to another one; never where there is none.
+async fn next_of(exchange: &mut Option<Exchange>) -> Forwarded {
+    match exchange {
+        Some(exchange) => exchange.next().await,
+        None => pending().await,
     }
 }
 

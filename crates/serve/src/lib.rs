@@ -58,13 +58,14 @@ mod tls;
 mod worker;
 
 pub use access::AccessLog;
+pub use altway_http3::ServerId;
 pub use body::Body;
 pub use error::Error;
 pub use files::Files;
 pub use handler::{BoxError, Peer};
 pub use identity::Identity;
 pub use options::{
-    Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, Spread, UnknownCongestion,
+    Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, Spread, Steering, UnknownCongestion,
     UnknownSpread,
 };
 pub use reload::ReloadHandle;

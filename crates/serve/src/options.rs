@@ -1,6 +1,7 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
 use crate::{AccessLog, Identity, Site};
+use altway_http3::ServerId;
 use altway_policy::Policy;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -26,6 +27,11 @@ pub struct Options {
     pub threads: NonZeroUsize,
     /// How new TCP connections come to the workers. Default: each worker accepts by itself.
     pub spread: Spread,
+    /// How a QUIC connection's datagrams come to its worker. Default: by the kernel.
+    pub steering: Steering,
+    /// What every connection ID of QUIC begins with, for a load balancer in front of several servers
+    /// that steers by it. Whoever sees packets can read it. Default: nothing.
+    pub server_id: ServerId,
     /// Which clients are offered HTTP/3. Default: the threshold policy.
     pub policy: Policy,
     /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP, CUBIC for QUIC.
@@ -49,6 +55,8 @@ impl Options {
             security,
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             spread: Spread::default(),
+            steering: Steering::default(),
+            server_id: ServerId::default(),
             policy: Policy::default(),
             congestion: None,
             shutdown_grace: Duration::from_secs(10),
@@ -121,6 +129,19 @@ impl FromStr for Spread {
             _ => Err(UnknownSpread(text.into())),
         }
     }
+}
+
+/// How datagrams of a QUIC connection come to the worker that has it, also after the client's
+/// address or port has changed. With one worker there is no difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Steering {
+    /// The kernel picks the worker's socket by the connection ID, with a program of classic BPF
+    /// (`SO_ATTACH_REUSEPORT_CBPF`). Where the system refuses it, as [`Steering::Workers`].
+    #[default]
+    Kernel,
+    /// The kernel picks a socket by both ends' addresses, and a worker that gets another one's
+    /// datagram passes it on: a copy and the waking of a thread. Up to 512 wait for a worker.
+    Workers,
 }
 
 /// A text that names no [`Spread`].

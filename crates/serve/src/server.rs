@@ -20,6 +20,8 @@ use std::thread;
 pub struct Server {
     address: SocketAddr,
     sockets: Vec<Sockets>,
+    /// One for each of the sockets.
+    places: Vec<h3::Place>,
     dispatcher: Option<Dispatcher>,
     setup: Arc<Setup>,
     reload: Option<ReloadHandle>,
@@ -63,6 +65,7 @@ impl Server {
         let (setup, reload) = setup(options, service)?;
         Ok(Self {
             address,
+            places: h3::places(&workers, options.steering, options.server_id),
             sockets: workers,
             dispatcher,
             setup: Arc::new(setup),
@@ -91,9 +94,9 @@ impl Server {
         // Kept until all workers have ended: a socket that leaves the group would change which
         // worker the kernel hands the datagrams of the others' connections to.
         let _group = udp_group(&self.sockets)?;
-        let workers = self.sockets.into_iter().enumerate();
+        let workers = self.sockets.into_iter().zip(self.places).enumerate();
         let mut threads: Vec<_> = workers
-            .map(|(index, sockets)| worker(index, sockets, &self.setup, stop))
+            .map(|(index, (sockets, place))| worker(index, sockets, place, &self.setup, stop))
             .collect();
         let acceptor = self.dispatcher.map(|dispatcher| {
             let accept = |stop| dispatcher.run(stop);
@@ -113,7 +116,7 @@ fn setup(options: &Options, service: Service) -> Result<(Setup, Option<ReloadHan
     let quic = |tls: &Tls| h3::config(Arc::clone(&tls.quic), options.congestion, &options.limits);
     let setup = Setup {
         service: Arc::new(service),
-        quic: tls.as_ref().map(quic),
+        quic: tls.as_ref().map(quic).transpose()?,
         tls: tls.as_ref().map(|tls| Arc::clone(&tls.tcp)),
         limits: options.limits,
         grace: options.shutdown_grace,
@@ -132,11 +135,12 @@ type Handle = thread::JoinHandle<Result<(), Error>>;
 fn worker(
     index: usize,
     sockets: Sockets,
+    place: h3::Place,
     setup: &Arc<Setup>,
     stop: &StopSignal,
 ) -> Result<Handle, Error> {
     let setup = Arc::clone(setup);
-    let serve = move |stop| Worker::start(&setup, sockets)?.run(stop);
+    let serve = move |stop| Worker::start(&setup, sockets, place)?.run(stop);
     spawn(format!("worker-{index}"), stop, serve)
 }
 

@@ -37,7 +37,11 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Prepares a worker on the thread that will run it.
-    pub(crate) fn start(setup: &Arc<Setup>, sockets: Sockets) -> Result<Self, Error> {
+    pub(crate) fn start(
+        setup: &Arc<Setup>,
+        sockets: Sockets,
+        place: h3::Place,
+    ) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build_local(LocalOptions::default());
@@ -48,7 +52,7 @@ impl Worker {
         let tcp = tcp::Acceptor::new(setup, sockets.tcp, Rc::clone(&files));
         let tcp = tcp.map_err(Error::Worker)?;
         let h3 = setup.quic.clone().zip(sockets.udp);
-        let h3 = h3.map(|(config, udp)| h3::Driver::new(setup, config, udp, files));
+        let h3 = h3.map(|(config, udp)| h3::Driver::new(setup, config, udp, files, place));
         let h3 = h3.transpose()?;
         drop(guard);
         let log = setup.service.log.clone();

@@ -3,6 +3,7 @@
 //! - [`Udp`]: a UDP socket whose calls carry many datagrams each way (GRO, GSO), with ECN, and with
 //!   each of these to be switched off, so that its worth can be measured.
 //! - [`Timer`]: a timer as exact as the kernel's.
+//! - [`steer_by_connection_id`]: to each worker the datagrams of its own connections.
 //! - [`tcp_info`]: the kernel's counters of a TCP connection.
 //!
 //! The server (`serve`), the clients (`load`) and the raw transports (`raw`) share it. What the
@@ -27,11 +28,13 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod steering;
 mod sys;
 mod tcp_info;
 mod timer;
 mod udp;
 
+pub use steering::steer_by_connection_id;
 pub use sys::{raise_udp_buffers, raise_udp_receive_buffer, route_udp_payload, watch};
 pub use tcp_info::{TcpInfo, tcp_info};
 pub use timer::Timer;

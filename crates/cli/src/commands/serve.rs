@@ -8,7 +8,7 @@ use crate::{Answer, signals};
 use altway_policy::Policy;
 use altway_serve::{
     AccessLog, Bind, Congestion, DEFAULT_PORT, Files, Options, ReloadHandle, Security, Server,
-    Site, Spread, StopHandle, stop_channel,
+    ServerId, Site, Spread, StopHandle, stop_channel,
 };
 use altway_units::duration;
 use anyhow::Result;
@@ -55,6 +55,9 @@ pub(crate) struct Arguments {
     /// Who accepts: per-worker (no hand-over) or round-robin (one thread for all; even shares).
     #[arg(long, value_name = "HOW", default_value_t = Spread::default())]
     spread: Spread,
+    /// 1 or 2 bytes that every QUIC connection ID begins with, for a load balancer [default: none].
+    #[arg(long, value_name = "HEX", default_value_t = ServerId::default(), hide_default_value = true)]
+    server_id: ServerId,
     /// Clear text over TCP: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3.
     #[arg(long)]
     h2c: bool,
@@ -124,6 +127,7 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.bind = arguments.bind.map_or(Bind::All, Bind::Address);
     options.threads = arguments.threads.unwrap_or(options.threads);
     options.spread = arguments.spread;
+    options.server_id = arguments.server_id;
     options.policy = arguments.policy;
     options.congestion = arguments.congestion;
     options.shutdown_grace = arguments.grace;

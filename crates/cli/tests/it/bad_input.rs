@@ -94,6 +94,16 @@ fn a_way_of_spreading_connections_that_there_is_not() {
 }
 
 #[test]
+fn a_server_id_that_is_none() {
+    let dir = Dir::new();
+    for id in ["7", "010203", "host"] {
+        let said = refusal(&mut dir.altway(["serve", "--server-id", id]));
+        let reason = "server id is out of range: 0, 2 or 4 hexadecimal digits";
+        assert!(said.contains(reason), "{said}");
+    }
+}
+
+#[test]
 fn a_folder_that_is_missing_or_a_file() {
     let dir = Dir::new();
     dir.file("file", "");

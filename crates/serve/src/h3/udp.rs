@@ -1,6 +1,6 @@
 //! The worker's UDP socket, joined to the engine: what comes goes in, what it has goes out.
 
-use altway_http3::Endpoint;
+use altway_http3::{Datagram, Endpoint};
 use altway_socket::{Progress, Settings};
 use std::io;
 use std::time::Instant;
@@ -22,13 +22,12 @@ impl Udp {
         self.0.max_segments()
     }
 
-    /// Hands what has come to the engine.
+    /// Hands on what has come.
     ///
     /// # Errors
     /// None: the socket has no peer of its own.
-    pub(super) fn receive(&mut self, now: Instant, endpoint: &mut Endpoint) -> io::Result<()> {
-        self.0
-            .receive(|datagram| endpoint.handle_datagram(now, datagram))
+    pub(super) fn receive(&mut self, take: impl FnMut(Datagram<'_>)) -> io::Result<()> {
+        self.0.receive(take)
     }
 
     /// Sends what the engine has, as far as the socket takes it.

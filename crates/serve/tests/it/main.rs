@@ -10,5 +10,6 @@ pub(crate) mod common;
 mod ends;
 mod faults;
 mod handlers;
+mod migration;
 mod protocols;
 mod waiting;

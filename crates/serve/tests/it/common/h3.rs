@@ -84,10 +84,18 @@ impl H3 {
     /// The body up to its end.
     pub(crate) fn body(&mut self, stream: StreamId) -> Vec<u8> {
         let mut body = Vec::new();
+        while let Some(bytes) = self.part(stream) {
+            body.extend_from_slice(&bytes);
+        }
+        body
+    }
+
+    /// The next bytes of the body; `None` at its end.
+    pub(crate) fn part(&mut self, stream: StreamId) -> Option<Bytes> {
         loop {
             match self.endpoint.recv_data(self.connection, stream).unwrap() {
-                Received::Data(bytes) => body.extend_from_slice(&bytes),
-                Received::End => return body,
+                Received::Data(bytes) => return Some(bytes),
+                Received::End => return None,
                 Received::Pending => self.wait(|event| match event {
                     Event::Readable { stream: readable } => (readable == stream).then_some(()),
                     Event::StreamReset { code, .. } => panic!("reset: {code}"),
@@ -111,6 +119,14 @@ impl H3 {
             Event::StreamReset { stream, .. } if stream == wanted => Some(()),
             _ => None,
         });
+    }
+
+    /// Goes on from another port, as behind a NAT that has forgotten the former one.
+    pub(crate) fn move_away(&mut self) {
+        let former = &self.socket;
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        assert_ne!(socket.local_addr().unwrap(), former.local_addr().unwrap());
+        self.socket = socket;
     }
 
     /// Sends what there is to send.

@@ -1,0 +1,79 @@
+//! Clients of HTTP/3 whose port changes: they stay with their worker, whoever brings their datagrams
+//! there.
+
+use crate::common::h3::H3;
+use crate::common::{LARGE, Running, large};
+use altway_serve::{ServerId, Steering};
+use std::num::NonZeroUsize;
+
+/// With this many workers three of four moves would end a connection that nobody steers.
+const WORKERS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+
+/// How often a client moves in a download.
+const MOVES: usize = 10;
+
+fn start(steering: Steering, server_id: &str) -> Running {
+    Running::tls(|options| {
+        options.threads = WORKERS;
+        options.steering = steering;
+        options.server_id = server_id.parse::<ServerId>().unwrap();
+    })
+}
+
+/// Downloads while it moves.
+fn download(server: &Running) {
+    let mut client = H3::connect(server);
+    let stream = client.send("/large");
+    let (head, _) = client.head(stream);
+    assert_eq!(head.status(), 200);
+    let (mut body, mut moves) = (Vec::new(), 0);
+    while let Some(bytes) = client.part(stream) {
+        body.extend_from_slice(&bytes);
+        if body.len() > (moves + 1) * LARGE / (MOVES + 1) {
+            client.move_away();
+            moves += 1;
+        }
+    }
+    assert_eq!(moves, MOVES);
+    assert!(body == large());
+}
+
+/// Several connections, as each may be another worker's.
+fn check_downloads(steering: Steering) {
+    let server = start(steering, "");
+    for _ in 0..4 {
+        download(&server);
+    }
+}
+
+#[test]
+fn a_download_goes_on_wherever_its_client_moves() {
+    check_downloads(Steering::Kernel);
+}
+
+#[test]
+fn a_download_goes_on_where_workers_pass_datagrams_on() {
+    check_downloads(Steering::Workers);
+}
+
+#[test]
+fn a_server_with_a_name_steers_as_one_without() {
+    download(&start(Steering::Kernel, "a5"));
+    download(&start(Steering::Workers, "0a5f"));
+}
+
+#[test]
+fn each_request_may_come_from_another_port() {
+    for steering in [Steering::Kernel, Steering::Workers] {
+        let server = start(steering, "");
+        let mut clients: Vec<_> = (0..8).map(|_| H3::connect(&server)).collect();
+        for _ in 0..20 {
+            for client in &mut clients {
+                client.move_away();
+                let (head, body) = client.get("/");
+                assert_eq!(head.status(), 200);
+                assert_eq!(body, b"<p>home");
+            }
+        }
+    }
+}
