@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::UdpSocket;
 
-/// Hand-shakes at the same time, as over HTTP/2.
-const AT_ONCE: usize = 64;
+/// Hand-shakes at the same time. quic-go refuses connections when 32 wait to be accepted.
+const AT_ONCE: usize = 16;
 
 /// More than any server grants: it is the server's time-out that counts.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
