@@ -6,6 +6,7 @@ use super::contender::Contender;
 use super::cores::Cores;
 use super::go;
 use super::host::{self, Host};
+use super::network::{VETH, VethSettings};
 use super::record::Record;
 use super::summary::Line;
 use super::table;
@@ -38,6 +39,8 @@ pub(crate) struct Setup {
     rounds: u32,
     file_limit: u64,
     host: Host,
+    /// Of workloads over virtual Ethernet devices; TCP's setting is another one than `host`'s.
+    veth: Option<VethSettings>,
     /// Cores that the bench could use, and how they were shared out by number of workers. Empty:
     /// any.
     cores: Vec<usize>,
@@ -68,6 +71,10 @@ impl Setup {
     pub(crate) fn of(campaign: &Campaign, programs: &Path) -> Result<Self> {
         let workers = campaign.cells.iter().map(|cell| cell.workers);
         let shared_out = |workers| (workers, Cores::shared_out(&campaign.cores, workers));
+        let is_over_veth = campaign
+            .cells
+            .iter()
+            .any(|cell| cell.workload.is_over_veth());
         let measured = |cell: &Cell| Measured {
             cell: *cell,
             load: campaign.load(cell.workload),
@@ -86,6 +93,7 @@ impl Setup {
             rounds: campaign.rounds,
             file_limit: campaign.file_limit,
             host: host::describe(),
+            veth: is_over_veth.then_some(VETH),
             cores: campaign.cores.clone(),
             cores_by_workers: workers.map(shared_out).collect(),
             versions: versions(&campaign.contenders, programs),

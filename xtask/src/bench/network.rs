@@ -9,6 +9,7 @@ use super::seat::Seat;
 use super::workload::Workload;
 use anyhow::{Context, Result};
 use nix::sched::{CloneFlags, setns, unshare};
+use serde::Serialize;
 use std::fs::File;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -18,9 +19,21 @@ use std::time::Duration;
 /// Of networks that measure (RFC 2544 appendix C.2.2).
 const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+const NETWORK: &str = "198.18.0.0/30";
 
-/// An Ethernet's, as these devices have it by default.
-pub(crate) const VETH_MTU: u32 = 1500;
+/// What is chosen for the pair.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct VethSettings {
+    /// An Ethernet's, as these devices have it by default.
+    pub(crate) mtu: u32,
+    /// That of altway's QUIC, whatever this machine has as its default.
+    tcp_congestion_control: &'static str,
+}
+
+pub(crate) const VETH: VethSettings = VethSettings {
+    mtu: 1500,
+    tcp_congestion_control: "cubic",
+};
 
 /// How long a change of a device may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -83,8 +96,12 @@ impl Veth {
             client: Namespace::create()?,
         };
         let client = veth.client.path();
+        let VethSettings {
+            mtu,
+            tcp_congestion_control,
+        } = VETH;
         veth.server.ip(&format!(
-            "link add veth mtu {VETH_MTU} type veth peer name veth mtu {VETH_MTU} netns {client}"
+            "link add veth mtu {mtu} type veth peer name veth mtu {mtu} netns {client}"
         ))?;
         for (namespace, address) in [
             (&veth.server, SERVER_ADDRESS),
@@ -93,6 +110,11 @@ impl Veth {
             namespace.ip(&format!("address add {address}/30 dev veth"))?;
             namespace.ip("link set veth up")?;
             namespace.ip("link set lo up")?;
+            // By its route: a namespace may have another default only if root allows it to all.
+            namespace.ip(&format!(
+                "route replace {NETWORK} dev veth scope link src {address} \
+                 congctl {tcp_congestion_control}"
+            ))?;
         }
         Ok(veth)
     }
@@ -104,13 +126,11 @@ pub(crate) struct Namespace(OwnedFd);
 
 impl Namespace {
     fn create() -> Result<Self> {
-        // On a thread that ends with it: this process stays where it is.
-        let create = || -> Result<Self> {
+        on_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace")?;
             let file = File::open("/proc/thread-self/ns/net")?;
             Ok(Self(file.into()))
-        };
-        std::thread::scope(|scope| scope.spawn(create).join()).expect("system calls can't panic")
+        })
     }
 
     /// Moves the calling thread into it, and with it what the thread starts.
@@ -139,21 +159,25 @@ impl Namespace {
     }
 }
 
+/// Runs `task` on a thread that ends with it: this process stays where it is.
+fn on_thread<T: Send>(task: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| scope.spawn(task).join())
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::sockopt::tcp_congestion;
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    /// Runs `task` inside.
     fn inside<T: Send>(namespace: &Namespace, task: impl FnOnce() -> T + Send) -> T {
-        std::thread::scope(|scope| {
-            let thread = scope.spawn(|| {
-                namespace.join().unwrap();
-                task()
-            });
-            thread.join().unwrap()
-        })
+        let run = || {
+            namespace.join()?;
+            Ok(task())
+        };
+        on_thread(run).unwrap()
     }
 
     #[test]
@@ -178,5 +202,9 @@ mod tests {
         let mut text = String::new();
         server.read_to_string(&mut text).unwrap();
         assert_eq!((text.as_str(), peer.ip()), ("hello", CLIENT_ADDRESS.into()));
+        assert_eq!(
+            tcp_congestion(&server).unwrap(),
+            VETH.tcp_congestion_control
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::bars::Figure;
 use super::contender::Contender;
-use super::network::VETH_MTU;
+use super::network::VETH;
 use super::summary::{Line, Spread, Verdict};
 use super::workload::{Cell, Transport, Workload};
 use anyhow::Result;
@@ -62,7 +62,10 @@ pub(super) fn title(cell: Cell) -> String {
             format!("{pace}, one request each for a file of {size}")
         }
         workload if workload.is_over_veth() => {
-            format!("× {streams}, a file of {size}, over veth with an MTU of {VETH_MTU}")
+            format!(
+                "× {streams}, a file of {size}, over veth with an MTU of {}",
+                VETH.mtu
+            )
         }
         _ if load.paths > 1 => format!("× {streams}, {} files of {size}", load.paths),
         _ => format!("× {streams}, a file of {size}"),
