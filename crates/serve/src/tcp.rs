@@ -98,9 +98,11 @@ impl Acceptor {
         } = self;
         let mut connections = JoinSet::new();
         let signal = stop.clone();
+        // The stop first: connections that end by it would make room for ones not yet accepted.
         tokio::select! {
-            () = serve_all(&mut arrivals, &context, &mut connections, &signal) => {}
+            biased;
             () = stop.requested() => {}
+            () = serve_all(&mut arrivals, &context, &mut connections, &signal) => {}
         }
         arrivals.close();
         let ends = async {
