@@ -1,8 +1,10 @@
-//! Fuzz targets of the HTTP/2 engine, the checks they make, and the seeds of their corpus.
+//! Fuzz targets of the engines, the checks they make, and the seeds of their corpus.
 //!
-//! A target is a function of bytes that panics when the engine breaks a promise: [`frames`] has the
-//! engine read anything, [`hpack`] is field compression both ways, and [`connection`] joins a client
-//! and a server and does with them whatever a list of operations says. `cargo xtask fuzz` drives
+//! A target is a function of bytes that panics when an engine breaks a promise. Of HTTP/2, [`frames`]
+//! has the engine read anything, [`hpack`] is field compression both ways, and [`connection`] joins a
+//! client and a server and does with them whatever a list of operations says. Of HTTP/3, [`qpack`] is
+//! field compression both ways, [`streams`] has a peer say anything on QUIC's streams, and
+//! [`datagrams`] lets anything happen to the datagrams between a client and a server. `cargo xtask fuzz` drives
 //! them by libFuzzer; `tests/corpus.rs` runs them on everything under `corpus/`, as ordinary tests on
 //! any machine. What a decoded request means, sockets and TLS are left to the tests of other crates.
 //!
@@ -17,12 +19,16 @@
 mod body;
 mod config;
 pub mod connection;
+pub mod datagrams;
 mod end;
 pub mod frames;
 pub mod hpack;
 mod input;
+pub mod qpack;
+mod quic;
 pub mod seeds;
 mod speech;
+pub mod streams;
 mod sys;
 mod wire;
 
@@ -30,10 +36,13 @@ mod wire;
 pub type Run = fn(&[u8]);
 
 /// Every target by its name, which is that of its program and of its folder under `corpus/`.
-pub const TARGETS: [(&str, Run); 3] = [
+pub const TARGETS: [(&str, Run); 6] = [
     ("frames", frames::run),
     ("hpack", hpack::run),
     ("connection", connection::run),
+    ("qpack", qpack::run),
+    ("streams", streams::run),
+    ("datagrams", datagrams::run),
 ];
 
 /// Runs a target on each file named in the program's arguments.

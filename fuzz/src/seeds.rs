@@ -3,6 +3,8 @@
 //! They stand under `corpus/` as `seed-NAME`; `cargo run -p altway-fuzz --example seeds` writes them anew,
 //! and a test says when that is due.
 
+mod http3;
+
 use crate::wire::{self, PREFACE, frame, setting};
 
 /// `GET https / ` and `POST https /`, from the static table of RFC 7541.
@@ -34,6 +36,9 @@ pub fn seeds(target: &str) -> Vec<Seed> {
         "frames" => frames(),
         "hpack" => hpack(),
         "connection" => connection(),
+        "qpack" => http3::qpack(),
+        "streams" => http3::streams(),
+        "datagrams" => http3::datagrams(),
         _ => panic!("no target {target}"),
     }
 }

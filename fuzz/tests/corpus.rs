@@ -49,6 +49,21 @@ fn connections_of_the_corpus_break_no_promise() {
 }
 
 #[test]
+fn field_sections_and_instructions_of_the_corpus_break_no_promise() {
+    replay("qpack");
+}
+
+#[test]
+fn streams_of_the_corpus_break_no_promise() {
+    replay("streams");
+}
+
+#[test]
+fn datagrams_of_the_corpus_break_no_promise() {
+    replay("datagrams");
+}
+
+#[test]
 fn the_seeds_in_the_corpus_are_up_to_date() {
     for (target, _) in TARGETS {
         for seed in seeds::seeds(target) {

@@ -10,7 +10,14 @@ use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const TARGETS: [&str; 3] = ["frames", "hpack", "connection"];
+const TARGETS: [&str; 6] = [
+    "frames",
+    "hpack",
+    "connection",
+    "qpack",
+    "streams",
+    "datagrams",
+];
 
 /// The sections that libFuzzer reads are those of ELF.
 const SYSTEM: &str = "linux";

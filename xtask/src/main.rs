@@ -34,7 +34,7 @@ enum Chore {
     },
     /// Install the foreign clients that the interoperability tests use (Debian, as root).
     Setup,
-    /// Look for inputs that break the HTTP/2 engine, a minute for each target of `fuzz/`.
+    /// Look for inputs that break the engines, a minute for each target of `fuzz/`.
     Fuzz(fuzz::Fuzz),
     /// Measure altway against its peers; on a quiet machine.
     #[command(subcommand)]

@@ -80,6 +80,9 @@ mod error;
 mod event;
 mod failure;
 mod frame;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod grease;
 mod message;
 mod qpack;

@@ -12,6 +12,8 @@ mod dynamic_table;
 mod encoder;
 mod instructions;
 #[cfg(test)]
+mod interop;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod rfc_examples;
