@@ -80,7 +80,7 @@ pub(crate) struct Connection {
     peer_settings: Settings,
     /// Server: the ID of the client's next request.
     next_request: u64,
-    /// Server: PRIORITY_UPDATE of requests that have not come.
+    /// Server: PRIORITY_UPDATE of streams that are not open yet.
     wishes: FxHashMap<u64, Priority>,
     /// Server: the ID in the client's last MAX_PUSH_ID.
     max_push_id: Option<u64>,

@@ -21,6 +21,19 @@ enum State {
     Ended,
 }
 
+/// A field section's place in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An interim head; more follow.
+    Interim,
+    /// The final head, perhaps without a body.
+    Final { end: bool },
+    /// Behind the body, and with the end.
+    Trailers,
+}
+
+const CUT_SHORT: &str = "less data than a frame already announced";
+
 /// The sending half of an exchange.
 #[derive(Debug)]
 pub(crate) struct Sender {
@@ -48,33 +61,37 @@ impl Sender {
         matches!(self.state, State::Ending | State::Ended)
     }
 
-    /// Sends an interim head; more follow.
-    pub(crate) fn interim(
-        &mut self,
-        quic: &mut Connection,
-        id: StreamId,
-        section: &[u8],
-    ) -> Result<(), Error> {
-        self.check_head()?;
-        // Bounded all the same: an application that outruns the stream hears of it.
-        if !self.unsent.is_empty() {
-            return Err(out_of_order("an interim head still waits to be sent"));
+    /// Whether a field section of this kind may be sent now.
+    pub(crate) fn check(&self, kind: Kind) -> Result<(), Error> {
+        match (kind, self.state) {
+            // Bounded all the same: an application that outruns the stream hears of it.
+            (Kind::Interim, State::Head) if !self.unsent.is_empty() => {
+                Err(out_of_order("an interim head still waits to be sent"))
+            }
+            (Kind::Interim | Kind::Final { .. }, State::Head) => Ok(()),
+            (Kind::Interim | Kind::Final { .. }, _) => Err(out_of_order("second head")),
+            (Kind::Trailers, State::Body) if self.owed == 0 => Ok(()),
+            (Kind::Trailers, State::Body) => Err(out_of_order(CUT_SHORT)),
+            (Kind::Trailers, State::Head) => Err(out_of_order("trailers before the head")),
+            (Kind::Trailers, _) => Err(out_of_order("trailers after the end")),
         }
-        self.unsent = headers_frame(section);
-        self.flush(quic, id)
     }
 
-    /// Sends the final head.
-    pub(crate) fn head(
+    /// Sends a field section.
+    pub(crate) fn section(
         &mut self,
         quic: &mut Connection,
         id: StreamId,
+        kind: Kind,
         section: &[u8],
-        end: bool,
     ) -> Result<(), Error> {
-        self.check_head()?;
+        self.check(kind)?;
         self.append(headers_frame(section));
-        self.state = if end { State::Ending } else { State::Body };
+        self.state = match kind {
+            Kind::Interim => State::Head,
+            Kind::Final { end: false } => State::Body,
+            Kind::Final { end: true } | Kind::Trailers => State::Ending,
+        };
         self.flush(quic, id)
     }
 
@@ -102,30 +119,12 @@ impl Sender {
         }
         if end {
             if self.owed > 0 {
-                return Err(out_of_order("less data than a frame already announced"));
+                return Err(out_of_order(CUT_SHORT));
             }
             self.state = State::Ending;
             self.flush(quic, id)?;
         }
         Ok(())
-    }
-
-    /// Sends trailers, and with them the end.
-    pub(crate) fn trailers(
-        &mut self,
-        quic: &mut Connection,
-        id: StreamId,
-        section: &[u8],
-    ) -> Result<(), Error> {
-        match self.state {
-            State::Body if self.owed == 0 => {}
-            State::Body => return Err(out_of_order("less data than a frame already announced")),
-            State::Head => return Err(out_of_order("trailers before the head")),
-            State::Ending | State::Ended => return Err(out_of_order("trailers after the end")),
-        }
-        self.append(headers_frame(section));
-        self.state = State::Ending;
-        self.flush(quic, id)
     }
 
     /// Whether something waits for the peer to let it go.
@@ -137,13 +136,6 @@ impl Sender {
     pub(crate) fn writable(&mut self, quic: &mut Connection, id: StreamId) -> Result<bool, Error> {
         self.flush(quic, id)?;
         Ok(self.unsent.is_empty() && std::mem::take(&mut self.blocked))
-    }
-
-    fn check_head(&self) -> Result<(), Error> {
-        match self.state {
-            State::Head => Ok(()),
-            _ => Err(out_of_order("second head")),
-        }
     }
 
     fn append(&mut self, frame: Bytes) {

@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::time::Instant;
 
+use altway_fields::Priority;
 use altway_quic::{self as quic, Direction};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -16,7 +17,7 @@ use super::{Connection, FLOODS_PER_REQUEST, Giver, Phase};
 use crate::failure::{Failure, Violation};
 use crate::message::{self, Protocol};
 use crate::receive::{Piece, Receiver};
-use crate::send::Sender;
+use crate::send::{Kind, Sender};
 use crate::{Code, Error, Event, Received, Role, StreamId, qpack};
 
 /// One request and its response.
@@ -37,6 +38,8 @@ pub(super) struct Exchange {
     pub(super) interim_responses: u8,
     /// QUIC's priority of this side's message.
     pub(super) rank: i32,
+    /// Server: a PRIORITY_UPDATE that came before the request's head.
+    pub(super) wish: Option<Priority>,
     /// It was raised while it was being sent; others may have to yield to it.
     pub(super) raised: bool,
     /// It is sent after this one, whatever its rank.
@@ -56,6 +59,7 @@ impl Exchange {
             head_request: method == Some(&Method::HEAD),
             interim_responses: 0,
             rank: 0,
+            wish: None,
             raised: false,
             yields_to: None,
             progress: Progress::new(now, method),
@@ -101,7 +105,8 @@ impl Connection {
         let mut exchange = Exchange::new(Role::Client, limit, Some(head.method()), self.now);
         let sender = exchange.sender.as_mut();
         let sender = sender.expect("a new exchange has both halves");
-        sender.head(quic, id, &self.encoder.finish(&section, id.get()), end)?;
+        let encoded = self.encoder.finish(&section, id.get());
+        sender.section(quic, id, Kind::Final { end }, &encoded)?;
         self.exchanges.insert(id, exchange);
         self.floods.earn(FLOODS_PER_REQUEST);
         self.flush_tables(quic);
@@ -128,10 +133,11 @@ impl Connection {
             });
         }
         let section = message::encode_response(head, &mut self.encoder)?;
-        self.send_section(quic, id, &section, |sender, quic, section| match interim {
-            true => sender.interim(quic, id, section),
-            false => sender.head(quic, id, section, end),
-        })
+        let kind = match interim {
+            true => Kind::Interim,
+            false => Kind::Final { end },
+        };
+        self.send_section(quic, id, &section, kind)
     }
 
     /// Sends trailers, and with them the end.
@@ -142,9 +148,7 @@ impl Connection {
         fields: &HeaderMap,
     ) -> Result<(), Error> {
         let section = message::encode_trailers(fields, &mut self.encoder);
-        self.send_section(quic, id, &section, |sender, quic, section| {
-            sender.trailers(quic, id, section)
-        })
+        self.send_section(quic, id, &section, Kind::Trailers)
     }
 
     /// Sends body bytes, as many as fit.
@@ -314,14 +318,16 @@ impl Connection {
         quic: &mut quic::Connection,
         id: StreamId,
         section: &qpack::Section,
-        send: impl FnOnce(&mut Sender, &mut quic::Connection, &[u8]) -> Result<(), Error>,
+        kind: Kind,
     ) -> Result<(), Error> {
         self.check_size(section)?;
         let exchange = self.exchanges.get_mut(&id).ok_or(Error::UnknownStream)?;
         let sender = exchange.sender.as_mut().ok_or(Error::UnknownStream)?;
+        // What is not sent is never acknowledged, so the table must not wait for it.
+        sender.check(kind)?;
         let encoded = self.encoder.finish(section, id.get());
         exchange.progress.moved += encoded.len() as u64;
-        let sent = send(sender, quic, &encoded);
+        let sent = sender.section(quic, id, kind, &encoded);
         self.flush_tables(quic);
         sent
     }

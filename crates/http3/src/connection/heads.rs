@@ -41,7 +41,8 @@ impl Connection {
             return Err(Violation::new(code, reason));
         }
         let limit = self.terms.limits.max_field_section_size;
-        let exchange = Exchange::new(Role::Server, limit, None, self.now);
+        let mut exchange = Exchange::new(Role::Server, limit, None, self.now);
+        exchange.wish = self.wishes.remove(&id.get());
         self.exchanges.insert(id, exchange);
         self.next_request = id.get() + 4;
         self.floods.earn(FLOODS_PER_REQUEST);

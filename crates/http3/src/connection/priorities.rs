@@ -92,6 +92,11 @@ impl Connection {
         }
         let mut ids = self.exchanges.keys();
         if let Some(id) = ids.find(|known| known.get() == id).copied() {
+            if let Some(exchange) = self.exchanges.get_mut(&id)
+                && !exchange.announced
+            {
+                exchange.wish = Some(priority);
+            }
             self.prioritise(quic, id, priority);
         }
         Ok(())
@@ -104,7 +109,8 @@ impl Connection {
         id: StreamId,
         head: &http::Request<()>,
     ) {
-        let wish = self.wishes.remove(&id.get());
+        let exchange = self.exchanges.get_mut(&id);
+        let wish = exchange.and_then(|exchange| exchange.wish.take());
         let priority = wish.unwrap_or_else(|| of_request(head));
         self.prioritise(quic, id, priority);
     }

@@ -3,10 +3,11 @@
 
 use altway_http3::{Code, Event};
 use bytes::Bytes;
+use http::Response;
 use quinn_proto::{Dir, Side, StreamId};
 
 use crate::apps::get;
-use crate::misbehaviour::{DATA, HEADERS, REQUEST, control, request};
+use crate::misbehaviour::{DATA, HEADERS, REQUEST, SETTINGS, control, request};
 use crate::pair::{Pair, Path};
 use crate::raw::{Raw, frame, section};
 
@@ -148,6 +149,43 @@ fn a_peer_that_offers_no_table_sees_no_instructions() {
         peer.run();
     }
     assert_eq!(ours(&mut peer, Side::Client, 1), []);
+}
+
+/// Our server answers the raw peer's next request with `x-b: 2`; the section that it sends.
+fn answered(peer: &mut Raw) -> Vec<u8> {
+    let id = peer.bi(&request(&[]));
+    peer.finish(id);
+    let stream = peer.stream_of_request();
+    let head = Response::builder().header("x-b", "2").body(()).unwrap();
+    let (endpoint, connection) = (&mut peer.endpoint, peer.connection);
+    endpoint
+        .send_response(connection, stream, &head, true)
+        .unwrap();
+    // What can't be sent must not be awaited either.
+    for _ in 0..2000 {
+        let second = endpoint.send_response(connection, stream, &head, true);
+        assert!(second.is_err());
+    }
+    peer.run();
+    peer.read(id).unwrap()[2..].to_vec()
+}
+
+#[test]
+fn an_entry_is_referred_to_once_the_peer_is_known_to_have_it() {
+    let mut peer = Raw::client();
+    let settings = frame(SETTINGS, &[0x01, 0x50, 0x00]);
+    peer.uni(&[&[0x00], &settings[..]].concat());
+    let literal = [0, 0, 0xd9, 0x23, b'x', b'-', b'b', 1, b'2'];
+    assert_eq!(answered(&mut peer), literal);
+    assert_eq!(answered(&mut peer), literal);
+    let insertion = [0x43, b'x', b'-', b'b', 1, b'2'];
+    assert!(ours(&mut peer, Side::Server, 1).ends_with(&insertion));
+    let decoder = peer.uni(&[0x03, 0x01]);
+    let dynamic = [0x02, 0x00, 0xd9, 0x80];
+    assert_eq!(answered(&mut peer), dynamic);
+    peer.write(decoder, &[0x88]);
+    assert_eq!(answered(&mut peer), dynamic);
+    assert!(peer.lost.is_none());
 }
 
 #[test]
