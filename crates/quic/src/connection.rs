@@ -236,7 +236,7 @@ impl Connection {
 
     /// What is known of the path; `None` before the first round-trip sample.
     pub(crate) fn path_statistics(&self) -> Option<PathStatistics> {
-        let reading = Reading::of(self.engine.congestion_state());
+        let reading = Reading::of(self.engine.congestion_state())?;
         let latest_rtt = reading.latest_rtt?;
         let statistics = self.engine.stats();
         let path = statistics.path;
@@ -244,14 +244,18 @@ impl Connection {
             remote: self.engine.remote_address(),
             min_rtt: path.min_rtt,
             smoothed_rtt: path.rtt,
+            rtt_variation: reading.rtt_variation(path.rtt),
             latest_rtt,
             congestion_window: path.cwnd,
             mtu: path.current_mtu,
             packets_sent: path.sent_packets,
             packets_lost: path.lost_packets,
+            bytes_lost: path.lost_bytes,
             bytes_sent: statistics.udp_tx.bytes,
             bytes_received: statistics.udp_rx.bytes,
+            packets_acked: reading.packets_acked,
             bytes_acked: reading.bytes_acked,
+            delivery_rate: reading.delivery.rate(),
             congestion_events: path.congestion_events,
             handshake: self.handshake,
         })

@@ -3,8 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// A connection's path at one moment. Counters run since the connection began, except
-/// `acked_bytes`, which starts anew when the peer moves to another network.
+/// A connection's path at one moment. Counters run since the connection began, except what is
+/// acknowledged, which starts anew when the peer moves to another network.
+///
+/// How many packets were declared lost in vain is not in it: the engine forgets a packet once it is
+/// declared lost, and doesn't tell when its acknowledgement comes after all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathStatistics {
@@ -14,6 +17,8 @@ pub struct PathStatistics {
     pub min_rtt: Duration,
     /// Smoothed round-trip time (RFC 9002 section 5.3).
     pub smoothed_rtt: Duration,
+    /// Smoothed mean deviation of the round-trip time (`rttvar`, RFC 9002 section 5.3).
+    pub rtt_variation: Duration,
     /// The latest sample: from sending a packet to hearing of it, with acknowledgement delay.
     pub latest_rtt: Duration,
     /// Congestion window, bytes.
@@ -24,14 +29,32 @@ pub struct PathStatistics {
     pub packets_sent: u64,
     /// Packets declared lost, without MTU probes.
     pub packets_lost: u64,
+    /// Bytes in them.
+    pub bytes_lost: u64,
     /// UDP payload bytes sent.
     pub bytes_sent: u64,
     /// UDP payload bytes received.
     pub bytes_received: u64,
-    /// Bytes of ack-eliciting packets that the peer has acknowledged on this path.
+    /// Ack-eliciting packets that the peer has acknowledged on this path.
+    pub packets_acked: u64,
+    /// Bytes in them.
     pub bytes_acked: u64,
+    /// How fast they were delivered lately; `None` before the first sample.
+    pub delivery_rate: Option<DeliveryRate>,
     /// How often the congestion window was cut.
     pub congestion_events: u64,
     /// From the first packet to the end of the hand-shake; `None` before that.
     pub handshake: Option<Duration>,
+}
+
+/// How fast data reached the peer during about one round trip: the latest sample of
+/// `draft-cheng-iccrg-delivery-rate-estimation`. One that is application-limited replaces only a
+/// slower one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeliveryRate {
+    /// Bytes of ack-eliciting packets, without the headers of UDP and IP, per second.
+    pub bytes_per_second: u64,
+    /// The application had nothing more to send, or the peer would take no more: the path may carry
+    /// more.
+    pub app_limited: bool,
 }

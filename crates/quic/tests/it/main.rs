@@ -9,5 +9,6 @@ mod connection_ids;
 mod connections;
 mod pair;
 mod paths;
+mod statistics;
 mod streams;
 mod tls;
