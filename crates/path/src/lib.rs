@@ -5,6 +5,9 @@
 //! kept by network [`Prefix`], together for TCP and QUIC, and fade with age. Paths change: what was
 //! measured ten minutes ago says little.
 //!
+//! [`ConnectionStatistics`] is what one connection tells of its path, in the same terms for TCP and
+//! QUIC; what is new in it since the last look is a [`Sample`].
+//!
 //! Left to others: reading the transports' counters (`serve`), and what to conclude from them
 //! (`policy`).
 //!
@@ -31,10 +34,12 @@
 //! ```
 #![warn(clippy::disallowed_methods)]
 
+mod connection;
 mod memory;
 mod prefix;
 mod sample;
 
+pub use connection::{ConnectionStatistics, DeliveryRate};
 pub use memory::{MemoryStore, MemoryStoreConfig};
 pub use prefix::Prefix;
 pub use sample::{PathStatistics, Sample, Transport};

@@ -1,7 +1,15 @@
-//! Turns the transports' ever-growing counters into samples for the path store.
+//! Reads what the transports tell of a connection in the terms of the path store, and gives that what
+//! is new in it.
 
-use altway_path::{MemoryStore, PathStatistics, Prefix, Sample, Store, Transport};
+use altway_http3 as http3;
+use altway_path::{
+    ConnectionStatistics, DeliveryRate, MemoryStore, PathStatistics, Prefix, Sample, Store,
+    Transport,
+};
+use altway_socket::{TcpInfo, tcp_info};
+use altway_units::{Bandwidth, DataSize};
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -36,78 +44,150 @@ impl Paths {
     }
 }
 
-/// A connection's counters since its beginning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Counters {
-    /// `None` before the first measurement.
-    pub(crate) min_rtt: Option<Duration>,
-    pub(crate) packets_sent: u64,
-    pub(crate) packets_lost: u64,
-}
-
 /// One connection: remembers what it has reported, so that nothing counts twice.
 #[derive(Debug)]
 pub(crate) struct Meter {
     client: Prefix,
-    transport: Transport,
-    reported: Counters,
+    reported: Option<ConnectionStatistics>,
 }
 
 impl Meter {
-    pub(crate) fn new(client: IpAddr, transport: Transport) -> Self {
+    pub(crate) fn new(client: IpAddr) -> Self {
         Self {
             client: client.into(),
-            transport,
-            reported: Counters::default(),
+            reported: None,
         }
     }
 
-    /// Reports what is new in `counters` to `paths`; nothing before the first round trip.
-    pub(crate) fn observe(&mut self, counters: Counters, paths: &Paths) {
-        let Some(min_rtt) = counters.min_rtt else {
-            return;
-        };
-        if counters == self.reported {
-            return;
+    /// Reports what is new in `statistics` to `paths`; nothing before the first round trip.
+    pub(crate) fn observe(&mut self, statistics: ConnectionStatistics, paths: &Paths) {
+        let at = paths.started.elapsed();
+        if let Some(sample) = statistics.since(self.reported.as_ref(), at) {
+            self.reported = Some(statistics);
+            paths.record(self.client, &sample);
         }
-        let sample = Sample {
-            transport: self.transport,
-            at: paths.started.elapsed(),
-            min_rtt,
-            packets_sent: new(counters.packets_sent, self.reported.packets_sent),
-            packets_lost: new(counters.packets_lost, self.reported.packets_lost),
-        };
-        self.reported = counters;
-        paths.record(self.client, &sample);
     }
 }
 
-/// What came since; nothing when a counter was reset (a QUIC path that migrated).
-fn new(now: u64, before: u64) -> u64 {
-    now.saturating_sub(before)
+/// What the kernel tells of the TCP connection to `client`; `None` for a socket that has nothing to
+/// tell (no TCP, or Linux before 4.6).
+pub(crate) fn of_tcp(
+    socket: impl AsFd,
+    client: IpAddr,
+    handshake: Option<Duration>,
+) -> Option<ConnectionStatistics> {
+    const TCP_HEADER: u64 = 20;
+    let info = tcp_info(socket)?;
+    let headers = ip_header(client) + TCP_HEADER + info.option_bytes;
+    Some(ConnectionStatistics {
+        transport: Transport::Tcp,
+        min_rtt: info.min_rtt,
+        smoothed_rtt: info.smoothed_rtt,
+        rtt_variation: info.rtt_variation,
+        packets_sent: info.data_segments_sent,
+        bytes_sent: info.bytes_sent.map(DataSize::from_bytes),
+        packets_acked: info.segments_delivered,
+        bytes_acked: DataSize::from_bytes(info.bytes_acked),
+        packets_lost: info.retransmissions,
+        bytes_lost: info.bytes_retransmitted.map(DataSize::from_bytes),
+        packets_spurious: info.duplicates,
+        delivery_rate: tcp_delivery_rate(&info, headers),
+        congestion_window: window(&info),
+        mtu: DataSize::from_bytes(info.path_mtu),
+        handshake,
+    })
+}
+
+fn window(info: &TcpInfo) -> DataSize {
+    DataSize::from_bytes(info.congestion_window.saturating_mul(info.segment_bytes))
+}
+
+fn tcp_delivery_rate(info: &TcpInfo, headers: u64) -> Option<DeliveryRate> {
+    let latest = info.delivery_rate?;
+    Some(DeliveryRate {
+        rate: on_the_wire(latest.bytes_per_second, info.segment_bytes, headers)?,
+        app_limited: latest.app_limited,
+    })
+}
+
+/// What the engine tells of a QUIC connection.
+pub(crate) fn of_quic(path: &http3::PathStatistics) -> ConnectionStatistics {
+    const UDP_HEADER: u64 = 8;
+    let headers = ip_header(path.remote.ip().to_canonical()) + UDP_HEADER;
+    let rate = path.delivery_rate.and_then(|latest| {
+        Some(DeliveryRate {
+            rate: on_the_wire(latest.bytes_per_second, path.mtu.into(), headers)?,
+            app_limited: latest.app_limited,
+        })
+    });
+    ConnectionStatistics {
+        transport: Transport::Quic,
+        min_rtt: (!path.min_rtt.is_zero()).then_some(path.min_rtt),
+        smoothed_rtt: Some(path.smoothed_rtt),
+        rtt_variation: Some(path.rtt_variation),
+        packets_sent: path.packets_sent,
+        bytes_sent: Some(DataSize::from_bytes(path.bytes_sent)),
+        packets_acked: Some(path.packets_acked),
+        bytes_acked: DataSize::from_bytes(path.bytes_acked),
+        packets_lost: path.packets_lost,
+        bytes_lost: Some(DataSize::from_bytes(path.bytes_lost)),
+        packets_spurious: None,
+        delivery_rate: rate,
+        congestion_window: DataSize::from_bytes(path.congestion_window),
+        mtu: DataSize::from_bytes(u64::from(path.mtu) + headers),
+        handshake: path.handshake,
+    }
+}
+
+/// Bytes of an IP header without options.
+fn ip_header(client: IpAddr) -> u64 {
+    if client.is_ipv4() { 20 } else { 40 }
+}
+
+/// The rate in bits of IP packets, for so many payload bytes per second in full packets of `payload`
+/// bytes; `None` for zero.
+fn on_the_wire(bytes_per_second: u64, payload: u64, headers: u64) -> Option<Bandwidth> {
+    let packet = u128::from(payload.saturating_add(headers));
+    let bits = (u128::from(bytes_per_second) * 8 * packet).checked_div(payload.into())?;
+    Bandwidth::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
+}
+
+/// What a connection would tell, for tests.
+#[cfg(test)]
+pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> ConnectionStatistics {
+    ConnectionStatistics {
+        transport: Transport::Tcp,
+        min_rtt,
+        smoothed_rtt: min_rtt,
+        rtt_variation: None,
+        packets_sent: sent,
+        bytes_sent: None,
+        packets_acked: None,
+        bytes_acked: DataSize::ZERO,
+        packets_lost: lost,
+        bytes_lost: None,
+        packets_spurious: None,
+        delivery_rate: None,
+        congestion_window: DataSize::ZERO,
+        mtu: DataSize::ZERO,
+        handshake: None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
+    use std::io::{Read, Write};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 
     const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-    fn counters(sent: u64, lost: u64) -> Counters {
-        Counters {
-            min_rtt: Some(Duration::from_millis(3)),
-            packets_sent: sent,
-            packets_lost: lost,
-        }
-    }
 
     #[test]
     fn counts_each_packet_once() {
         let paths = Paths::new();
-        let mut meter = Meter::new(CLIENT, Transport::Tcp);
+        let mut meter = Meter::new(CLIENT);
         for (sent, lost) in [(100, 1), (100, 1), (200, 2)] {
-            meter.observe(counters(sent, lost), &paths);
+            meter.observe(told(Some(Duration::from_millis(3)), sent, lost), &paths);
         }
         let path = paths.get(CLIENT).unwrap();
         assert_eq!((path.packets, path.loss.to_string().as_str()), (200, "1%"));
@@ -116,12 +196,37 @@ mod tests {
     #[test]
     fn says_nothing_before_the_first_round_trip() {
         let paths = Paths::new();
-        let mut meter = Meter::new(CLIENT, Transport::Tcp);
-        let unmeasured = Counters {
-            min_rtt: None,
-            ..counters(2, 0)
-        };
-        meter.observe(unmeasured, &paths);
+        Meter::new(CLIENT).observe(told(None, 2, 0), &paths);
         assert_eq!(paths.get(CLIENT), None);
+    }
+
+    #[test]
+    fn a_tcp_connection_has_statistics() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.write_all(b"12345").unwrap();
+        client.read_exact(&mut [0; 5]).unwrap();
+        let handshake = Some(Duration::from_millis(1));
+        let statistics = of_tcp(&server, CLIENT, handshake).unwrap();
+        assert!(statistics.min_rtt.unwrap() < Duration::from_secs(1));
+        assert_eq!((statistics.packets_sent, statistics.packets_lost), (1, 0));
+        assert_eq!(statistics.handshake, handshake);
+        assert!(statistics.congestion_window >= DataSize::from_bytes(536));
+    }
+
+    #[test]
+    fn a_udp_socket_has_no_statistics() {
+        let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        assert_eq!(of_tcp(&socket, CLIENT, None), None);
+    }
+
+    #[test]
+    fn rates_count_whole_ip_packets() {
+        // 1,448 bytes of payload are a packet of 1,500.
+        let rate = on_the_wire(1_448_000, 1_448, 52).unwrap();
+        assert_eq!(rate.as_bps(), 12_000_000);
+        assert_eq!(on_the_wire(0, 1_448, 52), None);
+        assert_eq!(on_the_wire(1, 0, 52), None);
     }
 }

@@ -183,8 +183,7 @@ fn head_size(headers: &HeaderMap) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path_meter::{Counters, Meter};
-    use altway_path::Transport;
+    use crate::path_meter::{Meter, told};
     use std::net::Ipv4Addr;
     use std::time::Duration;
 
@@ -231,12 +230,8 @@ mod tests {
         }
 
         fn measured(&self, min_rtt: Duration, packets_sent: u64, packets_lost: u64) {
-            let counters = Counters {
-                min_rtt: Some(min_rtt),
-                packets_sent,
-                packets_lost,
-            };
-            Meter::new(CLIENT, Transport::Tcp).observe(counters, &self.service.paths);
+            let statistics = told(Some(min_rtt), packets_sent, packets_lost);
+            Meter::new(CLIENT).observe(statistics, &self.service.paths);
         }
     }
 

@@ -156,7 +156,8 @@ impl Context {
         if let Err(error) = self.converse(known, stream, stop).await {
             tracing::debug!(%client, %error, "connection failed");
         }
-        probe.observe(&self.setup.service.paths);
+        let statistics = probe.observe(&self.setup.service.paths);
+        tracing::debug!(%client, ?statistics, "connection ended");
     }
 
     async fn converse(
@@ -180,6 +181,7 @@ impl Context {
         let socket = Socket::new(Rc::clone(&stream), Vec::new(), activity.clone());
         let handshake = timeout(limits.handshake_timeout, Box::pin(tls.accept(socket)));
         let session = handshake.await??;
+        client.probe.secured();
         if session.get_ref().1.alpn_protocol() == Some(b"h2") {
             let (_, tls) = session.into_inner();
             let driver = self.http2(&client, stream, Some(tls), Vec::new());

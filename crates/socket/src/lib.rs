@@ -36,6 +36,6 @@ mod udp;
 
 pub use steering::steer_by_connection_id;
 pub use sys::{raise_udp_buffers, raise_udp_receive_buffer, route_udp_payload, watch};
-pub use tcp_info::{TcpInfo, tcp_info};
+pub use tcp_info::{TcpDeliveryRate, TcpInfo, tcp_info};
 pub use timer::Timer;
 pub use udp::{Calls, NonBlocking, Progress, Settings, Udp, is_final};

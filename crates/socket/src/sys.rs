@@ -76,30 +76,30 @@ pub fn route_udp_payload(socket: &std::net::UdpSocket) -> Option<u16> {
     (status == 0).then_some(u16::try_from(payload).expect("at most 65,507"))
 }
 
-/// The structure that the kernel fills, and how many bytes of it this kernel knows.
-pub(crate) fn raw_tcp_info(socket: BorrowedFd<'_>) -> Option<(libc::tcp_info, usize)> {
-    let mut info = no_tcp_info();
-    let mut length = libc::socklen_t::try_from(size_of_val(&info)).expect("a small structure");
-    // SAFETY: the descriptor is borrowed and so open; pointer and length describe `info`, and the
+/// The bytes of `struct tcp_info` (linux/tcp.h) as this kernel fills them: as many as it knows, and
+/// `TCP_INFO_ROOM` of them at most. `None` for a socket that has none.
+pub(crate) fn raw_tcp_info<'a>(
+    socket: BorrowedFd<'_>,
+    room: &'a mut [u8; TCP_INFO_ROOM],
+) -> Option<&'a [u8]> {
+    let mut length = libc::socklen_t::try_from(room.len()).expect("a small structure");
+    // SAFETY: the descriptor is borrowed and so open; pointer and length describe `room`, and the
     // kernel writes at most `length` bytes of it.
     let status = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_INFO,
-            (&raw mut info).cast(),
+            room.as_mut_ptr().cast(),
             &raw mut length,
         )
     };
-    let known = usize::try_from(length).expect("at most the structure's size");
-    (status == 0).then_some((info, known))
+    let known = usize::try_from(length).expect("at most what was offered");
+    (status == 0).then(|| room.get(..known))?
 }
 
-/// The structure before the kernel has filled it.
-pub(crate) fn no_tcp_info() -> libc::tcp_info {
-    // SAFETY: the structure consists of integers, for which all zeroes is a value.
-    unsafe { std::mem::zeroed() }
-}
+/// What newer kernels add behind what is read here need not be copied.
+pub(crate) const TCP_INFO_ROOM: usize = 240;
 
 #[cfg(test)]
 mod tests {

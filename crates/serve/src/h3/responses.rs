@@ -6,12 +6,12 @@ use crate::body::Body;
 use crate::exchanges::{Exchanges, Ready, Work};
 use crate::files::{Entry, FileCache, Reading, is_conditional};
 use crate::handler::BoxError;
-use crate::path_meter::{Counters, Meter};
+use crate::path_meter::{self, Meter};
 use crate::sending::{Next, Sending};
 use crate::service::{Answer, flaw};
 use crate::worker::Setup;
-use altway_http3::{Code, ConnectionHandle, Endpoint, Event, PathStatistics, Received, StreamId};
-use altway_path::Transport;
+use altway_http3::{Code, ConnectionHandle, Endpoint, Event, Received, StreamId};
+use altway_path::ConnectionStatistics;
 use altway_policy::Decision;
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
@@ -162,7 +162,7 @@ impl Responses {
         let client = path.remote.ip().to_canonical();
         let connection = Connection {
             peer: SocketAddr::new(client, path.remote.port()),
-            meter: Meter::new(client, Transport::Quic),
+            meter: Meter::new(client),
             measured: None,
             verdict: None,
             sending: HashMap::new(),
@@ -171,7 +171,8 @@ impl Responses {
     }
 
     fn closed(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
-        self.observe(handle, endpoint);
+        let statistics = self.observe(handle, endpoint);
+        tracing::debug!(?handle, ?statistics, "connection ended");
         self.connections.remove(&handle);
         self.exchanges.cancel_all(|(of, _)| of == handle);
         self.ready.retain(|((of, _), _)| *of != handle);
@@ -401,13 +402,17 @@ impl Responses {
         }
     }
 
-    fn observe(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
-        let connection = self.connections.get_mut(&handle);
-        let path = endpoint.path_statistics(handle);
-        if let Some((connection, path)) = connection.zip(path) {
-            let paths = &self.setup.service.paths;
-            connection.meter.observe(counters(&path), paths);
-        }
+    /// Reports what is new of a connection's path; what all of it is.
+    fn observe(
+        &mut self,
+        handle: ConnectionHandle,
+        endpoint: &mut Endpoint,
+    ) -> Option<ConnectionStatistics> {
+        let connection = self.connections.get_mut(&handle)?;
+        let statistics = path_meter::of_quic(&endpoint.path_statistics(handle)?);
+        let paths = &self.setup.service.paths;
+        connection.meter.observe(statistics, paths);
+        Some(statistics)
     }
 }
 
@@ -472,12 +477,4 @@ fn go_ahead(key: Key, endpoint: &mut Endpoint) {
     *head.status_mut() = StatusCode::CONTINUE;
     // Refused where the response has begun: then the client has its answer.
     let _ = endpoint.send_response(key.0, key.1, &head, false);
-}
-
-fn counters(path: &PathStatistics) -> Counters {
-    Counters {
-        min_rtt: (!path.min_rtt.is_zero()).then_some(path.min_rtt),
-        packets_sent: path.packets_sent,
-        packets_lost: path.packets_lost,
-    }
 }

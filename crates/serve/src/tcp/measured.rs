@@ -3,39 +3,52 @@
 use super::socket::Activity;
 use crate::body::Body;
 use crate::handler::BoxError;
-use crate::path_meter::{Meter, Paths};
-use crate::sys;
+use crate::path_meter::{self, Meter, Paths};
 use crate::worker::Setup;
-use altway_path::Transport;
+use altway_path::ConnectionStatistics;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
 /// Reads the kernel's counters of one connection.
 #[derive(Debug)]
 pub(super) struct Probe {
+    client: IpAddr,
     stream: Rc<TcpStream>,
+    began: Instant,
+    handshake: Cell<Option<Duration>>,
     meter: RefCell<Meter>,
 }
 
 impl Probe {
     pub(super) fn new(client: IpAddr, stream: Rc<TcpStream>) -> Self {
         Self {
+            client,
             stream,
-            meter: RefCell::new(Meter::new(client, Transport::Tcp)),
+            began: Instant::now(),
+            handshake: Cell::new(None),
+            meter: RefCell::new(Meter::new(client)),
         }
     }
 
-    pub(super) fn observe(&self, paths: &Paths) {
-        if let Some(counters) = sys::tcp_counters(&*self.stream) {
-            self.meter.borrow_mut().observe(counters, paths);
-        }
+    /// TLS's hand-shake is done.
+    pub(super) fn secured(&self) {
+        self.handshake.set(Some(self.began.elapsed()));
+    }
+
+    /// Reports what is new of the path; what all of it is.
+    pub(super) fn observe(&self, paths: &Paths) -> Option<ConnectionStatistics> {
+        let handshake = self.handshake.get();
+        let statistics = path_meter::of_tcp(&*self.stream, self.client, handshake)?;
+        self.meter.borrow_mut().observe(statistics, paths);
+        Some(statistics)
     }
 }
 
