@@ -2,9 +2,10 @@
 //! variable which of them it is. Each prints its findings as words on one line.
 
 use altway_emulate::{Emulation, FarEnd, Options};
+use altway_socket::tcp_info;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,8 @@ pub(crate) fn run(line: &str) {
         "flood" => flood(number(1), number(2)),
         "sink" => sink(),
         "tcp-server" => tcp_server(number(1)),
+        "tcp-source" => tcp_source(number(1)),
+        "tcp-trickle" => tcp_trickle(),
         "tcp-client" => tcp_client(),
         "print" => say(std::fs::read_to_string(words[1])
             .expect("a readable file")
@@ -126,6 +129,63 @@ fn tcp_server(bytes: u64) {
     let (mut stream, _) = listener.accept().expect("a client");
     let body = vec![0; usize::try_from(bytes).expect("fits")];
     stream.write_all(&body).expect("the client reads it all");
+}
+
+/// Sends `bytes` to the first that connects, and waits until it has them. Prints what the kernel tells
+/// of the path: least round trip in µs; the median, in payload bytes per second, of the delivery rates
+/// in the second half that the application did not limit (0: there was none); segments sent, sent
+/// again, and of these in vain; bytes acknowledged.
+fn tcp_source(bytes: u64) {
+    const CHUNK: usize = 64 << 10;
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    say("ready");
+    let (mut stream, _) = listener.accept().expect("a client");
+    let info = |stream: &TcpStream| tcp_info(stream).expect("this is TCP");
+    let chunks = bytes / CHUNK as u64;
+    let mut rates = Vec::new();
+    for chunk in 0..chunks {
+        stream
+            .write_all(&[0; CHUNK])
+            .expect("the client reads it all");
+        let rate = info(&stream).delivery_rate;
+        let rate = rate.filter(|rate| chunk >= chunks / 2 && !rate.app_limited);
+        rates.extend(rate.map(|rate| rate.bytes_per_second));
+    }
+    stream.shutdown(Shutdown::Write).expect("it is open");
+    stream
+        .read_to_end(&mut Vec::new())
+        .expect("the client's end");
+    rates.sort_unstable();
+    let (median, info) = (rates.get(rates.len() / 2), info(&stream));
+    let words = [
+        info.min_rtt
+            .map_or(0, |rtt| u64::try_from(rtt.as_micros()).expect("short")),
+        median.copied().unwrap_or(0),
+        info.data_segments_sent,
+        info.retransmissions,
+        info.duplicates.unwrap_or(0),
+        info.bytes_acked,
+    ];
+    say(&words.map(|word| word.to_string()).join(" "));
+}
+
+/// Sends a little now and then; prints whether the kernel says that the application limits the rate
+/// (1), and the least and the smoothed round trip in µs.
+fn tcp_trickle() {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    say("ready");
+    let (mut stream, _) = listener.accept().expect("a client");
+    for _ in 0..20 {
+        stream
+            .write_all(&[0; 1_000])
+            .expect("the client reads it all");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let info = tcp_info(&stream).expect("this is TCP");
+    let us = |time: Option<Duration>| time.expect("measured").as_micros();
+    let limited = info.delivery_rate.expect("measured").app_limited;
+    let (least, smoothed) = (us(info.min_rtt), us(info.smoothed_rtt));
+    say(&format!("{} {least} {smoothed}", u8::from(limited)));
 }
 
 /// Reads to the end; prints how many bytes came, and how long it took in µs from the connect on.
