@@ -243,12 +243,22 @@ impl Network {
         }
     }
 
-    /// The network behaves from here on, and both fall silent at last.
+    /// The network behaves from here on, and both fall silent at last: after the idle time-out, or
+    /// three probe time-outs if that is more (RFC 9000 section 10.1), which grow with the round-trip
+    /// times seen.
     fn finish(mut self) {
-        for _ in 0..200 {
+        let open = |network: &Self| {
+            network.client.open_connections() + network.server.open_connections() > 0
+        };
+        for _ in 0..720 {
             self.everything();
-            self.pass_time(Duration::from_millis(500));
+            self.pass_time(Duration::from_secs(5));
+            if !open(&self) {
+                break;
+            }
         }
+        // What is closed still answers for a while.
+        self.everything();
         assert_eq!(
             self.client.open_connections(),
             0,

@@ -52,6 +52,7 @@ pub(crate) fn config(
         Some(Congestion::Bbr) => http3::Congestion::Bbr,
     };
     config.transport.idle_timeout = limits.idle_timeout;
+    config.limits.stall = limits.idle_timeout;
     config.transport.send_window = SEND_WINDOW;
     config.limits.max_concurrent_requests = limits.max_concurrent_requests;
     config.limits.max_connections = limits.max_connections;
