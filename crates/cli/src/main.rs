@@ -12,6 +12,9 @@ use clap::{Parser, Subcommand};
 use printer::Printer;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// HTTP/1.1 + HTTP/2 + HTTP/3 server that offers each client the protocol that loads fastest on its
 /// path, and the lab that measures where each wins.
 #[derive(Debug, Parser)]
