@@ -58,6 +58,9 @@ async fn handshake(job: &Job, remote: SocketAddr) -> Result<Driver, Failure> {
     config.limits.max_concurrent_requests = job.streams;
     // A server that thinks for long must run into the request's time-out, not into this one.
     config.transport.idle_timeout = config.transport.idle_timeout.max(job.timeout);
+    // It sends requests and acknowledgements: larger packets than the smallest would carry nothing,
+    // and the probes for them would take their share of the path.
+    config.transport.mtu_upper_bound = 1200;
     let mut driver = Driver::connect(config, seed, remote, &job.host)?;
     loop {
         match driver.poll_event() {
