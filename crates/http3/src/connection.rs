@@ -2,14 +2,15 @@
 //! application's, and the application's calls into stream writes.
 //!
 //! Exchanges are in `exchange`, their heads in `heads`, QPACK's streams in `tables`, the order of
-//! responses in `priorities`, slow peers in `stalls`; this file has the connection's own life:
-//! hand-shake, control stream, GOAWAY, closing. It holds at most
+//! responses in `priorities`, heads that come again in `repeats`, slow peers in `stalls`; this file
+//! has the connection's own life: hand-shake, control stream, GOAWAY, closing. It holds at most
 //! [`Limits::max_concurrent_requests`] exchanges and 16 unidirectional streams, as QUIC's stream
 //! limits are set to these.
 
 mod exchange;
 mod heads;
 mod priorities;
+mod repeats;
 mod stalls;
 mod tables;
 
@@ -23,6 +24,7 @@ use altway_quic::{self as quic, Direction, Read};
 use rustc_hash::FxHashMap;
 
 use self::exchange::Exchange;
+use self::repeats::{LastRequest, LastResponse};
 use crate::budget::Budget;
 use crate::failure::Violation;
 use crate::frame::{self, Frame, kind};
@@ -74,6 +76,8 @@ pub(crate) struct Connection {
     decoder_stream: Outgoing,
     encoder: qpack::Encoder,
     decoder: qpack::Decoder,
+    last_request: LastRequest,
+    last_response: LastResponse,
     /// Streams whose sections wait for so many insertions.
     waiting: Vec<(u64, StreamId)>,
     /// The peer's; unlimited until they come (RFC 9114 section 7.2.4.2).
@@ -111,6 +115,8 @@ impl Connection {
             decoder_stream: Outgoing::new(stream_type::QPACK_DECODER),
             encoder: qpack::Encoder::new(),
             decoder: qpack::Decoder::new(limits.qpack_table_capacity as usize),
+            last_request: LastRequest::default(),
+            last_response: LastResponse::default(),
             waiting: Vec::new(),
             peer_settings: Settings::default(),
             next_request: 0,
@@ -155,9 +161,8 @@ impl Connection {
         self.now = now;
         self.floods.set_now(now);
         self.resets.set_now(now);
-        match self.try_on_quic_event(quic, event) {
-            Ok(()) => self.flush_tables(quic),
-            Err(violation) => self.fail(quic, violation),
+        if let Err(violation) = self.try_on_quic_event(quic, event) {
+            self.fail(quic, violation);
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Endpoint {
     awake: VecDeque<usize>,
     /// Slots that may have streams that can be written to.
     eager: VecDeque<usize>,
+    /// Slots whose compression tables may have something to say.
+    changed: Vec<usize>,
     /// When to look after which slot's slow exchanges; in order, as all wait as long.
     sweeps: VecDeque<(Instant, usize)>,
     shutting_down: bool,
@@ -50,6 +52,8 @@ struct Slot {
     awake: bool,
     /// Whether it is in `eager`.
     eager: bool,
+    /// Whether it is in `changed`.
+    changed: bool,
     /// Its entry in `sweeps` that counts.
     sweep: Option<Instant>,
 }
@@ -158,6 +162,7 @@ impl Endpoint {
     /// bytes; keep it between calls. Connections take turns. The shell may pause between calls, for
     /// instance while its socket is full, and take datagrams in meanwhile.
     pub fn poll_transmit(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.flush_tables();
         self.quic.poll_transmit(now, buf)
     }
 
@@ -195,6 +200,27 @@ impl Endpoint {
     ) -> Result<(), Error> {
         let (connection, quic) = self.open(connection)?;
         connection.send_response(quic, stream, head, end)
+    }
+
+    /// Server: sends a response's final head, and body bytes behind it: takes as many as fit from the
+    /// front of `data`, as [`send_data`](Self::send_data) does, which sends what is left. `end` counts
+    /// once `data` is empty.
+    ///
+    /// For responses that are the same again and again: a head that is sent once more, as the same
+    /// `Arc`, is not encoded anew as long as the peer's table allows.
+    ///
+    /// # Errors
+    /// As [`send_response`](Self::send_response) and [`send_data`](Self::send_data).
+    pub fn send_message(
+        &mut self,
+        connection: ConnectionHandle,
+        stream: StreamId,
+        head: &Arc<http::Response<()>>,
+        data: &mut Bytes,
+        end: bool,
+    ) -> Result<(), Error> {
+        let (connection, quic) = self.open(connection)?;
+        connection.send_message(quic, stream, head, data, end)
     }
 
     /// Sends trailers, and with them the end of a message whose body was sent without.
@@ -338,6 +364,7 @@ impl Endpoint {
             slots: Vec::new(),
             awake: VecDeque::new(),
             eager: VecDeque::new(),
+            changed: Vec::new(),
             sweeps: VecDeque::new(),
             shutting_down: false,
             seed: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
@@ -367,6 +394,21 @@ impl Endpoint {
         }
         if !std::mem::replace(&mut slot.eager, true) {
             self.eager.push_back(index);
+        }
+        if !std::mem::replace(&mut slot.changed, true) {
+            self.changed.push(index);
+        }
+    }
+
+    /// Has connections that were changed say what their compression tables have to say.
+    fn flush_tables(&mut self) {
+        while let Some(index) = self.changed.pop() {
+            if let Some(Some(slot)) = self.slots.get_mut(index) {
+                slot.changed = false;
+                if let Some(quic) = self.quic.connection(ConnectionHandle(index)) {
+                    slot.connection.flush_tables(quic);
+                }
+            }
         }
     }
 
@@ -432,6 +474,7 @@ impl Endpoint {
             connection,
             awake: false,
             eager: false,
+            changed: false,
             sweep: None,
         };
         self.slots[handle.0] = Some(Box::new(slot));

@@ -1,6 +1,7 @@
 //! What the application learns: events, and why a connection ended.
 
 use std::fmt;
+use std::sync::Arc;
 
 use altway_quic as quic;
 use bytes::Bytes;
@@ -22,8 +23,10 @@ pub enum Event {
         /// The stream to answer on.
         stream: StreamId,
         /// Method, absolute URI (from `:scheme`, `:authority` or Host, and `:path`), fields; with a
-        /// [`Protocol`](crate::Protocol) in its extensions if it is an extended CONNECT.
-        head: http::Request<()>,
+        /// [`Protocol`](crate::Protocol) in its extensions if it is an extended CONNECT. A request
+        /// that repeats the one before may come as the same `Arc`, so that what was found for one can
+        /// be used for the other.
+        head: Arc<http::Request<()>>,
         /// The request is complete.
         end: bool,
     },

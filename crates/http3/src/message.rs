@@ -9,7 +9,7 @@ use http::uri::{Authority, Parts, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 
 use crate::Error;
-use crate::qpack::{self, Decoder, Encoder, Indexing, Section};
+use crate::qpack::{self, Basis, Decoder, Encoder, Indexing, Section};
 
 /// The protocol that an extended CONNECT asks for (`:protocol`, RFC 9220), for instance
 /// `websocket`: an extension of such a request, in either role.
@@ -80,13 +80,13 @@ impl Fields {
         stream: u64,
         section: &[u8],
         limit: u64,
-    ) -> Result<Self, HeadError> {
+    ) -> Result<(Self, Basis), HeadError> {
         let mut fields = Fields::default();
-        decoder.decode(stream, section, limit, |name, value| {
+        let basis = decoder.decode(stream, section, limit, |name, value| {
             fields.field(name, value)
         })?;
         fields.join_cookies()?;
-        Ok(fields)
+        Ok((fields, basis))
     }
 
     /// As a request's head. `extended_connect`: RFC 9220 was announced.

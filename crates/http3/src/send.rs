@@ -86,13 +86,35 @@ impl Sender {
         section: &[u8],
     ) -> Result<(), Error> {
         self.check(kind)?;
-        self.append(headers_frame(section));
+        let mut frame = BytesMut::with_capacity(frame::MAX_HEADER_LEN + section.len());
+        append_headers(section, &mut frame);
+        self.append(frame.freeze());
         self.state = match kind {
             Kind::Interim => State::Head,
             Kind::Final { end: false } => State::Body,
             Kind::Final { end: true } | Kind::Trailers => State::Ending,
         };
         self.flush(quic, id)
+    }
+
+    /// Sends a final head and body bytes, as many as fit, from the front of `data`. `frames`: the
+    /// HEADERS frame, and, if there is data, the header of a DATA frame for all of it.
+    pub(crate) fn message(
+        &mut self,
+        quic: &mut Connection,
+        id: StreamId,
+        frames: Bytes,
+        data: &mut Bytes,
+        end: bool,
+    ) -> Result<(), Error> {
+        self.check(Kind::Final { end })?;
+        self.append(frames);
+        self.state = State::Body;
+        self.owed = data.len() as u64;
+        if data.is_empty() && !end {
+            return self.flush(quic, id);
+        }
+        self.data(quic, id, data, end)
     }
 
     /// Sends body bytes: as many as fit, from the front of `data`.
@@ -185,11 +207,10 @@ impl Sender {
     }
 }
 
-fn headers_frame(section: &[u8]) -> Bytes {
-    let mut out = BytesMut::with_capacity(frame::MAX_HEADER_LEN + section.len());
-    frame::encode_header(kind::HEADERS, section.len() as u64, &mut out);
+/// Appends a field section's frame.
+pub(crate) fn append_headers(section: &[u8], out: &mut BytesMut) {
+    frame::encode_header(kind::HEADERS, section.len() as u64, out);
     out.extend_from_slice(section);
-    out.freeze()
 }
 
 fn out_of_order(reason: &'static str) -> Error {

@@ -109,7 +109,6 @@ impl Connection {
         sender.section(quic, id, Kind::Final { end }, &encoded)?;
         self.exchanges.insert(id, exchange);
         self.floods.earn(FLOODS_PER_REQUEST);
-        self.flush_tables(quic);
         Ok(id)
     }
 
@@ -121,11 +120,7 @@ impl Connection {
         head: &http::Response<()>,
         end: bool,
     ) -> Result<(), Error> {
-        if self.terms.role == Role::Client {
-            return Err(Error::WrongRole {
-                reason: "a client sends no responses",
-            });
-        }
+        self.check_response()?;
         let interim = head.status().is_informational();
         if interim && end {
             return Err(Error::InvalidMessage {
@@ -173,9 +168,37 @@ impl Connection {
         quic: &mut quic::Connection,
         id: StreamId,
     ) -> Result<Received, Error> {
-        let received = self.read_body(quic, id);
-        self.flush_tables(quic);
-        received
+        let exchange = self.exchanges.get_mut(&id).ok_or(Error::UnknownStream)?;
+        let receiver = exchange.receiver.as_mut().ok_or(Error::UnknownStream)?;
+        if receiver.in_head() || exchange.parked.is_some() {
+            exchange.readable = false;
+            return Ok(Received::Pending);
+        }
+        let failure = match receiver.poll_body(&mut self.floods, &mut || quic.read(id)) {
+            Ok(Piece::Data(data)) => {
+                exchange.progress.moved += data.len() as u64;
+                return Ok(Received::Data(data));
+            }
+            Ok(Piece::Pending) => {
+                exchange.readable = false;
+                return Ok(Received::Pending);
+            }
+            Ok(Piece::End) => {
+                exchange.receiver = None;
+                self.remove_if_over(id);
+                return Ok(Received::End);
+            }
+            Ok(Piece::Trailers(section)) => match self.on_trailers(id, &section) {
+                // Their event comes first, and the one behind it says to read on.
+                Ok(()) => return Ok(Received::Pending),
+                Err(failure) => failure,
+            },
+            Err(failure) => failure,
+        };
+        Err(match self.end_exchange(quic, id, failure) {
+            Some(code) => Error::StreamReset { code },
+            None => Error::UnknownConnection,
+        })
     }
 
     /// Gives the exchange up, in both directions.
@@ -193,7 +216,6 @@ impl Connection {
         if exchange.raised {
             self.end_precedence(quic, id);
         }
-        self.flush_tables(quic);
         self.offer_streams(Giver::Us);
     }
 
@@ -205,7 +227,6 @@ impl Connection {
         if exchange.receiver.take().is_some() {
             quic.stop(id, code.get());
             self.cancel_sections(id);
-            self.flush_tables(quic);
             self.remove_if_over(id);
         }
     }
@@ -327,43 +348,7 @@ impl Connection {
         sender.check(kind)?;
         let encoded = self.encoder.finish(section, id.get());
         exchange.progress.moved += encoded.len() as u64;
-        let sent = sender.section(quic, id, kind, &encoded);
-        self.flush_tables(quic);
-        sent
-    }
-
-    fn read_body(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<Received, Error> {
-        let exchange = self.exchanges.get_mut(&id).ok_or(Error::UnknownStream)?;
-        let receiver = exchange.receiver.as_mut().ok_or(Error::UnknownStream)?;
-        if receiver.in_head() || exchange.parked.is_some() {
-            exchange.readable = false;
-            return Ok(Received::Pending);
-        }
-        let failure = match receiver.poll_body(&mut self.floods, &mut || quic.read(id)) {
-            Ok(Piece::Data(data)) => {
-                exchange.progress.moved += data.len() as u64;
-                return Ok(Received::Data(data));
-            }
-            Ok(Piece::Pending) => {
-                exchange.readable = false;
-                return Ok(Received::Pending);
-            }
-            Ok(Piece::End) => {
-                exchange.receiver = None;
-                self.remove_if_over(id);
-                return Ok(Received::End);
-            }
-            Ok(Piece::Trailers(section)) => match self.on_trailers(id, &section) {
-                // Their event comes first, and the one behind it says to read on.
-                Ok(()) => return Ok(Received::Pending),
-                Err(failure) => failure,
-            },
-            Err(failure) => failure,
-        };
-        Err(match self.end_exchange(quic, id, failure) {
-            Some(code) => Error::StreamReset { code },
-            None => Error::UnknownConnection,
-        })
+        sender.section(quic, id, kind, &encoded)
     }
 
     /// Ends an exchange that failed; the code to tell, or `None` if the connection went with it.
@@ -409,7 +394,17 @@ impl Connection {
         })
     }
 
-    fn check_size(&self, section: &qpack::Section) -> Result<(), Error> {
+    /// Whether this side may send a response.
+    pub(super) fn check_response(&self) -> Result<(), Error> {
+        match self.terms.role {
+            Role::Server => Ok(()),
+            Role::Client => Err(Error::WrongRole {
+                reason: "a client sends no responses",
+            }),
+        }
+    }
+
+    pub(super) fn check_size(&self, section: &qpack::Section) -> Result<(), Error> {
         let (size, limit) = (section.size(), self.peer_settings.max_field_section_size);
         match size > limit {
             true => Err(Error::HeadTooLarge { size, limit }),

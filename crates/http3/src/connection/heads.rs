@@ -1,12 +1,15 @@
 //! Heads and trailers that come: from stream to event.
 
+use std::sync::Arc;
+
 use altway_quic as quic;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 
 use super::exchange::Exchange;
+use super::repeats::RequestHead;
 use super::tables::Parked;
-use super::{Connection, FLOODS_PER_REQUEST};
+use super::{Connection, FLOODS_PER_REQUEST, priorities};
 use crate::failure::{Failure, Violation};
 use crate::message::{self, Fields, HeadError, Malformed};
 use crate::receive::{Body, Follow, Head, decompression_failed};
@@ -104,7 +107,7 @@ impl Connection {
     pub(super) fn on_trailers(&mut self, id: StreamId, section: &Bytes) -> Result<(), Failure> {
         let limit = self.terms.limits.max_field_section_size;
         let fields = Fields::decode(&mut self.decoder, id.get(), section, limit);
-        let trailers = fields.and_then(|fields| Ok(fields.into_trailers()?));
+        let trailers = fields.and_then(|(fields, _)| Ok(fields.into_trailers()?));
         let fields = match trailers {
             Ok(fields) => fields,
             Err(HeadError::Blocked { required }) => {
@@ -155,11 +158,20 @@ impl Connection {
         id: StreamId,
         section: Bytes,
     ) -> Result<Taken, Failure> {
+        if let Some(request) = self.last_request.find(&mut self.decoder, id, &section) {
+            self.begin_request(quic, id, request);
+            return Ok(Taken::Final);
+        }
         let limit = self.terms.limits.max_field_section_size;
         let fields = Fields::decode(&mut self.decoder, id.get(), &section, limit);
-        let taken = fields.and_then(|fields| {
+        let taken = fields.and_then(|(fields, basis)| {
             Ok(match self.terms.role {
-                Role::Server => self.on_request(quic, id, fields)?,
+                Role::Server => {
+                    let request = self.on_request(fields)?;
+                    self.last_request.keep(&section, basis, &request);
+                    self.begin_request(quic, id, request);
+                    Taken::Final
+                }
                 Role::Client => self.on_response(quic, id, fields)?,
             })
         });
@@ -175,15 +187,22 @@ impl Connection {
         }
     }
 
-    fn on_request(
-        &mut self,
-        quic: &mut quic::Connection,
-        id: StreamId,
-        fields: Fields,
-    ) -> Result<Taken, Malformed> {
+    fn on_request(&self, fields: Fields) -> Result<RequestHead, Malformed> {
         let head = fields.into_request(self.terms.settings.extended_connect)?;
-        let body = body_of(message::content_length(head.headers())?);
-        self.prioritise_request(quic, id, &head);
+        Ok(RequestHead {
+            body: body_of(message::content_length(head.headers())?),
+            priority: priorities::of_request(&head),
+            head: Arc::new(head),
+        })
+    }
+
+    fn begin_request(&mut self, quic: &mut quic::Connection, id: StreamId, request: RequestHead) {
+        let RequestHead {
+            head,
+            body,
+            priority,
+        } = request;
+        self.prioritise_request(quic, id, priority);
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             exchange.progress.exempt = head.method() == Method::CONNECT;
         }
@@ -192,7 +211,6 @@ impl Connection {
             head,
             end,
         });
-        Ok(Taken::Final)
     }
 
     fn on_response(

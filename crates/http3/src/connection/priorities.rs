@@ -107,12 +107,11 @@ impl Connection {
         &mut self,
         quic: &mut quic::Connection,
         id: StreamId,
-        head: &http::Request<()>,
+        own: Priority,
     ) {
         let exchange = self.exchanges.get_mut(&id);
         let wish = exchange.and_then(|exchange| exchange.wish.take());
-        let priority = wish.unwrap_or_else(|| of_request(head));
-        self.prioritise(quic, id, priority);
+        self.prioritise(quic, id, wish.unwrap_or(own));
     }
 
     /// The message of this stream is over: what made way for it gets its own rank back.

@@ -59,7 +59,6 @@ impl Connection {
         for id in stalled {
             self.fail_exchange(quic, id, Failure::Stream(Code::H3_REQUEST_CANCELLED));
         }
-        self.flush_tables(quic);
     }
 }
 

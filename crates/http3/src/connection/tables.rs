@@ -65,8 +65,9 @@ impl Connection {
         self.decoder.cancel(id.get());
     }
 
-    /// Sends what the tables have to say to each other.
-    pub(super) fn flush_tables(&mut self, quic: &mut quic::Connection) {
+    /// Sends what the tables have to say to each other. Once for all that a turn brought: each time
+    /// costs a write on a stream.
+    pub(crate) fn flush_tables(&mut self, quic: &mut quic::Connection) {
         for (instructions, stream) in [
             (self.encoder.instructions(), &mut self.encoder_stream),
             (self.decoder.instructions(), &mut self.decoder_stream),

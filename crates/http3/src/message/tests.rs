@@ -22,7 +22,7 @@ fn section(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 fn decoded(fields: &[(&str, &str)]) -> Result<Fields, HeadError> {
-    Fields::decode(&mut Decoder::new(0), 0, &section(fields), LIMIT)
+    Fields::decode(&mut Decoder::new(0), 0, &section(fields), LIMIT).map(|(fields, _)| fields)
 }
 
 fn request(fields: &[(&str, &str)]) -> Result<http::Request<()>, HeadError> {

@@ -37,6 +37,15 @@ impl<E> From<Undecodable> for Error<E> {
     }
 }
 
+/// What the meaning of a section rests on, apart from its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Basis {
+    /// Its Required Insert Count; 0: nothing of the dynamic table.
+    required: u64,
+    /// How often the dynamic table had been changed.
+    changes: u64,
+}
+
 /// Decodes the field sections of one connection.
 ///
 /// It holds the dynamic table, an instruction that is not whole (at most 8 times the capacity), and
@@ -48,6 +57,8 @@ pub(crate) struct Decoder {
     partial: Partial,
     /// Insertions that the peer has been told of.
     known: u64,
+    /// Instructions of the peer that were obeyed.
+    changes: u64,
     /// For the decoder stream.
     instructions: Vec<u8>,
 }
@@ -60,6 +71,7 @@ impl Decoder {
             max_capacity,
             partial: Partial::default(),
             known: 0,
+            changes: 0,
             instructions: Vec::new(),
         }
     }
@@ -76,6 +88,7 @@ impl Decoder {
             let reason = "wrong instruction on the encoder stream";
             Violation::new(Code::QPACK_ENCODER_STREAM_ERROR, reason)
         })?;
+        self.changes += u64::from(instructions);
         let news = self.table.insert_count() - self.known;
         if news > 0 {
             self.known += news;
@@ -85,14 +98,14 @@ impl Decoder {
     }
 
     /// Hands each field of a stream's section to `visit`, up to `limit` bytes as RFC 9114 section
-    /// 4.2.2 counts.
+    /// 4.2.2 counts. What it gives is for [`decode_again`](Self::decode_again).
     pub(crate) fn decode<E>(
         &mut self,
         stream: u64,
         section: &[u8],
         limit: u64,
         mut visit: impl FnMut(&[u8], &[u8]) -> Result<(), E>,
-    ) -> Result<(), Error<E>> {
+    ) -> Result<Basis, Error<E>> {
         let mut rest = section;
         let input = &mut rest;
         let prefix = self.prefix(input).ok_or(Error::Decompression)?;
@@ -105,14 +118,21 @@ impl Decoder {
             prefix,
         };
         lines.decode(input, limit, &mut visit)?;
-        if prefix.required > 0 {
-            // Section 2.2.2.1: "After the decoder finishes decoding a field section encoded using
-            // representations containing dynamic table references, it MUST emit a Section
-            // Acknowledgment instruction".
-            DecoderInstruction::Acknowledge(stream).put(&mut self.instructions);
-            self.known = self.known.max(prefix.required);
+        self.acknowledge(stream, prefix.required);
+        Ok(Basis {
+            required: prefix.required,
+            changes: self.changes,
+        })
+    }
+
+    /// A section of a stream has the same bytes as one that was decoded on this basis. Whether it
+    /// means the same; if so, it counts as decoded.
+    pub(crate) fn decode_again(&mut self, stream: u64, basis: Basis) -> bool {
+        let same = basis.required == 0 || basis.changes == self.changes;
+        if same {
+            self.acknowledge(stream, basis.required);
         }
-        Ok(())
+        same
     }
 
     /// Sections of this stream will not be decoded any more (section 2.2.2.2).
@@ -132,6 +152,16 @@ impl Decoder {
     /// What is to be sent on the decoder stream; to be emptied by the caller.
     pub(crate) fn instructions(&mut self) -> &mut Vec<u8> {
         &mut self.instructions
+    }
+
+    /// Section 2.2.2.1: "After the decoder finishes decoding a field section encoded using
+    /// representations containing dynamic table references, it MUST emit a Section Acknowledgment
+    /// instruction".
+    fn acknowledge(&mut self, stream: u64, required: u64) {
+        if required > 0 {
+            DecoderInstruction::Acknowledge(stream).put(&mut self.instructions);
+            self.known = self.known.max(required);
+        }
     }
 
     fn obey(&mut self, instruction: EncoderInstruction<'_>) -> Result<(), Malformed> {

@@ -6,10 +6,11 @@
 //! acknowledged, so that no section ever waits; and an entry that is still in use when it comes near
 //! to eviction is duplicated.
 
+use std::collections::VecDeque;
 use std::hash::Hasher;
 
 use altway_fields::integer;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHasher;
 
 use super::dynamic_table::{DynamicTable, entry_size};
 use super::instructions::{DecoderInstruction, Malformed, Partial};
@@ -51,9 +52,9 @@ pub(crate) struct Encoder {
     peer_capacity: u64,
     /// Section 2.1.4, "Known Received Count".
     known: u64,
-    /// What the peer's acknowledgements are awaited for, by stream, oldest first.
-    outstanding: FxHashMap<u64, Vec<References>>,
-    outstanding_count: usize,
+    /// What the peer's acknowledgements are awaited for, with the stream, oldest first: peers
+    /// acknowledge nearly in order, so that the one they mean is near the front.
+    outstanding: VecDeque<(u64, References)>,
     seen: Box<[u64; SEEN]>,
     partial: Partial,
     /// For the encoder stream.
@@ -83,6 +84,8 @@ pub(crate) struct Section {
     lines: Vec<u8>,
     size: u64,
     base: u64,
+    /// The encoder's Known Received Count when it was begun.
+    known: u64,
     references: Option<References>,
 }
 
@@ -117,8 +120,7 @@ impl Encoder {
             table: DynamicTable::new(),
             peer_capacity: 0,
             known: 0,
-            outstanding: FxHashMap::default(),
-            outstanding_count: 0,
+            outstanding: VecDeque::new(),
             seen: Box::new([0; SEEN]),
             partial: Partial::default(),
             instructions: Vec::new(),
@@ -142,6 +144,7 @@ impl Encoder {
             lines: Vec::with_capacity(256),
             size: 0,
             base: self.table.insert_count(),
+            known: self.known,
             references: None,
         }
     }
@@ -191,6 +194,23 @@ impl Encoder {
         out
     }
 
+    /// Whether a section that was finished before can be sent as it was once more, and would not come
+    /// out shorter now. If so it counts as finished for this stream.
+    pub(crate) fn finish_again(&mut self, section: &Section, stream: u64) -> bool {
+        let unchanged = (section.base, section.known) == (self.table.insert_count(), self.known);
+        match section.references {
+            _ if !unchanged => false,
+            None => true,
+            Some(references) => {
+                let may = self.may_refer();
+                if may {
+                    self.hold(stream, references);
+                }
+                may
+            }
+        }
+    }
+
     /// Takes a piece of the peer's decoder stream. How many instructions that were.
     pub(crate) fn on_decoder_stream(&mut self, piece: &[u8]) -> Result<u32, Violation> {
         let mut partial = std::mem::take(&mut self.partial);
@@ -213,7 +233,7 @@ impl Encoder {
     /// Sections whose acknowledgement is awaited.
     #[cfg(test)]
     pub(super) fn outstanding(&self) -> usize {
-        self.outstanding_count
+        self.outstanding.len()
     }
 
     /// Insertions that the peer is not known to know of.
@@ -227,17 +247,21 @@ impl Encoder {
             // Section 4.4.1: an acknowledgement of a stream "on which every encoded field section
             // with a non-zero Required Insert Count has already been acknowledged" is an error.
             DecoderInstruction::Acknowledge(stream) => {
-                let held = self.outstanding.get_mut(&stream).ok_or(Malformed)?;
-                let references = held.remove(0);
-                if held.is_empty() {
-                    self.outstanding.remove(&stream);
-                }
+                let mut held = self.outstanding.iter();
+                let at = held.position(|(of, _)| *of == stream).ok_or(Malformed)?;
+                let (_, references) = self.outstanding.remove(at).expect("found above");
                 self.known = self.known.max(references.required);
                 self.release(references);
             }
             DecoderInstruction::Cancel(stream) => {
-                for references in self.outstanding.remove(&stream).unwrap_or_default() {
-                    self.release(references);
+                let mut at = 0;
+                while let Some((of, references)) = self.outstanding.get(at).copied() {
+                    if of == stream {
+                        self.outstanding.remove(at);
+                        self.release(references);
+                    } else {
+                        at += 1;
+                    }
                 }
             }
             // Section 4.4.3: an increment of 0, "or that increases the Known Received Count beyond
@@ -276,7 +300,7 @@ impl Encoder {
         if newest == usable && self.is_draining(usable) {
             self.duplicate(section, usable, hash);
         }
-        (self.outstanding_count < MAX_OUTSTANDING).then_some(usable)
+        self.may_refer().then_some(usable)
     }
 
     /// The newest entry that holds the field, and the newest one of which the peer is known to know.
@@ -358,15 +382,17 @@ impl Encoder {
         if let Some(tag) = self.table.tag_mut(references.oldest) {
             tag.holds += 1;
         }
-        self.outstanding.entry(stream).or_default().push(references);
-        self.outstanding_count += 1;
+        self.outstanding.push_back((stream, references));
+    }
+
+    fn may_refer(&self) -> bool {
+        self.outstanding.len() < MAX_OUTSTANDING
     }
 
     fn release(&mut self, references: References) {
         if let Some(tag) = self.table.tag_mut(references.oldest) {
             tag.holds -= 1;
         }
-        self.outstanding_count -= 1;
     }
 }
 

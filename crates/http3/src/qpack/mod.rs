@@ -20,7 +20,7 @@ mod rfc_examples;
 mod static_table;
 mod text;
 
-pub(crate) use decoder::{Decoder, Error};
+pub(crate) use decoder::{Basis, Decoder, Error};
 pub(crate) use encoder::{Encoder, Indexing, Section};
 
 /// What RFC 9114 section 4.2.2 adds to each field's name and value when it counts a section.

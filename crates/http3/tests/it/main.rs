@@ -15,5 +15,6 @@ mod paths;
 mod priorities;
 mod qpack;
 mod raw;
+mod repeats;
 mod tls;
 mod transfers;

@@ -12,11 +12,12 @@ use altway_policy::AltSvc;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use lru::LruCache;
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// For so long a change of a file may go unseen.
@@ -66,7 +67,7 @@ pub(crate) struct Entry {
 struct Prepared {
     second: u64,
     offer: Option<AltSvc>,
-    head: Response<()>,
+    head: Arc<Response<()>>,
 }
 
 impl Entry {
@@ -77,24 +78,24 @@ impl Entry {
         time: SystemTime,
         offer: Option<AltSvc>,
         complete: impl FnOnce(&mut HeaderMap),
-    ) -> Ref<'_, Response<()>> {
+    ) -> Arc<Response<()>> {
         let since = time.duration_since(SystemTime::UNIX_EPOCH);
         let second = since.unwrap_or_default().as_secs();
         let is_current = |it: &Prepared| it.second == second && it.offer == offer;
-        if !self.prepared.borrow().as_ref().is_some_and(is_current) {
-            let mut head = Response::new(());
-            *head.headers_mut() = self.headers.clone();
-            complete(head.headers_mut());
-            let prepared = Prepared {
-                second,
-                offer,
-                head,
-            };
-            *self.prepared.borrow_mut() = Some(prepared);
+        let mut prepared = self.prepared.borrow_mut();
+        if let Some(prepared) = prepared.as_ref().filter(|it| is_current(it)) {
+            return Arc::clone(&prepared.head);
         }
-        Ref::map(self.prepared.borrow(), |it| {
-            &it.as_ref().expect("made above").head
-        })
+        let mut head = Response::new(());
+        *head.headers_mut() = self.headers.clone();
+        complete(head.headers_mut());
+        let head = Arc::new(head);
+        *prepared = Some(Prepared {
+            second,
+            offer,
+            head: Arc::clone(&head),
+        });
+        head
     }
 
     /// Whether it may be used without looking at the file.

@@ -13,10 +13,11 @@ use crate::worker::Setup;
 use altway_http3::{Code, ConnectionHandle, Endpoint, Event, Received, StreamId};
 use altway_path::ConnectionStatistics;
 use altway_policy::Decision;
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ type Key = (ConnectionHandle, StreamId);
 /// requests on each; a response holds one chunk of its body, an upload [`MAX_UNREAD`] bytes.
 pub(super) struct Responses {
     setup: Arc<Setup>,
-    connections: HashMap<ConnectionHandle, Connection>,
+    connections: FxHashMap<ConnectionHandle, Connection>,
     exchanges: Exchanges<Key>,
     /// The worker's.
     files: Rc<RefCell<FileCache>>,
@@ -55,7 +56,9 @@ struct Connection {
     measured: Option<Instant>,
     /// What the policy says of it, and until when.
     verdict: Option<(Instant, Option<Decision>)>,
-    sending: HashMap<StreamId, Outgoing>,
+    /// The last request for a file, and the file: the next one may be the same.
+    found: Option<(Arc<Request<()>>, Rc<Entry>)>,
+    sending: FxHashMap<StreamId, Outgoing>,
 }
 
 /// A body that has not been handed over whole.
@@ -83,7 +86,7 @@ impl Responses {
             files,
             now: Instant::now(),
             time: SystemTime::now(),
-            connections: HashMap::new(),
+            connections: FxHashMap::default(),
             exchanges: Exchanges::new(),
             ready: VecDeque::new(),
         }
@@ -165,7 +168,8 @@ impl Responses {
             meter: Meter::new(client),
             measured: None,
             verdict: None,
-            sending: HashMap::new(),
+            found: None,
+            sending: FxHashMap::default(),
         };
         self.connections.insert(handle, connection);
     }
@@ -179,14 +183,30 @@ impl Responses {
     }
 
     /// The whole file that a request asks for, if it does.
-    fn file_for(&self, head: &Request<()>) -> Option<Rc<Entry>> {
+    fn file_for(
+        &mut self,
+        connection: ConnectionHandle,
+        head: &Arc<Request<()>>,
+    ) -> Option<Rc<Entry>> {
+        let found = &mut self.connections.get_mut(&connection)?.found;
+        if let Some((known, entry)) = found
+            && Arc::ptr_eq(known, head)
+            && entry.is_fresh(self.now)
+        {
+            return Some(Rc::clone(entry));
+        }
         let files = self.setup.service.files()?;
         let mut fields = head.headers().keys();
         let is_plain = *head.method() == Method::GET
             && flaw(head).is_none()
             && !fields.any(|name| is_conditional(name.as_str().as_bytes()));
         let path = is_plain.then(|| head.uri().path().as_bytes())?;
-        self.files.borrow_mut().find(files, path, self.now)
+        let entry = self.files.borrow_mut().find(files, path, self.now)?;
+        // The engine has kept it, so that it may come once more.
+        if Arc::strong_count(head) > 1 {
+            *found = Some((Arc::clone(head), Rc::clone(&entry)));
+        }
+        Some(entry)
     }
 
     /// Answers with a file of the cache, as [`Service::respond`](crate::service::Service::respond)
@@ -204,20 +224,23 @@ impl Responses {
         let service = &self.setup.service;
         let offer = decision.map(|decision| decision.alt_svc);
         let complete = |headers: &mut _| service.complete(headers, decision.as_ref());
-        let end = entry.size == 0;
-        let sent = {
-            let head = entry.head(self.time, offer, complete);
-            endpoint.send_response(key.0, key.1, &head, end)
-        };
+        let head = entry.head(self.time, offer, complete);
+        let mut data = entry.whole.clone();
+        let end = data.len() as u64 == entry.size;
+        let sent = endpoint.send_message(key.0, key.1, &head, &mut data, end);
+        let taken = entry.whole.len() - data.len();
         let exchange = service.log.as_ref().map(|log| {
             let asked = Asked::of(client, request);
-            Exchange::begin(log, asked, StatusCode::OK, decision)
+            let mut exchange = Exchange::begin(log, asked, StatusCode::OK, decision);
+            exchange.sent(taken);
+            exchange
         });
         match sent {
             Err(error) => self.cut_off(key, &error.into(), endpoint),
-            Ok(()) if end => self.answered(key, endpoint),
+            // The usual case: it is small, and the window is open.
+            Ok(()) if end && data.is_empty() => self.observe_often(key.0, endpoint),
             Ok(()) => {
-                let source = Source::File(Reading::new(entry, 0), exchange);
+                let source = Source::File(Reading::new(entry, taken), exchange);
                 self.start(key, source, endpoint);
             }
         }
@@ -237,15 +260,15 @@ impl Responses {
         Some((client, decision))
     }
 
-    fn request(&mut self, key: Key, mut head: Request<()>, end: bool, endpoint: &mut Endpoint) {
+    fn request(&mut self, key: Key, head: Arc<Request<()>>, end: bool, endpoint: &mut Endpoint) {
+        if end && let Some(entry) = self.file_for(key.0, &head) {
+            return self.send_file(key, &head, entry, endpoint);
+        }
         let Some(connection) = self.connections.get(&key.0) else {
             return;
         };
         let peer = connection.peer;
-        *head.version_mut() = Version::HTTP_3;
-        if end && let Some(entry) = self.file_for(&head) {
-            return self.send_file(key, &head, entry, endpoint);
-        }
+        let head = Arc::unwrap_or_clone(head);
         let body = if end {
             RequestBody::empty()
         } else {
