@@ -15,8 +15,9 @@ use crate::{Error, Rate};
 const ALPN: &[u8] = b"h3";
 
 /// Unidirectional streams a peer may have open. RFC 9114 section 6.2 asks for three at least; the
-/// rest is for streams of unknown type, which are refused one by one.
-const MAX_UNIDIRECTIONAL_STREAMS: u32 = 16;
+/// rest is for streams of unknown type, which are refused one by one. The engine keeps a record of
+/// each, used or not: these and 100 requests fit into a table that a few more would double.
+const MAX_UNIDIRECTIONAL_STREAMS: u32 = 8;
 
 /// A server's configuration.
 #[derive(Clone, Debug)]
@@ -107,7 +108,8 @@ pub struct Limits {
     /// counts (names + values + 32 a field); announced to the peer. A server answers a larger one
     /// with 431. Default: 64 KiB. At most 1 MiB.
     pub max_field_section_size: u64,
-    /// Requests of one connection in progress at once, in either role. Default: 256.
+    /// Requests of one connection in progress at once, in either role. On a server each costs an idle
+    /// connection 40 bytes or so. Default: 100, the least that RFC 9114 section 6.1 recommends.
     pub max_concurrent_requests: u32,
     /// Connections of the endpoint, those in hand-shake and those closing included; more are
     /// refused. Default: 65,536.
@@ -141,7 +143,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_field_section_size: 64 << 10,
-            max_concurrent_requests: 256,
+            max_concurrent_requests: 100,
             max_connections: 1 << 16,
             qpack_table_capacity: 4096,
             qpack_blocked_streams: 16,

@@ -4,7 +4,7 @@
 //! Exchanges are in `exchange`, their heads in `heads`, QPACK's streams in `tables`, the order of
 //! responses in `priorities`, heads that come again in `repeats`, slow peers in `stalls`; this file
 //! has the connection's own life: hand-shake, control stream, GOAWAY, closing. It holds at most
-//! [`Limits::max_concurrent_requests`] exchanges and 16 unidirectional streams, as QUIC's stream
+//! [`Limits::max_concurrent_requests`] exchanges and 8 unidirectional streams, as QUIC's stream
 //! limits are set to these.
 
 mod exchange;

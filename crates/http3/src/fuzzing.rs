@@ -92,7 +92,7 @@ impl FieldDecoder {
             Ok::<(), ()>(())
         });
         match decoded {
-            Ok(()) => Ok(fields),
+            Ok(_) => Ok(fields),
             Err(Error::Blocked { .. }) => Err(Undecoded::Blocked),
             Err(_) => Err(Undecoded::Failed),
         }

@@ -1,4 +1,5 @@
-//! Slow peers: exchanges that could move and don't are given up.
+//! Slow peers: exchanges that could move and don't are given up. Resting ones: what a connection that
+//! has none keeps for the next is let go.
 
 use std::time::Instant;
 
@@ -7,6 +8,7 @@ use http::Method;
 
 use super::Connection;
 use super::exchange::Exchange;
+use super::repeats::{LastRequest, LastResponse};
 use crate::failure::Failure;
 use crate::{Code, Role, StreamId};
 
@@ -38,7 +40,7 @@ impl Progress {
 
 impl Connection {
     /// Gives up what has not moved. To be called four times in [`Limits::stall`], as long as there
-    /// are exchanges.
+    /// are exchanges, and once more.
     ///
     /// [`Limits::stall`]: crate::Limits::stall
     pub(crate) fn sweep(&mut self, quic: &mut quic::Connection, now: Instant) {
@@ -59,6 +61,18 @@ impl Connection {
         for id in stalled {
             self.fail_exchange(quic, id, Failure::Stream(Code::H3_REQUEST_CANCELLED));
         }
+        if self.is_idle() {
+            self.rest();
+        }
+    }
+
+    /// Lets go of what only saves time: some 2 KiB, of which a server with many idle connections has
+    /// nothing.
+    fn rest(&mut self) {
+        self.exchanges.shrink_to_fit();
+        self.events.shrink_to_fit();
+        self.last_request = LastRequest::default();
+        self.last_response = LastResponse::default();
     }
 }
 

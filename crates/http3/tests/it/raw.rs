@@ -51,6 +51,7 @@ impl Raw {
         let mut config = quinn_proto::ClientConfig::new(Arc::new(crypto));
         let mut server = ServerConfig::new(tls::server());
         server.limits.max_field_section_size = 1000;
+        server.limits.max_concurrent_requests = 256;
         let mut transport = quinn_proto::TransportConfig::default();
         change(&mut server, &mut transport);
         config.transport_config(Arc::new(transport));
