@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use altway_quic::{self as quic, ConnectionIds, ResetKey, Transport};
+use altway_quic::{self as quic, ConnectionIds, ResetKey, Retry, Tokens, Transport};
 
 use crate::settings::Settings;
 use crate::{Error, Rate};
@@ -38,6 +38,9 @@ pub struct ServerConfig {
     /// For one of several endpoints of a server: the key of stateless resets that they share.
     /// Default: one that follows from the seed.
     pub reset_key: Option<ResetKey>,
+    /// For one of several endpoints of a server: the tokens of validated addresses that they share.
+    /// Default: its own, whose key follows from the seed.
+    pub tokens: Option<Tokens>,
 }
 
 impl ServerConfig {
@@ -51,6 +54,7 @@ impl ServerConfig {
             extended_connect: false,
             connection_ids: None,
             reset_key: None,
+            tokens: None,
         }
     }
 
@@ -63,6 +67,7 @@ impl ServerConfig {
         config.limits = self.limits.quic(self.limits.max_concurrent_requests);
         config.connection_ids = self.connection_ids;
         config.reset_key = self.reset_key;
+        config.tokens.clone_from(&self.tokens);
         config
     }
 }
@@ -114,6 +119,12 @@ pub struct Limits {
     /// Connections of the endpoint, those in hand-shake and those closing included; more are
     /// refused. Default: 65,536.
     pub max_connections: usize,
+    /// Server: when a client must first show that it receives at its address. Default: while 1,000
+    /// hand-shakes of others that have not shown it are in progress.
+    pub retry: Retry,
+    /// A hand-shake that takes longer is given up, however many packets come. 1 ms or more. Default:
+    /// 30 s.
+    pub handshake_timeout: Duration,
     /// Size of QPACK's dynamic table that a peer may use for its fields, bytes: memory that a
     /// connection costs once its peer uses it. 0 forbids it. At most 1 MiB. Default: 4,096.
     pub qpack_table_capacity: u32,
@@ -145,6 +156,8 @@ impl Default for Limits {
             max_field_section_size: 64 << 10,
             max_concurrent_requests: 100,
             max_connections: 1 << 16,
+            retry: Retry::default(),
+            handshake_timeout: Duration::from_secs(30),
             qpack_table_capacity: 4096,
             qpack_blocked_streams: 16,
             floods: Rate {
@@ -192,6 +205,8 @@ impl Limits {
             max_bidirectional_streams: requests,
             max_unidirectional_streams: MAX_UNIDIRECTIONAL_STREAMS,
             max_connections: self.max_connections,
+            retry: self.retry,
+            handshake_timeout: self.handshake_timeout,
         }
     }
 }

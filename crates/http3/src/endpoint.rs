@@ -15,8 +15,8 @@ use http::HeaderMap;
 
 use crate::connection::{Connection, Terms};
 use crate::{
-    ClientConfig, Code, ConnectionHandle, Datagram, Error, Event, PathStatistics, Received, Role,
-    ServerConfig, StreamId, Transmit,
+    ClientConfig, Code, ConnectionHandle, Datagram, EndpointStatistics, Error, Event,
+    PathStatistics, Received, Role, ServerConfig, StreamId, Transmit,
 };
 
 /// Many HTTP/3 connections over one UDP socket.
@@ -354,6 +354,12 @@ impl Endpoint {
     /// Not free: meant for now and then.
     pub fn path_statistics(&mut self, connection: ConnectionHandle) -> Option<PathStatistics> {
         self.quic.path_statistics(connection)
+    }
+
+    /// What QUIC holds.
+    #[must_use]
+    pub fn statistics(&self) -> EndpointStatistics {
+        self.quic.statistics()
     }
 
     fn new(quic: quic::Endpoint, terms: Terms, seed: [u8; 32]) -> Self {

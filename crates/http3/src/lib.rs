@@ -94,8 +94,8 @@ mod varint;
 
 pub use altway_fields::Priority;
 pub use altway_quic::{
-    Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn, PathStatistics, ResetKey, ServerId,
-    StreamId, Transmit, Transport, worker_of,
+    Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn, EndpointStatistics, PathStatistics,
+    ResetKey, Retry, ServerId, StreamId, Tokens, Transmit, Transport, worker_of,
 };
 pub use budget::Rate;
 pub use code::Code;

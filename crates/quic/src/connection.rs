@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quinn_proto::{ConnectionError, ReadError, StreamEvent, VarInt, WriteError};
 
+use crate::budget::{Budget, is_one_handshake_packet};
 use crate::meter::Reading;
-use crate::{CloseReason, Direction, Error, Event, PathStatistics, Read, Role, StreamId};
+use crate::{CloseReason, Datagram, Direction, Error, Event, PathStatistics, Read, Role, StreamId};
 
 /// Bytes that one send call carries at most: the largest UDP payload over IPv4.
 const MAX_BATCH: usize = 65_507;
@@ -34,12 +35,21 @@ pub struct Connection {
     /// To be told to the peer with the next transmission.
     closing: Option<(u64, Bytes)>,
     began: Instant,
+    /// When a hand-shake that isn't done is given up.
+    give_up: Instant,
+    /// What the hand-shake may send.
+    budget: Budget,
     last_heard: Instant,
     handshake: Option<Duration>,
 }
 
 impl Connection {
-    pub(crate) fn new(engine: quinn_proto::Connection, now: Instant) -> Self {
+    pub(crate) fn new(
+        engine: quinn_proto::Connection,
+        now: Instant,
+        give_up: Instant,
+        budget: Budget,
+    ) -> Self {
         Self {
             engine,
             phase: Phase::Handshake,
@@ -47,6 +57,8 @@ impl Connection {
             opened: None,
             closing: None,
             began: now,
+            give_up,
+            budget,
             last_heard: now,
             handshake: None,
         }
@@ -168,6 +180,13 @@ impl Connection {
         }
     }
 
+    /// Goes over to new keys with the next packet (RFC 9001 section 6), and the peer after it. Without
+    /// effect during the hand-shake, and until the last change is some round trips over. Nobody needs
+    /// to call it: it happens by itself before a key has encrypted too much, and when the peer begins.
+    pub fn update_keys(&mut self) {
+        self.engine.force_key_update();
+    }
+
     /// Which side this is.
     #[must_use]
     pub fn role(&self) -> Role {
@@ -185,10 +204,44 @@ impl Connection {
         &mut self.engine
     }
 
-    /// Takes in what the engine's endpoint has for this connection.
-    pub(crate) fn handle(&mut self, now: Instant, event: quinn_proto::ConnectionEvent) {
+    /// Takes in what the engine's endpoint has made of a datagram for this connection.
+    pub(crate) fn handle(
+        &mut self,
+        now: Instant,
+        datagram: &Datagram<'_>,
+        event: quinn_proto::ConnectionEvent,
+    ) {
         self.last_heard = now;
+        if self.is_validated() {
+            return self.engine.handle_event(event);
+        }
+        if datagram.remote != self.engine.remote_address() {
+            // Nobody moves during a hand-shake (RFC 9000 section 9), and others' bytes buy nothing.
+            return;
+        }
+        let frames = self.handshake_frames();
         self.engine.handle_event(event);
+        self.budget.on_received(datagram.payload.len());
+        let some_came = self.handshake_frames() > frames;
+        if some_came && is_one_handshake_packet(datagram.payload) {
+            self.budget.lift();
+        }
+    }
+
+    /// When to call [`handle_timeout`](Self::handle_timeout).
+    pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
+        let give_up = self.is_in_handshake().then_some(self.give_up);
+        let timers = [self.engine.poll_timeout(), give_up];
+        timers.into_iter().flatten().min()
+    }
+
+    /// Runs what is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.engine.handle_timeout(now);
+        if self.is_in_handshake() && self.give_up <= now {
+            self.closing = Some((0, Bytes::new()));
+            self.enter_closed(CloseReason::TimedOut);
+        }
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
@@ -217,7 +270,18 @@ impl Connection {
         }
         let fitting = MAX_BATCH / usize::from(self.engine.current_mtu());
         let max_segments = max_segments.min(fitting.max(1));
-        self.engine.poll_transmit(now, max_segments, buf)
+        let allowed = self.budget.allows(max_segments, self.engine.current_mtu());
+        if allowed == 0 {
+            return None;
+        }
+        let transmit = self.engine.poll_transmit(now, allowed, buf)?;
+        self.budget.on_sent(transmit.size);
+        Some(transmit)
+    }
+
+    /// Whether the peer is known to receive at its address.
+    pub(crate) fn is_validated(&self) -> bool {
+        !self.budget.is_limited()
     }
 
     /// Whether the application may no longer use it.
@@ -261,6 +325,17 @@ impl Connection {
         })
     }
 
+    /// Whether neither side has given it up, and it isn't done.
+    fn is_in_handshake(&self) -> bool {
+        self.phase == Phase::Handshake && self.engine.is_handshaking()
+    }
+
+    /// Frames received of the kinds that Handshake packets have (RFC 9000 section 12.4).
+    fn handshake_frames(&self) -> u64 {
+        let frames = self.engine.stats().frame_rx;
+        frames.acks + frames.crypto + frames.ping + frames.connection_close
+    }
+
     fn accept(&mut self) -> Option<StreamId> {
         let direction = self.opened?;
         let stream = self.engine.streams().accept(direction.into());
@@ -275,6 +350,7 @@ impl Connection {
         match event {
             Engine::Connected => {
                 self.phase = Phase::Open;
+                self.budget.lift();
                 self.handshake = Some(self.last_heard.saturating_duration_since(self.began));
                 Some(Event::Connected)
             }

@@ -178,7 +178,7 @@ pub(crate) fn engine_config(
 }
 
 /// A secret for this purpose alone.
-fn derive(seed: [u8; 32], purpose: &[u8]) -> [u8; 32] {
+pub(crate) fn derive(seed: [u8; 32], purpose: &[u8]) -> [u8; 32] {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &seed), purpose);
     *tag.as_ref().first_chunk().expect("32 bytes of SHA-256")
 }

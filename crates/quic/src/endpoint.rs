@@ -11,21 +11,23 @@ use std::time::Instant;
 use bytes::BytesMut;
 use quinn_proto::{ConnectError, DatagramEvent, EndpointConfig, Incoming};
 
+use crate::budget::Budget;
 use crate::connection::Connection;
-use crate::connection_ids::engine_config;
+use crate::connection_ids::{derive, engine_config};
 use crate::timers::Timers;
-use crate::transport;
+use crate::transport::{self, ByPeer};
+use crate::validation::Clock;
 use crate::{
-    ClientConfig, ConnectionHandle, Datagram, Ecn, Error, Event, PathStatistics, ServerConfig,
-    Transmit, Transport,
+    ClientConfig, ConnectionHandle, Datagram, Ecn, EndpointStatistics, Error, Event, Limits,
+    PathStatistics, Role, ServerConfig, Tokens, Transmit, Transport,
 };
 
 /// Batches that one connection may send before the next one's turn. With 44 segments of 1,452
 /// bytes that is 256 KB: enough to keep its state in the cache, little enough to be fair.
 const BATCHES_PER_TURN: u8 = 4;
 
-/// Answers that need no connection (version negotiation, refusal, stateless reset) waiting to be
-/// sent. More are dropped: peers repeat themselves.
+/// Answers that need no connection (version negotiation, Retry, refusal, stateless reset) waiting to
+/// be sent. More are dropped: peers repeat themselves.
 const MAX_ANSWERS: usize = 256;
 
 /// Bytes allocated at once for incoming datagrams. What is held of a datagram holds its block.
@@ -41,8 +43,11 @@ const RECEIVE_BLOCK: usize = 32 << 10;
 pub struct Endpoint {
     quic: quinn_proto::Endpoint,
     /// Set in the client role.
-    client: Option<quinn_proto::ClientConfig>,
-    max_connections: usize,
+    client: Option<ByPeer<quinn_proto::ClientConfig>>,
+    /// Set in the server role, as the clock is.
+    server: Option<ByPeer<Arc<quinn_proto::ServerConfig>>>,
+    clock: Option<Arc<Clock>>,
+    limits: Limits,
     max_segments: usize,
     /// By the QUIC endpoint's handle, which it assigns densely.
     slots: Vec<Option<Box<Slot>>>,
@@ -53,11 +58,16 @@ pub struct Endpoint {
     timers: Timers,
     answers: VecDeque<(Transmit, Vec<u8>)>,
     block: BytesMut,
+    /// Slots that are.
+    unvalidated: usize,
+    retries: u64,
     shutting_down: bool,
 }
 
 struct Slot {
     connection: Connection,
+    /// Whether it counts as unvalidated.
+    unvalidated: bool,
     /// Whether it is in `awake`.
     awake: bool,
     /// Whether it is in `sending`.
@@ -77,14 +87,23 @@ impl Endpoint {
     /// [`Error::InvalidConfig`] names a field out of range; [`Error::Tls`] says why the TLS
     /// configuration can't carry QUIC.
     pub fn server(config: &ServerConfig, seed: [u8; 32]) -> Result<Self, Error> {
-        let quic = transport::server(config)?;
-        Ok(Self::new(
-            engine_config(config.connection_ids, config.reset_key, seed),
-            Some(quic),
-            None,
-            &config.transport,
-            config.limits.max_connections,
-        ))
+        let mut quic = transport::server(config)?;
+        let own = || Tokens::of_one(derive(seed, b"tokens"));
+        let tokens = config.tokens.clone().unwrap_or_else(own);
+        let clock = tokens.install(&mut quic);
+        let engine = engine_config(config.connection_ids, config.reset_key, seed);
+        let quic = Arc::new(quic);
+        let set = |quic: &Arc<quinn_proto::ServerConfig>, transport| {
+            let mut quic = quinn_proto::ServerConfig::clone(quic);
+            quic.transport_config(transport);
+            Arc::new(quic)
+        };
+        let (transport, limits) = (&config.transport, &config.limits);
+        let by_peer = ByPeer::new(Arc::clone(&quic), (transport, limits, Role::Server), set)?;
+        let mut endpoint = Self::new(engine, Some(quic), transport, limits);
+        endpoint.server = Some(by_peer);
+        endpoint.clock = Some(clock);
+        Ok(endpoint)
     }
 
     /// An endpoint that opens connections. `seed` and errors as for [`server`](Self::server).
@@ -93,13 +112,17 @@ impl Endpoint {
     /// See [`server`](Self::server).
     pub fn client(config: &ClientConfig, seed: [u8; 32]) -> Result<Self, Error> {
         let quic = transport::client(config)?;
-        Ok(Self::new(
-            engine_config(None, None, seed),
-            None,
-            Some(quic),
-            &config.transport,
-            config.limits.max_connections,
-        ))
+        let engine = engine_config(None, None, seed);
+        let set = |quic: &quinn_proto::ClientConfig, transport| {
+            let mut quic = quic.clone();
+            quic.transport_config(transport);
+            quic
+        };
+        let (transport, limits) = (&config.transport, &config.limits);
+        let by_peer = ByPeer::new(quic, (transport, limits, Role::Client), set)?;
+        let mut endpoint = Self::new(engine, None, transport, limits);
+        endpoint.client = Some(by_peer);
+        Ok(endpoint)
     }
 
     /// Begins a connection. [`Event::Connected`] or [`Event::Closed`] tells how it went.
@@ -113,21 +136,21 @@ impl Endpoint {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<ConnectionHandle, Error> {
-        let config = self.client.clone();
-        let config = config.ok_or(Error::NotAClient)?;
+        let client = self.client.as_ref().ok_or(Error::NotAClient)?;
+        let config = client.towards(remote.ip()).clone();
         if self.shutting_down {
             return Err(Error::ShuttingDown);
         }
         if self.is_full() {
             return Err(Error::TooManyConnections {
-                limit: self.max_connections,
+                limit: self.limits.max_connections,
             });
         }
         let (handle, connection) = self
             .quic
             .connect(now, config, remote, server_name)
             .map_err(|error| connect_error(error, server_name))?;
-        self.insert(handle.0, connection, now);
+        self.insert(handle.0, connection, now, Budget::UNLIMITED);
         Ok(ConnectionHandle(handle.0))
     }
 
@@ -139,6 +162,9 @@ impl Endpoint {
             ecn,
             payload,
         } = datagram;
+        if let Some(clock) = &self.clock {
+            clock.set(now);
+        }
         let ecn = ecn.and_then(|ecn| quinn_proto::EcnCodepoint::from_bits(ecn.bits()));
         let data = self.copy_in(payload);
         let mut answer = Vec::new();
@@ -148,11 +174,13 @@ impl Endpoint {
         {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(Some(slot)) = self.slots.get_mut(handle.0) {
-                    slot.connection.handle(now, event);
+                    slot.connection.handle(now, &datagram, event);
                     self.mark(handle.0);
                 }
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming, answer),
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                self.accept(now, &datagram, incoming, answer);
+            }
             Some(DatagramEvent::Response(transmit)) => self.answer(&transmit, answer),
             None => {}
         }
@@ -164,10 +192,10 @@ impl Endpoint {
             let Some(Some(slot)) = self.slots.get_mut(index) else {
                 continue;
             };
-            match slot.connection.engine().poll_timeout() {
+            match slot.connection.poll_timeout() {
                 Some(at) if at > now => self.timers.arm(index, at),
                 Some(_) => {
-                    slot.connection.engine().handle_timeout(now);
+                    slot.connection.handle_timeout(now);
                     self.mark(index);
                 }
                 None => {}
@@ -266,21 +294,32 @@ impl Endpoint {
         slot.connection.path_statistics()
     }
 
+    /// What the endpoint holds.
+    #[must_use]
+    pub fn statistics(&self) -> EndpointStatistics {
+        EndpointStatistics {
+            connections: self.quic.open_connections(),
+            unvalidated: self.unvalidated,
+            retries: self.retries,
+        }
+    }
+
     fn new(
         mut config: EndpointConfig,
-        server: Option<quinn_proto::ServerConfig>,
-        client: Option<quinn_proto::ClientConfig>,
+        server: Option<Arc<quinn_proto::ServerConfig>>,
         transport: &Transport,
-        max_connections: usize,
+        limits: &Limits,
     ) -> Self {
         config
             .max_udp_payload_size(transport.max_udp_payload)
             .expect("the transport was checked");
-        let quic = quinn_proto::Endpoint::new(Arc::new(config), server.map(Arc::new), true, None);
+        let quic = quinn_proto::Endpoint::new(Arc::new(config), server, true, None);
         Self {
             quic,
-            client,
-            max_connections,
+            client: None,
+            server: None,
+            clock: None,
+            limits: limits.clone(),
             max_segments: transport.max_segments,
             slots: Vec::new(),
             awake: VecDeque::new(),
@@ -288,6 +327,8 @@ impl Endpoint {
             timers: Timers::default(),
             answers: VecDeque::new(),
             block: BytesMut::new(),
+            unvalidated: 0,
+            retries: 0,
             shutting_down: false,
         }
     }
@@ -311,16 +352,15 @@ impl Endpoint {
         let Some(Some(slot)) = self.slots.get_mut(index) else {
             return;
         };
-        let awake = slot.awake;
-        let quic = slot.connection.engine();
-        if let Some(at) = quic.poll_timeout() {
+        if let Some(at) = slot.connection.poll_timeout() {
             self.timers.arm(index, at);
         }
-        if awake {
+        if slot.awake {
             // Its events come first: once told that a connection is over, the QUIC endpoint gives
             // the slot to the next one.
             return;
         }
+        let quic = slot.connection.engine();
         while let Some(event) = quic.poll_endpoint_events() {
             if let Some(event) = self
                 .quic
@@ -329,19 +369,34 @@ impl Endpoint {
                 quic.handle_event(event);
             }
         }
-        if quic.is_drained() {
+        let is_drained = quic.is_drained();
+        if slot.unvalidated && (is_drained || slot.connection.is_validated()) {
+            slot.unvalidated = false;
+            self.unvalidated -= 1;
+        }
+        if is_drained {
             self.timers.disarm(index);
             self.slots[index] = None;
         }
     }
 
-    fn insert(&mut self, index: usize, quic: quinn_proto::Connection, now: Instant) {
+    fn insert(
+        &mut self,
+        index: usize,
+        quic: quinn_proto::Connection,
+        now: Instant,
+        budget: Budget,
+    ) {
         if self.slots.len() <= index {
             self.slots.resize_with(index + 1, || None);
         }
-        let connection = Connection::new(quic, now);
+        let give_up = now + self.limits.handshake_timeout;
+        let connection = Connection::new(quic, now, give_up, budget);
+        let unvalidated = !connection.is_validated();
+        self.unvalidated += usize::from(unvalidated);
         let slot = Slot {
             connection,
+            unvalidated,
             awake: false,
             sending: false,
             batches: 0,
@@ -350,13 +405,32 @@ impl Endpoint {
         self.mark(index);
     }
 
-    fn accept(&mut self, now: Instant, incoming: Incoming, mut answer: Vec<u8>) {
+    /// `datagram`: the one that the incoming connection came with.
+    fn accept(
+        &mut self,
+        now: Instant,
+        datagram: &Datagram<'_>,
+        incoming: Incoming,
+        mut answer: Vec<u8>,
+    ) {
         if self.shutting_down || self.is_full() {
             let transmit = self.quic.refuse(incoming, &mut answer);
             return self.answer(&transmit, answer);
         }
-        match self.quic.accept(incoming, now, &mut answer, None) {
-            Ok((handle, quic)) => self.insert(handle.0, quic, now),
+        let is_validated = incoming.remote_address_validated();
+        if !is_validated && self.limits.retry.is_due(self.unvalidated) {
+            return self.retry(incoming, answer);
+        }
+        let mut budget = if is_validated {
+            Budget::UNLIMITED
+        } else {
+            Budget::EMPTY
+        };
+        budget.on_received(datagram.payload.len());
+        let config = self.server.as_ref();
+        let config = config.map(|config| Arc::clone(config.towards(datagram.remote.ip())));
+        match self.quic.accept(incoming, now, &mut answer, config) {
+            Ok((handle, quic)) => self.insert(handle.0, quic, now, budget),
             Err(error) => {
                 tracing::debug!(cause = %error.cause, "connection attempt failed");
                 if let Some(transmit) = error.response {
@@ -364,6 +438,15 @@ impl Endpoint {
                 }
             }
         }
+    }
+
+    fn retry(&mut self, incoming: Incoming, mut answer: Vec<u8>) {
+        let remote = incoming.remote_address();
+        let retry = self.quic.retry(incoming, &mut answer);
+        let transmit = retry.expect("whose address isn't validated was not answered by Retry yet");
+        tracing::debug!(%remote, "a client has to validate its address");
+        self.retries += 1;
+        self.answer(&transmit, answer);
     }
 
     fn answer(&mut self, transmit: &quinn_proto::Transmit, mut bytes: Vec<u8>) {
@@ -374,7 +457,7 @@ impl Endpoint {
     }
 
     fn is_full(&self) -> bool {
-        self.quic.open_connections() >= self.max_connections
+        self.quic.open_connections() >= self.limits.max_connections
     }
 
     /// Copies a datagram into a block that many share, for the engine to decrypt in place.

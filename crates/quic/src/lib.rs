@@ -70,6 +70,7 @@
 //! ```
 #![warn(clippy::disallowed_methods)]
 
+mod budget;
 mod config;
 mod connection;
 mod connection_ids;
@@ -83,6 +84,7 @@ mod statistics;
 mod stream;
 mod timers;
 mod transport;
+mod validation;
 
 pub use config::{ClientConfig, Congestion, Limits, ServerConfig, Transport};
 pub use connection::Connection;
@@ -91,5 +93,6 @@ pub use datagram::{Datagram, Ecn, Transmit};
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use event::{CloseReason, ConnectionHandle, Event, Read};
-pub use statistics::{DeliveryRate, PathStatistics};
+pub use statistics::{DeliveryRate, EndpointStatistics, PathStatistics};
 pub use stream::{Direction, Role, StreamId};
+pub use validation::{Retry, Tokens};

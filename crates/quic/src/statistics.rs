@@ -1,7 +1,19 @@
-//! What a connection knows of its network path.
+//! What a connection knows of its network path, and an endpoint of its connections.
 
 use std::net::SocketAddr;
 use std::time::Duration;
+
+/// An endpoint's connections at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointStatistics {
+    /// Connections that it holds, those in hand-shake and those closing included.
+    pub connections: usize,
+    /// Of these, those whose hand-shake has not come so far that the client's address is validated.
+    pub unvalidated: usize,
+    /// Clients that were answered by Retry, since the endpoint began.
+    pub retries: u64,
+}
 
 /// A connection's path at one moment. Counters run since the connection began, except what is
 /// acknowledged, which starts anew when the peer moves to another network.
@@ -41,7 +53,8 @@ pub struct PathStatistics {
     pub bytes_acked: u64,
     /// How fast they were delivered lately; `None` before the first sample.
     pub delivery_rate: Option<DeliveryRate>,
-    /// How often the congestion window was cut.
+    /// How often congestion showed: by lost packets, or by an acknowledgement of marked ones (ECN). The
+    /// window is cut once a round trip at most.
     pub congestion_events: u64,
     /// From the first packet to the end of the hand-shake; `None` before that.
     pub handshake: Option<Duration>,

@@ -1,10 +1,13 @@
 //! From our configuration to the QUIC engine's: validation and the choices that are not options.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn_proto::{IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
+use quinn_proto::{
+    AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TokenMemoryCache, TransportConfig, VarInt,
+};
 
 use crate::meter::MeterFactory;
 use crate::{ClientConfig, Error, Limits, Role, ServerConfig, Transport};
@@ -15,6 +18,11 @@ const MIN_MTU: u16 = 1200;
 /// Largest UDP payload over IPv4 and IPv6 (RFC 9000 section 18.2: "The default for this parameter
 /// is the maximum permitted UDP payload of 65527").
 const MAX_UDP_PAYLOAD: u16 = 65_527;
+
+/// Servers whose tokens a client keeps for its next connections there, those used last; and tokens of
+/// each, of some 60 bytes.
+const TOKEN_SERVERS: u32 = 256;
+const TOKENS_PER_SERVER: usize = 2;
 
 /// Checks a server's configuration and turns it into the engine's.
 pub(crate) fn server(config: &ServerConfig) -> Result<quinn_proto::ServerConfig, Error> {
@@ -44,8 +52,49 @@ pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig,
         .map_err(|error| Error::Tls(error.into()))?;
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| Error::Tls(error.into()))?;
     let mut quic = quinn_proto::ClientConfig::new(Arc::new(crypto));
-    quic.transport_config(Arc::new(transport));
+    let tokens = TokenMemoryCache::new(TOKEN_SERVERS, TOKENS_PER_SERVER);
+    quic.transport_config(Arc::new(transport))
+        .token_store(Arc::new(tokens));
     Ok(quic)
+}
+
+/// What the engine is to know for connections to peers elsewhere, and to peers on this host.
+pub(crate) struct ByPeer<T> {
+    elsewhere: T,
+    /// `None`: as elsewhere.
+    loopback: Option<T>,
+}
+
+impl<T> ByPeer<T> {
+    /// From what is right for peers elsewhere; `change` sets the transport of another one.
+    pub(crate) fn new(
+        elsewhere: T,
+        (from, limits, role): (&Transport, &Limits, Role),
+        change: impl FnOnce(&T, Arc<TransportConfig>) -> T,
+    ) -> Result<Self, Error> {
+        let loopback = from.loopback_mtu_upper_bound.map(|mtu_upper_bound| {
+            let from = Transport {
+                mtu_upper_bound,
+                ..from.clone()
+            };
+            Ok(change(
+                &elsewhere,
+                Arc::new(transport(&from, limits, role)?),
+            ))
+        });
+        Ok(Self {
+            loopback: loopback.transpose()?,
+            elsewhere,
+        })
+    }
+
+    /// What counts for a peer there.
+    pub(crate) fn towards(&self, peer: IpAddr) -> &T {
+        // A socket of both families shows IPv4 addresses as IPv6 ones.
+        let loopback = peer.to_canonical().is_loopback().then_some(&self.loopback);
+        let loopback = loopback.and_then(Option::as_ref);
+        loopback.unwrap_or(&self.elsewhere)
+    }
 }
 
 fn transport(from: &Transport, limits: &Limits, role: Role) -> Result<TransportConfig, Error> {
@@ -68,6 +117,7 @@ fn transport(from: &Transport, limits: &Limits, role: Role) -> Result<TransportC
         .keep_alive_interval(from.keep_alive)
         .initial_mtu(MIN_MTU)
         .mtu_discovery_config(mtu_discovery(from.mtu_upper_bound))
+        .ack_frequency_config(from.ack_threshold.map(ack_frequency))
         .congestion_controller_factory(Arc::new(MeterFactory::new(from.congestion)))
         // The spin bit tells every middlebox the round-trip time and is of no use to either peer.
         .allow_spin(false)
@@ -98,8 +148,18 @@ fn check(transport: &Transport, limits: &Limits) -> Result<(), Error> {
             "max_segments",
             "1 to 64",
         ),
+        (
+            transport.ack_threshold != Some(0),
+            "ack_threshold",
+            "1 or more",
+        ),
         (transport.send_window > 0, "send_window", "1 byte or more"),
         (limits.max_connections > 0, "max_connections", "1 or more"),
+        (
+            limits.handshake_timeout >= Duration::from_millis(1),
+            "handshake_timeout",
+            "1 ms or more",
+        ),
     ];
     match checks.into_iter().find(|(holds, ..)| !holds) {
         Some((_, field, expected)) => Err(out_of_range(field, expected)),
@@ -120,6 +180,12 @@ fn mtu_discovery(upper_bound: u16) -> Option<MtuDiscoveryConfig> {
     // To the byte: three or four probes more, against 1 % of the path's capacity for good.
     discovery.upper_bound(upper_bound).minimum_change(1);
     Some(discovery)
+}
+
+fn ack_frequency(threshold: u32) -> AckFrequencyConfig {
+    let mut frequency = AckFrequencyConfig::default();
+    frequency.ack_eliciting_threshold(threshold.into());
+    frequency
 }
 
 fn out_of_range(field: &'static str, expected: &'static str) -> Error {
@@ -162,6 +228,8 @@ mod tests {
         }
         assert_eq!(field_of(|t, _| t.max_segments = 0), Some("max_segments"));
         assert_eq!(field_of(|t, _| t.max_segments = 65), Some("max_segments"));
+        let threshold = field_of(|t, _| t.ack_threshold = Some(0));
+        assert_eq!(threshold, Some("ack_threshold"));
         assert_eq!(
             field_of(|t, _| t.receive_window = Some(1 << 62)),
             Some("receive window")
@@ -173,6 +241,10 @@ mod tests {
         assert_eq!(
             field_of(|_, l| l.max_connections = 0),
             Some("max_connections")
+        );
+        assert_eq!(
+            field_of(|_, l| l.handshake_timeout = Duration::ZERO),
+            Some("handshake_timeout")
         );
     }
 }

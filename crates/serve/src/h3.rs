@@ -28,7 +28,7 @@ use std::io;
 use std::net::UdpSocket;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use steering::{Exchange, Forwarded};
 use tokio::task::yield_now;
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
@@ -56,8 +56,13 @@ pub(crate) fn config(
     config.transport.send_window = SEND_WINDOW;
     config.limits.max_concurrent_requests = limits.max_concurrent_requests;
     config.limits.max_connections = limits.max_connections;
+    config.limits.retry = limits.retry;
+    config.limits.handshake_timeout = limits.handshake_timeout;
     // A stateless reset is the server's word, whichever worker says it.
     config.reset_key = Some(http3::ResetKey(random()?));
+    // The kernel may bring a client's answer to another worker than the one that gave the token.
+    let tokens = http3::Tokens::new(random()?, Instant::now(), SystemTime::now());
+    config.tokens = Some(tokens);
     Ok(config)
 }
 

@@ -58,7 +58,7 @@ mod tls;
 mod worker;
 
 pub use access::AccessLog;
-pub use altway_http3::ServerId;
+pub use altway_http3::{Retry, ServerId};
 pub use body::Body;
 pub use error::Error;
 pub use files::Files;

@@ -1,7 +1,7 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
 use crate::{AccessLog, Identity, Site};
-use altway_http3::ServerId;
+use altway_http3::{Retry, ServerId};
 use altway_policy::Policy;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -211,8 +211,13 @@ pub struct Limits {
     /// take and of requests that services don't read. Beyond it a connection that holds any neither
     /// reads nor answers on, and the others hold some 80 KiB each at most. Default 64 MiB.
     pub max_held_bytes: usize,
-    /// From the TCP connection to the end of the TLS hand-shake. Default 10 s.
+    /// From the TCP connection, or the first packet of QUIC, to the end of the TLS hand-shake. Default
+    /// 10 s.
     pub handshake_timeout: Duration,
+    /// When a client of QUIC must first show that it receives at its address, at the price of a round
+    /// trip: how many hand-shakes of others that have not shown it may be in progress on a worker.
+    /// Default: beyond 1,000 (some 30 MB).
+    pub retry: Retry,
     /// From the first byte awaited to the last of an HTTP/1.1 request head; so also how long an
     /// HTTP/1.1 connection may idle between requests. Default 30 s.
     pub header_timeout: Duration,
@@ -228,6 +233,7 @@ impl Default for Limits {
             max_concurrent_requests: 100,
             max_held_bytes: 64 << 20,
             handshake_timeout: Duration::from_secs(10),
+            retry: Retry::default(),
             header_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
         }

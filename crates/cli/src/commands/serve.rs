@@ -7,8 +7,8 @@ use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_policy::Policy;
 use altway_serve::{
-    AccessLog, Bind, Congestion, DEFAULT_PORT, Files, Options, ReloadHandle, Security, Server,
-    ServerId, Site, Spread, StopHandle, stop_channel,
+    AccessLog, Bind, Congestion, DEFAULT_PORT, Files, Options, ReloadHandle, Retry, Security,
+    Server, ServerId, Site, Spread, StopHandle, stop_channel,
 };
 use altway_units::duration;
 use anyhow::Result;
@@ -58,6 +58,10 @@ pub(crate) struct Arguments {
     /// 1 or 2 bytes that every QUIC connection ID begins with, for a load balancer [default: none].
     #[arg(long, value_name = "HEX", default_value_t = ServerId::default(), hide_default_value = true)]
     server_id: ServerId,
+    /// When QUIC clients must first show their address (Retry; costs them a round trip): always, never,
+    /// or beyond so many unfinished hand-shakes a worker.
+    #[arg(long, value_name = "WHEN", default_value_t = Retry::default())]
+    retry: Retry,
     /// Clear text over TCP: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3.
     #[arg(long)]
     h2c: bool,
@@ -128,6 +132,7 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.threads = arguments.threads.unwrap_or(options.threads);
     options.spread = arguments.spread;
     options.server_id = arguments.server_id;
+    options.limits.retry = arguments.retry;
     options.policy = arguments.policy;
     options.congestion = arguments.congestion;
     options.shutdown_grace = arguments.grace;

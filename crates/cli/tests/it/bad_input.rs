@@ -104,6 +104,17 @@ fn a_server_id_that_is_none() {
 }
 
 #[test]
+fn a_time_for_retry_that_is_none() {
+    let dir = Dir::new();
+    for when in ["sometimes", "-1", ""] {
+        let argument = format!("--retry={when}");
+        let said = refusal(&mut dir.altway(["serve", &argument]));
+        let reason = "retry is out of range: always, never, or a number of hand-shakes";
+        assert!(said.contains(reason), "{said}");
+    }
+}
+
+#[test]
 fn a_folder_that_is_missing_or_a_file() {
     let dir = Dir::new();
     dir.file("file", "");

@@ -5,10 +5,18 @@
 )]
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod acknowledgements;
+mod amplification;
 mod connection_ids;
 mod connections;
+mod ecn;
+mod flood;
+mod keys;
 mod pair;
 mod paths;
 mod statistics;
 mod streams;
 mod tls;
+mod validation;
+mod versions;
+mod wire;

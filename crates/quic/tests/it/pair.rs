@@ -43,6 +43,10 @@ pub(crate) struct End {
     pub(crate) streams_available: usize,
     /// The workers of the other side that its datagrams named.
     pub(crate) named: Vec<Option<u16>>,
+    /// The ECN bits that it set.
+    pub(crate) marks: Vec<Option<Ecn>>,
+    /// What its path makes of them.
+    pub(crate) on_the_way: fn(Option<Ecn>) -> Option<Ecn>,
     /// Leaves streams unread.
     pub(crate) lazy: bool,
     sending: HashMap<StreamId, Bytes>,
@@ -170,6 +174,8 @@ impl End {
             finished: Vec::new(),
             streams_available: 0,
             named: Vec::new(),
+            marks: Vec::new(),
+            on_the_way: |mark| mark,
             lazy: false,
             sending: HashMap::new(),
             address: address.parse().unwrap(),
@@ -279,8 +285,9 @@ impl End {
             assert!(transmit.size <= 65_507, "no call could send this batch");
             for payload in buf.chunks(transmit.segment_size.unwrap_or(buf.len())) {
                 self.named.push(worker_of(payload, ServerId::default()));
+                self.marks.push(transmit.ecn);
                 let packet = Packet {
-                    ecn: transmit.ecn,
+                    ecn: (self.on_the_way)(transmit.ecn),
                     payload: payload.to_vec(),
                 };
                 let size = DataSize::from_bytes((payload.len() + HEADERS) as u64);

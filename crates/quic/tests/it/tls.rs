@@ -23,12 +23,31 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 }
 
 pub(crate) fn server() -> Arc<rustls::ServerConfig> {
+    server_with_chain(1)
+}
+
+/// A chain of so many certificates, of which the first counts.
+pub(crate) fn server_with_chain(length: usize) -> Arc<rustls::ServerConfig> {
+    server_with(length, provider())
+}
+
+/// Other primitives.
+pub(crate) fn server_with_provider(
+    provider: Arc<rustls::crypto::CryptoProvider>,
+) -> Arc<rustls::ServerConfig> {
+    server_with(1, provider)
+}
+
+fn server_with(
+    length: usize,
+    provider: Arc<rustls::crypto::CryptoProvider>,
+) -> Arc<rustls::ServerConfig> {
     let key = PrivateKeyDer::Pkcs8(IDENTITY.key.clone_key());
-    let config = rustls::ServerConfig::builder_with_provider(provider())
+    let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![IDENTITY.certificate.clone()], key)
+        .with_single_cert(vec![IDENTITY.certificate.clone(); length], key)
         .unwrap();
     Arc::new(config)
 }
