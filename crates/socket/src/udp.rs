@@ -5,7 +5,8 @@
 //! waits.
 
 use altway_quic::{Datagram, Ecn, Transmit};
-use nix::sys::socket::{setsockopt, sockopt::UdpGroSegment};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{ReceiveTimestampns, UdpGroSegment};
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::os::fd::AsFd;
@@ -126,6 +127,9 @@ impl<S: NonBlocking> Udp<S> {
     /// The socket can't be set up.
     pub fn new(socket: S, settings: Settings) -> io::Result<Self> {
         let state = UdpSocketState::new((&socket).into())?;
+        // quinn-udp 0.6.3 asks for the time of each datagram, for which its room for control messages
+        // is too small: with GRO, the last one would be cut off, which is ECN's.
+        setsockopt(&socket, ReceiveTimestampns, &false)?;
         if !settings.gro && state.gro_segments() > 1 {
             setsockopt(&socket, UdpGroSegment, &false)?;
         }

@@ -99,6 +99,42 @@ fn no_splitting_means_one_datagram_a_batch() {
     assert_eq!(pair(without).0.max_segments(), 1);
 }
 
+/// Over either family, and both on one socket: the options are others. The datagrams come joined, which
+/// takes room of its own in what is told about them.
+#[test]
+fn every_codepoint_of_ecn_arrives_with_every_datagram() {
+    let (v4, v6) = ("127.0.0.1:0", "[::1]:0");
+    for (from, at) in [(v4, v4), (v6, v6), (v4, "[::]:0"), (v6, "[::]:0")] {
+        let [mut sender, mut receiver] = [from, at].map(|address| {
+            let socket = UdpSocket::bind(address).unwrap();
+            Udp::new(socket, Settings::default()).unwrap()
+        });
+        let mut to = sender.socket.local_addr().unwrap();
+        to.set_port(receiver.socket.local_addr().unwrap().port());
+        for ecn in [Some(Ecn::Ect0), Some(Ecn::Ect1), Some(Ecn::Ce), None] {
+            let transmit = Transmit {
+                ecn,
+                ..transmit(to, 300, Some(100))
+            };
+            let mut batch = Some(transmit);
+            let next = |buffer: &mut Vec<u8>| {
+                buffer.clear();
+                buffer.resize(300, 7);
+                batch.take()
+            };
+            sender.send(next).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(5);
+            let mut arrived = Vec::new();
+            while arrived.len() < 3 {
+                assert!(Instant::now() < deadline, "{arrived:?}");
+                let take = |datagram: Datagram<'_>| arrived.push(datagram.ecn);
+                receiver.receive(take).unwrap();
+            }
+            assert_eq!(arrived, [ecn; 3], "{from} to {at}");
+        }
+    }
+}
+
 #[test]
 fn nothing_there_is_no_error() {
     let (mut udp, _peer) = pair(Settings::default());
