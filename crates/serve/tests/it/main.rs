@@ -12,4 +12,5 @@ mod faults;
 mod handlers;
 mod migration;
 mod protocols;
+mod quic;
 mod waiting;

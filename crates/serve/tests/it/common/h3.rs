@@ -189,7 +189,7 @@ impl H3 {
         });
         let wait = wait.clamp(Duration::from_micros(100), Duration::from_millis(100));
         self.socket.set_read_timeout(Some(wait)).unwrap();
-        let mut buffer = [0; 2048];
+        let mut buffer = [0; 65_535];
         if let Ok((size, remote)) = self.socket.recv_from(&mut buffer) {
             let datagram = Datagram {
                 remote,

@@ -1,0 +1,244 @@
+//! What QUIC does below HTTP/3, over real sockets: Retry, a flood of clients that don't go on, stateless
+//! resets, ECN, and large datagrams on this host.
+
+use crate::common::{LARGE, Running};
+use altway_http3::{
+    ClientConfig, ConnectionHandle, Datagram, Ecn, Endpoint, Event, Received, StreamId,
+};
+use altway_serve::{Options, Retry};
+use altway_socket::{Settings, Udp};
+use http::Request;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A client that sees each datagram.
+struct Client {
+    endpoint: Endpoint,
+    connection: ConnectionHandle,
+    udp: Udp<UdpSocket>,
+    heard: Vec<Heard>,
+    /// The marks that it sent.
+    marks: Vec<Option<Ecn>>,
+}
+
+/// A datagram of the server's.
+struct Heard {
+    first: u8,
+    size: usize,
+    ecn: Option<Ecn>,
+}
+
+impl Client {
+    fn new(server: &Running, from: IpAddr) -> Self {
+        let tls = Arc::new(server.site.client_tls(&[]));
+        let mut endpoint = Endpoint::client(ClientConfig::new(tls), [7; 32]).unwrap();
+        let now = Instant::now();
+        let connection = endpoint.connect(now, server.address, "localhost").unwrap();
+        let socket = UdpSocket::bind((from, 0)).unwrap();
+        Self {
+            endpoint,
+            connection,
+            udp: Udp::new(socket, Settings::default()).unwrap(),
+            heard: Vec::new(),
+            marks: Vec::new(),
+        }
+    }
+
+    /// Done when the hand-shake is.
+    fn connect(server: &Running) -> Self {
+        let mut client = Self::new(server, Ipv4Addr::LOCALHOST.into());
+        client.wait(|event| matches!(event, Event::Connected).then_some(()));
+        client
+    }
+
+    /// Asks for it; how many bytes came.
+    fn get(&mut self, path: &str) -> usize {
+        let stream = self.ask(path);
+        self.wait(|event| matches!(event, Event::Response { .. }).then_some(()));
+        let mut bytes = 0;
+        loop {
+            match self.endpoint.recv_data(self.connection, stream).unwrap() {
+                Received::Data(data) => bytes += data.len(),
+                Received::End => return bytes,
+                Received::Pending => {
+                    self.wait(|event| matches!(event, Event::Readable { .. }).then_some(()));
+                }
+            }
+        }
+    }
+
+    /// Not sent yet.
+    fn ask(&mut self, path: &str) -> StreamId {
+        let request = Request::get(format!("https://localhost{path}")).body(());
+        let (endpoint, connection) = (&mut self.endpoint, self.connection);
+        let stream = endpoint.send_request(connection, &request.unwrap(), true);
+        stream.unwrap()
+    }
+
+    fn wait<T>(&mut self, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            while let Some((_, event)) = self.endpoint.poll_event() {
+                if let Event::Closed { reason } = &event {
+                    panic!("closed: {reason}");
+                }
+                if let Some(found) = wanted(event) {
+                    self.send();
+                    return found;
+                }
+            }
+            assert!(Instant::now() < deadline, "within half a minute");
+            self.send();
+            self.receive();
+            self.endpoint.handle_timeout(Instant::now());
+        }
+    }
+
+    fn send(&mut self) {
+        let Self {
+            udp,
+            endpoint,
+            marks,
+            ..
+        } = self;
+        let next = |batch: &mut Vec<u8>| {
+            let transmit = endpoint.poll_transmit(Instant::now(), batch)?;
+            marks.push(transmit.ecn);
+            Some(transmit)
+        };
+        udp.send(next).unwrap();
+    }
+
+    fn receive(&mut self) {
+        let Self {
+            udp,
+            endpoint,
+            heard,
+            ..
+        } = self;
+        let before = heard.len();
+        let take = |datagram: Datagram<'_>| {
+            heard.push(Heard {
+                first: datagram.payload[0],
+                size: datagram.payload.len(),
+                ecn: datagram.ecn,
+            });
+            endpoint.handle_datagram(Instant::now(), datagram);
+        };
+        udp.receive(take).unwrap();
+        if heard.len() == before {
+            sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn was_asked(&self) -> bool {
+        self.heard.iter().any(|heard| heard.first & 0xf0 == 0xf0)
+    }
+}
+
+fn start(change: impl FnOnce(&mut Options)) -> Running {
+    Running::tls(|options| {
+        options.threads = NonZeroUsize::MIN;
+        change(options);
+    })
+}
+
+#[test]
+fn an_operator_decides_who_must_show_his_address() {
+    for (retry, asked) in [(Retry::Always, true), (Retry::Never, false)] {
+        let server = Running::tls(|options| {
+            options.threads = NonZeroUsize::new(4).unwrap();
+            options.limits.retry = retry;
+        });
+        for _ in 0..4 {
+            let mut client = Client::connect(&server);
+            assert_eq!(client.was_asked(), asked, "{retry}");
+            assert_eq!(client.get("/"), "<p>home".len());
+        }
+    }
+}
+
+#[test]
+fn a_flood_of_clients_that_do_not_go_on_harms_no_other() {
+    const FLOOD: u8 = 100;
+    let server = start(|options| options.limits.retry = Retry::Beyond(10));
+    let mut before = Client::connect(&server);
+    let forged: Vec<_> = (1..=FLOOD)
+        .map(|number| {
+            let mut client = Client::new(&server, [127, 0, 1, number].into());
+            client.send();
+            client
+        })
+        .collect();
+    assert_eq!(before.get("/large"), LARGE);
+    let asked = forged.into_iter().map(|mut client| {
+        client.receive();
+        usize::from(client.was_asked())
+    });
+    assert_eq!(asked.sum::<usize>(), usize::from(FLOOD) - 10);
+    let mut after = Client::connect(&server);
+    assert!(after.was_asked());
+    assert_eq!(after.get("/"), "<p>home".len());
+}
+
+#[test]
+fn a_hand_shake_over_quic_has_its_time_as_one_over_tcp() {
+    let limit = Duration::from_millis(200);
+    let server = start(|options| {
+        options.limits.handshake_timeout = limit;
+        options.limits.retry = Retry::Beyond(1);
+    });
+    let mut silent = Client::new(&server, Ipv4Addr::LOCALHOST.into());
+    silent.send();
+    assert!(Client::connect(&server).was_asked());
+    // It is absorbed for three times the first probe time-out.
+    sleep(limit + Duration::from_millis(3_500));
+    assert!(!Client::connect(&server).was_asked());
+}
+
+/// Its client has not noticed: it was asleep.
+#[test]
+fn a_connection_that_the_server_has_forgotten_is_reset() {
+    let server = start(|options| options.limits.idle_timeout = Duration::from_millis(300));
+    let mut client = Client::connect(&server);
+    sleep(Duration::from_secs(2));
+    client.ask("/");
+    client.send();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    let reason = loop {
+        client.receive();
+        if let Some((_, Event::Closed { reason })) = client.endpoint.poll_event() {
+            break reason;
+        }
+        assert!(Instant::now() < deadline, "no reset");
+    };
+    assert!(reason.to_string().contains("reset"), "{reason}");
+}
+
+/// Who stops setting marks has not been told of them by the other side.
+#[test]
+fn either_side_reads_and_tells_the_others_marks() {
+    let server = start(|_| {});
+    let mut client = Client::connect(&server);
+    client.get("/large");
+    let marked = Some(Ecn::Ect0);
+    assert_eq!(client.marks.last(), Some(&marked));
+    assert!(client.heard.len() > 10);
+    assert!(client.heard.iter().all(|heard| heard.ecn == marked));
+}
+
+#[test]
+fn datagrams_to_this_host_are_as_large_as_its_loopback_carries() {
+    let server = start(|_| {});
+    let mut client = Client::connect(&server);
+    assert_eq!(client.get("/large"), LARGE);
+    let largest = client.heard.iter().map(|heard| heard.size).max().unwrap();
+    let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
+    let mtu: usize = mtu.trim().parse().unwrap();
+    // Headers of IPv6 and UDP, as the server serves both families alike.
+    assert!(largest <= mtu - 48, "{largest} of {mtu}");
+    assert!(largest > (mtu - 48) * 9 / 10, "{largest} of {mtu}");
+}
