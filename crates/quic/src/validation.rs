@@ -46,7 +46,7 @@ pub enum Retry {
     /// Every client that shows no token.
     Always,
     /// Those that come while so many hand-shakes are in progress with clients whose address isn't
-    /// validated. They hold some 30 KB each.
+    /// validated. They hold some 50 KB each.
     Beyond(usize),
     /// No client: only [`Limits::max_connections`](crate::Limits::max_connections) holds against
     /// clients that don't exist, and while these fill it no other is let in.

@@ -216,7 +216,7 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// When a client of QUIC must first show that it receives at its address, at the price of a round
     /// trip: how many hand-shakes of others that have not shown it may be in progress on a worker.
-    /// Default: beyond 1,000 (some 30 MB).
+    /// Default: beyond 1,000 (some 50 MB).
     pub retry: Retry,
     /// From the first byte awaited to the last of an HTTP/1.1 request head; so also how long an
     /// HTTP/1.1 connection may idle between requests. Default 30 s.
