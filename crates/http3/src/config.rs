@@ -122,9 +122,9 @@ pub struct Limits {
     /// Server: when a client must first show that it receives at its address. Default: while 1,000
     /// hand-shakes of others that have not shown it are in progress.
     pub retry: Retry,
-    /// A hand-shake that takes longer is given up, however many packets come. 1 ms or more. Default:
-    /// 30 s.
-    pub handshake_timeout: Duration,
+    /// A hand-shake that takes longer is given up, however many packets come. 1 ms or more. Default
+    /// (`None`): as long as the idle time-out.
+    pub handshake_timeout: Option<Duration>,
     /// Size of QPACK's dynamic table that a peer may use for its fields, bytes: memory that a
     /// connection costs once its peer uses it. 0 forbids it. At most 1 MiB. Default: 4,096.
     pub qpack_table_capacity: u32,
@@ -157,7 +157,7 @@ impl Default for Limits {
             max_concurrent_requests: 100,
             max_connections: 1 << 16,
             retry: Retry::default(),
-            handshake_timeout: Duration::from_secs(30),
+            handshake_timeout: None,
             qpack_table_capacity: 4096,
             qpack_blocked_streams: 16,
             floods: Rate {

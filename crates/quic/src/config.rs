@@ -158,9 +158,9 @@ pub struct Limits {
     /// Server: when a client must first show that it receives at its address. Default: while 1,000
     /// hand-shakes of others that have not shown it are in progress.
     pub retry: Retry,
-    /// A hand-shake that takes longer is given up, however many packets come. The idle time-out holds
-    /// as well. 1 ms or more. Default: 30 s.
-    pub handshake_timeout: Duration,
+    /// A hand-shake that takes longer is given up, however many packets come. 1 ms or more. Default
+    /// (`None`): as long as the idle time-out.
+    pub handshake_timeout: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -170,7 +170,7 @@ impl Default for Limits {
             max_unidirectional_streams: 16,
             max_connections: 1 << 16,
             retry: Retry::default(),
-            handshake_timeout: Duration::from_secs(30),
+            handshake_timeout: None,
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use quinn_proto::{ConnectError, DatagramEvent, EndpointConfig, Incoming};
@@ -48,6 +48,7 @@ pub struct Endpoint {
     server: Option<ByPeer<Arc<quinn_proto::ServerConfig>>>,
     clock: Option<Arc<Clock>>,
     limits: Limits,
+    handshake_timeout: Duration,
     max_segments: usize,
     /// By the QUIC endpoint's handle, which it assigns densely.
     slots: Vec<Option<Box<Slot>>>,
@@ -320,6 +321,7 @@ impl Endpoint {
             server: None,
             clock: None,
             limits: limits.clone(),
+            handshake_timeout: limits.handshake_timeout.unwrap_or(transport.idle_timeout),
             max_segments: transport.max_segments,
             slots: Vec::new(),
             awake: VecDeque::new(),
@@ -390,7 +392,7 @@ impl Endpoint {
         if self.slots.len() <= index {
             self.slots.resize_with(index + 1, || None);
         }
-        let give_up = now + self.limits.handshake_timeout;
+        let give_up = now + self.handshake_timeout;
         let connection = Connection::new(quic, now, give_up, budget);
         let unvalidated = !connection.is_validated();
         self.unvalidated += usize::from(unvalidated);

@@ -156,7 +156,9 @@ fn check(transport: &Transport, limits: &Limits) -> Result<(), Error> {
         (transport.send_window > 0, "send_window", "1 byte or more"),
         (limits.max_connections > 0, "max_connections", "1 or more"),
         (
-            limits.handshake_timeout >= Duration::from_millis(1),
+            limits
+                .handshake_timeout
+                .is_none_or(|limit| limit >= Duration::from_millis(1)),
             "handshake_timeout",
             "1 ms or more",
         ),
@@ -243,7 +245,7 @@ mod tests {
             Some("max_connections")
         );
         assert_eq!(
-            field_of(|_, l| l.handshake_timeout = Duration::ZERO),
+            field_of(|_, l| l.handshake_timeout = Some(Duration::ZERO)),
             Some("handshake_timeout")
         );
     }

@@ -58,7 +58,7 @@ pub(crate) fn config(
     config.limits.max_concurrent_requests = limits.max_concurrent_requests;
     config.limits.max_connections = limits.max_connections;
     config.limits.retry = limits.retry;
-    config.limits.handshake_timeout = limits.handshake_timeout;
+    config.limits.handshake_timeout = Some(limits.handshake_timeout);
     // A stateless reset is the server's word, whichever worker says it.
     config.reset_key = Some(http3::ResetKey(random()?));
     // The kernel may bring a client's answer to another worker than the one that gave the token.

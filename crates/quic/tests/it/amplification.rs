@@ -145,7 +145,7 @@ fn noise_that_looks_like_a_handshake_packet_validates_nothing() {
 #[test]
 fn a_hand_shake_that_is_given_up_is_closed_within_what_is_left() {
     let limit = Duration::from_secs(2);
-    let server = server_with_long_chain(|limits| limits.handshake_timeout = limit);
+    let server = server_with_long_chain(|limits| limits.handshake_timeout = Some(limit));
     let mut count = Count::of(server, &first(1250));
     count.end();
     assert_eq!(count.server.statistics().connections, 0);

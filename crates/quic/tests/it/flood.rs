@@ -106,7 +106,7 @@ const CLOSING: Duration = Duration::from_millis(3_072);
 fn a_hand_shake_that_nobody_goes_on_with_is_forgotten() {
     let now = Instant::now();
     let limit = Duration::from_secs(10);
-    let mut server = server_with_limits(|limits| limits.handshake_timeout = limit);
+    let mut server = server_with_limits(|limits| limits.handshake_timeout = Some(limit));
     flood(&mut server, now, 0..10);
     pass(&mut server, now, limit - Duration::from_millis(1));
     assert_eq!(server.statistics().unvalidated, 10);
@@ -115,20 +115,23 @@ fn a_hand_shake_that_nobody_goes_on_with_is_forgotten() {
     assert_eq!((statistics.connections, statistics.unvalidated), (0, 0));
 }
 
-/// Each packet would keep the idle time-out away.
+/// Each packet keeps the idle time-out away.
 #[test]
 fn a_client_that_trickles_is_given_up_all_the_same() {
+    let (ten, thirty) = (Duration::from_secs(10), Duration::from_secs(30));
+    for (limit, after) in [(Some(ten), ten), (None, thirty)] {
+        trickle(limit, after);
+    }
+}
+
+fn trickle(limit: Option<Duration>, after: Duration) {
     let began = Instant::now();
-    let limit = Duration::from_secs(10);
     let mut server = server_with_limits(|limits| limits.handshake_timeout = limit);
-    let mut deaf = client(|config| {
-        config.limits.handshake_timeout = Duration::from_secs(1_000);
-        config.transport.idle_timeout = Duration::from_secs(1_000);
-    });
+    let mut deaf = client(|config| config.transport.idle_timeout = Duration::from_secs(1_000));
     connect(&mut deaf, began);
     let said = pass(&mut deaf, began, Duration::from_secs(100));
     assert!(said.len() > 5);
-    let (mut last, given_up) = (began, began + limit + CLOSING);
+    let (mut last, given_up) = (began, began + after + CLOSING);
     for (now, payload) in said.into_iter().take_while(|(now, _)| *now < given_up) {
         pass(&mut server, last, now - last);
         give(&mut server, now, client_address(1), &payload);
@@ -143,7 +146,8 @@ fn a_client_that_trickles_is_given_up_all_the_same() {
 #[test]
 fn a_client_gives_up_a_server_that_does_not_finish() {
     let now = Instant::now();
-    let mut client = client(|config| config.limits.handshake_timeout = Duration::from_secs(5));
+    let mut client =
+        client(|config| config.limits.handshake_timeout = Some(Duration::from_secs(5)));
     connect(&mut client, now);
     sent(&mut client, now);
     client.handle_timeout(now + Duration::from_secs(5));
@@ -159,8 +163,8 @@ fn a_client_gives_up_a_server_that_does_not_finish() {
 fn a_hand_shake_that_is_done_in_time_is_not_given_up_later() {
     let mut pair = Pair::with(delay(100), |client, server| {
         let limit = Duration::from_millis(450);
-        client.limits.handshake_timeout = limit;
-        server.limits.handshake_timeout = limit;
+        client.limits.handshake_timeout = Some(limit);
+        server.limits.handshake_timeout = Some(limit);
         server.limits.retry = Retry::Always;
     })
     .connected();
