@@ -95,10 +95,6 @@ pub struct Transport {
     /// Path MTU discovery looks for the largest UDP payload up to this many bytes, from 1,200
     /// upwards; 1,200 switches it off. Default: 1,452, what an Ethernet path with IPv6 carries.
     pub mtu_upper_bound: u16,
-    /// The same towards loopback addresses, which datagrams reach without an Ethernet: Linux' loopback
-    /// carries 65,488 bytes over IPv6. What the peer takes bounds it too. Default (`None`): as towards
-    /// all others.
-    pub loopback_mtu_upper_bound: Option<u16>,
     /// The largest UDP payload that this side takes, as it tells the peer, whose path MTU discovery
     /// looks no further: what the link here carries saves it probes in vain. 1,200 to 65,527 bytes.
     /// Default: 65,527, the protocol's own (RFC 9000 section 18.2).
@@ -133,7 +129,6 @@ impl Default for Transport {
             idle_timeout: Duration::from_secs(30),
             keep_alive: None,
             mtu_upper_bound: 1452,
-            loopback_mtu_upper_bound: None,
             max_udp_payload: 65_527,
             stream_receive_window: None,
             receive_window: None,

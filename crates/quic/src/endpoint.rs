@@ -15,11 +15,11 @@ use crate::budget::Budget;
 use crate::connection::Connection;
 use crate::connection_ids::{derive, engine_config};
 use crate::timers::Timers;
-use crate::transport::{self, ByPeer};
+use crate::transport;
 use crate::validation::Clock;
 use crate::{
     ClientConfig, ConnectionHandle, Datagram, Ecn, EndpointStatistics, Error, Event, Limits,
-    PathStatistics, Role, ServerConfig, Tokens, Transmit, Transport,
+    PathStatistics, ServerConfig, Tokens, Transmit, Transport,
 };
 
 /// Batches that one connection may send before the next one's turn. With 44 segments of 1,452
@@ -43,9 +43,8 @@ const RECEIVE_BLOCK: usize = 32 << 10;
 pub struct Endpoint {
     quic: quinn_proto::Endpoint,
     /// Set in the client role.
-    client: Option<ByPeer<quinn_proto::ClientConfig>>,
-    /// Set in the server role, as the clock is.
-    server: Option<ByPeer<Arc<quinn_proto::ServerConfig>>>,
+    client: Option<quinn_proto::ClientConfig>,
+    /// Set in the server role.
     clock: Option<Arc<Clock>>,
     limits: Limits,
     handshake_timeout: Duration,
@@ -93,16 +92,7 @@ impl Endpoint {
         let tokens = config.tokens.clone().unwrap_or_else(own);
         let clock = tokens.install(&mut quic);
         let engine = engine_config(config.connection_ids, config.reset_key, seed);
-        let quic = Arc::new(quic);
-        let set = |quic: &Arc<quinn_proto::ServerConfig>, transport| {
-            let mut quic = quinn_proto::ServerConfig::clone(quic);
-            quic.transport_config(transport);
-            Arc::new(quic)
-        };
-        let (transport, limits) = (&config.transport, &config.limits);
-        let by_peer = ByPeer::new(Arc::clone(&quic), (transport, limits, Role::Server), set)?;
-        let mut endpoint = Self::new(engine, Some(quic), transport, limits);
-        endpoint.server = Some(by_peer);
+        let mut endpoint = Self::new(engine, Some(quic), &config.transport, &config.limits);
         endpoint.clock = Some(clock);
         Ok(endpoint)
     }
@@ -114,15 +104,8 @@ impl Endpoint {
     pub fn client(config: &ClientConfig, seed: [u8; 32]) -> Result<Self, Error> {
         let quic = transport::client(config)?;
         let engine = engine_config(None, None, seed);
-        let set = |quic: &quinn_proto::ClientConfig, transport| {
-            let mut quic = quic.clone();
-            quic.transport_config(transport);
-            quic
-        };
-        let (transport, limits) = (&config.transport, &config.limits);
-        let by_peer = ByPeer::new(quic, (transport, limits, Role::Client), set)?;
-        let mut endpoint = Self::new(engine, None, transport, limits);
-        endpoint.client = Some(by_peer);
+        let mut endpoint = Self::new(engine, None, &config.transport, &config.limits);
+        endpoint.client = Some(quic);
         Ok(endpoint)
     }
 
@@ -137,8 +120,8 @@ impl Endpoint {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<ConnectionHandle, Error> {
-        let client = self.client.as_ref().ok_or(Error::NotAClient)?;
-        let config = client.towards(remote.ip()).clone();
+        let config = self.client.clone();
+        let config = config.ok_or(Error::NotAClient)?;
         if self.shutting_down {
             return Err(Error::ShuttingDown);
         }
@@ -307,18 +290,17 @@ impl Endpoint {
 
     fn new(
         mut config: EndpointConfig,
-        server: Option<Arc<quinn_proto::ServerConfig>>,
+        server: Option<quinn_proto::ServerConfig>,
         transport: &Transport,
         limits: &Limits,
     ) -> Self {
         config
             .max_udp_payload_size(transport.max_udp_payload)
             .expect("the transport was checked");
-        let quic = quinn_proto::Endpoint::new(Arc::new(config), server, true, None);
+        let quic = quinn_proto::Endpoint::new(Arc::new(config), server.map(Arc::new), true, None);
         Self {
             quic,
             client: None,
-            server: None,
             clock: None,
             limits: limits.clone(),
             handshake_timeout: limits.handshake_timeout.unwrap_or(transport.idle_timeout),
@@ -429,9 +411,7 @@ impl Endpoint {
             Budget::EMPTY
         };
         budget.on_received(datagram.payload.len());
-        let config = self.server.as_ref();
-        let config = config.map(|config| Arc::clone(config.towards(datagram.remote.ip())));
-        match self.quic.accept(incoming, now, &mut answer, config) {
+        match self.quic.accept(incoming, now, &mut answer, None) {
             Ok((handle, quic)) => self.insert(handle.0, quic, now, budget),
             Err(error) => {
                 tracing::debug!(cause = %error.cause, "connection attempt failed");

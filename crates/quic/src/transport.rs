@@ -1,6 +1,5 @@
 //! From our configuration to the QUIC engine's: validation and the choices that are not options.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,45 +55,6 @@ pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig,
     quic.transport_config(Arc::new(transport))
         .token_store(Arc::new(tokens));
     Ok(quic)
-}
-
-/// What the engine is to know for connections to peers elsewhere, and to peers on this host.
-pub(crate) struct ByPeer<T> {
-    elsewhere: T,
-    /// `None`: as elsewhere.
-    loopback: Option<T>,
-}
-
-impl<T> ByPeer<T> {
-    /// From what is right for peers elsewhere; `change` sets the transport of another one.
-    pub(crate) fn new(
-        elsewhere: T,
-        (from, limits, role): (&Transport, &Limits, Role),
-        change: impl FnOnce(&T, Arc<TransportConfig>) -> T,
-    ) -> Result<Self, Error> {
-        let loopback = from.loopback_mtu_upper_bound.map(|mtu_upper_bound| {
-            let from = Transport {
-                mtu_upper_bound,
-                ..from.clone()
-            };
-            Ok(change(
-                &elsewhere,
-                Arc::new(transport(&from, limits, role)?),
-            ))
-        });
-        Ok(Self {
-            loopback: loopback.transpose()?,
-            elsewhere,
-        })
-    }
-
-    /// What counts for a peer there.
-    pub(crate) fn towards(&self, peer: IpAddr) -> &T {
-        // A socket of both families shows IPv4 addresses as IPv6 ones.
-        let loopback = peer.to_canonical().is_loopback().then_some(&self.loopback);
-        let loopback = loopback.and_then(Option::as_ref);
-        loopback.unwrap_or(&self.elsewhere)
-    }
 }
 
 fn transport(from: &Transport, limits: &Limits, role: Role) -> Result<TransportConfig, Error> {

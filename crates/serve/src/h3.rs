@@ -54,7 +54,6 @@ pub(crate) fn config(
     config.transport.idle_timeout = limits.idle_timeout;
     config.limits.stall = limits.idle_timeout;
     config.transport.send_window = SEND_WINDOW;
-    config.transport.loopback_mtu_upper_bound = udp::loopback_payload();
     config.limits.max_concurrent_requests = limits.max_concurrent_requests;
     config.limits.max_connections = limits.max_connections;
     config.limits.retry = limits.retry;

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use altway_link::{Config as Link, Queue};
-use altway_quic::{ClientConfig, CloseReason, Congestion, Direction, Endpoint, Transport};
+use altway_quic::{CloseReason, Congestion, Direction};
 use altway_units::Ratio;
 
 use crate::pair::{Pair, delay, pattern};
-use crate::tls;
 
 fn lossy(ms: u64, percent: u32) -> Link {
     Link {
@@ -92,28 +91,6 @@ fn packets_grow_to_what_the_path_carries_but_not_past_what_the_peer_takes() {
         let statistics = pair.server.endpoint.path_statistics(server).unwrap();
         assert_eq!(statistics.mtu, mtu, "of a peer that takes {takes}");
     }
-}
-
-#[test]
-fn packets_grow_further_towards_this_host_itself() {
-    let bounds = |transport: &mut Transport| transport.loopback_mtu_upper_bound = Some(65_488);
-    for (at, mtu) in [
-        ("127.0.0.1:1000", 65_488),
-        ("[::1]:1000", 65_488),
-        ("[::ffff:127.0.0.1]:1000", 65_488),
-        ("10.0.0.1:1000", 1_452),
-    ] {
-        let mut pair = Pair::with(delay(1), |_, server| bounds(&mut server.transport));
-        pair.client.address = at.parse().unwrap();
-        let mut pair = transfer(pair.connected());
-        let server = pair.server.connection.unwrap();
-        let statistics = pair.server.endpoint.path_statistics(server).unwrap();
-        assert_eq!(statistics.mtu, mtu, "{at}");
-    }
-    let mut config = ClientConfig::new(tls::client());
-    bounds(&mut config.transport);
-    config.transport.loopback_mtu_upper_bound = Some(1_199);
-    assert!(Endpoint::client(&config, [1; 32]).is_err());
 }
 
 #[test]

@@ -1,29 +1,10 @@
 //! The worker's UDP socket, joined to the engine: what comes goes in, what it has goes out.
 
 use altway_http3::{Datagram, Endpoint};
-use altway_socket::{Progress, Settings, route_udp_payload};
+use altway_socket::{Progress, Settings};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 use tokio::net::UdpSocket;
-
-/// The smallest that QUIC works with (RFC 9000 section 14).
-const MIN_PAYLOAD: u16 = 1200;
-
-/// The largest UDP payload that clients on this host can be sent, over either family; `None` where the
-/// kernel doesn't tell.
-pub(super) fn loopback_payload() -> Option<u16> {
-    let loopback: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    let payloads = loopback.into_iter().filter_map(payload_towards);
-    payloads.min().filter(|payload| *payload >= MIN_PAYLOAD)
-}
-
-fn payload_towards(address: IpAddr) -> Option<u16> {
-    let socket = std::net::UdpSocket::bind((address, 0)).ok()?;
-    // Nothing is sent.
-    socket.connect((address, 9)).ok()?;
-    route_udp_payload(&socket)
-}
 
 /// A socket of many peers.
 pub(super) struct Udp(altway_socket::Udp<UdpSocket>);

@@ -1,9 +1,9 @@
 //! What QUIC does below HTTP/3, over real sockets: Retry, a flood of clients that don't go on, stateless
-//! resets, ECN, and large datagrams on this host.
+//! resets and ECN.
 
 use crate::common::{LARGE, Running};
 use altway_http3::{
-    ClientConfig, ConnectionHandle, Datagram, Ecn, Endpoint, Event, Received, StreamId,
+    ClientConfig, CloseReason, ConnectionHandle, Datagram, Ecn, Endpoint, Event, Received, StreamId,
 };
 use altway_serve::{Options, Retry};
 use altway_socket::{Settings, Udp};
@@ -27,7 +27,6 @@ struct Client {
 /// A datagram of the server's.
 struct Heard {
     first: u8,
-    size: usize,
     ecn: Option<Ecn>,
 }
 
@@ -123,7 +122,6 @@ impl Client {
         let take = |datagram: Datagram<'_>| {
             heard.push(Heard {
                 first: datagram.payload[0],
-                size: datagram.payload.len(),
                 ecn: datagram.ecn,
             });
             endpoint.handle_datagram(Instant::now(), datagram);
@@ -132,6 +130,20 @@ impl Client {
         if heard.len() == before {
             sleep(Duration::from_micros(200));
         }
+    }
+
+    /// How the connection ends by what the server says, deaf to timers.
+    fn end_within(&mut self, time: Duration) -> Option<CloseReason> {
+        let deadline = Instant::now() + time;
+        while Instant::now() < deadline {
+            self.receive();
+            while let Some((_, event)) = self.endpoint.poll_event() {
+                if let Event::Closed { reason } = event {
+                    return Some(reason);
+                }
+            }
+        }
+        None
     }
 
     fn was_asked(&self) -> bool {
@@ -204,18 +216,17 @@ fn a_hand_shake_over_quic_has_its_time_as_one_over_tcp() {
 fn a_connection_that_the_server_has_forgotten_is_reset() {
     let server = start(|options| options.limits.idle_timeout = Duration::from_millis(300));
     let mut client = Client::connect(&server);
-    sleep(Duration::from_secs(2));
-    client.ask("/");
-    client.send();
-    let deadline = Instant::now() + Duration::from_secs(10);
+    // Three probe time-outs, if that is longer: on a busy machine some seconds.
+    let mut patience = (1..5).map(|doubled| Duration::from_secs(1 << doubled));
     let reason = loop {
-        client.receive();
-        if let Some((_, Event::Closed { reason })) = client.endpoint.poll_event() {
+        sleep(patience.next().expect("it is not forgotten"));
+        client.ask("/");
+        client.send();
+        if let Some(reason) = client.end_within(Duration::from_secs(1)) {
             break reason;
         }
-        assert!(Instant::now() < deadline, "no reset");
     };
-    assert!(reason.to_string().contains("reset"), "{reason}");
+    assert_eq!(reason, CloseReason::Reset);
 }
 
 /// Who stops setting marks has not been told of them by the other side.
@@ -228,17 +239,4 @@ fn either_side_reads_and_tells_the_others_marks() {
     assert_eq!(client.marks.last(), Some(&marked));
     assert!(client.heard.len() > 10);
     assert!(client.heard.iter().all(|heard| heard.ecn == marked));
-}
-
-#[test]
-fn datagrams_to_this_host_are_as_large_as_its_loopback_carries() {
-    let server = start(|_| {});
-    let mut client = Client::connect(&server);
-    assert_eq!(client.get("/large"), LARGE);
-    let largest = client.heard.iter().map(|heard| heard.size).max().unwrap();
-    let mtu = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
-    let mtu: usize = mtu.trim().parse().unwrap();
-    // Headers of IPv6 and UDP, as the server serves both families alike.
-    assert!(largest <= mtu - 48, "{largest} of {mtu}");
-    assert!(largest > (mtu - 48) * 9 / 10, "{largest} of {mtu}");
 }
