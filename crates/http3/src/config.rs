@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use altway_quic::{self as quic, ConnectionIds, ResetKey, Retry, Tokens, Transport};
+use rustls::client::Resumption;
 
 use crate::settings::Settings;
-use crate::{Error, Rate};
+use crate::{Error, Rate, Sessions};
 
 /// HTTP/3's name in ALPN (RFC 9114 section 3.1).
 const ALPN: &[u8] = b"h3";
@@ -23,7 +24,7 @@ const MAX_UNIDIRECTIONAL_STREAMS: u32 = 8;
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Certificates and keys. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a copy
-    /// with ALPN `h3` and without early data.
+    /// with ALPN `h3`.
     pub tls: Arc<rustls::ServerConfig>,
     /// QUIC's knobs.
     pub transport: Transport,
@@ -41,6 +42,11 @@ pub struct ServerConfig {
     /// For one of several endpoints of a server: the tokens of validated addresses that they share.
     /// Default: its own, whose key follows from the seed.
     pub tokens: Option<Tokens>,
+    /// Take requests of clients that come back before the hand-shake is done (0-RTT):
+    /// [`Event::EarlyData`](crate::Event::EarlyData). `tls` must keep its sessions itself
+    /// (`session_storage`, no `ticketer`), so that a copy of such a request is worth nothing to any
+    /// endpoint that shares that storage. Default: off.
+    pub early_data: bool,
 }
 
 impl ServerConfig {
@@ -55,6 +61,7 @@ impl ServerConfig {
             connection_ids: None,
             reset_key: None,
             tokens: None,
+            early_data: false,
         }
     }
 
@@ -68,6 +75,8 @@ impl ServerConfig {
         config.connection_ids = self.connection_ids;
         config.reset_key = self.reset_key;
         config.tokens.clone_from(&self.tokens);
+        config.early_data = self.early_data;
+        config.session_context = self.limits.settings(self.extended_connect).to_bytes();
         config
     }
 }
@@ -76,12 +85,16 @@ impl ServerConfig {
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// Trust anchors. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a copy with ALPN
-    /// `h3` and without early data.
+    /// `h3`.
     pub tls: Arc<rustls::ClientConfig>,
     /// QUIC's knobs.
     pub transport: Transport,
     /// What peers may cost.
     pub limits: Limits,
+    /// Remember servers there, and let requests leave before the hand-shake is done (0-RTT) where a
+    /// server allowed it: [`Event::EarlyData`](crate::Event::EarlyData). Default: `None`, no early
+    /// data; whether sessions are resumed is then `tls`'s business.
+    pub early_data: Option<Sessions>,
 }
 
 impl ClientConfig {
@@ -92,6 +105,7 @@ impl ClientConfig {
             tls,
             transport: Transport::default(),
             limits: Limits::default(),
+            early_data: None,
         }
     }
 
@@ -99,7 +113,11 @@ impl ClientConfig {
     pub(crate) fn quic(&self) -> quic::ClientConfig {
         let mut tls = rustls::ClientConfig::clone(&self.tls);
         tls.alpn_protocols = vec![ALPN.to_vec()];
+        if let Some(sessions) = &self.early_data {
+            tls.resumption = Resumption::store(sessions.store());
+        }
         let mut config = quic::ClientConfig::new(Arc::new(tls));
+        config.early_data = self.early_data.is_some();
         config.transport = self.transport.clone();
         config.limits = self.limits.quic(0);
         config

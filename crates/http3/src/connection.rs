@@ -7,6 +7,7 @@
 //! [`Limits::max_concurrent_requests`] exchanges and 8 unidirectional streams, as QUIC's stream
 //! limits are set to these.
 
+mod early;
 mod exchange;
 mod heads;
 mod priorities;
@@ -23,6 +24,9 @@ use altway_fields::Priority;
 use altway_quic::{self as quic, Direction, Read};
 use rustc_hash::FxHashMap;
 
+use self::early::Early;
+pub use self::early::EarlyData;
+pub(crate) use self::early::Memory;
 use self::exchange::Exchange;
 use self::repeats::{LastRequest, LastResponse};
 use crate::budget::Budget;
@@ -39,6 +43,8 @@ const FLOODS_PER_REQUEST: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Handshake,
+    /// The hand-shake is going on, and there may be requests already.
+    Early,
     Open,
     /// All that is left is to tell the application.
     Closed,
@@ -91,6 +97,9 @@ pub(crate) struct Connection {
     /// The ID in the GOAWAY that was sent, or is to be sent after the hand-shake.
     go_away_sent: Option<u64>,
     go_away_received: Option<u64>,
+    early: Early,
+    /// Client: what it keeps for connections to come.
+    memory: Option<Memory>,
     /// A request was refused for want of a stream, and who can give one.
     wants_stream: Option<Giver>,
     floods: Budget,
@@ -101,7 +110,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// `seed` chooses the identifiers without meaning.
-    pub(crate) fn new(terms: &Arc<Terms>, seed: u64, now: Instant) -> Self {
+    pub(crate) fn new(terms: &Arc<Terms>, memory: Option<Memory>, seed: u64, now: Instant) -> Self {
         let limits = &terms.limits;
         Self {
             terms: Arc::clone(terms),
@@ -124,6 +133,8 @@ impl Connection {
             max_push_id: None,
             go_away_sent: None,
             go_away_received: None,
+            early: Early::default(),
+            memory,
             wants_stream: None,
             floods: Budget::new(limits.floods, now, "too many frames that lead nowhere"),
             resets: Budget::new(limits.resets, now, "too many requests given up"),
@@ -186,7 +197,7 @@ impl Connection {
         }
         let id = self.next_request;
         self.go_away_sent = Some(id);
-        if self.phase == Phase::Open {
+        if self.phase != Phase::Handshake {
             self.send_go_away(quic, id);
         }
     }
@@ -214,6 +225,8 @@ impl Connection {
     ) -> Result<(), Violation> {
         use quic::Event as Quic;
         match *event {
+            Quic::EarlyData => self.on_early_data(quic),
+            Quic::EarlyDataRefused => self.on_early_data_refused(),
             Quic::Connected => self.on_connected(quic),
             Quic::Opened { stream } => return self.on_opened(quic, stream),
             Quic::Readable { stream } if is_request(stream) => self.on_readable(quic, stream),
@@ -239,7 +252,17 @@ impl Connection {
     }
 
     fn on_connected(&mut self, quic: &mut quic::Connection) {
-        self.phase = Phase::Open;
+        let early = std::mem::replace(&mut self.phase, Phase::Open) == Phase::Early;
+        if !early {
+            self.open_streams(quic);
+        }
+        self.events.push_back(Event::Connected);
+        self.end_early(quic, !early);
+        self.offer_streams(Giver::Peer);
+    }
+
+    /// Opens this side's streams, and says what there is to say at first.
+    fn open_streams(&mut self, quic: &mut quic::Connection) {
         let out = self.control.unsent();
         self.terms.settings.encode(&mut self.grease, out);
         // Section 7.2.8: reserved types "MAY be sent on any stream where frames are allowed".
@@ -252,8 +275,6 @@ impl Connection {
             self.send_go_away(quic, id);
         }
         self.send_grease_stream(quic);
-        self.events.push_back(Event::Connected);
-        self.offer_streams(Giver::Peer);
     }
 
     /// Section 6.2.3: streams of reserved types "have no semantics and can be sent when
@@ -326,10 +347,7 @@ impl Connection {
         let role = self.terms.role;
         match frame {
             Frame::Settings(payload) => {
-                self.peer_settings = Settings::decode(&payload)?;
-                let capacity = self.peer_settings.qpack_table_capacity;
-                self.encoder.set_peer_capacity(capacity);
-                return Ok(());
+                return self.on_settings(Settings::decode(&payload)?);
             }
             Frame::Ignored(cost) => return self.floods.spend(cost),
             _ => self.floods.spend(1)?,

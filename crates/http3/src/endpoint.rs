@@ -12,11 +12,12 @@ use altway_fields::Priority;
 use altway_quic as quic;
 use bytes::Bytes;
 use http::HeaderMap;
+use rustls::pki_types::ServerName;
 
-use crate::connection::{Connection, Terms};
+use crate::connection::{Connection, Memory, Terms};
 use crate::{
     ClientConfig, Code, ConnectionHandle, Datagram, EndpointStatistics, Error, Event,
-    PathStatistics, Received, Role, ServerConfig, StreamId, Transmit,
+    PathStatistics, Received, Role, ServerConfig, Sessions, StreamId, Transmit,
 };
 
 /// Many HTTP/3 connections over one UDP socket.
@@ -30,7 +31,10 @@ use crate::{
 pub struct Endpoint {
     quic: quic::Endpoint,
     terms: Arc<Terms>,
-    /// By QUIC's handle, which is dense. A server's begin when their hand-shake is done.
+    /// Client: what is remembered of servers, if early data is to be sent.
+    sessions: Option<Sessions>,
+    /// By QUIC's handle, which is dense. A server's begin when their hand-shake is done, or with early
+    /// data.
     slots: Vec<Option<Box<Slot>>>,
     /// Slots that may have events for the application.
     awake: VecDeque<usize>,
@@ -77,7 +81,7 @@ impl Endpoint {
             limits: config.limits,
             settings,
         };
-        Ok(Self::new(quic, terms, seed))
+        Ok(Self::new(quic, terms, None, seed))
     }
 
     /// An endpoint that opens connections. `seed` and errors as for [`server`](Self::server).
@@ -93,7 +97,7 @@ impl Endpoint {
             limits: config.limits,
             settings,
         };
-        Ok(Self::new(quic, terms, seed))
+        Ok(Self::new(quic, terms, config.early_data, seed))
     }
 
     /// Begins a connection. [`Event::Connected`] or [`Event::Closed`] tells how it went.
@@ -113,7 +117,10 @@ impl Endpoint {
         }
         self.now = Some(now);
         let handle = self.quic.connect(now, remote, server_name)?;
-        self.insert(handle, now);
+        let server = ServerName::try_from(server_name).map(|name| name.to_owned());
+        let memory = self.sessions.clone().zip(server.ok());
+        let memory = memory.map(|(sessions, server)| Memory { sessions, server });
+        self.insert(handle, memory, now);
         Ok(handle)
     }
 
@@ -171,9 +178,10 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error::StreamsExhausted`]: wait for [`Event::StreamsAvailable`]; this is also the answer
-    /// before [`Event::Connected`]. [`Error::GoingAway`] after GOAWAY from either side.
-    /// [`Error::InvalidMessage`], [`Error::HeadTooLarge`], [`Error::UnknownConnection`],
-    /// [`Error::WrongRole`].
+    /// before [`Event::Connected`], but for requests that [`Event::EarlyData`] allows.
+    /// [`Error::UnknownConnection`] also when the connection has ended, though [`Event::Closed`] is
+    /// still to come. [`Error::GoingAway`] after GOAWAY from either side.
+    /// [`Error::InvalidMessage`], [`Error::HeadTooLarge`], [`Error::WrongRole`].
     pub fn send_request(
         &mut self,
         connection: ConnectionHandle,
@@ -362,11 +370,19 @@ impl Endpoint {
         self.quic.statistics()
     }
 
-    fn new(quic: quic::Endpoint, terms: Terms, seed: [u8; 32]) -> Self {
+    /// The address of a connection's peer, as it is now; `None` for a handle that is void. Before
+    /// [`Event::Connected`] it may be borrowed.
+    pub fn remote_address(&mut self, connection: ConnectionHandle) -> Option<SocketAddr> {
+        let connection = self.quic.connection(connection)?;
+        Some(connection.remote_address())
+    }
+
+    fn new(quic: quic::Endpoint, terms: Terms, sessions: Option<Sessions>, seed: [u8; 32]) -> Self {
         let [a, b, c, d, e, f, g, h, ..] = seed;
         Self {
             quic,
             terms: Arc::new(terms),
+            sessions,
             slots: Vec::new(),
             awake: VecDeque::new(),
             eager: VecDeque::new(),
@@ -452,8 +468,9 @@ impl Endpoint {
 
     fn on_quic_event(&mut self, handle: ConnectionHandle, event: quic::Event) {
         let now = self.now.expect("there are no events before the first time");
-        if event == quic::Event::Connected && self.terms.role == Role::Server {
-            self.insert(handle, now);
+        let begins = matches!(event, quic::Event::EarlyData | quic::Event::Connected);
+        if begins && !self.slots.get(handle.0).is_some_and(Option::is_some) {
+            self.insert(handle, None, now);
         }
         self.wake(handle.0);
         let Some(Some(slot)) = self.slots.get_mut(handle.0) else {
@@ -467,12 +484,12 @@ impl Endpoint {
         }
     }
 
-    fn insert(&mut self, handle: ConnectionHandle, now: Instant) {
+    fn insert(&mut self, handle: ConnectionHandle, memory: Option<Memory>, now: Instant) {
         if self.slots.len() <= handle.0 {
             self.slots.resize_with(handle.0 + 1, || None);
         }
         self.seed = self.seed.wrapping_add(1);
-        let mut connection = Connection::new(&self.terms, self.seed, now);
+        let mut connection = Connection::new(&self.terms, memory, self.seed, now);
         if self.shutting_down {
             connection.refuse_requests();
         }

@@ -13,8 +13,21 @@ use crate::{Code, StreamId};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The hand-shake is done. A server hears of a connection for the first time here: one that
-    /// fails before gives no event at all.
+    /// The hand-shake is not done, but there may be requests already (0-RTT).
+    ///
+    /// A client may send requests of GET, HEAD and OPTIONS without a body, which are answered a round
+    /// trip earlier. Whoever sees them on their way can send them again. A server that refuses them
+    /// costs nothing: see [`Event::EarlyDataRefused`].
+    ///
+    /// A server hears of the connection for the first time here, if the client sends early data. Until
+    /// [`Event::Connected`] it is given requests of those kinds only, each marked with
+    /// [`EarlyData`](crate::EarlyData); others wait.
+    EarlyData,
+    /// Client: the server took none of the requests sent so far. [`Event::Connected`] follows, and with
+    /// it they are sent again, on the same streams; nothing is to be done.
+    EarlyDataRefused,
+    /// The hand-shake is done. A server hears of a connection for the first time here, unless there was
+    /// [`Event::EarlyData`]: one that fails before gives no event at all.
     Connected,
     /// Server: a request came. `end`: it has no body (any more to come). Otherwise
     /// [`Event::Readable`] follows as soon as there is something to read. Answer it, or reset it;

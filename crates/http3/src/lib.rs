@@ -8,9 +8,9 @@
 //! drain events, then drain transmissions, then arm a timer; repeat.
 //!
 //! Here are frames, QPACK (RFC 9204), the rules for messages and for streams, priorities (RFC 9218),
-//! extended CONNECT (RFC 9220), limits against hostile peers ([`Limits`]) and graceful shutdown. Left
-//! to the shell: sockets with their offloads, TLS configuration, what to answer. There is no server
-//! push and no 0-RTT, and datagrams (RFC 9297) are not offered.
+//! extended CONNECT (RFC 9220), early data on request ([`Event::EarlyData`]), limits against hostile
+//! peers ([`Limits`]) and graceful shutdown. Left to the shell: sockets with their offloads, TLS
+//! configuration, what to answer. There is no server push, and datagrams (RFC 9297) are not offered.
 //!
 //! ```
 //! # use std::{sync::Arc, time::Instant};
@@ -88,6 +88,7 @@ mod message;
 mod qpack;
 mod receive;
 mod send;
+mod sessions;
 mod settings;
 mod unidirectional;
 mod varint;
@@ -100,9 +101,11 @@ pub use altway_quic::{
 pub use budget::Rate;
 pub use code::Code;
 pub use config::{ClientConfig, Limits, ServerConfig};
+pub use connection::EarlyData;
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use event::{CloseReason, Event, Received};
 pub use message::Protocol;
+pub use sessions::Sessions;
 
 pub(crate) use altway_quic::Role;

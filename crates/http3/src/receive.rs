@@ -24,7 +24,7 @@ pub(crate) enum Head {
 }
 
 /// What follows a head.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follow {
     /// The stream has ended.
     End,

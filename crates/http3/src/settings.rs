@@ -82,6 +82,30 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Whether a client that acted on `earlier` settings has violated none of these, and nothing that
+    /// was said then is unsaid (RFC 9114 section 7.2.4.2; RFC 9204 section 3.2.3: "If the remembered
+    /// value is non-zero, the server MUST send the same non-zero value").
+    pub(crate) fn keeps_promises_of(&self, earlier: &Self) -> bool {
+        let unsaid = |settings: &Self| settings.max_field_section_size == u64::MAX;
+        let capacity = [0, self.qpack_table_capacity];
+        unsaid(self) == unsaid(earlier)
+            && self.max_field_section_size >= earlier.max_field_section_size
+            && capacity.contains(&earlier.qpack_table_capacity)
+            && self.qpack_blocked_streams >= earlier.qpack_blocked_streams
+            && self.extended_connect >= earlier.extended_connect
+    }
+
+    /// All of it, as bytes that differ where settings do.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let numbers = [
+            self.max_field_section_size,
+            self.qpack_table_capacity,
+            self.qpack_blocked_streams,
+            self.extended_connect.into(),
+        ];
+        numbers.iter().flat_map(|it| it.to_be_bytes()).collect()
+    }
+
     fn set(&mut self, id: u64, value: u64) -> Result<(), Violation> {
         match id {
             QPACK_MAX_TABLE_CAPACITY => self.qpack_table_capacity = value,
@@ -139,6 +163,36 @@ mod tests {
             assert_eq!(usize::from(out[1]), out.len() - 2);
             assert_eq!(Settings::decode(&out[2..]), Ok(settings));
         }
+    }
+
+    #[test]
+    fn later_settings_may_promise_more_and_never_less() {
+        let earlier = Settings {
+            max_field_section_size: 1000,
+            qpack_table_capacity: 4096,
+            qpack_blocked_streams: 16,
+            extended_connect: true,
+        };
+        let kept = |change: fn(&mut Settings)| {
+            let mut later = earlier;
+            change(&mut later);
+            later.keeps_promises_of(&earlier)
+        };
+        assert!(kept(|_| {}));
+        assert!(kept(|it| it.max_field_section_size = 1001));
+        assert!(!kept(|it| it.max_field_section_size = 999));
+        assert!(!kept(|it| it.max_field_section_size = u64::MAX), "unsaid");
+        assert!(!kept(|it| it.qpack_table_capacity = 4097));
+        assert!(!kept(|it| it.qpack_table_capacity = 0));
+        assert!(kept(|it| it.qpack_blocked_streams = 17));
+        assert!(!kept(|it| it.qpack_blocked_streams = 15));
+        assert!(!kept(|it| it.extended_connect = false));
+        let none = Settings {
+            qpack_table_capacity: 0,
+            ..earlier
+        };
+        assert!(earlier.keeps_promises_of(&none));
+        assert_ne!(earlier.to_bytes(), none.to_bytes());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{ConnectionIds, ResetKey, Retry, Tokens};
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Certificates, keys and ALPN. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a
-    /// copy without early data.
+    /// copy, on which [`early_data`](Self::early_data) decides about early data.
     pub tls: Arc<rustls::ServerConfig>,
     /// QUIC's knobs.
     pub transport: Transport,
@@ -28,6 +28,17 @@ pub struct ServerConfig {
     /// For one of several endpoints of a server: the tokens of validated addresses that they share.
     /// Default: its own, whose key follows from the seed.
     pub tokens: Option<Tokens>,
+    /// Take early data (0-RTT, RFC 9001 section 4.6) of clients that come back: see
+    /// [`Event::EarlyData`](crate::Event::EarlyData) for what it may and may not be used for. Whoever
+    /// saw it on its way can send it again; but `tls` must keep its sessions itself
+    /// (`session_storage`, no `ticketer`), each is good for one resumption (RFC 8446 section 8.1), and
+    /// so a copy is early data for nobody. That holds for all endpoints that share the storage, and
+    /// for those alone. Default: off.
+    pub early_data: bool,
+    /// What the application promises its clients beyond [`limits`](Self::limits) and windows, and what
+    /// they may rely on in early data. Sessions made under other promises are not resumed. Without
+    /// effect unless early data is taken. Default: nothing.
+    pub session_context: Vec<u8>,
 }
 
 impl ServerConfig {
@@ -41,6 +52,8 @@ impl ServerConfig {
             connection_ids: None,
             reset_key: None,
             tokens: None,
+            early_data: false,
+            session_context: Vec::new(),
         }
     }
 }
@@ -48,13 +61,17 @@ impl ServerConfig {
 /// A client's configuration.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// Trust anchors and ALPN. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a copy
-    /// without early data.
+    /// Trust anchors and ALPN. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a copy, on
+    /// which [`early_data`](Self::early_data) decides about early data.
     pub tls: Arc<rustls::ClientConfig>,
     /// QUIC's knobs.
     pub transport: Transport,
     /// What peers may cost.
     pub limits: Limits,
+    /// Send early data (0-RTT, RFC 9001 section 4.6) where the server allowed it on an earlier
+    /// connection: [`Event::EarlyData`](crate::Event::EarlyData) tells. What is known of earlier
+    /// connections is in `tls` (`resumption`). Default: off.
+    pub early_data: bool,
 }
 
 impl ClientConfig {
@@ -65,6 +82,7 @@ impl ClientConfig {
             tls,
             transport: Transport::default(),
             limits: Limits::default(),
+            early_data: false,
         }
     }
 }

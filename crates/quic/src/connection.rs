@@ -3,6 +3,7 @@
 //! It wraps the engine's connection. What it adds is small: the application hears of a connection's
 //! end exactly once, and calls on streams that are over, or of the other direction, do no harm.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,6 +19,8 @@ const MAX_BATCH: usize = 65_507;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Handshake,
+    /// The hand-shake is going on, and the application uses streams already.
+    Early,
     Open,
     /// For the application it is gone; the engine may still have packets to send or to absorb.
     Closed,
@@ -32,6 +35,8 @@ pub struct Connection {
     ending: Option<CloseReason>,
     /// The peer has opened streams of this direction; all are to be told before anything else.
     opened: Option<Direction>,
+    /// The hand-shake is done, which is to be told next.
+    connected: bool,
     /// To be told to the peer with the next transmission.
     closing: Option<(u64, Bytes)>,
     began: Instant,
@@ -55,6 +60,7 @@ impl Connection {
             phase: Phase::Handshake,
             ending: None,
             opened: None,
+            connected: false,
             closing: None,
             began: now,
             give_up,
@@ -65,7 +71,13 @@ impl Connection {
     }
 
     /// Opens a stream, if the peer allows one more; else [`Event::StreamsAvailable`] will tell.
+    ///
+    /// None is opened either while [`Event::EarlyDataRefused`] is still to be told, nor on a connection
+    /// that the peer has closed, though [`Event::Closed`] is still to be told.
     pub fn open(&mut self, direction: Direction) -> Option<StreamId> {
+        if self.was_refused() {
+            return None;
+        }
         self.engine
             .streams()
             .open(direction.into())
@@ -196,7 +208,19 @@ impl Connection {
     /// Whether the hand-shake is still going on.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
-        self.phase == Phase::Handshake
+        matches!(self.phase, Phase::Handshake | Phase::Early)
+    }
+
+    /// Whether either side has closed it, though [`Event::Closed`] may still be to be told.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.phase == Phase::Closed || self.engine.is_closed()
+    }
+
+    /// The peer's address, as it is now.
+    #[must_use]
+    pub fn remote_address(&self) -> SocketAddr {
+        self.engine.remote_address()
     }
 
     /// The engine's connection, for what passes between it and the engine's endpoint.
@@ -245,7 +269,15 @@ impl Connection {
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        if self.can_be_early() {
+            self.phase = Phase::Early;
+            return Some(Event::EarlyData);
+        }
         while self.phase != Phase::Closed {
+            if std::mem::take(&mut self.connected) {
+                self.phase = Phase::Open;
+                return Some(Event::Connected);
+            }
             if let Some(stream) = self.accept() {
                 return Some(Event::Opened { stream });
             }
@@ -293,7 +325,7 @@ impl Connection {
     pub(crate) fn is_idle(&self) -> bool {
         match self.phase {
             Phase::Handshake => self.role() == Role::Server,
-            Phase::Open => !self.engine.has_pending_retransmits(),
+            Phase::Early | Phase::Open => !self.engine.has_pending_retransmits(),
             Phase::Closed => self.closing.is_none(),
         }
     }
@@ -327,7 +359,7 @@ impl Connection {
 
     /// Whether neither side has given it up, and it isn't done.
     fn is_in_handshake(&self) -> bool {
-        self.phase == Phase::Handshake && self.engine.is_handshaking()
+        self.is_handshaking() && self.engine.is_handshaking()
     }
 
     /// Frames received of the kinds that Handshake packets have (RFC 9000 section 12.4).
@@ -349,10 +381,10 @@ impl Connection {
         use quinn_proto::Event as Engine;
         match event {
             Engine::Connected => {
-                self.phase = Phase::Open;
                 self.budget.lift();
                 self.handshake = Some(self.last_heard.saturating_duration_since(self.began));
-                Some(Event::Connected)
+                self.connected = true;
+                self.was_refused().then_some(Event::EarlyDataRefused)
             }
             Engine::ConnectionLost { reason } => {
                 self.enter_closed(close_reason(reason));
@@ -363,6 +395,21 @@ impl Connection {
                 None
             }
         }
+    }
+
+    /// Whether the hand-shake leaves time for early data. What comes with the end of the hand-shake is
+    /// not early: by then the peer is known to be there.
+    fn can_be_early(&self) -> bool {
+        self.phase == Phase::Handshake && self.engine.has_0rtt() && self.engine.is_handshaking()
+    }
+
+    /// Whether the server has refused what this client sent early, though the application may not have
+    /// heard of it.
+    fn was_refused(&self) -> bool {
+        self.phase == Phase::Early
+            && self.role() == Role::Client
+            && !self.engine.is_handshaking()
+            && !self.engine.accepted_0rtt()
     }
 
     fn on_stream_event(&mut self, event: &StreamEvent) -> Option<Event> {
@@ -386,7 +433,7 @@ impl Connection {
 
     fn enter_closed(&mut self, reason: CloseReason) {
         // A server's application has not heard of a connection that fails in its hand-shake.
-        if self.phase == Phase::Open || self.role() == Role::Client {
+        if self.phase != Phase::Handshake || self.role() == Role::Client {
             self.ending = Some(reason);
         }
         self.phase = Phase::Closed;

@@ -15,8 +15,20 @@ pub struct ConnectionHandle(pub usize);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// The hand-shake is done. A server hears of a connection for the first time here: one that
-    /// fails before gives no event at all.
+    /// The hand-shake is not done, but streams can be used already (0-RTT, RFC 9001 section 4.6).
+    ///
+    /// A client may open streams and write; whoever sees that on its way can send it to the server
+    /// again, so it must be harmless to repeat. The server may take nothing of it
+    /// ([`Event::EarlyDataRefused`]).
+    ///
+    /// A server hears of the connection for the first time here, if the client sends early data. What
+    /// comes before [`Event::Connected`] may be a copy, and the client's address may be borrowed.
+    EarlyData,
+    /// Client: the server took nothing of what was sent before the hand-shake. Every stream is gone,
+    /// their numbers are free again; [`Event::Connected`] follows, and then all can be sent anew.
+    EarlyDataRefused,
+    /// The hand-shake is done. A server hears of a connection for the first time here, unless there was
+    /// [`Event::EarlyData`]: one that fails before gives no event at all.
     Connected,
     /// The peer opened a stream. Read it at once: no [`Event::Readable`] tells of what came with it.
     Opened {

@@ -80,6 +80,7 @@ mod endpoint;
 mod error;
 mod event;
 mod meter;
+mod sessions;
 mod statistics;
 mod stream;
 mod timers;

@@ -9,6 +9,7 @@ use quinn_proto::{
 };
 
 use crate::meter::MeterFactory;
+use crate::sessions::BoundSessions;
 use crate::{ClientConfig, Error, Limits, Role, ServerConfig, Transport};
 
 /// Smallest UDP payload that every QUIC path carries (RFC 9000 section 14).
@@ -26,9 +27,7 @@ const TOKENS_PER_SERVER: usize = 2;
 /// Checks a server's configuration and turns it into the engine's.
 pub(crate) fn server(config: &ServerConfig) -> Result<quinn_proto::ServerConfig, Error> {
     let transport = transport(&config.transport, &config.limits, Role::Server)?;
-    let mut tls = rustls::ServerConfig::clone(&config.tls);
-    tls.max_early_data_size = 0;
-    let tls = Arc::new(tls);
+    let tls = Arc::new(server_tls(config)?);
     // The engine would panic on the first connection if TLS 1.3 were missing: ask here instead.
     let version = rustls::quic::Version::V1;
     rustls::quic::ServerConnection::new(Arc::clone(&tls), version, Vec::new())
@@ -43,7 +42,7 @@ pub(crate) fn server(config: &ServerConfig) -> Result<quinn_proto::ServerConfig,
 pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig, Error> {
     let transport = transport(&config.transport, &config.limits, Role::Client)?;
     let mut tls = rustls::ClientConfig::clone(&config.tls);
-    tls.enable_early_data = false;
+    tls.enable_early_data = config.early_data;
     let tls = Arc::new(tls);
     let version = rustls::quic::Version::V1;
     let name = "localhost".try_into().expect("localhost is a DNS name");
@@ -57,21 +56,55 @@ pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig,
     Ok(quic)
 }
 
-fn transport(from: &Transport, limits: &Limits, role: Role) -> Result<TransportConfig, Error> {
-    check(from, limits)?;
-    let (stream_window, window) = match role {
+/// The TLS configuration, with or without early data.
+fn server_tls(config: &ServerConfig) -> Result<rustls::ServerConfig, Error> {
+    let mut tls = rustls::ServerConfig::clone(&config.tls);
+    if !config.early_data {
+        tls.max_early_data_size = 0;
+        return Ok(tls);
+    }
+    if tls.ticketer.enabled() || !tls.session_storage.can_cache() {
+        let expected = "off, or with a session storage and without a ticketer";
+        return Err(out_of_range("early_data", expected));
+    }
+    // RFC 9001 section 4.6.1: the "max_early_data_size field of the early_data extension in the
+    // NewSessionTicket" is "set to 0xffffffff"; flow control limits early data instead.
+    tls.max_early_data_size = u32::MAX;
+    let (stream_window, window) = windows(&config.transport, Role::Server);
+    let promised = [
+        stream_window,
+        window,
+        config.limits.max_bidirectional_streams.into(),
+        config.limits.max_unidirectional_streams.into(),
+    ];
+    let sessions = Arc::clone(&tls.session_storage);
+    let sessions = BoundSessions::new(sessions, &promised, &config.session_context);
+    tls.session_storage = Arc::new(sessions);
+    Ok(tls)
+}
+
+/// Receive windows of a stream and of a connection.
+fn windows(transport: &Transport, role: Role) -> (u64, u64) {
+    let (stream, connection) = match role {
         Role::Client => (16 << 20, 32 << 20),
         Role::Server => (1 << 20, 4 << 20),
     };
+    (
+        transport.stream_receive_window.unwrap_or(stream),
+        transport.receive_window.unwrap_or(connection),
+    )
+}
+
+fn transport(from: &Transport, limits: &Limits, role: Role) -> Result<TransportConfig, Error> {
+    check(from, limits)?;
+    let (stream_window, window) = windows(from, role);
     let idle_timeout = IdleTimeout::try_from(from.idle_timeout)
         .map_err(|_| out_of_range("idle_timeout", "at most 2^62 − 1 ms"))?;
     let mut to = TransportConfig::default();
     to.max_concurrent_bidi_streams(limits.max_bidirectional_streams.into())
         .max_concurrent_uni_streams(limits.max_unidirectional_streams.into())
-        .stream_receive_window(window_size(
-            from.stream_receive_window.unwrap_or(stream_window),
-        )?)
-        .receive_window(window_size(from.receive_window.unwrap_or(window))?)
+        .stream_receive_window(window_size(stream_window)?)
+        .receive_window(window_size(window)?)
         .send_window(from.send_window)
         .max_idle_timeout(Some(idle_timeout))
         .keep_alive_interval(from.keep_alive)

@@ -92,6 +92,7 @@ impl Connection {
         if self.go_away_sent.is_some() || self.go_away_received.is_some() {
             return Err(Error::GoingAway);
         }
+        self.check_early(head, end)?;
         let extended = head.extensions().get::<Protocol>().is_some();
         if extended && !self.peer_settings.extended_connect {
             return Err(Error::InvalidMessage {
@@ -108,6 +109,7 @@ impl Connection {
         let encoded = self.encoder.finish(&section, id.get());
         sender.section(quic, id, Kind::Final { end }, &encoded)?;
         self.exchanges.insert(id, exchange);
+        self.note_early(id, head);
         self.floods.earn(FLOODS_PER_REQUEST);
         Ok(id)
     }
@@ -389,6 +391,10 @@ impl Connection {
             return Err(Error::StreamsExhausted);
         }
         quic.open(Direction::Bidirectional).ok_or_else(|| {
+            if quic.is_ending() {
+                // Its end is still to be told.
+                return Error::UnknownConnection;
+            }
             self.wants_stream = Some(Giver::Peer);
             Error::StreamsExhausted
         })

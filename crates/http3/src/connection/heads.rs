@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use altway_quic as quic;
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::{Method, Request, StatusCode};
 
+use super::early::EarlyData;
 use super::exchange::Exchange;
 use super::repeats::RequestHead;
 use super::tables::Parked;
-use super::{Connection, FLOODS_PER_REQUEST, priorities};
+use super::{Connection, FLOODS_PER_REQUEST, Phase, priorities};
 use crate::failure::{Failure, Violation};
 use crate::message::{self, Fields, HeadError, Malformed};
 use crate::receive::{Body, Follow, Head, decompression_failed};
@@ -206,11 +207,32 @@ impl Connection {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             exchange.progress.exempt = head.method() == Method::CONNECT;
         }
-        self.begin_body(quic, id, body, |end| Event::Request {
+        self.begin_body(id, body);
+        if let Some(follow) = self.poll_follow(quic, id) {
+            self.announce_request(id, head, follow);
+        }
+    }
+
+    /// Server: tells the application of a request, if its time has come.
+    pub(super) fn announce_request(
+        &mut self,
+        id: StreamId,
+        mut head: Arc<Request<()>>,
+        follow: Follow,
+    ) {
+        let end = follow == Follow::End;
+        if self.must_wait(&head, end) {
+            return self.hold(id, head, follow);
+        }
+        if self.phase == Phase::Early {
+            Arc::make_mut(&mut head).extensions_mut().insert(EarlyData);
+        }
+        let event = Event::Request {
             stream: id,
             head,
             end,
-        });
+        };
+        self.announce(id, follow, event);
     }
 
     fn on_response(
@@ -240,35 +262,50 @@ impl Connection {
             true => Body::Empty,
             false => body_of(message::content_length(head.headers())?),
         };
-        self.begin_body(quic, id, body, |end| Event::Response {
-            stream: id,
-            head,
-            end,
-        });
+        self.begin_body(id, body);
+        if let Some(follow) = self.poll_follow(quic, id) {
+            let end = follow == Follow::End;
+            let event = Event::Response {
+                stream: id,
+                head,
+                end,
+            };
+            self.announce(id, follow, event);
+        }
         Ok(Taken::Final)
     }
 
-    /// The final head is there: tells the application, with what is known of the body.
-    fn begin_body(
+    /// The final head is there.
+    fn begin_body(&mut self, id: StreamId, body: Body) {
+        let exchange = self.exchanges.get_mut(&id);
+        if let Some(receiver) = exchange.and_then(|it| it.receiver.as_mut()) {
+            receiver.begin_body(body);
+        }
+    }
+
+    /// What is known of the body; `None`: the exchange is over.
+    pub(super) fn poll_follow(
         &mut self,
         quic: &mut quic::Connection,
         id: StreamId,
-        body: Body,
-        event: impl FnOnce(bool) -> Event,
-    ) {
+    ) -> Option<Follow> {
+        let receiver = self.exchanges.get_mut(&id)?.receiver.as_mut()?;
+        match receiver.poll_follow(&mut || quic.read(id)) {
+            Ok(follow) => Some(follow),
+            Err(failure) => {
+                self.fail_exchange(quic, id, failure);
+                None
+            }
+        }
+    }
+
+    /// Tells the application of a final head, with what is known of the body.
+    fn announce(&mut self, id: StreamId, follow: Follow, event: Event) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
-        let Some(receiver) = &mut exchange.receiver else {
-            return;
-        };
-        receiver.begin_body(body);
-        let follow = match receiver.poll_follow(&mut || quic.read(id)) {
-            Ok(follow) => follow,
-            Err(failure) => return self.fail_exchange(quic, id, failure),
-        };
         exchange.announced = true;
-        self.events.push_back(event(follow == Follow::End));
+        self.events.push_back(event);
         match follow {
             Follow::End => {
                 exchange.receiver = None;

@@ -1,10 +1,13 @@
 //! QPACK's streams and the sections that wait for them (RFC 9204).
 
+use std::sync::Arc;
+
 use altway_quic as quic;
 use bytes::Bytes;
 
 use super::Connection;
 use crate::failure::Violation;
+use crate::receive::Follow;
 use crate::{Code, StreamId};
 
 /// Bytes that may wait for the decoder stream. A peer that takes no acknowledgements, though it goes
@@ -18,6 +21,8 @@ pub(super) enum Parked {
     Head(Bytes),
     /// Trailers.
     Trailers(Bytes),
+    /// No section any more: a request that waits for the end of the hand-shake.
+    Request(Arc<http::Request<()>>, Follow),
 }
 
 impl Connection {
@@ -93,7 +98,7 @@ impl Connection {
             match exchange.and_then(|exchange| exchange.parked.take()) {
                 Some(Parked::Head(section)) => self.go_on_with_head(quic, id, section),
                 Some(Parked::Trailers(section)) => self.go_on_with_trailers(quic, id, &section),
-                None => {}
+                Some(Parked::Request(..)) | None => {}
             }
         }
     }

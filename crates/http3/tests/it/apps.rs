@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use altway_http3::{Code, ConnectionHandle, Endpoint, Error, Event, Protocol, Received, StreamId};
+use altway_http3::{
+    Code, ConnectionHandle, EarlyData, Endpoint, Error, Event, Protocol, Received, StreamId,
+};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 
@@ -196,6 +198,8 @@ struct Work {
 pub(crate) struct Server {
     work: HashMap<(ConnectionHandle, StreamId), Work>,
     pub(crate) requests: u64,
+    /// Of these, those that were marked as early.
+    pub(crate) early_requests: u64,
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) resets: Vec<Code>,
     /// Request bodies are left unread.
@@ -213,6 +217,8 @@ impl Server {
         match event {
             Event::Request { stream, head, end } => {
                 self.requests += 1;
+                let early = head.extensions().get::<EarlyData>().is_some();
+                self.early_requests += u64::from(early);
                 self.protocols.extend(head.extensions().get().cloned());
                 let work = Work {
                     path: head.uri().path().to_owned(),

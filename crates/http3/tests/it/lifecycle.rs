@@ -10,7 +10,7 @@ use altway_quic as quic;
 use bytes::Bytes;
 
 use crate::apps::{get, pattern, post};
-use crate::pair::{Pair, Path, SERVER};
+use crate::pair::{CLIENT, Pair, Path, SERVER};
 use crate::tls;
 
 const BRIEF: Duration = Duration::from_millis(100);
@@ -276,6 +276,34 @@ fn calls_out_of_order_are_refused_and_harm_nothing() {
     assert!(matches!(role, Err(Error::WrongRole { .. })));
     assert!(pair.run_until(|pair| pair.fetches.all_done()));
     assert_eq!(pair.fetches.fetches[&stream].body, b"whole");
+}
+
+#[test]
+fn a_connection_that_its_server_closes_with_the_hand_shake_is_no_lack_of_streams() {
+    let now = Instant::now();
+    let mut client = Endpoint::client(ClientConfig::new(tls::client()), [1; 32]).unwrap();
+    let mut server = Endpoint::server(ServerConfig::new(tls::server()), [2; 32]).unwrap();
+    let handle = client
+        .connect(now, SERVER.parse().unwrap(), "localhost")
+        .unwrap();
+    let (ours, theirs) = (CLIENT.parse().unwrap(), SERVER.parse().unwrap());
+    carry(&mut client, &mut server, ours, now);
+    carry(&mut server, &mut client, theirs, now);
+    // Its answer to the client's last words of the hand-shake and its end come together.
+    carry(&mut client, &mut server, ours, now);
+    let (other, event) = server.poll_event().unwrap();
+    assert!(matches!(event, Event::Connected));
+    server.close(now, other, Code::H3_EXCESSIVE_LOAD, b"full");
+    carry(&mut server, &mut client, theirs, now);
+    let event = client.poll_event();
+    assert!(matches!(event, Some((_, Event::Connected))), "{event:?}");
+    let refused = client.send_request(handle, &get("/"), true);
+    assert!(matches!(refused, Err(Error::UnknownConnection)));
+    let Some((_, Event::Closed { reason })) = client.poll_event() else {
+        panic!("the reason follows");
+    };
+    let expected = "closed by peer: H3_EXCESSIVE_LOAD: full";
+    assert_eq!(reason.to_string(), expected);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 mod apps;
 mod attacks;
+mod early;
 mod lifecycle;
 mod misbehaviour;
 mod pair;

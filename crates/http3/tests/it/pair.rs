@@ -76,6 +76,10 @@ pub(crate) struct Pair {
     /// Packets of either direction may be swallowed from here on.
     pub(crate) black_hole: bool,
     pub(crate) connection: ConnectionHandle,
+    /// The client was told that it may send requests early.
+    pub(crate) early: bool,
+    /// It was told that they were refused.
+    pub(crate) refused: bool,
     pub(crate) connected: bool,
     pub(crate) closed: Option<CloseReason>,
     pub(crate) last_statistics: Option<PathStatistics>,
@@ -83,6 +87,8 @@ pub(crate) struct Pair {
     pub(crate) server_closed: Vec<CloseReason>,
     pub(crate) went_away: bool,
     pub(crate) datagrams: u64,
+    /// Every datagram that the client has sent.
+    pub(crate) flight: Vec<Vec<u8>>,
     path: Path,
     random: fastrand::Rng,
     /// To the server, and to the client.
@@ -123,6 +129,8 @@ impl Pair {
             files: Server::default(),
             black_hole: false,
             connection,
+            early: false,
+            refused: false,
             connected: false,
             closed: None,
             last_statistics: None,
@@ -130,6 +138,7 @@ impl Pair {
             server_closed: Vec::new(),
             went_away: false,
             datagrams: 0,
+            flight: Vec::new(),
             path,
             random: fastrand::Rng::with_seed(path.seed),
             ways: [true, false].map(|up| Direction::new(path.link(), seed_for(path.seed, up))),
@@ -256,6 +265,9 @@ impl Pair {
                     ecn: transmit.ecn,
                     payload: payload.to_vec(),
                 };
+                if to_server {
+                    self.flight.push(packet.payload.clone());
+                }
                 let size = DataSize::from_bytes((payload.len() + HEADERS) as u64);
                 if !self.black_hole {
                     // What the link drops is lost.
@@ -274,6 +286,8 @@ impl Pair {
             assert_eq!(connection, self.connection);
             assert!(self.closed.is_none(), "event after Closed: {event:?}");
             match event {
+                Event::EarlyData => self.early = true,
+                Event::EarlyDataRefused => self.refused = true,
                 Event::Connected => self.connected = true,
                 Event::Closed { reason } => {
                     self.closed = Some(reason);
@@ -291,6 +305,7 @@ impl Pair {
         while let Some((connection, event)) = self.server.poll_event() {
             count += 1;
             match event {
+                Event::EarlyData => {}
                 Event::Connected => self.server_connected += 1,
                 Event::Closed { reason } => self.server_closed.push(reason),
                 event => self.files.on_event(&mut self.server, connection, event),

@@ -45,38 +45,65 @@ impl Raw {
     pub(crate) fn client_with(
         change: impl FnOnce(&mut ServerConfig, &mut quinn_proto::TransportConfig),
     ) -> Self {
-        let mut tls = rustls::ClientConfig::clone(&tls::client());
-        tls.alpn_protocols = vec![b"h3".to_vec()];
-        let crypto = QuicClientConfig::try_from(tls).unwrap();
-        let mut config = quinn_proto::ClientConfig::new(Arc::new(crypto));
         let mut server = ServerConfig::new(tls::server());
         server.limits.max_field_section_size = 1000;
         server.limits.max_concurrent_requests = 256;
         let mut transport = quinn_proto::TransportConfig::default();
         change(&mut server, &mut transport);
-        config.transport_config(Arc::new(transport));
-        let mut raw = raw_endpoint(None);
-        let now = Instant::now();
-        let (handle, quic) = raw
-            .connect(now, config, SERVER.parse().unwrap(), "localhost")
-            .unwrap();
-        let endpoint = Endpoint::server(server, [2; 32]).unwrap();
-        let connection = ConnectionHandle(0);
-        let mut peer = Self::join(endpoint, connection, raw, handle, quic, true, now);
+        Self::client_of(&tls::client(), server, transport, |_| {})
+    }
+
+    /// The same, with what it knows of earlier connections in `tls`; `begin` comes before the first
+    /// packet.
+    pub(crate) fn client_of(
+        tls: &rustls::ClientConfig,
+        server: ServerConfig,
+        transport: quinn_proto::TransportConfig,
+        begin: impl FnOnce(&mut quinn_proto::Connection),
+    ) -> Self {
+        let mut peer = Self::silent_client(tls, server, transport, begin);
         peer.run();
         assert!(!peer.quic.is_handshaking());
         peer
     }
 
+    /// The same, before anything is sent.
+    pub(crate) fn silent_client(
+        tls: &rustls::ClientConfig,
+        server: ServerConfig,
+        transport: quinn_proto::TransportConfig,
+        begin: impl FnOnce(&mut quinn_proto::Connection),
+    ) -> Self {
+        let mut tls = tls.clone();
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        let crypto = QuicClientConfig::try_from(tls).unwrap();
+        let mut config = quinn_proto::ClientConfig::new(Arc::new(crypto));
+        config.transport_config(Arc::new(transport));
+        let mut raw = raw_endpoint(None);
+        let now = Instant::now();
+        let (handle, mut quic) = raw
+            .connect(now, config, SERVER.parse().unwrap(), "localhost")
+            .unwrap();
+        begin(&mut quic);
+        let endpoint = Endpoint::server(server, [2; 32]).unwrap();
+        let connection = ConnectionHandle(0);
+        Self::join(endpoint, connection, raw, handle, quic, true, now)
+    }
+
     /// A raw server against our client.
     pub(crate) fn server() -> Self {
-        let mut tls = rustls::ServerConfig::clone(&tls::server());
+        Self::server_of(&tls::server(), ClientConfig::new(tls::client()))
+    }
+
+    /// The same, with these configurations.
+    pub(crate) fn server_of(tls: &rustls::ServerConfig, client: ClientConfig) -> Self {
+        let mut tls = tls.clone();
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let crypto = QuicServerConfig::try_from(tls).unwrap();
         let config = quinn_proto::ServerConfig::with_crypto(Arc::new(crypto));
         let mut raw = raw_endpoint(Some(config));
         let now = Instant::now();
-        let mut endpoint = Endpoint::client(ClientConfig::new(tls::client()), [1; 32]).unwrap();
+        let mut endpoint = Endpoint::client(client, [1; 32]).unwrap();
         let connection = endpoint
             .connect(now, SERVER.parse().unwrap(), "localhost")
             .unwrap();
@@ -273,6 +300,25 @@ impl Raw {
     }
 
     fn turn(&mut self) -> bool {
+        self.listen();
+        self.poll_raw();
+        let ours = match self.under_test_is_server {
+            true => SERVER,
+            false => CLIENT,
+        };
+        let mut moved = false;
+        let mut buf = Vec::new();
+        while let Some(transmit) = self.endpoint.poll_transmit(self.now, &mut buf) {
+            moved = true;
+            for payload in buf.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
+                self.deliver_to_raw(ours.parse().unwrap(), payload);
+            }
+        }
+        self.send_raw() || moved
+    }
+
+    /// The endpoint's application hears what there is.
+    pub(crate) fn listen(&mut self) {
         while let Some((connection, event)) = self.endpoint.poll_event() {
             self.connection = connection;
             match event {
@@ -280,27 +326,21 @@ impl Raw {
                 event => self.events.push(event),
             }
         }
-        self.poll_raw();
-        let (ours, theirs) = (CLIENT.parse().unwrap(), SERVER.parse().unwrap());
-        let (ours, theirs) = if self.under_test_is_server {
-            (theirs, ours)
-        } else {
-            (ours, theirs)
+    }
+
+    /// The endpoint takes in what the raw peer has to send.
+    pub(crate) fn send_raw(&mut self) -> bool {
+        let theirs = match self.under_test_is_server {
+            true => CLIENT,
+            false => SERVER,
         };
         let mut moved = false;
-        let mut buf = Vec::new();
-        while let Some(transmit) = self.endpoint.poll_transmit(self.now, &mut buf) {
-            moved = true;
-            for payload in buf.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
-                self.deliver_to_raw(ours, payload);
-            }
-        }
         let mut buf = Vec::new();
         while let Some(transmit) = self.quic.poll_transmit(self.now, 1, &mut buf) {
             moved = true;
             let payload = &buf[..transmit.size];
             let datagram = Datagram {
-                remote: theirs,
+                remote: theirs.parse().unwrap(),
                 local_ip: None,
                 ecn: None,
                 payload,

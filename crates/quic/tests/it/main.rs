@@ -9,6 +9,7 @@ mod acknowledgements;
 mod amplification;
 mod connection_ids;
 mod connections;
+mod early;
 mod ecn;
 mod flood;
 mod keys;

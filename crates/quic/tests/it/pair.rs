@@ -32,6 +32,9 @@ struct Packet {
 pub(crate) struct End {
     pub(crate) endpoint: Endpoint,
     pub(crate) connection: Option<ConnectionHandle>,
+    /// Was told of early data.
+    pub(crate) early: bool,
+    pub(crate) refused: bool,
     pub(crate) connected: bool,
     pub(crate) closed: Option<CloseReason>,
     pub(crate) received: BTreeMap<StreamId, Vec<u8>>,
@@ -47,6 +50,8 @@ pub(crate) struct End {
     pub(crate) marks: Vec<Option<Ecn>>,
     /// What its path makes of them.
     pub(crate) on_the_way: fn(Option<Ecn>) -> Option<Ecn>,
+    /// Every datagram that this end has sent.
+    pub(crate) flight: Vec<Vec<u8>>,
     /// Leaves streams unread.
     pub(crate) lazy: bool,
     sending: HashMap<StreamId, Bytes>,
@@ -107,6 +112,25 @@ impl Pair {
         self
     }
 
+    /// Ends the connection, and begins another one between the same endpoints.
+    pub(crate) fn reconnect(&mut self) {
+        self.client.quic().close(0, b"");
+        self.run_for(Duration::from_secs(10));
+        let now = self.now();
+        for end in [&mut self.client, &mut self.server] {
+            (end.early, end.refused, end.connected) = (false, false, false);
+            end.connection = None;
+            end.closed = None;
+            end.received.clear();
+            end.ended.clear();
+        }
+        let handle = self
+            .client
+            .endpoint
+            .connect(now, SERVER.parse().unwrap(), "localhost");
+        self.client.connection = Some(handle.unwrap());
+    }
+
     /// Virtual time since the beginning.
     pub(crate) fn elapsed(&self) -> Duration {
         self.now - Timestamp::ZERO
@@ -165,6 +189,8 @@ impl End {
         Self {
             endpoint,
             connection: None,
+            early: false,
+            refused: false,
             connected: false,
             closed: None,
             received: BTreeMap::new(),
@@ -176,6 +202,7 @@ impl End {
             named: Vec::new(),
             marks: Vec::new(),
             on_the_way: |mark| mark,
+            flight: Vec::new(),
             lazy: false,
             sending: HashMap::new(),
             address: address.parse().unwrap(),
@@ -249,6 +276,8 @@ impl End {
             assert!(self.closed.is_none(), "after the end: {event:?}");
             self.connection = Some(handle);
             match event {
+                Event::EarlyData => self.early = true,
+                Event::EarlyDataRefused => self.refused = true,
                 Event::Connected => self.connected = true,
                 Event::Opened { stream } | Event::Readable { stream } if !self.lazy => {
                     self.read(stream);
@@ -284,6 +313,7 @@ impl End {
             assert_eq!(transmit.size, buf.len());
             assert!(transmit.size <= 65_507, "no call could send this batch");
             for payload in buf.chunks(transmit.segment_size.unwrap_or(buf.len())) {
+                self.flight.push(payload.to_vec());
                 self.named.push(worker_of(payload, ServerId::default()));
                 self.marks.push(transmit.ecn);
                 let packet = Packet {

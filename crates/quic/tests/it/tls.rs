@@ -28,17 +28,17 @@ pub(crate) fn server() -> Arc<rustls::ServerConfig> {
 
 /// A chain of so many certificates, of which the first counts.
 pub(crate) fn server_with_chain(length: usize) -> Arc<rustls::ServerConfig> {
-    server_with(length, provider())
+    server_of(length, provider())
 }
 
 /// Other primitives.
 pub(crate) fn server_with_provider(
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Arc<rustls::ServerConfig> {
-    server_with(1, provider)
+    server_of(1, provider)
 }
 
-fn server_with(
+fn server_of(
     length: usize,
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Arc<rustls::ServerConfig> {
@@ -49,6 +49,22 @@ fn server_with(
         .with_no_client_auth()
         .with_single_cert(vec![IDENTITY.certificate.clone(); length], key)
         .unwrap();
+    Arc::new(config)
+}
+
+/// One whose sessions are kept there.
+pub(crate) fn server_with(
+    sessions: Arc<dyn rustls::server::StoresServerSessions>,
+) -> Arc<rustls::ServerConfig> {
+    let mut config = rustls::ServerConfig::clone(&server());
+    config.session_storage = sessions;
+    Arc::new(config)
+}
+
+/// One whose clients keep their sessions themselves.
+pub(crate) fn server_with_tickets() -> Arc<rustls::ServerConfig> {
+    let mut config = rustls::ServerConfig::clone(&server());
+    config.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
     Arc::new(config)
 }
 

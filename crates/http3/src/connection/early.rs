@@ -1,0 +1,194 @@
+//! Early data (0-RTT): requests before the hand-shake is done (RFC 9001 section 4.6, RFC 8470).
+//!
+//! Whoever sees early data on its way can send it again. So a client sends only requests in it that
+//! are safe and have no body; and a server hands only such to its application, marked
+//! ([`EarlyData`]), before the hand-shake is done. What else comes waits for that: RFC 8470 section
+//! 3 allows a server to "delay processing of early data until the handshake completes", which costs
+//! an honest client less than an answer with status 425 and another request.
+
+use std::sync::Arc;
+
+use altway_quic::{self as quic, Direction};
+use http::{Method, Request};
+use rustls::pki_types::ServerName;
+
+use super::tables::Parked;
+use super::{Connection, Giver, Phase};
+use crate::failure::Violation;
+use crate::receive::Follow;
+use crate::settings::Settings;
+use crate::unidirectional::{Incoming, Outgoing, stream_type};
+use crate::{Code, Error, Event, Sessions, StreamId, qpack};
+
+/// A mark in the extensions of a request that came before the hand-shake was done (0-RTT): it may be a
+/// copy that somebody else sent, and the client's address may be borrowed.
+///
+/// Such a request is GET, HEAD or OPTIONS without a body. If answering it is not safe all the same,
+/// answer with status 425 (Too Early, RFC 8470 section 5.2), and the client sends it again after the
+/// hand-shake. Whoever passes it on to another server adds the field `Early-Data: 1` (section 5.1), and
+/// passes that server's 425 back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EarlyData;
+
+/// What there is to know while the hand-shake goes on.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    /// Client: what was sent, to be sent again if the server refuses; `None`: given up since. At most
+    /// [`Limits::max_concurrent_requests`](crate::Limits::max_concurrent_requests).
+    sent: Vec<(StreamId, Option<Request<()>>)>,
+    /// Server: streams whose requests wait for the end of the hand-shake.
+    held: Vec<StreamId>,
+    /// Client: the server's settings that it acted on.
+    remembered: Option<Settings>,
+}
+
+/// Client: what it knows of the server, and where that is kept.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) sessions: Sessions,
+    pub(crate) server: ServerName<'static>,
+}
+
+impl Connection {
+    /// Streams can be used already.
+    pub(super) fn on_early_data(&mut self, quic: &mut quic::Connection) {
+        self.phase = Phase::Early;
+        if let Some(memory) = &self.memory {
+            self.early.remembered = memory.sessions.settings(&memory.server);
+            // Section 7.2.4.2: a client "MUST comply with stored settings -- or default values if no
+            // values are stored". Of QPACK's table no use is made before the server's settings come.
+            self.peer_settings = self.early.remembered.unwrap_or_default();
+        }
+        self.open_streams(quic);
+        self.events.push_back(Event::EarlyData);
+    }
+
+    /// Client: the server took nothing; what was sent is forgotten, but for the requests.
+    pub(super) fn on_early_data_refused(&mut self) {
+        for (id, head) in &mut self.early.sent {
+            if !self.exchanges.contains_key(id) {
+                *head = None;
+            }
+        }
+        self.phase = Phase::Handshake;
+        self.early.remembered = None;
+        self.peer_settings = Settings::default();
+        self.exchanges.clear();
+        self.waiting.clear();
+        self.writable.clear();
+        self.incoming = Incoming::new(self.terms.role);
+        self.control = Outgoing::new(stream_type::CONTROL);
+        self.encoder_stream = Outgoing::new(stream_type::QPACK_ENCODER);
+        self.decoder_stream = Outgoing::new(stream_type::QPACK_DECODER);
+        self.encoder = qpack::Encoder::new();
+        let capacity = self.terms.limits.qpack_table_capacity;
+        self.decoder = qpack::Decoder::new(capacity as usize);
+        self.events.push_back(Event::EarlyDataRefused);
+    }
+
+    /// The hand-shake is done: nothing is early any more. `refused`: what was sent early was.
+    pub(super) fn end_early(&mut self, quic: &mut quic::Connection, refused: bool) {
+        let sent = std::mem::take(&mut self.early.sent);
+        if refused {
+            self.send_again(quic, sent);
+        }
+        for id in std::mem::take(&mut self.early.held) {
+            let exchange = self.exchanges.get_mut(&id);
+            let Some(Parked::Request(head, follow)) = exchange.and_then(|it| it.parked.take())
+            else {
+                continue;
+            };
+            // The end of a stream is told once.
+            let follow = match follow {
+                Follow::Pending => self.poll_follow(quic, id),
+                known => Some(known),
+            };
+            if let Some(follow) = follow {
+                self.announce_request(id, head, follow);
+            }
+        }
+    }
+
+    /// Client: whether a request may be sent now.
+    pub(super) fn check_early(&mut self, head: &Request<()>, end: bool) -> Result<(), Error> {
+        let may = match self.phase {
+            Phase::Handshake => false,
+            Phase::Early => end && is_safe(head.method()),
+            Phase::Open | Phase::Closed => true,
+        };
+        if !may {
+            self.wants_stream = Some(Giver::Peer);
+            return Err(Error::StreamsExhausted);
+        }
+        Ok(())
+    }
+
+    /// Client: notes a request that may have to be sent again.
+    pub(super) fn note_early(&mut self, id: StreamId, head: &Request<()>) {
+        if self.phase == Phase::Early {
+            self.early.sent.push((id, Some(head.clone())));
+        }
+    }
+
+    /// Server: whether a request has to wait for the end of the hand-shake. `end`: it is complete.
+    pub(super) fn must_wait(&self, head: &Request<()>, end: bool) -> bool {
+        self.phase == Phase::Early && !(end && is_safe(head.method()))
+    }
+
+    /// Server: keeps a request until the end of the hand-shake.
+    pub(super) fn hold(&mut self, id: StreamId, head: Arc<Request<()>>, follow: Follow) {
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.parked = Some(Parked::Request(head, follow));
+            self.early.held.push(id);
+        }
+    }
+
+    /// The peer's settings came.
+    pub(super) fn on_settings(&mut self, settings: Settings) -> Result<(), Violation> {
+        let remembered = self.early.remembered.take();
+        if remembered.is_some_and(|it| !settings.keeps_promises_of(&it)) {
+            // Section 7.2.4.2: settings "that are not compatible with the previously specified
+            // settings [...] MUST be treated as a connection error of type H3_SETTINGS_ERROR."
+            let reason = "settings fall short of those that early data relied on";
+            return Err(Violation::new(Code::H3_SETTINGS_ERROR, reason));
+        }
+        if let Some(memory) = &self.memory {
+            memory.sessions.remember(&memory.server, settings);
+        }
+        self.peer_settings = settings;
+        self.encoder
+            .set_peer_capacity(settings.qpack_table_capacity);
+        Ok(())
+    }
+
+    /// Client: sends anew what the server has refused. All numbers of streams are free again, so each
+    /// request gets the one that the application knows it by.
+    fn send_again(
+        &mut self,
+        quic: &mut quic::Connection,
+        requests: Vec<(StreamId, Option<Request<()>>)>,
+    ) {
+        for (id, head) in requests {
+            let Some(head) = head else {
+                if let Some(unwanted) = quic.open(Direction::Bidirectional) {
+                    quic.reset(unwanted, Code::H3_REQUEST_CANCELLED.get());
+                    quic.stop(unwanted, Code::H3_REQUEST_CANCELLED.get());
+                }
+                continue;
+            };
+            let sent = self.send_request(quic, &head, true);
+            if sent.is_err() {
+                // The server allows fewer streams than before, or the application goes away.
+                let code = Code::H3_REQUEST_REJECTED;
+                self.events
+                    .push_back(Event::StreamReset { stream: id, code });
+            }
+        }
+    }
+}
+
+/// What an application may be given in early data. RFC 9110 section 9.2.1 calls TRACE safe as well, but
+/// nobody needs it fast.
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
