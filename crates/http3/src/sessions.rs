@@ -25,7 +25,8 @@ const MAX_TICKETS: usize = 8;
 /// also between endpoints and threads.
 ///
 /// Up to 8 tickets of each of 32 servers, by the name that was connected to; each is used once
-/// (RFC 8446 appendix C.4).
+/// (RFC 8446 appendix C.4), and by clients of the very same certificate verifier only: their TLS
+/// configurations must be clones of one.
 ///
 /// [`ClientConfig::early_data`]: crate::ClientConfig::early_data
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ pub(crate) use steering::{Place, places};
 
 use crate::Error;
 use crate::files::FileCache;
-use crate::options::{Congestion, Limits};
+use crate::options::{Congestion, Options};
 use crate::stop::StopSignal;
 use crate::worker::Setup;
 use altway_http3::{self as http3, Code, Endpoint};
@@ -42,11 +42,12 @@ const SEND_WINDOW: u64 = 4 << 20;
 /// The engine's settings.
 pub(crate) fn config(
     tls: Arc<rustls::ServerConfig>,
-    congestion: Option<Congestion>,
-    limits: &Limits,
+    options: &Options,
 ) -> Result<http3::ServerConfig, Error> {
+    let limits = &options.limits;
     let mut config = http3::ServerConfig::new(tls);
-    config.transport.congestion = match congestion {
+    config.early_data = options.early_data;
+    config.transport.congestion = match options.congestion {
         None | Some(Congestion::Cubic) => http3::Congestion::Cubic,
         Some(Congestion::NewReno) => http3::Congestion::NewReno,
         Some(Congestion::Bbr) => http3::Congestion::Bbr,

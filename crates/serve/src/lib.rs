@@ -50,6 +50,7 @@ mod request_body;
 mod sending;
 mod server;
 mod service;
+mod sessions;
 mod site;
 mod stop;
 mod sys;
@@ -58,7 +59,7 @@ mod tls;
 mod worker;
 
 pub use access::AccessLog;
-pub use altway_http3::{Retry, ServerId};
+pub use altway_http3::{EarlyData, Retry, ServerId};
 pub use body::Body;
 pub use error::Error;
 pub use files::Files;

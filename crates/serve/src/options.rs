@@ -3,10 +3,12 @@
 use crate::{AccessLog, Identity, Site};
 use altway_http3::{Retry, ServerId};
 use altway_policy::Policy;
+use rustls::KeyLog;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The port when none is given, for TCP and UDP: 443 needs privileges.
@@ -36,6 +38,20 @@ pub struct Options {
     pub policy: Policy,
     /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP, CUBIC for QUIC.
     pub congestion: Option<Congestion>,
+    /// Answer clients that come back over HTTP/3 a round trip earlier: requests of GET, HEAD and OPTIONS
+    /// without content are handled before the hand-shake is done (0-RTT, RFC 9001 section 4.6), others
+    /// wait for it. Over TCP there is no early data. Default: off.
+    ///
+    /// Whoever sees such a request on its way can send it again. No copy is handled: a session is good
+    /// for one resumption, whichever worker it comes to. A service finds
+    /// [`EarlyData`](crate::EarlyData) in a request's extensions, and may answer 425 all the same.
+    ///
+    /// For this, sessions of HTTP/3 are kept in memory: 32,768 of some 300 bytes, the oldest forgotten
+    /// first. They end with the process, and several servers share none.
+    pub early_data: bool,
+    /// Where the secrets of every connection go, over TCP and QUIC, for those who look into packets.
+    /// Whoever has them reads all, and may pose as either side. Default: nowhere.
+    pub key_log: Option<Arc<dyn KeyLog>>,
     /// How long a stop waits for requests that are being answered. Default 10 s.
     pub shutdown_grace: Duration,
     /// Where each request is told of. Default: nowhere.
@@ -59,6 +75,8 @@ impl Options {
             server_id: ServerId::default(),
             policy: Policy::default(),
             congestion: None,
+            early_data: false,
+            key_log: None,
             shutdown_grace: Duration::from_secs(10),
             access_log: None,
             limits: Limits::default(),

@@ -109,11 +109,15 @@ impl Server {
 }
 
 fn setup(options: &Options, service: Service) -> Result<(Setup, Option<ReloadHandle>), Error> {
+    let choices = tls::Choices {
+        early_data: options.early_data,
+        key_log: options.key_log.as_ref(),
+    };
     let tls = match &options.security {
         Security::ClearText => None,
-        Security::Tls(identity) => Some(tls::configs(identity.clone())?),
+        Security::Tls(identity) => Some(tls::configs(identity.clone(), &choices)?),
     };
-    let quic = |tls: &Tls| h3::config(Arc::clone(&tls.quic), options.congestion, &options.limits);
+    let quic = |tls: &Tls| h3::config(Arc::clone(&tls.quic), options);
     let setup = Setup {
         service: Arc::new(service),
         quic: tls.as_ref().map(quic).transpose()?,

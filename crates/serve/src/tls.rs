@@ -1,10 +1,11 @@
-//! The TLS settings of both transports: one provider, one certificate, one set of ticket keys.
+//! The TLS settings of both transports: one provider, one certificate, one set of ticket keys, unless
+//! QUIC keeps its sessions itself.
 
+use crate::sessions::Sessions;
 use crate::{Error, Identity, ReloadHandle};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::ProducesTickets;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ServerConfig, SupportedProtocolVersion};
+use rustls::{KeyLog, ServerConfig, SupportedProtocolVersion};
 use std::sync::Arc;
 
 /// Protocols on TCP in the server's order (RFC 7301).
@@ -33,25 +34,44 @@ pub(crate) fn provider() -> CryptoProvider {
     provider
 }
 
-/// The settings of both transports, which share the certificate and the ticket keys.
+/// The settings of both transports, which share the certificate and, as a rule, the ticket keys.
 #[derive(Debug)]
 pub(crate) struct Tls {
     /// Versions 1.2 and 1.3, HTTP/2 and HTTP/1.1.
     pub(crate) tcp: Arc<ServerConfig>,
-    /// Version 1.3 (RFC 9001 section 4.2). No early data: requests in it can be replayed.
+    /// Version 1.3 (RFC 9001 section 4.2).
     pub(crate) quic: Arc<ServerConfig>,
     pub(crate) reload: ReloadHandle,
 }
 
+/// What an operator chooses of TLS.
+#[derive(Debug)]
+pub(crate) struct Choices<'a> {
+    /// QUIC: keep sessions for early data. There is none over TCP.
+    pub(crate) early_data: bool,
+    pub(crate) key_log: Option<&'a Arc<dyn KeyLog>>,
+}
+
 /// # Errors
 /// The system gives no random numbers for the ticket keys.
-pub(crate) fn configs(identity: Identity) -> Result<Tls, Error> {
+pub(crate) fn configs(identity: Identity, choices: &Choices<'_>) -> Result<Tls, Error> {
     let reload = ReloadHandle::new(identity);
     // Keys change every six hours and are forgotten after twelve.
     let ticketer = aws_lc_rs::Ticketer::new()?;
-    let mut tcp = config(&reload, &ticketer, &[&TLS13, &TLS12])?;
+    let mut tcp = config(&reload, &[&TLS13, &TLS12])?;
     tcp.alpn_protocols = ALPN_TCP.map(<[u8]>::to_vec).into();
-    let quic = config(&reload, &ticketer, &[&TLS13])?;
+    tcp.ticketer = Arc::clone(&ticketer);
+    let mut quic = config(&reload, &[&TLS13])?;
+    if choices.early_data {
+        quic.session_storage = Arc::new(Sessions::new());
+    } else {
+        quic.ticketer = ticketer;
+    }
+    for config in [&mut tcp, &mut quic] {
+        if let Some(key_log) = choices.key_log {
+            config.key_log = Arc::clone(key_log);
+        }
+    }
     Ok(Tls {
         tcp: Arc::new(tcp),
         quic: Arc::new(quic),
@@ -61,7 +81,6 @@ pub(crate) fn configs(identity: Identity) -> Result<Tls, Error> {
 
 fn config(
     certificate: &ReloadHandle,
-    ticketer: &Arc<dyn ProducesTickets>,
     versions: &[&'static SupportedProtocolVersion],
 ) -> Result<ServerConfig, Error> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
@@ -69,7 +88,6 @@ fn config(
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(certificate.clone()));
     config.ignore_client_order = true;
-    config.ticketer = Arc::clone(ticketer);
     config.send_tls13_tickets = TICKETS;
     Ok(config)
 }

@@ -119,7 +119,7 @@ impl Responses {
         (self.now, self.time) = (now, SystemTime::now());
         while let Some((handle, event)) = endpoint.poll_event() {
             match event {
-                Event::Connected => self.connected(handle, endpoint),
+                Event::EarlyData | Event::Connected => self.connected(handle, endpoint),
                 Event::Request { stream, head, end } => {
                     self.request((handle, stream), head, end, endpoint);
                 }
@@ -159,19 +159,21 @@ impl Responses {
     }
 
     fn connected(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
-        let Some(path) = endpoint.path_statistics(handle) else {
+        let Some(remote) = endpoint.remote_address(handle) else {
             return;
         };
-        let client = path.remote.ip().to_canonical();
-        let connection = Connection {
-            peer: SocketAddr::new(client, path.remote.port()),
-            meter: Meter::new(client),
-            measured: None,
-            verdict: None,
-            found: None,
-            sending: FxHashMap::default(),
-        };
-        self.connections.insert(handle, connection);
+        let client = remote.ip().to_canonical();
+        // One with early data is told of twice.
+        self.connections
+            .entry(handle)
+            .or_insert_with(|| Connection {
+                peer: SocketAddr::new(client, remote.port()),
+                meter: Meter::new(client),
+                measured: None,
+                verdict: None,
+                found: None,
+                sending: FxHashMap::default(),
+            });
     }
 
     fn closed(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {

@@ -7,9 +7,11 @@
 mod access_log;
 mod certificates;
 pub(crate) mod common;
+mod early;
 mod ends;
 mod faults;
 mod handlers;
+mod key_log;
 mod migration;
 mod protocols;
 mod quic;

@@ -2,7 +2,7 @@
 
 use super::Running;
 use altway_http3::{
-    ClientConfig, Code, ConnectionHandle, Datagram, Endpoint, Event, Received, StreamId,
+    ClientConfig, Code, ConnectionHandle, Datagram, Endpoint, Event, Received, Sessions, StreamId,
 };
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -14,6 +14,8 @@ pub(crate) struct H3 {
     endpoint: Endpoint,
     connection: ConnectionHandle,
     socket: UdpSocket,
+    /// Every datagram that was sent.
+    pub(crate) flight: Vec<Vec<u8>>,
 }
 
 impl H3 {
@@ -23,20 +25,53 @@ impl H3 {
     }
 
     pub(crate) fn connect_with(server: &Running, tls: rustls::ClientConfig) -> Self {
-        let mut config = ClientConfig::new(Arc::new(tls));
+        let mut client = Self::begin(server, ClientConfig::new(Arc::new(tls)));
+        client.wait(|event| matches!(event, Event::Connected).then_some(()));
+        client
+    }
+
+    /// A client that remembers its connections in `sessions`.
+    pub(crate) fn visitor(server: &Running, sessions: &Sessions) -> ClientConfig {
+        let mut config = ClientConfig::new(Arc::new(server.site.client_tls(&[])));
+        config.early_data = Some(sessions.clone());
+        config
+    }
+
+    /// Connects; done when requests can be sent. Whether that is at once, with the first packets.
+    pub(crate) fn visit(server: &Running, visitor: &ClientConfig) -> (Self, bool) {
+        let mut client = Self::begin(server, visitor.clone());
+        let first = client.endpoint.poll_event();
+        let early = matches!(first, Some((_, Event::EarlyData)));
+        if !early {
+            client.wait(|event| matches!(event, Event::Connected).then_some(()));
+        }
+        (client, early)
+    }
+
+    /// Carries datagrams until something holds.
+    pub(crate) fn wait_until(&mut self, mut done: impl FnMut() -> bool) {
+        let give_up = Instant::now() + Duration::from_secs(30);
+        while !done() {
+            assert!(Instant::now() < give_up, "within half a minute");
+            while self.endpoint.poll_event().is_some() {}
+            self.transmit();
+            self.receive();
+        }
+    }
+
+    fn begin(server: &Running, mut config: ClientConfig) -> Self {
         config.transport.keep_alive = Some(Duration::from_millis(100));
         let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
         let connection = endpoint
             .connect(Instant::now(), server.address, "localhost")
             .unwrap();
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let mut client = Self {
+        Self {
             endpoint,
             connection,
             socket,
-        };
-        client.wait(|event| matches!(event, Event::Connected).then_some(()));
-        client
+            flight: Vec::new(),
+        }
     }
 
     pub(crate) fn send(&mut self, path: &str) -> StreamId {
@@ -175,6 +210,7 @@ impl H3 {
         while let Some(transmit) = self.endpoint.poll_transmit(Instant::now(), &mut batch) {
             let size = transmit.segment_size.unwrap_or(transmit.size);
             for datagram in batch[..transmit.size].chunks(size) {
+                self.flight.push(datagram.to_vec());
                 // A failure is a loss.
                 let _ = self.socket.send_to(datagram, transmit.destination);
             }

@@ -1,0 +1,131 @@
+//! Early data over HTTP/3: services are told of it, and no copy of a first flight is handled again.
+
+use crate::common::h3::H3;
+use crate::common::{Running, get, h1, read, soon};
+use altway_http3::{ClientConfig, Sessions};
+use altway_serve::{EarlyData, Options, Site};
+use axum::Router;
+use axum::extract::Extension;
+use axum::routing::get as on_get;
+use http::StatusCode;
+use rustls::ClientConnection;
+use std::collections::HashSet;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// A service that tells how a request came, and counts them.
+fn telling(count: &Arc<AtomicUsize>) -> impl FnOnce(&mut Options) + use<> {
+    let count = Arc::clone(count);
+    let tell = async move |early: Option<Extension<EarlyData>>| {
+        count.fetch_add(1, Ordering::SeqCst);
+        early.map_or("in time", |_| "early")
+    };
+    let too_early = async |early: Option<Extension<EarlyData>>| match early {
+        Some(_) => StatusCode::TOO_EARLY,
+        None => StatusCode::OK,
+    };
+    let router = Router::new()
+        .route("/", on_get(tell.clone()).post(tell))
+        .route("/careful", on_get(too_early));
+    |options| {
+        options.site = Site::service(router);
+        options.early_data = true;
+    }
+}
+
+/// A server, and somebody who was there once.
+fn visited(change: impl FnOnce(&mut Options)) -> (Running, ClientConfig) {
+    let server = Running::tls(change);
+    let sessions = Sessions::new();
+    let visitor = H3::visitor(&server, &sessions);
+    let (mut client, early) = H3::visit(&server, &visitor);
+    assert!(!early);
+    client.wait_until(|| sessions.has_ticket("localhost"));
+    (server, visitor)
+}
+
+#[test]
+fn a_service_is_told_what_came_early_and_is_not_given_what_could_do_harm() {
+    let (server, visitor) = visited(telling(&Arc::default()));
+    let (mut client, early) = H3::visit(&server, &visitor);
+    assert!(early);
+    let (head, body) = client.get("/");
+    assert_eq!((head.status(), &body[..]), (StatusCode::OK, &b"early"[..]));
+    // An answer can't be read before the hand-shake is done, so that this comes after it.
+    let (head, body) = client.get("/");
+    assert_eq!(head.status(), StatusCode::OK);
+    assert_eq!(body, b"in time");
+    let posted = client.post("/", b"anything".to_vec());
+    let (head, _) = client.head(posted);
+    assert_eq!(head.status(), StatusCode::OK);
+    assert_eq!(client.body(posted), b"in time");
+}
+
+#[test]
+fn a_service_may_ask_for_a_request_to_come_later() {
+    let (server, visitor) = visited(telling(&Arc::default()));
+    let (mut client, early) = H3::visit(&server, &visitor);
+    assert!(early);
+    assert_eq!(client.get("/careful").0.status(), StatusCode::TOO_EARLY);
+    assert_eq!(client.get("/careful").0.status(), StatusCode::OK);
+}
+
+#[test]
+fn files_are_served_early_and_off_is_the_default() {
+    let (server, visitor) = visited(|options| options.early_data = true);
+    let (mut client, early) = H3::visit(&server, &visitor);
+    assert!(early);
+    assert_eq!(client.get("/").1, b"<p>home");
+
+    let (server, visitor) = visited(|_| {});
+    let (mut client, early) = H3::visit(&server, &visitor);
+    assert!(!early);
+    assert_eq!(client.get("/").1, b"<p>home");
+}
+
+#[test]
+fn a_first_flight_that_somebody_sends_again_is_not_handled() {
+    let count = Arc::<AtomicUsize>::default();
+    let (server, visitor) = visited(telling(&count));
+    let (mut client, early) = H3::visit(&server, &visitor);
+    assert!(early);
+    assert_eq!(client.get("/").1, b"early");
+    let flight = client.flight.clone();
+    client.close();
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+    // From many ports, so that either worker gets a copy. Each says hello to one, once it has
+    // forgotten the connection; until then it takes copies for packets that have gone astray.
+    let thieves = [(); 16].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let mut greeted = HashSet::new();
+    let give_up = Instant::now() + Duration::from_secs(30);
+    while greeted.len() < 2 {
+        assert!(Instant::now() < give_up, "within half a minute");
+        for (number, thief) in thieves.iter().enumerate() {
+            for datagram in &flight {
+                thief.send_to(datagram, server.address).unwrap();
+            }
+            thief.set_nonblocking(true).unwrap();
+            if thief.recv(&mut [0; 2048]).is_ok() {
+                greeted.insert(number);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn over_tcp_there_is_no_early_data() {
+    let server = Running::tls(|options| options.early_data = true);
+    let mut tls = server.site.client_tls(&[b"http/1.1"]);
+    tls.enable_early_data = true;
+    let tls = Arc::new(tls);
+    let stream = server.connect_with(Arc::clone(&tls)).await;
+    let response = soon(h1(stream).await.send_request(get("/"))).await;
+    assert_eq!(soon(read(response.unwrap())).await, b"<p>home");
+    let name = "localhost".try_into().unwrap();
+    let mut second = ClientConnection::new(tls, name).unwrap();
+    assert!(second.early_data().is_none());
+}
