@@ -38,6 +38,18 @@ pub enum Error {
         /// What was asked for.
         streams: u32,
     },
+    /// Early data was asked for over a protocol on TCP.
+    #[error("early data is sent over HTTP/3 (h3), not over {asked}")]
+    EarlyDataNeedsHttp3 {
+        /// What was asked for.
+        asked: Protocol,
+    },
+    /// More than one stream on connections that each carry one request.
+    #[error("with early data a connection carries one request, not {streams} at a time")]
+    EarlyDataStreams {
+        /// What was asked for.
+        streams: u32,
+    },
     /// The host's name has no address.
     #[error("cannot resolve `{host}`")]
     Resolve {

@@ -9,7 +9,8 @@
 //! - They count from when the request was due: when its stream was free (closed loop), or when the
 //!   rate says (open loop). The request that opens a connection counts its set-up too.
 //! - Connection set-up is from the socket call to the end of the TLS or QUIC handshake. Names are
-//!   resolved before the run. TLS sessions are not resumed.
+//!   resolved before the run. TLS sessions are not resumed, unless early data is asked for
+//!   ([`Options::with_early_data`]): a request that leaves with the first packets waits for no set-up.
 //! - The first byte is taken when the response's header is complete, the last when the end of the
 //!   body is known. Bodies are counted, not kept.
 //!
@@ -64,7 +65,9 @@ mod udp;
 
 pub use error::Error;
 pub use options::{Options, Stop, Trust};
-pub use summary::{ErrorCount, LoadSummary, MAX_ERROR_KINDS, OTHER_ERRORS, Percentiles, Times};
+pub use summary::{
+    EarlyDataCount, ErrorCount, LoadSummary, MAX_ERROR_KINDS, OTHER_ERRORS, Percentiles, Times,
+};
 
 use altway_record::RequestRecord;
 use futures_util::StreamExt as _;

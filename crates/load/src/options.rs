@@ -3,9 +3,11 @@
 
 use crate::Error;
 use altway_record::Protocol;
+use rustls::KeyLog;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use url::{Host, Url};
 
@@ -17,6 +19,7 @@ pub struct Options {
     url: Url,
     protocol: Protocol,
     streams: NonZeroU32,
+    early_data: bool,
     /// Connections open at the same time. Default 1. Each costs a socket (and, over HTTP/3, two
     /// file descriptors), so the process's limit must allow for them.
     pub connections: NonZeroU32,
@@ -36,6 +39,9 @@ pub struct Options {
     ///
     /// When every stream is busy at that moment the request waits for one, and the wait counts.
     pub rate: Option<NonZeroU32>,
+    /// Where the secrets of every connection go, for those who look into packets. Whoever has them
+    /// reads all. Default nowhere.
+    pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
 impl Options {
@@ -54,12 +60,14 @@ impl Options {
             url: parsed,
             protocol,
             streams: NonZeroU32::MIN,
+            early_data: false,
             connections: NonZeroU32::MIN,
             stop: Stop::Requests(NonZeroU64::MIN),
             trust: Trust::System,
             connect_to: None,
             timeout: Duration::from_secs(30),
             rate: None,
+            key_log: None,
         })
     }
 
@@ -68,15 +76,36 @@ impl Options {
     /// A server may allow fewer; the others then wait on this side, and the wait counts.
     ///
     /// # Errors
-    /// More than one over HTTP/1.1.
+    /// More than one over HTTP/1.1, or with early data.
     pub fn with_streams(mut self, streams: NonZeroU32) -> Result<Self, Error> {
-        if self.protocol == Protocol::H1 && streams > NonZeroU32::MIN {
-            return Err(Error::Http1Streams {
-                streams: streams.get(),
-            });
+        let several = (streams > NonZeroU32::MIN).then_some(streams.get());
+        match several {
+            Some(streams) if self.protocol == Protocol::H1 => {
+                return Err(Error::Http1Streams { streams });
+            }
+            Some(streams) if self.early_data => return Err(Error::EarlyDataStreams { streams }),
+            _ => {}
         }
         self.streams = streams;
         Ok(self)
+    }
+
+    /// Measures what a returning visitor sees: every request has a connection of its own, and where an
+    /// earlier one of the run brought a session ticket that allows it, the request leaves with the first
+    /// packets (0-RTT, RFC 9001 section 4.6). What the server refuses is sent again after the
+    /// hand-shake. A connection stays until it has brought a ticket, for a second at most, which is
+    /// no part of any request's time. Default off: sessions are not resumed.
+    ///
+    /// # Errors
+    /// Over another protocol than HTTP/3; with more than one stream.
+    pub fn with_early_data(mut self) -> Result<Self, Error> {
+        if self.protocol != Protocol::H3 {
+            let asked = self.protocol;
+            return Err(Error::EarlyDataNeedsHttp3 { asked });
+        }
+        let streams = self.streams;
+        self.early_data = true;
+        self.with_streams(streams)
     }
 
     /// What is fetched.
@@ -95,6 +124,12 @@ impl Options {
     #[must_use]
     pub fn streams(&self) -> NonZeroU32 {
         self.streams
+    }
+
+    /// Whether requests may leave with the first packets of their connections.
+    #[must_use]
+    pub fn early_data(&self) -> bool {
+        self.early_data
     }
 
     /// Host without brackets, as the TLS handshake names it.
@@ -181,6 +216,19 @@ mod tests {
             over(Protocol::H2).with_streams(four).unwrap().streams(),
             four
         );
+    }
+
+    #[test]
+    fn early_data_is_for_one_request_over_http3() {
+        let (one, two) = (NonZeroU32::MIN, NonZeroU32::new(2).unwrap());
+        let over = |protocol| Options::new("https://host/", protocol).unwrap();
+        assert!(over(Protocol::H2).with_early_data().is_err());
+        assert!(over(Protocol::H1).with_early_data().is_err());
+        let early = || over(Protocol::H3).with_early_data().unwrap();
+        assert!(early().early_data() && early().with_streams(one).is_ok());
+        assert!(early().with_streams(two).is_err());
+        let several = over(Protocol::H3).with_streams(two).unwrap();
+        assert!(several.with_early_data().is_err());
     }
 
     #[test]

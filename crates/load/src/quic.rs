@@ -2,15 +2,19 @@
 
 use crate::error::Failure;
 use crate::exchanges::Exchanges;
-use crate::run::{Due, Job, Run, content_length};
+use crate::run::{Due, Run, content_length};
 use crate::slot::Opening;
 use crate::tickets::Ticket;
 use crate::udp::Driver;
-use altway_http3::{ClientConfig, Code, Error as Http3Error, Event, Received, StreamId};
+use altway_http3::{ClientConfig, Code, Error as Http3Error, Event, Received, Sessions, StreamId};
 use http::{Request, Response};
 use std::io;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long a connection stays for a session ticket. Servers send one after the hand-shake, thus about a
+/// round trip after an answer to early data.
+const TICKET_WAIT: Duration = Duration::from_secs(1);
 
 /// Opens a connection for the request of `opening` and keeps its streams busy until it closes or
 /// the tickets run out.
@@ -20,41 +24,54 @@ use std::time::Instant;
 pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure> {
     let job = run.job;
     let deadline = opening.begun + job.timeout;
-    let opened = tokio::time::timeout_at(deadline.into(), open(job)).await;
+    let opened = tokio::time::timeout_at(deadline.into(), open(run)).await;
     let driver = opened.map_err(|_| Failure::TimedOut(job.timeout))??;
     let connect = opening.begun.elapsed();
-    run.on_connected();
     let mut connection = Connection {
         run,
         head: job.request(),
         driver,
         exchanges: Exchanges::new(run, opening.connection),
+        refused: false,
     };
     connection.send(Due {
         ticket: opening.ticket,
         connect: Some(connect),
         deadline,
     });
+    if job.sessions.is_some() {
+        connection.exchanges.drain();
+    }
     connection.work().await;
+    if let Some(sessions) = &job.sessions {
+        connection.wait_for_ticket(sessions).await;
+    }
     connection.close();
     Ok(())
 }
 
-/// The first of the addresses that completes a handshake.
-async fn open(job: &Job) -> Result<Driver, Failure> {
+/// The first of the addresses that completes a handshake; or that did before, where a request can
+/// leave with the first packets.
+async fn open(run: &Run<'_>) -> Result<Driver, Failure> {
+    let job = run.job;
     let (last, others) = job.addresses.split_last().expect("a job has an address");
+    if let Some(reached) = run.reached().filter(|_| job.sessions.is_some()) {
+        return handshake(run, reached).await;
+    }
     for address in others {
-        if let Ok(driver) = handshake(job, *address).await {
+        if let Ok(driver) = handshake(run, *address).await {
             return Ok(driver);
         }
     }
-    handshake(job, *last).await
+    handshake(run, *last).await
 }
 
-async fn handshake(job: &Job, remote: SocketAddr) -> Result<Driver, Failure> {
+async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Driver, Failure> {
+    let job = run.job;
     let tls = job.tls.clone().expect("options refuse HTTP/3 without TLS");
     let seed = seed(&tls)?;
     let mut config = ClientConfig::new(tls);
+    config.early_data = job.sessions.clone();
     config.limits.max_concurrent_requests = job.streams;
     // A server that thinks for long must run into the request's time-out, not into this one.
     config.transport.idle_timeout = config.transport.idle_timeout.max(job.timeout);
@@ -62,14 +79,21 @@ async fn handshake(job: &Job, remote: SocketAddr) -> Result<Driver, Failure> {
     // and the probes for them would take their share of the path.
     config.transport.mtu_upper_bound = 1200;
     let mut driver = Driver::connect(config, seed, remote, &job.host)?;
+    let mut connected = false;
     loop {
         match driver.poll_event() {
-            Some(Event::Connected) => return Ok(driver),
+            Some(Event::EarlyData) => return Ok(driver),
+            Some(Event::Connected) => connected = true,
+            // A server may refuse a connection by closing it as soon as it has begun.
             Some(Event::Closed { reason }) => return Err(Failure::Handshake(reason)),
             Some(_) => {}
+            None if connected => break,
             None => driver.turn(None).await.map_err(Failure::Connect)?,
         }
     }
+    run.on_connected();
+    run.on_reached(remote);
+    Ok(driver)
 }
 
 /// Connection IDs come from it, so it must not be guessed.
@@ -85,6 +109,8 @@ struct Connection<'r, 'a> {
     head: Request<()>,
     driver: Driver,
     exchanges: Exchanges<'r, 'a, StreamId>,
+    /// The server has taken nothing of the first packets but the hand-shake.
+    refused: bool,
 }
 
 impl Connection<'_, '_> {
@@ -108,6 +134,23 @@ impl Connection<'_, '_> {
                 turn = self.driver.turn(until) => if let Err(error) = turn {
                     self.exchanges.fail_all(|| Failure::Connection(error.to_string()));
                 },
+            }
+        }
+    }
+
+    /// Stays until there is a session ticket for the next connection, but not for long.
+    async fn wait_for_ticket(&mut self, sessions: &Sessions) {
+        let give_up = Instant::now() + TICKET_WAIT;
+        while !sessions.has_ticket(&self.run.job.host) && Instant::now() < give_up {
+            while let Some(event) = self.driver.poll_event() {
+                let over = matches!(event, Event::Closed { .. });
+                self.on_event(event);
+                if over {
+                    return;
+                }
+            }
+            if self.driver.turn(Some(give_up)).await.is_err() {
+                return;
             }
         }
     }
@@ -151,6 +194,12 @@ impl Connection<'_, '_> {
             Event::StreamReset { stream, code } => {
                 let failure = Failure::Reset(code.to_string());
                 self.exchanges.end(stream, Instant::now(), Err(failure));
+            }
+            Event::EarlyDataRefused => self.refused = true,
+            // Only where a request is on its way already.
+            Event::Connected => {
+                self.run.on_connected();
+                self.run.on_early_data(!self.refused);
             }
             Event::StreamsAvailable => self.exchanges.on_stream_free(),
             Event::GoAway => self.exchanges.drain(),

@@ -2,9 +2,10 @@
 
 use crate::error::Failure;
 use crate::options::Options;
-use crate::summary::{Circumstances, LoadSummary, Tally};
+use crate::summary::{Circumstances, EarlyDataCount, LoadSummary, Tally};
 use crate::tickets::{Schedule, Ticket, Tickets};
 use crate::{Error, tls};
+use altway_http3::Sessions;
 use altway_record::{Protocol, RequestRecord};
 use http::uri::Uri;
 use http::{HeaderMap, HeaderValue, Request, header};
@@ -26,12 +27,18 @@ pub(crate) struct Job {
     pub(crate) addresses: Vec<SocketAddr>,
     /// `None` for an `http` URL.
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    /// What connections remember for the next, where early data is asked for.
+    pub(crate) sessions: Option<Sessions>,
 }
 
 impl Job {
     pub(crate) async fn prepare(options: &Options) -> Result<Self, Error> {
         let tls = if options.is_secure() {
-            Some(tls::client_config(options.protocol(), &options.trust)?)
+            let mut tls = tls::client_config(options.protocol(), &options.trust)?;
+            if let Some(key_log) = &options.key_log {
+                tls.key_log = Arc::clone(key_log);
+            }
+            Some(tls)
         } else {
             None
         };
@@ -46,6 +53,7 @@ impl Job {
             host: options.host(),
             addresses: resolve(options).await?,
             tls: tls.map(Arc::new),
+            sessions: options.early_data().then(Sessions::new),
         })
     }
 
@@ -101,6 +109,9 @@ pub(crate) struct Run<'a> {
     pub(crate) inbound: RefCell<Vec<u8>>,
     begun: Instant,
     connections: Cell<u32>,
+    /// The address that a connection was opened to.
+    reached: Cell<Option<SocketAddr>>,
+    early_data: Cell<EarlyDataCount>,
     output: RefCell<Output<'a>>,
     switches_before: u64,
 }
@@ -138,6 +149,8 @@ impl<'a> Run<'a> {
             inbound: RefCell::default(),
             begun,
             connections: Cell::new(0),
+            reached: Cell::new(None),
+            early_data: Cell::default(),
             output: RefCell::new(output),
             switches_before: involuntary_context_switches(),
         })
@@ -181,6 +194,26 @@ impl<'a> Run<'a> {
         self.output.borrow_mut().connected = true;
     }
 
+    /// A connection was opened there.
+    pub(crate) fn on_reached(&self, address: SocketAddr) {
+        self.reached.set(Some(address));
+    }
+
+    /// Where to send what leaves before anybody has answered.
+    pub(crate) fn reached(&self) -> Option<SocketAddr> {
+        self.reached.get()
+    }
+
+    /// The server has taken or refused what came with the first packets.
+    pub(crate) fn on_early_data(&self, accepted: bool) {
+        let mut count = self.early_data.get();
+        match accepted {
+            true => count.accepted += 1,
+            false => count.refused += 1,
+        }
+        self.early_data.set(count);
+    }
+
     /// Hands out the record of the request that was to open a connection but could not.
     pub(crate) fn on_unreachable(&self, connection: u32, ticket: Ticket, failure: Failure) {
         self.output.borrow_mut().unreachable = Some(failure.text());
@@ -199,6 +232,7 @@ impl<'a> Run<'a> {
     pub(crate) fn finish(self, gave_up: bool) -> Result<LoadSummary, Error> {
         let circumstances = Circumstances {
             unsent: self.tickets.unsent(),
+            early_data: self.job.sessions.is_some().then(|| self.early_data.get()),
             involuntary_context_switches: involuntary_context_switches()
                 .saturating_sub(self.switches_before),
         };

@@ -48,6 +48,18 @@ pub struct LoadSummary {
     /// Times that the kernel took the processor away from this process during the run. Each may
     /// have made a request look slower than it was.
     pub involuntary_context_switches: u64,
+    /// Where early data was asked for: what became of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early_data: Option<EarlyDataCount>,
+}
+
+/// Requests that left with the first packets of their connection, by what the server did with them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlyDataCount {
+    /// It took them.
+    pub accepted: u64,
+    /// It refused them, and they were sent again after the hand-shake.
+    pub refused: u64,
 }
 
 /// How often an error occurred.
@@ -101,6 +113,7 @@ pub(crate) struct Tally {
 #[derive(Default)]
 pub(crate) struct Circumstances {
     pub(crate) unsent: u64,
+    pub(crate) early_data: Option<EarlyDataCount>,
     pub(crate) involuntary_context_switches: u64,
 }
 
@@ -169,6 +182,7 @@ impl Tally {
             first_byte: self.first_byte.percentiles(),
             total: self.total.percentiles(),
             involuntary_context_switches: circumstances.involuntary_context_switches,
+            early_data: circumstances.early_data,
         }
     }
 

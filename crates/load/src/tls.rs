@@ -1,8 +1,8 @@
 //! The client's side of TLS: which protocol is offered and whose certificates are believed.
 //!
 //! One protocol is offered, never a choice, so that a server can't answer with another. Sessions
-//! are not resumed and no early data is sent: every connection of a run pays the same full
-//! handshake, whatever was opened before it.
+//! are not resumed: every connection of a run pays the same full handshake, whatever was opened
+//! before it. Where early data is asked for, the HTTP/3 engine puts its own memory in place.
 
 use crate::Error;
 use crate::options::Trust;

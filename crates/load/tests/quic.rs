@@ -7,10 +7,12 @@ use altway_http3::{
     Code, ConnectionHandle, Datagram, Endpoint, Event, Received, ServerConfig, StreamId,
 };
 use altway_load::{Error, Options, Stop, Trust};
+use altway_quic as quic;
 use altway_record::Protocol;
 use bytes::Bytes;
 use common::{Identity, assert_sound, count, options, requests, run};
 use http::Response;
+use rustls::server::StoresServerSessions;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,9 +45,13 @@ struct Server {
 
 impl Server {
     async fn start(identity: &Identity, script: Script) -> (SocketAddr, JoinHandle<()>) {
+        let tls = identity.server_config(&["h3"]);
+        Self::start_with(script, ServerConfig::new(Arc::new(tls))).await
+    }
+
+    async fn start_with(script: Script, mut config: ServerConfig) -> (SocketAddr, JoinHandle<()>) {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
-        let mut config = ServerConfig::new(Arc::new(identity.server_config(&["h3"])));
         config.transport.max_segments = 1;
         let mut server = Self {
             socket,
@@ -320,4 +326,99 @@ async fn a_timed_open_loop_keeps_its_rate() {
     let sent = starts.len() as u64;
     assert_eq!(starts, (0..sent).map(|k| k * 10_000).collect::<Vec<_>>());
     assert_eq!(summary.unwrap().unsent, 20 - sent);
+}
+
+/// Gives tickets, and knows none of them.
+#[derive(Debug)]
+struct Forgetful;
+
+impl StoresServerSessions for Forgetful {
+    fn put(&self, _: Vec<u8>, _: Vec<u8>) -> bool {
+        true
+    }
+
+    fn get(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn take(&self, _: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn can_cache(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_refuses_of_the_first_packets_is_sent_again() {
+    let identity = Identity::new();
+    let mut tls = identity.server_config(&["h3"]);
+    tls.session_storage = Arc::new(Forgetful);
+    let mut config = ServerConfig::new(Arc::new(tls));
+    config.early_data = true;
+    let (server, _) = Server::start_with(Script::Answer, config).await;
+    let options = options("https", Protocol::H3, server);
+    let mut options = options.with_early_data().unwrap();
+    options.trust = identity.trust();
+    options.stop = requests(5);
+    let (records, summary) = run(&options).await;
+    assert_sound(&records, Protocol::H3, PAGE.len() as u64);
+    let count = summary.unwrap().early_data.unwrap();
+    assert_eq!((count.accepted, count.refused), (0, 4));
+}
+
+/// A server that closes each connection as soon as its own part of the hand-shake is on its way.
+async fn full_server(identity: &Identity) -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    let tls = Arc::new(identity.server_config(&["h3"]));
+    tokio::spawn(async move {
+        let mut datagram = [0; 2_048];
+        loop {
+            let config = quic::ServerConfig::new(Arc::clone(&tls));
+            let mut endpoint = quic::Endpoint::server(&config, [1; 32]).unwrap();
+            let (size, remote) = socket.recv_from(&mut datagram).await.unwrap();
+            let payload = &datagram[..size];
+            let first = Datagram {
+                remote,
+                local_ip: None,
+                ecn: None,
+                payload,
+            };
+            let now = Instant::now();
+            endpoint.handle_datagram(now, first);
+            // All of it is there before the client looks.
+            let (mut batches, mut buffer) = (Vec::new(), Vec::new());
+            for closing in [false, true] {
+                let connection = endpoint.connection(ConnectionHandle(0));
+                if let Some(connection) = connection.filter(|_| closing) {
+                    connection.close(Code::H3_EXCESSIVE_LOAD.get(), b"full");
+                }
+                while let Some(transmit) = endpoint.poll_transmit(now, &mut buffer) {
+                    let size = transmit.segment_size.unwrap_or(transmit.size);
+                    batches.extend(buffer.chunks(size).map(<[u8]>::to_vec));
+                }
+            }
+            for payload in batches {
+                socket.try_send_to(&payload, remote).unwrap();
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_with_its_hand_shake_was_refused_and_lacked_no_streams() {
+    let identity = Identity::new();
+    let server = full_server(&identity).await;
+    let mut options = options("https", Protocol::H3, server);
+    options.trust = identity.trust();
+    let (records, summary) = run(&options).await;
+    let error = records[0].error.as_deref().unwrap();
+    assert!(
+        error.starts_with("QUIC handshake failed: aborted by peer"),
+        "{error}"
+    );
+    assert!(matches!(summary, Err(Error::NeverConnected { .. })));
 }

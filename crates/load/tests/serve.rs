@@ -3,13 +3,14 @@
 
 mod common;
 
-use altway_load::{Options, Trust};
+use altway_load::{EarlyDataCount, Options, Trust};
 use altway_record::Protocol;
 use altway_serve::{Bind, Security, Server, Site, StopHandle, certs, stop_channel};
 use common::{assert_sound, count, options, requests, run};
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
 
@@ -24,12 +25,20 @@ struct Running {
 
 impl Running {
     fn start(security: impl FnOnce(&Path) -> Security) -> Self {
+        Self::start_with(security, |_| {})
+    }
+
+    fn start_with(
+        security: impl FnOnce(&Path) -> Security,
+        change: impl FnOnce(&mut altway_serve::Options),
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("page"), vec![b'x'; SIZE]).unwrap();
         let mut options = altway_serve::Options::new(Site::files(dir.path()), security(dir.path()));
         options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
         options.port = 0;
         options.threads = NonZeroUsize::MIN;
+        change(&mut options);
         let server = Server::bind(&options).unwrap();
         let port = server.local_addr().port();
         let (handle, signal) = stop_channel();
@@ -43,6 +52,11 @@ impl Running {
 
     fn options(&self, scheme: &str, protocol: Protocol) -> Options {
         options(scheme, protocol, (Ipv4Addr::LOCALHOST, self.port).into())
+    }
+
+    fn trust(&self) -> Trust {
+        let store = certs::Store::open(self.dir.path().join("certs")).unwrap();
+        Trust::CaFile(store.authority())
     }
 }
 
@@ -80,9 +94,64 @@ async fn all_three_protocols_fetch_over_one_port() {
     let server = Running::start(with_certificate);
     for protocol in [Protocol::H1, Protocol::H2, Protocol::H3] {
         let mut options = server.options("https", protocol);
-        let store = certs::Store::open(server.dir.path().join("certs")).unwrap();
-        options.trust = Trust::CaFile(store.authority());
+        options.trust = server.trust();
         fetch_40(options).await;
+    }
+}
+
+async fn visit_10_times(server: &Running) -> EarlyDataCount {
+    let options = server.options("https", Protocol::H3);
+    let mut options = options.with_early_data().unwrap();
+    options.trust = server.trust();
+    options.stop = requests(10);
+    let (records, summary) = run(&options).await;
+    assert_sound(&records, Protocol::H3, SIZE as u64);
+    assert!(records.iter().all(|record| record.stream == 0));
+    let summary = summary.unwrap();
+    assert_eq!((summary.requests, summary.connections), (10, 10));
+    summary.early_data.unwrap()
+}
+
+#[tokio::test]
+async fn a_returning_visitor_s_requests_leave_with_the_first_packets() {
+    let server = Running::start_with(with_certificate, |options| options.early_data = true);
+    let count = visit_10_times(&server).await;
+    assert_eq!((count.accepted, count.refused), (9, 0));
+}
+
+#[tokio::test]
+async fn a_server_without_early_data_is_visited_after_the_hand_shake() {
+    let server = Running::start(with_certificate);
+    assert_eq!(visit_10_times(&server).await, EarlyDataCount::default());
+}
+
+#[derive(Debug, Default)]
+struct Labels(Mutex<Vec<String>>);
+
+impl rustls::KeyLog for Labels {
+    fn log(&self, label: &str, _: &[u8], _: &[u8]) {
+        self.0.lock().unwrap().push(label.to_owned());
+    }
+}
+
+#[tokio::test]
+async fn the_secrets_of_both_transports_are_told() {
+    let server = Running::start(with_certificate);
+    for protocol in [Protocol::H1, Protocol::H2, Protocol::H3] {
+        let labels = Arc::<Labels>::default();
+        let mut options = server.options("https", protocol);
+        options.trust = server.trust();
+        options.key_log = Some(Arc::clone(&labels) as _);
+        run(&options).await.1.unwrap();
+        let labels = labels.0.lock().unwrap();
+        for label in [
+            "CLIENT_HANDSHAKE_TRAFFIC_SECRET",
+            "SERVER_HANDSHAKE_TRAFFIC_SECRET",
+            "CLIENT_TRAFFIC_SECRET_0",
+            "SERVER_TRAFFIC_SECRET_0",
+        ] {
+            assert!(labels.iter().any(|it| it == label), "{protocol}: {label}");
+        }
     }
 }
 
