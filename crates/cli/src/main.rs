@@ -5,6 +5,7 @@
 
 mod commands;
 mod hint;
+mod insight;
 mod printer;
 mod signals;
 

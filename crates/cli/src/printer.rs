@@ -36,6 +36,11 @@ impl Printer {
         }
     }
 
+    /// What may go wrong later and is to be known, also with `--quiet`.
+    pub(crate) fn warn(&self, text: &str) {
+        let _ = writeln!(io::stderr(), "warning: {text}");
+    }
+
     /// What went wrong, with its causes, and what may help.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let mut text = format!("error: {error}");

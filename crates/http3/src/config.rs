@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use altway_quic::{self as quic, ConnectionIds, ResetKey, Retry, Tokens, Transport};
+use altway_quic::{self as quic, ConnectionIds, Qlog, ResetKey, Retry, Tokens, Transport};
 use rustls::client::Resumption;
 
 use crate::settings::Settings;
@@ -47,6 +47,8 @@ pub struct ServerConfig {
     /// (`session_storage`, no `ticketer`), so that a copy of such a request is worth nothing to any
     /// endpoint that shares that storage. Default: off.
     pub early_data: bool,
+    /// Log what happens on connections. Default: none is.
+    pub qlog: Option<Qlog>,
 }
 
 impl ServerConfig {
@@ -62,6 +64,7 @@ impl ServerConfig {
             reset_key: None,
             tokens: None,
             early_data: false,
+            qlog: None,
         }
     }
 
@@ -76,6 +79,7 @@ impl ServerConfig {
         config.reset_key = self.reset_key;
         config.tokens.clone_from(&self.tokens);
         config.early_data = self.early_data;
+        config.qlog = self.qlog.clone();
         config.session_context = self.limits.settings(self.extended_connect).to_bytes();
         config
     }
@@ -95,6 +99,8 @@ pub struct ClientConfig {
     /// server allowed it: [`Event::EarlyData`](crate::Event::EarlyData). Default: `None`, no early
     /// data; whether sessions are resumed is then `tls`'s business.
     pub early_data: Option<Sessions>,
+    /// Log what happens on connections. Default: none is.
+    pub qlog: Option<Qlog>,
 }
 
 impl ClientConfig {
@@ -106,6 +112,7 @@ impl ClientConfig {
             transport: Transport::default(),
             limits: Limits::default(),
             early_data: None,
+            qlog: None,
         }
     }
 
@@ -118,6 +125,7 @@ impl ClientConfig {
         }
         let mut config = quic::ClientConfig::new(Arc::new(tls));
         config.early_data = self.early_data.is_some();
+        config.qlog = self.qlog.clone();
         config.transport = self.transport.clone();
         config.limits = self.limits.quic(0);
         config

@@ -96,7 +96,7 @@ mod varint;
 pub use altway_fields::Priority;
 pub use altway_quic::{
     Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn, EndpointStatistics, PathStatistics,
-    ResetKey, Retry, ServerId, StreamId, Tokens, Transmit, Transport, worker_of,
+    Qlog, QlogWriter, ResetKey, Retry, ServerId, StreamId, Tokens, Transmit, Transport, worker_of,
 };
 pub use budget::Rate;
 pub use code::Code;

@@ -63,6 +63,7 @@ mod tickets;
 mod tls;
 mod udp;
 
+pub use altway_http3::Qlog;
 pub use error::Error;
 pub use options::{Options, Stop, Trust};
 pub use summary::{

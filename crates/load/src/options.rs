@@ -2,6 +2,7 @@
 //! what the machine and the network say.
 
 use crate::Error;
+use altway_http3::Qlog;
 use altway_record::Protocol;
 use rustls::KeyLog;
 use std::net::SocketAddr;
@@ -42,6 +43,9 @@ pub struct Options {
     /// Where the secrets of every connection go, for those who look into packets. Whoever has them
     /// reads all. Default nowhere.
     pub key_log: Option<Arc<dyn KeyLog>>,
+    /// Where what happens on HTTP/3's connections is logged. Costs some microseconds a packet. Default
+    /// nowhere.
+    pub qlog: Option<Qlog>,
 }
 
 impl Options {
@@ -68,6 +72,7 @@ impl Options {
             timeout: Duration::from_secs(30),
             rate: None,
             key_log: None,
+            qlog: None,
         })
     }
 

@@ -72,6 +72,7 @@ async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Driver, Failure>
     let seed = seed(&tls)?;
     let mut config = ClientConfig::new(tls);
     config.early_data = job.sessions.clone();
+    config.qlog = job.qlog.clone();
     config.limits.max_concurrent_requests = job.streams;
     // A server that thinks for long must run into the request's time-out, not into this one.
     config.transport.idle_timeout = config.transport.idle_timeout.max(job.timeout);

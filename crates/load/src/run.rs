@@ -5,7 +5,7 @@ use crate::options::Options;
 use crate::summary::{Circumstances, EarlyDataCount, LoadSummary, Tally};
 use crate::tickets::{Schedule, Ticket, Tickets};
 use crate::{Error, tls};
-use altway_http3::Sessions;
+use altway_http3::{Qlog, Sessions};
 use altway_record::{Protocol, RequestRecord};
 use http::uri::Uri;
 use http::{HeaderMap, HeaderValue, Request, header};
@@ -29,6 +29,7 @@ pub(crate) struct Job {
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
     /// What connections remember for the next, where early data is asked for.
     pub(crate) sessions: Option<Sessions>,
+    pub(crate) qlog: Option<Qlog>,
 }
 
 impl Job {
@@ -53,6 +54,7 @@ impl Job {
             host: options.host(),
             addresses: resolve(options).await?,
             tls: tls.map(Arc::new),
+            qlog: options.qlog.clone(),
             sessions: options.early_data().then(Sessions::new),
         })
     }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{ConnectionIds, ResetKey, Retry, Tokens};
+use crate::{ConnectionIds, Qlog, ResetKey, Retry, Tokens};
 
 /// A server's configuration.
 #[derive(Clone, Debug)]
@@ -39,6 +39,9 @@ pub struct ServerConfig {
     /// they may rely on in early data. Sessions made under other promises are not resumed. Without
     /// effect unless early data is taken. Default: nothing.
     pub session_context: Vec<u8>,
+    /// Log what happens on connections. Costs some microseconds a packet on those that are. Default:
+    /// none is.
+    pub qlog: Option<Qlog>,
 }
 
 impl ServerConfig {
@@ -54,6 +57,7 @@ impl ServerConfig {
             tokens: None,
             early_data: false,
             session_context: Vec::new(),
+            qlog: None,
         }
     }
 }
@@ -72,6 +76,8 @@ pub struct ClientConfig {
     /// connection: [`Event::EarlyData`](crate::Event::EarlyData) tells. What is known of earlier
     /// connections is in `tls` (`resumption`). Default: off.
     pub early_data: bool,
+    /// Log what happens on connections, as for [`ServerConfig::qlog`].
+    pub qlog: Option<Qlog>,
 }
 
 impl ClientConfig {
@@ -83,6 +89,7 @@ impl ClientConfig {
             transport: Transport::default(),
             limits: Limits::default(),
             early_data: false,
+            qlog: None,
         }
     }
 }

@@ -14,12 +14,13 @@ use quinn_proto::{ConnectError, DatagramEvent, EndpointConfig, Incoming};
 use crate::budget::Budget;
 use crate::connection::Connection;
 use crate::connection_ids::{derive, engine_config};
+use crate::qlog::Logging;
 use crate::timers::Timers;
 use crate::transport;
 use crate::validation::Clock;
 use crate::{
     ClientConfig, ConnectionHandle, Datagram, Ecn, EndpointStatistics, Error, Event, Limits,
-    PathStatistics, ServerConfig, Tokens, Transmit, Transport,
+    PathStatistics, Role, ServerConfig, Tokens, Transmit, Transport,
 };
 
 /// Batches that one connection may send before the next one's turn. With 44 segments of 1,452
@@ -45,7 +46,9 @@ pub struct Endpoint {
     /// Set in the client role.
     client: Option<quinn_proto::ClientConfig>,
     /// Set in the server role.
+    server: Option<Arc<quinn_proto::ServerConfig>>,
     clock: Option<Arc<Clock>>,
+    logging: Option<Logging>,
     limits: Limits,
     handshake_timeout: Duration,
     max_segments: usize,
@@ -94,6 +97,12 @@ impl Endpoint {
         let engine = engine_config(config.connection_ids, config.reset_key, seed);
         let mut endpoint = Self::new(engine, Some(quic), &config.transport, &config.limits);
         endpoint.clock = Some(clock);
+        endpoint.logging = config.qlog.clone().map(|qlog| Logging {
+            qlog,
+            transport: config.transport.clone(),
+            limits: config.limits.clone(),
+            role: Role::Server,
+        });
         Ok(endpoint)
     }
 
@@ -106,6 +115,12 @@ impl Endpoint {
         let engine = engine_config(None, None, seed);
         let mut endpoint = Self::new(engine, None, &config.transport, &config.limits);
         endpoint.client = Some(quic);
+        endpoint.logging = config.qlog.clone().map(|qlog| Logging {
+            qlog,
+            transport: config.transport.clone(),
+            limits: config.limits.clone(),
+            role: Role::Client,
+        });
         Ok(endpoint)
     }
 
@@ -130,6 +145,10 @@ impl Endpoint {
                 limit: self.limits.max_connections,
             });
         }
+        let config = match &self.logging {
+            Some(logging) => logging.client(config, now),
+            None => config,
+        };
         let (handle, connection) = self
             .quic
             .connect(now, config, remote, server_name)
@@ -297,11 +316,14 @@ impl Endpoint {
         config
             .max_udp_payload_size(transport.max_udp_payload)
             .expect("the transport was checked");
-        let quic = quinn_proto::Endpoint::new(Arc::new(config), server.map(Arc::new), true, None);
+        let server = server.map(Arc::new);
+        let quic = quinn_proto::Endpoint::new(Arc::new(config), server.clone(), true, None);
         Self {
             quic,
             client: None,
+            server,
             clock: None,
+            logging: None,
             limits: limits.clone(),
             handshake_timeout: limits.handshake_timeout.unwrap_or(transport.idle_timeout),
             max_segments: transport.max_segments,
@@ -411,7 +433,8 @@ impl Endpoint {
             Budget::EMPTY
         };
         budget.on_received(datagram.payload.len());
-        match self.quic.accept(incoming, now, &mut answer, None) {
+        let config = self.logged(&incoming, now);
+        match self.quic.accept(incoming, now, &mut answer, config) {
             Ok((handle, quic)) => self.insert(handle.0, quic, now, budget),
             Err(error) => {
                 tracing::debug!(cause = %error.cause, "connection attempt failed");
@@ -429,6 +452,15 @@ impl Endpoint {
         tracing::debug!(%remote, "a client has to validate its address");
         self.retries += 1;
         self.answer(&transmit, answer);
+    }
+
+    /// The configuration of a connection that is to be logged.
+    fn logged(&self, incoming: &Incoming, now: Instant) -> Option<Arc<quinn_proto::ServerConfig>> {
+        let (logging, server) = self.logging.as_ref().zip(self.server.as_ref())?;
+        let transport = logging.transport(incoming.orig_dst_cid(), now)?;
+        let mut config = quinn_proto::ServerConfig::clone(server);
+        config.transport_config(transport);
+        Some(Arc::new(config))
     }
 
     fn answer(&mut self, transmit: &quinn_proto::Transmit, mut bytes: Vec<u8>) {

@@ -26,7 +26,7 @@ const TOKENS_PER_SERVER: usize = 2;
 
 /// Checks a server's configuration and turns it into the engine's.
 pub(crate) fn server(config: &ServerConfig) -> Result<quinn_proto::ServerConfig, Error> {
-    let transport = transport(&config.transport, &config.limits, Role::Server)?;
+    let transport = engine(&config.transport, &config.limits, Role::Server)?;
     let tls = Arc::new(server_tls(config)?);
     // The engine would panic on the first connection if TLS 1.3 were missing: ask here instead.
     let version = rustls::quic::Version::V1;
@@ -40,7 +40,7 @@ pub(crate) fn server(config: &ServerConfig) -> Result<quinn_proto::ServerConfig,
 
 /// Checks a client's configuration and turns it into the engine's.
 pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig, Error> {
-    let transport = transport(&config.transport, &config.limits, Role::Client)?;
+    let transport = engine(&config.transport, &config.limits, Role::Client)?;
     let mut tls = rustls::ClientConfig::clone(&config.tls);
     tls.enable_early_data = config.early_data;
     let tls = Arc::new(tls);
@@ -95,7 +95,12 @@ fn windows(transport: &Transport, role: Role) -> (u64, u64) {
     )
 }
 
-fn transport(from: &Transport, limits: &Limits, role: Role) -> Result<TransportConfig, Error> {
+/// Checks the options of both roles and turns them into the engine's.
+pub(crate) fn engine(
+    from: &Transport,
+    limits: &Limits,
+    role: Role,
+) -> Result<TransportConfig, Error> {
     check(from, limits)?;
     let (stream_window, window) = windows(from, role);
     let idle_timeout = IdleTimeout::try_from(from.idle_timeout)
@@ -194,7 +199,7 @@ mod tests {
     fn field_of(change: impl FnOnce(&mut Transport, &mut Limits)) -> Option<&'static str> {
         let (mut from, mut limits) = (Transport::default(), Limits::default());
         change(&mut from, &mut limits);
-        match transport(&from, &limits, Role::Client) {
+        match engine(&from, &limits, Role::Client) {
             Err(Error::InvalidConfig { field, .. }) => Some(field),
             Err(other) => panic!("{other}"),
             Ok(_) => None,

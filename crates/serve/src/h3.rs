@@ -47,6 +47,7 @@ pub(crate) fn config(
     let limits = &options.limits;
     let mut config = http3::ServerConfig::new(tls);
     config.early_data = options.early_data;
+    config.qlog = options.qlog.clone();
     config.transport.congestion = match options.congestion {
         None | Some(Congestion::Cubic) => http3::Congestion::Cubic,
         Some(Congestion::NewReno) => http3::Congestion::NewReno,

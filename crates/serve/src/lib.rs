@@ -59,7 +59,7 @@ mod tls;
 mod worker;
 
 pub use access::AccessLog;
-pub use altway_http3::{EarlyData, Retry, ServerId};
+pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
 pub use body::Body;
 pub use error::Error;
 pub use files::Files;

@@ -1,7 +1,7 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
 use crate::{AccessLog, Identity, Site};
-use altway_http3::{Retry, ServerId};
+use altway_http3::{Qlog, Retry, ServerId};
 use altway_policy::Policy;
 use rustls::KeyLog;
 use std::fmt;
@@ -52,6 +52,9 @@ pub struct Options {
     /// Where the secrets of every connection go, over TCP and QUIC, for those who look into packets.
     /// Whoever has them reads all, and may pose as either side. Default: nowhere.
     pub key_log: Option<Arc<dyn KeyLog>>,
+    /// Where what happens on HTTP/3's connections is logged, for those who look into transport. Costs
+    /// some microseconds a packet, and whatever the writing does. Default: nowhere.
+    pub qlog: Option<Qlog>,
     /// How long a stop waits for requests that are being answered. Default 10 s.
     pub shutdown_grace: Duration,
     /// Where each request is told of. Default: nowhere.
@@ -77,6 +80,7 @@ impl Options {
             congestion: None,
             early_data: false,
             key_log: None,
+            qlog: None,
             shutdown_grace: Duration::from_secs(10),
             access_log: None,
             limits: Limits::default(),

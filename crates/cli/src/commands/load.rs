@@ -1,6 +1,7 @@
 //! `altway load`: requests over one protocol, each timed.
 
 use crate::Answer;
+use crate::insight::Insight;
 use crate::printer::Printer;
 use altway_load::{LoadSummary, Options, Percentiles, Stop, Trust};
 use altway_record::{Protocol, RequestRecord};
@@ -51,6 +52,12 @@ pub(crate) struct Arguments {
     /// is timed from when it was due [default: send when the one before is answered].
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<NonZeroU32>,
+    /// HTTP/3: a connection for each request, which leaves with the first packets (0-RTT) where an
+    /// earlier connection brought a session ticket that allows it.
+    #[arg(long)]
+    early_data: bool,
+    #[command(flatten)]
+    insight: Insight,
     /// How long one request may take.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     timeout: Duration,
@@ -79,7 +86,7 @@ struct Output<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
-    let options = options(arguments)?;
+    let options = options(arguments, printer)?;
     allow_many_connections();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -126,9 +133,14 @@ fn allow_many_connections() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-fn options(arguments: &Arguments) -> Result<Options> {
+fn options(arguments: &Arguments, printer: &Printer) -> Result<Options> {
     let options = Options::new(&arguments.url, arguments.protocol)?;
     let mut options = options.with_streams(arguments.streams)?;
+    if arguments.early_data {
+        options = options.with_early_data()?;
+    }
+    options.key_log = arguments.insight.key_log(printer)?;
+    options.qlog = arguments.insight.qlog()?;
     options.connections = arguments.connections;
     options.stop = match (arguments.requests, arguments.duration) {
         (Some(requests), _) => Stop::Requests(requests),
@@ -167,6 +179,12 @@ fn table(summary: &LoadSummary) -> String {
         text.push_str(&format!(
             "  {} requests were due but found no free stream\n",
             summary.unsent
+        ));
+    }
+    if let Some(early) = summary.early_data {
+        text.push_str(&format!(
+            "  early data: {} requests accepted, {} refused and sent again\n",
+            early.accepted, early.refused
         ));
     }
     text.push_str(&format!(

@@ -3,6 +3,7 @@
 mod certificate;
 
 use crate::hint::mistake;
+use crate::insight::Insight;
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_policy::Policy;
@@ -29,6 +30,10 @@ Examples:
   altway serve site
   altway serve site -p 443 -c fullchain.pem -k key.pem --policy threshold:rtt=30ms,loss=1%
   altway serve site --h2c -p 8080
+
+Early data: a request that comes with the first packets can be sent again by whoever sees it. This
+server handles no copy, as each session is good for one resumption; but it knows sessions only as
+long as it runs, and shares them with no other server.
 
 Policies: who is offered HTTP/3 by the Alt-Svc field
   h2         nobody; clients that were told of HTTP/3 before are told to forget it
@@ -71,6 +76,11 @@ pub(crate) struct Arguments {
     /// Congestion control of TCP and QUIC: cubic, reno or bbr [default: the system's, cubic].
     #[arg(long, value_name = "NAME")]
     congestion: Option<Congestion>,
+    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): GET, HEAD and OPTIONS only.
+    #[arg(long, conflicts_with = "h2c")]
+    early_data: bool,
+    #[command(flatten)]
+    insight: Insight,
     /// How long a stop waits for requests that are being answered.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     grace: Duration,
@@ -135,6 +145,9 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.limits.retry = arguments.retry;
     options.policy = arguments.policy;
     options.congestion = arguments.congestion;
+    options.early_data = arguments.early_data;
+    options.key_log = arguments.insight.key_log(printer)?;
+    options.qlog = arguments.insight.qlog()?;
     options.shutdown_grace = arguments.grace;
     options.access_log = arguments.access_log.as_deref().map(log_to).transpose()?;
     Ok(options)

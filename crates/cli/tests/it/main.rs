@@ -10,6 +10,7 @@ mod bad_input;
 mod certificates;
 mod common;
 mod h2spec;
+mod insight;
 mod interop;
 mod interop_h2;
 mod lab;

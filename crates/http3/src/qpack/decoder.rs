@@ -390,7 +390,7 @@ mod tests {
         let mut decoder = decoder();
         let fields = decoded(&mut decoder, &[0x00, 0x00, 0xd1], 1000);
         assert_eq!(fields, Ok(vec![field(":method", "GET")]));
-        assert_eq!(*decoder.instructions(), []);
+        assert_eq!(*decoder.instructions(), [0_u8; 0]);
     }
 
     #[test]
@@ -461,7 +461,7 @@ mod tests {
     fn without_a_table_cancellations_say_nothing() {
         let mut decoder = Decoder::new(0);
         decoder.cancel(4);
-        assert_eq!(*decoder.instructions(), []);
+        assert_eq!(*decoder.instructions(), [0_u8; 0]);
         assert!(decoder.on_encoder_stream(&[0x20]).is_ok());
         assert!(decoder.on_encoder_stream(&[0x21]).is_err());
         let section = [0x01, 0x00, 0x80];

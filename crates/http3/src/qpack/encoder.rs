@@ -452,7 +452,7 @@ mod tests {
             encoder.field(&mut section, b"~", b"1", Indexing::Never);
             encoder.field(&mut section, b"~", b"1", Indexing::Useless);
         }
-        assert_eq!(*encoder.instructions(), []);
+        assert_eq!(*encoder.instructions(), [0_u8; 0]);
     }
 
     #[test]
@@ -493,7 +493,7 @@ mod tests {
     /// Has a field inserted and acknowledged.
     fn known(encoder: &mut Encoder, value: &str) {
         send(encoder, 0, "~", value);
-        assert_ne!(send(encoder, 0, "~", value).0, []);
+        assert_ne!(send(encoder, 0, "~", value).0, [0_u8; 0]);
         encoder.on_decoder_stream(&[0x01]).unwrap();
     }
 
@@ -507,9 +507,9 @@ mod tests {
             let (_, section) = send(&mut encoder, 4, "~", "1");
             assert_eq!(section, [0x02, 0x02, 0x82]);
             send(&mut encoder, 8, "~", "4");
-            assert_eq!(send(&mut encoder, 8, "~", "4").0, [], "no room");
+            assert_eq!(send(&mut encoder, 8, "~", "4").0, [0_u8; 0], "no room");
             encoder.on_decoder_stream(&over).unwrap();
-            assert_ne!(send(&mut encoder, 8, "~", "4").0, []);
+            assert_ne!(send(&mut encoder, 8, "~", "4").0, [0_u8; 0]);
         }
     }
 
@@ -517,16 +517,20 @@ mod tests {
     fn what_the_peer_is_not_known_to_know_is_not_evicted() {
         let mut encoder = encoder(34);
         send(&mut encoder, 0, "~", "1");
-        assert_eq!(send(&mut encoder, 0, "~", "1").0, [], "most of the table");
+        assert_eq!(
+            send(&mut encoder, 0, "~", "1").0,
+            [0_u8; 0],
+            "most of the table"
+        );
         let mut encoder = self::encoder(2 * 34);
         for value in ["1", "2", "3"] {
             send(&mut encoder, 0, "~", value);
         }
-        assert_ne!(send(&mut encoder, 0, "~", "1").0, []);
-        assert_ne!(send(&mut encoder, 0, "~", "2").0, []);
-        assert_eq!(send(&mut encoder, 0, "~", "3").0, []);
+        assert_ne!(send(&mut encoder, 0, "~", "1").0, [0_u8; 0]);
+        assert_ne!(send(&mut encoder, 0, "~", "2").0, [0_u8; 0]);
+        assert_eq!(send(&mut encoder, 0, "~", "3").0, [0_u8; 0]);
         encoder.on_decoder_stream(&[0x01]).unwrap();
-        assert_ne!(send(&mut encoder, 0, "~", "3").0, []);
+        assert_ne!(send(&mut encoder, 0, "~", "3").0, [0_u8; 0]);
     }
 
     #[test]
@@ -538,7 +542,11 @@ mod tests {
         let (instructions, section) = send(&mut encoder, 4, "~", "1");
         assert_eq!(instructions, [0x06]);
         assert_eq!(section, [0x02, 0x06, 0x86]);
-        assert_eq!(send(&mut encoder, 8, "~", "1").0, [], "one is enough");
+        assert_eq!(
+            send(&mut encoder, 8, "~", "1").0,
+            [0_u8; 0],
+            "one is enough"
+        );
         encoder.on_decoder_stream(&[0x01]).unwrap();
         let (_, section) = send(&mut encoder, 12, "~", "1");
         assert_eq!(section, [0x09, 0x00, 0x80]);

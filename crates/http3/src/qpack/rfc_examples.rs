@@ -35,7 +35,7 @@ fn the_examples_of_appendix_b_are_understood() {
     let mut decoder = Decoder::new(CAPACITY);
     let b1 = "0000 510b 2f69 6e64 6578 2e68 746d 6c";
     assert_decodes(&mut decoder, 0, b1, &[(":path", "/index.html")]);
-    assert_eq!(*decoder.instructions(), []);
+    assert_eq!(*decoder.instructions(), [0_u8; 0]);
 
     // B.2: the section is there before the instructions.
     let b2 = "0381 10 11";

@@ -15,6 +15,7 @@ mod flood;
 mod keys;
 mod pair;
 mod paths;
+mod qlog;
 mod statistics;
 mod streams;
 mod tls;

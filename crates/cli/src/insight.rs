@@ -1,0 +1,201 @@
+//! What shows the inside of connections, for `serve` and `load` alike: TLS secrets for Wireshark, and
+//! qlog for qvis. Both are off unless asked for, and whoever asks for secrets is warned.
+
+use crate::hint::mistake;
+use crate::printer::Printer;
+use altway_serve::{Qlog, QlogWriter};
+use anyhow::Result;
+use rustls::KeyLog;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Connections of one process that are logged; later ones are not.
+const MAX_FILES: u64 = 1_000;
+
+/// Bytes of all their logs together: 1 GiB, some four million packets. What comes beyond is left out,
+/// which may cut the last event of a file.
+const MAX_BYTES: u64 = 1 << 30;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Insight {
+    /// Append TLS secrets to this file (NSS key log format), for Wireshark. Whoever has them reads all.
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "SSLKEYLOGFILE",
+        hide_env_values = true
+    )]
+    keylog: Option<OsString>,
+    /// Write a qlog of each HTTP/3 connection into this folder (1,000 files, 1 GiB at most), for qvis.
+    #[arg(long, value_name = "DIR")]
+    qlog: Option<PathBuf>,
+}
+
+impl Insight {
+    /// Where secrets go. Says that they do.
+    pub(crate) fn key_log(&self, printer: &Printer) -> Result<Option<Arc<dyn KeyLog>>> {
+        // An empty variable is one that is not set.
+        let Some(path) = self.keylog.as_ref().filter(|path| !path.is_empty()) else {
+            return Ok(None);
+        };
+        let path = Path::new(path);
+        let file = SecretsFile::append(path).map_err(|error| {
+            mistake(
+                format!("cannot open the key log `{}`: {error}", path.display()),
+                "give a file in a folder that is there and that you may write to; or unset SSLKEYLOGFILE",
+            )
+        })?;
+        printer.warn(&format!(
+            "the secrets of every connection go to `{}`: whoever reads it can read them all",
+            path.display()
+        ));
+        Ok(Some(Arc::new(file)))
+    }
+
+    /// Where logs of connections go.
+    pub(crate) fn qlog(&self) -> Result<Option<Qlog>> {
+        let Some(path) = &self.qlog else {
+            return Ok(None);
+        };
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+        made.map_err(|error| {
+            mistake(
+                format!(
+                    "cannot make the folder `{}` for qlogs: {error}",
+                    path.display()
+                ),
+                "give a folder that is there, or that you may make",
+            )
+        })?;
+        Ok(Some(qlog_into(path, MAX_FILES, MAX_BYTES)))
+    }
+}
+
+/// A line for each secret: label, the client's random bytes, the secret.
+#[derive(Debug)]
+struct SecretsFile(Mutex<File>);
+
+impl SecretsFile {
+    fn append(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        // Nobody else may read it.
+        let file = options.append(true).create(true).mode(0o600).open(path)?;
+        Ok(Self(Mutex::new(file)))
+    }
+}
+
+impl KeyLog for SecretsFile {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // In one call, so that lines of several processes don't mix.
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            tracing::warn!(%error, "cannot write to the key log");
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A file for each connection, by its name.
+fn qlog_into(folder: &Path, max_files: u64, max_bytes: u64) -> Qlog {
+    let folder = folder.to_owned();
+    let files = AtomicU64::new(0);
+    let room = Arc::new(AtomicU64::new(max_bytes));
+    Qlog::new(move |name| {
+        if files.fetch_add(1, Ordering::Relaxed) >= max_files {
+            // Stays above the limit, however many come.
+            files.store(max_files, Ordering::Relaxed);
+            return None;
+        }
+        let path = folder.join(format!("{name}.sqlog"));
+        // A name may come again: the client chooses it.
+        let file = File::create_new(&path);
+        let file = file.inspect_err(|error| {
+            tracing::warn!(%error, path = %path.display(), "cannot write a qlog");
+        });
+        let log = Bounded {
+            file: file.ok()?,
+            room: Arc::clone(&room),
+        };
+        Some(Box::new(BufWriter::new(log)) as QlogWriter)
+    })
+}
+
+/// A file that takes as much as there is room for, and swallows the rest.
+struct Bounded {
+    file: File,
+    /// Of all files together.
+    room: Arc<AtomicU64>,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let wanted = bytes.len() as u64;
+        let take = |room: u64| Some(room.saturating_sub(wanted));
+        let before = self
+            .room
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        let before = before.unwrap_or_else(|room| room);
+        let fitting = usize::try_from(before.min(wanted)).unwrap_or(bytes.len());
+        self.file.write_all(&bytes[..fitting])?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn secrets_are_lines_that_wireshark_reads_and_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("keys");
+        for _ in 0..2 {
+            let log = SecretsFile::append(&path).unwrap();
+            log.log("CLIENT_TRAFFIC_SECRET_0", &[0, 0xab], &[0xff]);
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "CLIENT_TRAFFIC_SECRET_0 00ab ff\n".repeat(2));
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn logs_are_bounded_in_number_and_size_and_replace_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("aa.sqlog"), "before").unwrap();
+        let qlog = qlog_into(dir.path(), 3, 10);
+        let open = |name| qlog.open(name);
+        assert!(open("aa").is_none(), "is there");
+        let (mut first, mut second) = (open("bb").unwrap(), open("cc").unwrap());
+        assert!(open("dd").is_none() && open("ee").is_none(), "too many");
+        for _ in 0..3 {
+            first.write_all(b"1234").unwrap();
+            first.flush().unwrap();
+        }
+        second.write_all(b"5").unwrap();
+        drop((first, second));
+        let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+        assert_eq!(read("aa.sqlog"), "before");
+        assert_eq!(read("bb.sqlog"), "1234123412");
+        assert_eq!(read("cc.sqlog"), "");
+        assert!(!dir.path().join("dd.sqlog").exists());
+    }
+}
