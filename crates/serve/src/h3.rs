@@ -26,18 +26,24 @@ use std::cell::RefCell;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::net::UdpSocket;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use steering::{Exchange, Forwarded};
 use tokio::task::yield_now;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 use udp::Udp;
 
 /// What a connection may have sent and not had acknowledged: 4 MiB, where Linux's TCP stops growing
 /// its own buffer by default (`net.ipv4.tcp_wmem`). Carries 1 Gbit/s over 33 ms, and bounds the
 /// memory that a client which doesn't acknowledge can hold.
 const SEND_WINDOW: u64 = 4 << 20;
+
+/// A client that has acknowledged the end of a response may still be reading it, and some lose what
+/// they have not read when the connection closes. At a stop, those that were being answered have so
+/// long to go by themselves.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// The engine's settings.
 pub(crate) fn config(
@@ -122,18 +128,41 @@ impl Driver {
                 () = self.next(progress, &mut sweep) => {}
             }
         }
+        let linger = if self.is_idle() {
+            Duration::ZERO
+        } else {
+            LINGER
+        };
         self.endpoint.shutdown(Instant::now());
-        let grace = sleep_until(tokio::time::Instant::now() + self.setup.grace);
-        tokio::pin!(grace);
-        while !(self.responses.is_empty() && self.endpoint.is_idle()) {
-            let progress = self.turn()?;
-            tokio::select! {
-                () = &mut grace => break,
-                () = self.next(progress, &mut sweep) => {}
-            }
+        // When the grace is over, what is not finished never will be.
+        if let Ok(finished) = timeout(self.setup.grace, self.finish(linger, &mut sweep)).await {
+            finished?;
         }
         self.close();
         Ok(())
+    }
+
+    /// Serves until what is on its way is delivered, and then until the clients have gone, at most
+    /// for `linger`.
+    async fn finish(&mut self, linger: Duration, sweep: &mut Interval) -> io::Result<()> {
+        while !self.is_idle() {
+            let progress = self.turn()?;
+            self.next(progress, sweep).await;
+        }
+        let mut over = pin!(sleep(linger));
+        while !linger.is_zero() && self.responses.connections().next().is_some() {
+            let progress = self.turn()?;
+            tokio::select! {
+                () = over.as_mut() => break,
+                () = self.next(progress, sweep) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is left to answer or to deliver.
+    fn is_idle(&self) -> bool {
+        self.responses.is_empty() && self.endpoint.is_idle()
     }
 
     /// Everything that can be done without waiting.

@@ -57,6 +57,23 @@ async fn a_stop_without_requests_is_at_once() {
     soon(closed).await.unwrap();
 }
 
+#[test]
+fn a_client_has_time_to_read_what_it_has_acknowledged_before_a_stop_closes() {
+    let server = Running::tls(|_| {});
+    let mut client = H3::connect(&server);
+    let stream = client.send("/large");
+    client.head(stream);
+    server.ask_to_stop();
+    // The client acknowledges the last of it here.
+    client.body(stream);
+    let begin = Instant::now();
+    client.closed();
+    let waited = begin.elapsed();
+    assert!(waited > Duration::from_millis(500), "{waited:?}");
+    assert!(waited < Duration::from_secs(5), "{waited:?}");
+    server.join().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_waits_no_longer_than_its_grace() {
     let grace = Duration::from_millis(300);
