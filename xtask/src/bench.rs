@@ -16,7 +16,6 @@ mod contender;
 mod cores;
 mod cpu;
 mod folder;
-mod go;
 mod h2load;
 mod host;
 mod http2;

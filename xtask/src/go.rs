@@ -1,9 +1,9 @@
 //! The peers that are written in Go: built from the Go module proxy, in fixed versions.
 //!
-//! `xtask/peers/go` is a server around the library quic-go; Caddy is taken as it is. A machine without
-//! Go, or without a way to the proxy, does without them.
+//! `xtask/peers/go` holds programs around the library quic-go: a server for benches, a client and a
+//! server for tests. Caddy is taken as it is. A machine without Go, or without a way to the proxy,
+//! does without them.
 
-use super::contender::Contender;
 use crate::shell;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -13,23 +13,14 @@ pub(crate) const CADDY: &str = "v2.11.9";
 
 const CADDY_PACKAGE: &str = "github.com/caddyserver/caddy/v2/cmd/caddy";
 
-/// Builds those of `wanted` that are written in Go; says which can't be.
-pub(crate) fn build(wanted: &[Contender]) {
-    for peer in wanted {
-        let built = match peer {
-            Contender::QuicGo => build_quic_go(),
-            Contender::Caddy => install_caddy(),
-            _ => continue,
-        };
-        if let Err(error) = built {
-            shell::say(&format!("cannot build {peer}: {error:#}"));
-        }
-    }
-}
-
-/// The server around quic-go, if it is there.
+/// A server for benches around quic-go, if it is there.
 pub(crate) fn quic_go() -> Option<PathBuf> {
     program(&folder().ok()?, "bench-quic-go")
+}
+
+/// A client and server for tests around quic-go, if it is there.
+pub(crate) fn interop_quic_go() -> Option<PathBuf> {
+    program(&folder().ok()?, "interop-quic-go")
 }
 
 /// Caddy, if it is there.
@@ -37,12 +28,19 @@ pub(crate) fn caddy() -> Option<PathBuf> {
     program(&caddy_folder().ok()?, "caddy")
 }
 
-/// Always: Go itself sees whether something changed.
-fn build_quic_go() -> Result<()> {
-    install("go -C xtask/peers/go install .", &folder()?)
+/// Builds what is around quic-go; always, for Go itself sees whether something changed.
+///
+/// # Errors
+/// There is no Go, or it fails.
+pub(crate) fn build_quic_go() -> Result<()> {
+    install("go -C xtask/peers/go install ./...", &folder()?)
 }
 
-fn install_caddy() -> Result<()> {
+/// Builds Caddy, unless it is there.
+///
+/// # Errors
+/// As of [`build_quic_go`].
+pub(crate) fn install_caddy() -> Result<()> {
     if caddy().is_some() {
         return Ok(());
     }

@@ -7,6 +7,7 @@
 mod bench;
 mod checks;
 mod fuzz;
+mod go;
 mod setup;
 mod shell;
 mod tidy;

@@ -6,12 +6,12 @@
 
 mod services;
 
-use crate::shell;
+use crate::{go, shell};
 use anyhow::Result;
 use std::path::PathBuf;
 
 /// Debian package, and the program that shows that it is there.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 10] = [
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("nghttp2-client", "nghttp"),
@@ -19,6 +19,8 @@ const PACKAGES: [(&str, &str); 8] = [
     ("h2o", "h2o"),
     ("nginx", "nginx"),
     ("chromium", "chromium"),
+    ("firefox-esr", "firefox-esr"),
+    ("libnss3-tools", "certutil"),
     ("python3-venv", "python3"),
 ];
 
@@ -40,6 +42,8 @@ pub(crate) fn run() -> Result<Vec<Variable>> {
     Ok(vec![
         ("ALTWAY_TEST_PYTHON", place(install_aioquic())),
         ("ALTWAY_TEST_H2SPEC", place(install_h2spec())),
+        ("ALTWAY_TEST_QUIC_GO", place(install_quic_go())),
+        ("ALTWAY_TEST_CADDY", place(install_caddy())),
     ])
 }
 
@@ -92,6 +96,18 @@ fn install_h2spec() -> Option<PathBuf> {
     let folder = folder.to_string_lossy();
     let installed = shell::run_with(&install, &[("GOBIN", &folder), ("GOFLAGS", "")]);
     or_skip("h2spec", &installed).then_some(h2spec)
+}
+
+/// Gives the client and server around quic-go, if Go can build them.
+fn install_quic_go() -> Option<PathBuf> {
+    let built = go::build_quic_go();
+    or_skip("quic-go", &built).then(go::interop_quic_go)?
+}
+
+/// Gives Caddy, if it is there or Go can build it.
+fn install_caddy() -> Option<PathBuf> {
+    let built = go::install_caddy();
+    or_skip("Caddy", &built).then(go::caddy)?
 }
 
 /// A folder below cargo's target folder, absolute.

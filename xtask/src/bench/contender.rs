@@ -4,9 +4,10 @@
 //! with settings that do not limit a workload. What stands in a file of settings is made in
 //! [`config`].
 
+use super::config;
 use super::site::Site;
 use super::workload::{Cell, Transport, Workload};
-use super::{config, go};
+use crate::go;
 use crate::shell;
 use anyhow::{Context, Result};
 use clap::ValueEnum;

@@ -7,7 +7,7 @@ use super::network::Network;
 use super::process::Stop;
 use super::run::Run;
 use super::workload::{Transport, Workload};
-use super::{build, cores, go, idle, install, table};
+use super::{build, cores, idle, install, table};
 use crate::shell;
 use anyhow::{Result, ensure};
 
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let stop = Stop::on_signals()?;
     let wanted = chosen_or_all(&arguments.peers, &PEERS);
     if !common.no_build {
-        go::build(&wanted);
+        build::go_peers(&wanted);
     }
     let peers = install::peers(&wanted, &programs)?;
     stop.check()?;

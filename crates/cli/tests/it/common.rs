@@ -80,14 +80,17 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Serves `DIR/site`; `more` are further arguments.
+    /// Serves `DIR/site` with one worker, unless `-n` is among the further arguments.
     pub(crate) fn start(dir: &Dir, more: &[&str]) -> Self {
         Self::start_on(dir, 0, more)
     }
 
     pub(crate) fn start_on(dir: &Dir, port: u16, more: &[&str]) -> Self {
-        let mut command = dir.altway(["serve", "site", "--bind", "127.0.0.1", "--json", "-n", "1"]);
+        let mut command = dir.altway(["serve", "site", "--bind", "127.0.0.1", "--json"]);
         command.args(["--port", &port.to_string()]).args(more);
+        if !more.contains(&"-n") {
+            command.args(["-n", "1"]);
+        }
         let log = fs::File::options()
             .create(true)
             .append(true)
@@ -114,8 +117,13 @@ impl Serving {
     }
 
     /// Sends SIGTERM and waits for the exit code.
-    pub(crate) fn terminate(mut self) -> Option<i32> {
+    pub(crate) fn terminate(self) -> Option<i32> {
         self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// Waits for the exit code.
+    pub(crate) fn wait(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 

@@ -1,7 +1,6 @@
 //! Clients that we did not write fetch pages from `altway serve`.
 
-use crate::common::{Dir, Serving, installed, provided, success, text};
-use std::path::Path;
+use crate::common::{Dir, Serving, installed, success};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -42,37 +41,6 @@ fn curl_fetches_over_http1_and_http2_and_is_offered_http3() {
         let offer = format!("alt-svc: h3=\":{}\"; ma=60", serving.port);
         assert!(fields.contains(&offer), "{fields}");
     }
-}
-
-#[test]
-fn aioquic_fetches_over_http3() {
-    let Some(python) = provided("aioquic", "ALTWAY_TEST_PYTHON") else {
-        return;
-    };
-    let (dir, big) = site();
-    let ca = authority(&dir);
-    let serving = Serving::start(&dir, &["--policy", "h3"]);
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/aioquic_get.py");
-    let fetch = |path: &str| -> serde_json::Value {
-        let mut client = Command::new(&python);
-        client
-            .arg(&script)
-            .args([&serving.port.to_string(), path, &ca]);
-        serde_json::from_str(&success(&mut client)).unwrap()
-    };
-    let got = fetch("/big.bin");
-    assert_eq!(
-        (&got["status"], &got["bytes"]),
-        (&200.into(), &MEGABYTE.into())
-    );
-    assert_eq!(got["alt_svc"], format!("h3=\":{}\"; ma=60", serving.port));
-    dir.file("big.copy", &big);
-    let sum = Command::new("sha256sum")
-        .arg(dir.path().join("big.copy"))
-        .output()
-        .unwrap();
-    assert_eq!(got["sha256"], text(&sum.stdout)[..64]);
-    assert_eq!(fetch("/missing")["status"], 404);
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod h2spec;
 mod insight;
 mod interop;
 mod interop_h2;
+mod interop_h3;
 mod lab;
 mod peers;
 mod raw;

@@ -88,8 +88,8 @@ fn start(mut command: Command, name: &str, dir: &Dir, port: u16, tls: bool) -> O
     Some(peer)
 }
 
-/// One that was free a moment ago: none of these servers can pick one and tell.
-fn free_port() -> u16 {
+/// One that was free a moment ago: not every server can pick one and tell.
+pub(crate) fn free_port() -> u16 {
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     socket.local_addr().unwrap().port()
 }

@@ -1,0 +1,61 @@
+//! HTTP/3 between altway and programs that we did not write: their clients with our server, our client
+//! with their servers. What they can't do is said where it is left out.
+
+mod clients;
+mod foreign;
+mod ours;
+mod servers;
+
+use crate::common::{Dir, success};
+use aws_lc_rs::digest;
+use std::path::PathBuf;
+
+/// A file that no client gets in one piece; its size.
+const BIG: usize = 10_000_000;
+
+/// The same for cases where a slow client's time goes into something else.
+const MEDIUM: usize = 2_000_000;
+
+/// More than any peer lets come before it is read: flow control stops it in the middle.
+const HUGE: usize = 40_000_000;
+
+/// Above what flow control lets pass unread, either way.
+const UPLOAD: usize = 3_000_001;
+
+/// A folder with files of three sizes, and altway's certificates.
+struct Ground {
+    dir: Dir,
+    /// The certificate of the authority that all servers' are signed by.
+    authority: PathBuf,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let dir = Dir::new();
+        dir.file("site/small.txt", "small");
+        dir.file("site/medium.bin", content(MEDIUM));
+        dir.file("site/big.bin", content(BIG));
+        let certs = success(&mut dir.altway(["certs", "--json"]));
+        let certs: serde_json::Value = serde_json::from_str(&certs).unwrap();
+        let authority = certs["ca_certificate"].as_str().unwrap().into();
+        Self { dir, authority }
+    }
+
+    /// Adds a file that only a few cases need.
+    fn with_huge(self) -> Self {
+        self.dir.file("site/huge.bin", content(HUGE));
+        self
+    }
+}
+
+/// Bytes without a period that divides a frame, a packet or a window.
+fn content(size: usize) -> Vec<u8> {
+    (0..size).map(|i| (i % 251) as u8).collect()
+}
+
+/// In hexadecimal digits, as peers report it.
+fn sha256(bytes: &[u8]) -> String {
+    let digest = digest::digest(&digest::SHA256, bytes);
+    let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    digits.collect()
+}

@@ -1,0 +1,283 @@
+//! Foreign clients of altway's server.
+
+use super::foreign::{Peer, Report, clients};
+use super::{BIG, Ground, MEDIUM, UPLOAD, content, sha256};
+use crate::common::Serving;
+use altway_serve::{Bind, Files, Options, Security, Server, Site, StopHandle, certs, stop_channel};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::post;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+use std::thread::JoinHandle;
+
+/// Of a clean end of HTTP/3 (RFC 9114 section 8.1).
+const H3_NO_ERROR: u64 = 0x100;
+
+fn get(path: &str) -> Value {
+    json!({"method": "GET", "path": path})
+}
+
+/// Has every client that is there do what `plan` says with `altway serve`.
+fn each_reports(more: &[&str], plan: &Value, check: impl Fn(Peer, &Report)) {
+    let ground = Ground::new();
+    let serving = Serving::start(&ground.dir, more);
+    for peer in clients() {
+        check(peer, &peer.report(&ground, serving.port, plan));
+    }
+}
+
+#[test]
+fn clients_get_small_and_big_files_and_404() {
+    let requests = ["/small.txt", "/big.bin", "/none"].map(get);
+    let plan = json!({"requests": requests});
+    each_reports(&["--policy", "h3"], &plan, |peer, report| {
+        let [small, big, none] = &report.responses[..] else {
+            panic!("{peer:?}: {report:?}")
+        };
+        assert_eq!((small.status, &small.sha256), (200, &sha256(b"small")));
+        assert!(small.fields["alt-svc"].ends_with("; ma=60"), "{peer:?}");
+        assert_eq!((big.status, big.bytes), (200, BIG), "{peer:?}");
+        assert_eq!(big.sha256, sha256(&content(BIG)), "{peer:?}");
+        assert_eq!(none.status, 404, "{peer:?}");
+    });
+}
+
+/// aioquic 1.7 takes a response to HEAD with Content-Length for a malformed one, so it is left out.
+#[test]
+fn head_tells_the_length_and_sends_no_body() {
+    if !Peer::QuicGo.is_there() {
+        return;
+    }
+    let ground = Ground::new();
+    let serving = Serving::start(&ground.dir, &[]);
+    let plan = json!({"requests": [{"method": "HEAD", "path": "/big.bin"}, get("/small.txt")]});
+    let report = Peer::QuicGo.report(&ground, serving.port, &plan);
+    let head = &report.responses[0];
+    assert_eq!((head.status, head.bytes), (200, 0));
+    assert_eq!(head.fields["content-length"], BIG.to_string());
+    assert_eq!(report.responses[1].status, 200, "the connection goes on");
+}
+
+#[test]
+fn an_upload_comes_back_while_it_is_sent_and_ends_with_its_trailers() {
+    let ground = Ground::new();
+    let echo = Echo::start(&ground);
+    let request = json!({
+        "method": "POST", "path": "/echo", "upload": UPLOAD, "trailers": {"x-sum": "of all"},
+    });
+    for peer in clients() {
+        let report = peer.report(&ground, echo.port, &json!({"requests": [request, request]}));
+        assert_eq!(report.responses.len(), 2);
+        for response in &report.responses {
+            assert_eq!((response.status, response.bytes), (200, UPLOAD), "{peer:?}");
+            assert_eq!(response.sha256, sha256(&content(UPLOAD)), "{peer:?}");
+            assert_eq!(response.trailers["x-sum"], "of all", "{peer:?}");
+        }
+    }
+}
+
+#[test]
+fn large_heads_pass_up_to_the_limit_and_get_431_above_it() {
+    let with = |fields: usize, size: usize| {
+        let fields = (0..fields).map(|i| (format!("x-{i}"), Value::from("x".repeat(size))));
+        let fields: serde_json::Map<_, _> = fields.collect();
+        json!({"method": "GET", "path": "/small.txt", "fields": fields})
+    };
+    // The server's limit is 32 KiB, and its engine's, which it announces, 64 KiB.
+    let requests = [
+        with(1, 30_000),
+        with(1, 34_000),
+        with(3, 30_000),
+        get("/small.txt"),
+    ];
+    each_reports(&[], &json!({"requests": requests}), |peer, report| {
+        let statuses: Vec<_> = report
+            .responses
+            .iter()
+            .map(|response| response.status)
+            .collect();
+        assert_eq!(statuses, [200, 431, 431, 200], "{peer:?}");
+    });
+}
+
+#[test]
+fn one_connection_of_a_client_carries_ten_thousand_requests() {
+    const AT_ONCE: u32 = 50;
+    let ground = Ground::new();
+    let serving = Serving::start(&ground.dir, &[]);
+    for peer in clients() {
+        let requests = vec![get("/small.txt"); AT_ONCE as usize];
+        let rounds = peer.many() / AT_ONCE;
+        let plan = json!({"requests": requests, "parallel": AT_ONCE, "repeat": rounds});
+        let report = peer.report(&ground, serving.port, &plan);
+        assert_eq!(report.unlike, 0, "{peer:?}");
+        for response in &report.responses {
+            assert_eq!(
+                (response.status, &response.sha256),
+                (200, &sha256(b"small"))
+            );
+        }
+    }
+}
+
+#[test]
+fn fields_that_come_again_are_taken_from_dynamic_tables() {
+    if !Peer::Aioquic.is_there() {
+        return;
+    }
+    let ground = Ground::new();
+    let serving = Serving::start(&ground.dir, &[]);
+    let request = json!({
+        "method": "GET", "path": "/small.txt",
+        "fields": {"cookie": "id=0123456789abcdef", "user-agent": "interop/1 (aioquic)"},
+    });
+    let plan = json!({"requests": [request], "repeat": 50});
+    let report = Peer::Aioquic.report(&ground, serving.port, &plan);
+    assert_eq!((report.responses[0].status, report.unlike), (200, 0));
+    let qpack = report.qpack.unwrap();
+    assert!(qpack.sent > 40, "the client inserted fields: {qpack:?}");
+    assert!(qpack.acknowledged > 20, "the server read them: {qpack:?}");
+    // Its capacity alone takes three bytes.
+    assert!(
+        qpack.received > 10,
+        "the server inserted some too: {qpack:?}"
+    );
+}
+
+#[test]
+fn a_client_that_offers_another_version_first_is_told_ours() {
+    let plan = json!({"requests": [get("/small.txt")], "other_version": true});
+    each_reports(&[], &plan, |peer, report| {
+        assert_eq!(report.other_versions, 1, "{peer:?}");
+        assert_eq!(report.version, "v1", "{peer:?}");
+        assert_eq!(report.responses[0].status, 200, "{peer:?}");
+    });
+}
+
+/// quic-go changes keys by itself, after its first hundred packets.
+#[test]
+fn keys_change_in_the_middle_of_a_download() {
+    let plan = json!({"requests": [get("/medium.bin")], "key_updates": 3});
+    each_reports(&[], &plan, |peer, report| {
+        let expected = if peer == Peer::Aioquic { 3 } else { 1 };
+        assert!(report.key_updates >= expected, "{peer:?}: {report:?}");
+        assert_eq!(
+            report.responses[0].sha256,
+            sha256(&content(MEDIUM)),
+            "{peer:?}"
+        );
+    });
+}
+
+#[test]
+fn a_download_goes_on_while_its_client_changes_ports() {
+    let plan = json!({"requests": [get("/medium.bin"), get("/small.txt")], "moves": 3});
+    // Three of four moves would lead to another worker if nobody steered.
+    each_reports(&["-n", "4"], &plan, |peer, report| {
+        assert_eq!(report.moves, 3, "{peer:?}");
+        assert_eq!(
+            report.responses[0].sha256,
+            sha256(&content(MEDIUM)),
+            "{peer:?}"
+        );
+        assert_eq!(report.responses[1].status, 200, "{peer:?}");
+    });
+}
+
+/// aioquic sends its request early as if it had been allowed; quic-go holds it back, and resumes.
+#[test]
+fn a_session_resumes_and_early_data_that_nobody_allowed_is_served_late() {
+    let plan = json!({"requests": [get("/small.txt")], "resume": true, "early": true});
+    each_reports(&[], &plan, |peer, report| {
+        assert!(report.resumed && !report.early, "{peer:?}: {report:?}");
+        let attempted = report.attempted_early.unwrap_or(peer == Peer::QuicGo);
+        assert!(attempted, "{peer:?}");
+        let response = &report.responses[0];
+        assert_eq!(
+            (response.status, &response.sha256),
+            (200, &sha256(b"small"))
+        );
+    });
+}
+
+#[test]
+fn a_stop_lets_a_download_end() {
+    let plan = json!({"requests": [get("/big.bin")], "announce": true, "linger": true});
+    let ground = Ground::new();
+    for peer in clients() {
+        let serving = Serving::start(&ground.dir, &[]);
+        let mut client = peer.client(&ground, serving.port, &plan);
+        assert!(client.line().contains("begun"), "{peer:?}");
+        serving.signal(Signal::TERM);
+        client.go_on();
+        let report = client.report();
+        assert_eq!(
+            report.responses[0].sha256,
+            sha256(&content(BIG)),
+            "{peer:?}"
+        );
+        assert!(report.go_away, "{peer:?}");
+        // quic-go closes by itself when it has no request left after GOAWAY.
+        let expected = (peer == Peer::Aioquic).then_some(H3_NO_ERROR);
+        assert_eq!(report.closed, expected, "{peer:?}");
+        assert_eq!(serving.wait(), Some(0), "{peer:?}");
+    }
+}
+
+#[test]
+fn priorities_are_taken_from_fields_and_frames() {
+    let request = json!({
+        "method": "GET", "path": "/medium.bin", "fields": {"priority": "u=1, i"},
+        // aioquic alone: quic-go sends none.
+        "priority_update": "u=7",
+    });
+    let plan = json!({"requests": [request, request, get("/small.txt")], "parallel": 3});
+    each_reports(&[], &plan, |peer, report| {
+        for response in &report.responses[..2] {
+            assert_eq!(response.sha256, sha256(&content(MEDIUM)), "{peer:?}");
+        }
+        assert_eq!(report.responses[2].status, 200, "{peer:?}");
+    });
+}
+
+/// A server of our library that gives uploads back.
+struct Echo {
+    port: u16,
+    stop: StopHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Echo {
+    fn start(ground: &Ground) -> Self {
+        let folder = ground.dir.path();
+        let router = Router::new().route("/echo", post(async |body: Body| body));
+        let router = router
+            .layer(DefaultBodyLimit::disable())
+            .fallback_service(Files::open(folder.join("site")).unwrap());
+        let store = certs::Store::open(folder.join("data/altway/certs")).unwrap();
+        let identity = store.leaf::<&str>(&[]).unwrap().identity().unwrap();
+        let mut options = Options::new(Site::service(router), Security::Tls(identity));
+        options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
+        options.port = 0;
+        let server = Server::bind(&options).unwrap();
+        let port = server.local_addr().port();
+        let (stop, signal) = stop_channel();
+        let thread = std::thread::spawn(move || server.run(&signal).unwrap());
+        Self {
+            port,
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Echo {
+    fn drop(&mut self) {
+        self.stop.stop();
+        let ended = self.thread.take().unwrap().join();
+        assert!(ended.is_ok() || std::thread::panicking());
+    }
+}
