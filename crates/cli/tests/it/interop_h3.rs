@@ -1,7 +1,9 @@
 //! HTTP/3 between altway and programs that we did not write: their clients with our server, our client
 //! with their servers. What they can't do is said where it is left out.
 
+mod browsers;
 mod clients;
+mod echo;
 mod foreign;
 mod ours;
 mod servers;
@@ -22,11 +24,16 @@ const HUGE: usize = 40_000_000;
 /// Above what flow control lets pass unread, either way.
 const UPLOAD: usize = 3_000_001;
 
-/// A folder with files of three sizes, and altway's certificates.
+/// A name that browsers are told to find on the loopback; others use `localhost`.
+const HOST: &str = "altway.test";
+
+/// A folder with files of some sizes, and altway's certificates.
 struct Ground {
     dir: Dir,
     /// The certificate of the authority that all servers' are signed by.
     authority: PathBuf,
+    /// The digest of the servers' key, as Chromium wants it.
+    spki: String,
 }
 
 impl Ground {
@@ -35,10 +42,13 @@ impl Ground {
         dir.file("site/small.txt", "small");
         dir.file("site/medium.bin", content(MEDIUM));
         dir.file("site/big.bin", content(BIG));
-        let certs = success(&mut dir.altway(["certs", "--json"]));
+        let certs = success(&mut dir.altway(["certs", HOST, "--json"]));
         let certs: serde_json::Value = serde_json::from_str(&certs).unwrap();
-        let authority = certs["ca_certificate"].as_str().unwrap().into();
-        Self { dir, authority }
+        Self {
+            dir,
+            authority: certs["ca_certificate"].as_str().unwrap().into(),
+            spki: certs["spki_sha256_base64"].as_str().unwrap().into(),
+        }
     }
 
     /// Adds a file that only a few cases need.

@@ -1,17 +1,11 @@
 //! Foreign clients of altway's server.
 
+use super::echo::Echo;
 use super::foreign::{Peer, Report, clients};
 use super::{BIG, Ground, MEDIUM, UPLOAD, content, sha256};
 use crate::common::Serving;
-use altway_serve::{Bind, Files, Options, Security, Server, Site, StopHandle, certs, stop_channel};
-use axum::Router;
-use axum::body::Body;
-use axum::extract::DefaultBodyLimit;
-use axum::routing::post;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use std::net::Ipv4Addr;
-use std::thread::JoinHandle;
 
 /// Of a clean end of HTTP/3 (RFC 9114 section 8.1).
 const H3_NO_ERROR: u64 = 0x100;
@@ -241,43 +235,4 @@ fn priorities_are_taken_from_fields_and_frames() {
         }
         assert_eq!(report.responses[2].status, 200, "{peer:?}");
     });
-}
-
-/// A server of our library that gives uploads back.
-struct Echo {
-    port: u16,
-    stop: StopHandle,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Echo {
-    fn start(ground: &Ground) -> Self {
-        let folder = ground.dir.path();
-        let router = Router::new().route("/echo", post(async |body: Body| body));
-        let router = router
-            .layer(DefaultBodyLimit::disable())
-            .fallback_service(Files::open(folder.join("site")).unwrap());
-        let store = certs::Store::open(folder.join("data/altway/certs")).unwrap();
-        let identity = store.leaf::<&str>(&[]).unwrap().identity().unwrap();
-        let mut options = Options::new(Site::service(router), Security::Tls(identity));
-        options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
-        options.port = 0;
-        let server = Server::bind(&options).unwrap();
-        let port = server.local_addr().port();
-        let (stop, signal) = stop_channel();
-        let thread = std::thread::spawn(move || server.run(&signal).unwrap());
-        Self {
-            port,
-            stop,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Echo {
-    fn drop(&mut self) {
-        self.stop.stop();
-        let ended = self.thread.take().unwrap().join();
-        assert!(ended.is_ok() || std::thread::panicking());
-    }
 }
