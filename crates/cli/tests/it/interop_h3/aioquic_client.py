@@ -29,7 +29,6 @@ UNKNOWN_VERSION = 0x1A2A3A4A
 # For a request (RFC 9218 section 7.2).
 PRIORITY_UPDATE = 0xF0700
 
-
 # altway opens its control stream first.
 CONTROL_STREAM = 3
 
@@ -195,7 +194,9 @@ class Client(QuicConnectionProtocol):
                 client.datagram_received(data, address)
 
         transport, _ = await self._loop.create_datagram_endpoint(Forward, local_addr=("::", 0))
-        self._transport = transport
+        former, self._transport = self._transport, transport
+        # What the server still sends there is lost.
+        former.close()
         self.change_connection_id()
 
     def saw_goaway(self):
