@@ -97,7 +97,7 @@ impl ClientConfig {
 /// How to grow and shrink the congestion window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Congestion {
-    /// CUBIC (RFC 9438), as Linux' TCP uses by default. The default.
+    /// CUBIC (RFC 9438), as Linux' TCP uses by default, with HyStart++ (RFC 9406). The default.
     #[default]
     Cubic,
     /// NewReno (RFC 9002 section 7).

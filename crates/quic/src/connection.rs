@@ -342,7 +342,7 @@ impl Connection {
             smoothed_rtt: path.rtt,
             rtt_variation: reading.rtt_variation(path.rtt),
             latest_rtt,
-            congestion_window: path.cwnd,
+            congestion_window: self.engine.congestion_state().metrics().congestion_window,
             mtu: path.current_mtu,
             packets_sent: path.sent_packets,
             packets_lost: path.lost_packets,

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{
-    BbrConfig, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig,
+    BbrConfig, Controller, ControllerFactory, ControllerMetrics, NewRenoConfig,
 };
 
 use crate::Congestion;
+use crate::cubic::CubicFactory;
 use crate::delivery::Delivery;
 
 /// Builds [`Meter`]s around the controllers of one algorithm.
@@ -23,7 +24,7 @@ pub(crate) struct MeterFactory {
 impl MeterFactory {
     pub(crate) fn new(congestion: Congestion) -> Self {
         let inner: Arc<dyn ControllerFactory + Send + Sync> = match congestion {
-            Congestion::Cubic => Arc::new(CubicConfig::default()),
+            Congestion::Cubic => Arc::new(CubicFactory),
             Congestion::NewReno => Arc::new(NewRenoConfig::default()),
             Congestion::Bbr => Arc::new(BbrConfig::default()),
         };
@@ -190,8 +191,12 @@ impl Controller for Meter {
         self.inner.on_mtu_update(new_mtu);
     }
 
+    /// One byte more than the window: the engine sends a packet only while what is under way, with it,
+    /// is less than this; RFC 9002 section 7 only forbids to exceed the window. It matters where
+    /// windows are small: of the smallest, two packets, the engine would use one, and no second packet
+    /// would tell of its loss.
     fn window(&self) -> u64 {
-        self.inner.window()
+        self.inner.window().saturating_add(1)
     }
 
     fn metrics(&self) -> ControllerMetrics {

@@ -7,6 +7,7 @@
 
 mod acknowledgements;
 mod amplification;
+mod congestion;
 mod connection_ids;
 mod connections;
 mod early;

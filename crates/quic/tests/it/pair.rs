@@ -82,6 +82,15 @@ impl Pair {
         link: Link,
         change: impl FnOnce(&mut ClientConfig, &mut ServerConfig),
     ) -> Self {
+        Self::seeded(7, link, change)
+    }
+
+    /// `seed`: decides which packets the link loses.
+    pub(crate) fn seeded(
+        seed: u64,
+        link: Link,
+        change: impl FnOnce(&mut ClientConfig, &mut ServerConfig),
+    ) -> Self {
         let mut client = ClientConfig::new(tls::client());
         let mut server = ServerConfig::new(tls::server());
         change(&mut client, &mut server);
@@ -91,9 +100,9 @@ impl Pair {
         let handle = client
             .connect(began, SERVER.parse().unwrap(), "localhost")
             .unwrap();
-        let mut client = End::new(client, CLIENT, Way::new(link, seed_for(7, true)));
+        let mut client = End::new(client, CLIENT, Way::new(link, seed_for(seed, true)));
         client.connection = Some(handle);
-        let server = End::new(server, SERVER, Way::new(link, seed_for(7, false)));
+        let server = End::new(server, SERVER, Way::new(link, seed_for(seed, false)));
         Self {
             client,
             server,

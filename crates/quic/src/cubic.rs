@@ -1,0 +1,470 @@
+//! CUBIC (RFC 9438), with HyStart++ (RFC 9406) to end slow start before the queue overflows.
+//!
+//! In place of the engine's own: that one follows RFC 8312, whose estimate of what Reno would send
+//! stays behind RFC 9438's on lossy paths, and it doubles its window until packets are lost
+//! (decision 0021 has the figures). Left to others: detecting losses, round-trip times and pacing
+//! (the engine), ending slow start ([`hystart`](crate::hystart)).
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quinn_proto::RttEstimator;
+use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+
+use crate::hystart::{HyStart, Verdict};
+
+/// RFC 9438 section 4.6: "beta_cubic SHOULD be set to 0.7."
+const BETA: f64 = 0.7;
+
+/// Of the cubic function, in packets per second cubed. RFC 9438 section 5.1: "C SHOULD be set to 0.4".
+const C: f64 = 0.4;
+
+/// By how many packets a round trip the estimate of Reno grows until it is where the window was: that
+/// sends as much as Reno does, which halves its window and adds one packet (RFC 9438 section 4.3).
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
+/// RFC 9438 section 4.2: the window grows by half in a round trip at most.
+const MOST_GROWTH: f64 = 1.5;
+
+/// RFC 9002 section 7.2: "Endpoints SHOULD use an initial congestion window of ten times the maximum
+/// datagram size (max_datagram_size), while limiting the window to the larger of 14,720 bytes or twice
+/// the maximum datagram size."
+fn initial_window(mtu: u16) -> u64 {
+    let mtu = u64::from(mtu);
+    (10 * mtu).min((2 * mtu).max(14_720))
+}
+
+/// Builds controllers for paths.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CubicFactory;
+
+impl ControllerFactory for CubicFactory {
+    fn build(self: Arc<Self>, _: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        Box::new(Cubic::new(current_mtu))
+    }
+}
+
+/// The controller of one path. Windows are in bytes and have fractions: a small window grows by less
+/// than a byte for each that is acknowledged.
+#[derive(Clone, Debug)]
+pub(crate) struct Cubic {
+    mtu: u16,
+    window: f64,
+    slow_start_threshold: f64,
+    /// Packets sent until then were sent before the window was cut: their loss or arrival says nothing
+    /// new (RFC 9002 section 7.3.2).
+    cut: Option<Instant>,
+    /// The window just before it was last cut, or when slow start ended without a loss.
+    prior: f64,
+    /// Where the cubic function has its plateau, after a loss.
+    plateau: Option<f64>,
+    /// Congestion avoidance, since it began.
+    avoidance: Option<Avoidance>,
+    hystart: HyStart,
+}
+
+/// One stage of congestion avoidance (RFC 9438 section 4.2).
+#[derive(Clone, Copy, Debug)]
+struct Avoidance {
+    began: Instant,
+    /// Since when the application sends less than it might: that time doesn't count.
+    paused: Option<Instant>,
+    plateau: f64,
+    /// Seconds from the beginning to the plateau.
+    k: f64,
+    /// What Reno's window would be.
+    reno: f64,
+}
+
+impl Cubic {
+    fn new(mtu: u16) -> Self {
+        Self {
+            mtu,
+            window: initial_window(mtu) as f64,
+            slow_start_threshold: f64::INFINITY,
+            cut: None,
+            prior: 0.0,
+            plateau: None,
+            avoidance: None,
+            hystart: HyStart::default(),
+        }
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.window < self.slow_start_threshold
+    }
+
+    /// RFC 9002 section 7.2: "The RECOMMENDED value is 2 * max_datagram_size."
+    fn minimum_window(&self) -> f64 {
+        2.0 * f64::from(self.mtu)
+    }
+
+    fn end_slow_start(&mut self) {
+        self.slow_start_threshold = self.window;
+        self.prior = self.window;
+    }
+
+    fn avoid(&mut self, now: Instant, bytes: f64, rtt: f64) {
+        let packet = f64::from(self.mtu);
+        let mut avoidance = match self.avoidance {
+            Some(avoidance) => avoidance.resumed(now),
+            None => Avoidance::begin(now, self.window, self.plateau.take(), packet),
+        };
+        let alpha = if avoidance.reno < self.prior {
+            ALPHA
+        } else {
+            1.0
+        };
+        avoidance.reno += alpha * packet * bytes / self.window;
+        let time = now.saturating_duration_since(avoidance.began).as_secs_f64();
+        if avoidance.cubic(time, packet) < avoidance.reno {
+            self.window = self.window.max(avoidance.reno);
+        } else {
+            let target = avoidance.cubic(time + rtt, packet);
+            let target = target.clamp(self.window, MOST_GROWTH * self.window);
+            self.window += (target - self.window) * bytes / self.window;
+        }
+        self.avoidance = Some(avoidance);
+    }
+
+    fn cut(&mut self, now: Instant) {
+        let known = self.avoidance.map_or(0.0, |avoidance| avoidance.plateau);
+        // A window that is cut below the last plateau makes room for others (RFC 9438 section 4.7).
+        self.plateau = Some(match self.window < known {
+            true => self.window * (1.0 + BETA) / 2.0,
+            false => self.window,
+        });
+        self.prior = self.window;
+        self.window = (self.window * BETA).max(self.minimum_window());
+        self.slow_start_threshold = self.window;
+        self.cut = Some(now);
+        self.avoidance = None;
+    }
+
+    /// RFC 9002 section 7.6.2, and RFC 9438 section 4.8: from the start again, up to where the last cut
+    /// led, and from there without a plateau above.
+    fn collapse(&mut self) {
+        self.window = self.minimum_window();
+        self.cut = None;
+        self.plateau = None;
+        self.avoidance = None;
+        self.hystart = HyStart::default();
+    }
+
+    /// A packet was acknowledged.
+    fn acked(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: Duration) {
+        self.hystart.on_ack(sent);
+        if self.is_before_cut(sent) {
+            return;
+        }
+        if app_limited {
+            // RFC 9002 section 7.8: a window that isn't used doesn't grow.
+            if let Some(avoidance) = &mut self.avoidance {
+                avoidance.paused.get_or_insert(now);
+            }
+            return;
+        }
+        let bytes = bytes as f64;
+        if self.in_slow_start() {
+            self.window += bytes / self.hystart.divisor();
+        } else {
+            self.avoid(now, bytes, rtt.as_secs_f64());
+        }
+    }
+
+    fn is_before_cut(&self, sent: Instant) -> bool {
+        self.cut.is_some_and(|cut| sent <= cut)
+    }
+}
+
+impl Avoidance {
+    /// Without a `plateau`, slow start ended without a loss: the window is its own (RFC 9438 sections
+    /// 4.8 and 4.10).
+    fn begin(now: Instant, window: f64, plateau: Option<f64>, packet: f64) -> Self {
+        let plateau = plateau.unwrap_or(window).max(window);
+        Self {
+            began: now,
+            paused: None,
+            plateau,
+            k: ((plateau - window) / packet / C).cbrt(),
+            reno: window,
+        }
+    }
+
+    fn resumed(mut self, now: Instant) -> Self {
+        if let Some(paused) = self.paused.take() {
+            self.began += now.saturating_duration_since(paused);
+        }
+        self
+    }
+
+    /// RFC 9438 figure 1, after so many seconds.
+    fn cubic(&self, time: f64, packet: f64) -> f64 {
+        self.plateau + C * (time - self.k).powi(3) * packet
+    }
+}
+
+impl Controller for Cubic {
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        self.acked(now, sent, bytes, app_limited, rtt.get());
+    }
+
+    fn on_end_acks(&mut self, now: Instant, _: u64, _: bool, _: Option<u64>) {
+        let verdict = self.hystart.on_end_acks(now);
+        if verdict == Verdict::End && self.in_slow_start() {
+            self.end_slow_start();
+        }
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        _: u64,
+    ) {
+        if !self.is_before_cut(sent) {
+            self.cut(now);
+        }
+        if is_persistent_congestion {
+            self.collapse();
+        }
+    }
+
+    /// RFC 9002 section 7.2: "If the maximum datagram size changes during the connection, the initial
+    /// congestion window SHOULD be recalculated with the new size."
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        if self.slow_start_threshold == f64::INFINITY {
+            let more = initial_window(new_mtu).saturating_sub(initial_window(self.mtu));
+            self.window += more as f64;
+        }
+        self.mtu = new_mtu;
+        self.window = self.window.max(self.minimum_window());
+    }
+
+    fn window(&self) -> u64 {
+        self.window as u64
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.window();
+        metrics.ssthresh = Some(self.slow_start_threshold as u64);
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        initial_window(self.mtu)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "an instant to count from")]
+mod tests {
+    use super::*;
+
+    const MTU: u16 = 1_000;
+    const RTT: Duration = Duration::from_millis(100);
+
+    /// A sender that keeps its window full over a path of [`RTT`].
+    struct Sender {
+        cubic: Cubic,
+        now: Instant,
+    }
+
+    impl Sender {
+        fn new() -> Self {
+            Self {
+                cubic: Cubic::new(MTU),
+                now: Instant::now(),
+            }
+        }
+
+        /// In congestion avoidance after the loss of a packet out of so many.
+        fn after_a_loss_at(packets: u32) -> Self {
+            let mut sender = Self::new();
+            sender.cubic.window = f64::from(packets) * f64::from(MTU);
+            sender.lose(false);
+            sender
+        }
+
+        fn packets(&self) -> f64 {
+            self.cubic.window / f64::from(MTU)
+        }
+
+        /// A window's packets are sent, and acknowledged one after the other during a round trip.
+        fn round(&mut self, app_limited: bool) {
+            let packets = self.packets() as u32;
+            let sent = self.now + RTT / packets;
+            for packet in 1..=packets {
+                let sent = sent + RTT * packet / packets;
+                self.now = sent + RTT;
+                self.cubic
+                    .acked(self.now, sent, MTU.into(), app_limited, RTT);
+                self.cubic.on_end_acks(self.now, 0, app_limited, None);
+            }
+            self.now -= RTT;
+        }
+
+        fn lose(&mut self, persistent: bool) {
+            self.now += Duration::from_millis(1);
+            self.cubic
+                .on_congestion_event(self.now, self.now, persistent, MTU.into());
+        }
+    }
+
+    fn assert_near(value: f64, expected: f64) {
+        let error = (value / expected - 1.0).abs();
+        assert!(error < 0.02, "{value}, and not {expected}");
+    }
+
+    #[test]
+    fn the_window_begins_with_ten_packets_or_what_14720_bytes_hold() {
+        for (mtu, bytes) in [
+            (1_200, 12_000),
+            (1_452, 14_520),
+            (1_473, 14_720),
+            (9_000, 18_000),
+        ] {
+            assert_eq!(Cubic::new(mtu).window(), bytes);
+        }
+        let mut cubic = Cubic::new(1_200);
+        cubic.on_mtu_update(1_452);
+        assert_eq!(cubic.window(), 14_520, "larger packets were found");
+    }
+
+    #[test]
+    fn slow_start_doubles_the_window_each_round() {
+        let mut sender = Sender::new();
+        sender.round(false);
+        assert_near(sender.packets(), 20.0);
+        sender.round(false);
+        assert_near(sender.packets(), 40.0);
+    }
+
+    #[test]
+    fn a_loss_cuts_the_window_once_a_round() {
+        let mut sender = Sender::new();
+        let sent = sender.now;
+        sender.lose(false);
+        assert_near(sender.packets(), 7.0);
+        // Another one of the same flight.
+        let now = sender.now;
+        sender.cubic.on_congestion_event(now, sent, false, 1_000);
+        assert_near(sender.packets(), 7.0);
+        sender.lose(false);
+        assert_near(sender.packets(), 4.9);
+    }
+
+    #[test]
+    fn the_window_is_never_below_two_packets() {
+        let mut sender = Sender::new();
+        for _ in 0..20 {
+            sender.lose(false);
+        }
+        assert_eq!(sender.cubic.window(), 2_000);
+    }
+
+    #[test]
+    fn a_large_window_grows_as_the_cubic_function_says() {
+        // K = cbrt(10,000 × 0.3 / 0.4) = 19.6 s.
+        let mut sender = Sender::after_a_loss_at(10_000);
+        let began = sender.now;
+        for (seconds, packets) in [
+            (5, 10_000.0 - 0.4 * 14.57_f64.powi(3)),
+            (19, 10_000.0),
+            (25, 10_000.0 + 0.4 * 5.43_f64.powi(3)),
+        ] {
+            while sender.now < began + Duration::from_secs(seconds) {
+                sender.round(false);
+            }
+            assert_near(sender.packets(), packets);
+        }
+    }
+
+    #[test]
+    fn a_small_window_grows_as_reno_does_on_the_whole() {
+        let mut sender = Sender::after_a_loss_at(20);
+        for _ in 0..6 {
+            sender.round(false);
+        }
+        assert_near(sender.packets(), 14.0 + 6.0 * ALPHA);
+        // Where it was before the loss, Reno's pace is one packet a round.
+        let mut rounds = 0;
+        while sender.packets() < 22.0 {
+            sender.round(false);
+            rounds += 1;
+        }
+        assert!((6..=8).contains(&rounds), "{rounds}");
+    }
+
+    #[test]
+    fn a_window_that_shrinks_makes_room_for_others() {
+        let mut sender = Sender::after_a_loss_at(1_000);
+        sender.round(false);
+        let at = sender.packets();
+        assert!(at < 1_000.0);
+        sender.lose(false);
+        assert_near(sender.cubic.plateau.unwrap() / 1e3, at * 0.85);
+    }
+
+    #[test]
+    fn time_in_which_the_application_sends_little_does_not_count() {
+        let busy = |idle: Duration| {
+            let mut sender = Sender::after_a_loss_at(1_000);
+            sender.round(false);
+            sender.round(true);
+            sender.now += idle;
+            (0..10).for_each(|_| sender.round(false));
+            sender.packets()
+        };
+        assert_near(busy(Duration::from_secs(60)), busy(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_path_that_was_gone_is_tried_from_the_start() {
+        let mut sender = Sender::after_a_loss_at(100);
+        sender.lose(true);
+        assert_eq!(sender.cubic.window(), 2_000);
+        // Slow start, up to where the cut led.
+        for _ in 0..4 {
+            sender.round(false);
+        }
+        assert_near(sender.packets(), 32.0);
+        for _ in 0..4 {
+            sender.round(false);
+        }
+        assert!(
+            (49.0..60.0).contains(&sender.packets()),
+            "{}",
+            sender.packets()
+        );
+    }
+
+    #[test]
+    fn a_window_grows_by_no_more_than_half_a_round() {
+        let mut sender = Sender::after_a_loss_at(10);
+        sender.round(false);
+        // Long after the plateau the cubic function is far above.
+        sender.cubic.avoidance.as_mut().unwrap().began -= Duration::from_secs(600);
+        let before = sender.packets();
+        sender.round(false);
+        assert!(sender.packets() <= before * 1.65, "{}", sender.packets());
+    }
+}
