@@ -23,7 +23,9 @@ mod http3;
 mod idle;
 mod install;
 mod network;
+mod origin;
 mod process;
+mod raw;
 mod record;
 mod run;
 mod seat;
@@ -45,6 +47,7 @@ use clap::Subcommand;
 pub(crate) enum Bench {
     Http2(http2::Arguments),
     Http3(http3::Arguments),
+    Raw(raw::Arguments),
     Spread(spread::Arguments),
 }
 
@@ -52,6 +55,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Http2(arguments) => http2::run(arguments),
         Bench::Http3(arguments) => http3::run(arguments),
+        Bench::Raw(arguments) => raw::run(arguments),
         Bench::Spread(arguments) => spread::run(arguments),
     }
 }

@@ -1,8 +1,8 @@
 //! The peers that are written in Go: built from the Go module proxy, in fixed versions.
 //!
-//! `xtask/peers/go` holds programs around the library quic-go: a server for benches, a client and a
-//! server for tests. Caddy is taken as it is. A machine without Go, or without a way to the proxy,
-//! does without them.
+//! `xtask/peers/go` holds programs around the library quic-go: a server for benches, both ends of a
+//! transfer without HTTP, a client and a server for tests. Caddy is taken as it is. A machine without
+//! Go, or without a way to the proxy, does without them.
 
 use crate::shell;
 use anyhow::{Context, Result, ensure};
@@ -21,6 +21,11 @@ pub(crate) fn quic_go() -> Option<PathBuf> {
 /// A client and server for tests around quic-go, if it is there.
 pub(crate) fn interop_quic_go() -> Option<PathBuf> {
     program(&folder().ok()?, "interop-quic-go")
+}
+
+/// Both ends of a transfer with quic-go, if they are there.
+pub(crate) fn quic_go_raw() -> Option<PathBuf> {
+    program(&folder().ok()?, "bench-quic-go-raw")
 }
 
 /// Caddy, if it is there.

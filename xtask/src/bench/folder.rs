@@ -4,11 +4,8 @@ use super::bars;
 use super::campaign::Campaign;
 use super::contender::Contender;
 use super::cores::Cores;
-use super::host::{self, Host};
 use super::network::{VETH, VethSettings};
-use super::record::Record;
-use super::summary::Line;
-use super::table;
+use super::origin::Origin;
 use super::workload::{Cell, Load};
 use crate::go;
 use crate::shell;
@@ -30,15 +27,11 @@ const MOST_A_DAY: u32 = 1000;
 #[derive(Debug, Serialize)]
 pub(crate) struct Setup {
     schema_version: u32,
-    altway_version: &'static str,
-    altway_commit: String,
-    command: Vec<String>,
-    /// UTC.
-    started_at: String,
+    #[serde(flatten)]
+    origin: Origin,
     seed: u64,
     rounds: u32,
     file_limit: u64,
-    host: Host,
     /// Of workloads over virtual Ethernet devices; TCP's setting is another one than `host`'s.
     veth: Option<VethSettings>,
     /// Cores that the bench could use, and how they were shared out by number of workers. Empty:
@@ -81,18 +74,10 @@ impl Setup {
         };
         Ok(Self {
             schema_version: SCHEMA_VERSION,
-            altway_version: env!("CARGO_PKG_VERSION"),
-            altway_commit: commit()?,
-            command: ["cargo", "xtask"]
-                .map(str::to_owned)
-                .into_iter()
-                .chain(std::env::args().skip(1))
-                .collect(),
-            started_at: jiff::Timestamp::now().strftime("%FT%TZ").to_string(),
+            origin: Origin::of_this_run()?,
             seed: campaign.seed,
             rounds: campaign.rounds,
             file_limit: campaign.file_limit,
-            host: host::describe(),
             veth: is_over_veth.then_some(VETH),
             cores: campaign.cores.clone(),
             cores_by_workers: workers.map(shared_out).collect(),
@@ -105,11 +90,9 @@ impl Setup {
         })
     }
 
-    /// `2026-11-21-2core-vm-http2-bench`: the day, what kind of machine, what was measured.
-    fn folder_name(&self, bench: &str) -> String {
-        let day = self.started_at.split('T').next().unwrap_or_default();
-        let kind = if self.host.is_virtual { "vm" } else { "metal" };
-        format!("{day}-{}core-{kind}-{bench}", self.cores.len())
+    /// The run's folder is to be called so.
+    pub(crate) fn folder_name(&self, bench: &str) -> String {
+        self.origin.folder_name(bench, self.cores.len())
     }
 }
 
@@ -121,12 +104,12 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Makes a new folder in `parent` for `bench` and writes `setup.json` into it.
+    /// Makes a new folder `name` in `parent` and writes `setup.json` into it.
     ///
     /// # Errors
     /// It can't be written.
-    pub(crate) fn create(parent: &Path, bench: &str, setup: &Setup) -> Result<Self> {
-        let path = new_folder(parent, &setup.folder_name(bench))?;
+    pub(crate) fn create(parent: &Path, name: &str, setup: &impl Serialize) -> Result<Self> {
+        let path = new_folder(parent, name)?;
         let json = serde_json::to_string_pretty(setup)?;
         fs::write(path.join("setup.json"), json + "\n")?;
         let records = csv::Writer::from_path(path.join("records.csv"))?;
@@ -141,17 +124,17 @@ impl Folder {
     ///
     /// # Errors
     /// It can't be written.
-    pub(crate) fn keep(&mut self, record: &Record) -> Result<()> {
+    pub(crate) fn keep(&mut self, record: &impl Serialize) -> Result<()> {
         self.records.serialize(record)?;
         self.records.flush().context("cannot write records.csv")
     }
 
-    /// Writes `summary.csv`, and `text` as `summary.txt`.
+    /// Writes `csv` as `summary.csv`, and `text` as `summary.txt`.
     ///
     /// # Errors
     /// They can't be written.
-    pub(crate) fn finish(&self, lines: &[Line], text: &str) -> Result<()> {
-        fs::write(self.path.join("summary.csv"), table::csv(lines)?)?;
+    pub(crate) fn finish(&self, csv: &[u8], text: &str) -> Result<()> {
+        fs::write(self.path.join("summary.csv"), csv)?;
         fs::write(self.path.join("summary.txt"), text)?;
         Ok(())
     }
@@ -172,13 +155,6 @@ fn new_folder(parent: &Path, name: &str) -> Result<PathBuf> {
         }
     }
     bail!("too many runs of a day in {}", parent.display())
-}
-
-fn commit() -> Result<String> {
-    let commit = shell::output("git rev-parse --short=12 HEAD")?;
-    let is_clean = shell::output("git status --porcelain --untracked-files=no")?.is_empty();
-    let mark = if is_clean { "" } else { "-dirty" };
-    Ok(format!("{}{mark}", commit.trim()))
 }
 
 /// What each program says of itself, and the libraries of those built here.

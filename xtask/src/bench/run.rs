@@ -7,6 +7,7 @@ use super::process::Stop;
 use super::server::Place;
 use super::site::Site;
 use super::summary::{self, Line};
+use super::table;
 use crate::shell;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ impl Run {
         let altway = Contender::Altway.program(programs);
         let site = Site::make(temporary.path(), &altway.context("altway was built")?)?;
         let setup = Setup::of(campaign, programs)?;
-        let mut folder = Folder::create(&self.parent, self.name, &setup)?;
+        let mut folder = Folder::create(&self.parent, &setup.folder_name(self.name), &setup)?;
         shell::say(&format!("seed {}", campaign.seed));
 
         let mut records = Vec::new();
@@ -49,9 +50,9 @@ impl Run {
         });
         // What was measured before a failure is worth as much as without it.
         let lines = summary::summarize(&records);
-        let table = (self.table)(&lines);
-        folder.finish(&lines, &table)?;
-        shell::data(&table)?;
+        let text = (self.table)(&lines);
+        folder.finish(&table::csv(&lines)?, &text)?;
+        shell::data(&text)?;
         shell::say(&format!("written to {}", folder.path().display()));
         result?;
         if stop.is_asked_for() {

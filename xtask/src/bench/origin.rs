@@ -1,0 +1,51 @@
+//! Where a run's figures come from: which build, which command, when, on what machine.
+
+use super::host::{self, Host};
+use crate::shell;
+use anyhow::Result;
+use serde::Serialize;
+
+/// What every `setup.json` tells.
+#[derive(Debug, Serialize)]
+pub(crate) struct Origin {
+    altway_version: &'static str,
+    altway_commit: String,
+    command: Vec<String>,
+    /// UTC.
+    started_at: String,
+    host: Host,
+}
+
+impl Origin {
+    /// Of the run that begins now.
+    ///
+    /// # Errors
+    /// git doesn't tell the commit.
+    pub(crate) fn of_this_run() -> Result<Self> {
+        Ok(Self {
+            altway_version: env!("CARGO_PKG_VERSION"),
+            altway_commit: commit()?,
+            command: ["cargo", "xtask"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain(std::env::args().skip(1))
+                .collect(),
+            started_at: jiff::Timestamp::now().strftime("%FT%TZ").to_string(),
+            host: host::describe(),
+        })
+    }
+
+    /// `2026-11-21-2core-vm-http2-bench`: the day, what kind of machine, what was measured.
+    pub(crate) fn folder_name(&self, bench: &str, cores: usize) -> String {
+        let day = self.started_at.split('T').next().unwrap_or_default();
+        let kind = if self.host.is_virtual { "vm" } else { "metal" };
+        format!("{day}-{cores}core-{kind}-{bench}")
+    }
+}
+
+fn commit() -> Result<String> {
+    let commit = shell::output("git rev-parse --short=12 HEAD")?;
+    let is_clean = shell::output("git status --porcelain --untracked-files=no")?.is_empty();
+    let mark = if is_clean { "" } else { "-dirty" };
+    Ok(format!("{}{mark}", commit.trim()))
+}
