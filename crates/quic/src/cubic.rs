@@ -1,8 +1,7 @@
 //! CUBIC (RFC 9438), with HyStart++ (RFC 9406) to end slow start before the queue overflows.
 //!
-//! In place of the engine's own: that one follows RFC 8312, whose estimate of what Reno would send
-//! stays behind RFC 9438's on lossy paths, and it doubles its window until packets are lost
-//! (decision 0021 has the figures). Left to others: detecting losses, round-trip times and pacing
+//! In place of the engine's own, which doubles its window until packets are lost, and whose estimate of
+//! what Reno would send is RFC 8312's, slower on lossy paths (decision 0021 has the figures). Left to others: detecting losses, round-trip times and pacing
 //! (the engine), ending slow start ([`hystart`](crate::hystart)).
 
 use std::any::Any;
@@ -55,26 +54,28 @@ pub(crate) struct Cubic {
     /// Packets sent until then were sent before the window was cut: their loss or arrival says nothing
     /// new (RFC 9002 section 7.3.2).
     cut: Option<Instant>,
-    /// The window just before it was last cut, or when slow start ended without a loss.
-    prior: f64,
-    /// Where the cubic function has its plateau, after a loss.
-    plateau: Option<f64>,
-    /// Congestion avoidance, since it began.
+    /// Congestion avoidance; `None` in slow start.
     avoidance: Option<Avoidance>,
     hystart: HyStart,
 }
 
 /// One stage of congestion avoidance (RFC 9438 section 4.2).
+///
+/// It begins when the window is cut, and not a round trip later with the first acknowledgement that
+/// counts. So does the time by which both of its functions grow, Reno's too, as RFC 8312 section 4.2 has
+/// it. On a path that loses every third packet most of the time goes by without an acknowledgement, and
+/// a window that grows by these alone stays at two packets, of which no third tells that they are lost.
 #[derive(Clone, Copy, Debug)]
 struct Avoidance {
     began: Instant,
     /// Since when the application sends less than it might: that time doesn't count.
     paused: Option<Instant>,
+    /// The window at the beginning, and just before that.
+    base: f64,
+    prior: f64,
     plateau: f64,
     /// Seconds from the beginning to the plateau.
     k: f64,
-    /// What Reno's window would be.
-    reno: f64,
 }
 
 impl Cubic {
@@ -84,8 +85,6 @@ impl Cubic {
             window: initial_window(mtu) as f64,
             slow_start_threshold: f64::INFINITY,
             cut: None,
-            prior: 0.0,
-            plateau: None,
             avoidance: None,
             hystart: HyStart::default(),
         }
@@ -100,54 +99,44 @@ impl Cubic {
         2.0 * f64::from(self.mtu)
     }
 
-    fn end_slow_start(&mut self) {
-        self.slow_start_threshold = self.window;
-        self.prior = self.window;
-    }
-
     fn avoid(&mut self, now: Instant, bytes: f64, rtt: f64) {
         let packet = f64::from(self.mtu);
-        let mut avoidance = match self.avoidance {
-            Some(avoidance) => avoidance.resumed(now),
-            None => Avoidance::begin(now, self.window, self.plateau.take(), packet),
-        };
-        let alpha = if avoidance.reno < self.prior {
-            ALPHA
-        } else {
-            1.0
-        };
-        avoidance.reno += alpha * packet * bytes / self.window;
-        let time = now.saturating_duration_since(avoidance.began).as_secs_f64();
-        if avoidance.cubic(time, packet) < avoidance.reno {
-            self.window = self.window.max(avoidance.reno);
+        // Slow start ended without a loss: the plateau is here (RFC 9438 sections 4.8 and 4.10).
+        let level = || Avoidance::begin(now, self.window, self.window, self.window, packet);
+        let avoidance = self.avoidance.get_or_insert_with(level);
+        let time = avoidance.elapsed(now);
+        let reno = avoidance.reno(time / rtt, packet);
+        let window = if avoidance.cubic(time, packet) < reno {
+            reno
         } else {
             let target = avoidance.cubic(time + rtt, packet);
             let target = target.clamp(self.window, MOST_GROWTH * self.window);
-            self.window += (target - self.window) * bytes / self.window;
-        }
-        self.avoidance = Some(avoidance);
+            self.window + (target - self.window) * bytes / self.window
+        };
+        // Never faster than in slow start, however long nothing was heard.
+        self.window = window.clamp(self.window, self.window + bytes);
     }
 
     fn cut(&mut self, now: Instant) {
         let known = self.avoidance.map_or(0.0, |avoidance| avoidance.plateau);
         // A window that is cut below the last plateau makes room for others (RFC 9438 section 4.7).
-        self.plateau = Some(match self.window < known {
+        let plateau = match self.window < known {
             true => self.window * (1.0 + BETA) / 2.0,
             false => self.window,
-        });
-        self.prior = self.window;
+        };
+        let prior = self.window;
         self.window = (self.window * BETA).max(self.minimum_window());
         self.slow_start_threshold = self.window;
         self.cut = Some(now);
-        self.avoidance = None;
+        let packet = f64::from(self.mtu);
+        self.avoidance = Some(Avoidance::begin(now, self.window, prior, plateau, packet));
     }
 
     /// RFC 9002 section 7.6.2, and RFC 9438 section 4.8: from the start again, up to where the last cut
-    /// led, and from there without a plateau above.
+    /// led.
     fn collapse(&mut self) {
         self.window = self.minimum_window();
         self.cut = None;
-        self.plateau = None;
         self.avoidance = None;
         self.hystart = HyStart::default();
     }
@@ -179,29 +168,41 @@ impl Cubic {
 }
 
 impl Avoidance {
-    /// Without a `plateau`, slow start ended without a loss: the window is its own (RFC 9438 sections
-    /// 4.8 and 4.10).
-    fn begin(now: Instant, window: f64, plateau: Option<f64>, packet: f64) -> Self {
-        let plateau = plateau.unwrap_or(window).max(window);
+    fn begin(now: Instant, base: f64, prior: f64, plateau: f64, packet: f64) -> Self {
+        let plateau = plateau.max(base);
         Self {
             began: now,
             paused: None,
+            base,
+            prior: prior.max(base),
             plateau,
-            k: ((plateau - window) / packet / C).cbrt(),
-            reno: window,
+            k: ((plateau - base) / packet / C).cbrt(),
         }
     }
 
-    fn resumed(mut self, now: Instant) -> Self {
+    /// Seconds.
+    fn elapsed(&mut self, now: Instant) -> f64 {
         if let Some(paused) = self.paused.take() {
             self.began += now.saturating_duration_since(paused);
         }
-        self
+        now.saturating_duration_since(self.began).as_secs_f64()
     }
 
     /// RFC 9438 figure 1, after so many seconds.
     fn cubic(&self, time: f64, packet: f64) -> f64 {
         self.plateau + C * (time - self.k).powi(3) * packet
+    }
+
+    /// What Reno's window would be after so many round trips: slower than Reno by [`ALPHA`] to where
+    /// the window was, for it was cut by less, and from there at Reno's own pace (RFC 9438 section
+    /// 4.3).
+    fn reno(&self, rounds: f64, packet: f64) -> f64 {
+        let to_prior = (self.prior - self.base) / (ALPHA * packet);
+        if rounds < to_prior {
+            self.base + ALPHA * packet * rounds
+        } else {
+            self.prior + packet * (rounds - to_prior)
+        }
     }
 }
 
@@ -220,7 +221,7 @@ impl Controller for Cubic {
     fn on_end_acks(&mut self, now: Instant, _: u64, _: bool, _: Option<u64>) {
         let verdict = self.hystart.on_end_acks(now);
         if verdict == Verdict::End && self.in_slow_start() {
-            self.end_slow_start();
+            self.slow_start_threshold = self.window;
         }
     }
 
@@ -404,7 +405,8 @@ mod tests {
         for _ in 0..6 {
             sender.round(false);
         }
-        assert_near(sender.packets(), 14.0 + 6.0 * ALPHA);
+        // The first of them goes by before anything is acknowledged.
+        assert_near(sender.packets(), 14.0 + 7.0 * ALPHA);
         // Where it was before the loss, Reno's pace is one packet a round.
         let mut rounds = 0;
         while sender.packets() < 22.0 {
@@ -421,7 +423,7 @@ mod tests {
         let at = sender.packets();
         assert!(at < 1_000.0);
         sender.lose(false);
-        assert_near(sender.cubic.plateau.unwrap() / 1e3, at * 0.85);
+        assert_near(sender.cubic.avoidance.unwrap().plateau / 1e3, at * 0.85);
     }
 
     #[test]
