@@ -35,7 +35,7 @@ use crate::frame::{self, Frame, kind};
 use crate::grease::Grease;
 use crate::settings::Settings;
 use crate::unidirectional::{self, Incoming, Outcome, Outgoing, stream_type};
-use crate::{Code, Event, Limits, Role, StreamId, qpack, varint};
+use crate::{Code, Deliveries, Event, Limits, Role, StreamId, qpack, varint};
 
 /// What a request pays back for frames and instructions that lead nowhere.
 const FLOODS_PER_REQUEST: u32 = 16;
@@ -104,6 +104,7 @@ pub(crate) struct Connection {
     wants_stream: Option<Giver>,
     floods: Budget,
     resets: Budget,
+    deliveries: Deliveries,
     now: Instant,
     grease: Grease,
 }
@@ -138,6 +139,7 @@ impl Connection {
             wants_stream: None,
             floods: Budget::new(limits.floods, now, "too many frames that lead nowhere"),
             resets: Budget::new(limits.resets, now, "too many requests given up"),
+            deliveries: Deliveries::default(),
             now,
             grease: Grease::new(seed),
         }
@@ -211,6 +213,11 @@ impl Connection {
     pub(crate) fn close(&mut self, quic: &mut quic::Connection, code: Code, reason: &[u8]) {
         quic.close(code.get(), reason);
         self.forget();
+    }
+
+    /// Server: responses that have arrived.
+    pub(crate) fn deliveries(&self) -> Deliveries {
+        self.deliveries
     }
 
     /// Whether no exchange is in progress.

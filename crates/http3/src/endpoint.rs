@@ -16,7 +16,7 @@ use rustls::pki_types::ServerName;
 
 use crate::connection::{Connection, Memory, Terms};
 use crate::{
-    ClientConfig, Code, ConnectionHandle, Datagram, EndpointStatistics, Error, Event,
+    ClientConfig, Code, ConnectionHandle, Datagram, Deliveries, EndpointStatistics, Error, Event,
     PathStatistics, Received, Role, ServerConfig, Sessions, StreamId, Transmit,
 };
 
@@ -44,6 +44,8 @@ pub struct Endpoint {
     changed: Vec<usize>,
     /// When to look after which slot's slow exchanges; in order, as all wait as long.
     sweeps: VecDeque<(Instant, usize)>,
+    /// What the connection had delivered whose end was told last.
+    ended: Option<(ConnectionHandle, Deliveries)>,
     shutting_down: bool,
     seed: u64,
     /// The latest time told.
@@ -377,6 +379,18 @@ impl Endpoint {
         Some(connection.remote_address())
     }
 
+    /// Server: the responses of a connection that have arrived; of none for a handle that is void. It
+    /// still answers while [`Event::Closed`] is being handled.
+    pub fn deliveries(&self, connection: ConnectionHandle) -> Deliveries {
+        let slot = self.slots.get(connection.0).and_then(Option::as_ref);
+        let ended = self.ended.filter(|(handle, _)| *handle == connection);
+        match (slot, ended) {
+            (Some(slot), _) => slot.connection.deliveries(),
+            (None, Some((_, deliveries))) => deliveries,
+            (None, None) => Deliveries::default(),
+        }
+    }
+
     fn new(quic: quic::Endpoint, terms: Terms, sessions: Option<Sessions>, seed: [u8; 32]) -> Self {
         let [a, b, c, d, e, f, g, h, ..] = seed;
         Self {
@@ -388,6 +402,7 @@ impl Endpoint {
             eager: VecDeque::new(),
             changed: Vec::new(),
             sweeps: VecDeque::new(),
+            ended: None,
             shutting_down: false,
             seed: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
             now: None,
@@ -440,6 +455,7 @@ impl Endpoint {
             if let Some(Some(slot)) = self.slots.get_mut(index) {
                 if let Some(event) = slot.connection.poll_event() {
                     if let Event::Closed { .. } = event {
+                        self.ended = Some((ConnectionHandle(index), slot.connection.deliveries()));
                         self.slots[index] = None;
                     }
                     return Some((ConnectionHandle(index), event));

@@ -39,7 +39,7 @@ mod memory;
 mod prefix;
 mod sample;
 
-pub use connection::{ConnectionStatistics, DeliveryRate};
+pub use connection::{ConnectionStatistics, DeliveryRate, Exchange};
 pub use memory::{MemoryStore, MemoryStoreConfig};
 pub use prefix::Prefix;
 pub use sample::{PathStatistics, Sample, Transport};

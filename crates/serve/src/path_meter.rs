@@ -3,8 +3,8 @@
 
 use altway_http3 as http3;
 use altway_path::{
-    ConnectionStatistics, DeliveryRate, MemoryStore, PathStatistics, Prefix, Sample, Store,
-    Transport,
+    ConnectionStatistics, DeliveryRate, Exchange, MemoryStore, PathStatistics, Prefix, Sample,
+    Store, Transport,
 };
 use altway_socket::{TcpInfo, tcp_info};
 use altway_units::{Bandwidth, DataSize};
@@ -69,7 +69,7 @@ impl Meter {
     }
 }
 
-/// What the kernel tells of the TCP connection to `client`; `None` for a socket that has nothing to
+/// What the kernel tells of the TCP connection to `client`, which nothing of exchanges is; `None` for a socket that has nothing to
 /// tell (no TCP, or Linux before 4.6).
 pub(crate) fn of_tcp(
     socket: impl AsFd,
@@ -95,6 +95,8 @@ pub(crate) fn of_tcp(
         congestion_window: window(&info),
         mtu: DataSize::from_bytes(info.path_mtu),
         handshake,
+        exchanges: 0,
+        exchange: None,
     })
 }
 
@@ -111,7 +113,10 @@ fn tcp_delivery_rate(info: &TcpInfo, headers: u64) -> Option<DeliveryRate> {
 }
 
 /// What the engine tells of a QUIC connection.
-pub(crate) fn of_quic(path: &http3::PathStatistics) -> ConnectionStatistics {
+pub(crate) fn of_quic(
+    path: &http3::PathStatistics,
+    deliveries: http3::Deliveries,
+) -> ConnectionStatistics {
     const UDP_HEADER: u64 = 8;
     let headers = ip_header(path.remote.ip().to_canonical()) + UDP_HEADER;
     let rate = path.delivery_rate.and_then(|latest| {
@@ -136,6 +141,11 @@ pub(crate) fn of_quic(path: &http3::PathStatistics) -> ConnectionStatistics {
         congestion_window: DataSize::from_bytes(path.congestion_window),
         mtu: DataSize::from_bytes(u64::from(path.mtu) + headers),
         handshake: path.handshake,
+        exchanges: deliveries.count,
+        exchange: deliveries.latest.map(|latest| Exchange {
+            time: latest.time,
+            response: DataSize::from_bytes(latest.bytes),
+        }),
     }
 }
 
@@ -171,6 +181,8 @@ pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> Connectio
         congestion_window: DataSize::ZERO,
         mtu: DataSize::ZERO,
         handshake: None,
+        exchanges: 0,
+        exchange: None,
     }
 }
 

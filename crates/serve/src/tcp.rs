@@ -4,6 +4,7 @@
 //! Answers hyper gives by itself carry none of our fields: 400 for what is no HTTP/1.1, 431 for a
 //! head over [`MAX_HEAD_BYTES`].
 
+mod delivery;
 mod h2;
 mod measured;
 mod preface;
@@ -28,7 +29,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -220,15 +221,16 @@ impl Context {
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let request = request.map(|body| RequestBody::http1(body, activity.reading()));
             activity.answering(true);
+            let asked = Instant::now();
             let answer = self.setup.service.respond(client.address, request);
             let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
             let setup = Arc::clone(&self.setup);
-            async {
+            async move {
                 let response = match answer {
                     Answer::Now(response) => response,
                     Answer::Later(pending) => pending.await,
                 };
-                let measured = |body| Measured::new(body, activity, probe, setup);
+                let measured = |body| Measured::new(body, asked, activity, probe, setup);
                 Ok::<_, Infallible>(response.map(measured))
             }
         });

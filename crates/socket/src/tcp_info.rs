@@ -22,6 +22,8 @@ pub struct TcpInfo {
     pub data_segments_sent: u64,
     /// Payload bytes that were sent, retransmissions included; `None` before Linux 4.19.
     pub bytes_sent: Option<u64>,
+    /// Payload bytes that wait to be sent for the first time; `None` before Linux 4.6.
+    pub bytes_unsent: Option<u64>,
     /// Segments that reached the peer, as far as it has told, by selective acknowledgements too. The
     /// SYN is left out; a FIN counts. `None` before Linux 4.18.
     pub segments_delivered: Option<u64>,
@@ -45,6 +47,19 @@ pub struct TcpInfo {
     pub option_bytes: u64,
     /// The largest IP packet that the path is known to carry, in bytes.
     pub path_mtu: u64,
+    /// How long ago a segment with an acknowledgement came last, as all but the first have one. In whole
+    /// milliseconds, and as exact as the kernel's ticks (1 to 10 ms).
+    pub since_acknowledgement: Duration,
+}
+
+impl TcpInfo {
+    /// Payload bytes that the application has written: all of them are acknowledged when
+    /// [`bytes_acked`](Self::bytes_acked) is as many. `None` before Linux 4.19.
+    #[must_use]
+    pub fn bytes_written(&self) -> Option<u64> {
+        let sent_once = self.bytes_sent?.checked_sub(self.bytes_retransmitted?)?;
+        sent_once.checked_add(self.bytes_unsent?)
+    }
 }
 
 /// The kernel's latest sample of the delivery rate.
@@ -86,6 +101,7 @@ impl Fields<'_> {
             smoothed_rtt,
             rtt_variation: smoothed_rtt.and(Some(Duration::from_micros(variation))),
             bytes_sent: field!(self, tcpi_bytes_sent: u64),
+            bytes_unsent: field!(self, tcpi_notsent_bytes: u32),
             segments_delivered: field!(self, tcpi_delivered: u32).map(|all| all.saturating_sub(1)),
             bytes_acked: field!(self, tcpi_bytes_acked: u64)?,
             retransmissions: field!(self, tcpi_total_retrans: u32)?,
@@ -96,6 +112,7 @@ impl Fields<'_> {
             segment_bytes: field!(self, tcpi_snd_mss: u32)?,
             option_bytes: self.option_bytes()?,
             path_mtu: field!(self, tcpi_pmtu: u32)?,
+            since_acknowledgement: Duration::from_millis(field!(self, tcpi_last_ack_recv: u32)?),
         })
     }
 

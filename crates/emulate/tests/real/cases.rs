@@ -34,6 +34,7 @@ pub(crate) const ALL: &[Case] = cases! {
         the_kernel_tells_the_links_round_trip_and_rate,
         the_kernel_tells_what_was_lost,
         the_kernel_marks_an_application_with_little_to_send,
+        the_kernel_tells_when_the_last_byte_was_acknowledged,
         the_same_seed_loses_the_packets_that_the_model_says,
         a_full_queue_drops_the_tail,
         restart_changes_the_parameters_and_forgets_the_past,
@@ -329,6 +330,31 @@ fn the_kernel_marks_an_application_with_little_to_send() {
         words[1..].iter().all(|us| is_round_trip(*us, 50_000))
     };
     assert!((0..3).any(|_| measure()));
+}
+
+fn the_kernel_tells_when_the_last_byte_was_acknowledged() {
+    let way = Config {
+        delay: Duration::from_millis(25),
+        queue: Queue::default_for(Bandwidth::from_mbit(20)),
+        ..limited(20)
+    };
+    let link = start_with(way, way);
+    // 500,000 bytes take half a second. The second time a single look comes long after that.
+    let measure = |wait: u64, most_looks: u64| {
+        let server = at_server(&link, &format!("tcp-answer 500000 {wait}"));
+        let client = at_client(&link, "tcp-taker 500000");
+        let (came, told) = (client.words()[0], server.words());
+        let way_back = Duration::from_micros(told[0].saturating_sub(came));
+        // The way back, a delayed acknowledgement's 40 ms, and the kernel's ticks.
+        let right = (15..=75).contains(&way_back.as_millis()) && told[1] <= most_looks;
+        if !right {
+            eprintln!("{way_back:?} at {told:?}");
+        }
+        right
+    };
+    for (wait, looks) in [(1, 100), (1_000, 1)] {
+        assert!((0..3).any(|_| measure(wait, looks)), "a wait of {wait} ms");
+    }
 }
 
 fn the_same_seed_loses_the_packets_that_the_model_says() {

@@ -7,7 +7,7 @@ use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_s
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Names the program, with its arguments.
 pub(crate) const VARIABLE: &str = "ALTWAY_TEST_PROGRAM";
@@ -46,7 +46,9 @@ pub(crate) fn run(line: &str) {
         "tcp-server" => tcp_server(number(1)),
         "tcp-source" => tcp_source(number(1)),
         "tcp-trickle" => tcp_trickle(),
+        "tcp-answer" => tcp_answer(number(1), number(2)),
         "tcp-client" => tcp_client(),
+        "tcp-taker" => tcp_taker(number(1)),
         "print" => say(std::fs::read_to_string(words[1])
             .expect("a readable file")
             .trim()),
@@ -186,6 +188,51 @@ fn tcp_trickle() {
     let limited = info.delivery_rate.expect("measured").app_limited;
     let (least, smoothed) = (us(info.min_rtt), us(info.smoothed_rtt));
     say(&format!("{} {least} {smoothed}", u8::from(limited)));
+}
+
+/// Sends `bytes` to the first that connects, looks after `wait` ms, and from then on now and then,
+/// whether all is acknowledged. Prints when it was, by the kernel, in µs since 1970, and how many looks
+/// that took.
+fn tcp_answer(bytes: u64, wait: u64) {
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    say("ready");
+    let (mut stream, _) = listener.accept().expect("a client");
+    let body = vec![0; usize::try_from(bytes).expect("fits")];
+    stream.write_all(&body).expect("the client reads it all");
+    let mut looks = 0;
+    let mut wait = Duration::from_millis(wait);
+    loop {
+        std::thread::sleep(wait);
+        let info = tcp_info(&stream).expect("this is TCP");
+        let now = micros(SystemTime::now());
+        looks += 1;
+        assert_eq!(info.bytes_written(), Some(bytes));
+        if info.bytes_acked >= bytes {
+            let since = info.since_acknowledgement.as_micros();
+            say(&format!("{} {looks}", now - since));
+            break;
+        }
+        wait = QUIET;
+    }
+    // The client is the first to close.
+    stream
+        .read_to_end(&mut Vec::new())
+        .expect("the client's end");
+}
+
+/// Reads so many bytes; prints when the last of them came, in µs since 1970, and holds the connection
+/// open for a while.
+fn tcp_taker(bytes: u64) {
+    let mut stream = TcpStream::connect(server()).expect("the server listens");
+    let mut body = vec![0; usize::try_from(bytes).expect("fits")];
+    stream.read_exact(&mut body).expect("the whole body");
+    say(&micros(SystemTime::now()).to_string());
+    std::thread::sleep(Duration::from_secs(2));
+}
+
+fn micros(time: SystemTime) -> u128 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.expect("it is later than 1970").as_micros()
 }
 
 /// Reads to the end; prints how many bytes came, and how long it took in µs from the connect on.

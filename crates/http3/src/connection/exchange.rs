@@ -18,7 +18,7 @@ use crate::failure::{Failure, Violation};
 use crate::message::{self, Protocol};
 use crate::receive::{Piece, Receiver};
 use crate::send::{Kind, Sender};
-use crate::{Code, Error, Event, Received, Role, StreamId, qpack};
+use crate::{Code, Delivery, Error, Event, Received, Role, StreamId, qpack};
 
 /// One request and its response.
 #[derive(Debug)]
@@ -45,6 +45,10 @@ pub(super) struct Exchange {
     /// It is sent after this one, whatever its rank.
     pub(super) yields_to: Option<StreamId>,
     pub(super) progress: Progress,
+    /// When its first byte came, or went.
+    began: Instant,
+    /// Bytes of this side's message, without frame headers.
+    sent: u64,
 }
 
 impl Exchange {
@@ -63,12 +67,19 @@ impl Exchange {
             raised: false,
             yields_to: None,
             progress: Progress::new(now, method),
+            began: now,
+            sent: 0,
         }
     }
 
     /// Whether anything of this side's message was sent.
     pub(super) fn begun(&self) -> bool {
         self.progress.moved > 0
+    }
+
+    pub(super) fn on_sent(&mut self, bytes: usize) {
+        self.progress.moved += bytes as u64;
+        self.sent += bytes as u64;
     }
 
     fn is_over(&self) -> bool {
@@ -160,7 +171,7 @@ impl Connection {
         let sender = exchange.sender.as_mut().ok_or(Error::UnknownStream)?;
         let before = data.len();
         let sent = sender.data(quic, id, data, end);
-        exchange.progress.moved += (before - data.len()) as u64;
+        exchange.on_sent(before - data.len());
         sent
     }
 
@@ -252,10 +263,16 @@ impl Connection {
             return;
         };
         exchange.sender = None;
+        let delivery = Delivery {
+            time: self.now.saturating_duration_since(exchange.began),
+            bytes: exchange.sent,
+        };
         if exchange.raised {
             self.end_precedence(quic, id);
         }
         if self.terms.role == Role::Server {
+            self.deliveries.count += 1;
+            self.deliveries.latest = Some(delivery);
             self.resets.earn(1);
             // Whoever has the whole response needs no more of its request to be read. This frees
             // streams whose application answered early and forgot them.
@@ -349,8 +366,9 @@ impl Connection {
         // What is not sent is never acknowledged, so the table must not wait for it.
         sender.check(kind)?;
         let encoded = self.encoder.finish(section, id.get());
-        exchange.progress.moved += encoded.len() as u64;
-        sender.section(quic, id, kind, &encoded)
+        let sent = sender.section(quic, id, kind, &encoded);
+        exchange.on_sent(encoded.len());
+        sent
     }
 
     /// Ends an exchange that failed; the code to tell, or `None` if the connection went with it.

@@ -115,7 +115,7 @@ impl Connection {
         let sender = exchange.sender.as_mut().ok_or(Error::UnknownStream)?;
         let before = frames.len() + data.len();
         let sent = sender.message(quic, id, frames, data, end);
-        exchange.progress.moved += (before - data.len()) as u64;
+        exchange.on_sent(before - data.len());
         sent
     }
 

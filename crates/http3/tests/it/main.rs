@@ -8,6 +8,7 @@
 
 mod apps;
 mod attacks;
+mod deliveries;
 mod early;
 mod lifecycle;
 mod misbehaviour;

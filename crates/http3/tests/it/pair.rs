@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use altway_http3::{
-    ClientConfig, CloseReason, ConnectionHandle, Datagram, Ecn, Endpoint, Event, PathStatistics,
-    ServerConfig,
+    ClientConfig, CloseReason, ConnectionHandle, Datagram, Deliveries, Ecn, Endpoint, Event,
+    PathStatistics, ServerConfig,
 };
 
 use altway_link::{Config as Link, Direction, Queue, seed_for};
@@ -84,6 +84,10 @@ pub(crate) struct Pair {
     pub(crate) closed: Option<CloseReason>,
     pub(crate) last_statistics: Option<PathStatistics>,
     pub(crate) server_connected: u32,
+    /// The server's side of the connection that began last.
+    pub(crate) server_connection: Option<ConnectionHandle>,
+    /// What it had delivered when its end was told.
+    pub(crate) last_deliveries: Option<Deliveries>,
     pub(crate) server_closed: Vec<CloseReason>,
     pub(crate) went_away: bool,
     pub(crate) datagrams: u64,
@@ -135,6 +139,8 @@ impl Pair {
             closed: None,
             last_statistics: None,
             server_connected: 0,
+            server_connection: None,
+            last_deliveries: None,
             server_closed: Vec::new(),
             went_away: false,
             datagrams: 0,
@@ -306,8 +312,14 @@ impl Pair {
             count += 1;
             match event {
                 Event::EarlyData => {}
-                Event::Connected => self.server_connected += 1,
-                Event::Closed { reason } => self.server_closed.push(reason),
+                Event::Connected => {
+                    self.server_connected += 1;
+                    self.server_connection = Some(connection);
+                }
+                Event::Closed { reason } => {
+                    self.server_closed.push(reason);
+                    self.last_deliveries = Some(self.server.deliveries(connection));
+                }
                 event => self.files.on_event(&mut self.server, connection, event),
             }
         }

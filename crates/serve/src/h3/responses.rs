@@ -434,7 +434,8 @@ impl Responses {
         endpoint: &mut Endpoint,
     ) -> Option<ConnectionStatistics> {
         let connection = self.connections.get_mut(&handle)?;
-        let statistics = path_meter::of_quic(&endpoint.path_statistics(handle)?);
+        let path = endpoint.path_statistics(handle)?;
+        let statistics = path_meter::of_quic(&path, endpoint.deliveries(handle));
         let paths = &self.setup.service.paths;
         connection.meter.observe(statistics, paths);
         Some(statistics)

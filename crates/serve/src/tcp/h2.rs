@@ -311,6 +311,9 @@ impl Driver {
             // Before the client has the answer: what it asks next finds its path measured.
             self.answers.measure(desk.now);
             let blocked = !self.transport.send(&mut self.output)?;
+            if !blocked {
+                self.answers.written();
+            }
             if blocked || sent >= TURN_BYTES {
                 self.backlog.splice(..0, input.iter().copied());
                 return Ok(if blocked {

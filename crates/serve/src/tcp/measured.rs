@@ -1,21 +1,26 @@
-//! Reports a TCP connection's path when a response has been handed over, and when it ends.
+//! Reports a TCP connection's path when a response has been handed over, and when it ends; and finds
+//! out when the client has a whole response ([`delivery`](super::delivery) says how).
 
+use super::delivery::{Answered, Found, MAX_LOOKS, MIN_RESPONSE, PAUSE, Watch};
 use super::socket::Activity;
 use crate::body::Body;
 use crate::handler::BoxError;
 use crate::path_meter::{self, Meter, Paths};
 use crate::worker::Setup;
-use altway_path::ConnectionStatistics;
+use altway_path::{ConnectionStatistics, Exchange};
+use altway_socket::tcp_info;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
+use tokio::task::spawn_local;
+use tokio::time::sleep;
 
 /// Reads the kernel's counters of one connection.
 #[derive(Debug)]
@@ -25,6 +30,17 @@ pub(super) struct Probe {
     began: Instant,
     handshake: Cell<Option<Duration>>,
     meter: RefCell<Meter>,
+    exchanges: Cell<Exchanges>,
+    /// When it was last asked how long an exchange takes, and whether that is known.
+    watched: Cell<Option<Instant>>,
+    watching: Cell<bool>,
+}
+
+/// Those that were timed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Exchanges {
+    count: u64,
+    latest: Option<Exchange>,
 }
 
 impl Probe {
@@ -35,6 +51,9 @@ impl Probe {
             began: Instant::now(),
             handshake: Cell::new(None),
             meter: RefCell::new(Meter::new(client)),
+            exchanges: Cell::default(),
+            watched: Cell::new(None),
+            watching: Cell::new(false),
         }
     }
 
@@ -46,9 +65,73 @@ impl Probe {
     /// Reports what is new of the path; what all of it is.
     pub(super) fn observe(&self, paths: &Paths) -> Option<ConnectionStatistics> {
         let handshake = self.handshake.get();
-        let statistics = path_meter::of_tcp(&*self.stream, self.client, handshake)?;
+        let Exchanges { count, latest } = self.exchanges.get();
+        let statistics = ConnectionStatistics {
+            exchanges: count,
+            exchange: latest,
+            ..path_meter::of_tcp(&*self.stream, self.client, handshake)?
+        };
         self.meter.borrow_mut().observe(statistics, paths);
         Some(statistics)
+    }
+
+    /// Finds out when the client has a response, now and then. To be called within the worker's
+    /// runtime, right after the response was handed over.
+    pub(super) fn answered(self: &Rc<Self>, answered: Answered) {
+        let now = Instant::now();
+        let is_new = |watched: Instant| now.saturating_duration_since(watched) < PAUSE;
+        let is_large = answered.bytes >= MIN_RESPONSE;
+        if is_large && !self.watching.get() && !self.watched.get().is_some_and(is_new) {
+            self.watched.set(Some(now));
+            self.watching.set(true);
+            let mut watch = Watch::new(answered, now);
+            // Where the response ends is known at this moment only.
+            let wait = match answered.written {
+                true => self.look(&mut watch),
+                false => Some(FIRST_LOOK),
+            };
+            if let Some(wait) = wait {
+                spawn_local(keep_looking(Rc::downgrade(self), watch, wait));
+            }
+        }
+    }
+
+    /// How long to wait until the next look; `None`: there is no need for one.
+    fn look(&self, watch: &mut Watch) -> Option<Duration> {
+        let info = tcp_info(&*self.stream);
+        let found = info.map_or(Found::Nothing, |info| watch.look(Instant::now(), &info));
+        if let Found::NotYet(wait) = found {
+            return Some(wait);
+        }
+        self.watching.set(false);
+        if let Found::Arrived(exchange) = found {
+            let count = self.exchanges.get().count + 1;
+            self.exchanges.set(Exchanges {
+                count,
+                latest: Some(exchange),
+            });
+        }
+        None
+    }
+}
+
+/// By then the kernel has what hyper was given, unless the socket is full.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+
+/// Looks until the response is there, or the connection has ended: it isn't held open for this.
+async fn keep_looking(probe: Weak<Probe>, mut watch: Watch, mut wait: Duration) {
+    for _ in 0..MAX_LOOKS {
+        sleep(wait).await;
+        let Some(probe) = probe.upgrade() else {
+            return;
+        };
+        match probe.look(&mut watch) {
+            Some(next) => wait = next,
+            None => return,
+        }
+    }
+    if let Some(probe) = probe.upgrade() {
+        probe.watching.set(false);
     }
 }
 
@@ -57,18 +140,52 @@ impl Probe {
 #[derive(Debug)]
 pub(super) struct Measured {
     body: Body,
+    /// When the request came; gone once the body is complete.
+    asked: Option<Instant>,
+    /// What the body had until now.
+    bytes: u64,
     activity: Activity,
     probe: Rc<Probe>,
     setup: Arc<Setup>,
 }
 
 impl Measured {
-    pub(super) fn new(body: Body, activity: Activity, probe: Rc<Probe>, setup: Arc<Setup>) -> Self {
+    pub(super) fn new(
+        body: Body,
+        asked: Instant,
+        activity: Activity,
+        probe: Rc<Probe>,
+        setup: Arc<Setup>,
+    ) -> Self {
         Self {
             body,
+            asked: Some(asked),
+            bytes: 0,
             activity,
             probe,
             setup,
+        }
+    }
+
+    /// Counts what the body gives, and tells when that is all.
+    fn count(&mut self, frame: &Poll<Option<Result<Frame<Bytes>, BoxError>>>) {
+        let Poll::Ready(frame) = frame else {
+            return;
+        };
+        let bytes = match frame {
+            Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
+            Some(Err(_)) => return,
+            None => 0,
+        };
+        self.bytes += bytes as u64;
+        if (frame.is_none() || http_body::Body::is_end_stream(&self.body))
+            && let Some(asked) = self.asked.take()
+        {
+            self.probe.answered(Answered {
+                asked,
+                bytes: self.bytes,
+                written: false,
+            });
         }
     }
 }
@@ -83,6 +200,7 @@ impl http_body::Body for Measured {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         self.activity.answering(frame.is_pending());
+        self.count(&frame);
         frame
     }
 

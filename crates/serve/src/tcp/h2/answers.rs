@@ -13,6 +13,7 @@ use crate::exchanges::{Exchanges, Ready, Receiving, Work};
 use crate::handler::BoxError;
 use crate::request_body::Report;
 use crate::service::Answer;
+use crate::tcp::delivery::Answered;
 use crate::tcp::measured::Probe;
 use crate::worker::Setup;
 use altway_http2::{Code, Event, StreamId, Turn};
@@ -41,10 +42,23 @@ pub(super) struct Answers {
     measured: Option<Instant>,
     /// Since then something was answered.
     answered: bool,
+    /// The exchange of which it is to be found out how long it takes: one that is not answered at
+    /// once.
+    timed: Option<Timed>,
+    /// Its response, when that is complete and not yet with the kernel.
+    complete: Option<Answered>,
     short_cut: ShortCut,
     sending: FxHashMap<StreamId, Outgoing>,
     /// `None` on connections that have only asked for whole files.
     open: Option<Box<Open>>,
+}
+
+/// An exchange that is timed. One that never ends keeps others from it.
+struct Timed {
+    stream: StreamId,
+    asked: Instant,
+    /// Of its response, frame headers included.
+    sent: u64,
 }
 
 /// Exchanges that take more than a turn.
@@ -63,6 +77,8 @@ impl Answers {
             probe,
             measured: None,
             answered: false,
+            timed: None,
+            complete: None,
             sending: FxHashMap::default(),
             open: None,
         }
@@ -112,7 +128,12 @@ impl Answers {
                 if end && let Some(found) = self.short_cut.find(head, desk) {
                     self.answered = true;
                     let path = self.short_cut.path_for_log(&found, head);
+                    let before = turn.output_len();
                     let rest = self.short_cut.send(turn, stream, &found, path, desk);
+                    if rest.is_some() {
+                        self.time(stream, desk.now);
+                        self.note_sent(stream, turn.output_len() - before);
+                    }
                     return self.start(turn, stream, rest, desk);
                 }
                 match head.to_request() {
@@ -141,6 +162,7 @@ impl Answers {
                 tracing::debug!(client = %self.peer, %reason, "connection closed");
                 self.sending.clear();
                 self.open = None;
+                self.timed = None;
             }
             _ => {}
         }
@@ -176,6 +198,13 @@ impl Answers {
         }
     }
 
+    /// To be called when all that was said is with the kernel: finds out when the client has it.
+    pub(super) fn written(&mut self) {
+        if let Some(answered) = self.complete.take() {
+            self.probe.answered(answered);
+        }
+    }
+
     fn request(
         &mut self,
         turn: &mut Turn<'_>,
@@ -184,6 +213,7 @@ impl Answers {
         end: bool,
         desk: &mut Desk,
     ) {
+        self.time(stream, desk.now);
         let body = if end {
             RequestBody::empty()
         } else {
@@ -261,8 +291,37 @@ impl Answers {
         }
     }
 
+    /// Times an exchange that begins, if none is timed.
+    fn time(&mut self, stream: StreamId, asked: Instant) {
+        let begin = || Timed {
+            stream,
+            asked,
+            sent: 0,
+        };
+        self.timed.get_or_insert_with(begin);
+    }
+
+    fn note_sent(&mut self, stream: StreamId, bytes: usize) {
+        if let Some(timed) = self.timed.as_mut().filter(|timed| timed.stream == stream) {
+            timed.sent += bytes as u64;
+        }
+    }
+
+    /// A response is complete. What is sent of others after it would be timed with it: then it isn't.
+    fn complete_timed(&mut self, stream: StreamId) {
+        let timed = self.timed.take_if(|timed| timed.stream == stream);
+        if let Some(timed) = timed.filter(|_| self.sending.is_empty()) {
+            self.complete = Some(Answered {
+                asked: timed.asked,
+                bytes: timed.sent,
+                written: true,
+            });
+        }
+    }
+
     /// The response has been handed over whole.
     fn answered(&mut self, turn: &mut Turn<'_>, stream: StreamId) {
+        self.complete_timed(stream);
         if let Some(receiving) = self.upload(stream) {
             receiving.answered = true;
             self.settle(turn, stream);
@@ -327,6 +386,7 @@ impl Answers {
 
     /// Sends the next frame of a body.
     fn send(&mut self, turn: &mut Turn<'_>, stream: StreamId, desk: &mut Desk) {
+        let before = turn.output_len();
         let sent = match self.sending.get_mut(&stream) {
             Some(Outgoing::File(file)) => file.send(turn, stream, desk),
             Some(Outgoing::Body(sending)) => {
@@ -334,6 +394,7 @@ impl Answers {
             }
             None => return,
         };
+        self.note_sent(stream, turn.output_len() - before);
         match sent {
             Ok(Sent::Part) => {}
             Ok(Sent::All) => {
@@ -354,6 +415,7 @@ impl Answers {
     /// Drops what is left of an exchange whose stream is gone.
     fn forget(&mut self, turn: &mut Turn<'_>, stream: StreamId) {
         self.sending.remove(&stream);
+        self.timed.take_if(|timed| timed.stream == stream);
         let Some(open) = &mut self.open else {
             return;
         };

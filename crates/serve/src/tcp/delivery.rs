@@ -1,0 +1,212 @@
+//! How long a client waits for a whole response over TCP: finds out when its last byte was
+//! acknowledged.
+//!
+//! No event tells of it. Time stamps of acknowledgements (SO_TIMESTAMPING) come through the socket's
+//! error queue, which event loops take for an error that never goes away. So the kernel's counters are
+//! looked at when the last byte should be there, and again if it is not; with them the kernel tells
+//! when it last heard of the peer, which makes a look that is late exact again, unless the peer has
+//! said something else since.
+//!
+//! What it costs is bounded by asking seldom: of one exchange at a time, of one in [`PAUSE`], and of
+//! responses that take more than the first flight. Left to others: reading the counters (`measured`),
+//! and who asked for what (`h2`, and hyper for HTTP/1.1).
+
+use altway_path::Exchange;
+use altway_socket::TcpInfo;
+use altway_units::DataSize;
+use std::time::{Duration, Instant};
+
+/// Smaller responses are there a round trip after they were sent, for they fit into the initial window
+/// (ten segments, RFC 6928): the smoothed round-trip time says the same.
+pub(super) const MIN_RESPONSE: u64 = 16 << 10;
+
+/// From the beginning of one measurement to the next on a connection at least. With two or three looks
+/// each that is a dozen a second of a connection that never rests, of some microseconds with the wake.
+pub(super) const PAUSE: Duration = Duration::from_millis(250);
+
+/// After so many looks in vain it is given up: the peer takes nothing any more, or the connection says
+/// more and more.
+pub(super) const MAX_LOOKS: u32 = 32;
+
+/// From a look to the next, whatever the path.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// A response that was handed over whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answered {
+    /// When its request came.
+    pub(super) asked: Instant,
+    /// What it has.
+    pub(super) bytes: u64,
+    /// Whether all of it is with the kernel by now. Else all has to be acknowledged that the connection
+    /// has sent by the time of looking.
+    pub(super) written: bool,
+}
+
+/// Waits for one response to be acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Watch {
+    answered: Answered,
+    /// So much has to be acknowledged, once that is known.
+    target: Option<u64>,
+    /// Until then it was not.
+    looked: Instant,
+}
+
+/// What a look has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    Arrived(Exchange),
+    /// Look again after this time.
+    NotYet(Duration),
+    /// The kernel doesn't tell (Linux before 4.19).
+    Nothing,
+}
+
+impl Watch {
+    pub(super) fn new(answered: Answered, now: Instant) -> Self {
+        Self {
+            answered,
+            target: None,
+            looked: now,
+        }
+    }
+
+    pub(super) fn look(&mut self, now: Instant, info: &TcpInfo) -> Found {
+        let Some(written) = info.bytes_written() else {
+            return Found::Nothing;
+        };
+        let target = self.target.unwrap_or(written);
+        if self.answered.written {
+            self.target = Some(target);
+        }
+        if info.bytes_acked < target {
+            self.looked = now;
+            return Found::NotYet(wait(target - info.bytes_acked, info));
+        }
+        let heard = now.checked_sub(info.since_acknowledgement).unwrap_or(now);
+        let arrived = heard.max(self.looked);
+        Found::Arrived(Exchange {
+            time: arrived.saturating_duration_since(self.answered.asked),
+            response: DataSize::from_bytes(self.answered.bytes),
+        })
+    }
+}
+
+/// When so many bytes should have been acknowledged: at the rate of late, and a round trip.
+fn wait(bytes: u64, info: &TcpInfo) -> Duration {
+    let rate = info.delivery_rate.map_or(0, |rate| rate.bytes_per_second);
+    let sending = match rate {
+        0 => Duration::ZERO,
+        rate => Duration::from_micros((bytes / 1_000).saturating_mul(1_000_000_000) / rate),
+    };
+    let round_trip = info.smoothed_rtt.unwrap_or_default();
+    sending
+        .saturating_add(round_trip)
+        .clamp(LEAST_WAIT, LONGEST_WAIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use altway_socket::TcpDeliveryRate;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A connection over a round trip of 100 ms that has sent `written` bytes at 1 MB/s.
+    fn info(written: u64, acked: u64, since_acknowledgement: Duration) -> TcpInfo {
+        TcpInfo {
+            min_rtt: Some(100 * MS),
+            smoothed_rtt: Some(100 * MS),
+            rtt_variation: None,
+            data_segments_sent: 0,
+            bytes_sent: Some(written + 3_000),
+            bytes_unsent: Some(0),
+            segments_delivered: None,
+            bytes_acked: acked,
+            retransmissions: 2,
+            bytes_retransmitted: Some(3_000),
+            duplicates: None,
+            delivery_rate: Some(TcpDeliveryRate {
+                bytes_per_second: 1_000_000,
+                app_limited: false,
+            }),
+            congestion_window: 10,
+            segment_bytes: 1_448,
+            option_bytes: 12,
+            path_mtu: 1_500,
+            since_acknowledgement,
+        }
+    }
+
+    /// A watch of 200,000 bytes, and when it began.
+    fn watch(written: bool) -> (Watch, Instant) {
+        let asked = Instant::now();
+        let answered = Answered {
+            asked,
+            bytes: 200_000,
+            written,
+        };
+        (Watch::new(answered, asked + 20 * MS), asked)
+    }
+
+    fn arrived(found: Found) -> Duration {
+        match found {
+            Found::Arrived(exchange) => exchange.time,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_late_look_finds_out_when_the_last_acknowledgement_came() {
+        let (mut watch, asked) = watch(true);
+        let at = |ms: u32| asked + ms * MS;
+        // 150,000 bytes are on their way, which take as many microseconds.
+        let found = watch.look(at(20), &info(200_000, 50_000, MS));
+        assert_eq!(found, Found::NotYet(250 * MS));
+        let found = watch.look(at(270), &info(200_000, 200_000, 30 * MS));
+        assert_eq!(arrived(found), 240 * MS);
+    }
+
+    #[test]
+    fn what_was_not_there_at_a_look_came_after_it() {
+        let (mut watch, asked) = watch(true);
+        let at = |ms: u32| asked + ms * MS;
+        watch.look(at(200), &info(200_000, 199_999, MS));
+        let found = watch.look(at(205), &info(200_000, 200_000, 10 * MS));
+        assert_eq!(arrived(found), 200 * MS);
+    }
+
+    #[test]
+    fn what_is_written_after_the_response_is_not_waited_for() {
+        let (mut exact, asked) = watch(true);
+        exact.look(asked + 20 * MS, &info(200_000, 0, MS));
+        let later = info(900_000, 250_000, Duration::ZERO);
+        assert_eq!(arrived(exact.look(asked + 300 * MS, &later)), 300 * MS);
+        // Unless nobody knows where the response ends.
+        let (mut whole, asked) = watch(false);
+        whole.look(asked + 20 * MS, &info(200_000, 0, MS));
+        let found = whole.look(asked + 300 * MS, &later);
+        assert_eq!(found, Found::NotYet(750 * MS));
+    }
+
+    #[test]
+    fn looks_are_neither_frequent_nor_rare() {
+        let mut near = info(200_000, 199_999, MS);
+        near.smoothed_rtt = None;
+        let (mut watch, asked) = watch(true);
+        assert_eq!(watch.look(asked, &near), Found::NotYet(LEAST_WAIT));
+        near.delivery_rate = None;
+        near.smoothed_rtt = Some(5_000 * MS);
+        assert_eq!(watch.look(asked, &near), Found::NotYet(LONGEST_WAIT));
+    }
+
+    #[test]
+    fn an_old_kernel_tells_nothing() {
+        let (mut watch, asked) = watch(true);
+        let mut old = info(200_000, 0, MS);
+        old.bytes_sent = None;
+        assert_eq!(watch.look(asked, &old), Found::Nothing);
+    }
+}
