@@ -66,8 +66,8 @@ pub struct ConnectionStatistics {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
     /// From the request's head to the acknowledgement of the response's last byte. With QUIC exact.
-    /// With TCP late by up to a tick of the kernel (1 to 10 ms), and where the client had sent
-    /// something else by the time of looking, by up to a round trip.
+    /// With TCP late by up to a tick of the kernel (1 to 10 ms); where the client had sent something
+    /// else by the time of looking, by up to a quarter.
     pub time: Duration,
     /// Of the response. With QUIC without frame headers; with HTTP/2 with them; with HTTP/1.1 the
     /// body alone.

@@ -2,10 +2,10 @@
 //! acknowledged.
 //!
 //! No event tells of it. Time stamps of acknowledgements (SO_TIMESTAMPING) come through the socket's
-//! error queue, which event loops take for an error that never goes away. So the kernel's counters are
-//! looked at when the last byte should be there, and again if it is not; with them the kernel tells
-//! when it last heard of the peer, which makes a look that is late exact again, unless the peer has
-//! said something else since.
+//! error queue, which event loops take for an error that never goes away (decision 0026). So the kernel's
+//! counters are looked at when the last byte should be there, and again if it is not; with them the
+//! kernel tells when it last heard of the peer, which makes a look that is late exact again, unless the
+//! peer has said something else since.
 //!
 //! What it costs is bounded by asking seldom: of one exchange at a time, of one in [`PAUSE`], and of
 //! responses that take more than the first flight. Left to others: reading the counters (`measured`),
@@ -39,16 +39,13 @@ pub(super) struct Answered {
     pub(super) asked: Instant,
     /// What it has.
     pub(super) bytes: u64,
-    /// Whether all of it is with the kernel by now. Else all has to be acknowledged that the connection
-    /// has sent by the time of looking.
-    pub(super) written: bool,
 }
 
 /// Waits for one response to be acknowledged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Watch {
     answered: Answered,
-    /// So much has to be acknowledged, once that is known.
+    /// So much has to be acknowledged: what was written at the first look.
     target: Option<u64>,
     /// Until then it was not.
     looked: Instant,
@@ -77,13 +74,11 @@ impl Watch {
         let Some(written) = info.bytes_written() else {
             return Found::Nothing;
         };
-        let target = self.target.unwrap_or(written);
-        if self.answered.written {
-            self.target = Some(target);
-        }
+        let target = *self.target.get_or_insert(written);
         if info.bytes_acked < target {
             self.looked = now;
-            return Found::NotYet(wait(target - info.bytes_acked, info));
+            let waited = now.saturating_duration_since(self.answered.asked);
+            return Found::NotYet(wait(target - info.bytes_acked, waited, info));
         }
         let heard = now.checked_sub(info.since_acknowledgement).unwrap_or(now);
         let arrived = heard.max(self.looked);
@@ -94,17 +89,17 @@ impl Watch {
     }
 }
 
-/// When so many bytes should have been acknowledged: at the rate of late, and a round trip.
-fn wait(bytes: u64, info: &TcpInfo) -> Duration {
-    let rate = info.delivery_rate.map_or(0, |rate| rate.bytes_per_second);
-    let sending = match rate {
-        0 => Duration::ZERO,
-        rate => Duration::from_micros((bytes / 1_000).saturating_mul(1_000_000_000) / rate),
-    };
+/// When so many bytes should be acknowledged, at the rate of late: looked at four times a round trip, as
+/// precisely as that, but not later than in a quarter of the time `waited` so far, for a rate may grow.
+fn wait(bytes: u64, waited: Duration, info: &TcpInfo) -> Duration {
     let round_trip = info.smoothed_rtt.unwrap_or_default();
-    sending
-        .saturating_add(round_trip)
-        .clamp(LEAST_WAIT, LONGEST_WAIT)
+    let sending = info.delivery_rate.map_or(round_trip, |rate| {
+        let micros = u128::from(bytes) * 1_000_000 / u128::from(rate.bytes_per_second.max(1));
+        Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+    });
+    let longest = round_trip.max(waited / 4);
+    let wait = sending.clamp(round_trip / 4, longest);
+    wait.clamp(LEAST_WAIT, LONGEST_WAIT)
 }
 
 #[cfg(test)]
@@ -141,12 +136,11 @@ mod tests {
     }
 
     /// A watch of 200,000 bytes, and when it began.
-    fn watch(written: bool) -> (Watch, Instant) {
+    fn watch() -> (Watch, Instant) {
         let asked = Instant::now();
         let answered = Answered {
             asked,
             bytes: 200_000,
-            written,
         };
         (Watch::new(answered, asked + 20 * MS), asked)
     }
@@ -160,18 +154,18 @@ mod tests {
 
     #[test]
     fn a_late_look_finds_out_when_the_last_acknowledgement_came() {
-        let (mut watch, asked) = watch(true);
+        let (mut watch, asked) = watch();
         let at = |ms: u32| asked + ms * MS;
-        // 150,000 bytes are on their way, which take as many microseconds.
-        let found = watch.look(at(20), &info(200_000, 50_000, MS));
-        assert_eq!(found, Found::NotYet(250 * MS));
-        let found = watch.look(at(270), &info(200_000, 200_000, 30 * MS));
-        assert_eq!(arrived(found), 240 * MS);
+        // 80,000 bytes are on their way, which take as many microseconds.
+        let found = watch.look(at(20), &info(200_000, 120_000, MS));
+        assert_eq!(found, Found::NotYet(80 * MS));
+        let found = watch.look(at(170), &info(200_000, 200_000, 30 * MS));
+        assert_eq!(arrived(found), 140 * MS);
     }
 
     #[test]
     fn what_was_not_there_at_a_look_came_after_it() {
-        let (mut watch, asked) = watch(true);
+        let (mut watch, asked) = watch();
         let at = |ms: u32| asked + ms * MS;
         watch.look(at(200), &info(200_000, 199_999, MS));
         let found = watch.look(at(205), &info(200_000, 200_000, 10 * MS));
@@ -180,31 +174,36 @@ mod tests {
 
     #[test]
     fn what_is_written_after_the_response_is_not_waited_for() {
-        let (mut exact, asked) = watch(true);
-        exact.look(asked + 20 * MS, &info(200_000, 0, MS));
+        let (mut watch, asked) = watch();
+        watch.look(asked + 20 * MS, &info(200_000, 0, MS));
         let later = info(900_000, 250_000, Duration::ZERO);
-        assert_eq!(arrived(exact.look(asked + 300 * MS, &later)), 300 * MS);
-        // Unless nobody knows where the response ends.
-        let (mut whole, asked) = watch(false);
-        whole.look(asked + 20 * MS, &info(200_000, 0, MS));
-        let found = whole.look(asked + 300 * MS, &later);
-        assert_eq!(found, Found::NotYet(750 * MS));
+        assert_eq!(arrived(watch.look(asked + 300 * MS, &later)), 300 * MS);
     }
 
     #[test]
-    fn looks_are_neither_frequent_nor_rare() {
+    fn a_rate_that_may_grow_is_not_believed_for_long() {
+        let (mut watch, asked) = watch();
+        let slow = info(9_000_000, 0, MS);
+        assert_eq!(watch.look(asked + 20 * MS, &slow), Found::NotYet(100 * MS));
+        assert_eq!(watch.look(asked + 800 * MS, &slow), Found::NotYet(200 * MS));
+        assert_eq!(
+            watch.look(asked + 60_000 * MS, &slow),
+            Found::NotYet(LONGEST_WAIT)
+        );
+    }
+
+    #[test]
+    fn the_last_bytes_are_looked_for_four_times_a_round_trip() {
         let mut near = info(200_000, 199_999, MS);
-        near.smoothed_rtt = None;
-        let (mut watch, asked) = watch(true);
+        let (mut watch, asked) = watch();
+        assert_eq!(watch.look(asked, &near), Found::NotYet(25 * MS));
+        near.smoothed_rtt = Some(MS);
         assert_eq!(watch.look(asked, &near), Found::NotYet(LEAST_WAIT));
-        near.delivery_rate = None;
-        near.smoothed_rtt = Some(5_000 * MS);
-        assert_eq!(watch.look(asked, &near), Found::NotYet(LONGEST_WAIT));
     }
 
     #[test]
     fn an_old_kernel_tells_nothing() {
-        let (mut watch, asked) = watch(true);
+        let (mut watch, asked) = watch();
         let mut old = info(200_000, 0, MS);
         old.bytes_sent = None;
         assert_eq!(watch.look(asked, &old), Found::Nothing);

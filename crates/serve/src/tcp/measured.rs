@@ -31,9 +31,9 @@ pub(super) struct Probe {
     handshake: Cell<Option<Duration>>,
     meter: RefCell<Meter>,
     exchanges: Cell<Exchanges>,
-    /// When it was last asked how long an exchange takes, and whether that is known.
+    /// When it was last asked how long an exchange takes, and what is not known yet of it.
     watched: Cell<Option<Instant>>,
-    watching: Cell<bool>,
+    watch: Cell<Option<Watch>>,
 }
 
 /// Those that were timed.
@@ -53,7 +53,7 @@ impl Probe {
             meter: RefCell::new(Meter::new(client)),
             exchanges: Cell::default(),
             watched: Cell::new(None),
-            watching: Cell::new(false),
+            watch: Cell::new(None),
         }
     }
 
@@ -65,6 +65,8 @@ impl Probe {
     /// Reports what is new of the path; what all of it is.
     pub(super) fn observe(&self, paths: &Paths) -> Option<ConnectionStatistics> {
         let handshake = self.handshake.get();
+        // Perhaps the last occasion.
+        let _ = self.look();
         let Exchanges { count, latest } = self.exchanges.get();
         let statistics = ConnectionStatistics {
             exchanges: count,
@@ -76,62 +78,61 @@ impl Probe {
     }
 
     /// Finds out when the client has a response, now and then. To be called within the worker's
-    /// runtime, right after the response was handed over.
-    pub(super) fn answered(self: &Rc<Self>, answered: Answered) {
+    /// runtime when the response was handed over. `written`: all of it is with the kernel.
+    pub(super) fn answered(self: &Rc<Self>, answered: Answered, written: bool) {
         let now = Instant::now();
         let is_new = |watched: Instant| now.saturating_duration_since(watched) < PAUSE;
-        let is_large = answered.bytes >= MIN_RESPONSE;
-        if is_large && !self.watching.get() && !self.watched.get().is_some_and(is_new) {
-            self.watched.set(Some(now));
-            self.watching.set(true);
-            let mut watch = Watch::new(answered, now);
-            // Where the response ends is known at this moment only.
-            let wait = match answered.written {
-                true => self.look(&mut watch),
-                false => Some(FIRST_LOOK),
-            };
-            if let Some(wait) = wait {
-                spawn_local(keep_looking(Rc::downgrade(self), watch, wait));
-            }
+        let is_free = self.watch.get().is_none() && !self.watched.get().is_some_and(is_new);
+        if answered.bytes < MIN_RESPONSE || !is_free {
+            return;
+        }
+        self.watched.set(Some(now));
+        self.watch.set(Some(Watch::new(answered, now)));
+        // Where the response ends is known at this moment only.
+        let wait = match written {
+            true => self.look(),
+            false => Some(FIRST_LOOK),
+        };
+        if let Some(wait) = wait {
+            spawn_local(keep_looking(Rc::downgrade(self), wait));
         }
     }
 
-    /// How long to wait until the next look; `None`: there is no need for one.
-    fn look(&self, watch: &mut Watch) -> Option<Duration> {
-        let info = tcp_info(&*self.stream);
-        let found = info.map_or(Found::Nothing, |info| watch.look(Instant::now(), &info));
-        if let Found::NotYet(wait) = found {
-            return Some(wait);
+    /// Looks whether the response is there that is waited for; how long to wait until the next look.
+    fn look(&self) -> Option<Duration> {
+        let mut watch = self.watch.take()?;
+        match watch.look(Instant::now(), &tcp_info(&*self.stream)?) {
+            Found::NotYet(wait) => {
+                self.watch.set(Some(watch));
+                Some(wait)
+            }
+            Found::Arrived(exchange) => {
+                let count = self.exchanges.get().count + 1;
+                let latest = Some(exchange);
+                self.exchanges.set(Exchanges { count, latest });
+                None
+            }
+            Found::Nothing => None,
         }
-        self.watching.set(false);
-        if let Found::Arrived(exchange) = found {
-            let count = self.exchanges.get().count + 1;
-            self.exchanges.set(Exchanges {
-                count,
-                latest: Some(exchange),
-            });
-        }
-        None
     }
 }
 
-/// By then the kernel has what hyper was given, unless the socket is full.
+/// By then the kernel has what hyper was given. If the socket is full, what hyper holds is missing from
+/// what is waited for: its buffer of 64 KiB, and a chunk.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 
 /// Looks until the response is there, or the connection has ended: it isn't held open for this.
-async fn keep_looking(probe: Weak<Probe>, mut watch: Watch, mut wait: Duration) {
+async fn keep_looking(probe: Weak<Probe>, mut wait: Duration) {
     for _ in 0..MAX_LOOKS {
         sleep(wait).await;
-        let Some(probe) = probe.upgrade() else {
+        let next = probe.upgrade().and_then(|probe| probe.look());
+        let Some(next) = next else {
             return;
         };
-        match probe.look(&mut watch) {
-            Some(next) => wait = next,
-            None => return,
-        }
+        wait = next;
     }
     if let Some(probe) = probe.upgrade() {
-        probe.watching.set(false);
+        probe.watch.set(None);
     }
 }
 
@@ -181,11 +182,8 @@ impl Measured {
         if (frame.is_none() || http_body::Body::is_end_stream(&self.body))
             && let Some(asked) = self.asked.take()
         {
-            self.probe.answered(Answered {
-                asked,
-                bytes: self.bytes,
-                written: false,
-            });
+            let bytes = self.bytes;
+            self.probe.answered(Answered { asked, bytes }, false);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::exchanges::{Exchanges, Ready, Receiving, Work};
 use crate::handler::BoxError;
 use crate::request_body::Report;
 use crate::service::Answer;
-use crate::tcp::delivery::Answered;
+use crate::tcp::delivery::{Answered, MIN_RESPONSE};
 use crate::tcp::measured::Probe;
 use crate::worker::Setup;
 use altway_http2::{Code, Event, StreamId, Turn};
@@ -130,9 +130,13 @@ impl Answers {
                     let path = self.short_cut.path_for_log(&found, head);
                     let before = turn.output_len();
                     let rest = self.short_cut.send(turn, stream, &found, path, desk);
-                    if rest.is_some() {
+                    let sent = turn.output_len() - before;
+                    if sent as u64 >= MIN_RESPONSE || rest.is_some() {
                         self.time(stream, desk.now);
-                        self.note_sent(stream, turn.output_len() - before);
+                        self.note_sent(stream, sent);
+                    }
+                    if rest.is_none() {
+                        self.complete_timed(stream);
                     }
                     return self.start(turn, stream, rest, desk);
                 }
@@ -201,7 +205,7 @@ impl Answers {
     /// To be called when all that was said is with the kernel: finds out when the client has it.
     pub(super) fn written(&mut self) {
         if let Some(answered) = self.complete.take() {
-            self.probe.answered(answered);
+            self.probe.answered(answered, true);
         }
     }
 
@@ -314,7 +318,6 @@ impl Answers {
             self.complete = Some(Answered {
                 asked: timed.asked,
                 bytes: timed.sent,
-                written: true,
             });
         }
     }
