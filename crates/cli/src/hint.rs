@@ -114,6 +114,20 @@ fn of_serve(error: &ServeError) -> Option<String> {
             "choose another port with `--port`, or 0 for any that is free"
         }
         ServeError::Congestion { .. } => "run `altway doctor` to see which ones there are",
+        ServeError::TakeoverNotSocket { .. } | ServeError::TakeoverListen { .. } => {
+            "give a path, for instance /run/altway/takeover, in a folder of this user's that is there"
+        }
+        ServeError::TakeoverConnect { .. } | ServeError::TakeoverOfAnother { .. } => {
+            "run as the same user as the server that is to be replaced"
+        }
+        ServeError::TakeoverDiffers { .. } => {
+            "use its --bind, --port, --threads, --spread, --server-id and --h2c, or stop it first"
+        }
+        ServeError::TakeoverRefused { .. } => "try again in a while, or stop it first",
+        ServeError::TakeoverBroken { .. } => {
+            "try again; if another takeover was under way, it has won"
+        }
+        ServeError::TooManyThreads { .. } => "leave out --threads to have one per core",
         ServeError::ReadPem { .. }
         | ServeError::Pem { .. }
         | ServeError::NoCertificate { .. }

@@ -334,6 +334,13 @@ impl Endpoint {
         }
     }
 
+    /// Whether attempts at new connections are left to another endpoint that gets them as well:
+    /// they are neither accepted nor refused, also after [`shutdown`](Self::shutdown). At first they
+    /// are not.
+    pub fn ignore_new_connections(&mut self, ignore: bool) {
+        self.quic.ignore_new_connections(ignore);
+    }
+
     /// Closes a connection at once; [`Event::Closed`] follows.
     pub fn close(
         &mut self,

@@ -96,8 +96,9 @@ mod varint;
 
 pub use altway_fields::Priority;
 pub use altway_quic::{
-    Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn, EndpointStatistics, PathStatistics,
-    Qlog, QlogWriter, ResetKey, Retry, ServerId, StreamId, Tokens, Transmit, Transport, worker_of,
+    Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn, EndpointStatistics, Generation,
+    PathStatistics, Qlog, QlogWriter, ResetKey, Retry, ServerId, StreamId, Tokens, Transmit,
+    Transport, WorkerId, worker_of, worker_perhaps_of,
 };
 pub use budget::Rate;
 pub use code::Code;

@@ -9,6 +9,8 @@
 //! └───────────────────────┴────────────────┴──────────────────────────────┘
 //! ```
 //!
+//! The worker's bytes are a [`WorkerId`]: 4 bits for its process, 12 for its number in it.
+//!
 //! The idea is that of draft-ietf-quic-load-balancers, whose plaintext form this resembles: whoever
 //! sees the packets sees both numbers. They tell two connection IDs of a client apart less well
 //! than random ones would when it changes its address, by as much as there are servers and workers:
@@ -24,7 +26,7 @@ use std::time::Duration;
 use aws_lc_rs::hmac;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, EndpointConfig, InvalidCid};
 
-use crate::Error;
+use crate::{Error, WorkerId};
 
 /// Bytes of every connection ID that an endpoint of ours makes. 4 or more of them are random, and
 /// the same ones don't come twice while a connection holds them.
@@ -36,9 +38,11 @@ const MAX_SERVER_ID_BYTES: usize = 2;
 /// The form bit of a first byte (RFC 8999 section 5): set in long headers.
 const LONG_HEADER: u8 = 0x80;
 
-/// The type bits of a long header (RFC 9000 section 17.2), and those of a Handshake packet. The
-/// drafts that the engine speaks have the same.
+/// The type bits of a long header (RFC 9000 section 17.2), and those of three packets. The drafts
+/// that the engine speaks have the same.
 const LONG_TYPE: u8 = 0x30;
+const INITIAL: u8 = 0x00;
+const ZERO_RTT: u8 = 0x10;
 const HANDSHAKE: u8 = 0x20;
 
 /// Where the length of a destination connection ID stands in a long header, and where the ID does:
@@ -102,7 +106,7 @@ pub struct ConnectionIds {
     /// Which server it is, for a load balancer.
     pub server: ServerId,
     /// Which of the server's workers. No two of them may have the same.
-    pub worker: u16,
+    pub worker: WorkerId,
 }
 
 /// The key of stateless resets (RFC 9000 section 10.3.2). Who knows it can end the connections of
@@ -130,27 +134,46 @@ impl fmt::Debug for ResetKey {
 /// use altway_quic::{ServerId, worker_of};
 ///
 /// let server = ServerId::new(&[0xaa])?;
-/// let mut packet = [0x40, 0xaa, 0, 3, 1, 2, 3, 4, 5, 0xff];
-/// assert_eq!(worker_of(&packet, server), Some(3));
+/// let mut packet = [0x40, 0xaa, 0x10, 3, 1, 2, 3, 4, 5, 0xff];
+/// let worker = worker_of(&packet, server).expect("a packet with a short header names its worker");
+/// assert_eq!((worker.generation().number(), worker.number()), (1, 3));
 /// packet[0] = 0xc0;
 /// assert_eq!(worker_of(&packet, server), None);
 /// # Ok::<(), altway_quic::Error>(())
 /// ```
 #[must_use]
-pub fn worker_of(datagram: &[u8], server: ServerId) -> Option<u16> {
+pub fn worker_of(datagram: &[u8], server: ServerId) -> Option<WorkerId> {
     let first = *datagram.first()?;
-    let id_at = if first & LONG_HEADER == 0 {
-        SHORT_ID_AT
-    } else if first & LONG_TYPE == HANDSHAKE
-        && datagram.get(LONG_LENGTH_AT).copied().map(usize::from) == Some(CONNECTION_ID_BYTES)
-    {
-        LONG_ID_AT
+    if first & LONG_HEADER == 0 {
+        named_at(SHORT_ID_AT, datagram, server)
+    } else if first & LONG_TYPE == HANDSHAKE {
+        named_in_long_header(datagram, server)
     } else {
-        return None;
-    };
+        None
+    }
+}
+
+/// Which worker a datagram may be for whose first packet is an Initial or 0-RTT packet: a client's
+/// first ones go to a connection ID of its own making, which seldom looks like one of ours but may,
+/// the others to one of the server's (RFC 9000 section 7.2). So whoever passes such a datagram on
+/// should keep it too.
+#[must_use]
+pub fn worker_perhaps_of(datagram: &[u8], server: ServerId) -> Option<WorkerId> {
+    let first = *datagram.first()?;
+    let by_client = matches!(first & LONG_TYPE, INITIAL | ZERO_RTT);
+    let is_long = first & LONG_HEADER != 0;
+    (is_long && by_client).then(|| named_in_long_header(datagram, server))?
+}
+
+fn named_in_long_header(datagram: &[u8], server: ServerId) -> Option<WorkerId> {
+    let length = datagram.get(LONG_LENGTH_AT).copied().map(usize::from);
+    (length == Some(CONNECTION_ID_BYTES)).then(|| named_at(LONG_ID_AT, datagram, server))?
+}
+
+fn named_at(id_at: usize, datagram: &[u8], server: ServerId) -> Option<WorkerId> {
     let id = datagram.get(id_at..id_at + CONNECTION_ID_BYTES)?;
     let worker = id[server.length..].first_chunk()?;
-    Some(u16::from_be_bytes(*worker))
+    Some(WorkerId::from_bytes(*worker))
 }
 
 fn no_server_id() -> Error {
@@ -187,6 +210,7 @@ pub(crate) fn derive(seed: [u8; 32], purpose: &[u8]) -> [u8; 32] {
 /// can't tell which others are of the same client.
 #[derive(Clone)]
 struct Generator {
+    ids: ConnectionIds,
     prefix: Vec<u8>,
     key: hmac::Key,
     made: u64,
@@ -195,7 +219,8 @@ struct Generator {
 impl Generator {
     fn new(ids: ConnectionIds, key: [u8; 32]) -> Self {
         Self {
-            prefix: [ids.server.as_bytes(), &ids.worker.to_be_bytes()].concat(),
+            ids,
+            prefix: [ids.server.as_bytes(), &ids.worker.to_bytes()].concat(),
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
             made: 0,
         }
@@ -213,11 +238,18 @@ impl ConnectionIdGenerator for Generator {
         ConnectionId::new(&id)
     }
 
-    /// What others made is answered with no stateless reset.
+    /// What the process's other workers made, or another server, is answered with no stateless
+    /// reset. Of another process's connections those come here that have ended with it: while it
+    /// lives, their datagrams are passed on to it.
     fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
-        match id.starts_with(&self.prefix) {
-            true => Ok(()),
-            false => Err(InvalidCid),
+        let made_by = id.strip_prefix(self.ids.server.as_bytes());
+        let made_by = made_by.and_then(|rest| rest.first_chunk());
+        let made_by = WorkerId::from_bytes(*made_by.ok_or(InvalidCid)?);
+        let of_colleague =
+            made_by != self.ids.worker && made_by.generation() == self.ids.worker.generation();
+        match of_colleague {
+            true => Err(InvalidCid),
+            false => Ok(()),
         }
     }
 
@@ -233,11 +265,16 @@ impl ConnectionIdGenerator for Generator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Generation;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use std::collections::HashSet;
 
-    fn ids(server: &[u8], worker: u16) -> ConnectionIds {
+    fn worker(generation: u8, number: usize) -> WorkerId {
+        WorkerId::new(Generation::new(generation).unwrap(), number).unwrap()
+    }
+
+    fn ids(server: &[u8], worker: WorkerId) -> ConnectionIds {
         let server = ServerId::new(server).unwrap();
         ConnectionIds { server, worker }
     }
@@ -258,11 +295,11 @@ mod tests {
 
     #[test]
     fn an_id_names_server_and_worker_and_is_random_for_the_rest() {
-        let mut generator = generator(ids(&[0xaa, 0xbb], 0x0102), 1);
+        let mut generator = generator(ids(&[0xaa, 0xbb], worker(3, 0x102)), 1);
         let made: HashSet<_> = (0..1000).map(|_| generator.generate_cid()).collect();
         assert_eq!(made.len(), 1000);
         assert!(made.iter().all(|id| id.len() == CONNECTION_ID_BYTES));
-        assert!(made.iter().all(|id| id[..4] == [0xaa, 0xbb, 1, 2]));
+        assert!(made.iter().all(|id| id[..4] == [0xaa, 0xbb, 0x31, 2]));
         let last: HashSet<_> = made.iter().map(|id| id[7]).collect();
         assert!(last.len() > 200, "{} values of a byte", last.len());
     }
@@ -270,7 +307,7 @@ mod tests {
     #[test]
     fn the_same_seed_makes_the_same_ids_and_another_one_others() {
         let made = |seed| {
-            let mut generator = generator(ids(&[], 0), seed);
+            let mut generator = generator(ids(&[], worker(0, 0)), seed);
             (generator.generate_cid(), generator.generate_cid())
         };
         assert_eq!(made(1), made(1));
@@ -278,36 +315,58 @@ mod tests {
     }
 
     #[test]
-    fn an_id_of_another_worker_or_server_is_not_ours() {
-        let mut ours = generator(ids(&[7], 1), 1);
+    fn an_id_of_a_colleague_or_of_another_server_is_not_ours() {
+        let mut ours = generator(ids(&[7], worker(2, 1)), 1);
         let id = ours.generate_cid();
         assert!(ours.validate(&id).is_ok());
-        assert!(generator(ids(&[7], 1), 2).validate(&id).is_ok());
-        assert!(generator(ids(&[7], 2), 1).validate(&id).is_err());
-        assert!(generator(ids(&[8], 1), 1).validate(&id).is_err());
+        let is_valid = |ids| generator(ids, 2).validate(&id).is_ok();
+        assert!(is_valid(ids(&[7], worker(2, 1))));
+        assert!(!is_valid(ids(&[7], worker(2, 0))));
+        assert!(!is_valid(ids(&[8], worker(2, 1))));
+        assert!(!is_valid(ids(&[8], worker(3, 1))));
+        assert!(is_valid(ids(&[7], worker(3, 0))), "its process has ended");
     }
 
     #[test]
     fn packets_with_ids_of_ours_name_their_worker() {
         for server in [&[][..], &[1], &[1, 2]] {
-            let ids = ids(server, 0xfedc);
+            let ids = ids(server, worker(0xf, 0xedc));
             let id = generator(ids, 1).generate_cid();
             for first in [0x00, 0x40, 0x7f, 0xe0, 0xef, 0xa0] {
-                let worker = worker_of(&packet(first, &id), ids.server);
-                assert_eq!(worker, Some(0xfedc), "{first:#x}");
+                let packet = packet(first, &id);
+                assert_eq!(
+                    worker_of(&packet, ids.server),
+                    Some(ids.worker),
+                    "{first:#x}"
+                );
+                assert_eq!(worker_perhaps_of(&packet, ids.server), None, "{first:#x}");
             }
         }
     }
 
     #[test]
-    fn packets_with_ids_that_clients_make_up_name_none() {
-        let id = generator(ids(&[], 1), 1).generate_cid();
-        let server = ServerId::default();
-        for (first, what) in [(0xc0, "Initial"), (0xd0, "0-RTT"), (0xf0, "Retry")] {
-            assert_eq!(worker_of(&packet(first, &id), server), None, "{what}");
+    fn packets_with_ids_that_clients_make_up_name_a_worker_perhaps() {
+        let id = generator(ids(&[], worker(1, 2)), 1).generate_cid();
+        let (server, named) = (ServerId::default(), Some(worker(1, 2)));
+        let types = [
+            (0xc0, "Initial", named),
+            (0xd0, "0-RTT", named),
+            (0xf0, "Retry", None),
+        ];
+        for (first, what, perhaps) in types {
+            let packet = packet(first, &id);
+            assert_eq!(worker_of(&packet, server), None, "{what}");
+            assert_eq!(worker_perhaps_of(&packet, server), perhaps, "{what}");
         }
+    }
+
+    #[test]
+    fn an_id_of_another_length_is_not_ours() {
+        let server = ServerId::default();
         for length in [0, 7, 9, 20] {
-            assert_eq!(worker_of(&packet(0xe0, &vec![0; length]), server), None);
+            let id = vec![0; length];
+            assert_eq!(worker_of(&packet(0xe0, &id), server), None);
+            assert_eq!(worker_perhaps_of(&packet(0xc0, &id), server), None);
         }
     }
 
@@ -319,7 +378,7 @@ mod tests {
             for length in 0..whole {
                 assert_eq!(worker_of(&packet[..length], server), None, "{length}");
             }
-            assert_eq!(worker_of(&packet[..whole], server), Some(0));
+            assert_eq!(worker_of(&packet[..whole], server), Some(worker(0, 0)));
         }
     }
 
@@ -349,8 +408,11 @@ mod tests {
             datagram in vec(any::<u8>(), 0..40),
             server in vec(any::<u8>(), 0..=MAX_SERVER_ID_BYTES),
         ) {
-            let worker = worker_of(&datagram, ServerId::new(&server).unwrap());
-            prop_assert!(worker.is_none() || datagram.len() > CONNECTION_ID_BYTES);
+            let server = ServerId::new(&server).unwrap();
+            let named = worker_of(&datagram, server);
+            let perhaps = worker_perhaps_of(&datagram, server);
+            prop_assert!(named.is_none() || perhaps.is_none());
+            prop_assert!(named.or(perhaps).is_none() || datagram.len() > CONNECTION_ID_BYTES);
         }
     }
 }

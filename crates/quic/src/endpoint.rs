@@ -65,6 +65,7 @@ pub struct Endpoint {
     unvalidated: usize,
     retries: u64,
     shutting_down: bool,
+    ignoring: bool,
 }
 
 struct Slot {
@@ -269,6 +270,13 @@ impl Endpoint {
         self.shutting_down = true;
     }
 
+    /// Whether attempts at new connections are left to another endpoint that gets them as well:
+    /// they are neither accepted nor refused, also after [`shutdown`](Self::shutdown). At first they
+    /// are not.
+    pub fn ignore_new_connections(&mut self, ignore: bool) {
+        self.ignoring = ignore;
+    }
+
     /// Connections that are not closed, those in hand-shake included. Counts them one by one.
     pub fn open_connections(&self) -> usize {
         self.slots
@@ -336,6 +344,7 @@ impl Endpoint {
             unvalidated: 0,
             retries: 0,
             shutting_down: false,
+            ignoring: false,
         }
     }
 
@@ -419,6 +428,9 @@ impl Endpoint {
         incoming: Incoming,
         mut answer: Vec<u8>,
     ) {
+        if self.ignoring {
+            return self.quic.ignore(incoming);
+        }
         if self.shutting_down || self.is_full() {
             let transmit = self.quic.refuse(incoming, &mut answer);
             return self.answer(&transmit, answer);

@@ -89,10 +89,13 @@ mod stream;
 mod timers;
 mod transport;
 mod validation;
+mod worker_id;
 
 pub use config::{ClientConfig, Congestion, Limits, ServerConfig, Transport};
 pub use connection::Connection;
-pub use connection_ids::{CONNECTION_ID_BYTES, ConnectionIds, ResetKey, ServerId, worker_of};
+pub use connection_ids::{
+    CONNECTION_ID_BYTES, ConnectionIds, ResetKey, ServerId, worker_of, worker_perhaps_of,
+};
 pub use datagram::{Datagram, Ecn, Transmit};
 pub use endpoint::Endpoint;
 pub use error::Error;
@@ -101,3 +104,4 @@ pub use qlog::{Qlog, QlogWriter};
 pub use statistics::{DeliveryRate, EndpointStatistics, PathStatistics};
 pub use stream::{Direction, Role, StreamId};
 pub use validation::{Retry, Tokens};
+pub use worker_id::{Generation, WorkerId};

@@ -4,6 +4,7 @@
 mod dispatcher;
 
 pub(crate) use dispatcher::Dispatcher;
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,7 +29,14 @@ pub(crate) enum Accepting {
 
 /// Where a worker's connections come from, on the worker's event loop.
 #[derive(Debug)]
-pub(crate) enum Arrivals {
+pub(crate) struct Arrivals {
+    source: Source,
+    /// Nothing more is accepted: the kernel's queue holds it, for us or for another process.
+    held: bool,
+}
+
+#[derive(Debug)]
+enum Source {
     Own(TcpListener),
     Handed(mpsc::Receiver<Accepted>),
     /// From nowhere any more.
@@ -39,20 +47,23 @@ impl Arrivals {
     /// # Errors
     /// The event loop that is current doesn't take the listener.
     pub(crate) fn new(accepting: Accepting) -> io::Result<Self> {
-        Ok(match accepting {
-            Accepting::Own(listener) => Self::Own(TcpListener::from_std(listener)?),
-            Accepting::Handed(queue) => Self::Handed(queue),
-        })
+        let source = match accepting {
+            Accepting::Own(listener) => Source::Own(TcpListener::from_std(listener)?),
+            Accepting::Handed(queue) => Source::Handed(queue),
+        };
+        let held = false;
+        Ok(Self { source, held })
     }
 
     /// The next connection, whatever befalls others; `None` when there will be no more. When
     /// dropped before its end, no connection is lost.
     pub(crate) async fn next(&mut self) -> Option<(TcpStream, SocketAddr)> {
         loop {
-            let arrival = match self {
-                Self::Own(listener) => listener.accept().await,
-                Self::Handed(queue) => register(queue.recv().await?),
-                Self::Closed => return None,
+            let arrival = match &mut self.source {
+                Source::Own(_) if self.held => pending().await,
+                Source::Own(listener) => listener.accept().await,
+                Source::Handed(queue) => register(queue.recv().await?),
+                Source::Closed => return None,
             };
             match arrival {
                 Ok(arrival) => return Some(arrival),
@@ -61,11 +72,17 @@ impl Arrivals {
         }
     }
 
-    /// Closes the worker's own listener. What waits in a queue has been accepted and still comes,
-    /// up to the end of the thread that fills it.
+    /// Whether to leave alone what waits at the worker's own listener. What waits in a queue has been
+    /// accepted and comes either way.
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Closes the worker's own listener. What waits in a queue still comes, up to the end of the
+    /// thread that fills it.
     pub(crate) fn close(&mut self) {
-        if matches!(self, Self::Own(_)) {
-            *self = Self::Closed;
+        if matches!(self.source, Source::Own(_)) {
+            self.source = Source::Closed;
         }
     }
 }

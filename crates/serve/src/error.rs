@@ -52,6 +52,72 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// More threads than connection IDs can name.
+    #[error("{threads} threads are more than the {max} that are allowed")]
+    TooManyThreads {
+        /// How many it would be.
+        threads: usize,
+        /// How many are allowed.
+        max: usize,
+    },
+    /// What is at the place of a takeover is no socket; it is left alone.
+    #[error("`{path}` is not a socket")]
+    TakeoverNotSocket {
+        /// What was given.
+        path: PathBuf,
+    },
+    /// The socket for takeovers can't be made.
+    #[error("cannot wait for takeovers at `{path}`")]
+    TakeoverListen {
+        /// Where we wanted to wait.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// There may be a server to take over from, but it can't be reached.
+    #[error("cannot reach the server at `{path}`")]
+    TakeoverConnect {
+        /// Its socket.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The server to take over from is another user's, who may want to deceive us.
+    #[error("the server at `{path}` belongs to another user, {uid}")]
+    TakeoverOfAnother {
+        /// Its socket.
+        path: PathBuf,
+        /// The user's number.
+        uid: u32,
+    },
+    /// The server to take over from has other sockets than we want.
+    #[error("cannot take over from the server at `{path}`: its {what} is {theirs}, not {ours}")]
+    TakeoverDiffers {
+        /// Its socket.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// What it has.
+        theirs: String,
+        /// What we want.
+        ours: String,
+    },
+    /// The server to take over from hands nothing over.
+    #[error("cannot take over from the server at `{path}`: {reason}")]
+    TakeoverRefused {
+        /// Its socket.
+        path: PathBuf,
+        /// What it says.
+        reason: String,
+    },
+    /// The server to take over from has ended, or doesn't keep to the protocol.
+    #[error("the server at `{path}` broke the takeover off")]
+    TakeoverBroken {
+        /// Its socket.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// A PEM file can't be read.
     #[error("cannot read `{path}`")]
     ReadPem {

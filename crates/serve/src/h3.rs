@@ -5,18 +5,22 @@
 //! sockets; the socket ([`udp`]) and the timer (`altway-socket`) know no HTTP.
 //!
 //! A client that moves to another address stays with its worker: connection IDs name it, and
-//! [`steering`] brings datagrams to it.
+//! [`steering`] brings datagrams to it. They name its process as well: one that another has taken
+//! over from no longer reads its sockets, and gets its datagrams by [`relay`].
 
+mod relay;
 mod responses;
 mod steering;
 mod udp;
 
-pub(crate) use steering::{Place, places};
+pub(crate) use relay::{Former, carry, way};
+pub(crate) use steering::{Inboxes, Place, Routes, places};
 
 use crate::Error;
 use crate::files::FileCache;
 use crate::options::{Congestion, Options};
 use crate::stop::StopSignal;
+use crate::takeover::Secrets;
 use crate::worker::Setup;
 use altway_http3::{self as http3, Code, Endpoint};
 use altway_socket::{Progress, Timer};
@@ -49,7 +53,8 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(crate) fn config(
     tls: Arc<rustls::ServerConfig>,
     options: &Options,
-) -> Result<http3::ServerConfig, Error> {
+    secrets: &Secrets,
+) -> http3::ServerConfig {
     let limits = &options.limits;
     let mut config = http3::ServerConfig::new(tls);
     config.early_data = options.early_data;
@@ -67,14 +72,15 @@ pub(crate) fn config(
     config.limits.retry = limits.retry;
     config.limits.handshake_timeout = Some(limits.handshake_timeout);
     // A stateless reset is the server's word, whichever worker says it.
-    config.reset_key = Some(http3::ResetKey(random()?));
+    config.reset_key = Some(http3::ResetKey(secrets.reset_key));
     // The kernel may bring a client's answer to another worker than the one that gave the token.
-    let tokens = http3::Tokens::new(random()?, Instant::now(), SystemTime::now());
+    let tokens = http3::Tokens::new(secrets.token_key, Instant::now(), SystemTime::now());
     config.tokens = Some(tokens);
-    Ok(config)
+    config
 }
 
-fn random() -> Result<[u8; 32], Error> {
+/// 32 bytes that nobody can foretell.
+pub(crate) fn random() -> Result<[u8; 32], Error> {
     let mut bytes = [0; 32];
     let random = aws_lc_rs::default_provider().secure_random;
     random
@@ -90,8 +96,10 @@ pub(crate) struct Driver {
     timer: Timer,
     responses: Responses,
     setup: Arc<Setup>,
-    /// `None`: no other worker has connections.
+    /// `None`: nobody else has connections.
     exchange: Option<Exchange>,
+    /// Whether to take in what comes to the socket; else another process does.
+    reading: bool,
 }
 
 impl Driver {
@@ -115,28 +123,36 @@ impl Driver {
             responses: Responses::new(Arc::clone(setup), files),
             setup: Arc::clone(setup),
             exchange: place.exchange,
+            reading: true,
         })
     }
 
     /// Serves until the stop, and then until all responses are delivered or the grace is over.
     pub(crate) async fn run(mut self, mut stop: StopSignal) -> io::Result<()> {
         let mut sweep = sweep(self.setup.limits.idle_timeout);
+        let mut intake = stop.intake();
+        self.take_in(intake.is_open());
         loop {
             let progress = self.turn()?;
             tokio::select! {
-                () = stop.requested() => break,
+                () = intake.changed() => {
+                    if stop.is_requested() {
+                        break;
+                    }
+                    self.take_in(intake.is_open());
+                }
                 () = self.next(progress, &mut sweep) => {}
             }
         }
-        let linger = if self.is_idle() {
-            Duration::ZERO
-        } else {
-            LINGER
-        };
-        self.endpoint.shutdown(Instant::now());
-        // When the grace is over, what is not finished never will be.
-        if let Ok(finished) = timeout(self.setup.grace, self.finish(linger, &mut sweep)).await {
-            finished?;
+        let (grace, linger) = (self.setup.grace, self.linger());
+        self.begin_end();
+        // What is not finished when the grace is over, or when no datagrams come any more, never will
+        // be.
+        tokio::select! {
+            finished = timeout(grace, self.finish(linger, &mut sweep)) => {
+                finished.unwrap_or(Ok(()))?;
+            }
+            () = stop.stranded() => {}
         }
         self.close();
         Ok(())
@@ -165,6 +181,29 @@ impl Driver {
         self.responses.is_empty() && self.endpoint.is_idle()
     }
 
+    /// How long clients have to go by themselves.
+    fn linger(&self) -> Duration {
+        match self.is_idle() {
+            true => Duration::ZERO,
+            false => LINGER,
+        }
+    }
+
+    /// Reads the socket, or leaves it and whoever comes newly to another process.
+    fn take_in(&mut self, reading: bool) {
+        self.reading = reading;
+        self.endpoint.ignore_new_connections(!reading);
+    }
+
+    fn begin_end(&mut self) {
+        self.endpoint.shutdown(Instant::now());
+        if let Some(exchange) = &mut self.exchange
+            && !self.reading
+        {
+            exchange.forget_formers();
+        }
+    }
+
     /// Everything that can be done without waiting.
     fn turn(&mut self) -> io::Result<Progress> {
         let now = Instant::now();
@@ -184,11 +223,13 @@ impl Driver {
         let Some(exchange) = &mut self.exchange else {
             return udp.receive(|datagram| endpoint.handle_datagram(now, datagram));
         };
-        udp.receive(|datagram| {
-            if !exchange.pass_on(&datagram) {
-                endpoint.handle_datagram(now, datagram);
-            }
-        })?;
+        if self.reading {
+            udp.receive(|datagram| {
+                if !exchange.pass_on(&datagram) {
+                    endpoint.handle_datagram(now, datagram);
+                }
+            })?;
+        }
         for forwarded in exchange.arrived() {
             endpoint.handle_datagram(now, forwarded.datagram());
         }
@@ -202,7 +243,7 @@ impl Driver {
             return yield_now().await;
         }
         tokio::select! {
-            () = self.udp.readable() => {}
+            () = self.udp.readable(), if self.reading => {}
             () = self.udp.writable(), if progress == Progress::Blocked => {}
             () = self.timer.expired() => {}
             forwarded = next_of(&mut self.exchange) => {
@@ -223,7 +264,7 @@ impl Driver {
     }
 }
 
-/// The next datagram of this worker's that comes to another one; never where there is none.
+/// The next datagram of this worker's that comes to somebody else; never where there is nobody.
 async fn next_of(exchange: &mut Option<Exchange>) -> Forwarded {
     match exchange {
         Some(exchange) => exchange.next().await,

@@ -5,7 +5,8 @@
 //! until it is told to stop. Each worker thread has its own event loop and sockets; one handler
 //! answers for all three protocols, and puts on every response the `Alt-Svc` field that the policy
 //! decides on from what was measured of the client's path. [`certs`] makes certificates where none
-//! are given; a [`ReloadHandle`] replaces the certificate while connections go on.
+//! are given; a [`ReloadHandle`] replaces the certificate while connections go on, and with
+//! [`Options::takeover`] another process the whole server.
 //!
 //! The engines stand elsewhere: hyper for HTTP/1.1, `altway-http2`, `altway-http3`; what is
 //! known of paths is kept by `altway-path`, what follows from it is decided by `altway-policy`.
@@ -54,6 +55,7 @@ mod sessions;
 mod site;
 mod stop;
 mod sys;
+mod takeover;
 mod tcp;
 mod tls;
 mod worker;

@@ -8,7 +8,7 @@
 use crate::accept::{Accepting, Dispatcher};
 use crate::options::{Bind, Congestion, Spread};
 use crate::{Error, sys};
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 
@@ -29,10 +29,29 @@ pub(crate) struct Request {
     pub(crate) congestion: Option<Congestion>,
 }
 
+impl Request {
+    /// How many TCP listeners it is.
+    pub(crate) fn listeners(&self) -> usize {
+        match self.spread {
+            Spread::PerWorker => self.workers,
+            Spread::RoundRobin => 1,
+        }
+    }
+}
+
+/// The sockets of a server, as they are bound and as they pass from one process to the next.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) address: SocketAddr,
+    /// One for each worker, or one for all.
+    pub(crate) tcp: Vec<TcpListener>,
+    /// One for each worker, in the order in which they were bound; none without HTTP/3.
+    pub(crate) udp: Vec<UdpSocket>,
+}
+
 /// The sockets of every worker.
 #[derive(Debug)]
 pub(crate) struct Listeners {
-    pub(crate) address: SocketAddr,
     pub(crate) workers: Vec<Sockets>,
     /// What feeds the workers' queues; `None` when each has a listener.
     pub(crate) dispatcher: Option<Dispatcher>,
@@ -50,7 +69,7 @@ pub(crate) struct Sockets {
 ///
 /// # Errors
 /// The port is taken or forbidden, no address can be had, or the congestion control is unknown.
-pub(crate) fn listen(request: &Request) -> Result<Listeners, Error> {
+pub(crate) fn listen(request: &Request) -> Result<Bound, Error> {
     let mut result = Err(Error::NoFreePort);
     for ip in request.bind.candidates() {
         result = listen_on(ip, request);
@@ -61,7 +80,7 @@ pub(crate) fn listen(request: &Request) -> Result<Listeners, Error> {
     result
 }
 
-fn listen_on(ip: IpAddr, request: &Request) -> Result<Listeners, Error> {
+fn listen_on(ip: IpAddr, request: &Request) -> Result<Bound, Error> {
     let attempts = if request.port == 0 { PORT_ATTEMPTS } else { 1 };
     for _ in 0..attempts {
         match claim_and_bind(SocketAddr::new(ip, request.port), request) {
@@ -72,18 +91,61 @@ fn listen_on(ip: IpAddr, request: &Request) -> Result<Listeners, Error> {
     Err(Error::NoFreePort)
 }
 
-fn claim_and_bind(wanted: SocketAddr, request: &Request) -> Result<Listeners, Error> {
+fn claim_and_bind(wanted: SocketAddr, request: &Request) -> Result<Bound, Error> {
     let address = claim(wanted, request.with_udp)?;
-    let (dispatcher, accepting) = accepting(address, request)?;
-    let workers = accepting
-        .into_iter()
-        .map(|tcp| sockets(address, tcp, request.with_udp))
-        .collect::<Result<_, _>>()?;
-    Ok(Listeners {
+    let sharing = match request.spread {
+        Spread::PerWorker => Sharing::AmongWorkers,
+        Spread::RoundRobin => Sharing::Alone,
+    };
+    let tcp = (0..request.listeners()).map(|_| tcp(address, sharing, request.congestion));
+    let udp = (0..request.workers).map(|_| udp(address));
+    Ok(Bound {
         address,
-        workers,
-        dispatcher,
+        tcp: tcp.collect::<Result<_, _>>()?,
+        udp: match request.with_udp {
+            true => udp.collect::<Result<_, _>>()?,
+            false => Vec::new(),
+        },
     })
+}
+
+impl Bound {
+    /// The same sockets once more.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        let tcp = self.tcp.iter().map(TcpListener::try_clone);
+        let udp = self.udp.iter().map(UdpSocket::try_clone);
+        Ok(Self {
+            address: self.address,
+            tcp: tcp.collect::<Result<_, _>>()?,
+            udp: udp.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Gives what the listeners accept from now on this congestion control.
+    ///
+    /// # Errors
+    /// The kernel lacks it.
+    pub(crate) fn set_congestion(&self, name: &[u8]) -> io::Result<()> {
+        let mut listeners = self.tcp.iter();
+        listeners.try_for_each(|tcp| SockRef::from(tcp).set_tcp_congestion(name))
+    }
+
+    /// To each worker its own: as many as there were in the request.
+    pub(crate) fn share_out(self, request: &Request) -> Listeners {
+        let (dispatcher, accepting) = accepting(self.tcp, request);
+        let mut udp = self.udp.into_iter();
+        let workers = accepting.into_iter().map(|tcp| Sockets {
+            tcp,
+            udp: udp.next(),
+        });
+        Listeners {
+            workers: workers.collect(),
+            dispatcher,
+        }
+    }
 }
 
 /// Finds out whether the port is ours to have, and which one it is.
@@ -102,24 +164,14 @@ fn claim(wanted: SocketAddr, with_udp: bool) -> Result<SocketAddr, Error> {
 }
 
 /// What each worker accepts from.
-fn accepting(
-    address: SocketAddr,
-    request: &Request,
-) -> Result<(Option<Dispatcher>, Vec<Accepting>), Error> {
-    let listener = |sharing| tcp(address, sharing, request.congestion);
-    match request.spread {
-        Spread::PerWorker => {
-            let own = (0..request.workers)
-                .map(|_| listener(Sharing::AmongWorkers).map(Accepting::Own))
-                .collect::<Result<_, _>>()?;
-            Ok((None, own))
-        }
-        Spread::RoundRobin => {
-            let (dispatcher, queues) = Dispatcher::new(listener(Sharing::Alone)?, request.workers);
-            let handed = queues.into_iter().map(Accepting::Handed).collect();
-            Ok((Some(dispatcher), handed))
-        }
+fn accepting(mut tcp: Vec<TcpListener>, request: &Request) -> (Option<Dispatcher>, Vec<Accepting>) {
+    if request.spread == Spread::PerWorker {
+        return (None, tcp.into_iter().map(Accepting::Own).collect());
     }
+    let listener = tcp.pop().expect("one listener is bound for all workers");
+    let (dispatcher, queues) = Dispatcher::new(listener, request.workers);
+    let handed = queues.into_iter().map(Accepting::Handed).collect();
+    (Some(dispatcher), handed)
 }
 
 fn tcp(
@@ -128,22 +180,34 @@ fn tcp(
     congestion: Option<Congestion>,
 ) -> Result<TcpListener, Error> {
     let socket = bind(address, Kind::Tcp, sharing)?;
-    if let Some(congestion) = congestion {
-        let name = congestion.kernel_name();
-        // Accepted connections inherit it.
-        socket
-            .set_tcp_congestion(name.as_bytes())
-            .map_err(|source| Error::Congestion { name, source })?;
-    }
+    set_congestion(&socket, congestion)?;
     socket
         .listen(BACKLOG)
         .map_err(|source| listen_error(address, Kind::Tcp, source))?;
     Ok(socket.into())
 }
 
-fn sockets(address: SocketAddr, tcp: Accepting, with_udp: bool) -> Result<Sockets, Error> {
-    let udp = with_udp.then(|| udp(address)).transpose()?;
-    Ok(Sockets { tcp, udp })
+/// The kernel's name of the congestion control that a listener of the request has.
+///
+/// # Errors
+/// The kernel lacks it.
+pub(crate) fn congestion_of(request: &Request) -> Result<Vec<u8>, Error> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP));
+    let socket = socket.map_err(Error::Worker)?;
+    set_congestion(&socket, request.congestion)?;
+    let mut name = socket.tcp_congestion().map_err(Error::Worker)?;
+    name.retain(|byte| *byte != 0);
+    Ok(name)
+}
+
+/// Connections that a listener accepts inherit it.
+fn set_congestion(socket: &Socket, congestion: Option<Congestion>) -> Result<(), Error> {
+    let Some(congestion) = congestion else {
+        return Ok(());
+    };
+    let name = congestion.kernel_name();
+    let set = socket.set_tcp_congestion(name.as_bytes());
+    set.map_err(|source| Error::Congestion { name, source })
 }
 
 fn udp(address: SocketAddr) -> Result<UdpSocket, Error> {
@@ -242,9 +306,10 @@ mod tests {
 
     #[test]
     fn all_workers_share_one_port_number_on_both_transports() {
-        let listeners = listen(&request(0)).unwrap();
-        let port = listeners.address.port();
+        let bound = listen(&request(0)).unwrap();
+        let port = bound.address.port();
         assert_ne!(port, 0);
+        let listeners = bound.share_out(&request(0));
         assert_eq!(listeners.workers.len(), 2);
         assert!(listeners.dispatcher.is_none());
         for sockets in &listeners.workers {
@@ -259,20 +324,21 @@ mod tests {
 
     #[test]
     fn one_listener_may_serve_all_workers_with_a_udp_socket_each() {
-        let spread = Spread::RoundRobin;
-        let listeners = listen(&Request {
-            spread,
+        let request = Request {
+            spread: Spread::RoundRobin,
             ..request(0)
-        })
-        .unwrap();
+        };
+        let bound = listen(&request).unwrap();
+        let address = bound.address;
+        let listeners = bound.share_out(&request);
         assert!(listeners.dispatcher.is_some());
         assert_eq!(listeners.workers.len(), 2);
         for sockets in &listeners.workers {
             assert!(matches!(sockets.tcp, Accepting::Handed(_)));
             let udp = sockets.udp.as_ref().unwrap();
-            assert_eq!(udp.local_addr().unwrap(), listeners.address);
+            assert_eq!(udp.local_addr().unwrap(), address);
         }
-        std::net::TcpStream::connect(listeners.address).unwrap();
+        std::net::TcpStream::connect(address).unwrap();
     }
 
     #[test]

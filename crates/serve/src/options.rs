@@ -7,6 +7,7 @@ use rustls::KeyLog;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ pub struct Options {
     pub port: u16,
     /// TLS with HTTP/3, or clear text without.
     pub security: Security,
-    /// Worker threads, each with its own sockets and event loop. Default: one per core.
+    /// Worker threads, each with its own sockets and event loop; 4,096 at most. Default: one per core.
     pub threads: NonZeroUsize,
     /// How new TCP connections come to the workers. Default: each worker accepts by itself.
     pub spread: Spread,
@@ -57,6 +58,14 @@ pub struct Options {
     pub qlog: Option<Qlog>,
     /// How long a stop waits for requests that are being answered. Default 10 s.
     pub shutdown_grace: Duration,
+    /// Where the processes of this server meet, one after the other: the path of a Unix socket that
+    /// only this user may use. A server that runs there hands its sockets over, with no connection
+    /// refused or broken, and ends; address, port, security, spread, server ID and number of threads
+    /// must be the same. Where none runs, the sockets are bound. In both cases the next process can
+    /// take over from this one, which goes on for two seconds then and ends within its
+    /// `shutdown_grace`. The file stays; nobody answers there once the server has ended. Costs a
+    /// thread that sleeps. Default `None`.
+    pub takeover: Option<PathBuf>,
     /// Where each request is told of. Default: nowhere.
     pub access_log: Option<AccessLog>,
     /// How slow and how many clients may be.
@@ -82,6 +91,7 @@ impl Options {
             key_log: None,
             qlog: None,
             shutdown_grace: Duration::from_secs(10),
+            takeover: None,
             access_log: None,
             limits: Limits::default(),
         }

@@ -1,6 +1,5 @@
 //! Binds, runs a worker per thread, and stops them together.
 
-use crate::accept::Dispatcher;
 use crate::files::Files;
 use crate::listen::{self, Listeners, Sockets};
 use crate::options::{Options, Security};
@@ -8,32 +7,40 @@ use crate::path_meter::Paths;
 use crate::service::{Content, Service};
 use crate::site::Kind;
 use crate::stop::StopSignal;
+use crate::takeover::{self, Beginning, Giver, Wanted};
 use crate::tls::Tls;
 use crate::worker::{Setup, Worker};
 use crate::{Error, ReloadHandle, h3, sys, tls};
+use altway_http3::WorkerId;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread;
+use tokio::sync::oneshot;
 
 /// A server whose sockets are bound: clients that connect from now on wait until it runs.
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    sockets: Vec<Sockets>,
-    /// One for each of the sockets.
+    listeners: Listeners,
+    /// One for each worker.
     places: Vec<h3::Place>,
-    dispatcher: Option<Dispatcher>,
     setup: Arc<Setup>,
     reload: Option<ReloadHandle>,
+    predecessor: Option<u32>,
+    /// `None`: no other process can take over.
+    giver: Option<Giver>,
 }
 
 impl Server {
-    /// Opens the directory, binds the sockets and prepares TLS. Raises this process's limit of open
-    /// files to what it may have.
+    /// Opens the directory, prepares TLS, and binds the sockets or takes them over
+    /// ([`Options::takeover`]). Raises this process's limit of open files to what it may have.
+    ///
+    /// A server that was taken over from serves no new clients from here on; should this one not
+    /// [run](Self::run) for two seconds, nobody does.
     ///
     /// # Errors
     /// Whatever keeps the server from running, so that [`Server::run`] fails no more for the
-    /// operator's reasons.
+    /// operator's reasons. A running server then serves on.
     pub fn bind(options: &Options) -> Result<Self, Error> {
         if let Err(error) = sys::raise_open_files() {
             tracing::debug!(%error, "cannot raise the limit of open files");
@@ -42,34 +49,54 @@ impl Server {
             Kind::Files(root) => Content::Files(Files::open(root)?),
             Kind::Service(handler) => Content::Handler(Arc::clone(handler)),
         };
-        let with_udp = matches!(options.security, Security::Tls(_));
-        let Listeners {
-            address,
-            workers,
-            dispatcher,
-        } = listen::listen(&listen::Request {
-            bind: options.bind,
-            port: options.port,
-            workers: options.threads.get(),
-            spread: options.spread,
-            with_udp,
-            congestion: options.congestion,
+        let choices = tls::Choices {
+            early_data: options.early_data,
+            key_log: options.key_log.as_ref(),
+        };
+        let tls = match &options.security {
+            Security::ClearText => None,
+            Security::Tls(identity) => Some(tls::configs(identity.clone(), &choices)?),
+        };
+        let request = request(options)?;
+        let beginning = takeover::begin(&Wanted {
+            request: &request,
+            server_id: options.server_id,
+            path: options.takeover.as_deref(),
         })?;
+        let address = beginning.bound.address;
         let service = Service {
             content,
             paths: Paths::new(),
             policy: options.policy,
-            alternative: with_udp.then_some(address.port()),
+            alternative: tls.is_some().then_some(address.port()),
             log: options.access_log.clone(),
         };
-        let (setup, reload) = setup(options, service)?;
+        let setup = setup(options, service, tls.as_ref(), &beginning);
+        let (places, inboxes) = h3::places(
+            &beginning.bound,
+            request.workers,
+            &routes(options, &beginning),
+        );
+        let copies = beginning.bound.try_clone().map_err(Error::Worker)?;
+        beginning.confirm()?;
         Ok(Self {
             address,
-            places: h3::places(&workers, options.steering, options.server_id),
-            sockets: workers,
-            dispatcher,
+            places,
             setup: Arc::new(setup),
-            reload,
+            reload: tls.map(|tls| tls.reload),
+            predecessor: beginning.predecessor(),
+            giver: beginning.post.map(|post| Giver {
+                post,
+                bound: copies,
+                workers: request.workers,
+                spread: request.spread,
+                server_id: options.server_id,
+                generation: beginning.generation,
+                formers: beginning.formers,
+                secrets: beginning.secrets,
+                inboxes,
+            }),
+            listeners: beginning.bound.share_out(&request),
         })
     }
 
@@ -79,53 +106,89 @@ impl Server {
         self.address
     }
 
+    /// The number of the process that it took the sockets over from, if there was one.
+    #[must_use]
+    pub fn predecessor(&self) -> Option<u32> {
+        self.predecessor
+    }
+
     /// Replaces the certificate while the server runs; `None` in clear text, which has none.
     #[must_use]
     pub fn reload_handle(&self) -> Option<ReloadHandle> {
         self.reload.clone()
     }
 
-    /// Serves until `stop` says so, then lets running requests end for the options' grace. Blocks
-    /// the calling thread.
+    /// Serves until `stop` says so or another process has taken over, then lets running requests end
+    /// for the options' grace. Blocks the calling thread.
     ///
     /// # Errors
     /// A thread can't be started or has failed; the others are stopped then.
     pub fn run(self, stop: &StopSignal) -> Result<(), Error> {
+        let Listeners {
+            workers,
+            dispatcher,
+        } = self.listeners;
         // Kept until all workers have ended: a socket that leaves the group would change which
         // worker the kernel hands the datagrams of the others' connections to.
-        let _group = udp_group(&self.sockets)?;
-        let workers = self.sockets.into_iter().zip(self.places).enumerate();
+        let _group = udp_group(&workers)?;
+        let (serving, served) = oneshot::channel();
+        let giver = self.giver.map(|giver| {
+            let give = |stop| giver.run(stop, served);
+            spawn("takeover".into(), stop, give)
+        });
+        let workers = workers.into_iter().zip(self.places).enumerate();
         let mut threads: Vec<_> = workers
             .map(|(index, (sockets, place))| worker(index, sockets, place, &self.setup, stop))
             .collect();
-        let acceptor = self.dispatcher.map(|dispatcher| {
+        let acceptor = dispatcher.map(|dispatcher| {
             let accept = |stop| dispatcher.run(stop);
             spawn("acceptor".into(), stop, accept)
         });
         threads.extend(acceptor);
-        let ends: Vec<_> = threads.into_iter().map(join).collect();
+        let mut ends: Vec<_> = threads.into_iter().map(join).collect();
+        drop::<oneshot::Sender<()>>(serving);
+        ends.extend(giver.map(join));
         ends.into_iter().collect()
     }
 }
 
-fn setup(options: &Options, service: Service) -> Result<(Setup, Option<ReloadHandle>), Error> {
-    let choices = tls::Choices {
-        early_data: options.early_data,
-        key_log: options.key_log.as_ref(),
+fn request(options: &Options) -> Result<listen::Request, Error> {
+    let (threads, max) = (options.threads.get(), WorkerId::MAX_WORKERS);
+    if threads > max {
+        return Err(Error::TooManyThreads { threads, max });
+    }
+    Ok(listen::Request {
+        bind: options.bind,
+        port: options.port,
+        workers: threads,
+        spread: options.spread,
+        with_udp: matches!(options.security, Security::Tls(_)),
+        congestion: options.congestion,
+    })
+}
+
+fn routes(options: &Options, beginning: &Beginning) -> h3::Routes {
+    h3::Routes {
+        steering: options.steering,
+        server: options.server_id,
+        generation: beginning.generation,
+        formers: beginning.formers.clone(),
+        can_be_taken_over: beginning.post.is_some(),
+    }
+}
+
+fn setup(options: &Options, service: Service, tls: Option<&Tls>, beginning: &Beginning) -> Setup {
+    let quic = |tls: &Tls| {
+        let quic = Arc::clone(&tls.quic);
+        h3::config(quic, options, &beginning.secrets)
     };
-    let tls = match &options.security {
-        Security::ClearText => None,
-        Security::Tls(identity) => Some(tls::configs(identity.clone(), &choices)?),
-    };
-    let quic = |tls: &Tls| h3::config(Arc::clone(&tls.quic), options);
-    let setup = Setup {
+    Setup {
         service: Arc::new(service),
-        quic: tls.as_ref().map(quic).transpose()?,
-        tls: tls.as_ref().map(|tls| Arc::clone(&tls.tcp)),
+        quic: tls.map(quic),
+        tls: tls.map(|tls| Arc::clone(&tls.tcp)),
         limits: options.limits,
         grace: options.shutdown_grace,
-    };
-    Ok((setup, tls.map(|tls| tls.reload)))
+    }
 }
 
 fn udp_group(sockets: &[Sockets]) -> Result<Vec<UdpSocket>, Error> {

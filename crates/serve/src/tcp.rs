@@ -16,13 +16,15 @@ use crate::files::FileCache;
 use crate::service::Answer;
 use crate::stop::StopSignal;
 use crate::worker::Setup;
+use http::HeaderValue;
+use http::header::CONNECTION;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use measured::{Measured, Probe};
 use socket::{Activity, Socket};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -98,12 +100,18 @@ impl Acceptor {
             context,
         } = self;
         let mut connections = JoinSet::new();
+        let mut intake = stop.intake();
         let signal = stop.clone();
-        // The stop first: connections that end by it would make room for ones not yet accepted.
-        tokio::select! {
-            biased;
-            () = stop.requested() => {}
-            () = serve_all(&mut arrivals, &context, &mut connections, &signal) => {}
+        while !stop.is_requested() {
+            arrivals.hold(!intake.is_open());
+            // The stop first: connections that end by it would make room for ones not yet accepted.
+            tokio::select! {
+                biased;
+                () = intake.changed() => {}
+                () = serve_all(&mut arrivals, &context, &mut connections, &signal) => {
+                    stop.requested().await;
+                }
+            }
         }
         arrivals.close();
         let ends = async {
@@ -218,18 +226,24 @@ impl Context {
         activity: &Activity,
         mut stop: StopSignal,
     ) -> Result<(), Failure> {
+        // Set once the next response is to be the connection's last.
+        let last = &Cell::new(false);
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let request = request.map(|body| RequestBody::http1(body, activity.reading()));
-            activity.answering(true);
+            activity.engaged(true);
             let asked = Instant::now();
             let answer = self.setup.service.respond(client.address, request);
             let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
             let setup = Arc::clone(&self.setup);
             async move {
-                let response = match answer {
+                let mut response = match answer {
                     Answer::Now(response) => response,
                     Answer::Later(pending) => pending.await,
                 };
+                if last.get() {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(CONNECTION, close);
+                }
                 let measured = |body| Measured::new(body, asked, activity, probe, setup);
                 Ok::<_, Infallible>(response.map(measured))
             }
@@ -240,6 +254,14 @@ impl Context {
             end = connection.as_mut() => return Ok(end?),
             () = activity.silence(self.setup.limits.idle_timeout) => {}
             () = stop.requested() => {}
+        }
+        if stop.is_handed_over() {
+            // Closed now, it would lose the request that may be on its way to us.
+            last.set(true);
+            tokio::select! {
+                end = connection.as_mut() => return Ok(end?),
+                () = activity.lull(LINGER, self.setup.limits.idle_timeout) => {}
+            }
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {

@@ -3,19 +3,20 @@
 //! Sockets that share a port (SO_REUSEPORT) get what the kernel's hash of both ends' addresses says.
 //! A client that changes its address so comes to another worker, which knows nothing of its
 //! connection. A program of classic BPF, which needs no privilege, decides by the connection ID
-//! instead. It says what [`worker_of`](altway_quic::worker_of) says.
+//! instead. It says what [`worker_of`](altway_quic::worker_of) says of the worker's number; whose
+//! process has the worker is nothing to the kernel, which knows sockets.
 
-use altway_quic::{CONNECTION_ID_BYTES, ServerId};
+use altway_quic::{CONNECTION_ID_BYTES, ServerId, WorkerId};
 use libc::{
-    BPF_A, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET, BPF_K,
-    BPF_LD, BPF_LEN, BPF_RET, BPF_W, sock_filter, sock_fprog,
+    BPF_A, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET,
+    BPF_K, BPF_LD, BPF_LEN, BPF_RET, BPF_W, sock_filter, sock_fprog,
 };
 use nix::sys::socket::{setsockopt, sockopt::AttachReusePortCbpf};
 use std::io;
 use std::os::fd::AsFd;
 
 /// Steers the datagrams of all sockets that share `socket`'s port, those that join later included,
-/// until the last of them is closed. The worker of number 0 must have bound its socket first, that
+/// until the last of them is closed by the last process that has it. The worker of number 0 must have bound its socket first, that
 /// of number 1 next, and so on; when one closes its socket, the last one takes its place.
 ///
 /// Datagrams that name no worker, or one that isn't there, come where the kernel's hash wants them.
@@ -45,11 +46,12 @@ const NOBODY: u32 = u32::MAX;
 
 /// Instructions that others jump to.
 const SHORT: u8 = 12;
-const HASH: u8 = 14;
+const WORKER: u8 = 13;
+const HASH: u8 = 15;
 
 /// The program. To load bytes that aren't there would end it with 0, the first worker: so lengths
 /// come first.
-fn program(server: ServerId) -> [sock_filter; 15] {
+fn program(server: ServerId) -> [sock_filter; 16] {
     let worker_at = u32::try_from(server.as_bytes().len()).expect("two bytes at most");
     [
         statement(BPF_LD | BPF_W | BPF_LEN, 0),
@@ -65,8 +67,9 @@ fn program(server: ServerId) -> [sock_filter; 15] {
         load(BPF_B, LONG_LENGTH_AT),
         jump_unless(BPF_JEQ, ID_BYTES, 9, HASH),
         load(BPF_H, LONG_ID_AT + worker_at),
-        statement(BPF_RET | BPF_A, 0),
+        jump(11, WORKER),
         load(BPF_H, SHORT_ID_AT + worker_at),
+        statement(BPF_ALU | BPF_AND | BPF_K, WorkerId::NUMBER_MASK.into()),
         statement(BPF_RET | BPF_A, 0),
         statement(BPF_RET | BPF_K, NOBODY),
     ]
@@ -84,6 +87,11 @@ fn load(size: u32, offset: u32) -> sock_filter {
 /// The instruction at `here` goes on at `target` unless the test holds.
 fn jump_unless(test: u32, operand: u32, here: u8, target: u8) -> sock_filter {
     instruction(BPF_JMP | test | BPF_K, operand, target - here - 1)
+}
+
+/// The instruction at `here` goes on at `target`.
+fn jump(here: u8, target: u8) -> sock_filter {
+    statement(BPF_JMP | BPF_JA, (target - here - 1).into())
 }
 
 fn instruction(code: u32, operand: u32, skip: u8) -> sock_filter {
@@ -155,7 +163,12 @@ mod tests {
         [header, id].concat()
     }
 
-    fn id(server: ServerId, worker: u16) -> Vec<u8> {
+    fn id(server: ServerId, worker: usize) -> Vec<u8> {
+        id_of(0, server, worker)
+    }
+
+    fn id_of(generation: u16, server: ServerId, worker: usize) -> Vec<u8> {
+        let worker = generation << 12 | u16::try_from(worker).unwrap();
         let mut id = [server.as_bytes(), &worker.to_be_bytes()].concat();
         id.resize(CONNECTION_ID_BYTES, 0xee);
         id
@@ -168,9 +181,12 @@ mod tests {
         for _ in 0..20 {
             let client = client(&group);
             for worker in 0..WORKERS {
-                let id = id(server, u16::try_from(worker).unwrap());
-                for first in [0x40, 0x00, 0x7f, 0xe0, 0xaf] {
-                    let packet = packet(first, &id);
+                let ids = [0, 1, 15].map(|generation| id_of(generation, server, worker));
+                for (first, id) in [0x40, 0x00, 0x7f, 0xe0, 0xaf]
+                    .iter()
+                    .zip(ids.iter().cycle())
+                {
+                    let packet = packet(*first, id);
                     assert_eq!(lands(&group, &client, &packet), worker, "{first:#x}");
                 }
             }
@@ -193,8 +209,9 @@ mod tests {
             Vec::new(),
             vec![0x40],
             packet(0x40, &id(server, 0)[..7]),
-            packet(0x40, &id(server, WORKERS as u16)),
-            packet(0x40, &id(server, u16::MAX)),
+            packet(0x40, &id(server, WORKERS)),
+            packet(0x40, &id(server, WorkerId::MAX_WORKERS - 1)),
+            packet(0x40, &id_of(15, server, WORKERS)),
             initial.clone(),
             packet(0xd0, &id(server, 0)),
             packet(0xf0, &id(server, 0)),
@@ -212,7 +229,7 @@ mod tests {
         for (client, expected) in clients.iter().zip(of_the_hash) {
             chosen[expected] += 1;
             for datagram in &strangers {
-                let named = worker_of(datagram, server).map(usize::from);
+                let named = worker_of(datagram, server).map(WorkerId::number);
                 assert!(named.is_none_or(|worker| worker >= WORKERS));
                 assert_eq!(lands(&group, client, datagram), expected, "{datagram:x?}");
             }
@@ -229,9 +246,26 @@ mod tests {
         steer_by_connection_id(&group[0], server).unwrap();
         let other = (by_hash + 1) % WORKERS;
         for first in 0..=u8::MAX {
-            let packet = packet(first, &id(server, u16::try_from(other).unwrap()));
-            let expected = worker_of(&packet, server).map_or(by_hash, usize::from);
+            let packet = packet(first, &id(server, other));
+            let expected = worker_of(&packet, server).map_or(by_hash, WorkerId::number);
             assert_eq!(lands(&group, &client, &packet), expected, "{first:#x}");
+        }
+    }
+
+    /// What the two bytes may say, with a worker that is there and with one that isn't.
+    #[test]
+    fn the_kernel_and_the_workers_agree_on_every_worker() {
+        let (group, server) = (group("127.0.0.1:0"), ServerId::default());
+        let client = client(&group);
+        let by_hash = lands(&group, &client, b"");
+        steer_by_connection_id(&group[0], server).unwrap();
+        for bytes in (0..=u16::MAX).step_by(7).map(u16::to_be_bytes) {
+            let mut id = [0xee; CONNECTION_ID_BYTES];
+            id[..2].copy_from_slice(&bytes);
+            let packet = packet(0x40, &id);
+            let named = worker_of(&packet, server).map(WorkerId::number);
+            let expected = named.filter(|worker| *worker < WORKERS).unwrap_or(by_hash);
+            assert_eq!(lands(&group, &client, &packet), expected, "{bytes:x?}");
         }
     }
 

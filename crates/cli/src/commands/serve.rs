@@ -30,6 +30,7 @@ Examples:
   altway serve site
   altway serve site -p 443 -c fullchain.pem -k key.pem --policy threshold:rtt=30ms,loss=1%
   altway serve site --h2c -p 8080
+  altway serve site --takeover /run/altway/takeover
 
 Early data: a request that comes with the first packets can be sent again by whoever sees it. This
 server handles no copy, as each session is good for one resumption; but it knows sessions only as
@@ -41,7 +42,13 @@ Policies: who is offered HTTP/3 by the Alt-Svc field
   threshold  clients whose path is unknown, far (min RTT) or lossy; rtt= and loss= set the bounds
 
 A first SIGTERM or Ctrl-C lets requests end, a second ends at once. SIGHUP reads certificate, key and
-OCSP response again; connections go on, and if a file is bad the former ones stay.")]
+OCSP response again; connections go on, and if a file is bad the former ones stay.
+
+With --takeover the same command line, run again, puts a new process (another version, another folder,
+other options) in the place of the running one. No connection is refused and none breaks: new ones
+are the new server's, those that are there end with the old one, which exits within 2 s and --grace.
+--bind, --port, --threads, --spread, --server-id and --h2c can't change this way. If the new server
+can't run, or ends within 2 s, the old one serves on. At most 3 old ones may be ending at a time.")]
 pub(crate) struct Arguments {
     /// The folder to serve.
     #[arg(value_name = "DIR", default_value = ".")]
@@ -84,6 +91,10 @@ pub(crate) struct Arguments {
     /// How long a stop waits for requests that are being answered.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     grace: Duration,
+    /// Take over from the server that runs with the same PATH, and let the next one do so: where they
+    /// meet (a Unix socket that only this user may use).
+    #[arg(long, value_name = "PATH")]
+    takeover: Option<PathBuf>,
     /// Append a line for each request to this file, or - for stderr.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
@@ -98,6 +109,9 @@ struct Listening<'a> {
     event: &'static str,
     address: SocketAddr,
     protocols: &'a [&'static str],
+    /// The process that it took over from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predecessor: Option<u32>,
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
@@ -110,7 +124,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let server = Server::bind(&options(arguments, source.as_ref(), printer)?)?;
     let (handle, signal) = stop_channel();
     obey_signals(handle, source.zip(server.reload_handle()), *printer)?;
-    announce(server.local_addr(), arguments.h2c, arguments.json, printer)?;
+    announce(&server, arguments.h2c, arguments.json, printer)?;
     server.run(&signal)?;
     Ok(Answer::Done)
 }
@@ -149,6 +163,7 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.key_log = arguments.insight.key_log(printer)?;
     options.qlog = arguments.insight.qlog()?;
     options.shutdown_grace = arguments.grace;
+    options.takeover.clone_from(&arguments.takeover);
     options.access_log = arguments.access_log.as_deref().map(log_to).transpose()?;
     Ok(options)
 }
@@ -165,17 +180,19 @@ fn log_to(path: &Path) -> Result<AccessLog> {
     })
 }
 
-fn announce(address: SocketAddr, clear: bool, json: bool, printer: &Printer) -> Result<()> {
+fn announce(server: &Server, clear: bool, json: bool, printer: &Printer) -> Result<()> {
     let protocols: &[_] = if clear {
         &["h1", "h2c"]
     } else {
         &["h1", "h2", "h3"]
     };
+    let (address, predecessor) = (server.local_addr(), server.predecessor());
     if json {
         let listening = Listening {
             event: "listening",
             address,
             protocols,
+            predecessor,
         };
         return Ok(printer.data(&serde_json::to_string(&listening)?)?);
     }
@@ -185,8 +202,11 @@ fn announce(address: SocketAddr, clear: bool, json: bool, printer: &Printer) -> 
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),
     };
+    let place = predecessor.map_or(String::new(), |process| {
+        format!(", in place of process {process}")
+    });
     printer.say(&format!(
-        "serving {scheme}://{host}:{}/ over {}",
+        "serving {scheme}://{host}:{}/ over {}{place}",
         address.port(),
         protocols.join(", ")
     ));

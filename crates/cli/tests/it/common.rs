@@ -77,6 +77,8 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 pub(crate) struct Serving {
     child: Child,
     pub(crate) port: u16,
+    /// The process that it took over from.
+    pub(crate) predecessor: Option<u64>,
 }
 
 impl Serving {
@@ -109,11 +111,19 @@ impl Serving {
         });
         let address = listening["address"].as_str().unwrap();
         let port = address.rsplit(':').next().unwrap().parse().unwrap();
-        Self { child, port }
+        Self {
+            child,
+            port,
+            predecessor: listening["predecessor"].as_u64(),
+        }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("https://localhost:{}{path}", self.port)
+    }
+
+    pub(crate) fn process(&self) -> u64 {
+        self.child.id().into()
     }
 
     /// Sends SIGTERM and waits for the exit code.

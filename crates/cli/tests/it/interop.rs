@@ -13,7 +13,7 @@ fn site() -> (Dir, Vec<u8>) {
     (dir, big)
 }
 
-fn authority(dir: &Dir) -> String {
+pub(crate) fn authority(dir: &Dir) -> String {
     let json = success(&mut dir.altway(["certs", "--json"]));
     let files: serde_json::Value = serde_json::from_str(&json).unwrap();
     files["ca_certificate"].as_str().unwrap().to_owned()

@@ -17,3 +17,4 @@ mod interop_h3;
 mod lab;
 mod peers;
 mod raw;
+mod takeover;

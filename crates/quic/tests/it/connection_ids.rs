@@ -4,28 +4,30 @@
 use std::time::Duration;
 
 use altway_quic::{
-    CloseReason, ConnectionIds, Direction, Endpoint, ResetKey, ServerConfig, ServerId,
+    CloseReason, ConnectionIds, Direction, Endpoint, Generation, ResetKey, ServerConfig, ServerId,
+    WorkerId,
 };
 
 use crate::pair::{Pair, delay, pattern};
 use crate::tls;
 
-fn ids(worker: u16) -> ConnectionIds {
-    ConnectionIds {
-        server: ServerId::default(),
-        worker,
-    }
+/// A worker of the second process in a row.
+fn worker(number: usize) -> WorkerId {
+    WorkerId::new(Generation::default().next(), number).unwrap()
 }
 
-fn config(worker: u16, key: u8) -> ServerConfig {
+fn config(worker: WorkerId, key: u8) -> ServerConfig {
     let mut config = ServerConfig::new(tls::server());
-    config.connection_ids = Some(ids(worker));
+    config.connection_ids = Some(ConnectionIds {
+        server: ServerId::default(),
+        worker,
+    });
     config.reset_key = Some(ResetKey([key; 32]));
     config
 }
 
-fn connected_to(worker: u16) -> Pair {
-    Pair::with(delay(5), |_, server| *server = config(worker, 1)).connected()
+fn connected() -> Pair {
+    Pair::with(delay(5), |_, server| *server = config(worker(5), 1)).connected()
 }
 
 /// Sends some bytes to the server.
@@ -39,23 +41,24 @@ fn upload(pair: &mut Pair) {
 /// A client that moved has no other way of saying whose it is.
 #[test]
 fn a_clients_packets_name_its_worker_from_every_address() {
-    let mut pair = connected_to(5);
+    let mut pair = connected();
     upload(&mut pair);
     // Those of the hand-shake that name none are the Initials.
     let first = pair.client.named.iter().position(Option::is_some).unwrap();
-    assert!(pair.client.named[first..].contains(&Some(5)));
+    assert!(pair.client.named[first..].contains(&Some(worker(5))));
     for port in 2000..2010 {
         pair.client.named.clear();
         pair.client.address.set_port(port);
         upload(&mut pair);
         assert!(pair.client.named.len() > 100);
-        assert!(pair.client.named.iter().all(|worker| *worker == Some(5)));
+        let mut named = pair.client.named.iter();
+        assert!(named.all(|named| *named == Some(worker(5))));
     }
 }
 
 /// How a client's connection ends when this endpoint stands in for the server's.
 fn end_at(config: &ServerConfig) -> Option<CloseReason> {
-    let mut pair = connected_to(5);
+    let mut pair = connected();
     pair.server.endpoint = Endpoint::server(config, [9; 32]).unwrap();
     let stream = pair.client.open(Direction::Unidirectional);
     pair.client.send(stream, pattern(10_000));
@@ -65,12 +68,33 @@ fn end_at(config: &ServerConfig) -> Option<CloseReason> {
 
 #[test]
 fn an_endpoint_that_lost_its_state_says_so_when_it_has_kept_the_key() {
-    assert_eq!(end_at(&config(5, 1)), Some(CloseReason::Reset));
-    assert_eq!(end_at(&config(5, 2)), Some(CloseReason::TimedOut));
+    assert_eq!(end_at(&config(worker(5), 1)), Some(CloseReason::Reset));
+    assert_eq!(end_at(&config(worker(5), 2)), Some(CloseReason::TimedOut));
 }
 
 /// The connection may be well where it is.
 #[test]
-fn an_endpoint_does_not_end_the_connections_of_another_worker() {
-    assert_eq!(end_at(&config(6, 1)), Some(CloseReason::TimedOut));
+fn an_endpoint_does_not_end_the_connections_of_a_colleague() {
+    assert_eq!(end_at(&config(worker(6), 1)), Some(CloseReason::TimedOut));
+}
+
+#[test]
+fn an_endpoint_tells_the_clients_of_a_process_that_has_ended() {
+    let of_successor = worker(6).generation().next();
+    let of_successor = WorkerId::new(of_successor, 6).unwrap();
+    assert_eq!(end_at(&config(of_successor, 1)), Some(CloseReason::Reset));
+}
+
+#[test]
+fn an_endpoint_may_leave_new_connections_to_another_and_keep_its_own() {
+    let mut pair = connected();
+    pair.server.endpoint.shutdown();
+    pair.server.endpoint.ignore_new_connections(true);
+    upload(&mut pair);
+    let mut pair = Pair::new();
+    pair.server.endpoint.ignore_new_connections(true);
+    pair.run_for(Duration::from_secs(2));
+    assert!(!pair.client.connected && pair.client.closed.is_none());
+    pair.server.endpoint.ignore_new_connections(false);
+    assert!(pair.run_until(|pair| pair.client.connected));
 }

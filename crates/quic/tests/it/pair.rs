@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use altway_link::{Config as Link, Direction as Way, seed_for};
 use altway_quic::{
     ClientConfig, CloseReason, Connection, ConnectionHandle, Datagram, Direction, Ecn, Endpoint,
-    Event, Read, ServerConfig, ServerId, StreamId, worker_of,
+    Event, Read, ServerConfig, ServerId, StreamId, WorkerId, worker_of,
 };
 use altway_units::{DataSize, Timestamp};
 use bytes::Bytes;
@@ -45,7 +45,7 @@ pub(crate) struct End {
     pub(crate) finished: Vec<StreamId>,
     pub(crate) streams_available: usize,
     /// The workers of the other side that its datagrams named.
-    pub(crate) named: Vec<Option<u16>>,
+    pub(crate) named: Vec<Option<WorkerId>>,
     /// The ECN bits that it set.
     pub(crate) marks: Vec<Option<Ecn>>,
     /// What its path makes of them.

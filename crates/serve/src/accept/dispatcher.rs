@@ -53,11 +53,15 @@ impl Dispatcher {
             .map_err(Error::Worker)
     }
 
-    async fn until_stopped(self, mut stop: StopSignal) -> io::Result<()> {
+    async fn until_stopped(self, stop: StopSignal) -> io::Result<()> {
         let listener = altway_socket::watch(self.listener.into())?;
-        tokio::select! {
-            () = hand_out(&listener, &self.queues) => {}
-            () = stop.requested() => {}
+        let mut intake = stop.intake();
+        while !stop.is_requested() {
+            let open = intake.is_open();
+            tokio::select! {
+                () = hand_out(&listener, &self.queues), if open => {}
+                () = intake.changed() => {}
+            }
         }
         // Before the queues end: nobody is accepted whom no worker would take.
         drop(listener);

@@ -4,10 +4,17 @@
 //! picks the worker's socket by it; what still comes to another worker (the system refuses, or the
 //! kernel joined datagrams of two connections) is passed on through a bounded queue. A server of
 //! one worker does neither.
+//!
+//! A server that has taken the sockets over from another process gets that one's datagrams as well:
+//! the ID names the process too, and [`relay`](super::relay) is the way to it. The process at the
+//! other end finds them in the same queues.
 
-use crate::listen::Sockets;
+use super::relay::{Former, Gone};
+use crate::listen::Bound;
 use crate::options::Steering;
-use altway_http3::{ConnectionIds, Datagram, Ecn, ServerId, worker_of};
+use altway_http3::{
+    ConnectionIds, Datagram, Ecn, Generation, ServerId, WorkerId, worker_of, worker_perhaps_of,
+};
 use altway_socket::steer_by_connection_id;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -17,39 +24,66 @@ use tokio::sync::mpsc;
 /// are dropped, as by a full socket.
 const QUEUE: usize = 512;
 
+/// Whose connections come to a process's sockets.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    pub(crate) steering: Steering,
+    pub(crate) server: ServerId,
+    pub(crate) generation: Generation,
+    /// The processes before this one; each worker asks them one after the other.
+    pub(crate) formers: Vec<Former>,
+    /// Whether another process may take the sockets over, and pass datagrams back.
+    pub(crate) can_be_taken_over: bool,
+}
+
 /// A worker among the others.
 #[derive(Debug)]
 pub(crate) struct Place {
     /// What its connection IDs begin with.
     pub(super) ids: ConnectionIds,
-    /// `None` where it has no others.
+    /// `None` where there is nobody to exchange datagrams with.
     pub(super) exchange: Option<Exchange>,
 }
 
-/// A place for each worker, in the order in which their sockets were bound. Has the kernel steer if
-/// there is anything to be steered.
-pub(crate) fn places(sockets: &[Sockets], steering: Steering, server: ServerId) -> Vec<Place> {
-    let first = sockets.iter().find_map(|sockets| sockets.udp.as_ref());
-    let alone = sockets.len() == 1;
-    if let Some(socket) = first.filter(|_| !alone && steering == Steering::Kernel) {
-        steer(socket, server);
+/// A place for each of so many workers, in the order in which their sockets were bound, and the way
+/// to them. Has the kernel steer if there is anything to be steered.
+///
+/// # Panics
+/// With more than [`WorkerId::MAX_WORKERS`].
+pub(crate) fn places(bound: &Bound, workers: usize, routes: &Routes) -> (Vec<Place>, Inboxes) {
+    let alone = workers == 1;
+    if let Some(socket) = bound.udp.first()
+        && !alone
+        && routes.steering == Steering::Kernel
+    {
+        steer(socket, routes.server);
     }
-    let (inboxes, queues): (Vec<_>, Vec<_>) = sockets.iter().map(|_| mpsc::channel(QUEUE)).unzip();
-    let inboxes: Arc<[_]> = inboxes.into();
-    let place = |(worker, arrivals)| {
-        let worker = u16::try_from(worker).expect("a port has 65,535 sockets at most");
-        let ids = ConnectionIds { server, worker };
+    let (inboxes, queues): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel(QUEUE)).unzip();
+    let inboxes = Inboxes {
+        server: routes.server,
+        generation: routes.generation,
+        queues: inboxes.into(),
+    };
+    let place = |(number, arrivals)| {
+        let worker = WorkerId::new(routes.generation, number);
+        let ids = ConnectionIds {
+            server: routes.server,
+            worker: worker.expect("the number of workers was checked"),
+        };
         let exchange = Exchange {
             ids,
-            inboxes: Arc::clone(&inboxes),
+            inboxes: inboxes.clone(),
             arrivals,
+            formers: routes.formers.clone(),
         };
+        let others = !alone || routes.can_be_taken_over || !routes.formers.is_empty();
         Place {
             ids,
-            exchange: (!alone).then_some(exchange),
+            exchange: others.then_some(exchange),
         }
     };
-    queues.into_iter().enumerate().map(place).collect()
+    let places = queues.into_iter().enumerate().map(place).collect();
+    (places, inboxes)
 }
 
 fn steer(socket: &UdpSocket, server: ServerId) {
@@ -61,28 +95,95 @@ fn steer(socket: &UdpSocket, server: ServerId) {
     }
 }
 
-/// A worker's way to the others, and theirs to it.
-#[derive(Debug)]
-pub(super) struct Exchange {
-    ids: ConnectionIds,
+/// The way to all workers of this process.
+#[derive(Debug, Clone)]
+pub(crate) struct Inboxes {
+    server: ServerId,
+    generation: Generation,
     /// By the workers' numbers.
-    inboxes: Arc<[mpsc::Sender<Forwarded>]>,
-    arrivals: mpsc::Receiver<Forwarded>,
+    queues: Arc<[mpsc::Sender<Forwarded>]>,
 }
 
-impl Exchange {
-    /// Passes a datagram of another worker on. False if it is for this one, or for nobody else.
-    pub(super) fn pass_on(&self, datagram: &Datagram<'_>) -> bool {
-        let worker = worker_of(datagram.payload, self.ids.server);
-        let other = worker.filter(|worker| *worker != self.ids.worker);
-        let Some(inbox) = other.and_then(|worker| self.inboxes.get(usize::from(worker))) else {
+impl Inboxes {
+    /// Hands a datagram that came to another process to its worker, if it has one here.
+    pub(super) fn deliver(&self, datagram: &Datagram<'_>) {
+        let certainly = worker_of(datagram.payload, self.server);
+        let worker = certainly.or_else(|| worker_perhaps_of(datagram.payload, self.server));
+        if let Some(worker) = worker.filter(|worker| worker.generation() == self.generation) {
+            self.put(worker.number(), datagram);
+        }
+    }
+
+    /// False if there is no such worker.
+    fn put(&self, worker: usize, datagram: &Datagram<'_>) -> bool {
+        let Some(queue) = self.queues.get(worker) else {
             return false;
         };
-        match inbox.try_reserve() {
+        match queue.try_reserve() {
             Ok(room) => room.send(Forwarded::new(datagram)),
             Err(error) => tracing::trace!(%error, "dropped a datagram of another worker"),
         }
         true
+    }
+}
+
+/// A worker's way to the others, and theirs to it.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    ids: ConnectionIds,
+    inboxes: Inboxes,
+    arrivals: mpsc::Receiver<Forwarded>,
+    /// Those that have not ended, as far as this worker knows.
+    formers: Vec<Former>,
+}
+
+impl Exchange {
+    /// Passes a datagram of another worker on. False if it is for this one, or for nobody else.
+    pub(super) fn pass_on(&mut self, datagram: &Datagram<'_>) -> bool {
+        match worker_of(datagram.payload, self.ids.server) {
+            Some(worker) if worker == self.ids.worker => false,
+            Some(worker) if worker.generation() == self.ids.worker.generation() => {
+                self.inboxes.put(worker.number(), datagram)
+            }
+            Some(worker) => self.pass_back(worker, datagram),
+            None => {
+                self.copy_back(datagram);
+                false
+            }
+        }
+    }
+
+    /// From now on the processes before this one are another's to pass datagrams to.
+    pub(super) fn forget_formers(&mut self) {
+        self.formers.clear();
+    }
+
+    /// What a client sends before it has left the connection ID of its own making may begin a
+    /// connection of ours, even if it looks like another process's: the wrong one can't decrypt it.
+    fn copy_back(&mut self, datagram: &Datagram<'_>) {
+        if self.formers.is_empty() {
+            return;
+        }
+        let worker = worker_perhaps_of(datagram.payload, self.ids.server);
+        // Processes that follow each other have as many workers.
+        if let Some(worker) = worker.filter(|it| it.number() < self.inboxes.queues.len()) {
+            self.pass_back(worker, datagram);
+        }
+    }
+
+    /// False if the worker's process is none of those before this one, or has ended.
+    fn pass_back(&mut self, worker: WorkerId, datagram: &Datagram<'_>) -> bool {
+        let is_its = |former: &Former| former.generation() == worker.generation();
+        let Some(at) = self.formers.iter().position(is_its) else {
+            return false;
+        };
+        match self.formers[at].pass(datagram) {
+            Ok(()) => true,
+            Err(Gone) => {
+                self.formers.swap_remove(at);
+                false
+            }
+        }
     }
 
     /// The datagrams that other workers got, as far as they are there, and a turn's at most.
@@ -131,12 +232,13 @@ impl Forwarded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::h3::relay;
     use crate::listen;
     use crate::options::{Bind, Spread};
     use std::net::Ipv4Addr;
     use std::time::{Duration, Instant};
 
-    fn sockets(workers: usize) -> Vec<Sockets> {
+    fn bound(workers: usize) -> Bound {
         let request = listen::Request {
             bind: Bind::Address(Ipv4Addr::LOCALHOST.into()),
             port: 0,
@@ -145,19 +247,73 @@ mod tests {
             with_udp: true,
             congestion: None,
         };
-        listen::listen(&request).unwrap().workers
+        listen::listen(&request).unwrap()
+    }
+
+    fn routes(steering: Steering) -> Routes {
+        Routes {
+            steering,
+            server: ServerId::default(),
+            generation: Generation::default(),
+            formers: Vec::new(),
+            can_be_taken_over: false,
+        }
+    }
+
+    fn exchanges_of(workers: usize, routes: &Routes) -> Vec<Exchange> {
+        let (places, _) = places(&bound(workers), workers, routes);
+        let exchanges = places.into_iter().map(|place| place.exchange.unwrap());
+        exchanges.collect()
     }
 
     fn exchanges(workers: usize) -> Vec<Exchange> {
-        let places = places(&sockets(workers), Steering::Workers, ServerId::default());
-        let exchanges = places.into_iter().map(|place| place.exchange.unwrap());
-        exchanges.collect()
+        exchanges_of(workers, &routes(Steering::Workers))
     }
 
     /// A packet for this worker.
     fn packet(worker: u16) -> [u8; 9] {
         let [high, low] = worker.to_be_bytes();
         [0x40, high, low, 1, 2, 3, 4, 5, 6]
+    }
+
+    /// An Initial packet to a connection ID that looks like this worker's.
+    fn initial(worker: u16) -> [u8; 14] {
+        let [high, low] = worker.to_be_bytes();
+        [0xc0, 0, 0, 0, 1, 8, high, low, 1, 2, 3, 4, 5, 6]
+    }
+
+    /// The second of three processes in a row, before it and after.
+    struct Successor {
+        exchange: Exchange,
+        way: std::os::fd::OwnedFd,
+    }
+
+    impl Successor {
+        fn new() -> Self {
+            let (way, theirs) = relay::way().unwrap();
+            let first = Generation::default();
+            let exchanges = exchanges_of(
+                2,
+                &Routes {
+                    generation: first.next(),
+                    formers: vec![Former::new(first, theirs)],
+                    ..routes(Steering::Workers)
+                },
+            );
+            let [_, exchange] = exchanges.try_into().unwrap();
+            Self { exchange, way }
+        }
+
+        /// Whether it keeps a datagram, and whether it passes it to the process before it.
+        fn gets(&mut self, payload: &[u8]) -> (bool, bool) {
+            let kept = !self.exchange.pass_on(&datagram(payload));
+            let passed = rustix::net::recv(
+                &self.way,
+                &mut [0; 100][..],
+                rustix::net::RecvFlags::empty(),
+            );
+            (kept, passed.is_ok_and(|(bytes, _)| bytes > 0))
+        }
     }
 
     fn datagram(payload: &[u8]) -> Datagram<'_> {
@@ -190,10 +346,64 @@ mod tests {
 
     #[test]
     fn what_is_ours_or_nobodys_stays() {
-        let exchanges = exchanges(2);
-        for stays in [&packet(1)[..], &packet(2), &packet(0xffff), &[0x40], &[]] {
+        let mut exchanges = exchanges(2);
+        let other_process = packet(0x1000);
+        for stays in [
+            &packet(1)[..],
+            &packet(2),
+            &packet(0xffff),
+            &other_process,
+            &[0x40],
+            &[],
+        ] {
             assert!(!exchanges[1].pass_on(&datagram(stays)), "{stays:x?}");
         }
+    }
+
+    #[test]
+    fn what_is_of_a_former_process_is_passed_to_it_until_it_has_ended() {
+        let mut successor = Successor::new();
+        assert_eq!(successor.gets(&packet(0)), (false, true));
+        assert_eq!(successor.gets(&packet(1)), (false, true));
+        assert_eq!(successor.gets(&packet(0x1001)), (true, false), "ours");
+        assert_eq!(successor.gets(&packet(0x2001)), (true, false), "nobody's");
+        let (way, _) = relay::way().unwrap();
+        drop(std::mem::replace(&mut successor.way, way));
+        for _ in 0..2 {
+            assert_eq!(successor.gets(&packet(0)), (true, false), "it has ended");
+        }
+    }
+
+    #[test]
+    fn a_first_packet_that_may_be_of_a_former_process_is_for_both() {
+        let mut successor = Successor::new();
+        assert_eq!(successor.gets(&initial(1)), (true, true));
+        assert_eq!(
+            successor.gets(&initial(2)),
+            (true, false),
+            "it has two workers"
+        );
+        assert_eq!(successor.gets(&initial(0x1001)), (true, false), "ours");
+    }
+
+    #[tokio::test]
+    async fn what_a_successor_passes_back_comes_to_its_worker() {
+        let routes = Routes {
+            can_be_taken_over: true,
+            ..routes(Steering::Workers)
+        };
+        let (mut places, inboxes) = places(&bound(1), 1, &routes);
+        let (ours, theirs) = relay::way().unwrap();
+        let former = Former::new(Generation::default(), theirs);
+        for payload in [&packet(1)[..], &packet(0x1000), &packet(0), &initial(0)] {
+            former.pass(&datagram(payload)).unwrap();
+        }
+        drop(former);
+        let ours = altway_socket::watch(ours).unwrap();
+        relay::carry(&ours, &inboxes).await;
+        let exchange = places[0].exchange.as_mut().unwrap();
+        let arrived: Vec<_> = exchange.arrived().map(|it| it.payload).collect();
+        assert_eq!(arrived, [packet(0)[..].into(), initial(0)[..].into()]);
     }
 
     #[test]
@@ -216,24 +426,26 @@ mod tests {
 
     #[test]
     fn a_lone_worker_exchanges_nothing() {
-        let places = places(&sockets(1), Steering::Kernel, ServerId::default());
+        let (places, _) = places(&bound(1), 1, &routes(Steering::Kernel));
         assert!(matches!(&places[..], [Place { exchange: None, .. }]));
     }
 
     /// Its number is its socket's place in the kernel's group.
     #[test]
     fn the_kernel_brings_each_worker_its_own() {
-        let sockets = sockets(8);
+        let bound = bound(8);
         let server = ServerId::new(&[1, 2]).unwrap();
-        let places = places(&sockets, Steering::Kernel, server);
-        let udp: Vec<_> = sockets.iter().filter_map(|one| one.udp.as_ref()).collect();
-        let address = udp[0].local_addr().unwrap();
+        let routes = Routes {
+            server,
+            ..routes(Steering::Kernel)
+        };
+        places(&bound, 8, &routes);
         for _ in 0..10 {
             let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            for (place, socket) in places.iter().zip(&udp) {
-                let [_, worker @ ..] = packet(place.ids.worker);
+            for (worker, socket) in (0..).zip(&bound.udp) {
+                let [_, worker @ ..] = packet(worker);
                 let sent = [&[0x40, 1, 2][..], &worker].concat();
-                client.send_to(&sent, address).unwrap();
+                client.send_to(&sent, bound.address).unwrap();
                 let deadline = Instant::now() + Duration::from_secs(5);
                 while socket.recv(&mut [0; 20]).is_err() {
                     assert!(Instant::now() < deadline, "it came to another worker");

@@ -213,7 +213,7 @@ impl http_body::Body for Measured {
 
 impl Drop for Measured {
     fn drop(&mut self) {
-        self.activity.answering(false);
+        self.activity.engaged(false);
         self.probe.observe(&self.setup.service.paths);
     }
 }

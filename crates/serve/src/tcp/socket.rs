@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 /// When bytes last moved on a connection, and whether it is our turn that they move.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +22,8 @@ struct State {
     moved: Cell<Instant>,
     /// A request is being answered.
     answering: Cell<bool>,
+    /// A request has come whose answer has not been handed over whole.
+    engaged: Cell<bool>,
     /// Whoever answers waits for the request's body.
     reading: Arc<AtomicBool>,
 }
@@ -31,6 +33,7 @@ impl Default for State {
         Self {
             moved: Cell::new(Instant::now()),
             answering: Cell::new(false),
+            engaged: Cell::new(false),
             reading: Arc::default(),
         }
     }
@@ -51,6 +54,24 @@ impl Activity {
             }
             sleep_until(end).await;
         }
+    }
+
+    /// Returns once the client has let nothing move for `idle` between requests, or for `stalled`
+    /// during one.
+    pub(super) async fn lull(&self, idle: Duration, stalled: Duration) {
+        loop {
+            let limit = if self.0.engaged.get() { stalled } else { idle };
+            // Looks again before a limit is over that was another one's.
+            if timeout(idle, self.silence(limit)).await.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// From now on a request is there, or its answer handed over.
+    pub(super) fn engaged(&self, engaged: bool) {
+        self.0.engaged.set(engaged);
+        self.answering(engaged);
     }
 
     /// From now on the client waits for us, or no longer.
@@ -193,5 +214,27 @@ mod tests {
         assert_eq!(begin.elapsed(), Duration::from_secs(1));
         let again = timeout(Duration::ZERO, activity.silence(limit)).await;
         assert!(again.is_ok(), "the silence goes on");
+    }
+
+    #[tokio::test(flavor = "current_thread", start_paused = true)]
+    async fn a_lull_is_longer_during_a_request() {
+        let activity = Activity::default();
+        let [idle, stalled] = [5, 60].map(Duration::from_secs);
+        let lull = async || {
+            let begin = Instant::now();
+            activity.lull(idle, stalled).await;
+            begin.elapsed()
+        };
+        assert_eq!(lull().await, idle);
+        activity.engaged(true);
+        activity.answering(false);
+        assert_eq!(lull().await, stalled);
+        activity.engaged(true);
+        let answer = async {
+            tokio::time::sleep(Duration::from_secs(100)).await;
+            activity.engaged(false);
+        };
+        let (took, ()) = tokio::join!(lull(), answer);
+        assert_eq!(took, Duration::from_secs(105));
     }
 }

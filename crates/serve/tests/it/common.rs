@@ -42,6 +42,8 @@ pub(crate) fn spread() -> Spread {
 
 pub(crate) struct Site {
     dir: tempfile::TempDir,
+    /// Where `store` is: the same for several servers in a row.
+    certificates: Arc<tempfile::TempDir>,
     store: certs::Store,
 }
 
@@ -55,13 +57,31 @@ pub(crate) struct Running {
 
 impl Site {
     fn new() -> Self {
+        Self::with(Arc::new(tempfile::tempdir().unwrap()))
+    }
+
+    /// Another folder, with the same certificates.
+    fn next(&self) -> Self {
+        Self::with(Arc::clone(&self.certificates))
+    }
+
+    fn with(certificates: Arc<tempfile::TempDir>) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = certs::Store::open(dir.path().join("certs")).unwrap();
+        let store = certs::Store::open(certificates.path().join("certs")).unwrap();
         let site = dir.path().join("site");
         std::fs::create_dir(&site).unwrap();
         std::fs::write(site.join("index.html"), "<p>home").unwrap();
         std::fs::write(site.join("large"), large()).unwrap();
-        Self { dir, store }
+        Self {
+            dir,
+            certificates,
+            store,
+        }
+    }
+
+    /// A file to be served.
+    pub(crate) fn write(&self, name: &str, content: &str) {
+        std::fs::write(self.folder().join(name), content).unwrap();
     }
 
     fn options(&self, security: Security) -> Options {
@@ -136,18 +156,35 @@ impl Running {
     fn start(site: Site, security: Security, change: impl FnOnce(&mut Options)) -> Self {
         let mut options = site.options(security);
         change(&mut options);
-        let server = Server::bind(&options).unwrap();
+        Self::run(site, &options).unwrap()
+    }
+
+    fn run(site: Site, options: &Options) -> Result<Self, altway_serve::Error> {
+        let server = Server::bind(options)?;
         let address = server.local_addr();
         let reload = server.reload_handle();
         let (stop, signal) = stop_channel();
         let thread = Some(std::thread::spawn(move || server.run(&signal)));
-        Self {
+        Ok(Self {
             address,
             site,
             reload,
             stop,
             thread,
-        }
+        })
+    }
+
+    /// Another server for the same port, with the same certificates.
+    pub(crate) fn next(
+        &self,
+        change: impl FnOnce(&mut Options),
+    ) -> Result<Self, altway_serve::Error> {
+        let site = self.site.next();
+        let identity = site.leaf().identity()?;
+        let mut options = site.options(Security::Tls(identity));
+        options.port = self.address.port();
+        change(&mut options);
+        Self::run(site, &options)
     }
 
     /// Has new hand-shakes use another certificate.

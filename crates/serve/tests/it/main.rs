@@ -15,4 +15,5 @@ mod key_log;
 mod migration;
 mod protocols;
 mod quic;
+mod takeover;
 mod waiting;

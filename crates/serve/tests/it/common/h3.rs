@@ -2,11 +2,12 @@
 
 use super::Running;
 use altway_http3::{
-    ClientConfig, Code, ConnectionHandle, Datagram, Endpoint, Event, Received, Sessions, StreamId,
+    ClientConfig, CloseReason, Code, ConnectionHandle, Datagram, Endpoint, Event, Received,
+    Sessions, StreamId,
 };
 use bytes::Bytes;
 use http::{Method, Request, Response};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,10 @@ impl H3 {
     }
 
     pub(crate) fn connect_with(server: &Running, tls: rustls::ClientConfig) -> Self {
+        Self::connect_to(server.address, tls)
+    }
+
+    pub(crate) fn connect_to(server: SocketAddr, tls: rustls::ClientConfig) -> Self {
         let mut client = Self::begin(server, ClientConfig::new(Arc::new(tls)));
         client.wait(|event| matches!(event, Event::Connected).then_some(()));
         client
@@ -39,7 +44,7 @@ impl H3 {
 
     /// Connects; done when requests can be sent. Whether that is at once, with the first packets.
     pub(crate) fn visit(server: &Running, visitor: &ClientConfig) -> (Self, bool) {
-        let mut client = Self::begin(server, visitor.clone());
+        let mut client = Self::begin(server.address, visitor.clone());
         let first = client.endpoint.poll_event();
         let early = matches!(first, Some((_, Event::EarlyData)));
         if !early {
@@ -59,11 +64,11 @@ impl H3 {
         }
     }
 
-    fn begin(server: &Running, mut config: ClientConfig) -> Self {
+    fn begin(server: SocketAddr, mut config: ClientConfig) -> Self {
         config.transport.keep_alive = Some(Duration::from_millis(100));
         let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
         let connection = endpoint
-            .connect(Instant::now(), server.address, "localhost")
+            .connect(Instant::now(), server, "localhost")
             .unwrap();
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         Self {
@@ -177,9 +182,12 @@ impl H3 {
         self.transmit();
     }
 
-    /// Waits for the server to close the connection.
-    pub(crate) fn closed(&mut self) {
-        self.exchange(|event| matches!(event, Event::Closed { .. }).then_some(()));
+    /// Waits for the end of the connection, and tells why.
+    pub(crate) fn closed(&mut self) -> CloseReason {
+        self.exchange(|event| match event {
+            Event::Closed { reason } => Some(reason),
+            _ => None,
+        })
     }
 
     fn wait<T>(&mut self, mut wanted: impl FnMut(Event) -> Option<T>) -> T {

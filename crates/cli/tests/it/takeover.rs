@@ -1,0 +1,214 @@
+//! `altway serve --takeover`: one process takes the place of another.
+
+use crate::common::{Dir, Serving, eventually, installed, refusal, success};
+use crate::interop::authority;
+use rustix::process::Signal;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long a process that was replaced goes on as before, and some more.
+const SETTLE: Duration = Duration::from_millis(2500);
+
+const OPTIONS: [&str; 4] = ["--takeover", "meeting", "--grace", "30s"];
+
+/// The next server of the folder, with another site.
+fn next(dir: &Dir, port: u16, name: &str, more: &[&str]) -> Serving {
+    let site = dir.path().join("site");
+    if site.exists() {
+        // The former server keeps what it has open.
+        fs::rename(&site, dir.path().join(format!("before-{name}"))).unwrap();
+    }
+    dir.file("site/name", name);
+    dir.file("site/large", large(name));
+    Serving::start_on(dir, port, &[&OPTIONS, more].concat())
+}
+
+fn large(name: &str) -> Vec<u8> {
+    name.bytes().cycle().take(12_000_001).collect()
+}
+
+/// Who answers a new connection, in clear text.
+fn who(serving: &Serving) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", serving.port)).unwrap();
+    let request = b"GET /name HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+    response.rsplit("\r\n").next().unwrap().into()
+}
+
+/// A download that takes some four seconds.
+fn slow_download(dir: &Dir, serving: &Serving, ca: &str, flag: &str, to: &str) -> Child {
+    let mut curl = Command::new("curl");
+    curl.args(["-sS", "--cacert", ca, "--limit-rate", "3M", flag, "-o", to]);
+    curl.arg(serving.url("/large")).current_dir(dir.path());
+    curl.stdout(Stdio::null()).spawn().unwrap()
+}
+
+fn check_download(dir: &Dir, mut curl: Child, to: &str, expected: &[u8]) {
+    assert!(curl.wait().unwrap().success());
+    assert!(fs::read(dir.path().join(to)).unwrap() == expected, "{to}");
+}
+
+/// A new client again and again until it is told to end; how many there were.
+fn load_again_and_again(
+    dir: &Arc<Dir>,
+    url: &str,
+    protocol: &'static str,
+    ca: &str,
+    end: &Arc<AtomicBool>,
+) -> JoinHandle<usize> {
+    let (dir, end) = (Arc::clone(dir), Arc::clone(end));
+    let (url, ca) = (url.to_owned(), ca.to_owned());
+    thread::spawn(move || {
+        let mut clients = 0;
+        while !end.load(Ordering::Relaxed) {
+            success(&mut dir.altway(["load", &url, "--protocol", protocol, "--ca", &ca]));
+            clients += 1;
+        }
+        clients
+    })
+}
+
+#[test]
+fn a_server_is_replaced_twice_and_nobody_notices() {
+    if !installed("curl") {
+        return;
+    }
+    let dir = Arc::new(Dir::new());
+    let ca = authority(&dir);
+    let first = next(&dir, 0, "first", &[]);
+    let (port, url) = (first.port, first.url("/name"));
+    let end = Arc::default();
+    let clients =
+        ["h1", "h2", "h3"].map(|protocol| load_again_and_again(&dir, &url, protocol, &ca, &end));
+    let over_h1 = slow_download(&dir, &first, &ca, "--http1.1", "h1");
+    let over_h2 = slow_download(&dir, &first, &ca, "--http2", "h2");
+    thread::sleep(Duration::from_millis(500));
+    let second = next(&dir, port, "second", &[]);
+    assert_eq!(second.predecessor, Some(first.process()));
+    let again = slow_download(&dir, &second, &ca, "--http2", "again");
+    thread::sleep(Duration::from_millis(500));
+    let third = next(&dir, port, "third", &[]);
+    assert_eq!(third.predecessor, Some(second.process()));
+
+    check_download(&dir, over_h1, "h1", &large("first"));
+    check_download(&dir, over_h2, "h2", &large("first"));
+    check_download(&dir, again, "again", &large("second"));
+    assert_eq!(first.wait(), Some(0));
+    assert_eq!(second.wait(), Some(0));
+    end.store(true, Ordering::Relaxed);
+    for clients in clients {
+        assert!(clients.join().unwrap() > 3);
+    }
+    assert_eq!(third.terminate(), Some(0));
+}
+
+#[test]
+fn a_server_serves_on_when_the_new_one_is_killed() {
+    let dir = Dir::new();
+    let first = next(&dir, 0, "first", &["--h2c"]);
+    let second = next(&dir, first.port, "second", &["--h2c"]);
+    assert_eq!(who(&second), "second");
+    second.signal(Signal::KILL);
+    eventually("the first one again", || who(&first) == "first");
+    thread::sleep(SETTLE);
+    assert_eq!(who(&first), "first");
+    let third = next(&dir, first.port, "third", &["--h2c"]);
+    assert_eq!(who(&third), "third");
+    assert_eq!(first.wait(), Some(0));
+}
+
+#[test]
+fn a_server_that_was_killed_is_replaced_as_if_it_had_not_been() {
+    let dir = Dir::new();
+    let first = next(&dir, 0, "first", &["--h2c"]);
+    first.signal(Signal::KILL);
+    first.wait();
+    let second = next(&dir, 0, "second", &["--h2c"]);
+    assert_eq!(second.predecessor, None);
+    assert_eq!(who(&second), "second");
+}
+
+/// What a server that may not take over says.
+fn refused(dir: &Dir, port: u16, meeting: &Path, more: &[&str]) -> String {
+    let mut serve = dir.altway(["serve", "site", "--bind", "127.0.0.1"]);
+    serve.args(["--port", &port.to_string(), "--takeover"]);
+    let threads = match more.contains(&"-n") {
+        true => &[][..],
+        false => &["-n", "1"],
+    };
+    refusal(serve.arg(meeting).args(more).args(threads))
+}
+
+#[test]
+fn a_server_that_cannot_take_over_says_why_and_harms_nobody() {
+    let dir = Dir::new();
+    let first = next(&dir, 0, "first", &["--h2c"]);
+    let meeting = Path::new("meeting");
+    let hint = "hint: use its --bind, --port, --threads, --spread, --server-id and --h2c";
+    let port = first.port;
+    let differs: [(u16, &[&str], &str); 4] = [
+        (port - 1, &["--h2c"], "its address is 127.0.0.1:"),
+        (
+            port,
+            &[],
+            "its protection is clear text, not TLS with HTTP/3",
+        ),
+        (
+            port,
+            &["--h2c", "-n", "2"],
+            "its number of threads is 1, not 2",
+        ),
+        (
+            port,
+            &["--h2c", "--server-id", "0a"],
+            "its server ID is none, not 0a",
+        ),
+    ];
+    for (port, more, reason) in differs {
+        let said = refused(&dir, port, meeting, more);
+        assert!(
+            said.contains("cannot take over from the server at `meeting`"),
+            "{said}"
+        );
+        assert!(said.contains(reason) && said.contains(hint), "{said}");
+    }
+    let said = refused(
+        &dir,
+        port,
+        meeting,
+        &["--cert", "no.pem", "--key", "no.pem"],
+    );
+    assert!(said.contains("cannot read `no.pem`"), "{said}");
+    let said = refused(&dir, port, meeting, &["--h2c", "--congestion", "vegas"]);
+    assert!(said.contains("vegas"), "{said}");
+    let file = dir.file("file", "precious");
+    let said = refused(&dir, port, &file, &["--h2c"]);
+    assert!(said.contains("file` is not a socket"), "{said}");
+    assert_eq!(who(&first), "first");
+    assert_eq!(fs::read(file).unwrap(), b"precious");
+}
+
+#[test]
+fn a_meeting_place_that_cannot_be_is_refused() {
+    let dir = Dir::new();
+    dir.file("site/name", "x");
+    let long = "x".repeat(200);
+    for place in ["no/folder", &long] {
+        let said = refused(&dir, 0, Path::new(place), &["--h2c"]);
+        assert!(
+            said.contains(&format!("cannot wait for takeovers at `{place}`")),
+            "{said}"
+        );
+        assert!(said.contains("hint: give a path, for instance"), "{said}");
+    }
+}

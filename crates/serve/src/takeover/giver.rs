@@ -1,0 +1,203 @@
+//! The running server's side: a thread that waits for the process which is to take its place.
+
+use super::channel::{self, MAX_DESCRIPTORS, next};
+use super::message::{Message, Offer, PROTOCOL};
+use super::{MAX_FORMERS, Post, SETTLE, Secrets, post};
+use crate::Error;
+use crate::h3::{self, Former, Inboxes};
+use crate::listen::Bound;
+use crate::options::Spread;
+use crate::stop::{Held, StopSignal};
+use altway_http3::{Generation, ServerId};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
+use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+
+/// How long the other process may take for a word, and the threads to take in nothing more.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Accepting fails when the process is out of descriptors; trying again at once would spin.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What there is to hand over.
+#[derive(Debug)]
+pub(crate) struct Giver {
+    pub(crate) post: Post,
+    /// Copies of the workers' sockets.
+    pub(crate) bound: Bound,
+    pub(crate) workers: usize,
+    pub(crate) spread: Spread,
+    pub(crate) server_id: ServerId,
+    pub(crate) generation: Generation,
+    pub(crate) formers: Vec<Former>,
+    pub(crate) secrets: Secrets,
+    /// Where datagrams go that the next process passes back.
+    pub(crate) inboxes: Inboxes,
+}
+
+/// What remains of the sockets.
+struct Given {
+    way: AsyncFd<OwnedFd>,
+    /// Nothing is taken in as long as it is there.
+    _held: Held,
+}
+
+impl Giver {
+    /// Waits for the process that takes over until the stop; then stops the server, and passes it
+    /// what is left for it until `served` has ended. Blocks the calling thread.
+    ///
+    /// # Errors
+    /// There is no event loop to be had.
+    pub(crate) fn run(self, stop: StopSignal, served: oneshot::Receiver<()>) -> Result<(), Error> {
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(Error::Worker)?;
+        runtime
+            .block_on(self.until_served(stop, served))
+            .map_err(Error::Worker)
+    }
+
+    async fn until_served(
+        mut self,
+        mut stop: StopSignal,
+        served: oneshot::Receiver<()>,
+    ) -> io::Result<()> {
+        let post = self.post.watch()?;
+        let signal = stop.clone();
+        let given = loop {
+            let given = tokio::select! {
+                given = self.given(&post, &signal) => given,
+                () = stop.requested() => return Ok(()),
+            };
+            tokio::select! {
+                () = sleep(SETTLE) => break given,
+                () = stop.requested() => break given,
+                () = h3::carry(&given.way, &self.inboxes) => {
+                    tracing::warn!("the process that took over has ended: serving on");
+                }
+            }
+        };
+        stop.trigger();
+        // All but the way of datagrams is the next process's alone: others must not wait at a post
+        // that nobody attends to, nor the processes before this one for word from here.
+        drop(post);
+        let inboxes = self.inboxes.clone();
+        drop(self);
+        given.carry_to_end(&inboxes, &stop, served).await;
+        Ok(())
+    }
+
+    /// Returns when a process has taken over.
+    async fn given(&mut self, post: &AsyncFd<OwnedFd>, stop: &StopSignal) -> Given {
+        loop {
+            let given = match post::accept(post).await {
+                Ok(heir) => self.give(&heir, stop).await,
+                Err(error) => {
+                    sleep(PAUSE).await;
+                    Err(error)
+                }
+            };
+            match given {
+                Ok(given) => return given,
+                Err(error) => tracing::warn!(%error, "a takeover came to nothing: serving on"),
+            }
+        }
+    }
+
+    async fn give(&mut self, heir: &AsyncFd<OwnedFd>, stop: &StopSignal) -> io::Result<Given> {
+        let Message::Hello { protocol, version } = said(heir).await? else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        if let Some(reason) = self.objection(protocol, &version) {
+            let refused = Message::Refused {
+                reason: reason.clone(),
+            };
+            channel::send(heir.get_ref(), &refused, &[])?;
+            return Err(io::Error::other(reason));
+        }
+        let (ours, theirs) = h3::way()?;
+        self.offer(heir.get_ref(), &theirs)?;
+        // The other process's end is closed when it closes it.
+        drop(theirs);
+        let way = altway_socket::watch(ours)?;
+        let Message::Ready = said(heir).await? else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        let given = Given {
+            way,
+            _held: timeout(PATIENCE, stop.hold()).await?,
+        };
+        channel::send(heir.get_ref(), &Message::Yours, &[])?;
+        tracing::info!(version, "handed the sockets over");
+        Ok(given)
+    }
+
+    fn objection(&mut self, protocol: u32, version: &str) -> Option<String> {
+        self.formers.retain(|former| !former.is_gone());
+        if protocol != PROTOCOL {
+            let ours = env!("CARGO_PKG_VERSION");
+            return Some(format!(
+                "it is altway {ours}, whose takeovers altway {version} does not understand"
+            ));
+        }
+        let many = self.formers.len() >= MAX_FORMERS;
+        many.then(|| format!("{MAX_FORMERS} servers before it are still ending"))
+    }
+
+    fn offer(&self, heir: &OwnedFd, way: &OwnedFd) -> io::Result<()> {
+        let formers = self.formers.iter();
+        let offer = Offer {
+            process: std::process::id(),
+            generation: self.generation.number(),
+            address: self.bound.address,
+            workers: self.workers,
+            spread: self.spread.to_string(),
+            http3: !self.bound.udp.is_empty(),
+            server_id: self.server_id.to_string(),
+            formers: formers.map(|it| it.generation().number()).collect(),
+            secrets: self.secrets.clone(),
+        };
+        channel::send(heir, &Message::Offer(Box::new(offer)), &[])?;
+        for part in self.descriptors(way).chunks(MAX_DESCRIPTORS) {
+            channel::send(heir, &Message::Sockets, part)?;
+        }
+        Ok(())
+    }
+
+    /// In the order that [`Offer`] tells.
+    fn descriptors<'a>(&'a self, way: &'a OwnedFd) -> Vec<BorrowedFd<'a>> {
+        let own = [self.post.as_fd(), way.as_fd()].into_iter();
+        own.chain(self.formers.iter().map(Former::link))
+            .chain(self.bound.tcp.iter().map(AsFd::as_fd))
+            .chain(self.bound.udp.iter().map(AsFd::as_fd))
+            .collect()
+    }
+}
+
+impl Given {
+    /// Hands the workers what the next process passes back, until they have all `served`.
+    async fn carry_to_end(
+        self,
+        inboxes: &Inboxes,
+        stop: &StopSignal,
+        mut served: oneshot::Receiver<()>,
+    ) {
+        tokio::select! {
+            // An error tells it as well.
+            _ = &mut served => {}
+            () = h3::carry(&self.way, inboxes) => {
+                tracing::warn!("the process that took over has ended");
+                stop.strand();
+                let _ = served.await;
+            }
+        }
+    }
+}
+
+/// What the other process says next.
+async fn said(heir: &AsyncFd<OwnedFd>) -> io::Result<Message> {
+    Ok(timeout(PATIENCE, next(heir)).await??.0)
+}

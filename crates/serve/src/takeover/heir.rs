@@ -1,0 +1,318 @@
+//! The new process's side: what it begins with, its own or another's.
+
+use super::channel::{self, be_patient, receive};
+use super::message::{Message, Offer, PROTOCOL};
+use super::post::{self, Found, broken};
+use super::{MAX_FORMERS, Post, Secrets};
+use crate::Error;
+use crate::h3::Former;
+use crate::listen::{self, Bound, Request};
+use altway_http3::{Generation, ServerId};
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long the running server may take for a word: it may be talking to another process before.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What a server wants to begin with.
+#[derive(Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) request: &'a Request,
+    pub(crate) server_id: ServerId,
+    /// Where a running server may be, and where this one will wait for the next.
+    pub(crate) path: Option<&'a Path>,
+}
+
+/// What it begins with.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) bound: Bound,
+    pub(crate) generation: Generation,
+    pub(crate) formers: Vec<Former>,
+    pub(crate) secrets: Secrets,
+    pub(crate) post: Option<Post>,
+    predecessor: Option<Predecessor>,
+}
+
+/// A running server that has offered its sockets.
+#[derive(Debug)]
+struct Predecessor {
+    process: u32,
+    path: PathBuf,
+    socket: OwnedFd,
+    /// The congestion control that its listeners are to have from now on.
+    congestion: Vec<u8>,
+}
+
+/// Takes the offer of the server that runs at the path; binds sockets where there is none.
+///
+/// # Errors
+/// No sockets can be had, or the server's are not the wanted ones. It serves on then.
+pub(crate) fn begin(wanted: &Wanted<'_>) -> Result<Beginning, Error> {
+    if let Some(path) = wanted.path
+        && let Found::Server(socket) = post::find(path)?
+    {
+        return inherit(path, socket, wanted);
+    }
+    Ok(Beginning {
+        bound: listen::listen(wanted.request)?,
+        generation: Generation::default(),
+        formers: Vec::new(),
+        secrets: Secrets::random()?,
+        // After the port, which two servers that start at the same time can't both have.
+        post: wanted.path.map(Post::open).transpose()?,
+        predecessor: None,
+    })
+}
+
+impl Beginning {
+    /// From here on the sockets are this process's. It must serve at once.
+    ///
+    /// # Errors
+    /// The running server has ended, or keeps them.
+    pub(crate) fn confirm(&self) -> Result<(), Error> {
+        let Some(predecessor) = &self.predecessor else {
+            return Ok(());
+        };
+        let path = &predecessor.path;
+        channel::send(&predecessor.socket, &Message::Ready, &[])
+            .map_err(|error| broken(path, error))?;
+        let Message::Yours = hear(&predecessor.socket, path)?.0 else {
+            return Err(broken(path, io::ErrorKind::InvalidData.into()));
+        };
+        if let Err(error) = self.bound.set_congestion(&predecessor.congestion) {
+            tracing::warn!(%error, "the congestion control stays that of the former server");
+        }
+        tracing::info!(process = predecessor.process, "took over");
+        Ok(())
+    }
+
+    /// The process whose sockets these are.
+    pub(crate) fn predecessor(&self) -> Option<u32> {
+        let predecessor = self.predecessor.as_ref();
+        predecessor.map(|predecessor| predecessor.process)
+    }
+}
+
+fn inherit(path: &Path, socket: OwnedFd, wanted: &Wanted<'_>) -> Result<Beginning, Error> {
+    be_patient(&socket, PATIENCE).map_err(|error| broken(path, error))?;
+    let hello = Message::Hello {
+        protocol: PROTOCOL,
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    channel::send(&socket, &hello, &[]).map_err(|error| broken(path, error))?;
+    let offer = match hear(&socket, path)?.0 {
+        Message::Offer(offer) => offer,
+        Message::Refused { reason } => {
+            let path = path.into();
+            return Err(Error::TakeoverRefused { path, reason });
+        }
+        _ => return Err(broken(path, io::ErrorKind::InvalidData.into())),
+    };
+    compare(&offer, wanted, path)?;
+    let congestion = listen::congestion_of(wanted.request)?;
+    let nonsense = || broken(path, io::ErrorKind::InvalidData.into());
+    let descriptors = hear_descriptors(&socket, &offer, wanted.request, path)?;
+    let beginning = unpack(&offer, descriptors, wanted.request).ok_or_else(nonsense)?;
+    Ok(Beginning {
+        predecessor: Some(Predecessor {
+            process: offer.process,
+            path: path.into(),
+            socket,
+            congestion,
+        }),
+        ..beginning
+    })
+}
+
+/// Refuses sockets that are not the wanted ones.
+fn compare(offer: &Offer, wanted: &Wanted<'_>, path: &Path) -> Result<(), Error> {
+    let Some((what, theirs, ours)) = difference(offer, wanted) else {
+        return Ok(());
+    };
+    Err(Error::TakeoverDiffers {
+        path: path.into(),
+        what,
+        theirs,
+        ours,
+    })
+}
+
+fn difference(offer: &Offer, wanted: &Wanted<'_>) -> Option<(&'static str, String, String)> {
+    let Wanted {
+        request, server_id, ..
+    } = wanted;
+    let candidates = request.bind.candidates();
+    let same_port = request.port == 0 || request.port == offer.address.port();
+    if !candidates.contains(&offer.address.ip()) || !same_port {
+        let ours = SocketAddr::new(candidates[0], request.port);
+        return Some(("address", offer.address.to_string(), ours.to_string()));
+    }
+    let protection = |http3| match http3 {
+        true => "TLS with HTTP/3",
+        false => "clear text",
+    };
+    let id = |id: String| match id.is_empty() {
+        true => "none".to_owned(),
+        false => id,
+    };
+    let all = [
+        (
+            "protection",
+            protection(offer.http3).into(),
+            protection(request.with_udp).into(),
+        ),
+        (
+            "number of threads",
+            offer.workers.to_string(),
+            request.workers.to_string(),
+        ),
+        ("spread", offer.spread.clone(), request.spread.to_string()),
+        (
+            "server ID",
+            id(offer.server_id.clone()),
+            id(server_id.to_string()),
+        ),
+    ];
+    all.into_iter().find(|(_, theirs, ours)| theirs != ours)
+}
+
+/// As many as come with the offer, which is a wanted one.
+fn hear_descriptors(
+    socket: &OwnedFd,
+    offer: &Offer,
+    request: &Request,
+    path: &Path,
+) -> Result<Vec<OwnedFd>, Error> {
+    let udp = if request.with_udp { request.workers } else { 0 };
+    let count = 2 + offer.formers.len() + request.listeners() + udp;
+    let mut all = Vec::new();
+    while all.len() < count {
+        let (message, descriptors) = hear(socket, path)?;
+        if !matches!(message, Message::Sockets) || descriptors.is_empty() {
+            return Err(broken(path, io::ErrorKind::InvalidData.into()));
+        }
+        all.extend(descriptors);
+    }
+    Ok(all)
+}
+
+/// `None`: no server of ours offers this.
+fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option<Beginning> {
+    let generation = Generation::new(offer.generation).ok()?;
+    if offer.formers.len() > MAX_FORMERS {
+        return None;
+    }
+    let mut next = descriptors.into_iter();
+    let post = Post::from_descriptor(next.next()?);
+    let mut formers = vec![Former::new(generation, next.next()?)];
+    for former in &offer.formers {
+        formers.push(Former::new(Generation::new(*former).ok()?, next.next()?));
+    }
+    let tcp = next
+        .by_ref()
+        .take(request.listeners())
+        .map(TcpListener::from);
+    let tcp = tcp.collect();
+    let bound = Bound {
+        address: offer.address,
+        tcp,
+        udp: next.map(UdpSocket::from).collect(),
+    };
+    Some(Beginning {
+        bound,
+        generation: generation.next(),
+        formers,
+        secrets: offer.secrets.clone(),
+        post: Some(post),
+        predecessor: None,
+    })
+}
+
+/// What the running server says next.
+fn hear(socket: &OwnedFd, path: &Path) -> Result<(Message, Vec<OwnedFd>), Error> {
+    receive(socket).map_err(|error| broken(path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Bind, Spread};
+
+    fn request() -> Request {
+        Request {
+            bind: Bind::All,
+            port: 8443,
+            workers: 2,
+            spread: Spread::PerWorker,
+            with_udp: true,
+            congestion: None,
+        }
+    }
+
+    fn offer() -> Offer {
+        Offer {
+            process: 1,
+            generation: 0,
+            address: "[::]:8443".parse().unwrap(),
+            workers: 2,
+            spread: "per-worker".into(),
+            http3: true,
+            server_id: "0a".into(),
+            formers: Vec::new(),
+            secrets: Secrets::random().unwrap(),
+        }
+    }
+
+    fn differs(change: impl FnOnce(&mut Request)) -> Option<String> {
+        let mut request = request();
+        change(&mut request);
+        let wanted = Wanted {
+            request: &request,
+            server_id: "0a".parse().unwrap(),
+            path: None,
+        };
+        let error = compare(&offer(), &wanted, Path::new("post")).err()?;
+        Some(error.to_string())
+    }
+
+    #[test]
+    fn the_same_sockets_are_wanted_where_any_port_is() {
+        assert_eq!(differs(|_| {}), None);
+        assert_eq!(differs(|request| request.port = 0), None);
+        let all: Bind = Bind::Address("::".parse().unwrap());
+        assert_eq!(differs(|request| request.bind = all), None);
+    }
+
+    #[test]
+    fn each_difference_is_named() {
+        let says = |change: fn(&mut Request), what: &str| {
+            let error = differs(change).unwrap();
+            let begin = "cannot take over from the server at `post`: its ";
+            assert_eq!(error, format!("{begin}{what}"));
+        };
+        says(|it| it.port = 443, "address is [::]:8443, not [::]:443");
+        let local = |it: &mut Request| it.bind = Bind::Address([127, 0, 0, 1].into());
+        says(local, "address is [::]:8443, not 127.0.0.1:8443");
+        says(
+            |it| it.with_udp = false,
+            "protection is TLS with HTTP/3, not clear text",
+        );
+        says(|it| it.workers = 3, "number of threads is 2, not 3");
+        says(
+            |it| it.spread = Spread::RoundRobin,
+            "spread is per-worker, not round-robin",
+        );
+        let request = request();
+        let wanted = Wanted {
+            request: &request,
+            server_id: ServerId::default(),
+            path: None,
+        };
+        let difference = difference(&offer(), &wanted);
+        assert_eq!(difference, Some(("server ID", "0a".into(), "none".into())));
+    }
+}

@@ -1,0 +1,63 @@
+//! What the two processes of a takeover say to each other.
+//!
+//! [`Message::Hello`] and [`Message::Refused`] are understood by every version; all else by processes
+//! whose [`PROTOCOL`] is the same.
+
+use super::Secrets;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// The version of all that passes between two processes: these messages, the order of the
+/// descriptors, passed datagrams, and what connection IDs say. Counts up with each change.
+pub(super) const PROTOCOL: u32 = 1;
+
+/// In the order in which they are said.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "say")]
+pub(super) enum Message {
+    /// New process: whoever wants to take over.
+    Hello {
+        /// Its [`PROTOCOL`].
+        protocol: u32,
+        /// Its version, for people.
+        version: String,
+    },
+    /// Running process: why it stays as it is.
+    Refused {
+        /// For people.
+        reason: String,
+    },
+    /// Running process: what there is. [`Message::Sockets`] follow.
+    Offer(Box<Offer>),
+    /// Running process: some of the descriptors.
+    Sockets,
+    /// New process: as soon as the sockets are its own it serves.
+    Ready,
+    /// Running process: they are.
+    Yours,
+}
+
+/// What a server hands over. The descriptors that come with it: the socket at the path, the way of
+/// datagrams back to its process, those to the processes before it, the TCP listeners (one for each
+/// worker, or one for all), and where there is HTTP/3 the workers' UDP sockets, each in their order.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Offer {
+    /// The number of its process.
+    pub(super) process: u32,
+    /// Which process in a row it is.
+    pub(super) generation: u8,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+    /// Its worker threads.
+    pub(super) workers: usize,
+    /// How TCP connections come to them, by its name.
+    pub(super) spread: String,
+    /// Whether it has HTTP/3, and so TLS.
+    pub(super) http3: bool,
+    /// What its connection IDs begin with, in hexadecimal.
+    pub(super) server_id: String,
+    /// The generations of the processes before it that have not ended.
+    pub(super) formers: Vec<u8>,
+    /// What its clients hold it to.
+    pub(super) secrets: Secrets,
+}

@@ -1,0 +1,211 @@
+//! The Unix socket at which a server waits for the process that is to take its place.
+//!
+//! The socket passes from process to process like the others, so that the path always leads to the
+//! one that serves. The file stays when the last of them ends; nobody answers there then, and the
+//! next server to be started replaces it.
+
+use crate::Error;
+use rustix::fs::{FileType, Mode, fchmod, lstat};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with, sockopt,
+};
+use rustix::process::geteuid;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Processes that wait to be talked to.
+const BACKLOG: i32 = 8;
+
+/// The socket, listening.
+#[derive(Debug)]
+pub(crate) struct Post(OwnedFd);
+
+/// Who is at a path.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A server of this user.
+    Server(OwnedFd),
+    /// No file, or one that a server has left behind.
+    Nobody,
+}
+
+impl Post {
+    /// Listens at `path`, in place of a server that has ended.
+    ///
+    /// # Errors
+    /// The path is too long, its folder is missing or closed to us.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        try_open(path)
+            .map(Self)
+            .map_err(|error| listen_error(path, error))
+    }
+
+    /// One that was handed over.
+    pub(super) fn from_descriptor(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+
+    /// For an event loop.
+    ///
+    /// # Errors
+    /// No descriptors are left, or the event loop doesn't take it.
+    pub(super) fn watch(&self) -> io::Result<AsyncFd<OwnedFd>> {
+        altway_socket::watch(self.0.try_clone()?)
+    }
+}
+
+/// To be handed over.
+impl AsFd for Post {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The next process that wants to take over.
+///
+/// # Errors
+/// It is another user's, or no descriptors are left.
+pub(super) async fn accept(post: &AsyncFd<OwnedFd>) -> io::Result<AsyncFd<OwnedFd>> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let accept = |post: &OwnedFd| Ok(accept_with(post, flags)?);
+    let guest = post.async_io(Interest::READABLE, accept).await?;
+    if owner(&guest)? != geteuid().as_raw() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    altway_socket::watch(guest)
+}
+
+/// Looks who is at `path`.
+///
+/// # Errors
+/// It is no socket, another user's, or closed to us.
+pub(super) fn find(path: &Path) -> Result<Found, Error> {
+    match lstat(path) {
+        Err(Errno::NOENT) => return Ok(Found::Nobody),
+        Err(error) => return Err(connect_error(path, error)),
+        Ok(file) if FileType::from_raw_mode(file.st_mode) != FileType::Socket => {
+            return Err(Error::TakeoverNotSocket { path: path.into() });
+        }
+        Ok(_) => {}
+    }
+    match try_connect(path) {
+        Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(Found::Nobody),
+        Err(error) => Err(connect_error(path, error)),
+        Ok(server) => match owner(&server).map_err(|error| broken(path, error))? {
+            uid if uid == geteuid().as_raw() => Ok(Found::Server(server)),
+            uid => Err(Error::TakeoverOfAnother {
+                path: path.into(),
+                uid,
+            }),
+        },
+    }
+}
+
+/// The talk with the server at `path` has failed.
+pub(super) fn broken(path: &Path, source: io::Error) -> Error {
+    Error::TakeoverBroken {
+        path: path.into(),
+        source,
+    }
+}
+
+fn try_open(path: &Path) -> Result<OwnedFd, Errno> {
+    if path.as_os_str().is_empty() {
+        // The kernel would pick a name that nobody finds.
+        return Err(Errno::NOENT);
+    }
+    let address = SocketAddrUnix::new(path)?;
+    let post = new_socket(SocketFlags::NONBLOCK)?;
+    // The file gets the socket's mode: it is never open to others.
+    fchmod(&post, Mode::RUSR | Mode::WUSR)?;
+    if bind(&post, &address) == Err(Errno::ADDRINUSE) {
+        rustix::fs::unlink(path)?;
+        bind(&post, &address)?;
+    }
+    listen(&post, BACKLOG)?;
+    Ok(post)
+}
+
+fn try_connect(path: &Path) -> Result<OwnedFd, Errno> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = new_socket(SocketFlags::empty())?;
+    connect(&socket, &address)?;
+    Ok(socket)
+}
+
+fn new_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
+    let flags = flags | SocketFlags::CLOEXEC;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+/// The user at the other end, as the kernel tells it.
+fn owner(peer: impl AsFd) -> io::Result<u32> {
+    Ok(sockopt::socket_peercred(peer)?.uid.as_raw())
+}
+
+fn connect_error(path: &Path, error: Errno) -> Error {
+    Error::TakeoverConnect {
+        path: path.into(),
+        source: error.into(),
+    }
+}
+
+fn listen_error(path: &Path, error: Errno) -> Error {
+    Error::TakeoverListen {
+        path: path.into(),
+        source: error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_server_is_found_until_it_has_ended_and_its_file_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("post");
+        assert!(matches!(find(&path), Ok(Found::Nobody)));
+        for _ in 0..2 {
+            let post = Post::open(&path).unwrap();
+            assert!(matches!(find(&path), Ok(Found::Server(_))));
+            drop(post);
+            assert!(path.exists());
+            assert!(matches!(find(&path), Ok(Found::Nobody)));
+        }
+    }
+
+    #[test]
+    fn only_its_owner_may_connect() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("post");
+        let _post = Post::open(&path).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_is_no_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "precious").unwrap();
+        assert!(matches!(find(&path), Err(Error::TakeoverNotSocket { .. })));
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_listened_at_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = dir.path().join("x".repeat(200));
+        for path in [dir.path().join("no/folder"), long, "".into()] {
+            let error = Post::open(&path).unwrap_err();
+            assert!(matches!(error, Error::TakeoverListen { .. }), "{error}");
+        }
+    }
+}
