@@ -1,8 +1,9 @@
 //! CUBIC (RFC 9438), with HyStart++ (RFC 9406) to end slow start before the queue overflows.
 //!
 //! In place of the engine's own, which doubles its window until packets are lost, and whose estimate of
-//! what Reno would send is RFC 8312's, slower on lossy paths (decision 0021 has the figures). Left to others: detecting losses, round-trip times and pacing
-//! (the engine), ending slow start ([`hystart`](crate::hystart)).
+//! what Reno would send is RFC 8312's, slower on lossy paths (decision 0021 has the figures). Left to
+//! others: detecting losses, round-trip times and pacing (the engine), ending slow start
+//! ([`hystart`](crate::hystart)).
 
 use std::any::Any;
 use std::sync::Arc;

@@ -7,18 +7,62 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A folder of its own for one test, gone at its end.
+/// How many tests run; [`ALL`]: one that measures, and has the machine for itself.
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+const ALL: usize = usize::MAX;
+
+/// A folder of its own for one test, gone at its end, and a share of the machine.
 pub(crate) struct Dir {
     folder: TempDir,
+    _share: Share,
+}
+
+/// A test's share of the machine.
+struct Share;
+
+impl Share {
+    fn some() -> Self {
+        let running = RUNNING.lock().unwrap();
+        let mut running = ENDED.wait_while(running, |tests| *tests == ALL).unwrap();
+        *running += 1;
+        Self
+    }
+
+    fn all() -> Self {
+        let running = RUNNING.lock().unwrap();
+        let mut running = ENDED.wait_while(running, |tests| *tests > 0).unwrap();
+        *running = ALL;
+        Self
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut running = RUNNING.lock().unwrap();
+        *running = if *running == ALL { 0 } else { *running - 1 };
+        ENDED.notify_all();
+    }
 }
 
 impl Dir {
     pub(crate) fn new() -> Self {
+        Self::with(Share::some())
+    }
+
+    /// For a test that others would disturb.
+    pub(crate) fn alone() -> Self {
+        Self::with(Share::all())
+    }
+
+    fn with(share: Share) -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
+            _share: share,
         }
     }
 

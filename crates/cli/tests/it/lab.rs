@@ -65,7 +65,7 @@ fn assert_whole(run: &Path) {
 
 #[test]
 fn emulate_delays_both_directions_and_passes_the_exit_code_on() {
-    let dir = Dir::new();
+    let dir = Dir::alone();
     if !can_emulate(&dir) {
         return;
     }
@@ -96,7 +96,7 @@ fn emulate_delays_both_directions_and_passes_the_exit_code_on() {
 
 #[test]
 fn a_run_is_whole_and_its_report_is_drawn_again_byte_for_byte() {
-    let dir = Dir::new();
+    let dir = Dir::alone();
     if !can_emulate(&dir) {
         return;
     }
@@ -136,7 +136,7 @@ fn a_run_is_whole_and_its_report_is_drawn_again_byte_for_byte() {
 
 #[test]
 fn a_killed_run_is_resumed_without_a_row_lost_or_doubled() {
-    let dir = Dir::new();
+    let dir = Dir::alone();
     if !can_emulate(&dir) {
         return;
     }
@@ -169,7 +169,7 @@ fn a_killed_run_is_resumed_without_a_row_lost_or_doubled() {
 
 #[test]
 fn ctrl_c_ends_the_run_at_once_and_names_the_way_on() {
-    let dir = Dir::new();
+    let dir = Dir::alone();
     if !can_emulate(&dir) {
         return;
     }
@@ -207,7 +207,7 @@ fn ctrl_c_ends_the_run_at_once_and_names_the_way_on() {
 
 #[test]
 fn a_full_disk_loses_nothing_that_was_measured() {
-    let dir = Dir::new();
+    let dir = Dir::alone();
     if !rustix::process::geteuid().is_root() || !can_emulate(&dir) {
         return skipped("a small disk can be mounted as root only");
     }
@@ -243,7 +243,7 @@ impl Drop for Disk {
 
 #[test]
 fn without_the_right_to_make_namespaces_the_hint_names_doctor() {
-    let dir = Dir::new();
+    let dir = Dir::alone();
     // A namespace in which there may be no further one, and in it no capability.
     let script = "echo 0 > /proc/sys/user/max_user_namespaces; \
                   exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"";
