@@ -14,8 +14,9 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// One way.
 const DELAY: Duration = Duration::from_millis(40);
 
-/// What a packet takes at 5 Mbit/s, and some more.
-const SLACK: Duration = Duration::from_millis(3);
+/// What two packets take at 5 Mbit/s: a request may wait behind a probe for a larger MTU, which the
+/// server doesn't see, and an acknowledgement likewise.
+const SLACK: Duration = Duration::from_millis(5);
 
 fn path(loss: f64, rate: Option<&str>) -> Path {
     Path {
