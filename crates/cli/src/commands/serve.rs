@@ -41,12 +41,13 @@ Policies: who is offered HTTP/3 by the Alt-Svc field
   h3         everybody
   threshold  clients whose path is unknown, far (min RTT) or lossy; rtt= and loss= set the bounds
 
-A first SIGTERM or Ctrl-C lets requests end, a second ends at once. SIGHUP reads certificate, key and
-OCSP response again; connections go on, and if a file is bad the former ones stay.
+A first SIGTERM or Ctrl-C lets requests end, a second ends at once. SIGHUP reads certificate, key
+and OCSP response again; connections go on, and if a file is bad the former ones stay.
 
-With --takeover the same command line, run again, puts a new process (another version, another folder,
-other options) in the place of the running one. No connection is refused and none breaks: new ones
-are the new server's, those that are there end with the old one, which exits within 2 s and --grace.
+With --takeover the same command line, run again, puts a new process (another version, another
+folder, other options) in the place of the running one. No connection is refused and none breaks: new
+ones are the new server's, those that are there end with the old one, which exits within 2 s and
+--grace.
 --bind, --port, --threads, --spread, --server-id and --h2c can't change this way. If the new server
 can't run, or ends within 2 s, the old one serves on. At most 3 old ones may be ending at a time.")]
 pub(crate) struct Arguments {

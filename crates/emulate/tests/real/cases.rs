@@ -136,6 +136,15 @@ fn limited(mbit: u64) -> Config {
     }
 }
 
+/// 20 Mbit/s after a delay, with the queue that goes with the rate.
+fn bottleneck(delay_ms: u64) -> Config {
+    Config {
+        delay: Duration::from_millis(delay_ms),
+        queue: Queue::default_for(Bandwidth::from_mbit(20)),
+        ..limited(20)
+    }
+}
+
 fn lossy(percent: u32) -> Config {
     let loss = Ratio::from_percent(percent).expect("at most 100");
     Config {
@@ -278,11 +287,7 @@ fn is_round_trip(us: u64, truth: u64) -> bool {
 }
 
 fn the_kernel_tells_the_links_round_trip_and_rate() {
-    let way = Config {
-        delay: Duration::from_millis(20),
-        queue: Queue::default_for(Bandwidth::from_mbit(20)),
-        ..limited(20)
-    };
+    let way = bottleneck(20);
     let link = start_with(way, way);
     let bytes = 12 << 20;
     let measure = || {
@@ -333,11 +338,7 @@ fn the_kernel_marks_an_application_with_little_to_send() {
 }
 
 fn the_kernel_tells_when_the_last_byte_was_acknowledged() {
-    let way = Config {
-        delay: Duration::from_millis(25),
-        queue: Queue::default_for(Bandwidth::from_mbit(20)),
-        ..limited(20)
-    };
+    let way = bottleneck(25);
     let link = start_with(way, way);
     // 500,000 bytes take half a second. The second time a single look comes long after that.
     let measure = |wait: u64, most_looks: u64| {
