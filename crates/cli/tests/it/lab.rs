@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// A transfer takes most of a second, and so suffers a link that the machine makes milliseconds late.
 const PLAN: &str = "\
 name = \"tiny\"
-rate = \"20mbit\"
+rate = \"1mbit\"
 delay = [\"0ms\", \"10ms\"]
 size = \"100KB\"
 pairs = 2
@@ -43,24 +44,34 @@ fn rows(run: &Path) -> Vec<String> {
     text.lines().skip(1).map(str::to_owned).collect()
 }
 
-/// Block, cell, protocol of a row: what must be there once and only once.
+/// How often a transfer that did not count is made again.
+const ATTEMPTS: usize = 3;
+
+/// Block, cell, protocol of a row.
 fn identity(row: &str) -> String {
     let columns: Vec<_> = row.split(',').collect();
     [columns[1], columns[2], columns[4]].join(" ")
 }
 
+/// Each transfer counts once and only once. One that the machine disturbed every time is the only
+/// kind that may be given up.
 fn assert_whole(run: &Path) {
-    // A transfer that the machine disturbed is made again, and stays in the records as invalid.
     let rows = rows(run);
-    let valid = rows.iter().filter(|row| row.contains(",true,"));
-    let mut identities: Vec<_> = valid.map(|row| identity(row)).collect();
-    identities.sort();
-    let expected: Vec<_> = (0..2)
-        .flat_map(|block| {
-            (0..2).flat_map(move |cell| ["h2", "h3"].map(|p| format!("{block} {cell} {p}")))
-        })
-        .collect();
-    assert_eq!(identities, expected);
+    let expected = (0..2).flat_map(|block| {
+        (0..2).flat_map(move |cell| ["h2", "h3"].map(|p| format!("{block} {cell} {p}")))
+    });
+    let mut known = 0;
+    for transfer in expected {
+        let of_it = rows.iter().filter(|row| identity(row) == transfer);
+        let (valid, invalid): (Vec<&String>, Vec<&String>) =
+            of_it.partition(|row| row.contains(",true,"));
+        let given_up = valid.is_empty() && invalid.len() == ATTEMPTS;
+        assert!(valid.len() == 1 || given_up, "{transfer}: {rows:#?}");
+        let disturbed = invalid.iter().all(|row| row.contains("link late"));
+        assert!(disturbed, "{transfer}: {invalid:#?}");
+        known += valid.len() + invalid.len();
+    }
+    assert_eq!(known, rows.len(), "{rows:#?}");
 }
 
 #[test]
@@ -176,7 +187,7 @@ fn ctrl_c_ends_the_run_at_once_and_names_the_way_on() {
     // One transfer takes longer than the test waits.
     dir.file(
         "slow.toml",
-        PLAN.replace("20mbit", "10kbit").replace("tiny", "slow"),
+        PLAN.replace("1mbit", "10kbit").replace("tiny", "slow"),
     );
     let mut lab = dir.altway(["lab", "run", "slow.toml"]);
     let lab = lab
@@ -222,7 +233,8 @@ fn a_full_disk_loses_nothing_that_was_measured() {
         return skipped("no small disk can be mounted here");
     }
     let disk = Disk(dir.path().join("runs"));
-    dir.file("tiny.toml", PLAN.replace("pairs = 2", "pairs = 40"));
+    let many = PLAN.replace("pairs = 2", "pairs = 40");
+    dir.file("tiny.toml", many.replace("1mbit", "2mbit"));
     let said = refusal(&mut dir.altway(["lab", "run", "tiny.toml"]));
     assert!(said.contains("transfers, all kept in "), "{said}");
     assert!(said.to_lowercase().contains("no space left"), "{said}");
