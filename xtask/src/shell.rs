@@ -3,14 +3,16 @@
 use anyhow::{Context, Result, ensure};
 use std::ffi::OsStr;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Makes the repository's root the working directory, wherever the chore was called from.
 pub(crate) fn enter_the_workspace() -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("xtask stands in the root")?;
+    // What cargo says now comes first: a target folder that several checkouts share may hold the
+    // program as another of them built it.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let root = package.parent().context("xtask stands in the root")?;
     std::env::set_current_dir(root).with_context(|| format!("cannot enter {}", root.display()))
 }
 

@@ -145,6 +145,10 @@ pub struct Limits {
     /// Connections of the endpoint, those in hand-shake and those closing included; more are
     /// refused. Default: 65,536.
     pub max_connections: usize,
+    /// Server: bytes that the connections of the endpoint may hold together, beyond 64 KiB each in
+    /// either direction: those taken for sending and not acknowledged, and those received and not
+    /// read. Beyond, their windows don't grow. Default: 256 MiB.
+    pub max_held_bytes: u64,
     /// Server: when a client must first show that it receives at its address. Default: while 1,000
     /// hand-shakes of others that have not shown it are in progress.
     pub retry: Retry,
@@ -182,6 +186,7 @@ impl Default for Limits {
             max_field_section_size: 64 << 10,
             max_concurrent_requests: 100,
             max_connections: 1 << 16,
+            max_held_bytes: 256 << 20,
             retry: Retry::default(),
             handshake_timeout: None,
             qpack_table_capacity: 4096,
@@ -231,6 +236,7 @@ impl Limits {
             max_bidirectional_streams: requests,
             max_unidirectional_streams: MAX_UNIDIRECTIONAL_STREAMS,
             max_connections: self.max_connections,
+            max_held_bytes: self.max_held_bytes,
             retry: self.retry,
             handshake_timeout: self.handshake_timeout,
         }

@@ -277,6 +277,7 @@ impl Connection {
         for stream in self.outgoing() {
             stream.open(quic);
         }
+        self.tell_lasting(quic);
         self.control.flush(quic);
         if let Some(id) = self.go_away_sent {
             self.send_go_away(quic, id);
@@ -304,6 +305,15 @@ impl Connection {
         self.control.flush(quic);
     }
 
+    fn tell_lasting(&mut self, quic: &mut quic::Connection) {
+        let open = self
+            .outgoing()
+            .iter()
+            .filter(|stream| stream.is_open())
+            .count();
+        quic.set_lasting(open + self.incoming.lasting());
+    }
+
     fn outgoing(&mut self) -> [&mut Outgoing; 3] {
         [
             &mut self.control,
@@ -328,7 +338,10 @@ impl Connection {
         loop {
             let mut piece = match quic.read(id) {
                 Read::Data(piece) => piece,
-                Read::Pending => return Ok(()),
+                Read::Pending => {
+                    self.tell_lasting(quic);
+                    return Ok(());
+                }
                 Read::End | Read::Reset(_) => return self.incoming.close(id),
             };
             loop {

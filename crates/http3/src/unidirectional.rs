@@ -71,6 +71,11 @@ impl Incoming {
         self.streams.insert(id, stream);
     }
 
+    /// How many of the peer's streams stay open as long as the connection.
+    pub(crate) fn lasting(&self) -> usize {
+        self.seen.iter().filter(|seen| **seen).count()
+    }
+
     /// Takes bytes from the front of `piece`; to be called until it answers other than a frame.
     pub(crate) fn receive(
         &mut self,
@@ -151,6 +156,10 @@ impl Outgoing {
             varint::encode(self.stream_type, &mut self.unsent);
         }
         &mut self.unsent
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.stream.is_some()
     }
 
     /// How many bytes wait.

@@ -129,10 +129,12 @@ pub struct Transport {
     /// 100 ms (12.5 MB); 1 MiB on a server.
     pub stream_receive_window: Option<u64>,
     /// The same for a whole connection: the bound of what one peer can make this side buffer.
-    /// Default (`None`): 32 MiB on a client, 4 MiB on a server.
+    /// A server's begins with 64 KiB and grows as the application reads. Default (`None`): 32 MiB on a
+    /// client, 4 MiB on a server.
     pub receive_window: Option<u64>,
     /// Bytes of a connection taken for sending and not yet acknowledged. They are held by
-    /// reference, not copied. Default: 16 MiB, enough for 1 Gbit/s × 100 ms.
+    /// reference, not copied. A server's begin with 64 KiB and grow with the congestion window, to
+    /// three times as much. Default: 16 MiB, enough for 1 Gbit/s × 100 ms.
     pub send_window: u64,
     /// Datagrams in one [`Transmit`](crate::Transmit), 1 … 64: 1 switches segmentation (GSO) off.
     /// No batch is larger than 65,507 bytes, whatever the size of its datagrams. Default: 44, of 1,452
@@ -175,6 +177,12 @@ pub struct Limits {
     /// Connections of the endpoint, those in hand-shake and those closing included; more are
     /// refused. 1 or more. Default: 65,536.
     pub max_connections: usize,
+    /// Server: bytes that the connections of the endpoint may hold together, beyond 64 KiB each in
+    /// either direction: those taken for sending and not acknowledged, and those received and not
+    /// read. A connection's windows ([`Transport::send_window`], [`Transport::receive_window`]) grow
+    /// with what it gets done, and stop growing where this ends; so it costs throughput, not
+    /// connections. Default: 256 MiB.
+    pub max_held_bytes: u64,
     /// Server: when a client must first show that it receives at its address. Default: while 1,000
     /// hand-shakes of others that have not shown it are in progress.
     pub retry: Retry,
@@ -189,6 +197,7 @@ impl Default for Limits {
             max_bidirectional_streams: 256,
             max_unidirectional_streams: 16,
             max_connections: 1 << 16,
+            max_held_bytes: 256 << 20,
             retry: Retry::default(),
             handshake_timeout: None,
         }

@@ -11,6 +11,7 @@ use quinn_proto::{ConnectionError, ReadError, StreamEvent, VarInt, WriteError};
 
 use crate::budget::{Budget, is_one_handshake_packet};
 use crate::meter::Reading;
+use crate::windows::Windows;
 use crate::{CloseReason, Datagram, Direction, Error, Event, PathStatistics, Read, Role, StreamId};
 
 /// Bytes that one send call carries at most: the largest UDP payload over IPv4.
@@ -44,6 +45,10 @@ pub struct Connection {
     give_up: Instant,
     /// What the hand-shake may send.
     budget: Budget,
+    /// `None`: they are whole.
+    windows: Option<Windows>,
+    /// Streams that don't count as busy.
+    lasting: usize,
     last_heard: Instant,
     handshake: Option<Duration>,
 }
@@ -54,6 +59,7 @@ impl Connection {
         now: Instant,
         give_up: Instant,
         budget: Budget,
+        windows: Option<Windows>,
     ) -> Self {
         Self {
             engine,
@@ -65,6 +71,8 @@ impl Connection {
             began: now,
             give_up,
             budget,
+            windows,
+            lasting: 0,
             last_heard: now,
             handshake: None,
         }
@@ -103,6 +111,9 @@ impl Connection {
         };
         // Whether a frame is due does not matter: every touched connection is asked to transmit.
         let _ = chunks.finalize();
+        if let Read::Data(bytes) = &read {
+            self.widen_receiving(bytes.len());
+        }
         read
     }
 
@@ -125,12 +136,17 @@ impl Connection {
         if !self.can_send(stream) {
             return Err(Error::UnknownStream);
         }
+        self.widen_sending(chunks.iter().map(Bytes::len).sum());
         let mut stream = self.engine.send_stream(stream.to_engine());
         // Until all is written or the stream blocks: only then the engine tells when there is room.
         while let Some(first) = chunks.iter().position(|chunk| !chunk.is_empty()) {
             chunks = &mut chunks[first..];
             match stream.write_chunks(chunks) {
-                Ok(_) => {}
+                Ok(written) => {
+                    if let Some(windows) = &mut self.windows {
+                        windows.on_written(written.bytes as u64);
+                    }
+                }
                 Err(WriteError::Blocked) => return Ok(false),
                 Err(WriteError::Stopped(_) | WriteError::ClosedStream) => {
                     return Err(Error::UnknownStream);
@@ -179,6 +195,13 @@ impl Connection {
             // Fails only if the stream is over.
             let _ = stream.set_priority(priority);
         }
+    }
+
+    /// How many streams, of either side, stay open as long as the connection and carry little at a
+    /// time. With no others it holds no bytes worth mentioning, and what it had of
+    /// [`Limits::max_held_bytes`](crate::Limits::max_held_bytes) is free for others. 0 at first.
+    pub fn set_lasting(&mut self, streams: usize) {
+        self.lasting = streams;
     }
 
     /// Closes the connection at once. The peer hears of it with the next transmission, and the
@@ -357,6 +380,45 @@ impl Connection {
         })
     }
 
+    fn widen_sending(&mut self, bytes: usize) {
+        if let Some(windows) = &mut self.windows {
+            let congestion_window = self.engine.congestion_state().window();
+            if let Some(size) = windows.on_write(bytes as u64, congestion_window) {
+                self.engine.set_send_window(size);
+            }
+        }
+    }
+
+    fn widen_receiving(&mut self, read: usize) {
+        if let Some(windows) = &mut self.windows
+            && let Some(size) = windows.on_read(read as u64)
+        {
+            self.engine.set_receive_window(in_varint(size));
+        }
+    }
+
+    /// Makes the windows small again once nothing can be in them.
+    pub(crate) fn narrow_if_idle(&mut self) {
+        let Some(windows) = &mut self.windows else {
+            return;
+        };
+        if windows.are_fresh() {
+            return;
+        }
+        let streams = self.engine.streams();
+        let receiving = [Direction::Bidirectional, Direction::Unidirectional]
+            .map(|direction| streams.remote_open_streams(direction.into()))
+            .iter()
+            .sum::<u64>();
+        if streams.send_streams() as u64 + receiving > self.lasting as u64 {
+            return;
+        }
+        if let Some((send, receive)) = windows.on_idle() {
+            self.engine.set_send_window(send);
+            self.engine.set_receive_window(in_varint(receive));
+        }
+    }
+
     /// Whether neither side has given it up, and it isn't done.
     fn is_in_handshake(&self) -> bool {
         self.is_handshaking() && self.engine.is_handshaking()
@@ -450,7 +512,11 @@ impl Connection {
 
 /// Codes are integers of 62 bits; larger ones become the largest.
 fn application_code(code: u64) -> VarInt {
-    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+    in_varint(code)
+}
+
+fn in_varint(number: u64) -> VarInt {
+    VarInt::from_u64(number).unwrap_or(VarInt::MAX)
 }
 
 fn close_reason(error: ConnectionError) -> CloseReason {

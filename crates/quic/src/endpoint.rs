@@ -18,6 +18,7 @@ use crate::qlog::Logging;
 use crate::timers::Timers;
 use crate::transport;
 use crate::validation::Clock;
+use crate::windows::Pool;
 use crate::{
     ClientConfig, ConnectionHandle, Datagram, Ecn, EndpointStatistics, Error, Event, Limits,
     PathStatistics, Role, ServerConfig, Tokens, Transmit, Transport,
@@ -50,6 +51,8 @@ pub struct Endpoint {
     clock: Option<Arc<Clock>>,
     logging: Option<Logging>,
     limits: Limits,
+    /// Of windows. `None`: they are whole.
+    pool: Option<Pool>,
     handshake_timeout: Duration,
     max_segments: usize,
     /// By the QUIC endpoint's handle, which it assigns densely.
@@ -325,6 +328,7 @@ impl Endpoint {
             .max_udp_payload_size(transport.max_udp_payload)
             .expect("the transport was checked");
         let server = server.map(Arc::new);
+        let pool = server.is_some().then(|| transport::pool(transport, limits));
         let quic = quinn_proto::Endpoint::new(Arc::new(config), server.clone(), true, None);
         Self {
             quic,
@@ -333,6 +337,7 @@ impl Endpoint {
             clock: None,
             logging: None,
             limits: limits.clone(),
+            pool,
             handshake_timeout: limits.handshake_timeout.unwrap_or(transport.idle_timeout),
             max_segments: transport.max_segments,
             slots: Vec::new(),
@@ -385,6 +390,7 @@ impl Endpoint {
             }
         }
         let is_drained = quic.is_drained();
+        slot.connection.narrow_if_idle();
         if slot.unvalidated && (is_drained || slot.connection.is_validated()) {
             slot.unvalidated = false;
             self.unvalidated -= 1;
@@ -406,7 +412,8 @@ impl Endpoint {
             self.slots.resize_with(index + 1, || None);
         }
         let give_up = now + self.handshake_timeout;
-        let connection = Connection::new(quic, now, give_up, budget);
+        let windows = self.pool.as_ref().map(Pool::windows);
+        let connection = Connection::new(quic, now, give_up, budget, windows);
         let unvalidated = !connection.is_validated();
         self.unvalidated += usize::from(unvalidated);
         let slot = Slot {

@@ -89,6 +89,7 @@ mod stream;
 mod timers;
 mod transport;
 mod validation;
+mod windows;
 mod worker_id;
 
 pub use config::{ClientConfig, Congestion, Limits, ServerConfig, Transport};

@@ -10,6 +10,7 @@ use quinn_proto::{
 
 use crate::meter::MeterFactory;
 use crate::sessions::BoundSessions;
+use crate::windows::{FIRST, Pool};
 use crate::{ClientConfig, Error, Limits, Role, ServerConfig, Transport};
 
 /// Smallest UDP payload that every QUIC path carries (RFC 9000 section 14).
@@ -73,7 +74,7 @@ fn server_tls(config: &ServerConfig) -> Result<rustls::ServerConfig, Error> {
     let (stream_window, window) = windows(&config.transport, Role::Server);
     let promised = [
         stream_window,
-        window,
+        first(window, Role::Server),
         config.limits.max_bidirectional_streams.into(),
         config.limits.max_unidirectional_streams.into(),
     ];
@@ -81,6 +82,20 @@ fn server_tls(config: &ServerConfig) -> Result<rustls::ServerConfig, Error> {
     let sessions = BoundSessions::new(sessions, &promised, &config.session_context);
     tls.session_storage = Arc::new(sessions);
     Ok(tls)
+}
+
+/// Where the windows of a server's connections grow from.
+pub(crate) fn pool(transport: &Transport, limits: &Limits) -> Pool {
+    let (_, receive_window) = windows(transport, Role::Server);
+    Pool::new(limits.max_held_bytes, transport.send_window, receive_window)
+}
+
+/// What a connection begins with, where `window` is what it may grow to.
+fn first(window: u64, role: Role) -> u64 {
+    match role {
+        Role::Client => window,
+        Role::Server => window.min(FIRST),
+    }
 }
 
 /// Receive windows of a stream and of a connection.
@@ -103,14 +118,15 @@ pub(crate) fn engine(
 ) -> Result<TransportConfig, Error> {
     check(from, limits)?;
     let (stream_window, window) = windows(from, role);
+    window_size(window)?;
     let idle_timeout = IdleTimeout::try_from(from.idle_timeout)
         .map_err(|_| out_of_range("idle_timeout", "at most 2^62 − 1 ms"))?;
     let mut to = TransportConfig::default();
     to.max_concurrent_bidi_streams(limits.max_bidirectional_streams.into())
         .max_concurrent_uni_streams(limits.max_unidirectional_streams.into())
         .stream_receive_window(window_size(stream_window)?)
-        .receive_window(window_size(window)?)
-        .send_window(from.send_window)
+        .receive_window(window_size(first(window, role))?)
+        .send_window(first(from.send_window, role))
         .max_idle_timeout(Some(idle_timeout))
         .keep_alive_interval(from.keep_alive)
         .initial_mtu(MIN_MTU)

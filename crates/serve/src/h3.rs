@@ -69,6 +69,7 @@ pub(crate) fn config(
     config.transport.send_window = SEND_WINDOW;
     config.limits.max_concurrent_requests = limits.max_concurrent_requests;
     config.limits.max_connections = limits.max_connections;
+    config.limits.max_held_bytes = limits.max_quic_held_bytes;
     config.limits.retry = limits.retry;
     config.limits.handshake_timeout = Some(limits.handshake_timeout);
     // A stateless reset is the server's word, whichever worker says it.

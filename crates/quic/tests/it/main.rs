@@ -22,4 +22,5 @@ mod streams;
 mod tls;
 mod validation;
 mod versions;
+mod windows;
 mod wire;

@@ -1,0 +1,252 @@
+//! How much a server's connection may hold of what its peer hasn't acknowledged, and of what hasn't
+//! been read: windows that grow with the connection's own progress, out of a pool that the endpoint's
+//! connections share.
+//!
+//! Such bytes stay for as long as a peer likes: one that asks for much and acknowledges nothing, or
+//! leaves a gap in what it sends, costs its windows. So each begins with small ones, and what they may
+//! grow by in all is bounded. A client has few peers, which it chose, and its windows are whole at once.
+//!
+//! While the pool is more than half full a connection gets what there is to send, so that the engine can
+//! choose by priority among all of it; then, what its path can use soon.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What every connection may hold in each direction without asking, as far as its configured windows
+/// are that large: four times the first congestion window (RFC 9002 section 7.2).
+pub(crate) const FIRST: u64 = 64 << 10;
+
+/// Congestion windows that are taken for sending at once when the pool is short: one under way, one to
+/// follow it, and one for the growth that the next acknowledgements bring.
+const AHEAD: u64 = 3;
+
+/// What an endpoint's connections may still add to their windows.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    left: Arc<AtomicU64>,
+    /// With so much or less left it is short.
+    short: u64,
+    /// What a connection's windows may grow to.
+    send: u64,
+    receive: u64,
+}
+
+/// The windows of one connection. What they have from the pool goes back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    send: Window,
+    receive: Window,
+    /// Given for sending since nothing was held.
+    written: u64,
+    /// Read since the window for receiving last grew.
+    read: u64,
+    pool: Pool,
+}
+
+#[derive(Debug)]
+struct Window {
+    first: u64,
+    size: u64,
+    ceiling: u64,
+}
+
+impl Pool {
+    /// `bytes` in all; a connection may grow to windows of `send` and `receive`.
+    pub(crate) fn new(bytes: u64, send: u64, receive: u64) -> Self {
+        Self {
+            left: Arc::new(AtomicU64::new(bytes)),
+            short: bytes / 2,
+            send,
+            receive,
+        }
+    }
+
+    /// The first windows of a connection.
+    pub(crate) fn windows(&self) -> Windows {
+        Windows {
+            send: Window::new(self.send),
+            receive: Window::new(self.receive),
+            written: 0,
+            read: 0,
+            pool: self.clone(),
+        }
+    }
+
+    /// Takes as much of `wanted` as there is.
+    fn take(&self, wanted: u64) -> u64 {
+        let before = self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                Some(left.saturating_sub(wanted))
+            });
+        before.unwrap_or_else(|left| left).min(wanted)
+    }
+
+    fn is_short(&self) -> bool {
+        self.left.load(Ordering::Relaxed) <= self.short
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.left.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Windows {
+    /// There are `bytes` to send, which fit or not: the new size of that window, if it grows.
+    pub(crate) fn on_write(&mut self, bytes: u64, congestion_window: u64) -> Option<u64> {
+        if self.send.size == self.send.ceiling {
+            return None;
+        }
+        let usable = congestion_window.saturating_mul(AHEAD);
+        let wanted = match self.pool.is_short() {
+            true => usable,
+            false => usable.max(self.written + bytes),
+        };
+        self.send.grow_to(wanted, &self.pool)
+    }
+
+    /// `bytes` were taken for sending.
+    pub(crate) fn on_written(&mut self, bytes: u64) {
+        self.written += bytes;
+    }
+
+    /// `bytes` were read: the new size of that window, if it grows. It does when the application has
+    /// read a window's worth, and so keeps up with the peer.
+    pub(crate) fn on_read(&mut self, bytes: u64) -> Option<u64> {
+        if self.receive.size == self.receive.ceiling {
+            return None;
+        }
+        self.read += bytes;
+        if self.read < self.receive.size {
+            return None;
+        }
+        self.read = 0;
+        let double = self.receive.size.saturating_mul(2);
+        self.receive.grow_to(double, &self.pool)
+    }
+
+    /// Whether they are as if nothing had been held.
+    pub(crate) fn are_fresh(&self) -> bool {
+        self.written == 0 && self.granted() == 0
+    }
+
+    /// Nothing is held any more: the first windows for sending and receiving, if either had grown.
+    pub(crate) fn on_idle(&mut self) -> Option<(u64, u64)> {
+        let granted = self.granted();
+        (self.written, self.read) = (0, 0);
+        if granted == 0 {
+            return None;
+        }
+        self.pool.give_back(granted);
+        self.send.size = self.send.first;
+        self.receive.size = self.receive.first;
+        Some((self.send.size, self.receive.size))
+    }
+
+    fn granted(&self) -> u64 {
+        [&self.send, &self.receive]
+            .map(Window::granted)
+            .iter()
+            .sum()
+    }
+}
+
+impl Drop for Windows {
+    fn drop(&mut self) {
+        self.pool.give_back(self.granted());
+    }
+}
+
+impl Window {
+    fn new(ceiling: u64) -> Self {
+        let first = ceiling.min(FIRST);
+        Self {
+            first,
+            size: first,
+            ceiling,
+        }
+    }
+
+    fn grow_to(&mut self, wanted: u64, pool: &Pool) -> Option<u64> {
+        let wanted = wanted.min(self.ceiling);
+        if wanted <= self.size {
+            return None;
+        }
+        let got = pool.take(wanted - self.size);
+        self.size += got;
+        (got > 0).then_some(self.size)
+    }
+
+    fn granted(&self) -> u64 {
+        self.size - self.first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn left(pool: &Pool) -> u64 {
+        pool.left.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn the_window_for_sending_takes_all_there_is_while_the_pool_is_full() {
+        let pool = Pool::new(100 * MIB, 4 * MIB, MIB);
+        let mut windows = pool.windows();
+        assert_eq!(windows.on_write(FIRST, 14_720), None);
+        windows.on_written(FIRST);
+        assert_eq!(windows.on_write(100_000, 14_720), Some(FIRST + 100_000));
+        // It doesn't shrink while something may be held.
+        assert_eq!(windows.on_write(1, 14_720), None);
+        assert_eq!(windows.on_write(10 * MIB, 14_720), Some(4 * MIB));
+        assert_eq!(windows.on_write(u64::MAX >> 1, u64::MAX), None);
+        assert_eq!(left(&pool), 100 * MIB - (4 * MIB - FIRST));
+    }
+
+    #[test]
+    fn the_window_for_sending_follows_the_congestion_window_when_the_pool_is_short() {
+        let pool = Pool::new(8 * MIB, 4 * MIB, MIB);
+        let mut first = pool.windows();
+        assert_eq!(first.on_write(4 * MIB, 14_720), Some(4 * MIB));
+        let mut second = pool.windows();
+        second.on_written(FIRST);
+        assert_eq!(second.on_write(200_000, 14_720), Some(FIRST + 200_000));
+        assert_eq!(second.on_write(4 * MIB, 14_720), None);
+        assert_eq!(second.on_write(4 * MIB, 100_000), Some(300_000));
+    }
+
+    #[test]
+    fn the_window_for_receiving_doubles_with_each_window_that_is_read() {
+        let mut windows = Pool::new(100 * MIB, MIB, 200_000).windows();
+        assert_eq!(windows.on_read(FIRST - 1), None);
+        assert_eq!(windows.on_read(1), Some(2 * FIRST));
+        assert_eq!(windows.on_read(2 * FIRST), Some(200_000));
+        assert_eq!(windows.on_read(MIB), None);
+    }
+
+    #[test]
+    fn connections_share_what_there_is_and_give_it_back() {
+        let pool = Pool::new(300_000, MIB, MIB);
+        let (mut first, mut second) = (pool.windows(), pool.windows());
+        assert_eq!(first.on_write(0, 80_000), Some(240_000));
+        let rest = 300_000 - (240_000 - FIRST);
+        assert_eq!(second.on_write(0, 80_000), Some(FIRST + rest));
+        assert_eq!(second.on_read(FIRST), None);
+        assert_eq!(first.on_idle(), Some((FIRST, FIRST)));
+        assert!(first.are_fresh() && !second.are_fresh());
+        assert_eq!(second.on_read(FIRST), Some(2 * FIRST));
+        drop((first, second));
+        assert_eq!(left(&pool), 300_000);
+    }
+
+    #[test]
+    fn windows_smaller_than_the_first_stay_as_they_are() {
+        let mut windows = Pool::new(MIB, 1_000, 2_000).windows();
+        assert_eq!(windows.on_write(MIB, MIB), None);
+        assert_eq!(windows.on_read(MIB), None);
+        assert_eq!(windows.on_idle(), None);
+    }
+}
