@@ -10,7 +10,7 @@ use quinn_proto::{
 
 use crate::meter::MeterFactory;
 use crate::sessions::BoundSessions;
-use crate::windows::{FIRST, Pool};
+use crate::windows::{FIRST_RECEIVE, FIRST_SEND, Pool};
 use crate::{ClientConfig, Error, Limits, Role, ServerConfig, Transport};
 
 /// Smallest UDP payload that every QUIC path carries (RFC 9000 section 14).
@@ -74,7 +74,7 @@ fn server_tls(config: &ServerConfig) -> Result<rustls::ServerConfig, Error> {
     let (stream_window, window) = windows(&config.transport, Role::Server);
     let promised = [
         stream_window,
-        first(window, Role::Server),
+        first(Role::Server, window, FIRST_RECEIVE),
         config.limits.max_bidirectional_streams.into(),
         config.limits.max_unidirectional_streams.into(),
     ];
@@ -90,11 +90,11 @@ pub(crate) fn pool(transport: &Transport, limits: &Limits) -> Pool {
     Pool::new(limits.max_held_bytes, transport.send_window, receive_window)
 }
 
-/// What a connection begins with, where `window` is what it may grow to.
-fn first(window: u64, role: Role) -> u64 {
+/// What a connection of this role begins with, where `window` is what it may grow to.
+fn first(role: Role, window: u64, of_server: u64) -> u64 {
     match role {
         Role::Client => window,
-        Role::Server => window.min(FIRST),
+        Role::Server => window.min(of_server),
     }
 }
 
@@ -125,8 +125,8 @@ pub(crate) fn engine(
     to.max_concurrent_bidi_streams(limits.max_bidirectional_streams.into())
         .max_concurrent_uni_streams(limits.max_unidirectional_streams.into())
         .stream_receive_window(window_size(stream_window)?)
-        .receive_window(window_size(first(window, role))?)
-        .send_window(first(from.send_window, role))
+        .receive_window(window_size(first(role, window, FIRST_RECEIVE))?)
+        .send_window(first(role, from.send_window, FIRST_SEND))
         .max_idle_timeout(Some(idle_timeout))
         .keep_alive_interval(from.keep_alive)
         .initial_mtu(MIN_MTU)

@@ -12,9 +12,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What every connection may hold in each direction without asking, as far as its configured windows
-/// are that large: four times the first congestion window (RFC 9002 section 7.2).
-pub(crate) const FIRST: u64 = 64 << 10;
+/// What every connection may hold for sending without asking, as far as its configured window is that
+/// large: four times the first congestion window (RFC 9002 section 7.2).
+pub(crate) const FIRST_SEND: u64 = 64 << 10;
+
+/// The same for receiving. It takes a round trip and more until the peer hears that it may send more, on
+/// a path that loses packets several, so that less would hold uploads up.
+pub(crate) const FIRST_RECEIVE: u64 = 256 << 10;
 
 /// Congestion windows that are taken for sending at once when the pool is short: one under way, one to
 /// follow it, and one for the growth that the next acknowledgements bring.
@@ -64,8 +68,8 @@ impl Pool {
     /// The first windows of a connection.
     pub(crate) fn windows(&self) -> Windows {
         Windows {
-            send: Window::new(self.send),
-            receive: Window::new(self.receive),
+            send: Window::new(self.send, FIRST_SEND),
+            receive: Window::new(self.receive, FIRST_RECEIVE),
             written: 0,
             read: 0,
             pool: self.clone(),
@@ -158,8 +162,8 @@ impl Drop for Windows {
 }
 
 impl Window {
-    fn new(ceiling: u64) -> Self {
-        let first = ceiling.min(FIRST);
+    fn new(ceiling: u64, first: u64) -> Self {
+        let first = ceiling.min(first);
         Self {
             first,
             size: first,
@@ -196,14 +200,17 @@ mod tests {
     fn the_window_for_sending_takes_all_there_is_while_the_pool_is_full() {
         let pool = Pool::new(100 * MIB, 4 * MIB, MIB);
         let mut windows = pool.windows();
-        assert_eq!(windows.on_write(FIRST, 14_720), None);
-        windows.on_written(FIRST);
-        assert_eq!(windows.on_write(100_000, 14_720), Some(FIRST + 100_000));
+        assert_eq!(windows.on_write(FIRST_SEND, 14_720), None);
+        windows.on_written(FIRST_SEND);
+        assert_eq!(
+            windows.on_write(100_000, 14_720),
+            Some(FIRST_SEND + 100_000)
+        );
         // It doesn't shrink while something may be held.
         assert_eq!(windows.on_write(1, 14_720), None);
         assert_eq!(windows.on_write(10 * MIB, 14_720), Some(4 * MIB));
         assert_eq!(windows.on_write(u64::MAX >> 1, u64::MAX), None);
-        assert_eq!(left(&pool), 100 * MIB - (4 * MIB - FIRST));
+        assert_eq!(left(&pool), 100 * MIB - (4 * MIB - FIRST_SEND));
     }
 
     #[test]
@@ -212,18 +219,18 @@ mod tests {
         let mut first = pool.windows();
         assert_eq!(first.on_write(4 * MIB, 14_720), Some(4 * MIB));
         let mut second = pool.windows();
-        second.on_written(FIRST);
-        assert_eq!(second.on_write(200_000, 14_720), Some(FIRST + 200_000));
+        second.on_written(FIRST_SEND);
+        assert_eq!(second.on_write(200_000, 14_720), Some(FIRST_SEND + 200_000));
         assert_eq!(second.on_write(4 * MIB, 14_720), None);
         assert_eq!(second.on_write(4 * MIB, 100_000), Some(300_000));
     }
 
     #[test]
     fn the_window_for_receiving_doubles_with_each_window_that_is_read() {
-        let mut windows = Pool::new(100 * MIB, MIB, 200_000).windows();
-        assert_eq!(windows.on_read(FIRST - 1), None);
-        assert_eq!(windows.on_read(1), Some(2 * FIRST));
-        assert_eq!(windows.on_read(2 * FIRST), Some(200_000));
+        let mut windows = Pool::new(100 * MIB, MIB, 600_000).windows();
+        assert_eq!(windows.on_read(FIRST_RECEIVE - 1), None);
+        assert_eq!(windows.on_read(1), Some(2 * FIRST_RECEIVE));
+        assert_eq!(windows.on_read(2 * FIRST_RECEIVE), Some(600_000));
         assert_eq!(windows.on_read(MIB), None);
     }
 
@@ -232,12 +239,16 @@ mod tests {
         let pool = Pool::new(300_000, MIB, MIB);
         let (mut first, mut second) = (pool.windows(), pool.windows());
         assert_eq!(first.on_write(0, 80_000), Some(240_000));
-        let rest = 300_000 - (240_000 - FIRST);
-        assert_eq!(second.on_write(0, 80_000), Some(FIRST + rest));
-        assert_eq!(second.on_read(FIRST), None);
-        assert_eq!(first.on_idle(), Some((FIRST, FIRST)));
+        let rest = 300_000 - (240_000 - FIRST_SEND);
+        assert_eq!(second.on_write(0, 80_000), Some(FIRST_SEND + rest));
+        assert_eq!(second.on_read(FIRST_RECEIVE), None);
+        assert_eq!(first.on_idle(), Some((FIRST_SEND, FIRST_RECEIVE)));
         assert!(first.are_fresh() && !second.are_fresh());
-        assert_eq!(second.on_read(FIRST), Some(2 * FIRST));
+        let returned = 240_000 - FIRST_SEND;
+        assert_eq!(
+            second.on_read(FIRST_RECEIVE),
+            Some(FIRST_RECEIVE + returned)
+        );
         drop((first, second));
         assert_eq!(left(&pool), 300_000);
     }

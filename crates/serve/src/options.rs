@@ -243,9 +243,10 @@ pub struct Limits {
     /// take and of requests that services don't read. Beyond it a connection that holds any neither
     /// reads nor answers on, and the others hold some 80 KiB each at most. Default 64 MiB.
     pub max_held_bytes: usize,
-    /// The same of a worker's HTTP/3 connections, beyond 64 KiB each in either direction: responses
-    /// count until the client has acknowledged them. Short of it each connection may hold as much as
-    /// its path carries in three round trips, beyond it nothing more. Default 256 MiB.
+    /// The same of a worker's HTTP/3 connections, beyond 64 KiB of responses, which count until
+    /// the client has acknowledged them, and 256 KiB of requests for each. From half of it on a
+    /// connection gets no more than its path carries in three round trips, and beyond it nothing.
+    /// Default 256 MiB.
     pub max_quic_held_bytes: u64,
     /// From the TCP connection, or the first packet of QUIC, to the end of the TLS hand-shake. Default
     /// 10 s.

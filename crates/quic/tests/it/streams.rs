@@ -58,8 +58,8 @@ fn a_reader_that_does_not_read_holds_the_sender_back() {
     pair.server.read(stream);
     let held = pair.server.received[&stream].len();
     assert!(
-        held <= 64 << 10,
-        "{held} bytes against a first window of 64 KiB"
+        held <= 256 << 10,
+        "{held} bytes against a first window of 256 KiB"
     );
     assert!(pair.run_until(|pair| pair.server.ended == [stream]));
     assert_eq!(pair.server.received[&stream], pattern(3_000_000));
