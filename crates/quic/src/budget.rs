@@ -9,6 +9,8 @@
 //! Only hand-shakes are held back. On a path to which an established connection moves the engine's
 //! own rule holds.
 
+use crate::long_header::{self, PacketType};
+
 /// How many times what was received may be sent (RFC 9000 section 8.1).
 const FACTOR: u64 = 3;
 
@@ -56,45 +58,13 @@ impl Budget {
     }
 }
 
-/// The parts of a long header (RFC 9000 section 17.2): form and type, and the type of a Handshake
-/// packet in version 1.
-const FORM_AND_TYPE: u8 = 0xb0;
-const HANDSHAKE: u8 = 0xa0;
-
-/// Where the first connection ID's length stands: after the first byte and the version.
-const ID_LENGTH_AT: usize = 5;
-
 /// Whether a datagram is one Handshake packet and nothing else. Its sender knows the keys, if it can
 /// be decrypted, and so has received what the server sent: "receipt of a packet protected with
 /// Handshake keys confirms that the peer successfully processed an Initial packet" (RFC 9000 section
 /// 8.1). What else is in a datagram anybody can have made.
 pub(crate) fn is_one_handshake_packet(datagram: &[u8]) -> bool {
-    let is_handshake = |first| first & FORM_AND_TYPE == HANDSHAKE;
-    datagram.first().copied().is_some_and(is_handshake)
-        && rest_after_header(datagram).is_some_and(|(length, rest)| length == rest.len() as u64)
-}
-
-/// What a long header says of the length of the rest, and the rest.
-fn rest_after_header(datagram: &[u8]) -> Option<(u64, &[u8])> {
-    let rest = datagram.get(ID_LENGTH_AT..)?;
-    integer(after_id(after_id(rest)?)?)
-}
-
-fn after_id(bytes: &[u8]) -> Option<&[u8]> {
-    let (length, rest) = bytes.split_first()?;
-    rest.get(usize::from(*length)..)
-}
-
-/// An integer of variable length (RFC 9000 section 16), and what follows.
-fn integer(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let first = *bytes.first()?;
-    let (number, rest) = bytes.split_at_checked(1 << (first >> 6))?;
-    let (_, low) = number.split_first()?;
-    let high = u64::from(first & 0x3f);
-    let value = low
-        .iter()
-        .fold(high, |value, byte| value << 8 | u64::from(*byte));
-    Some((value, rest))
+    long_header::type_of(datagram) == Some(PacketType::Handshake)
+        && long_header::is_one_packet(datagram)
 }
 
 #[cfg(test)]
@@ -147,6 +117,16 @@ mod tests {
             let mut other = packet(&[30], 30);
             other[0] = first;
             assert!(!is_one_handshake_packet(&other), "{first:#x}");
+        }
+    }
+
+    #[test]
+    fn a_handshake_packet_of_version_2_has_another_type() {
+        let mut packet = packet(&[30], 30);
+        packet[1..5].copy_from_slice(&[0x6b, 0x33, 0x43, 0xcf]);
+        for (first, is_one) in [(0xc3, false), (0xd3, false), (0xe3, false), (0xf3, true)] {
+            packet[0] = first;
+            assert_eq!(is_one_handshake_packet(&packet), is_one, "{first:#x}");
         }
     }
 

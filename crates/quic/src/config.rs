@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{ConnectionIds, Qlog, ResetKey, Retry, Tokens};
+use crate::{ConnectionIds, Qlog, ResetKey, Retry, Tokens, Version};
 
-/// A server's configuration.
+/// A server's configuration. It speaks all of [`Version::ALL`](crate::Version::ALL).
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     /// Certificates, keys and ALPN. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a
@@ -68,6 +68,9 @@ pub struct ClientConfig {
     /// Trust anchors and ALPN. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a copy, on
     /// which [`early_data`](Self::early_data) decides about early data.
     pub tls: Arc<rustls::ClientConfig>,
+    /// The version of QUIC, which a server has to speak: no other one is tried. Sessions and tokens of one
+    /// version's connections are not used for another's. Default: 1.
+    pub version: Version,
     /// QUIC's knobs.
     pub transport: Transport,
     /// What peers may cost.
@@ -86,6 +89,7 @@ impl ClientConfig {
     pub fn new(tls: Arc<rustls::ClientConfig>) -> Self {
         Self {
             tls,
+            version: Version::default(),
             transport: Transport::default(),
             limits: Limits::default(),
             early_data: false,

@@ -12,7 +12,9 @@ use quinn_proto::{ConnectionError, ReadError, StreamEvent, VarInt, WriteError};
 use crate::budget::{Budget, is_one_handshake_packet};
 use crate::meter::Reading;
 use crate::windows::Windows;
-use crate::{CloseReason, Datagram, Direction, Error, Event, PathStatistics, Read, Role, StreamId};
+use crate::{
+    CloseReason, Datagram, Direction, Error, Event, PathStatistics, Read, Role, StreamId, Version,
+};
 
 /// Bytes that one send call carries at most: the largest UDP payload over IPv4.
 const MAX_BATCH: usize = 65_507;
@@ -31,6 +33,7 @@ enum Phase {
 /// [`connection`](crate::Endpoint::connection) lends it.
 pub struct Connection {
     engine: quinn_proto::Connection,
+    version: Version,
     phase: Phase,
     /// To be told to the application when it has heard of everything else.
     ending: Option<CloseReason>,
@@ -56,6 +59,7 @@ pub struct Connection {
 impl Connection {
     pub(crate) fn new(
         engine: quinn_proto::Connection,
+        version: Version,
         now: Instant,
         give_up: Instant,
         budget: Budget,
@@ -63,6 +67,7 @@ impl Connection {
     ) -> Self {
         Self {
             engine,
+            version,
             phase: Phase::Handshake,
             ending: None,
             opened: None,
@@ -226,6 +231,12 @@ impl Connection {
     #[must_use]
     pub fn role(&self) -> Role {
         self.engine.side().into()
+    }
+
+    /// The version of QUIC in use.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
     }
 
     /// Whether the hand-shake is still going on.

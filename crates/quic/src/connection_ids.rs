@@ -26,7 +26,8 @@ use std::time::Duration;
 use aws_lc_rs::hmac;
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, EndpointConfig, InvalidCid};
 
-use crate::{Error, WorkerId};
+use crate::long_header::{self, PacketType};
+use crate::{Error, Version, WorkerId};
 
 /// Bytes of every connection ID that an endpoint of ours makes. 4 or more of them are random, and
 /// the same ones don't come twice while a connection holds them.
@@ -37,13 +38,6 @@ const MAX_SERVER_ID_BYTES: usize = 2;
 
 /// The form bit of a first byte (RFC 8999 section 5): set in long headers.
 const LONG_HEADER: u8 = 0x80;
-
-/// The type bits of a long header (RFC 9000 section 17.2), and those of three packets. The drafts
-/// that the engine speaks have the same.
-const LONG_TYPE: u8 = 0x30;
-const INITIAL: u8 = 0x00;
-const ZERO_RTT: u8 = 0x10;
-const HANDSHAKE: u8 = 0x20;
 
 /// Where the length of a destination connection ID stands in a long header, and where the ID does:
 /// after the first byte and the version (RFC 8999 section 5.1).
@@ -143,13 +137,12 @@ impl fmt::Debug for ResetKey {
 /// ```
 #[must_use]
 pub fn worker_of(datagram: &[u8], server: ServerId) -> Option<WorkerId> {
-    let first = *datagram.first()?;
-    if first & LONG_HEADER == 0 {
-        named_at(SHORT_ID_AT, datagram, server)
-    } else if first & LONG_TYPE == HANDSHAKE {
-        named_in_long_header(datagram, server)
-    } else {
-        None
+    if datagram.first()? & LONG_HEADER == 0 {
+        return named_at(SHORT_ID_AT, datagram, server);
+    }
+    match long_header::type_of(datagram)? {
+        PacketType::Handshake => named_in_long_header(datagram, server),
+        _ => None,
     }
 }
 
@@ -159,10 +152,10 @@ pub fn worker_of(datagram: &[u8], server: ServerId) -> Option<WorkerId> {
 /// should keep it too.
 #[must_use]
 pub fn worker_perhaps_of(datagram: &[u8], server: ServerId) -> Option<WorkerId> {
-    let first = *datagram.first()?;
-    let by_client = matches!(first & LONG_TYPE, INITIAL | ZERO_RTT);
-    let is_long = first & LONG_HEADER != 0;
-    (is_long && by_client).then(|| named_in_long_header(datagram, server))?
+    match long_header::type_of(datagram)? {
+        PacketType::Initial | PacketType::ZeroRtt => named_in_long_header(datagram, server),
+        _ => None,
+    }
 }
 
 fn named_in_long_header(datagram: &[u8], server: ServerId) -> Option<WorkerId> {
@@ -185,6 +178,7 @@ fn no_server_id() -> Error {
 
 /// The engine's settings of an endpoint: what is random in them follows from the seed.
 pub(crate) fn engine_config(
+    versions: &[Version],
     ids: Option<ConnectionIds>,
     reset_key: Option<ResetKey>,
     seed: [u8; 32],
@@ -193,6 +187,7 @@ pub(crate) fn engine_config(
     let reset_key = hmac::Key::new(hmac::HMAC_SHA256, &reset_key);
     let mut config = EndpointConfig::new(Arc::new(reset_key));
     config.rng_seed(Some(seed));
+    config.supported_versions(versions.iter().map(|version| version.number()).collect());
     if let Some(ids) = ids {
         let generator = Generator::new(ids, derive(seed, b"connection ids"));
         config.cid_generator(move || Box::new(generator.clone()));
@@ -356,6 +351,24 @@ mod tests {
         for (first, what, perhaps) in types {
             let packet = packet(first, &id);
             assert_eq!(worker_of(&packet, server), None, "{what}");
+            assert_eq!(worker_perhaps_of(&packet, server), perhaps, "{what}");
+        }
+    }
+
+    #[test]
+    fn types_are_those_of_the_packets_version() {
+        let id = generator(ids(&[], worker(1, 2)), 1).generate_cid();
+        let (server, named) = (ServerId::default(), Some(worker(1, 2)));
+        let types = [
+            (0xd0, "Initial", None, named),
+            (0xe0, "0-RTT", None, named),
+            (0xf0, "Handshake", named, None),
+            (0xc0, "Retry", None, None),
+        ];
+        for (first, what, certainly, perhaps) in types {
+            let mut packet = packet(first, &id);
+            packet[1..5].copy_from_slice(&Version::V2.number().to_be_bytes());
+            assert_eq!(worker_of(&packet, server), certainly, "{what}");
             assert_eq!(worker_perhaps_of(&packet, server), perhaps, "{what}");
         }
     }

@@ -14,6 +14,7 @@ use quinn_proto::{ConnectError, DatagramEvent, EndpointConfig, Incoming};
 use crate::budget::Budget;
 use crate::connection::Connection;
 use crate::connection_ids::{derive, engine_config};
+use crate::long_header;
 use crate::qlog::Logging;
 use crate::timers::Timers;
 use crate::transport;
@@ -21,7 +22,7 @@ use crate::validation::Clock;
 use crate::windows::Pool;
 use crate::{
     ClientConfig, ConnectionHandle, Datagram, Ecn, EndpointStatistics, Error, Event, Limits,
-    PathStatistics, Role, ServerConfig, Tokens, Transmit, Transport,
+    PathStatistics, Role, ServerConfig, Tokens, Transmit, Transport, Version,
 };
 
 /// Batches that one connection may send before the next one's turn. With 44 segments of 1,452
@@ -46,8 +47,11 @@ pub struct Endpoint {
     quic: quinn_proto::Endpoint,
     /// Set in the client role.
     client: Option<quinn_proto::ClientConfig>,
-    /// Set in the server role.
-    server: Option<Arc<quinn_proto::ServerConfig>>,
+    /// Set in the server role: for each of [`Version::ALL`] in turn.
+    servers: Option<Servers>,
+    /// Of new connections: a client's own; a server's is that of the last long header that came, by which
+    /// the engine takes what comes.
+    version: Version,
     clock: Option<Arc<Clock>>,
     logging: Option<Logging>,
     limits: Limits,
@@ -70,6 +74,8 @@ pub struct Endpoint {
     shutting_down: bool,
     ignoring: bool,
 }
+
+type Servers = [Arc<quinn_proto::ServerConfig>; Version::ALL.len()];
 
 struct Slot {
     connection: Connection,
@@ -94,12 +100,17 @@ impl Endpoint {
     /// [`Error::InvalidConfig`] names a field out of range; [`Error::Tls`] says why the TLS
     /// configuration can't carry QUIC.
     pub fn server(config: &ServerConfig, seed: [u8; 32]) -> Result<Self, Error> {
-        let mut quic = transport::server(config)?;
         let own = || Tokens::of_one(derive(seed, b"tokens"));
         let tokens = config.tokens.clone().unwrap_or_else(own);
-        let clock = tokens.install(&mut quic);
-        let engine = engine_config(config.connection_ids, config.reset_key, seed);
-        let mut endpoint = Self::new(engine, Some(quic), &config.transport, &config.limits);
+        let clock = Arc::new(tokens.clock());
+        let server = |version| {
+            let mut quic = transport::server(config, version)?;
+            tokens.install(&mut quic, version, &clock);
+            Ok::<_, Error>(Arc::new(quic))
+        };
+        let servers = [server(Version::V1)?, server(Version::V2)?];
+        let engine = engine_config(&Version::ALL, config.connection_ids, config.reset_key, seed);
+        let mut endpoint = Self::new(engine, Some(servers), &config.transport, &config.limits);
         endpoint.clock = Some(clock);
         endpoint.logging = config.qlog.clone().map(|qlog| Logging {
             qlog,
@@ -116,9 +127,10 @@ impl Endpoint {
     /// See [`server`](Self::server).
     pub fn client(config: &ClientConfig, seed: [u8; 32]) -> Result<Self, Error> {
         let quic = transport::client(config)?;
-        let engine = engine_config(None, None, seed);
+        let engine = engine_config(&[config.version], None, None, seed);
         let mut endpoint = Self::new(engine, None, &config.transport, &config.limits);
         endpoint.client = Some(quic);
+        endpoint.version = config.version;
         endpoint.logging = config.qlog.clone().map(|qlog| Logging {
             qlog,
             transport: config.transport.clone(),
@@ -173,7 +185,11 @@ impl Endpoint {
             clock.set(now);
         }
         let ecn = ecn.and_then(|ecn| quinn_proto::EcnCodepoint::from_bits(ecn.bits()));
-        let data = self.copy_in(payload);
+        let mut data = self.copy_in(payload);
+        if let Some(version) = long_header::version_of(payload) {
+            long_header::translate(&mut data);
+            self.take_as(version);
+        }
         let mut answer = Vec::new();
         match self
             .quic
@@ -320,20 +336,22 @@ impl Endpoint {
 
     fn new(
         mut config: EndpointConfig,
-        server: Option<quinn_proto::ServerConfig>,
+        servers: Option<Servers>,
         transport: &Transport,
         limits: &Limits,
     ) -> Self {
         config
             .max_udp_payload_size(transport.max_udp_payload)
             .expect("the transport was checked");
-        let server = server.map(Arc::new);
+        let version = Version::default();
+        let server = servers.as_ref().map(|of| Arc::clone(&of[version.index()]));
         let pool = server.is_some().then(|| transport::pool(transport, limits));
-        let quic = quinn_proto::Endpoint::new(Arc::new(config), server.clone(), true, None);
+        let quic = quinn_proto::Endpoint::new(Arc::new(config), server, true, None);
         Self {
             quic,
             client: None,
-            server,
+            servers,
+            version,
             clock: None,
             logging: None,
             limits: limits.clone(),
@@ -350,6 +368,17 @@ impl Endpoint {
             retries: 0,
             shutting_down: false,
             ignoring: false,
+        }
+    }
+
+    /// Has the engine take a new connection as one of this version.
+    fn take_as(&mut self, version: Version) {
+        if let Some(servers) = &self.servers
+            && self.version != version
+        {
+            let server = Arc::clone(&servers[version.index()]);
+            self.quic.set_server_config(Some(server));
+            self.version = version;
         }
     }
 
@@ -413,7 +442,7 @@ impl Endpoint {
         }
         let give_up = now + self.handshake_timeout;
         let windows = self.pool.as_ref().map(Pool::windows);
-        let connection = Connection::new(quic, now, give_up, budget, windows);
+        let connection = Connection::new(quic, self.version, now, give_up, budget, windows);
         let unvalidated = !connection.is_validated();
         self.unvalidated += usize::from(unvalidated);
         let slot = Slot {
@@ -470,13 +499,18 @@ impl Endpoint {
         let transmit = retry.expect("whose address isn't validated was not answered by Retry yet");
         tracing::debug!(%remote, "a client has to validate its address");
         self.retries += 1;
+        if self.version == Version::V2 {
+            // No key seals it that would put the type right.
+            answer[0] = long_header::to_version_2(answer[0]);
+        }
         self.answer(&transmit, answer);
     }
 
     /// The configuration of a connection that is to be logged.
     fn logged(&self, incoming: &Incoming, now: Instant) -> Option<Arc<quinn_proto::ServerConfig>> {
-        let (logging, server) = self.logging.as_ref().zip(self.server.as_ref())?;
+        let (logging, servers) = self.logging.as_ref().zip(self.servers.as_ref())?;
         let transport = logging.transport(incoming.orig_dst_cid(), now)?;
+        let server = &servers[self.version.index()];
         let mut config = quinn_proto::ServerConfig::clone(server);
         config.transport_config(transport);
         Some(Arc::new(config))

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
     AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TokenMemoryCache, TransportConfig, VarInt,
 };
 
+use crate::crypto::{ClientCrypto, ServerCrypto};
 use crate::meter::MeterFactory;
-use crate::sessions::BoundSessions;
+use crate::sessions::{BoundSessions, BoundTickets, Terms};
 use crate::windows::{FIRST_RECEIVE, FIRST_SEND, Pool};
-use crate::{ClientConfig, Error, Limits, Role, ServerConfig, Transport};
+use crate::{ClientConfig, Error, Limits, Role, ServerConfig, Transport, Version};
 
 /// Smallest UDP payload that every QUIC path carries (RFC 9000 section 14).
 const MIN_MTU: u16 = 1200;
@@ -25,15 +25,13 @@ const MAX_UDP_PAYLOAD: u16 = 65_527;
 const TOKEN_SERVERS: u32 = 256;
 const TOKENS_PER_SERVER: usize = 2;
 
-/// Checks a server's configuration and turns it into the engine's.
-pub(crate) fn server(config: &ServerConfig) -> Result<quinn_proto::ServerConfig, Error> {
+/// Checks a server's configuration and turns it into the engine's, for connections of one version.
+pub(crate) fn server(
+    config: &ServerConfig,
+    version: Version,
+) -> Result<quinn_proto::ServerConfig, Error> {
     let transport = engine(&config.transport, &config.limits, Role::Server)?;
-    let tls = Arc::new(server_tls(config)?);
-    // The engine would panic on the first connection if TLS 1.3 were missing: ask here instead.
-    let version = rustls::quic::Version::V1;
-    rustls::quic::ServerConnection::new(Arc::clone(&tls), version, Vec::new())
-        .map_err(|error| Error::Tls(error.into()))?;
-    let crypto = QuicServerConfig::try_from(tls).map_err(|error| Error::Tls(error.into()))?;
+    let crypto = ServerCrypto::new(version, Arc::new(server_tls(config, version)?))?;
     let mut quic = quinn_proto::ServerConfig::with_crypto(Arc::new(crypto));
     quic.transport_config(Arc::new(transport));
     Ok(quic)
@@ -44,44 +42,53 @@ pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig,
     let transport = engine(&config.transport, &config.limits, Role::Client)?;
     let mut tls = rustls::ClientConfig::clone(&config.tls);
     tls.enable_early_data = config.early_data;
-    let tls = Arc::new(tls);
-    let version = rustls::quic::Version::V1;
-    let name = "localhost".try_into().expect("localhost is a DNS name");
-    rustls::quic::ClientConnection::new(Arc::clone(&tls), version, name, Vec::new())
-        .map_err(|error| Error::Tls(error.into()))?;
-    let crypto = QuicClientConfig::try_from(tls).map_err(|error| Error::Tls(error.into()))?;
+    let crypto = ClientCrypto::new(config.version, tls)?;
     let mut quic = quinn_proto::ClientConfig::new(Arc::new(crypto));
+    quic.version(config.version.number());
     let tokens = TokenMemoryCache::new(TOKEN_SERVERS, TOKENS_PER_SERVER);
     quic.transport_config(Arc::new(transport))
         .token_store(Arc::new(tokens));
     Ok(quic)
 }
 
-/// The TLS configuration, with or without early data.
-fn server_tls(config: &ServerConfig) -> Result<rustls::ServerConfig, Error> {
+/// The TLS configuration, with or without early data, whose sessions are bound to the version.
+fn server_tls(config: &ServerConfig, version: Version) -> Result<rustls::ServerConfig, Error> {
     let mut tls = rustls::ServerConfig::clone(&config.tls);
-    if !config.early_data {
-        tls.max_early_data_size = 0;
-        return Ok(tls);
-    }
-    if tls.ticketer.enabled() || !tls.session_storage.can_cache() {
+    let is_fit = !tls.ticketer.enabled() && tls.session_storage.can_cache();
+    if config.early_data && !is_fit {
         let expected = "off, or with a session storage and without a ticketer";
         return Err(out_of_range("early_data", expected));
     }
     // RFC 9001 section 4.6.1: the "max_early_data_size field of the early_data extension in the
     // NewSessionTicket" is "set to 0xffffffff"; flow control limits early data instead.
-    tls.max_early_data_size = u32::MAX;
+    tls.max_early_data_size = if config.early_data { u32::MAX } else { 0 };
+    let terms = terms(config, version);
+    tls.session_storage = Arc::new(BoundSessions {
+        sessions: tls.session_storage,
+        terms: terms.clone(),
+    });
+    tls.ticketer = Arc::new(BoundTickets {
+        tickets: tls.ticketer,
+        terms,
+    });
+    Ok(tls)
+}
+
+/// What sessions are bound to.
+fn terms(config: &ServerConfig, version: Version) -> Terms {
+    let version = u64::from(version.number());
+    if !config.early_data {
+        return Terms::new(&[version], &[]);
+    }
     let (stream_window, window) = windows(&config.transport, Role::Server);
-    let promised = [
+    let numbers = [
+        version,
         stream_window,
         first(Role::Server, window, FIRST_RECEIVE),
         config.limits.max_bidirectional_streams.into(),
         config.limits.max_unidirectional_streams.into(),
     ];
-    let sessions = Arc::clone(&tls.session_storage);
-    let sessions = BoundSessions::new(sessions, &promised, &config.session_context);
-    tls.session_storage = Arc::new(sessions);
-    Ok(tls)
+    Terms::new(&numbers, &config.session_context)
 }
 
 /// Where the windows of a server's connections grow from.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 use aws_lc_rs::hkdf;
 use quinn_proto::{BloomTokenLog, TimeSource, ValidationTokenConfig};
 
-use crate::Error;
+use crate::{Error, Version};
 
 /// Tokens that a client gets for later connections whenever its address has been validated: enough
 /// for a browser that opens two at once, at some 60 bytes each.
@@ -103,7 +103,9 @@ fn no_retry() -> Error {
 /// datagram may come to any of them. Clones are the same.
 #[derive(Clone)]
 pub struct Tokens {
-    key: Arc<hkdf::Prk>,
+    /// Of [`Version::ALL`] in turn: RFC 9369 section 5 wants tokens to count for the version of the
+    /// connection that they are from alone.
+    keys: [Arc<hkdf::Prk>; Version::ALL.len()],
     used: Arc<BloomTokenLog>,
     epoch: Arc<OnceLock<(Instant, SystemTime)>>,
 }
@@ -121,23 +123,28 @@ impl Tokens {
         Self::at(key, OnceLock::new())
     }
 
-    /// Has the engine make and take these tokens, dated by the clock that is returned.
-    pub(crate) fn install(&self, engine: &mut quinn_proto::ServerConfig) -> Arc<Clock> {
-        let clock = Arc::new(self.clock());
+    /// Has the engine make and take these tokens on connections of a version, dated by the clock.
+    pub(crate) fn install(
+        &self,
+        engine: &mut quinn_proto::ServerConfig,
+        version: Version,
+        clock: &Arc<Clock>,
+    ) {
+        let key = Arc::clone(&self.keys[version.index()]);
         let mut new_tokens = ValidationTokenConfig::default();
         new_tokens
             .sent(NEW_TOKENS)
             .lifetime(NEW_TOKEN_LIFETIME)
             .log(Arc::clone(&self.used) as _);
         engine
-            .token_key(Arc::clone(&self.key) as _)
+            .token_key(key)
             .retry_token_lifetime(RETRY_TOKEN_LIFETIME)
             .validation_token_config(new_tokens)
-            .time_source(Arc::clone(&clock) as _);
-        clock
+            .time_source(Arc::clone(clock) as _);
     }
 
-    fn clock(&self) -> Clock {
+    /// The clock of an endpoint.
+    pub(crate) fn clock(&self) -> Clock {
         Clock {
             epoch: Arc::clone(&self.epoch),
             nanoseconds: AtomicU64::new(0),
@@ -145,9 +152,15 @@ impl Tokens {
     }
 
     fn at(key: [u8; 32], epoch: OnceLock<(Instant, SystemTime)>) -> Self {
-        let key = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&key);
+        let key_of = |version| {
+            let salt: &[u8] = match version {
+                Version::V1 => b"",
+                Version::V2 => b"QUIC version 2",
+            };
+            Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(&key))
+        };
         Self {
-            key: Arc::new(key),
+            keys: Version::ALL.map(key_of),
             used: Arc::new(BloomTokenLog::new_expected_items(LOG_BYTES, LOG_TOKENS)),
             epoch: Arc::new(epoch),
         }

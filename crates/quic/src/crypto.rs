@@ -1,0 +1,168 @@
+//! The engine's cryptography in versions 1 and 2 of QUIC (RFC 9001, RFC 9369 section 3.3): TLS by rustls,
+//! its keys, and the tags of Retry packets.
+//!
+//! The engine's own provider speaks version 1 alone and says nothing of versions in the hand-shake. This
+//! one stands in its place, a configuration for each version.
+
+mod keys;
+mod retry;
+mod session;
+#[cfg(test)]
+mod vectors;
+
+use std::sync::Arc;
+
+use quinn_proto::crypto::{self, Keys, UnsupportedVersion};
+use quinn_proto::transport_parameters::TransportParameters;
+use quinn_proto::{ConnectError, ConnectionId, Side};
+use rustls::client::Resumption;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::ServerName;
+use rustls::quic::{ClientConnection, Connection, ServerConnection, Suite};
+
+use self::session::Session;
+use crate::{Error, Role, Version, version_information};
+
+/// A server's side of one version.
+pub(crate) struct ServerCrypto {
+    version: Version,
+    tls: Arc<rustls::ServerConfig>,
+    initial: Suite,
+}
+
+impl ServerCrypto {
+    /// # Errors
+    /// [`Error::Tls`]: the configuration can't carry QUIC.
+    pub(crate) fn new(version: Version, tls: Arc<rustls::ServerConfig>) -> Result<Self, Error> {
+        // The engine can't be told on the first connection that TLS 1.3 is missing: ask here.
+        ServerConnection::new(Arc::clone(&tls), version.tls(), Vec::new())
+            .map_err(|error| Error::Tls(error.into()))?;
+        let initial = initial_suite(tls.crypto_provider())?;
+        Ok(Self {
+            version,
+            tls,
+            initial,
+        })
+    }
+}
+
+impl crypto::ServerConfig for ServerCrypto {
+    fn initial_keys(&self, number: u32, id: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
+        match number == self.version.number() {
+            true => Ok(keys::initial(self.version, &self.initial, id, Side::Server)),
+            false => Err(UnsupportedVersion),
+        }
+    }
+
+    fn retry_tag(&self, _number: u32, id: &ConnectionId, packet: &[u8]) -> [u8; retry::TAG_BYTES] {
+        retry::tag(self.version, id, &[packet])
+    }
+
+    fn start_session(
+        self: Arc<Self>,
+        _number: u32,
+        parameters: &TransportParameters,
+    ) -> Box<dyn crypto::Session> {
+        let parameters = encode(parameters, Role::Server, self.version);
+        let tls = ServerConnection::new(Arc::clone(&self.tls), self.version.tls(), parameters)
+            .expect("the configuration was tried when the endpoint was made");
+        let tls = Connection::Server(tls);
+        Box::new(Session::new(self.version, tls, self.initial))
+    }
+}
+
+/// A client's side of one version.
+pub(crate) struct ClientCrypto {
+    version: Version,
+    tls: Arc<rustls::ClientConfig>,
+    /// The same without a memory of earlier connections.
+    forgetful: Arc<rustls::ClientConfig>,
+    initial: Suite,
+}
+
+impl ClientCrypto {
+    /// # Errors
+    /// [`Error::Tls`]: the configuration can't carry QUIC.
+    pub(crate) fn new(version: Version, tls: rustls::ClientConfig) -> Result<Self, Error> {
+        let initial = initial_suite(tls.crypto_provider())?;
+        let mut forgetful = tls.clone();
+        forgetful.resumption = Resumption::disabled();
+        let crypto = Self {
+            version,
+            tls: Arc::new(tls),
+            forgetful: Arc::new(forgetful),
+            initial,
+        };
+        let name = "localhost".try_into().expect("localhost is a DNS name");
+        crypto
+            .begin(&crypto.forgetful, name, Vec::new())
+            .map_err(|error| Error::Tls(error.into()))?;
+        Ok(crypto)
+    }
+
+    fn begin(
+        &self,
+        tls: &Arc<rustls::ClientConfig>,
+        name: ServerName<'static>,
+        parameters: Vec<u8>,
+    ) -> Result<ClientConnection, rustls::Error> {
+        ClientConnection::new(Arc::clone(tls), self.version.tls(), name, parameters)
+    }
+
+    /// RFC 9369 section 5: "Clients MUST NOT use a session ticket or token from a QUIC version 1
+    /// connection to initiate a QUIC version 2 connection, and vice versa." Endpoints of both versions
+    /// may share what TLS remembers, so a ticket of the other version is thrown away here.
+    fn resume(
+        &self,
+        name: &ServerName<'static>,
+        parameters: &[u8],
+    ) -> Result<ClientConnection, rustls::Error> {
+        let begun = self.begin(&self.tls, name.clone(), parameters.to_vec())?;
+        match begun.quic_transport_parameters() {
+            // What the server said on the connection that the ticket is from.
+            Some(remembered) if !version_information::is_of(remembered, self.version) => {
+                self.begin(&self.forgetful, name.clone(), parameters.to_vec())
+            }
+            _ => Ok(begun),
+        }
+    }
+}
+
+impl crypto::ClientConfig for ClientCrypto {
+    fn start_session(
+        self: Arc<Self>,
+        number: u32,
+        server_name: &str,
+        parameters: &TransportParameters,
+    ) -> Result<Box<dyn crypto::Session>, ConnectError> {
+        if number != self.version.number() {
+            return Err(ConnectError::UnsupportedVersion);
+        }
+        let name = ServerName::try_from(server_name.to_owned())
+            .map_err(|_| ConnectError::InvalidServerName(server_name.to_owned()))?;
+        let parameters = encode(parameters, Role::Client, self.version);
+        let tls = self
+            .resume(&name, &parameters)
+            .expect("the configuration was tried when the endpoint was made");
+        let tls = Connection::Client(tls);
+        Ok(Box::new(Session::new(self.version, tls, self.initial)))
+    }
+}
+
+/// The cipher suite of Initial packets (RFC 9001 section 5.2).
+fn initial_suite(provider: &CryptoProvider) -> Result<Suite, Error> {
+    let aes_128_gcm = rustls::CipherSuite::TLS13_AES_128_GCM_SHA256;
+    let mut suites = provider.cipher_suites.iter();
+    suites
+        .find(|suite| suite.suite() == aes_128_gcm)
+        .and_then(|suite| suite.tls13()?.quic_suite())
+        .ok_or_else(|| Error::Tls("no cipher suite for initial packets".into()))
+}
+
+/// This side's parameters as TLS carries them.
+fn encode(parameters: &TransportParameters, side: Role, version: Version) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    parameters.write(&mut encoded);
+    version_information::append(&mut encoded, side, version);
+    encoded
+}
