@@ -183,7 +183,9 @@ fn of_raw(error: &RawError) -> Option<String> {
 fn of_load(error: &LoadError) -> Option<String> {
     let reason = match error {
         LoadError::NeverConnected { reason, .. } | LoadError::Lost { reason, .. } => reason,
-        LoadError::EarlyDataNeedsHttp3 { .. } => return Some("add `--protocol h3`".into()),
+        LoadError::EarlyDataNeedsHttp3 { .. } | LoadError::QuicVersionNeedsHttp3 { .. } => {
+            return Some("add `--protocol h3`".into());
+        }
         LoadError::EarlyDataStreams { .. } => {
             return Some("leave out `--streams`, and raise `--connections`".into());
         }

@@ -91,6 +91,8 @@ pub struct ClientConfig {
     /// Trust anchors. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a copy with ALPN
     /// `h3`.
     pub tls: Arc<rustls::ClientConfig>,
+    /// The version of QUIC, which a server has to speak: no other one is tried. Default: 1.
+    pub version: Version,
     /// QUIC's knobs.
     pub transport: Transport,
     /// What peers may cost.
@@ -109,6 +111,7 @@ impl ClientConfig {
     pub fn new(tls: Arc<rustls::ClientConfig>) -> Self {
         Self {
             tls,
+            version: Version::default(),
             transport: Transport::default(),
             limits: Limits::default(),
             early_data: None,
@@ -124,6 +127,7 @@ impl ClientConfig {
             tls.resumption = Resumption::store(sessions.store());
         }
         let mut config = quic::ClientConfig::new(Arc::new(tls));
+        config.version = self.version;
         config.early_data = self.early_data.is_some();
         config.qlog = self.qlog.clone();
         config.transport = self.transport.clone();

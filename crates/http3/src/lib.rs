@@ -98,7 +98,7 @@ pub use altway_fields::Priority;
 pub use altway_quic::{
     Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn, EndpointStatistics, Generation,
     PathStatistics, Qlog, QlogWriter, ResetKey, Retry, ServerId, StreamId, Tokens, Transmit,
-    Transport, WorkerId, worker_of, worker_perhaps_of,
+    Transport, Version, WorkerId, worker_of, worker_perhaps_of,
 };
 pub use budget::Rate;
 pub use code::Code;

@@ -44,6 +44,12 @@ pub enum Error {
         /// What was asked for.
         asked: Protocol,
     },
+    /// A version of QUIC was asked for over a protocol on TCP.
+    #[error("versions of QUIC are for HTTP/3 (h3), not for {asked}")]
+    QuicVersionNeedsHttp3 {
+        /// What was asked for.
+        asked: Protocol,
+    },
     /// More than one stream on connections that each carry one request.
     #[error("with early data a connection carries one request, not {streams} at a time")]
     EarlyDataStreams {

@@ -63,7 +63,7 @@ mod tickets;
 mod tls;
 mod udp;
 
-pub use altway_http3::Qlog;
+pub use altway_http3::{Qlog, Version};
 pub use error::Error;
 pub use options::{Options, Stop, Trust};
 pub use summary::{

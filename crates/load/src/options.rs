@@ -2,7 +2,7 @@
 //! what the machine and the network say.
 
 use crate::Error;
-use altway_http3::Qlog;
+use altway_http3::{Qlog, Version};
 use altway_record::Protocol;
 use rustls::KeyLog;
 use std::net::SocketAddr;
@@ -21,6 +21,7 @@ pub struct Options {
     protocol: Protocol,
     streams: NonZeroU32,
     early_data: bool,
+    quic_version: Version,
     /// Connections open at the same time. Default 1. Each costs a socket (and, over HTTP/3, two
     /// file descriptors), so the process's limit must allow for them.
     pub connections: NonZeroU32,
@@ -65,6 +66,7 @@ impl Options {
             protocol,
             streams: NonZeroU32::MIN,
             early_data: false,
+            quic_version: Version::default(),
             connections: NonZeroU32::MIN,
             stop: Stop::Requests(NonZeroU64::MIN),
             trust: Trust::System,
@@ -113,6 +115,19 @@ impl Options {
         self.with_streams(streams)
     }
 
+    /// Speaks this version of QUIC (RFC 9000, RFC 9369), whatever else the server would speak. Default 1.
+    ///
+    /// # Errors
+    /// Over another protocol than HTTP/3.
+    pub fn with_quic_version(mut self, version: Version) -> Result<Self, Error> {
+        if self.protocol != Protocol::H3 {
+            let asked = self.protocol;
+            return Err(Error::QuicVersionNeedsHttp3 { asked });
+        }
+        self.quic_version = version;
+        Ok(self)
+    }
+
     /// What is fetched.
     #[must_use]
     pub fn url(&self) -> &Url {
@@ -135,6 +150,12 @@ impl Options {
     #[must_use]
     pub fn early_data(&self) -> bool {
         self.early_data
+    }
+
+    /// The version of QUIC that HTTP/3 is spoken over.
+    #[must_use]
+    pub fn quic_version(&self) -> Version {
+        self.quic_version
     }
 
     /// Host without brackets, as the TLS handshake names it.
@@ -234,6 +255,17 @@ mod tests {
         assert!(early().with_streams(two).is_err());
         let several = over(Protocol::H3).with_streams(two).unwrap();
         assert!(several.with_early_data().is_err());
+    }
+
+    #[test]
+    fn a_version_of_quic_is_for_http3() {
+        let over = |protocol| Options::new("https://host/", protocol).unwrap();
+        for protocol in [Protocol::H1, Protocol::H2] {
+            assert!(over(protocol).with_quic_version(Version::V1).is_err());
+        }
+        assert_eq!(over(Protocol::H3).quic_version(), Version::V1);
+        let second = over(Protocol::H3).with_quic_version(Version::V2).unwrap();
+        assert_eq!(second.quic_version(), Version::V2);
     }
 
     #[test]

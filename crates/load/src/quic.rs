@@ -71,6 +71,7 @@ async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Driver, Failure>
     let tls = job.tls.clone().expect("options refuse HTTP/3 without TLS");
     let seed = seed(&tls)?;
     let mut config = ClientConfig::new(tls);
+    config.version = job.quic_version;
     config.early_data = job.sessions.clone();
     config.qlog = job.qlog.clone();
     config.limits.max_concurrent_requests = job.streams;

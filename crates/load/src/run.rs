@@ -5,7 +5,7 @@ use crate::options::Options;
 use crate::summary::{Circumstances, EarlyDataCount, LoadSummary, Tally};
 use crate::tickets::{Schedule, Ticket, Tickets};
 use crate::{Error, tls};
-use altway_http3::{Qlog, Sessions};
+use altway_http3::{Qlog, Sessions, Version};
 use altway_record::{Protocol, RequestRecord};
 use http::uri::Uri;
 use http::{HeaderMap, HeaderValue, Request, header};
@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Job {
     pub(crate) protocol: Protocol,
     pub(crate) streams: u32,
+    pub(crate) quic_version: Version,
     pub(crate) timeout: Duration,
     /// Absolute, without a fragment.
     pub(crate) uri: Uri,
@@ -49,6 +50,7 @@ impl Job {
         Ok(Self {
             protocol: options.protocol(),
             streams: options.streams().get(),
+            quic_version: options.quic_version(),
             timeout: options.timeout,
             uri,
             host: options.host(),
@@ -234,6 +236,7 @@ impl<'a> Run<'a> {
     pub(crate) fn finish(self, gave_up: bool) -> Result<LoadSummary, Error> {
         let circumstances = Circumstances {
             unsent: self.tickets.unsent(),
+            quic_version: self.job.quic_version,
             early_data: self.job.sessions.is_some().then(|| self.early_data.get()),
             involuntary_context_switches: involuntary_context_switches()
                 .saturating_sub(self.switches_before),

@@ -1,5 +1,6 @@
 //! What a whole run came to: counts, rates and percentiles, from its records.
 
+use altway_http3::Version;
 use altway_record::{Protocol, RequestRecord};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,9 @@ pub struct LoadSummary {
     /// Where early data was asked for: what became of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_data: Option<EarlyDataCount>,
+    /// Over HTTP/3: the version of QUIC, 1 or 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quic_version: Option<u8>,
 }
 
 /// Requests that left with the first packets of their connection, by what the server did with them.
@@ -113,6 +117,7 @@ pub(crate) struct Tally {
 #[derive(Default)]
 pub(crate) struct Circumstances {
     pub(crate) unsent: u64,
+    pub(crate) quic_version: Version,
     pub(crate) early_data: Option<EarlyDataCount>,
     pub(crate) involuntary_context_switches: u64,
 }
@@ -183,6 +188,8 @@ impl Tally {
             total: self.total.percentiles(),
             involuntary_context_switches: circumstances.involuntary_context_switches,
             early_data: circumstances.early_data,
+            quic_version: (self.protocol == Protocol::H3)
+                .then(|| number(circumstances.quic_version)),
         }
     }
 
@@ -271,6 +278,14 @@ impl Times {
             p99_us: at(0.99),
             max_us: self.max,
         })
+    }
+}
+
+/// As people count versions.
+fn number(version: Version) -> u8 {
+    match version {
+        Version::V1 => 1,
+        Version::V2 => 2,
     }
 }
 

@@ -236,6 +236,21 @@ mod tests {
     }
 
     #[test]
+    fn a_token_counts_for_its_version() {
+        use quinn_proto::crypto::HandshakeTokenKey;
+        let tokens = Tokens::of_one([42; 32]);
+        let key = |version: Version| tokens.keys[version.index()].aead_from_hkdf(&[7; 16]);
+        for version in Version::ALL {
+            let mut token = b"an address".to_vec();
+            key(version).seal(&mut token, &[]).unwrap();
+            for other in Version::ALL {
+                let opened = key(other).open(&mut token.clone(), &[]).is_ok();
+                assert_eq!(opened, other == version);
+            }
+        }
+    }
+
+    #[test]
     fn tokens_do_not_print_their_key() {
         assert_eq!(format!("{:?}", Tokens::of_one([42; 32])), "Tokens(..)");
     }

@@ -6,7 +6,7 @@
 //! instead. It says what [`worker_of`](altway_quic::worker_of) says of the worker's number; whose
 //! process has the worker is nothing to the kernel, which knows sockets.
 
-use altway_quic::{CONNECTION_ID_BYTES, ServerId, WorkerId};
+use altway_quic::{CONNECTION_ID_BYTES, ServerId, Version, WorkerId};
 use libc::{
     BPF_A, BPF_ABS, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JMP, BPF_JSET,
     BPF_K, BPF_LD, BPF_LEN, BPF_RET, BPF_W, sock_filter, sock_fprog,
@@ -32,9 +32,10 @@ pub fn steer_by_connection_id(socket: impl AsFd, server: ServerId) -> io::Result
     Ok(setsockopt(&socket, AttachReusePortCbpf, &program)?)
 }
 
-/// Where the destination connection ID's length, and where the ID stands in a packet with a long
-/// header (RFC 8999 section 5.1), and in one with a short header (section 5.2). The program sees
-/// what UDP carries.
+/// Where the version, the destination connection ID's length and the ID stand in a packet with a long
+/// header (RFC 8999 section 5.1), and where the ID does in one with a short header (section 5.2). The
+/// program sees what UDP carries.
+const VERSION_AT: u32 = 1;
 const LONG_LENGTH_AT: u32 = 5;
 const LONG_ID_AT: u32 = 6;
 const SHORT_ID_AT: u32 = 1;
@@ -45,13 +46,21 @@ const ID_BYTES: u32 = CONNECTION_ID_BYTES as u32;
 const NOBODY: u32 = u32::MAX;
 
 /// Instructions that others jump to.
-const SHORT: u8 = 12;
-const WORKER: u8 = 13;
-const HASH: u8 = 15;
+const VERSION_1: u8 = 10;
+const HANDSHAKE: u8 = 13;
+const SHORT: u8 = 19;
+const WORKER: u8 = 20;
+const HASH: u8 = 22;
+
+/// The type bits of a long header, and a Handshake packet's in version 1 (RFC 9000 section 17.2) and in
+/// version 2 (RFC 9369 section 3.2).
+const TYPE: u32 = 0x30;
+const HANDSHAKE_1: u32 = 0x20;
+const HANDSHAKE_2: u32 = 0x30;
 
 /// The program. To load bytes that aren't there would end it with 0, the first worker: so lengths
 /// come first.
-fn program(server: ServerId) -> [sock_filter; 16] {
+fn program(server: ServerId) -> [sock_filter; 23] {
     let worker_at = u32::try_from(server.as_bytes().len()).expect("two bytes at most");
     [
         statement(BPF_LD | BPF_W | BPF_LEN, 0),
@@ -59,15 +68,22 @@ fn program(server: ServerId) -> [sock_filter; 16] {
         load(BPF_B, 0),
         // The form bit: a long header.
         jump_unless(BPF_JSET, 0x80, 3, SHORT),
-        // The type bits: a Handshake packet. Clients make up the IDs that others go to.
-        statement(BPF_ALU | BPF_AND | BPF_K, 0x30),
-        jump_unless(BPF_JEQ, 0x20, 5, HASH),
+        // A Handshake packet, by its version's types. Clients make up the IDs that others go to.
+        load(BPF_W, VERSION_AT),
+        jump_unless(BPF_JEQ, Version::V2.number(), 5, VERSION_1),
+        load(BPF_B, 0),
+        statement(BPF_ALU | BPF_AND | BPF_K, TYPE),
+        jump_unless(BPF_JEQ, HANDSHAKE_2, 8, HASH),
+        jump(9, HANDSHAKE),
+        load(BPF_B, 0),
+        statement(BPF_ALU | BPF_AND | BPF_K, TYPE),
+        jump_unless(BPF_JEQ, HANDSHAKE_1, 12, HASH),
         statement(BPF_LD | BPF_W | BPF_LEN, 0),
-        jump_unless(BPF_JGE, LONG_ID_AT + ID_BYTES, 7, HASH),
+        jump_unless(BPF_JGE, LONG_ID_AT + ID_BYTES, 14, HASH),
         load(BPF_B, LONG_LENGTH_AT),
-        jump_unless(BPF_JEQ, ID_BYTES, 9, HASH),
+        jump_unless(BPF_JEQ, ID_BYTES, 16, HASH),
         load(BPF_H, LONG_ID_AT + worker_at),
-        jump(11, WORKER),
+        jump(18, WORKER),
         load(BPF_H, SHORT_ID_AT + worker_at),
         statement(BPF_ALU | BPF_AND | BPF_K, WorkerId::NUMBER_MASK.into()),
         statement(BPF_RET | BPF_A, 0),
@@ -155,12 +171,16 @@ mod tests {
 
     /// A packet with its destination connection ID.
     fn packet(first: u8, id: &[u8]) -> Vec<u8> {
-        let length = u8::try_from(id.len()).unwrap();
-        let header: &[u8] = match first & 0x80 {
-            0 => &[first],
-            _ => &[first, 0, 0, 0, 1, length],
-        };
-        [header, id].concat()
+        packet_of(Version::V1, first, id)
+    }
+
+    fn packet_of(version: Version, first: u8, id: &[u8]) -> Vec<u8> {
+        let version = version.number().to_be_bytes();
+        let length = [u8::try_from(id.len()).unwrap()];
+        match first & 0x80 {
+            0 => [&[first], id].concat(),
+            _ => [&[first], &version[..], &length, id].concat(),
+        }
     }
 
     fn id(server: ServerId, worker: usize) -> Vec<u8> {
@@ -245,10 +265,12 @@ mod tests {
         let by_hash = lands(&group, &client, b"");
         steer_by_connection_id(&group[0], server).unwrap();
         let other = (by_hash + 1) % WORKERS;
-        for first in 0..=u8::MAX {
-            let packet = packet(first, &id(server, other));
-            let expected = worker_of(&packet, server).map_or(by_hash, WorkerId::number);
-            assert_eq!(lands(&group, &client, &packet), expected, "{first:#x}");
+        for version in Version::ALL {
+            for first in 0..=u8::MAX {
+                let packet = packet_of(version, first, &id(server, other));
+                let expected = worker_of(&packet, server).map_or(by_hash, WorkerId::number);
+                assert_eq!(lands(&group, &client, &packet), expected, "{first:#x}");
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::Answer;
 use crate::insight::Insight;
 use crate::printer::Printer;
-use altway_load::{LoadSummary, Options, Percentiles, Stop, Trust};
+use altway_load::{LoadSummary, Options, Percentiles, Stop, Trust, Version};
 use altway_record::{Protocol, RequestRecord};
 use altway_units::{DataSize, duration};
 use anyhow::{Context, Result};
@@ -56,6 +56,9 @@ pub(crate) struct Arguments {
     /// earlier connection brought a session ticket that allows it.
     #[arg(long)]
     early_data: bool,
+    /// HTTP/3: the version of QUIC, 1 (RFC 9000) or 2 (RFC 9369) [default: 1].
+    #[arg(long, value_name = "VERSION")]
+    quic_version: Option<Version>,
     #[command(flatten)]
     insight: Insight,
     /// How long one request may take.
@@ -138,6 +141,9 @@ fn options(arguments: &Arguments, printer: &Printer) -> Result<Options> {
     let mut options = options.with_streams(arguments.streams)?;
     if arguments.early_data {
         options = options.with_early_data()?;
+    }
+    if let Some(version) = arguments.quic_version {
+        options = options.with_quic_version(version)?;
     }
     options.key_log = arguments.insight.key_log(printer)?;
     options.qlog = arguments.insight.qlog()?;

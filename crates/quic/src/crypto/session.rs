@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use quinn_proto::coding::Codec;
-use quinn_proto::crypto::{self, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey};
+use quinn_proto::crypto::{self, ExportKeyingMaterialError, KeyPair, Keys, PacketKey};
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::pki_types::CertificateDer;
@@ -156,5 +156,64 @@ fn fatal(code: TransportErrorCode, reason: String) -> TransportError {
         code,
         frame: None,
         reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use quinn_proto::crypto::Session as _;
+    use rustls::quic::{ClientConnection, ServerConnection};
+
+    use super::super::initial_suite;
+    use super::*;
+
+    /// What a server of `version` makes of a client whose parameters are these.
+    fn read(version: Version, parameters: Vec<u8>) -> Result<(), TransportError> {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());
+        let server = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.unwrap())
+            .unwrap();
+        let initial = initial_suite(server.crypto_provider()).unwrap();
+        let client = rustls::ClientConfig::builder()
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth();
+        let name = "localhost".try_into().unwrap();
+        let mut client =
+            ClientConnection::new(Arc::new(client), version.tls(), name, parameters).unwrap();
+        let mut hello = Vec::new();
+        client.write_hs(&mut hello);
+        let server = ServerConnection::new(Arc::new(server), version.tls(), Vec::new()).unwrap();
+        let mut session = Session::new(version, Connection::Server(server), initial);
+        session.read_handshake(&hello).unwrap();
+        session.transport_parameters().map(|read| {
+            assert!(read.is_some());
+        })
+    }
+
+    #[test]
+    fn a_client_that_means_another_version_is_refused_with_the_rfcs_code() {
+        for version in Version::ALL {
+            for said in Version::ALL {
+                let mut parameters = Vec::new();
+                version_information::append(&mut parameters, Role::Client, said);
+                let code = read(version, parameters).map_err(|error| error.code.into());
+                let expected = if said == version { Ok(()) } else { Err(0x11) };
+                assert_eq!(code, expected, "{said} over {version}");
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_that_cannot_be_read_are_refused_with_their_own_code() {
+        for version in Version::ALL {
+            let malformed = vec![0x11, 3, 0, 0, 0];
+            let code = read(version, malformed).map_err(|error| error.code);
+            assert_eq!(code, Err(TransportErrorCode::TRANSPORT_PARAMETER_ERROR));
+            assert_eq!(read(version, Vec::new()), Ok(()));
+        }
     }
 }

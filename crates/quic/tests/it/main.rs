@@ -21,6 +21,7 @@ mod statistics;
 mod streams;
 mod tls;
 mod validation;
+mod version_2;
 mod versions;
 mod windows;
 mod wire;

@@ -125,6 +125,11 @@ impl Pair {
     pub(crate) fn reconnect(&mut self) {
         self.client.quic().close(0, b"");
         self.run_for(Duration::from_secs(10));
+        self.begin_anew();
+    }
+
+    /// Begins another connection, after the former one is gone.
+    pub(crate) fn begin_anew(&mut self) {
         let now = self.now();
         for end in [&mut self.client, &mut self.server] {
             (end.early, end.refused, end.connected) = (false, false, false);
