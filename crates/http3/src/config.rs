@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use altway_quic::{self as quic, ConnectionIds, Qlog, ResetKey, Retry, Tokens, Transport};
+use altway_quic::{self as quic, ConnectionIds, Qlog, ResetKey, Retry, Tokens, Transport, Version};
 use rustls::client::Resumption;
 
 use crate::settings::Settings;

@@ -23,6 +23,8 @@ from aioquic.tls import Epoch
 # No plan takes longer.
 PATIENCE = 40
 
+NAMES = {QuicProtocolVersion.VERSION_1: "v1", QuicProtocolVersion.VERSION_2: "v2"}
+
 # Of the form that is kept for versions that nobody speaks (RFC 9000 section 15).
 UNKNOWN_VERSION = 0x1A2A3A4A
 
@@ -213,7 +215,7 @@ class Client(QuicConnectionProtocol):
     def report(self):
         quic, http = self._quic, self.http
         return {
-            "version": f"v{quic._version}",
+            "version": NAMES[quic._version],
             "other_versions": int(quic._version_negotiated_incompatible),
             "retries": quic._retry_count,
             "moves": self.moves,
@@ -238,6 +240,9 @@ def configuration(authority, plan):
     if plan.get("other_version"):
         config.original_version = UNKNOWN_VERSION
         config.supported_versions = [UNKNOWN_VERSION, QuicProtocolVersion.VERSION_1]
+    if plan.get("version_2"):
+        config.original_version = QuicProtocolVersion.VERSION_2
+        config.supported_versions = [QuicProtocolVersion.VERSION_2, QuicProtocolVersion.VERSION_1]
     return config
 
 

@@ -141,13 +141,69 @@ fn fields_that_come_again_are_taken_from_dynamic_tables() {
     );
 }
 
+/// quic-go knows no other versions than 1 and 2.
 #[test]
-fn a_client_that_offers_another_version_first_is_told_ours() {
+fn a_client_that_offers_an_unknown_version_first_is_told_ours() {
+    if !Peer::Aioquic.is_there() {
+        return;
+    }
+    let ground = Ground::new();
+    let serving = Serving::start(&ground.dir, &[]);
     let plan = json!({"requests": [get("/small.txt")], "other_version": true});
-    each_reports(&[], &plan, |peer, report| {
-        assert_eq!(report.other_versions, 1, "{peer:?}");
-        assert_eq!(report.version, "v1", "{peer:?}");
-        assert_eq!(report.responses[0].status, 200, "{peer:?}");
+    let report = Peer::Aioquic.report(&ground, serving.port, &plan);
+    assert_eq!((report.other_versions, &*report.version), (1, "v1"));
+    assert_eq!(report.responses[0].status, 200);
+}
+
+/// Checks what clients report that begin with version 2 (RFC 9369), and do `more` beside.
+fn each_speaks_version_2(serve: &[&str], more: &Value, check: impl Fn(Peer, &Report)) {
+    let mut plan = json!({
+        "requests": [get("/medium.bin"), get("/small.txt")],
+        "version_2": true, "other_version": true,
+    });
+    let more = more.as_object().unwrap().clone();
+    plan.as_object_mut().unwrap().extend(more);
+    each_reports(serve, &plan, |peer, report| {
+        assert_eq!(
+            (report.other_versions, &*report.version),
+            (0, "v2"),
+            "{peer:?}"
+        );
+        let [medium, small] = &report.responses[..] else {
+            panic!("{peer:?}: {report:?}")
+        };
+        assert_eq!(medium.sha256, sha256(&content(MEDIUM)), "{peer:?}");
+        assert_eq!(small.sha256, sha256(b"small"), "{peer:?}");
+        check(peer, report);
+    });
+}
+
+#[test]
+fn a_client_that_begins_with_version_2_is_answered_by_it() {
+    each_speaks_version_2(&[], &json!({}), |_, _| {});
+    each_speaks_version_2(&["--retry", "always"], &json!({}), |_, _| {});
+}
+
+#[test]
+fn keys_and_ports_change_in_version_2() {
+    let plan = json!({"key_updates": 3});
+    each_speaks_version_2(&[], &plan, |peer, report| {
+        let expected = if peer == Peer::Aioquic { 3 } else { 1 };
+        assert!(report.key_updates >= expected, "{peer:?}: {report:?}");
+    });
+    each_speaks_version_2(&["-n", "4"], &json!({"moves": 3}), |peer, report| {
+        assert_eq!(report.moves, 3, "{peer:?}");
+    });
+}
+
+#[test]
+fn a_session_resumes_in_version_2() {
+    let plan = json!({"resume": true, "early": true});
+    each_speaks_version_2(&[], &plan, |peer, report| {
+        assert!(report.resumed && !report.early, "{peer:?}: {report:?}");
+    });
+    each_speaks_version_2(&["--early-data"], &plan, |peer, report| {
+        assert!(report.resumed && report.early, "{peer:?}: {report:?}");
     });
 }
 

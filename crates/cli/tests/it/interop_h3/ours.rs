@@ -3,7 +3,7 @@
 
 use super::Ground;
 use altway_http3::{
-    ClientConfig, Code, ConnectionHandle, Datagram, Endpoint, Event, Received, StreamId,
+    ClientConfig, Code, ConnectionHandle, Datagram, Endpoint, Event, Received, StreamId, Version,
 };
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
@@ -53,7 +53,13 @@ impl Answer {
 impl Client {
     /// Connects to a server on the loopback; done when the hand-shake is.
     pub(super) fn connect(ground: &Ground, port: u16) -> Self {
+        Self::connect_by(Version::V1, ground, port)
+    }
+
+    /// The same by a version of QUIC.
+    pub(super) fn connect_by(version: Version, ground: &Ground, port: u16) -> Self {
         let mut config = ClientConfig::new(Arc::new(trusting(&ground.authority)));
+        config.version = version;
         config.transport.keep_alive = Some(Duration::from_millis(100));
         let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
         let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -4,7 +4,7 @@ use super::foreign::{Peer, servers};
 use super::ours::Client;
 use super::{BIG, Ground, HUGE, MEDIUM, UPLOAD, content};
 use crate::common::refusal;
-use altway_http3::Code;
+use altway_http3::{Code, Version};
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
@@ -17,12 +17,17 @@ fn programmable() -> Vec<Peer> {
 
 /// What `altway load` says of so many requests.
 fn load(ground: &Ground, port: u16, path: &str, requests: u32) -> Value {
+    load_with(ground, port, path, requests, &[])
+}
+
+fn load_with(ground: &Ground, port: u16, path: &str, requests: u32, more: &[&str]) -> Value {
     let url = format!("https://localhost:{port}{path}");
     let ca = ground.authority.to_str().unwrap();
     let mut load = ground
         .dir
         .altway(["load", &url, "-p", "h3", "--ca", ca, "--json"]);
-    load.args(["-n", &requests.to_string(), "-m", "50"]);
+    load.args(["-n", &requests.to_string(), "-m", "50"])
+        .args(more);
     let output: Value = serde_json::from_slice(&load.output().unwrap().stdout).unwrap();
     output["summary"].clone()
 }
@@ -150,6 +155,44 @@ fn a_server_of_other_versions_alone_is_a_clear_error() {
         let said = refusal(&mut ground.dir.altway(["load", &url, "-p", "h3", "--ca", ca]));
         let expected = "QUIC handshake failed: peer speaks no common quic version";
         assert!(said.contains(expected), "{peer:?}: {said}");
+    }
+}
+
+/// By servers that speak nothing else.
+#[test]
+fn the_client_speaks_version_2() {
+    let ground = Ground::new();
+    for peer in programmable() {
+        for settings in [
+            json!({"other_version": true}),
+            json!({"other_version": true, "retry": true}),
+            json!({"other_version": true, "key_updates": 3}),
+        ] {
+            let server = peer.serve(&ground, &settings);
+            let mut client = Client::connect_by(Version::V2, &ground, server.port);
+            let answer = client.get("/medium.bin");
+            assert!(answer.body == content(MEDIUM), "{peer:?}: {settings}");
+            let is_retried = settings.get("retry").is_some().to_string();
+            assert_eq!(answer.field("x-retried"), is_retried, "{peer:?}");
+            let mut trailers = HeaderMap::new();
+            trailers.insert("x-sum", "of all".parse().unwrap());
+            let uploaded = client.echo("/echo", &content(UPLOAD), &trailers);
+            assert!(uploaded.body == content(UPLOAD), "{peer:?}: {settings}");
+        }
+    }
+}
+
+#[test]
+fn load_says_which_version_of_quic_it_speaks() {
+    let ground = Ground::new();
+    for peer in programmable() {
+        for (version, is_other) in [(1, false), (2, true)] {
+            let server = peer.serve(&ground, &json!({"other_version": is_other}));
+            let more = ["--quic-version", &version.to_string()];
+            let summary = load_with(&ground, server.port, "/small.txt", 10, &more);
+            assert_eq!(summary["statuses"], json!({"200": 10}), "{peer:?}");
+            assert_eq!(summary["quic_version"], version, "{peer:?}");
+        }
     }
 }
 
