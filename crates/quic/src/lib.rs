@@ -1,4 +1,4 @@
-//! QUIC (RFC 9000) for servers and clients behind a narrow face, sans-IO.
+//! QUIC (RFC 9000; version 2: RFC 9369) for servers and clients behind a narrow face, sans-IO.
 //!
 //! An [`Endpoint`] is one UDP socket's worth of connections. It opens no socket and reads no clock:
 //! datagrams and the time go in; [`Event`]s, batches of datagrams, the next time-out and

@@ -57,7 +57,7 @@ mod uncopied;
 mod wire;
 
 pub use altway_load::Trust;
-pub use altway_quic::Congestion;
+pub use altway_quic::{Congestion, Version};
 pub use client::send;
 pub use costs::{Calls, Costs, Cpu, Path};
 pub use error::Error;

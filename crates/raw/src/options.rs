@@ -2,7 +2,7 @@
 //! refuse is what the machine and the network say.
 
 use altway_load::Trust;
-use altway_quic::Congestion;
+use altway_quic::{Congestion, Version};
 use std::fmt;
 use std::net::IpAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -138,6 +138,8 @@ pub(crate) fn congestion_name(congestion: Congestion) -> &'static str {
 pub struct Tuning {
     /// The cipher; the client's choice. Default AES.
     pub cipher: Cipher,
+    /// QUIC: its version; the client's choice. Default 1.
+    pub quic_version: Version,
     /// How this end's sending adapts to the path. Default `None`: over TCP the system's choice, over
     /// QUIC Cubic. Two transports are compared fairly only with the same at work.
     pub congestion: Option<Congestion>,
@@ -162,6 +164,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             cipher: Cipher::Aes,
+            quic_version: Version::default(),
             congestion: None,
             copies: true,
             gso: true,

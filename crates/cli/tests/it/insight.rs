@@ -136,3 +136,45 @@ fn early_data_needs_http3() {
     );
     assert!(said.contains("hint: add `--protocol h3`"), "{said}");
 }
+
+#[test]
+fn a_server_speaks_the_version_of_quic_that_its_client_begins_with() {
+    let (dir, server) = serving(&["--early-data", "--retry", "always"]);
+    for version in ["1", "2"] {
+        let early = [
+            "-p",
+            "h3",
+            "-n",
+            "5",
+            "--early-data",
+            "--quic-version",
+            version,
+        ];
+        let said = load(&dir, &server, &early);
+        let expected = "early data: 4 requests accepted, 0 refused";
+        assert!(said.contains(expected), "{version}: {said}");
+    }
+}
+
+#[test]
+fn a_version_of_quic_needs_http3() {
+    let dir = Dir::new();
+    let mut command = dir.altway(["load", "https://localhost:1/", "--quic-version", "2"]);
+    let said = refusal(&mut command);
+    let expected = "versions of QUIC are for HTTP/3 (h3), not for h2";
+    assert!(said.contains(expected), "{said}");
+    assert!(said.contains("hint: add `--protocol h3`"), "{said}");
+    let unknown = [
+        "load",
+        "https://localhost:1/",
+        "-p",
+        "h3",
+        "--quic-version",
+        "3",
+    ];
+    let said = refusal(&mut dir.altway(unknown));
+    assert!(
+        said.contains("quic version is out of range: 1 or 2"),
+        "{said}"
+    );
+}

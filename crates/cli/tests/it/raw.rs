@@ -48,6 +48,18 @@ impl Drop for Serving {
 }
 
 #[test]
+fn quic_is_measured_in_either_version() {
+    let dir = Dir::new();
+    let serving = Serving::start(&dir);
+    for version in ["1", "2"] {
+        let mut send = dir.altway(["raw", "send", "--size", "1MB", "--verify", "--over", "quic"]);
+        send.args(["--quic-version", version, "--ca", &serving.authority]);
+        let said = success(send.arg(serving.address()));
+        assert!(said.contains("quic"), "{version}: {said}");
+    }
+}
+
+#[test]
 fn all_transports_are_measured_and_both_ends_are_told_of() {
     let dir = Dir::new();
     let serving = Serving::start(&dir);

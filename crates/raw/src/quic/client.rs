@@ -41,6 +41,7 @@ impl Client {
         let udp = udp(socket, &options.tuning).map_err(setup)?;
         let seed = seed(tls.crypto_provider())?;
         let mut config = ClientConfig::new(Arc::new(tls));
+        config.version = options.tuning.quic_version;
         let mtu = options
             .tuning
             .mtu

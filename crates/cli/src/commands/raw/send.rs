@@ -4,7 +4,9 @@ use super::{TuningArguments, table};
 use crate::Answer;
 use crate::hint;
 use crate::printer::Printer;
-use altway_raw::{Cipher, DEFAULT_PORT, Direction, Options, Over, Run, Sizes, Trust, Tuning};
+use altway_raw::{
+    Cipher, DEFAULT_PORT, Direction, Options, Over, Run, Sizes, Trust, Tuning, Version,
+};
 use altway_units::{DataSize, duration};
 use anyhow::Result;
 use clap::ValueEnum;
@@ -73,6 +75,9 @@ pub(crate) struct Arguments {
     /// The cipher of TLS and QUIC.
     #[arg(long, value_enum, default_value_t = CipherArgument::Aes)]
     cipher: CipherArgument,
+    /// The version of QUIC: 1 (RFC 9000) or 2 (RFC 9369).
+    #[arg(long, value_name = "VERSION", default_value_t)]
+    quic_version: Version,
     /// Print the figures as JSON.
     #[arg(long)]
     json: bool,
@@ -218,6 +223,7 @@ fn options(arguments: &Arguments, over: Over) -> Options {
             CipherArgument::Aes => Cipher::Aes,
             CipherArgument::Chacha20 => Cipher::ChaCha20,
         },
+        quic_version: arguments.quic_version,
         ..arguments.tuning.tuning()
     };
     options
