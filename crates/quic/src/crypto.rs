@@ -4,13 +4,14 @@
 //! The engine's own provider speaks version 1 alone and says nothing of versions in the hand-shake. This
 //! one stands in its place, a configuration for each version.
 
+mod initial;
 mod keys;
 mod retry;
 mod session;
 #[cfg(test)]
 mod vectors;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quinn_proto::crypto::{self, Keys, UnsupportedVersion};
 use quinn_proto::transport_parameters::TransportParameters;
@@ -20,6 +21,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
 use rustls::quic::{ClientConnection, Connection, ServerConnection, Suite};
 
+use self::initial::InitialKeys;
 use self::session::Session;
 use crate::{Error, Role, Version, version_information};
 
@@ -28,6 +30,8 @@ pub(crate) struct ServerCrypto {
     version: Version,
     tls: Arc<rustls::ServerConfig>,
     initial: Suite,
+    /// Those of the latest Initial packet, for the connection that it may begin.
+    latest: Mutex<Option<InitialKeys>>,
 }
 
 impl ServerCrypto {
@@ -42,16 +46,25 @@ impl ServerCrypto {
             version,
             tls,
             initial,
+            latest: Mutex::new(None),
         })
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Option<InitialKeys>> {
+        // Nothing that holds it can panic.
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl crypto::ServerConfig for ServerCrypto {
     fn initial_keys(&self, number: u32, id: &ConnectionId) -> Result<Keys, UnsupportedVersion> {
-        match number == self.version.number() {
-            true => Ok(keys::initial(self.version, &self.initial, id, Side::Server)),
-            false => Err(UnsupportedVersion),
+        if number != self.version.number() {
+            return Err(UnsupportedVersion);
         }
+        let keys = InitialKeys::new(self.version, &self.initial, id, Side::Server);
+        let lent = keys.lend();
+        *self.latest() = Some(keys);
+        Ok(lent)
     }
 
     fn retry_tag(&self, _number: u32, id: &ConnectionId, packet: &[u8]) -> [u8; retry::TAG_BYTES] {
@@ -67,7 +80,8 @@ impl crypto::ServerConfig for ServerCrypto {
         let tls = ServerConnection::new(Arc::clone(&self.tls), self.version.tls(), parameters)
             .expect("the configuration was tried when the endpoint was made");
         let tls = Connection::Server(tls);
-        Box::new(Session::new(self.version, tls, self.initial))
+        let keys = self.latest().take();
+        Box::new(Session::new(self.version, tls, self.initial, keys))
     }
 }
 
@@ -145,7 +159,12 @@ impl crypto::ClientConfig for ClientCrypto {
             .resume(&name, &parameters)
             .expect("the configuration was tried when the endpoint was made");
         let tls = Connection::Client(tls);
-        Ok(Box::new(Session::new(self.version, tls, self.initial)))
+        Ok(Box::new(Session::new(
+            self.version,
+            tls,
+            self.initial,
+            None,
+        )))
     }
 }
 

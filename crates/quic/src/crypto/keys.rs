@@ -6,23 +6,13 @@
 //! are nearly all packets, are TLS' own in either version.
 
 use bytes::BytesMut;
-use quinn_proto::Side;
 use quinn_proto::crypto::{CryptoError, HeaderKey, KeyPair, Keys, PacketKey};
-use rustls::quic::{DirectionalKeys, HeaderProtectionKey, PacketKeySet, Suite};
+use rustls::quic::{DirectionalKeys, HeaderProtectionKey, PacketKeySet};
 
 use crate::{Version, long_header};
 
 /// Keys of one direction.
 pub(super) type OneWay = (Box<dyn HeaderKey>, Box<dyn PacketKey>);
-
-/// Keys of Initial packets, which follow from the client's first destination ID.
-pub(super) fn initial(version: Version, suite: &Suite, id: &[u8], side: Side) -> Keys {
-    let side = match side {
-        Side::Client => rustls::Side::Client,
-        Side::Server => rustls::Side::Server,
-    };
-    of_long_headers(version, suite.keys(id, side, version.tls()))
-}
 
 /// Keys of Initial or Handshake packets.
 pub(super) fn of_long_headers(version: Version, keys: rustls::quic::Keys) -> Keys {

@@ -9,6 +9,7 @@ use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::pki_types::CertificateDer;
 use rustls::quic::{Connection, KeyChange, Secrets, Suite};
 
+use super::initial::InitialKeys;
 use super::{keys, retry};
 use crate::version_information::{self, Fault};
 use crate::{Role, Version};
@@ -18,16 +19,24 @@ pub(super) struct Session {
     version: Version,
     tls: Connection,
     initial: Suite,
+    /// Keys that were derived before the connection began, until it has others.
+    derived: Option<InitialKeys>,
     /// From which the next keys follow, once there are keys for 1-RTT packets.
     next: Option<Secrets>,
 }
 
 impl Session {
-    pub(super) fn new(version: Version, tls: Connection, initial: Suite) -> Self {
+    pub(super) fn new(
+        version: Version,
+        tls: Connection,
+        initial: Suite,
+        derived: Option<InitialKeys>,
+    ) -> Self {
         Self {
             version,
             tls,
             initial,
+            derived,
             next: None,
         }
     }
@@ -42,7 +51,10 @@ impl Session {
 
 impl crypto::Session for Session {
     fn initial_keys(&self, id: &ConnectionId, side: Side) -> Keys {
-        keys::initial(self.version, &self.initial, id, side)
+        match &self.derived {
+            Some(keys) if keys.are_of(id, side) => keys.lend(),
+            _ => InitialKeys::new(self.version, &self.initial, id, side).lend(),
+        }
     }
 
     /// Nobody here asks the engine for it: TLS refuses peers without a common protocol by itself.
@@ -103,7 +115,10 @@ impl crypto::Session for Session {
 
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
         match self.tls.write_hs(buf)? {
-            KeyChange::Handshake { keys } => Some(keys::of_long_headers(self.version, keys)),
+            KeyChange::Handshake { keys } => {
+                self.derived = None;
+                Some(keys::of_long_headers(self.version, keys))
+            }
             KeyChange::OneRtt { keys, next } => {
                 self.next = Some(next);
                 Some(keys::of_short_headers(keys))
@@ -187,7 +202,7 @@ mod tests {
         let mut hello = Vec::new();
         client.write_hs(&mut hello);
         let server = ServerConnection::new(Arc::new(server), version.tls(), Vec::new()).unwrap();
-        let mut session = Session::new(version, Connection::Server(server), initial);
+        let mut session = Session::new(version, Connection::Server(server), initial, None);
         session.read_handshake(&hello).unwrap();
         session.transport_parameters().map(|read| {
             assert!(read.is_some());
