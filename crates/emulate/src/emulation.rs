@@ -170,9 +170,10 @@ impl Emulation {
     /// [`Error::LinkStopped`] when the link no longer runs.
     pub fn restart(&self, up: Config, down: Config, seed: u64) -> Result<(), Error> {
         let mut since = self.since();
+        let delay = up.delay.max(down.delay);
         self.link.restart(Parameters { up, down, seed })?;
         since.dropped = self.dropped()?;
-        since.delay = up.delay.max(down.delay);
+        since.delay = delay;
         Ok(())
     }
 
@@ -273,8 +274,8 @@ impl End {
 impl From<&Options> for Parameters {
     fn from(options: &Options) -> Self {
         Self {
-            up: options.up,
-            down: options.down,
+            up: options.up.clone(),
+            down: options.down.clone(),
             seed: options.seed,
         }
     }

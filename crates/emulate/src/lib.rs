@@ -20,18 +20,18 @@
 //!
 //! ```no_run
 //! use altway_emulate::{Emulation, Options, enter};
-//! use altway_link::{Config, Queue};
+//! use altway_link::{Config, Queue, Rate};
 //! use std::time::Duration;
 //!
 //! enter()?; // first of all, while there is only one thread
-//! let rate = Some("20mbit".parse()?);
+//! let rate = Rate::Fixed("20mbit".parse()?);
 //! let direction = Config {
+//!     queue: Queue::default_for(&rate),
 //!     rate,
 //!     delay: Duration::from_millis(40),
-//!     queue: Queue::default_for(rate),
 //!     ..Config::default()
 //! };
-//! let options = Options { up: direction, down: direction, ..Options::default() };
+//! let options = Options { up: direction.clone(), down: direction, ..Options::default() };
 //! let emulation = Emulation::start(options)?;
 //! let mut server = emulation.server_command("iperf3").arg("-s").spawn()?;
 //! emulation.client_command("sh").args(["-c", "iperf3 -c $ALTWAY_SERVER"]).status()?;

@@ -62,6 +62,18 @@ impl Pool {
         filled.map(|_| None)
     }
 
+    /// A second slot with the same packet. `None` when there is none free.
+    pub(crate) fn copy(&mut self, slot: &Slot) -> Option<Slot> {
+        let mut copy = self.free.pop()?;
+        copy.length = slot.length;
+        let start = range(slot, self.slot_size).start;
+        self.memory.copy_within(
+            start..start + slot.len(),
+            range(&copy, self.slot_size).start,
+        );
+        Some(copy)
+    }
+
     /// Frees a slot.
     pub(crate) fn put_back(&mut self, slot: Slot) {
         self.free.push(slot);
@@ -70,6 +82,11 @@ impl Pool {
     /// Whether there is no slot free.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.free.is_empty()
+    }
+
+    /// The packet in a slot, to be changed.
+    pub(crate) fn packet_mut(&mut self, slot: &Slot) -> &mut [u8] {
+        &mut self.memory[range(slot, self.slot_size)][..slot.len()]
     }
 
     /// The packet in a slot.
@@ -120,6 +137,16 @@ mod tests {
         let index = slot.index;
         pool.put_back(slot);
         assert_eq!(fill(&mut pool, b"b").unwrap().index, index);
+    }
+
+    #[test]
+    fn a_copy_is_a_packet_of_its_own() {
+        let mut pool = Pool::new(1_500);
+        let slot = fill(&mut pool, b"same").unwrap();
+        let copy = pool.copy(&slot).unwrap();
+        pool.packet_mut(&copy)[0] = b'n';
+        assert_eq!(pool.packet(&copy), b"name");
+        assert_eq!(pool.packet(&slot), b"same");
     }
 
     #[test]

@@ -20,7 +20,7 @@ const BATCH: usize = 32;
 pub(crate) enum Request {
     /// Begin anew with these parameters.
     Restart {
-        parameters: Parameters,
+        parameters: Box<Parameters>,
         done: SyncSender<()>,
     },
     /// Say what happened since the last restart.
@@ -30,7 +30,7 @@ pub(crate) enum Request {
 }
 
 /// What one run of the link is like.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Parameters {
     pub(crate) up: Config,
     pub(crate) down: Config,
@@ -117,10 +117,15 @@ impl Pump {
         let Lane { to, model, .. } = &mut self.lanes[lane];
         for moved in 0..BATCH {
             let now = now();
-            let Some(delivery) = model.dequeue(now) else {
+            let delivery = model.dequeue(now);
+            free_dropped(model, &mut self.pool);
+            let Some(delivery) = delivery else {
                 return moved;
             };
             self.lateness.record((now - delivery.due).as_nanos() as u64);
+            if let Some(flip) = delivery.flip {
+                flip.apply(self.pool.packet_mut(&delivery.packet));
+            }
             let written = self.ends[*to].write(self.pool.packet(&delivery.packet));
             self.mishaps += u64::from(written.is_err());
             self.pool.put_back(delivery.packet);
@@ -139,9 +144,15 @@ impl Pump {
                 return Ok(moved);
             };
             let size = DataSize::from_bytes(slot.len() as u64);
-            if let Err(dropped) = model.enqueue(now(), size, slot) {
+            let copy = |slot: &Slot| {
+                let copy = self.pool.copy(slot);
+                self.mishaps += u64::from(copy.is_none());
+                copy
+            };
+            if let Err(dropped) = model.enqueue_with(now(), size, slot, copy) {
                 self.pool.put_back(dropped.packet);
             }
+            free_dropped(model, &mut self.pool);
         }
         Ok(BATCH)
     }
@@ -181,7 +192,7 @@ impl Pump {
             Err(TryRecvError::Empty) => true,
             Err(TryRecvError::Disconnected) | Ok(Request::Stop) => false,
             Ok(Request::Restart { parameters, done }) => {
-                self.restart(parameters);
+                self.restart(*parameters);
                 // Who asked may have given up waiting.
                 let _ = done.try_send(());
                 true
@@ -235,6 +246,13 @@ fn lanes(parameters: Parameters) -> [Lane; 2] {
         model: Direction::new(config, seed_for(seed, up)),
     };
     [lane(0, 1, up, true), lane(1, 0, down, false)]
+}
+
+/// Frees the memory of the packets that the model dropped after it had taken them.
+fn free_dropped(model: &mut Direction<Slot>, pool: &mut Pool) {
+    while let Some(dropped) = model.poll_dropped() {
+        pool.put_back(dropped.packet);
+    }
 }
 
 fn watch(epoll: &OwnedFd, file: impl AsFd, flags: epoll::EventFlags) -> Result<(), Errno> {

@@ -29,15 +29,24 @@ pub struct LinkReport {
 
 /// What one direction did. Bytes are IP bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DirectionReport {
     /// Packets that entered the link.
     pub packets_in: u64,
     /// Bytes that entered the link.
     pub bytes_in: u64,
-    /// Packets lost at random, as configured.
+    /// Packets lost as configured.
     pub packets_lost: u64,
     /// Packets dropped because the queue was full.
     pub packets_queue_dropped: u64,
+    /// Packets dropped by CoDel.
+    pub packets_codel_dropped: u64,
+    /// Copies made of packets.
+    pub packets_duplicated: u64,
+    /// Packets that came out with a flipped bit.
+    pub packets_corrupted: u64,
+    /// Packets sent out of their order.
+    pub packets_reordered: u64,
     /// Packets that came out at the other end.
     pub packets_out: u64,
     /// Bytes that came out at the other end.
@@ -115,6 +124,10 @@ impl From<Counters> for DirectionReport {
             bytes_in: counters.bytes_in,
             packets_lost: counters.packets_lost,
             packets_queue_dropped: counters.packets_queue_dropped,
+            packets_codel_dropped: counters.packets_codel_dropped,
+            packets_duplicated: counters.packets_duplicated,
+            packets_corrupted: counters.packets_corrupted,
+            packets_reordered: counters.packets_reordered,
             packets_out: counters.packets_out,
             bytes_out: counters.bytes_out,
             packets_queued: counters.packets_queued,

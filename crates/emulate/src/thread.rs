@@ -62,6 +62,7 @@ impl LinkThread {
 
     /// Begins anew with these parameters; when it returns they hold.
     pub(crate) fn restart(&self, parameters: Parameters) -> Result<(), Error> {
+        let parameters = Box::new(parameters);
         self.ask(|done| Request::Restart { parameters, done })
     }
 

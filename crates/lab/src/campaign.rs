@@ -6,7 +6,7 @@ use crate::progress::{Pace, Progress, estimate};
 use crate::schedule::{Transfer, schedule};
 use crate::{Error, host};
 use altway_emulate::{Emulation, FarEnd, Invalid, LinkReport, Privilege};
-use altway_link::{Config, Queue};
+use altway_link::{Config, Queue, Rate};
 use altway_record::{
     Congestion, LinkSettings, Manifest, Plan, RequestRecord, SCHEMA_VERSION, Sample,
 };
@@ -212,7 +212,8 @@ impl Campaign {
     ) -> Result<Option<Sample>, Error> {
         self.keep_the_server_up()?;
         let link = link_config(&self.plan, transfer);
-        self.network.restart(link, link, transfer.link_seed)?;
+        self.network
+            .restart(link.clone(), link, transfer.link_seed)?;
         let started = jiff::Timestamp::now().as_millisecond();
         let switches_before = self.server.involuntary_switches();
         let (binary, cell) = (&self.context.binary, &transfer.cell);
@@ -315,14 +316,15 @@ fn start_network(congestion: Congestion) -> Result<Emulation, Error> {
 }
 
 fn link_config(plan: &Plan, transfer: &Transfer) -> Config {
-    let rate = transfer.cell.rate.limit();
+    let rate = Rate::from(transfer.cell.rate.limit());
     Config {
-        rate,
-        delay: transfer.cell.delay,
-        loss: transfer.cell.loss,
         queue: plan
             .queue
-            .map_or_else(|| Queue::default_for(rate), Queue::Bytes),
+            .map_or_else(|| Queue::default_for(&rate), Queue::Bytes),
+        rate,
+        delay: transfer.cell.delay,
+        loss: transfer.cell.loss.into(),
+        ..Config::default()
     }
 }
 

@@ -1,10 +1,12 @@
-//! One direction: loss, queue, serialisation and delay in a row.
+//! One direction: the stages in a row, and the packets in them.
 
-use crate::config::Config;
-use crate::loss::Loss;
-use crate::serializer::Serializer;
+use crate::bottleneck::{Bottleneck, Item};
+use crate::line::Line;
+use crate::streams::{Fate, Fates, Way};
+use crate::{BitFlip, Config, Counters, Shift};
 use altway_units::{DataSize, Timestamp};
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// One direction of a link that carries packets of type `P`: their bytes, or an index into a pool.
 ///
@@ -16,10 +18,15 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone)]
 pub struct Direction<P> {
     config: Config,
-    loss: Loss,
-    serializer: Option<Serializer>,
-    /// Everything that is in the link, in the order of its due times.
-    line: VecDeque<Delivery<P>>,
+    fates: Fates,
+    bottleneck: Bottleneck<P>,
+    line: Line<Item<P>>,
+    /// When the last packet that keeps its order is due.
+    last_due: Timestamp,
+    /// What `last_due` was at the last change of parameters: nothing may overtake what was on its way.
+    settled: Timestamp,
+    /// What was dropped inside and not yet asked for.
+    dropped: VecDeque<Dropped<P>>,
     /// The latest time heard of: a clock that steps back must not make packets overtake.
     now: Timestamp,
     counters: Counters,
@@ -34,9 +41,11 @@ pub struct Delivery<P> {
     pub due: Timestamp,
     /// Its size in IP bytes.
     pub size: DataSize,
+    /// The bit of it that is to be flipped before it goes out, if it is corrupt.
+    pub flip: Option<BitFlip>,
 }
 
-/// A packet that the link did not take.
+/// A packet that the link did not take, or dropped later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dropped<P> {
     /// The packet, handed back.
@@ -49,39 +58,16 @@ pub struct Dropped<P> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DropReason {
-    /// The random loss of [`Config::loss`].
+    /// By [`Config::loss`].
     Loss,
     /// It did not fit into [`Config::queue`].
     QueueFull,
+    /// It stood at the front of a queue in which packets waited too long
+    /// ([`Discipline::CoDel`](crate::Discipline::CoDel)).
+    CoDel,
     /// The link already held [`Direction::MAX_PACKETS`]. That is a bound of memory and no part of
     /// the model: a measurement in which this happens is void.
     TooManyPackets,
-}
-
-/// What happened so far. Sizes are IP bytes.
-///
-/// Conservation holds at every moment: `packets_in` is the sum of `packets_lost`,
-/// `packets_queue_dropped`, `packets_over_limit`, `packets_out` and `packets_queued`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Packets offered to the link.
-    pub packets_in: u64,
-    /// Bytes offered to the link.
-    pub bytes_in: u64,
-    /// Packets dropped for [`DropReason::Loss`].
-    pub packets_lost: u64,
-    /// Packets dropped for [`DropReason::QueueFull`].
-    pub packets_queue_dropped: u64,
-    /// Packets dropped for [`DropReason::TooManyPackets`].
-    pub packets_over_limit: u64,
-    /// Packets that came out.
-    pub packets_out: u64,
-    /// Bytes that came out.
-    pub bytes_out: u64,
-    /// Packets inside: waiting, in serialisation or on their way.
-    pub packets_queued: u64,
-    /// The most bytes that ever waited for or were in serialisation at once.
-    pub bytes_backlog_max: u64,
 }
 
 impl<P> Direction<P> {
@@ -94,10 +80,13 @@ impl<P> Direction<P> {
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
         Self {
-            loss: Loss::new(config.loss, seed),
-            serializer: config.rate.map(Serializer::new),
+            fates: Fates::new(seed),
+            bottleneck: Bottleneck::new(&config),
             config,
-            line: VecDeque::new(),
+            line: Line::new(),
+            last_due: Timestamp::ZERO,
+            settled: Timestamp::ZERO,
+            dropped: VecDeque::new(),
             now: Timestamp::ZERO,
             counters: Counters::default(),
         }
@@ -109,42 +98,108 @@ impl<P> Direction<P> {
     ///
     /// # Errors
     /// Hands the packet back, with the reason, when the link drops it.
-    pub fn enqueue(&mut self, now: Timestamp, size: DataSize, packet: P) -> Result<(), Dropped<P>> {
-        self.now = self.now.max(now);
+    pub fn enqueue(&mut self, now: Timestamp, size: DataSize, packet: P) -> Result<(), Dropped<P>>
+    where
+        P: Clone,
+    {
+        self.enqueue_with(now, size, packet, |packet| Some(packet.clone()))
+    }
+
+    /// [`enqueue`](Self::enqueue) for packets that can't be cloned: `copy` is called for those that
+    /// come twice. When it has no room for a copy, there is none.
+    ///
+    /// # Errors
+    /// Hands the packet back, with the reason, when the link drops it.
+    pub fn enqueue_with(
+        &mut self,
+        now: Timestamp,
+        size: DataSize,
+        packet: P,
+        copy: impl FnOnce(&P) -> Option<P>,
+    ) -> Result<(), Dropped<P>> {
+        self.advance(now);
         self.counters.packets_in += 1;
         self.counters.bytes_in += size.as_bytes();
-        match self.admit(size) {
-            Ok(serialized) => {
-                let due = serialized + self.config.delay;
-                self.line.push_back(Delivery { packet, due, size });
-                Ok(())
-            }
-            Err(reason) => {
-                self.count_drop(reason);
-                Err(Dropped { packet, reason })
-            }
+        let fate = self.fates.next(&self.config);
+        if let Err(reason) = self.admit(fate, size) {
+            self.count_drop(reason);
+            return Err(Dropped { packet, reason });
         }
+        let copy = if fate.is_doubled { copy(&packet) } else { None };
+        self.take_in(packet, size, fate.way);
+        if let Some(copy) = copy {
+            self.take_in_copy(copy, size);
+        }
+        Ok(())
     }
 
     /// Takes the next packet that is due at `now`; call it until it returns `None`.
     pub fn dequeue(&mut self, now: Timestamp) -> Option<Delivery<P>> {
-        let delivery = self.line.pop_front_if(|delivery| delivery.due <= now)?;
+        self.advance(now);
+        let (due, item) = self.line.pop(now)?;
         self.counters.packets_out += 1;
-        self.counters.bytes_out += delivery.size.as_bytes();
-        Some(delivery)
+        self.counters.bytes_out += item.size.as_bytes();
+        self.counters.packets_corrupted += u64::from(item.way.flip.is_some());
+        Some(Delivery {
+            packet: item.packet,
+            due,
+            size: item.size,
+            flip: item.way.flip,
+        })
     }
 
-    /// When the next packet is due; `None` when the link is empty.
+    /// Takes a packet that was dropped after it had been taken in: by CoDel, or a copy for which
+    /// there was no room.
+    ///
+    /// Ask after each [`enqueue`](Self::enqueue) and [`dequeue`](Self::dequeue) when `P` stands for
+    /// memory that must be given back. Who does not ask loses nothing but memory: the last
+    /// [`MAX_PACKETS`](Self::MAX_PACKETS) of them are kept.
+    pub fn poll_dropped(&mut self) -> Option<Dropped<P>> {
+        self.dropped.pop_front()
+    }
+
+    /// Goes on with other parameters from `now` on.
+    ///
+    /// Nothing is lost and nothing overtakes what is inside: what is on its way keeps the time at
+    /// which it is due, and nothing that keeps its order comes out before it, even if the delay is
+    /// shorter now. What waits is serialised at the new rate, the packet in the middle of it with the
+    /// bits that are left. A smaller queue drops nothing that is in it, only what comes. The random
+    /// numbers go on where they were: the same packets are lost as if the parameters had always been
+    /// these. CoDel forgets its state only if it is switched off, and a trace begins anew only if it is
+    /// another one.
+    pub fn reconfigure(&mut self, now: Timestamp, config: Config) {
+        self.advance(now);
+        self.bottleneck.change(self.now, &config);
+        self.config = config;
+        self.settled = self.last_due;
+        self.advance(now);
+    }
+
+    /// When to call [`dequeue`](Self::dequeue) next: when a packet is due, or, where packets may
+    /// overtake each other, when one begins its way and might. `None` when the link is empty.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        self.line.front().map(|delivery| delivery.due)
+        let due = self.line.next_due();
+        // What keeps its order can't come out before what is on its way already.
+        if self.line.has_row() && !self.reorders() {
+            return due;
+        }
+        let Some((end, item)) = self.bottleneck.serving() else {
+            return due;
+        };
+        let next = if self.reorders() && self.bottleneck.len() > 1 {
+            end
+        } else {
+            self.due(end, item.way)
+        };
+        Some(due.map_or(next, |due| due.min(next)))
     }
 
     /// What happened so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         Counters {
-            packets_queued: self.line.len() as u64,
+            packets_queued: (self.bottleneck.len() + self.line.len()) as u64,
             ..self.counters
         }
     }
@@ -157,34 +212,118 @@ impl<P> Direction<P> {
 
     /// Ends the link and hands back what was still inside, oldest first.
     pub fn into_packets(self) -> impl Iterator<Item = P> {
-        self.line.into_iter().map(|delivery| delivery.packet)
+        let dropped = self.dropped.into_iter().map(|dropped| dropped.packet);
+        let items = self.line.into_items().chain(self.bottleneck.into_items());
+        dropped.chain(items.map(|item| item.packet))
     }
 
-    /// Takes the packet in and says when it will be wholly on the wire, or why it is dropped.
-    fn admit(&mut self, size: DataSize) -> Result<Timestamp, DropReason> {
-        if self.loss.draw() {
+    /// Lets happen what has happened by `now`: packets end their serialisation and go on their way.
+    fn advance(&mut self, now: Timestamp) {
+        self.now = self.now.max(now);
+        let mut dropped = Vec::new();
+        while let Some((end, item)) = self.bottleneck.poll(self.now, &mut dropped) {
+            self.send(end, item);
+        }
+        for item in dropped {
+            self.drop_inside(item.packet, DropReason::CoDel);
+        }
+    }
+
+    /// Whether the packet may come in.
+    fn admit(&self, fate: Fate, size: DataSize) -> Result<(), DropReason> {
+        if fate.is_lost {
             return Err(DropReason::Loss);
         }
-        if self.line.len() >= Self::MAX_PACKETS {
+        self.find_room(size)
+    }
+
+    fn find_room(&self, size: DataSize) -> Result<(), DropReason> {
+        if self.bottleneck.len() + self.line.len() >= Self::MAX_PACKETS {
             return Err(DropReason::TooManyPackets);
         }
-        let Some(serializer) = &mut self.serializer else {
-            return Ok(self.now);
-        };
-        let backlog = serializer.backlog(self.now);
-        if !self.config.queue.has_room(backlog, size) {
+        if !self.bottleneck.has_room(size) {
             return Err(DropReason::QueueFull);
         }
-        let backlog = (backlog + size).as_bytes();
+        Ok(())
+    }
+
+    fn take_in(&mut self, packet: P, size: DataSize, way: Way) {
+        let arrived = self.now;
+        let item = Item {
+            packet,
+            size,
+            arrived,
+            way,
+        };
+        self.bottleneck.push(self.now, item);
+        let backlog = self.bottleneck.backlog().as_bytes();
         self.counters.bytes_backlog_max = self.counters.bytes_backlog_max.max(backlog);
-        Ok(serializer.push(self.now, size))
+        self.advance(self.now);
+    }
+
+    fn take_in_copy(&mut self, packet: P, size: DataSize) {
+        self.counters.packets_duplicated += 1;
+        let way = self.fates.next_copy(&self.config);
+        match self.find_room(size) {
+            Ok(()) => self.take_in(packet, size, way),
+            Err(reason) => self.drop_inside(packet, reason),
+        }
+    }
+
+    /// Puts a packet on its way that left the bottleneck at `end`.
+    fn send(&mut self, end: Timestamp, item: Item<P>) {
+        let due = self.due(end, item.way);
+        if item.way.is_shifted {
+            self.counters.packets_reordered += 1;
+        } else if !self.config.jitter.may_reorder {
+            self.last_due = due;
+        }
+        self.line.push(due, item);
+    }
+
+    fn drop_inside(&mut self, packet: P, reason: DropReason) {
+        self.count_drop(reason);
+        if self.dropped.len() >= Self::MAX_PACKETS {
+            self.dropped.pop_front();
+        }
+        self.dropped.push_back(Dropped { packet, reason });
     }
 
     fn count_drop(&mut self, reason: DropReason) {
         *match reason {
             DropReason::Loss => &mut self.counters.packets_lost,
             DropReason::QueueFull => &mut self.counters.packets_queue_dropped,
+            DropReason::CoDel => &mut self.counters.packets_codel_dropped,
             DropReason::TooManyPackets => &mut self.counters.packets_over_limit,
         } += 1;
+    }
+
+    /// When a packet is due that leaves the bottleneck at `end`.
+    fn due(&self, end: Timestamp, way: Way) -> Timestamp {
+        let Config { delay, jitter, .. } = &self.config;
+        let delay = jitter.apply(*delay, way.jitter);
+        if way.is_shifted {
+            let delay = shifted(delay, self.config.reordering.shift);
+            return self.settled.max(end + delay);
+        }
+        let earliest = if jitter.may_reorder {
+            self.settled
+        } else {
+            self.last_due
+        };
+        earliest.max(end + delay)
+    }
+
+    /// Whether some packets come out before others that entered earlier.
+    fn reorders(&self) -> bool {
+        self.config.jitter.may_reorder || self.config.reordering.share != altway_units::Ratio::ZERO
+    }
+}
+
+fn shifted(delay: Duration, shift: Shift) -> Duration {
+    match shift {
+        Shift::AtOnce => Duration::ZERO,
+        Shift::Early(by) => delay.saturating_sub(by),
+        Shift::Late(by) => delay.saturating_add(by),
     }
 }

@@ -20,12 +20,12 @@
 //! clocks in here: `altway-emulate` runs this model on real packets.
 //!
 //! ```
-//! use altway_link::{Config, Direction};
+//! use altway_link::{Config, Direction, Rate};
 //! use altway_units::{DataSize, Timestamp};
 //! use std::time::Duration;
 //!
 //! let config = Config {
-//!     rate: Some("20mbit".parse()?),
+//!     rate: Rate::Fixed("20mbit".parse()?),
 //!     delay: Duration::from_millis(40),
 //!     ..Config::default()
 //! };
@@ -41,11 +41,33 @@
 //! ```
 #![warn(clippy::disallowed_methods)]
 
+mod bit_flip;
+mod bottleneck;
+mod codel;
 mod config;
+mod counters;
 mod direction;
+mod error;
+mod jitter;
+mod line;
 mod loss;
+mod normal;
+mod queue;
+mod rate;
+mod reordering;
 mod serializer;
+mod streams;
+mod trace;
 
-pub use config::{Config, Queue};
-pub use direction::{Counters, Delivery, Direction, DropReason, Dropped};
-pub use loss::seed_for;
+pub use bit_flip::BitFlip;
+pub use config::Config;
+pub use counters::Counters;
+pub use direction::{Delivery, Direction, DropReason, Dropped};
+pub use error::Error;
+pub use jitter::{Distribution, Jitter};
+pub use loss::{GilbertElliott, LossModel, PacketList};
+pub use queue::{Discipline, Queue};
+pub use rate::Rate;
+pub use reordering::{Reordering, Shift};
+pub use streams::seed_for;
+pub use trace::{Step, Trace};

@@ -1,6 +1,9 @@
 //! The model as its users see it, in virtual time: exact times, conservation, reproducibility.
 
-use altway_link::{Config, Counters, Direction, DropReason, Queue, seed_for};
+use altway_link::{
+    Config, Counters, Direction, Discipline, Distribution, DropReason, GilbertElliott, Jitter,
+    LossModel, PacketList, Queue, Rate, Reordering, Shift, Step, Trace, seed_for,
+};
 use altway_units::{Bandwidth, DataSize, Ratio, Timestamp};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -11,12 +14,12 @@ fn at(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
-fn mbit(rate: u64) -> Option<Bandwidth> {
-    Bandwidth::from_mbit(rate)
+fn mbit(rate: u64) -> Rate {
+    Bandwidth::from_mbit(rate).into()
 }
 
 /// Offers `count` full packets at once; returns the ordinals that were dropped for `reason`.
-fn dropped<P>(
+fn dropped<P: Clone>(
     link: &mut Direction<P>,
     count: u64,
     reason: DropReason,
@@ -110,7 +113,7 @@ fn a_queue_has_room_again_when_a_packets_last_bit_has_passed() {
 fn the_queue_does_not_change_which_ordinals_are_lost() {
     let config = |queue| Config {
         rate: mbit(1),
-        loss: Ratio::from_percent(5).unwrap(),
+        loss: Ratio::from_percent(5).unwrap().into(),
         queue,
         ..Config::default()
     };
@@ -154,22 +157,117 @@ fn what_was_inside_is_handed_back_oldest_first() {
     assert_eq!(link.into_packets().collect::<String>(), "ab");
 }
 
-fn any_config() -> impl Strategy<Value = Config> {
-    let rate = prop::option::of(
-        (1_000..2_000_000_000_u64)
-            .prop_map(|bps| Bandwidth::from_bps(bps).expect("the range starts above 0")),
+fn any_ratio() -> impl Strategy<Value = Ratio> {
+    (0..=100_u32).prop_map(|percent| Ratio::from_percent(percent).expect("at most 100"))
+}
+
+fn any_duration() -> impl Strategy<Value = Duration> {
+    (0..50_000_000_u64).prop_map(Duration::from_nanos)
+}
+
+fn any_trace() -> impl Strategy<Value = Trace> {
+    let parts = prop::collection::vec(
+        (1..20_u64, prop::option::of(1_000..2_000_000_000_u64)),
+        1..5,
     );
-    let queue = prop_oneof![
+    (parts, any::<bool>()).prop_filter_map("a rate", |(parts, repeats)| {
+        let (mut at, mut steps) = (Duration::ZERO, Vec::new());
+        for (millis, bps) in parts {
+            let rate = bps.and_then(Bandwidth::from_bps);
+            steps.push(Step { at, rate });
+            at += Duration::from_millis(millis);
+        }
+        Trace::stepped(&steps, repeats.then_some(at)).ok()
+    })
+}
+
+fn any_opportunities() -> impl Strategy<Value = Trace> {
+    prop::collection::vec(0..20_u64, 1..10).prop_filter_map("an end", |mut times| {
+        times.sort_unstable();
+        let times: Vec<_> = times.into_iter().map(Duration::from_millis).collect();
+        Trace::opportunities(&times).ok()
+    })
+}
+
+fn any_rate() -> impl Strategy<Value = Rate> {
+    prop_oneof![
+        Just(Rate::Unlimited),
+        (1_000..2_000_000_000_u64).prop_map(|bps| Bandwidth::from_bps(bps).into()),
+        any_trace().prop_map(Rate::from),
+        any_opportunities().prop_map(Rate::from),
+    ]
+}
+
+fn any_jitter() -> impl Strategy<Value = Jitter> {
+    let distribution = prop_oneof![
+        Just(Distribution::Uniform),
+        Just(Distribution::Normal),
+        Just(Distribution::Pareto),
+    ];
+    let spread = prop_oneof![Just(Duration::ZERO), any_duration()];
+    (spread, distribution, any::<bool>()).prop_map(|(spread, distribution, may_reorder)| Jitter {
+        spread,
+        distribution,
+        may_reorder,
+    })
+}
+
+fn any_loss() -> impl Strategy<Value = LossModel> {
+    let bursts = [any_ratio(), any_ratio(), any_ratio(), any_ratio()];
+    let bursts = bursts.prop_map(|[to_bad, to_good, loss_good, loss_bad]| GilbertElliott {
+        to_bad,
+        to_good,
+        loss_good,
+        loss_bad,
+    });
+    prop_oneof![
+        any_ratio().prop_map(LossModel::Random),
+        bursts.prop_map(LossModel::GilbertElliott),
+        (1..100_u64).prop_map(|first| {
+            let list = PacketList::new(&[first..=first + 9]);
+            LossModel::Packets(list.expect("one range that does not begin with 0"))
+        }),
+    ]
+}
+
+fn any_reordering() -> impl Strategy<Value = Reordering> {
+    let shift = prop_oneof![
+        Just(Shift::AtOnce),
+        any_duration().prop_map(Shift::Early),
+        any_duration().prop_map(Shift::Late),
+    ];
+    (any_ratio(), shift).prop_map(|(share, shift)| Reordering { share, shift })
+}
+
+fn any_queue() -> impl Strategy<Value = Queue> {
+    prop_oneof![
         Just(Queue::Unlimited),
         (0..100_000_u64).prop_map(|bytes| Queue::Bytes(DataSize::from_bytes(bytes))),
-    ];
-    let loss = (0..=100_u32).prop_map(|percent| Ratio::from_percent(percent).expect("at most 100"));
-    (rate, 0..500_000_000_u64, loss, queue).prop_map(|(rate, delay, loss, queue)| Config {
-        rate,
-        delay: Duration::from_nanos(delay),
-        loss,
+        (0..100_u32).prop_map(Queue::Packets),
+        any_duration().prop_map(Queue::Time),
+    ]
+}
+
+fn any_config() -> impl Strategy<Value = Config> {
+    let discipline = prop_oneof![Just(Discipline::DropTail), Just(Discipline::CoDel)];
+    let way = (any_rate(), any_duration(), any_jitter(), any_reordering());
+    let loss = (any_loss(), any_ratio(), any_ratio());
+    (way, loss, any_queue(), discipline).prop_map(|(way, loss, queue, discipline)| Config {
+        rate: way.0,
+        delay: way.1,
+        jitter: way.2,
+        reordering: way.3,
+        loss: loss.0,
+        duplication: loss.1,
+        corruption: loss.2,
         queue,
+        discipline,
     })
+}
+
+/// Packets with a gap in ns before each, and their sizes.
+fn any_packets() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    prop::collection::vec((0..5_000_000_u64, 0..2_000_u64), 0..200)
 }
 
 /// Runs arrivals of (gap in ns, size) through a link and lets it empty at the end.
@@ -180,6 +278,7 @@ fn run(config: Config, seed: u64, offered: &[(u64, u64)]) -> (Vec<(usize, u64)>,
         now += gap;
         let _ = link.enqueue(at(now), DataSize::from_bytes(size), ordinal);
         arrived.extend(arrivals(&mut link, at(now)));
+        while link.poll_dropped().is_some() {}
         check_conservation(&link.counters());
     }
     arrived.extend(arrivals(&mut link, at(u64::MAX)));
@@ -189,33 +288,51 @@ fn run(config: Config, seed: u64, offered: &[(u64, u64)]) -> (Vec<(usize, u64)>,
 fn check_conservation(counters: &Counters) {
     let accounted = counters.packets_lost
         + counters.packets_queue_dropped
+        + counters.packets_codel_dropped
         + counters.packets_over_limit
         + counters.packets_out
         + counters.packets_queued;
-    assert_eq!(counters.packets_in, accounted, "{counters:?}");
+    let offered = counters.packets_in + counters.packets_duplicated;
+    assert_eq!(offered, accounted, "{counters:?}");
 }
 
 proptest! {
     #[test]
-    fn every_packet_is_accounted_for_and_none_overtakes(
+    fn every_packet_is_accounted_for(
         config in any_config(),
         seed: u64,
-        offered in prop::collection::vec((0..5_000_000_u64, 0..2_000_u64), 0..200),
+        offered in any_packets(),
     ) {
         let (arrived, counters) = run(config, seed, &offered);
         check_conservation(&counters);
         prop_assert_eq!(counters.packets_queued, 0);
         prop_assert_eq!(counters.packets_out, arrived.len() as u64);
-        prop_assert!(arrived.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
+        prop_assert!(arrived.is_sorted_by_key(|(_, due)| due));
+    }
+
+    #[test]
+    fn nothing_overtakes_unless_it_was_asked_for(
+        config in any_config(),
+        seed: u64,
+        offered in any_packets(),
+    ) {
+        let mut config = config;
+        config.jitter.may_reorder = false;
+        config.reordering = Reordering::default();
+        let (arrived, counters) = run(config, seed, &offered);
+        prop_assert!(arrived.is_sorted());
+        let ordinals: std::collections::BTreeSet<_> = arrived.iter().map(|(ordinal, _)| ordinal).collect();
+        let copies = arrived.len() - ordinals.len();
+        prop_assert!(copies as u64 <= counters.packets_duplicated);
     }
 
     #[test]
     fn the_same_seed_gives_the_same_run(
         config in any_config(),
         seed: u64,
-        offered in prop::collection::vec((0..5_000_000_u64, 0..2_000_u64), 0..100),
+        offered in any_packets(),
     ) {
-        prop_assert_eq!(run(config, seed, &offered), run(config, seed, &offered));
+        prop_assert_eq!(run(config.clone(), seed, &offered), run(config, seed, &offered));
     }
 
     #[test]
@@ -223,7 +340,7 @@ proptest! {
         bps in 1_000..5_000_000_000_u64,
         sizes in prop::collection::vec(1..1_500_u64, 1..300),
     ) {
-        let config = Config { rate: Bandwidth::from_bps(bps), ..Config::default() };
+        let config = Config { rate: Bandwidth::from_bps(bps).into(), ..Config::default() };
         let offered: Vec<_> = sizes.iter().map(|&size| (0, size)).collect();
         let (arrived, _) = run(config, 1, &offered);
         let bits = u128::from(sizes.iter().sum::<u64>()) * 8;

@@ -3,7 +3,7 @@
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_emulate::{Emulation, FarEnd, LinkReport, Options};
-use altway_link::{Config, Queue};
+use altway_link::{Config, Queue, Rate};
 use altway_units::{Bandwidth, DataSize, Ratio, duration};
 use anyhow::{Context, Result, bail};
 use std::os::unix::process::CommandExt;
@@ -100,18 +100,19 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
 }
 
 fn options(arguments: &Arguments) -> Options {
+    let rate = Rate::from(arguments.rate);
     let queue = arguments
         .queue
-        .map_or_else(|| Queue::default_for(arguments.rate), Queue::Bytes);
-    let (rate, delay, loss) = (arguments.rate, arguments.delay, arguments.loss);
+        .map_or_else(|| Queue::default_for(&rate), Queue::Bytes);
     let link = Config {
         rate,
-        delay,
-        loss,
+        delay: arguments.delay,
+        loss: arguments.loss.into(),
         queue,
+        ..Config::default()
     };
     Options {
-        up: link,
+        up: link.clone(),
         down: link,
         seed: arguments.seed,
         far_end: if arguments.server.is_some() {

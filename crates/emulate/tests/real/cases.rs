@@ -131,7 +131,7 @@ fn delayed(millis: u64) -> Config {
 
 fn limited(mbit: u64) -> Config {
     Config {
-        rate: Bandwidth::from_mbit(mbit),
+        rate: Bandwidth::from_mbit(mbit).into(),
         ..Config::default()
     }
 }
@@ -140,7 +140,7 @@ fn limited(mbit: u64) -> Config {
 fn bottleneck(delay_ms: u64) -> Config {
     Config {
         delay: Duration::from_millis(delay_ms),
-        queue: Queue::default_for(Bandwidth::from_mbit(20)),
+        queue: Queue::default_for(&limited(20).rate),
         ..limited(20)
     }
 }
@@ -148,7 +148,7 @@ fn bottleneck(delay_ms: u64) -> Config {
 fn lossy(percent: u32) -> Config {
     let loss = Ratio::from_percent(percent).expect("at most 100");
     Config {
-        loss,
+        loss: loss.into(),
         ..Config::default()
     }
 }
@@ -225,21 +225,7 @@ fn the_rate_is_kept_within_one_per_cent() {
 }
 
 fn tcp_fills_the_link() {
-    let rate = Bandwidth::from_mbit(20);
-    let both = Config {
-        queue: Queue::default_for(rate),
-        ..limited(20)
-    };
-    let link = start_with(
-        Config {
-            delay: Duration::from_millis(10),
-            ..both
-        },
-        Config {
-            delay: Duration::from_millis(10),
-            ..both
-        },
-    );
+    let link = start_with(bottleneck(10), bottleneck(10));
     let _server = at_server(&link, "tcp-server 2000000");
     let words = at_client(&link, "tcp-client").words();
     assert_eq!(words[0], 2_000_000);
@@ -288,7 +274,7 @@ fn is_round_trip(us: u64, truth: u64) -> bool {
 
 fn the_kernel_tells_the_links_round_trip_and_rate() {
     let way = bottleneck(20);
-    let link = start_with(way, way);
+    let link = start_with(way.clone(), way);
     let bytes = 12 << 20;
     let measure = || {
         let told = download(&link, bytes);
@@ -339,7 +325,7 @@ fn the_kernel_marks_an_application_with_little_to_send() {
 
 fn the_kernel_tells_when_the_last_byte_was_acknowledged() {
     let way = bottleneck(25);
-    let link = start_with(way, way);
+    let link = start_with(way.clone(), way);
     // 500,000 bytes take half a second. The second time a single look comes long after that.
     let measure = |wait: u64, most_looks: u64| {
         let server = at_server(&link, &format!("tcp-answer 500000 {wait}"));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use altway_http2::{Config, Error, StreamId, Turn};
-use altway_link::{Config as Link, Queue};
+use altway_link::{Config as Link, Queue, Rate};
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 
@@ -182,7 +182,7 @@ fn post(size: usize, trailers: Option<HeaderMap>) -> (Request<()>, Option<Body>)
 
 fn path(rate: &str, delay: u64) -> Link {
     Link {
-        rate: Some(rate.parse().unwrap()),
+        rate: Rate::Fixed(rate.parse().unwrap()),
         delay: Duration::from_millis(delay),
         queue: Queue::Unlimited,
         ..Link::default()

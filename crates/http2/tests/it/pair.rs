@@ -68,8 +68,8 @@ impl<C: App, S: App> Pair<C, S> {
     pub(crate) fn new(client: C, server: S, config: &Config, link: &Link) -> Self {
         let start = Instant::now();
         let config = Arc::new(config.clone());
-        let up = Direction::new(*link, seed_for(1, true));
-        let down = Direction::new(*link, seed_for(1, false));
+        let up = Direction::new(link.clone(), seed_for(1, true));
+        let down = Direction::new(link.clone(), seed_for(1, false));
         Self {
             client: End::new(Connection::client(Arc::clone(&config), start), client, up),
             server: End::new(Connection::server(config, start), server, down),

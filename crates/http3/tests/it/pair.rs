@@ -10,7 +10,7 @@ use altway_http3::{
     PathStatistics, ServerConfig,
 };
 
-use altway_link::{Config as Link, Direction, Queue, seed_for};
+use altway_link::{Config as Link, Direction, Queue, Rate, seed_for};
 use altway_units::{Bandwidth, DataSize, Ratio, Timestamp};
 
 use crate::apps::{Client, Server};
@@ -36,11 +36,14 @@ pub(crate) struct Path {
 
 impl Path {
     fn link(&self) -> Link {
+        let rate = Rate::from(self.rate);
+        let loss = Ratio::from_parts_per_billion((self.loss * 1e9) as u32).unwrap();
         Link {
-            rate: self.rate,
+            queue: Queue::default_for(&rate),
+            rate,
             delay: self.delay,
-            loss: Ratio::from_parts_per_billion((self.loss * 1e9) as u32).unwrap(),
-            queue: Queue::default_for(self.rate),
+            loss: loss.into(),
+            ..Link::default()
         }
     }
 }

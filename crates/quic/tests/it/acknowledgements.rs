@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use altway_link::{Config as Link, Queue};
+use altway_link::{Config as Link, Queue, Rate};
 use altway_quic::Direction;
 
 use crate::pair::{Pair, delay, pattern};
@@ -15,10 +15,10 @@ struct Download {
 }
 
 fn download(bytes: usize, threshold: Option<u32>) -> Download {
-    let rate = Some("20mbit".parse().unwrap());
+    let rate = Rate::Fixed("20mbit".parse().unwrap());
     let link = Link {
+        queue: Queue::default_for(&rate),
         rate,
-        queue: Queue::default_for(rate),
         ..delay(20)
     };
     let mut pair = Pair::with(link, |_, server| {

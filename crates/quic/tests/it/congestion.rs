@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use altway_link::{Config as Link, Queue};
+use altway_link::{Config as Link, Queue, Rate};
 use altway_quic::{Congestion, Direction, PathStatistics};
 use altway_units::{DataSize, Ratio};
 
@@ -34,11 +34,11 @@ fn statistics(pair: &mut Pair) -> PathStatistics {
 }
 
 fn bottleneck(rate: &str, ms: u64, queue: Option<u64>) -> Link {
-    let rate = Some(rate.parse().unwrap());
+    let rate = Rate::Fixed(rate.parse().unwrap());
     let queue = queue.map(|bytes| Queue::Bytes(DataSize::from_bytes(bytes)));
     Link {
+        queue: queue.unwrap_or(Queue::default_for(&rate)),
         rate,
-        queue: queue.unwrap_or(Queue::default_for(rate)),
         ..delay(ms)
     }
 }
@@ -46,11 +46,11 @@ fn bottleneck(rate: &str, ms: u64, queue: Option<u64>) -> Link {
 #[test]
 fn random_loss_leaves_cubic_what_reno_would_have_and_little_more() {
     let link = Link {
-        loss: Ratio::from_percent(5).unwrap(),
+        loss: Ratio::from_percent(5).unwrap().into(),
         ..delay(50)
     };
     let seconds = |seed| {
-        download(seed, link, Congestion::Cubic, 500_000)
+        download(seed, link.clone(), Congestion::Cubic, 500_000)
             .1
             .as_secs_f64()
     };
@@ -74,7 +74,7 @@ fn slow_start_ends_before_a_queue_overflows_by_as_much_as_it_holds() {
         (bottleneck("5mbit", 25, Some(64 << 10)), 3_000_000),
     ] {
         // It has none of HyStart++.
-        let (reno, slower) = download(1, link, Congestion::NewReno, bytes);
+        let (reno, slower) = download(1, link.clone(), Congestion::NewReno, bytes);
         let (cubic, took) = download(1, link, Congestion::Cubic, bytes);
         let (cubic, reno) = (cubic.packets_lost, reno.packets_lost);
         assert!(2 * cubic < reno, "{cubic} of {reno}");

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use altway_link::{Config as Link, Queue};
+use altway_link::{Config as Link, Queue, Rate};
 use altway_quic::{Direction, Ecn, PathStatistics};
 
 use crate::pair::{Pair, delay, pattern};
 
 /// 20 Mbit/s and 40 ms there and back: 100 KB under way fill it.
 fn pair() -> Pair {
-    let rate = Some("20mbit".parse().unwrap());
+    let rate = Rate::Fixed("20mbit".parse().unwrap());
     let link = Link {
+        queue: Queue::default_for(&rate),
         rate,
-        queue: Queue::default_for(rate),
         ..delay(20)
     };
     Pair::over(link).connected()

@@ -112,7 +112,7 @@ impl PacketKey for Key {
 fn pair(packets: u64) -> (Pair, &'static Counting) {
     let (keys, provider) = Counting::suite(packets);
     let link = altway_link::Config {
-        loss: altway_units::Ratio::from_percent(2).unwrap(),
+        loss: altway_units::Ratio::from_percent(2).unwrap().into(),
         ..delay(10)
     };
     let pair = Pair::with(link, |_, server| {

@@ -23,6 +23,7 @@ pub(crate) const SERVER: &str = "10.0.0.2:443";
 /// Bytes of an IPv4 header and a UDP header.
 const HEADERS: usize = 28;
 
+#[derive(Clone)]
 struct Packet {
     ecn: Option<Ecn>,
     payload: Vec<u8>,
@@ -100,7 +101,7 @@ impl Pair {
         let handle = client
             .connect(began, SERVER.parse().unwrap(), "localhost")
             .unwrap();
-        let mut client = End::new(client, CLIENT, Way::new(link, seed_for(seed, true)));
+        let mut client = End::new(client, CLIENT, Way::new(link.clone(), seed_for(seed, true)));
         client.connection = Some(handle);
         let server = End::new(server, SERVER, Way::new(link, seed_for(seed, false)));
         Self {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use altway_link::{Config as Link, Queue};
+use altway_link::{Config as Link, Queue, Rate};
 use altway_quic::{CloseReason, Congestion, Direction};
 use altway_units::Ratio;
 
@@ -10,7 +10,7 @@ use crate::pair::{Pair, delay, pattern};
 
 fn lossy(ms: u64, percent: u32) -> Link {
     Link {
-        loss: Ratio::from_percent(percent).unwrap(),
+        loss: Ratio::from_percent(percent).unwrap().into(),
         ..delay(ms)
     }
 }
@@ -95,9 +95,10 @@ fn packets_grow_to_what_the_path_carries_but_not_past_what_the_peer_takes() {
 
 #[test]
 fn a_download_is_bound_by_the_rate() {
+    let rate = Rate::Fixed("20mbit".parse().unwrap());
     let link = Link {
-        rate: Some("20mbit".parse().unwrap()),
-        queue: Queue::default_for(Some("20mbit".parse().unwrap())),
+        queue: Queue::default_for(&rate),
+        rate,
         ..delay(20)
     };
     let mut pair = Pair::over(link).connected();

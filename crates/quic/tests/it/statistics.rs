@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use altway_link::{Config as Link, Queue};
+use altway_link::{Config as Link, Queue, Rate};
 use altway_quic::{Congestion, DeliveryRate, Direction, PathStatistics};
 use altway_units::Ratio;
 
@@ -18,10 +18,10 @@ const RATE: f64 = 20e6;
 const HEADERS: f64 = 28.0;
 
 fn bottleneck(ms: u64) -> Link {
-    let rate = Some("20mbit".parse().unwrap());
+    let rate = Rate::Fixed("20mbit".parse().unwrap());
     Link {
+        queue: Queue::default_for(&rate),
         rate,
-        queue: Queue::default_for(rate),
         ..delay(ms)
     }
 }
@@ -85,7 +85,7 @@ fn a_queue_that_grows_makes_round_trips_vary() {
 fn losses_are_those_of_the_link() {
     for percent in [1, 5, 10] {
         let link = Link {
-            loss: Ratio::from_percent(percent).unwrap(),
+            loss: Ratio::from_percent(percent).unwrap().into(),
             ..delay(20)
         };
         let mut pair = Pair::over(link).connected();
