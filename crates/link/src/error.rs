@@ -1,9 +1,51 @@
 //! What can be wrong with the parameters of a link.
 
+use altway_units::{ParseError, Ratio};
+
 /// Parameters that make no link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// A text is not the parameter that it should be.
+    #[error("`{text}` is not {what}: expected {expected}")]
+    Text {
+        /// What was found.
+        text: String,
+        /// What was expected, as a noun.
+        what: &'static str,
+        /// What would have been right.
+        expected: &'static str,
+    },
+    /// A number with its unit is none.
+    #[error(transparent)]
+    Quantity(ParseError),
+    /// No link loses so much in bursts of that length.
+    #[error(
+        "{mean} of the packets can't be lost in bursts of {packets}: at least one packet lies \
+         between two bursts"
+    )]
+    Bursts {
+        /// The share to lose.
+        mean: Ratio,
+        /// The length of the bursts.
+        packets: u32,
+    },
+    /// A line of a trace is wrong.
+    #[error("line {line} of the trace: `{found}` is not {expected}")]
+    TraceLine {
+        /// Which one, counted from 1.
+        line: usize,
+        /// What stands there, or its beginning.
+        found: String,
+        /// What should stand there.
+        expected: &'static str,
+    },
+    /// The text of a trace is too long.
+    #[error("the trace has more than {most} bytes")]
+    LongTraceText {
+        /// [`Trace::MAX_TEXT`](crate::Trace::MAX_TEXT).
+        most: usize,
+    },
     /// A trace has no entry.
     #[error("the trace is empty")]
     EmptyTrace,

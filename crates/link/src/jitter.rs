@@ -11,8 +11,8 @@ use std::time::Duration;
 /// which moves the mean too, the more the closer together packets are.
 ///
 /// Worked number: a delay of 25 ms, a uniform spread of 5 ms, and a packet each millisecond. A link that
-/// may reorder delays by 25.00 ms in the mean and sends 45 % of the packets after a later one; a link
-/// that keeps the order delays by 27.61 ms. With a packet each 10 ms, which is the whole width of the
+/// may reorder delays by 25.00 ms in the mean, and 59 % of the packets arrive after a later one; a link
+/// that keeps the order delays by 26.87 ms (both measured over 200,000 packets). With a packet each 10 ms, which is the whole width of the
 /// spread, nothing overtakes, and both delay by 25.00 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Jitter {

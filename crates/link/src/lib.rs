@@ -57,6 +57,7 @@ mod rate;
 mod reordering;
 mod serializer;
 mod streams;
+mod text;
 mod trace;
 
 pub use bit_flip::BitFlip;

@@ -86,14 +86,16 @@ impl PacketList {
     /// A list of packets, each range with both its ends.
     ///
     /// `None` if a range holds packet 0 or ends before it begins, if one does not come after the one
-    /// before it, or if there are more than [`MAX_RANGES`](Self::MAX_RANGES).
+    /// before it, if there is no range or if there are more than [`MAX_RANGES`](Self::MAX_RANGES).
     #[must_use]
     pub fn new(ranges: &[RangeInclusive<u64>]) -> Option<Self> {
         let is_range = |range: &RangeInclusive<u64>| 0 < *range.start() && !range.is_empty();
         let is_sorted = ranges
             .windows(2)
             .all(|pair| pair[0].end() < pair[1].start());
-        let is_list = ranges.len() <= Self::MAX_RANGES && ranges.iter().all(is_range) && is_sorted;
+        let is_list = (1..=Self::MAX_RANGES).contains(&ranges.len())
+            && ranges.iter().all(is_range)
+            && is_sorted;
         is_list.then(|| Self(ranges.into()))
     }
 
@@ -225,6 +227,7 @@ mod tests {
 
     #[test]
     fn a_list_is_sorted_and_counts_from_1() {
+        assert!(PacketList::new(&[]).is_none());
         assert!(PacketList::new(&[0..=3]).is_none());
         assert!(PacketList::new(&[3..=4, 4..=5]).is_none());
         #[expect(clippy::reversed_empty_ranges, reason = "it is what must be refused")]

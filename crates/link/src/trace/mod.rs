@@ -5,6 +5,8 @@ use crate::serializer::{BITS_PER_BYTE, NANOS_PER_SECOND};
 use altway_units::Bandwidth;
 use std::time::Duration;
 
+mod text;
+
 /// A rate that changes with time, in one of two forms: steps of a rate each, or single delivery
 /// opportunities of 1,500 bytes each, as mahimahi records them.
 ///
