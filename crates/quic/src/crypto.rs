@@ -62,7 +62,7 @@ impl crypto::ServerConfig for ServerCrypto {
             return Err(UnsupportedVersion);
         }
         let keys = InitialKeys::new(self.version, &self.initial, id, Side::Server);
-        let lent = keys.lend();
+        let lent = keys.lend_for_first();
         *self.latest() = Some(keys);
         Ok(lent)
     }

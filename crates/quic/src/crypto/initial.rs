@@ -3,7 +3,7 @@
 //! A server meets one for every connection that somebody begins, and two things make them dear with the
 //! engine: it asks for the keys of a connection's first packet twice, and it reads padding, of which most
 //! of such a packet consists, byte by byte. Here they are derived once, and padding ends with the packet
-//! key.
+//! key, but for the first packet's.
 
 use std::sync::Arc;
 
@@ -30,8 +30,7 @@ impl InitialKeys {
             Side::Client => rustls::Side::Client,
             Side::Server => rustls::Side::Server,
         };
-        let mut keys = keys::of_long_headers(version, suite.keys(id, of_tls, version.tls()));
-        keys.packet.remote = Box::new(Unpadded(keys.packet.remote));
+        let keys = keys::of_long_headers(version, suite.keys(id, of_tls, version.tls()));
         Self {
             id: *id,
             side,
@@ -44,8 +43,16 @@ impl InitialKeys {
         self.id == *id && self.side == side
     }
 
-    /// For the engine, which wants keys of its own.
+    /// For a connection's packets.
     pub(super) fn lend(&self) -> Keys {
+        let mut keys = self.lend_for_first();
+        keys.packet.remote = Box::new(Unpadded(keys.packet.remote));
+        keys
+    }
+
+    /// For the first packet, whose padding counts: by it the engine tells how much was received, and so
+    /// may be sent, before the client's address is validated. After it datagrams count as they come.
+    pub(super) fn lend_for_first(&self) -> Keys {
         let header = |of| Box::new(LentHeader(Arc::clone(&self.keys), of));
         let packet = |of| Box::new(LentPacket(Arc::clone(&self.keys), of));
         Keys {

@@ -45,7 +45,7 @@ fn is_long(datagram: &[u8]) -> bool {
 fn both_versions_carry_bytes_both_ways_over_loss_and_changes_of_keys() {
     for version in Version::ALL {
         let link = altway_link::Config {
-            loss: Ratio::from_percent(2).unwrap(),
+            loss: Ratio::from_percent(2).unwrap().into(),
             ..delay(10)
         };
         let mut pair = Pair::with(link, |client, _| client.version = version).connected();
