@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use altway_http3::{
     ClientConfig, CloseReason, Code, ConnectionHandle, Endpoint, Event, Received, ServerConfig,
-    StreamId,
+    StreamId, Version,
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -37,10 +37,16 @@ struct Network {
     received: HashMap<StreamId, usize>,
 }
 
-/// Operations of three bytes: what, to whom, and a number.
+/// Operations of three bytes: what, to whom, and a number; with either version of QUIC.
 pub fn run(input: &[u8]) {
+    for version in Version::ALL {
+        run_by(version, input);
+    }
+}
+
+fn run_by(version: Version, input: &[u8]) {
     let mut input = Input(input);
-    let mut network = Network::new();
+    let mut network = Network::new(version);
     while let Some(operation) = input.array() {
         network.act(operation);
         network.turn();
@@ -49,10 +55,11 @@ pub fn run(input: &[u8]) {
 }
 
 impl Network {
-    fn new() -> Self {
+    fn new(version: Version) -> Self {
         let now = Instant::now();
         let server = ServerConfig::new(server_tls());
-        let client = ClientConfig::new(client_tls());
+        let mut client = ClientConfig::new(client_tls());
+        client.version = version;
         let mut client = Endpoint::client(client, [1; 32]).expect("good");
         let server = Endpoint::server(server, [2; 32]).expect("good");
         let connection = client.connect(now, address(1), "localhost");
