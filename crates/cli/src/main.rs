@@ -45,7 +45,7 @@ enum Command {
     /// Measure over emulated networks where each protocol wins.
     Lab(commands::lab::Arguments),
     /// Run a command behind an emulated link.
-    Emulate(commands::emulate::Arguments),
+    Emulate(Box<commands::emulate::Arguments>),
     /// Fetch a URL over one protocol, often, and time every request.
     Load(commands::load::Arguments),
     /// Measure TCP, TLS and QUIC without HTTP.

@@ -3,12 +3,13 @@
 use altway_units::Timestamp;
 use std::time::Duration;
 
-/// "TARGET: 5 ms" (RFC 8289 §5.2, §4.3): how long packets may wait for an [`INTERVAL`] at a time.
+/// How long packets may wait, but for an [`INTERVAL`] at a time: "5 ms TARGET queue delay" (RFC 8289
+/// §5.3).
 const TARGET: Duration = Duration::from_millis(5);
-/// "INTERVAL: 100 ms" (RFC 8289 §5.2, §4.3).
+/// "100 ms sliding-minimum window" (RFC 8289 §5.3).
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The state of CoDel; the names are those of RFC 8289 §5.3.
+/// The state of CoDel; the names are those of RFC 8289 §5.2.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CoDel {
     /// When packets will have waited too long for an interval; `None` while they don't.
@@ -90,7 +91,7 @@ impl CoDel {
     }
 }
 
-/// The time of the next drop: `t + INTERVAL / √count` (RFC 8289 §5.4), in whole ns.
+/// The time of the next drop: `t + INTERVAL / √count` (RFC 8289 §5.6), in whole ns.
 fn control_law(t: Timestamp, count: u64) -> Timestamp {
     let interval = INTERVAL.as_nanos() as u64;
     t + Duration::from_nanos((interval * interval / count.max(1)).isqrt())

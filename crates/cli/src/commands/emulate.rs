@@ -3,13 +3,16 @@
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_emulate::{Emulation, FarEnd, LinkReport, Options};
-use altway_link::{Config, Queue, Rate};
-use altway_units::{Bandwidth, DataSize, Ratio, duration};
+use altway_units::duration;
 use anyhow::{Context, Result, bail};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+mod path;
+
+use path::PathArguments;
 
 /// How often the state of the commands is looked at.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
@@ -25,23 +28,13 @@ Examples:
   altway emulate --rate 20mbit --delay 40ms --loss 1% -- sh -c 'ping -c3 $ALTWAY_SERVER'
   altway emulate --rate 5mbit --delay 50ms --server 'altway serve site' -- \\
       sh -c 'altway load --protocol h3 https://$ALTWAY_SERVER:8443/ --insecure'
+  altway emulate --rate 20mbit --up-rate 2mbit --delay 15ms --jitter '3ms pareto' --codel -- ...
 
 Exit code: that of COMMAND; 2 when it could not be run.")]
 pub(crate) struct Arguments {
-    /// Bandwidth in each direction, in bits of IP packets: 500kbit, 20mbit, 1gbit [default: none].
-    #[arg(long, value_name = "RATE")]
-    rate: Option<Bandwidth>,
-    /// Delay in each direction; a round trip takes twice this: 12.5ms, 40ms, 1s.
-    #[arg(long, value_name = "DELAY", default_value = "0ms", value_parser = duration::parse)]
-    delay: Duration,
-    /// Share of packets lost at random in each direction: 0.5%, 1%.
-    #[arg(long, value_name = "LOSS", default_value = "0%")]
-    loss: Ratio,
-    /// Bytes that wait at the link before packets are dropped [default: 100 ms at the rate, at least
-    /// 64KiB].
-    #[arg(long, value_name = "SIZE")]
-    queue: Option<DataSize>,
-    /// Decides which packets are lost: the same seed loses the same packets.
+    #[command(flatten)]
+    path: PathArguments,
+    /// Decides all that is random: the same seed loses the same packets.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Largest IP packet in bytes.
@@ -69,9 +62,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let options = options(arguments)?;
     altway_emulate::enter()?;
     let terminate = signals::terminate_flag()?;
-    let emulation = Emulation::start(options(arguments))?;
+    let emulation = Emulation::start(options)?;
     let mut server = Ended(start_server(arguments, &emulation)?);
     for unset in emulation.unset() {
         tracing::warn!("{unset}");
@@ -99,21 +93,11 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     std::process::exit(exit_code(status))
 }
 
-fn options(arguments: &Arguments) -> Options {
-    let rate = Rate::from(arguments.rate);
-    let queue = arguments
-        .queue
-        .map_or_else(|| Queue::default_for(&rate), Queue::Bytes);
-    let link = Config {
-        rate,
-        delay: arguments.delay,
-        loss: arguments.loss.into(),
-        queue,
-        ..Config::default()
-    };
-    Options {
-        up: link.clone(),
-        down: link,
+fn options(arguments: &Arguments) -> Result<Options> {
+    let (up, down) = arguments.path.configs()?;
+    Ok(Options {
+        up,
+        down,
         seed: arguments.seed,
         far_end: if arguments.server.is_some() {
             FarEnd::ServerNamespace
@@ -124,7 +108,7 @@ fn options(arguments: &Arguments) -> Options {
         congestion_control: arguments.congestion.clone(),
         pin: None,
         keep_awake: arguments.keep_awake,
-    }
+    })
 }
 
 fn start_server(arguments: &Arguments, emulation: &Emulation) -> Result<Option<Child>> {
@@ -188,10 +172,22 @@ fn tell(report: &LinkReport, json: bool, printer: &Printer) -> Result<()> {
 }
 
 fn sentence(direction: &str, report: &altway_emulate::DirectionReport) -> String {
-    format!(
+    let mut text = format!(
         "link {direction}: {} packets, {} lost, {} dropped by the queue",
-        report.packets_in, report.packets_lost, report.packets_queue_dropped
-    )
+        report.packets_in,
+        report.packets_lost,
+        report.packets_queue_dropped + report.packets_codel_dropped
+    );
+    for (count, what) in [
+        (report.packets_duplicated, "duplicated"),
+        (report.packets_reordered, "reordered"),
+        (report.packets_corrupted, "corrupted"),
+    ] {
+        if count > 0 {
+            text.push_str(&format!(", {count} {what}"));
+        }
+    }
+    text
 }
 
 /// The command's own exit code; 128 + N when signal N ended it, as shells have it.

@@ -77,12 +77,57 @@ fn impossible_values_on_the_command_line() {
         ("--rate", "5", "expected one of the units"),
         ("--loss", "150%", "from 0% to 100%"),
         ("--delay", "40", "expected one of the units"),
+        ("--jitter", "5ms gaussian", "like `5ms normal`"),
+        ("--loss", "gilbert 1% burst", "`gilbert 1% burst 4`"),
+        (
+            "--loss",
+            "gilbert 90% burst 2",
+            "can't be lost in bursts of 2",
+        ),
+        ("--loss", "packets 3 1", "like `packets 3 7 10-12`"),
+        ("--queue", "50", "`64KiB`, `100ms` or `50packets`"),
+        ("--duplicate", "101%", "from 0% to 100%"),
+        ("--reorder", "1% soon 5ms", "like `1% late 5ms`"),
+        ("--corrupt", "x", "is not a ratio"),
+        ("--up-delay", "-1ms", "can't be negative"),
+        ("--down-rate", "0mbit", "more than 0"),
     ] {
         let argument = format!("{flag}={value}");
         let said = refusal(&mut dir.altway(["emulate", &argument, "--", "true"]));
         assert!(said.contains(reason), "{said}");
         assert!(said.contains("--help"), "{said}");
     }
+}
+
+#[test]
+fn two_rates_for_one_direction() {
+    let dir = Dir::new();
+    let rates = ["emulate", "--up-rate=1mbit", "--up-rate-trace=x"];
+    let said = refusal(dir.altway(rates).args(["--", "true"]));
+    assert!(said.contains("cannot be used with"), "{said}");
+}
+
+#[test]
+fn a_trace_that_is_none() {
+    let dir = Dir::new();
+    dir.file("bad.csv", "time_s,rate_mbit\n0,20\n3,fast\n");
+    dir.file("empty.csv", "");
+    let hint = "lines of whole ms (mahimahi), or CSV";
+    for (file, error) in [
+        (
+            "bad.csv",
+            "bad.csv is no trace of a rate: line 3 of the trace: `3,fast` is not",
+        ),
+        (
+            "empty.csv",
+            "empty.csv is no trace of a rate: the trace is empty",
+        ),
+    ] {
+        let mut command = dir.altway(["emulate", "--rate-trace", file, "--", "true"]);
+        assert_error(&mut command, error, hint);
+    }
+    let said = refusal(&mut dir.altway(["emulate", "--rate-trace=gone", "--", "true"]));
+    assert!(said.contains("cannot read gone"), "{said}");
 }
 
 #[test]
