@@ -4,7 +4,18 @@ use crate::resample::Resampler;
 use crate::summary::{mean, quantile};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-/// How to resample. The default is 10,000 resamples, level 0.95 and seed 0.
+/// Where an interval's ends are cut from the distribution of the resampled statistic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ends {
+    /// Bias-corrected and accelerated (BCa, Efron 1987): moves the cuts where the statistic is
+    /// biased or its spread changes with its value. The percentiles where it is undefined.
+    #[default]
+    Bca,
+    /// The plain percentiles: needs no jackknife, and never leaves what the resamples said.
+    Percentile,
+}
+
+/// How to resample. The default is 10,000 resamples, level 0.95, seed 0 and [`Ends::Bca`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bootstrap {
     /// How many resamples; 10,000 put an error of about 0.2 % on the interval's tails. Costs one
@@ -14,6 +25,8 @@ pub struct Bootstrap {
     pub level: f64,
     /// Seed of the draws: the same seed and values give the same interval.
     pub seed: u64,
+    /// Where the ends are cut.
+    pub ends: Ends,
 }
 
 impl Default for Bootstrap {
@@ -22,6 +35,7 @@ impl Default for Bootstrap {
             resamples: 10_000,
             level: 0.95,
             seed: 0,
+            ends: Ends::Bca,
         }
     }
 }
@@ -91,14 +105,85 @@ pub fn bootstrap(
     if values.len() < 2 || !options.is_valid() || values.iter().any(|value| !value.is_finite()) {
         return None;
     }
-    let mut distribution = resampled(values, &statistic, options);
+    let mut resampler = Resampler::new(options.seed);
+    let mut drawn = vec![0.0; values.len()];
+    let distribution = (0..options.resamples).map(|_| {
+        resampler.fill(values, &mut drawn);
+        statistic(&drawn)
+    });
+    let distribution = distribution.collect();
+    interval_from(distribution, options, || Original {
+        estimate: statistic(values),
+        jackknife: leaving_one_out(values, &statistic),
+    })
+}
+
+/// As [`bootstrap`], for values that come in blocks: several pairs measured in one block (the
+/// objects of one page load, say) share what disturbed the block, so whole blocks are resampled.
+/// The statistic sees the values of the drawn blocks one after the other.
+///
+/// With one value in each block it gives what [`bootstrap`] gives.
+///
+/// `None` with fewer than two blocks, when a block is empty, when a value or the statistic of one
+/// resample is not finite, or when the options are out of range.
+///
+/// ```
+/// use altway_stats::{Bootstrap, bootstrap_blocks};
+/// let blocks: [&[f64]; 4] = [&[1.0, 1.1], &[3.0, 2.9], &[2.0, 2.1], &[2.6, 2.4]];
+/// let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
+/// let interval = bootstrap_blocks(&blocks, mean, &Bootstrap::default()).expect("four blocks");
+/// assert!(interval.high - interval.low > 1.0, "four blocks tell less than eight values would");
+/// ```
+#[must_use]
+pub fn bootstrap_blocks(
+    blocks: &[&[f64]],
+    statistic: impl Fn(&[f64]) -> f64,
+    options: &Bootstrap,
+) -> Option<Interval> {
+    let usable = |block: &&[f64]| !block.is_empty() && block.iter().all(|value| value.is_finite());
+    if blocks.len() < 2 || !options.is_valid() || !blocks.iter().all(usable) {
+        return None;
+    }
+    let mut resampler = Resampler::new(options.seed);
+    let mut drawn = Vec::new();
+    let distribution = (0..options.resamples).map(|_| {
+        resampler.concatenate(blocks, &mut drawn);
+        statistic(&drawn)
+    });
+    let distribution = distribution.collect();
+    let without = |left_out: usize| {
+        let rest = [&blocks[..left_out], &blocks[left_out + 1..]].concat();
+        statistic(&rest.concat())
+    };
+    interval_from(distribution, options, || Original {
+        estimate: statistic(&blocks.concat()),
+        jackknife: (0..blocks.len()).map(without).collect(),
+    })
+}
+
+/// What BCa asks of the values as they were measured.
+struct Original {
+    /// Their statistic.
+    estimate: f64,
+    /// Their statistic without one value (or block) after the other.
+    jackknife: Vec<f64>,
+}
+
+/// The interval of resampled statistics; `None` when one of them is not finite.
+fn interval_from(
+    mut distribution: Vec<f64>,
+    options: &Bootstrap,
+    original: impl FnOnce() -> Original,
+) -> Option<Interval> {
     if distribution.iter().any(|value| !value.is_finite()) {
         return None;
     }
     distribution.sort_by(f64::total_cmp);
-    let (lower, upper) = options.tails();
-    let (lower, upper) =
-        bca_tails(values, &statistic, &distribution, (lower, upper)).unwrap_or((lower, upper));
+    let tails = options.tails();
+    let (lower, upper) = match options.ends {
+        Ends::Percentile => tails,
+        Ends::Bca => bca_tails(&original(), &distribution, tails).unwrap_or(tails),
+    };
     Some(Interval {
         low: quantile(&distribution, lower),
         high: quantile(&distribution, upper),
@@ -106,34 +191,17 @@ pub fn bootstrap(
     })
 }
 
-fn resampled(values: &[f64], statistic: &impl Fn(&[f64]) -> f64, options: &Bootstrap) -> Vec<f64> {
-    let mut resampler = Resampler::new(options.seed);
-    let mut drawn = vec![0.0; values.len()];
-    (0..options.resamples)
-        .map(|_| {
-            resampler.fill(values, &mut drawn);
-            statistic(&drawn)
-        })
-        .collect()
-}
-
 /// Where BCa cuts the distribution instead of at `tails`; `None` where it is undefined.
-fn bca_tails(
-    values: &[f64],
-    statistic: &impl Fn(&[f64]) -> f64,
-    distribution: &[f64],
-    tails: (f64, f64),
-) -> Option<(f64, f64)> {
-    let estimate = statistic(values);
-    let below = distribution.partition_point(|value| *value < estimate);
-    let up_to = distribution.partition_point(|value| *value <= estimate);
+fn bca_tails(original: &Original, distribution: &[f64], tails: (f64, f64)) -> Option<(f64, f64)> {
+    let below = distribution.partition_point(|value| *value < original.estimate);
+    let up_to = distribution.partition_point(|value| *value <= original.estimate);
     let share = (below + up_to) as f64 / (2.0 * distribution.len() as f64);
     if share == 0.0 || share == 1.0 {
         return None;
     }
     let normal = Normal::standard();
     let bias = normal.inverse_cdf(share);
-    let acceleration = acceleration(values, statistic)?;
+    let acceleration = acceleration(&original.jackknife)?;
     let cut = |tail: f64| {
         let z = bias + normal.inverse_cdf(tail);
         normal.cdf(bias + z / (1.0 - acceleration * z))
@@ -143,15 +211,19 @@ fn bca_tails(
     (low < high).then_some((low, high))
 }
 
-/// A sixth of the skewness of the estimate, from leaving out one value after the other.
-fn acceleration(values: &[f64], statistic: &impl Fn(&[f64]) -> f64) -> Option<f64> {
+fn leaving_one_out(values: &[f64], statistic: &impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let mut rest = values[1..].to_vec();
     let mut jackknife = vec![statistic(&rest)];
     for i in 0..rest.len() {
         rest[i] = values[i];
         jackknife.push(statistic(&rest));
     }
-    let centre = mean(&jackknife);
+    jackknife
+}
+
+/// A sixth of the skewness of the estimate, from leaving out one value after the other.
+fn acceleration(jackknife: &[f64]) -> Option<f64> {
+    let centre = mean(jackknife);
     let squares: f64 = jackknife.iter().map(|value| (centre - value).powi(2)).sum();
     let cubes: f64 = jackknife.iter().map(|value| (centre - value).powi(3)).sum();
     let acceleration = cubes / (6.0 * squares.powf(1.5));
@@ -193,6 +265,49 @@ mod tests {
             assert_eq!(bootstrap(&[1.0, 2.0], centre, &broken), None, "{broken:?}");
         }
         assert_eq!(bootstrap(&[1.0, 2.0], |_| f64::NAN, &options), None);
+    }
+
+    #[test]
+    fn blocks_of_one_value_are_values() {
+        let values = [1.0, 1.3, 0.8, 2.0, 1.1, 0.9, 1.7];
+        let blocks: Vec<&[f64]> = values.chunks(1).collect();
+        for ends in [Ends::Bca, Ends::Percentile] {
+            let options = Bootstrap {
+                ends,
+                ..Bootstrap::default()
+            };
+            let expected = bootstrap(&values, centre, &options);
+            assert!(expected.is_some());
+            assert_eq!(bootstrap_blocks(&blocks, centre, &options), expected);
+        }
+    }
+
+    #[test]
+    fn values_that_share_a_block_count_as_one() {
+        let values = [1.0, 1.3, 0.8, 2.0, 1.1, 0.9, 1.7, 1.2];
+        let repeated: Vec<[f64; 5]> = values.iter().map(|value| [*value; 5]).collect();
+        let blocks: Vec<&[f64]> = repeated.iter().map(<[f64; 5]>::as_slice).collect();
+        let options = Bootstrap {
+            ends: Ends::Percentile,
+            ..Bootstrap::default()
+        };
+        let of_blocks = bootstrap_blocks(&blocks, mean, &options).unwrap();
+        let of_values = bootstrap(&values, mean, &options).unwrap();
+        assert!((of_blocks.low - of_values.low).abs() < 1e-9);
+        assert!((of_blocks.high - of_values.high).abs() < 1e-9);
+        let pooled = bootstrap(&repeated.concat(), mean, &options).unwrap();
+        assert!(pooled.high - pooled.low < 0.6 * (of_blocks.high - of_blocks.low));
+    }
+
+    #[test]
+    fn one_block_or_an_empty_one_gives_no_interval() {
+        let options = Bootstrap::default();
+        assert_eq!(bootstrap_blocks(&[&[1.0, 2.0]], mean, &options), None);
+        assert_eq!(bootstrap_blocks(&[&[1.0], &[]], mean, &options), None);
+        assert_eq!(
+            bootstrap_blocks(&[&[1.0], &[f64::NAN]], mean, &options),
+            None
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From which delay on the second is faster (CRO-1).
+//! From which delay (or loss, or rate) on another protocol is faster.
 //!
 //! The second's advantage is taken to grow, or at least not to shrink, along the axis; under that
 //! one assumption isotonic regression needs no formula for the curve and no smoothing constant.
@@ -8,20 +8,46 @@ use crate::comparison::Winner;
 use crate::hodges_lehmann::estimate_in_place;
 use crate::isotonic::non_increasing;
 use crate::resample::Resampler;
+use crate::scale::Scale;
 
 /// What was measured at one place of the axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CrossoverPoint {
-    /// The place, as the one-way delay in milliseconds.
+    /// The place, in a unit of the caller's choice: as one-way delay in milliseconds, or loss in per
+    /// cent.
     pub x: f64,
     /// ln(second / first) of each pair measured there; at least one.
     pub log_ratios: Vec<f64>,
 }
 
+/// Towards which end of the axis the second's advantage grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Trend {
+    /// The larger x, the better for the second: HTTP/3 over delay or loss.
+    #[default]
+    SecondGains,
+    /// The larger x, the better for the first: HTTP/2 over the rate.
+    FirstGains,
+}
+
+/// How to look for a crossover. The default is [`Bootstrap::default`], a linear scale and
+/// [`Trend::SecondGains`].
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct CrossoverOptions {
+    /// Level of the interval, and how to resample for it. The interval is always the percentiles'
+    /// ([`Ends::Percentile`](crate::Ends)): a place beyond the range has no number to correct.
+    pub bootstrap: Bootstrap,
+    /// How to interpolate between neighbouring points.
+    pub scale: Scale,
+    /// The one assumption about the curve.
+    pub trend: Trend,
+}
+
 /// Result of [`crossover`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Crossover {
-    /// Left of `x` the first is faster, right of it the second.
+    /// Left of `x` the first is faster, right of it the second; with [`Trend::FirstGains`] the other
+    /// way round.
     At {
         /// Where the fitted curve passes zero, in the unit of [`CrossoverPoint::x`].
         x: f64,
@@ -65,15 +91,39 @@ pub enum Crossover {
 /// ```
 #[must_use]
 pub fn crossover(points: &[CrossoverPoint], options: &Bootstrap) -> Option<Crossover> {
-    let axis = Axis::new(points).filter(|_| options.is_valid())?;
-    let fit = axis.fit(|_, log_ratios| estimate_in_place(&mut log_ratios.to_vec()));
-    let mut positions = axis.resampled_positions(options);
+    let options = CrossoverOptions {
+        bootstrap: *options,
+        ..CrossoverOptions::default()
+    };
+    crossover_with(points, &options)
+}
+
+/// As [`crossover`], over an axis of another scale or trend.
+///
+/// `None` also when a place is negative on [`Scale::Log1p`].
+///
+/// ```
+/// use altway_stats::{CrossoverOptions, Crossover, CrossoverPoint, Scale, crossover_with};
+/// let points = [(0.0, 0.1), (3.0, -0.1)].map(|(x, ratio)| CrossoverPoint {
+///     x,
+///     log_ratios: vec![ratio; 5],
+/// });
+/// let options = CrossoverOptions { scale: Scale::Log1p, ..CrossoverOptions::default() };
+/// let found = crossover_with(&points, &options).expect("valid points");
+/// // ln(1 + 1) is half of ln(1 + 3).
+/// assert!(matches!(found, Crossover::At { x, .. } if (x - 1.0).abs() < 1e-9));
+/// ```
+#[must_use]
+pub fn crossover_with(points: &[CrossoverPoint], options: &CrossoverOptions) -> Option<Crossover> {
+    let axis = Axis::new(points, options)?;
+    let fit = axis.estimated();
+    let mut positions = axis.resampled_positions(&options.bootstrap);
     positions.sort_by(f64::total_cmp);
     let inside = positions.iter().filter(|x| x.is_finite()).count();
     let share = inside as f64 / positions.len() as f64;
     let x = axis.position(&fit);
     Some(if x.is_finite() {
-        let interval = percentiles(&positions, options);
+        let interval = percentiles(&positions, &options.bootstrap);
         Crossover::At {
             x,
             interval,
@@ -87,29 +137,48 @@ pub fn crossover(points: &[CrossoverPoint], options: &Bootstrap) -> Option<Cross
     })
 }
 
-/// The points in ascending order of x.
-struct Axis<'a> {
+/// The points in the order in which the second's advantage grows.
+pub(crate) struct Axis<'a> {
     points: Vec<&'a CrossoverPoint>,
     weights: Vec<f64>,
+    scale: Scale,
 }
 
 impl<'a> Axis<'a> {
-    fn new(points: &'a [CrossoverPoint]) -> Option<Self> {
+    pub(crate) fn new(points: &'a [CrossoverPoint], options: &CrossoverOptions) -> Option<Self> {
+        let scale = options.scale;
         let usable = |point: &CrossoverPoint| {
             let finite = point.log_ratios.iter().all(|ratio| ratio.is_finite());
-            point.x.is_finite() && !point.log_ratios.is_empty() && finite
+            scale.allows(point.x) && !point.log_ratios.is_empty() && finite
         };
         let mut points: Vec<_> = points.iter().collect();
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
         let distinct = points.windows(2).all(|pair| pair[0].x < pair[1].x);
-        if points.is_empty() || !distinct || !points.iter().all(|point| usable(point)) {
+        let usable = points.iter().all(|point| usable(point));
+        if points.is_empty() || !distinct || !usable || !options.bootstrap.is_valid() {
             return None;
+        }
+        if options.trend == Trend::FirstGains {
+            points.reverse();
         }
         let weights = points
             .iter()
             .map(|point| point.log_ratios.len() as f64)
             .collect();
-        Some(Self { points, weights })
+        Some(Self {
+            points,
+            weights,
+            scale,
+        })
+    }
+
+    /// Where the curve through the points' own estimates passes zero, as [`Axis::position`] says.
+    pub(crate) fn crossing(&self) -> f64 {
+        self.position(&self.estimated())
+    }
+
+    fn estimated(&self) -> Vec<f64> {
+        self.fit(|_, log_ratios| estimate_in_place(&mut log_ratios.to_vec()))
     }
 
     /// The falling curve through `estimate` of each point.
@@ -119,7 +188,7 @@ impl<'a> Axis<'a> {
         non_increasing(&estimates, &self.weights)
     }
 
-    fn resampled_positions(&self, options: &Bootstrap) -> Vec<f64> {
+    pub(crate) fn resampled_positions(&self, options: &Bootstrap) -> Vec<f64> {
         let mut resampler = Resampler::new(options.seed);
         let mut drawn: Vec<Vec<f64>> = self
             .points
@@ -137,27 +206,38 @@ impl<'a> Axis<'a> {
             .collect()
     }
 
-    /// Where `fit` passes zero; −∞ when the second is faster from the first point on, +∞ when it
-    /// has not become faster by the last.
+    /// Where `fit` passes zero. Infinite when it does not: on the side where the points begin when
+    /// the second is faster from the first point on, on the other when it has not become faster by
+    /// the last.
     fn position(&self, fit: &[f64]) -> f64 {
         let Some(after) = fit.iter().position(|level| *level < 0.0) else {
-            return f64::INFINITY;
+            return self.beyond_the_last();
         };
         let Some(before) = fit.iter().rposition(|level| *level > 0.0) else {
-            return f64::NEG_INFINITY;
+            return -self.beyond_the_last();
         };
-        let x = |i: usize| self.points[i].x;
-        if after > before + 1 {
-            return f64::midpoint(x(before + 1), x(after - 1));
+        let x = |i: usize| self.scale.apply(self.points[i].x);
+        let spaced = if after > before + 1 {
+            f64::midpoint(x(before + 1), x(after - 1))
+        } else {
+            let part = fit[before] / (fit[before] - fit[after]);
+            x(before) + part * (x(after) - x(before))
+        };
+        self.scale.invert(spaced)
+    }
+
+    /// The infinity that lies behind the last point.
+    fn beyond_the_last(&self) -> f64 {
+        match self.points.as_slice() {
+            [first, .., last] if last.x < first.x => f64::NEG_INFINITY,
+            _ => f64::INFINITY,
         }
-        let part = fit[before] / (fit[before] - fit[after]);
-        x(before) + part * (x(after) - x(before))
     }
 }
 
 /// The interval of sorted positions. Takes the outer neighbour instead of interpolating: between a
 /// number and infinity there is nothing in between.
-fn percentiles(sorted: &[f64], options: &Bootstrap) -> Interval {
+pub(crate) fn percentiles(sorted: &[f64], options: &Bootstrap) -> Interval {
     let last = (sorted.len() - 1) as f64;
     let (lower, upper) = options.tails();
     Interval {
@@ -181,12 +261,14 @@ fn sign(fit: &[f64]) -> Winner {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bootstrap::Ends;
     use proptest::prelude::*;
 
     const QUICK: Bootstrap = Bootstrap {
         resamples: 400,
         level: 0.95,
         seed: 5,
+        ends: Ends::Percentile,
     };
 
     fn point(x: f64, log_ratios: &[f64]) -> CrossoverPoint {
@@ -304,6 +386,53 @@ mod tests {
             (0.4..0.9).contains(&share_of_resamples),
             "{share_of_resamples}"
         );
+    }
+
+    #[test]
+    fn an_axis_along_which_the_first_gains_is_read_backwards() {
+        let options = CrossoverOptions {
+            bootstrap: QUICK,
+            trend: Trend::FirstGains,
+            ..CrossoverOptions::default()
+        };
+        let rising = exact(&[(0.0, -0.3), (50.0, -0.1), (100.0, 0.3)]);
+        let found = crossover_with(&rising, &options).unwrap();
+        let there = matches!(found, Crossover::At { x, .. } if (x - 62.5).abs() < 1e-9);
+        assert!(there, "{found:?}");
+        let never = crossover_with(&exact(&[(0.0, -0.3), (50.0, -0.1)]), &options).unwrap();
+        let all_second = matches!(
+            never,
+            Crossover::None {
+                winner: Winner::Second,
+                ..
+            }
+        );
+        assert!(all_second, "{never:?}");
+        let open = [
+            point(0.0, &[-0.3; 6]),
+            point(50.0, &[0.02, -0.05, 0.06, -0.03, 0.04, -0.02]),
+        ];
+        let Some(Crossover::At { interval, .. }) = crossover_with(&open, &options) else {
+            panic!("the estimate at 50 is above zero");
+        };
+        assert_eq!(interval.high, f64::INFINITY);
+        assert!(interval.low > 0.0);
+    }
+
+    #[test]
+    fn a_scale_moves_the_crossing_between_points_and_not_onto_others() {
+        let options = CrossoverOptions {
+            bootstrap: QUICK,
+            scale: Scale::Log1p,
+            ..CrossoverOptions::default()
+        };
+        let found = crossover_with(&exact(&[(0.0, 0.1), (1.0, 0.0), (5.0, -0.1)]), &options);
+        let Some(Crossover::At { x, .. }) = found else {
+            panic!("{found:?}");
+        };
+        assert!((x - 1.0).abs() < 1e-12);
+        let negative = exact(&[(-1.0, 0.1), (1.0, -0.1)]);
+        assert_eq!(crossover_with(&negative, &options), None);
     }
 
     #[test]

@@ -35,6 +35,11 @@ pub(crate) fn estimate_in_place(values: &mut [f64]) -> f64 {
     lower / 4.0 + upper / 4.0 + 0.0
 }
 
+/// The `rank`-th smallest (from 1) of the n(n+1)/2 averages of sorted values.
+pub(crate) fn walsh_average(sorted: &[f64], rank: usize) -> f64 {
+    nth_sum(sorted, rank) / 2.0 + 0.0
+}
+
 /// The `rank`-th smallest (from 1) sum of two values: bisects the ordered bit patterns of `f64`, so
 /// it ends after at most 64 counts and is exact.
 fn nth_sum(sorted: &[f64], rank: usize) -> f64 {
@@ -80,7 +85,7 @@ fn sums_up_to(sorted: &[f64], limit: f64) -> (usize, f64) {
 }
 
 /// Maps `f64` to integers of the same order.
-fn to_ordered(value: f64) -> u64 {
+pub(crate) fn to_ordered(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 1 {
         !bits
@@ -89,7 +94,7 @@ fn to_ordered(value: f64) -> u64 {
     }
 }
 
-fn from_ordered(ordered: u64) -> f64 {
+pub(crate) fn from_ordered(ordered: u64) -> f64 {
     f64::from_bits(if ordered >> 63 == 1 {
         ordered & !(1 << 63)
     } else {

@@ -23,22 +23,40 @@
 //! ```
 #![warn(clippy::disallowed_methods)]
 
+mod between_runs;
 mod bootstrap;
+mod boundary;
 mod comparison;
 mod crossover;
+mod growth;
 mod hodges_lehmann;
+mod interpolation;
 mod isotonic;
 mod multiplicity;
+mod null_arm;
+mod rank_sum;
 mod resample;
+mod scale;
+mod sequential;
 mod summary;
 mod wilcoxon;
 
-pub use bootstrap::{Bootstrap, Interval, bootstrap};
+pub use between_runs::{CrossoverDifference, crossover_difference};
+pub use bootstrap::{Bootstrap, Ends, Interval, bootstrap, bootstrap_blocks};
 pub use comparison::{
-    CompareOptions, Comparison, FEW_PAIRS, MIN_PAIRS_FOR_VERDICT, Winner, compare, probability_less,
+    CompareOptions, Comparison, FEW_PAIRS, IntervalMethod, MIN_PAIRS_FOR_VERDICT, Winner, compare,
+    compare_log_ratios, gain, log_ratios, probability_less,
 };
-pub use crossover::{Crossover, CrossoverPoint, crossover};
+pub use crossover::{
+    Crossover, CrossoverOptions, CrossoverPoint, Trend, crossover, crossover_with,
+};
+pub use growth::{Growth, GrowthPoint, Line, MAX_SLOPE_POINTS, growth, theil_sen};
 pub use hodges_lehmann::hodges_lehmann;
+pub use interpolation::{PlainCrossing, plain_crossings};
 pub use multiplicity::benjamini_hochberg;
+pub use null_arm::{NullArm, NullCell, check_null};
+pub use rank_sum::{Shift, shift};
+pub use scale::Scale;
+pub use sequential::{MAX_LOOKS, Sequential, SequentialOptions, Step, StopReason};
 pub use summary::{MIN_FOR_P99, Summary, quantile, summarize};
-pub use wilcoxon::{Wilcoxon, wilcoxon_signed_rank};
+pub use wilcoxon::{Wilcoxon, signed_rank_interval, wilcoxon_signed_rank};

@@ -18,9 +18,17 @@ impl Resampler {
         }
     }
 
+    /// Puts as many of `blocks` into `drawn` as there are, one after the other.
+    pub(crate) fn concatenate(&mut self, blocks: &[&[f64]], drawn: &mut Vec<f64>) {
+        drawn.clear();
+        for _ in blocks {
+            drawn.extend_from_slice(blocks[self.below(blocks.len())]);
+        }
+    }
+
     /// An index below `bound`. The high half of a 128-bit product: its bias, bound / 2^64, is far
     /// below what any number of resamples could show.
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         let product = u128::from(self.0.next_u64()) * bound as u128;
         (product >> 64) as usize
     }

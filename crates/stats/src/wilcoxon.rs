@@ -1,9 +1,13 @@
 //! Wilcoxon's signed-rank test: could differences like these come from no difference at all?
 
+use crate::bootstrap::Interval;
+use crate::hodges_lehmann::walsh_average;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Largest n for the exact distribution when no two differences tie and none is zero.
 const EXACT_UP_TO: usize = 50;
+/// Largest n for which an interval takes the exact distribution: adding up 2^n signs costs n³ / 2.
+const EXACT_INTERVAL_UP_TO: usize = 120;
 /// Largest n for the exact distribution when there are ties or zeros.
 const EXACT_WITH_TIES_UP_TO: usize = 13;
 
@@ -48,6 +52,61 @@ pub fn wilcoxon_signed_rank(differences: &[f64]) -> Option<Wilcoxon> {
     Some(Wilcoxon { statistic, p })
 }
 
+/// The interval that belongs to the signed-rank test and the Hodges–Lehmann estimate: all values μ
+/// for which the test of `differences` − μ gives no p below 1 − `level` (Tukey 1949).
+///
+/// It draws no random number and promises `level` for **any** distribution that is symmetric about
+/// its middle, at every n; so it does for the log-ratios of two systems that are really the same
+/// (the null arm), which are symmetric about 0 whatever the noise. It is exact up to 120
+/// differences, beyond that the normal approximation, rounded outwards. Ties make it wider, never
+/// narrower.
+///
+/// `None` when n is too small for the level (below 6 for 0.95, 8 for 0.99), when a difference is not
+/// finite, or when the level is not between 0 and 1.
+///
+/// ```
+/// let interval = altway_stats::signed_rank_interval(&[0.3, 0.1, 0.5, 0.2, 0.4, 0.6], 0.95);
+/// let interval = interval.expect("six are just enough for 95 %");
+/// assert_eq!((interval.low, interval.high), (0.1, 0.6));
+/// assert_eq!(altway_stats::signed_rank_interval(&[0.3, 0.1, 0.5, 0.2, 0.4], 0.95), None);
+/// ```
+#[must_use]
+pub fn signed_rank_interval(differences: &[f64], level: f64) -> Option<Interval> {
+    let in_range = level > 0.0 && level < 1.0;
+    if !in_range || differences.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let mut sorted = differences.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    let averages = n * (n + 1) / 2;
+    let left_out = averages_left_out(n, (1.0 - level) / 2.0)?;
+    Some(Interval {
+        low: walsh_average(&sorted, left_out + 1),
+        high: walsh_average(&sorted, averages - left_out),
+        level,
+    })
+}
+
+/// How many of the n(n+1)/2 averages lie outside at each end: the largest k with
+/// P(rank sum < k) ≤ `tail`, but one less, as the end itself belongs to the interval.
+fn averages_left_out(n: usize, tail: f64) -> Option<usize> {
+    if n <= EXACT_INTERVAL_UP_TO {
+        let ranks: Vec<usize> = (1..=n).collect();
+        let mut below = 0.0;
+        let sums = distribution(&ranks);
+        let fitting = sums.iter().take_while(|probability| {
+            below += **probability;
+            below <= tail
+        });
+        return fitting.count().checked_sub(1);
+    }
+    let n = n as f64;
+    let spread = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+    let cut = n * (n + 1.0) / 4.0 + Normal::standard().inverse_cdf(tail) * spread;
+    (cut >= 1.0).then_some((cut - 1.0) as usize)
+}
+
 /// The ranks of the absolute differences, zeros left out.
 struct Ranked {
     /// Twice each rank: ties share a mean rank, which may end in one half.
@@ -84,22 +143,28 @@ impl Ranked {
     }
 }
 
-/// P(rank sum ≤ statistic) over all 2^n signs, doubled: adds one rank after another to the
-/// distribution of the sum.
+/// P(rank sum ≤ statistic) over all 2^n signs, doubled.
 fn exact_p(doubled_ranks: &[usize], statistic: f64) -> f64 {
-    let total: usize = doubled_ranks.iter().sum();
+    let at_most = (2.0 * statistic) as usize;
+    let below: f64 = distribution(doubled_ranks)[..=at_most].iter().sum();
+    (2.0 * below).min(1.0)
+}
+
+/// Probability of each sum of the ranks with a positive sign, over all 2^n signs: adds one rank
+/// after another.
+fn distribution(ranks: &[usize]) -> Vec<f64> {
+    let total: usize = ranks.iter().sum();
     let mut probability = vec![0.0; total + 1];
     probability[0] = 1.0;
     let mut reached = 0;
-    for rank in doubled_ranks {
+    for rank in ranks {
         reached += rank;
         for sum in (0..=reached).rev() {
             let with_it = sum.checked_sub(*rank).map_or(0.0, |rest| probability[rest]);
             probability[sum] = (probability[sum] + with_it) / 2.0;
         }
     }
-    let at_most = (2.0 * statistic) as usize;
-    (2.0 * probability[..=at_most].iter().sum::<f64>()).min(1.0)
+    probability
 }
 
 fn normal_p(ranked: &Ranked, statistic: f64) -> f64 {
@@ -142,7 +207,45 @@ mod tests {
         );
     }
 
+    #[test]
+    fn an_interval_needs_enough_differences_for_its_level() {
+        let values = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8];
+        assert_eq!(signed_rank_interval(&[], 0.95), None);
+        assert_eq!(signed_rank_interval(&values[..5], 0.95), None);
+        assert!(signed_rank_interval(&values[..6], 0.95).is_some());
+        assert_eq!(signed_rank_interval(&values[..7], 0.99), None);
+        assert!(signed_rank_interval(&values, 0.99).is_some());
+        for level in [0.0, 1.0, f64::NAN] {
+            assert_eq!(signed_rank_interval(&values, level), None);
+        }
+        assert_eq!(signed_rank_interval(&[f64::NAN; 9], 0.95), None);
+    }
+
+    #[test]
+    fn the_approximation_of_the_interval_is_no_narrower_than_the_exact_one() {
+        let approximate = |n: f64| {
+            let spread = (n * (n + 1.0) * (2.0 * n + 1.0) / 24.0).sqrt();
+            n * (n + 1.0) / 4.0 - 1.959_964 * spread
+        };
+        let exact = averages_left_out(EXACT_INTERVAL_UP_TO, 0.025).unwrap() as f64;
+        let off = approximate(EXACT_INTERVAL_UP_TO as f64) - 1.0 - exact;
+        assert!((-3.0..3.0).contains(&off), "{off}");
+        let next = averages_left_out(EXACT_INTERVAL_UP_TO + 1, 0.025).unwrap() as f64;
+        assert!(next > exact);
+    }
+
     proptest! {
+        #[test]
+        fn the_interval_leaves_out_zero_exactly_when_the_test_does(
+            values in prop::collection::hash_set(-900..1_200_i32, 6..40),
+        ) {
+            // Distinct in size too, and none of them zero: then the test is exact.
+            let values: Vec<f64> = values.iter().map(|v| f64::from(*v) + 0.25).collect();
+            let interval = signed_rank_interval(&values, 0.95).unwrap();
+            let p = wilcoxon_signed_rank(&values).unwrap().p;
+            prop_assert_eq!(interval.contains(0.0), p > 0.05, "{:?} {}", interval, p);
+        }
+
         #[test]
         fn swapping_the_two_sides_changes_nothing(values in prop::collection::vec(-9..9_i8, 1..70)) {
             let forth: Vec<f64> = values.iter().map(|v| f64::from(*v)).collect();

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use altway_stats::{
-    Bootstrap, Crossover, CrossoverPoint, benjamini_hochberg, bootstrap, crossover, hodges_lehmann,
-    quantile, summarize, wilcoxon_signed_rank,
+    Bootstrap, Crossover, CrossoverPoint, Ends, benjamini_hochberg, bootstrap, crossover,
+    hodges_lehmann, quantile, summarize, wilcoxon_signed_rank,
 };
 use serde::Deserialize;
 
@@ -82,6 +82,7 @@ struct Resampled {
     name: String,
     values: Vec<f64>,
     statistic: String,
+    method: String,
     level: f64,
     low: f64,
     high: f64,
@@ -96,6 +97,11 @@ fn bootstrap_intervals_agree_with_scipy() {
             resamples: 40_000,
             level: case.level,
             seed: 3,
+            ends: match case.method.as_str() {
+                "BCa" => Ends::Bca,
+                "percentile" => Ends::Percentile,
+                other => panic!("no method `{other}`"),
+            },
         };
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let median = |values: &[f64]| {
@@ -114,9 +120,10 @@ fn bootstrap_intervals_agree_with_scipy() {
         let share = off / (case.high - case.low);
         assert!(
             share <= allowed,
-            "{} {}: {share} off, {ours:?}",
+            "{} {} {}: {share} off, {ours:?}",
             case.name,
-            case.statistic
+            case.statistic,
+            case.method
         );
     }
 }

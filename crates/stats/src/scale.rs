@@ -1,0 +1,35 @@
+//! How the places along an axis are spaced for interpolation.
+
+/// Spacing of an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Scale {
+    /// As they are: for delays.
+    #[default]
+    Linear,
+    /// ln(1 + x): for loss in per cent, whose first per cent does more than the fifth. Only for
+    /// places that are not negative.
+    Log1p,
+}
+
+impl Scale {
+    /// Whether a place can stand on an axis of this scale.
+    pub(crate) fn allows(self, place: f64) -> bool {
+        place.is_finite() && (self == Self::Linear || place >= 0.0)
+    }
+
+    /// From the axis' unit to evenly spaced.
+    pub(crate) fn apply(self, place: f64) -> f64 {
+        match self {
+            Self::Linear => place,
+            Self::Log1p => place.ln_1p(),
+        }
+    }
+
+    /// Back to the axis' unit.
+    pub(crate) fn invert(self, spaced: f64) -> f64 {
+        match self {
+            Self::Linear => spaced,
+            Self::Log1p => spaced.exp_m1(),
+        }
+    }
+}
