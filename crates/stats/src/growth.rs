@@ -34,8 +34,6 @@ pub struct Line {
 /// and 1.
 ///
 /// ```
-/// let line = altway_stats::theil_sen(&[0.0, 1.0, 2.0, 3.0], &[1.0, 3.0, 5.0, 90.0], 0.95);
-/// assert_eq!(line.map(|line| line.slope), Some(2.0 + 85.0 / 6.0));
 /// let line = altway_stats::theil_sen(&[0.0, 1.0, 2.0, 3.0, 4.0], &[1.0, 3.0, 5.0, 7.0, 90.0], 0.95);
 /// assert_eq!(line.map(|line| line.slope), Some(2.0), "five points outvote one stray");
 /// ```

@@ -39,6 +39,7 @@ mod resample;
 mod scale;
 mod sequential;
 mod summary;
+mod surface;
 mod wilcoxon;
 
 pub use between_runs::{CrossoverDifference, crossover_difference};
@@ -59,4 +60,9 @@ pub use rank_sum::{Shift, shift};
 pub use scale::Scale;
 pub use sequential::{MAX_LOOKS, Sequential, SequentialOptions, Step, StopReason};
 pub use summary::{MIN_FOR_P99, Summary, quantile, summarize};
+pub use surface::{
+    AdaptiveOptions, AdaptiveStop, Band, CellOutlook, Field, FieldCrossing, Grid, GridAxis,
+    MAX_GRID_CELLS, MAX_REFINEMENT, Next, Place, Point, Polyline, ZeroLine, ZeroLineOptions,
+    contour, next_cells, outlook, smooth_zero_line, zero_line,
+};
 pub use wilcoxon::{Wilcoxon, signed_rank_interval, wilcoxon_signed_rank};

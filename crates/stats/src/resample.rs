@@ -2,6 +2,7 @@
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use statrs::distribution::{ContinuousCDF, Normal};
 
 /// Draws values of a sample with replacement; the same seed draws the same values.
 pub(crate) struct Resampler(Xoshiro256PlusPlus);
@@ -24,6 +25,13 @@ impl Resampler {
         for _ in blocks {
             drawn.extend_from_slice(blocks[self.below(blocks.len())]);
         }
+    }
+
+    /// A standard normal value.
+    pub(crate) fn normal(&mut self) -> f64 {
+        // In the middle of one of 2^53 steps: neither 0 nor 1.
+        let uniform = ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        Normal::standard().inverse_cdf(uniform)
     }
 
     /// An index below `bound`. The high half of a 128-bit product: its bias, bound / 2^64, is far

@@ -35,7 +35,7 @@ fn share(cells: &[Ended], is: impl Fn(&Ended) -> bool) -> f64 {
 
 fn cells(truth: f64, scale: f64, shape: Shape) -> Vec<Ended> {
     let rule = Sequential::new(&SequentialOptions::up_to(60)).unwrap();
-    (0..1_000)
+    (0..500)
         .map(|seed| measured(&rule, truth, scale, shape, seed))
         .collect()
 }
@@ -50,7 +50,7 @@ fn two_of_the_same_are_told_apart_in_one_cell_of_fifty_at_most() {
         for scale in [0.02, 0.05, 0.1] {
             let cells = cells(0.0, scale, shape);
             let wrong = share(&cells, has_winner);
-            let mean = cells.iter().map(|cell| cell.pairs as f64).sum::<f64>() / 1e3;
+            let mean = cells.iter().map(|cell| cell.pairs as f64).sum::<f64>() / 500.0;
             println!("{shape:?} {scale}: false verdicts {wrong:.1} %, {mean:.0} pairs on average");
             assert!(wrong <= 2.0, "{shape:?} {scale}: {wrong}");
         }
@@ -88,7 +88,7 @@ fn intervals_of_skewed_noise_lose_little() {
 fn a_difference_of_ten_per_cent_is_found_with_few_pairs() {
     let cells = cells(-0.1, 0.05, Shape::Normal);
     let right = share(&cells, |cell| cell.winner == Winner::Second);
-    let mean = cells.iter().map(|cell| cell.pairs as f64).sum::<f64>() / 1e3;
+    let mean = cells.iter().map(|cell| cell.pairs as f64).sum::<f64>() / 500.0;
     println!("right verdicts {right:.1} %, {mean:.1} pairs on average of at most 60");
     assert!(right >= 99.0, "{right}");
     assert!(mean <= 20.0, "{mean}");
