@@ -1,14 +1,21 @@
 //! Quantiles, intervals, tests, effect sizes and crossover for paired measurements.
 //!
-//! Answers the lab's two questions with the error they carry: which of two protocols is faster on
-//! this link ([`compare`]), and from which delay on ([`crossover`]). Both work on *pairs*: two
-//! transfers of the same object in the same block, so that what disturbed one disturbed the other.
-//! The effect is the log-ratio `ln(second / first)`: symmetric, additive, and for small effects
-//! equal to the difference in per cent / 100.
+//! Answers the lab's questions with the error that each answer carries:
+//! - Which of two protocols is faster on this link? [`compare`]; [`summarize`] describes one of them;
+//!   [`check_null`] says whether such answers can be believed.
+//! - Has this cell been measured often enough? [`Sequential`].
+//! - From which delay (loss, rate) on is the other faster? [`crossover`]; in two dimensions
+//!   [`zero_line`], whose [`Field`] is also what a server asks for its client's place.
+//! - Which cell to measure next, to find that line with few transfers? [`next_cells`].
+//! - Have two runs a different answer, and why? [`shift`], [`crossover_difference`], [`growth`].
+//!
+//! All work on *pairs*: two transfers of the same object in the same block, so that what disturbed
+//! one disturbed the other. The effect is the log-ratio `ln(second / first)`: symmetric, additive,
+//! and for small effects equal to the difference in per cent / 100.
 //!
 //! Pure: slices of `f64` in, values out; whatever is random takes a seed, and the same seed gives
-//! the same bytes. Left to others: what the numbers are times of (`record`), which cells to measure
-//! (`lab`), and how results look (`report`).
+//! the same bytes. Left to others: what the numbers are times of (`record`), making the transfers
+//! (`lab`), and how results look (`report`). `examples/` shows each part at work.
 //!
 //! ```
 //! use altway_stats::{CompareOptions, Winner, compare};

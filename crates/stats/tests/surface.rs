@@ -8,8 +8,10 @@ mod noise;
 mod synthetic;
 
 use altway_stats::{
-    AdaptiveOptions, Band, Bootstrap, ZeroLineOptions, outlook, smooth_zero_line, zero_line,
+    AdaptiveOptions, Band, Bootstrap, Grid, GridAxis, Next, Scale, ZeroLineOptions, next_cells,
+    outlook, smooth_zero_line, zero_line,
 };
+use noise::{Noise, Shape};
 use synthetic::{Study, adaptively, agreement, fully, truth_inside};
 
 fn options(seed: u64, band: Band) -> ZeroLineOptions {
@@ -86,6 +88,33 @@ fn a_line_found_with_few_pairs_knows_how_little_it_knows() {
     let share = 100.0 * f64::from(inside) / f64::from(all);
     println!("places of the true line inside the adaptive band: {share:.1} %");
     assert!(share >= 90.0, "{share}");
+}
+
+/// A sweep of 41 delays; a tenth of the pairs of 25 at each.
+#[test]
+fn a_tenth_of_a_sweep_finds_the_crossing_within_its_interval() {
+    let truth = 63.0;
+    let found = |seed: &u64| {
+        let delays: Vec<f64> = (0..=40).map(|i| 5.0 * f64::from(i)).collect();
+        let delay = GridAxis::new(&delays, Scale::Linear).unwrap();
+        let loss = GridAxis::new(&[0.0], Scale::Log1p).unwrap();
+        let mut grid = Grid::new(delay, loss).unwrap();
+        let (mut noise, limits) = (Noise::new(*seed), AdaptiveOptions::up_to(102));
+        while let Some(Next::Measure(cells)) = next_cells(&grid, &limits) {
+            for cell in cells {
+                let middle = (truth - delays[cell]) * 0.001;
+                grid.add(cell, &noise.log_ratios(6, middle, 0.03, Shape::HeavyTails));
+            }
+        }
+        assert!(grid.pairs() <= 102);
+        let surface = smooth_zero_line(&grid, &options(*seed, Band::Pointwise)).unwrap();
+        let crossings = surface.field.crossings_at(0.0);
+        let inside = crossings.iter().any(|one| one.interval.contains(truth));
+        inside && crossings.len() == 1
+    };
+    let found = (0..100).filter(found).count();
+    println!("the crossing inside its interval: {found} of 100");
+    assert!(found >= 95, "{found}");
 }
 
 #[test]

@@ -53,6 +53,47 @@ pub struct FieldCrossing {
 }
 
 impl Field {
+    /// A field from its parts, as they were written down: `places` row by row along `x`.
+    ///
+    /// `None` when there are not as many places as the axes cross, when a value is not finite, when a
+    /// band has its ends the wrong way round, when a probability or the level is not between 0 and 1.
+    ///
+    /// ```
+    /// use altway_stats::{Field, GridAxis, Place, Scale};
+    /// let axis = |to: f64| GridAxis::new(&[0.0, to], Scale::Linear).expect("rises");
+    /// let place = |estimate: f64| Place {
+    ///     estimate,
+    ///     low: estimate - 0.02,
+    ///     high: estimate + 0.02,
+    ///     second_faster: f64::from(u8::from(estimate < 0.0)),
+    /// };
+    /// let places = [0.1, -0.1, 0.0, -0.2].map(place).to_vec();
+    /// let field = Field::new(axis(100.0), axis(5.0), places, 0.95).expect("two by two");
+    /// assert!(field.at(50.0, 0.0).is_some_and(|place| place.is_open()));
+    /// ```
+    #[must_use]
+    pub fn new(x: GridAxis, y: GridAxis, places: Vec<Place>, level: f64) -> Option<Self> {
+        let usable = |place: &Place| {
+            let numbers = [place.estimate, place.low, place.high];
+            let finite = numbers.iter().all(|value| value.is_finite());
+            finite && place.low <= place.high && (0.0..=1.0).contains(&place.second_faster)
+        };
+        let complete = x.places().len().checked_mul(y.places().len()) == Some(places.len());
+        let in_range = level > 0.0 && level < 1.0;
+        (complete && in_range && places.iter().all(usable)).then_some(Self {
+            x,
+            y,
+            places,
+            level,
+        })
+    }
+
+    /// Level of the band, as 0.95.
+    #[must_use]
+    pub fn level(&self) -> f64 {
+        self.level
+    }
+
     /// The first axis.
     #[must_use]
     pub fn x(&self) -> &GridAxis {
@@ -232,6 +273,28 @@ mod tests {
                 .crossings_at(8.0)
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn is_rebuilt_from_its_parts_and_from_nothing_else() {
+        let whole = row([0.2, 0.1, 0.0, -0.1, -0.2], 0.05);
+        let rebuilt = |places: &[Place], level: f64| {
+            Field::new(whole.x().clone(), whole.y().clone(), places.to_vec(), level)
+        };
+        assert_eq!(
+            rebuilt(whole.places(), whole.level()).as_ref(),
+            Some(&whole)
+        );
+        assert_eq!(rebuilt(&whole.places()[1..], 0.95), None);
+        assert_eq!(rebuilt(whole.places(), 1.0), None);
+        let spoilt = |spoil: fn(&mut Place)| {
+            let mut places = whole.places().to_vec();
+            spoil(&mut places[2]);
+            rebuilt(&places, 0.95)
+        };
+        assert_eq!(spoilt(|place| place.estimate = f64::NAN), None);
+        assert_eq!(spoilt(|place| place.low = place.high + 0.1), None);
+        assert_eq!(spoilt(|place| place.second_faster = 1.1), None);
     }
 
     #[test]
