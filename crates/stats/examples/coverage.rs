@@ -9,7 +9,7 @@ mod noise;
 use altway_stats::{Bootstrap, Ends, Interval, bootstrap, hodges_lehmann, signed_rank_interval};
 use noise::{Noise, Shape};
 
-const EXPERIMENTS: u64 = 2_000;
+const EXPERIMENTS: u64 = 1_000;
 
 fn main() {
     println!("95 % intervals: share that covers the truth (mean width), {EXPERIMENTS} experiments");

@@ -5,6 +5,7 @@
 //! keep the level; Jennison and Turnbull (1989) call them repeated confidence intervals. Then it does
 //! not matter at which look, or why, the measuring ends.
 
+use statrs::distribution::{ContinuousCDF, Normal};
 use std::f64::consts::{PI, SQRT_2};
 
 /// Level of the interval at each of `looks` (numbers of values, rising) with which all of them
@@ -23,6 +24,15 @@ pub(crate) fn level_of_each(looks: &[usize], level: f64) -> f64 {
         }
     }
     statrs::function::erf::erf(high / SQRT_2)
+}
+
+/// The p-value of all `looks` together that belongs to the p-value `p` at one of them: the chance that
+/// any look finds as much, if there is nothing to find.
+pub(crate) fn p_of_all(looks: &[usize], p: f64) -> f64 {
+    let c = Normal::standard().inverse_cdf(1.0 - p / 2.0).min(10.0);
+    // Between the best and the worst case; for small p also against the integral's own error.
+    let most = (p * looks.len() as f64).min(1.0);
+    (1.0 - probability_inside(looks, c)).clamp(p, most)
 }
 
 /// P(|S(n)| ≤ c √n at every look n) of a sum S of standard normal values: carries the density of
@@ -69,7 +79,6 @@ fn simpson(i: usize, parts: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use statrs::distribution::{ContinuousCDF, Normal};
 
     /// The constant c that belongs to a level.
     fn constant(looks: &[usize], level: f64) -> f64 {
@@ -92,6 +101,18 @@ mod tests {
                 "{ours} instead of {expected}"
             );
         }
+    }
+
+    #[test]
+    fn a_p_value_of_all_looks_is_the_level_turned_round() {
+        let looks = [12, 24, 49, 100];
+        let each = level_of_each(&looks, 0.95);
+        assert!((p_of_all(&looks, 1.0 - each) - 0.05).abs() < 1e-9);
+        assert_eq!(p_of_all(&looks, 0.0), 0.0);
+        assert!((p_of_all(&looks, 1.0) - 1.0).abs() < 1e-9);
+        let tiny = p_of_all(&looks, 1e-14);
+        assert!((1e-14..=4e-14).contains(&tiny), "{tiny}");
+        assert!((p_of_all(&[12], 0.2) - 0.2).abs() < 1e-6);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! Left to others: making the transfers in between (`lab`).
 
 use crate::bootstrap::{Bootstrap, Interval};
-use crate::boundary::level_of_each;
+use crate::boundary::{level_of_each, p_of_all};
 use crate::comparison::{
     CompareOptions, Comparison, FEW_PAIRS, IntervalMethod, compare_log_ratios,
 };
@@ -158,7 +158,7 @@ impl Sequential {
         if let Some(missing) = next.map(|look| look - n).filter(|missing| *missing > 0) {
             return Some(Step::Measure(missing));
         }
-        if let Some(reason) = self.reason(&self.compare(log_ratios)?) {
+        if let Some(reason) = self.reason(&self.looked_at(log_ratios)?) {
             return Some(Step::Stop(reason));
         }
         let later = self.looks.iter().find(|look| **look > n);
@@ -169,11 +169,19 @@ impl Sequential {
 
     /// The comparison by which a cell under this rule is judged and reported: its signed-rank
     /// interval covers the truth at all looks together with the options' level, which it therefore
-    /// carries.
+    /// carries. Its p is that of all looks together: the chance that any of them finds as much, if
+    /// there is nothing to find.
     ///
     /// `None` when there are no log-ratios, or one is not finite.
     #[must_use]
     pub fn compare(&self, log_ratios: &[f64]) -> Option<Comparison> {
+        let comparison = self.looked_at(log_ratios)?;
+        let p = p_of_all(&self.looks, comparison.p);
+        Some(Comparison { p, ..comparison })
+    }
+
+    /// As [`Sequential::compare`], with the p of a single look.
+    fn looked_at(&self, log_ratios: &[f64]) -> Option<Comparison> {
         let options = CompareOptions {
             band: self.options.band,
             interval: IntervalMethod::SignedRank,
@@ -326,5 +334,12 @@ mod tests {
         let once = crate::signed_rank_interval(&values, 0.95).unwrap();
         assert!(interval.low < once.low && once.high < interval.high);
         assert_eq!(rule.step(&[f64::NAN]), None);
+        let shifted: Vec<f64> = values.iter().map(|value| value + 0.03).collect();
+        let of_one = crate::wilcoxon_signed_rank(&shifted).unwrap().p;
+        let of_all = rule.compare(&shifted).unwrap().p;
+        assert!(
+            of_all > 1.5 * of_one && of_all < 4.0 * of_one,
+            "{of_one} {of_all}"
+        );
     }
 }

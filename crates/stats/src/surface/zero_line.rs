@@ -30,7 +30,7 @@ pub enum Band {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ZeroLineOptions {
     /// Number of surfaces in the ensemble, level of the band and seed. Costs, per resample, an
-    /// estimate for each cell and a value for each place of the field.
+    /// estimate and 8 bytes for each cell, and a value for each place of the field.
     pub bootstrap: Bootstrap,
     /// Steps of the field between neighbouring places of each axis, 1 to [`MAX_REFINEMENT`]: what
     /// makes the band's borders smooth.
