@@ -159,9 +159,11 @@ fn distribution(ranks: &[usize]) -> Vec<f64> {
     let mut reached = 0;
     for rank in ranks {
         reached += rank;
-        for sum in (0..=reached).rev() {
-            let with_it = sum.checked_sub(*rank).map_or(0.0, |rest| probability[rest]);
-            probability[sum] = (probability[sum] + with_it) / 2.0;
+        for sum in (*rank..=reached).rev() {
+            probability[sum] = (probability[sum] + probability[sum - rank]) / 2.0;
+        }
+        for without_it in &mut probability[..*rank] {
+            *without_it /= 2.0;
         }
     }
     probability
