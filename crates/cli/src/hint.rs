@@ -86,6 +86,12 @@ fn of_emulate(error: &EmulateError) -> Option<String> {
         }
         EmulateError::CongestionControl { .. } => "run `altway doctor` to see which ones there are",
         EmulateError::Mtu { .. } => "1500 bytes is what Ethernet carries",
+        EmulateError::ProxyListen { .. } => {
+            "choose a port that nothing listens on; ports below 1024 are root's"
+        }
+        EmulateError::ProxyTarget { .. } => {
+            "give its address, or a name that this host can look up"
+        }
         _ => return None,
     };
     Some(hint.into())

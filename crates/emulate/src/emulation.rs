@@ -1,26 +1,31 @@
 //! The whole of an emulated link: two ends, the link thread between them, commands at the ends.
 
 use crate::awake::Awake;
+use crate::clean;
 use crate::congestion;
+use crate::ip::IpVersion;
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
 use crate::pump::{Parameters, Snapshot};
-use crate::report::LinkReport;
-use crate::subnet::Subnet;
+use crate::report::{LinkReport, RouterReport};
+use crate::router::{self, Router, RouterCounters};
+use crate::subnet::{Prefix, Subnet};
 use crate::sysctl::{self, Unset};
 use crate::thread::LinkThread;
+use crate::topology::Topology;
 use crate::tun::Tun;
 use crate::{Error, privilege, sys};
 use altway_link::Config;
+use rtnetlink::packet_route::link::Stats64;
 use std::ffi::OsStr;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The smallest MTU of IPv4 (RFC 791 §3.2).
-const LEAST_MTU: u16 = 68;
+/// The port of `altway serve` when nothing else was said.
+const SERVER_PORT: u16 = 8443;
 
 /// What an emulation is like.
 #[derive(Debug, Clone)]
@@ -33,7 +38,15 @@ pub struct Options {
     pub seed: u64,
     /// Who is at the other end.
     pub far_end: FarEnd,
-    /// The largest IP packet on the link in bytes, at least 68; 1,500 by default.
+    /// What stands between the client and the link; nothing ([`Topology::Direct`]) by default.
+    pub topology: Topology,
+    /// The ports of the server that proxies pass on, of TCP and of UDP each, in the topology
+    /// [`Topology::Proxied`]; 8443 by default. Without effect in the others.
+    pub proxy_ports: Vec<u16>,
+    /// The version of IP of all addresses; IPv4 by default.
+    pub ip: IpVersion,
+    /// The largest IP packet on the link in bytes, at least [`IpVersion::least_mtu`]; 1,500 by
+    /// default.
     pub mtu: u16,
     /// The congestion control of TCP in the namespaces made here; `None` (the default) leaves that
     /// of the machine. This host, as the far end, keeps its own in any case.
@@ -60,14 +73,18 @@ pub enum FarEnd {
 /// An emulated link that runs.
 ///
 /// It consists of a network namespace for clients, the far end, a TUN interface in each of the two,
-/// and a thread that moves the packets. None of it has a name in the file system, so nothing is
-/// left behind even when the process is killed. Dropping it takes the interfaces away within
-/// milliseconds; commands that still run at the ends are their owner's to stop, and find themselves
-/// without a network.
+/// and a thread that moves the packets; with a router, of its namespace too, which then has the TUN
+/// interface in the client's place. None of it has a name in the file system, so nothing is left
+/// behind even when the process is killed, but for what its commands started in turn
+/// ([`clean`](crate::clean())). Dropping it takes the interfaces away within milliseconds; commands
+/// that still run at the ends are their owner's to stop, and find themselves without a network.
 #[derive(Debug)]
 pub struct Emulation {
     link: LinkThread,
     client: End,
+    router: Option<Router>,
+    /// The link's end on the client's side: the client's or the router's.
+    near: End,
     server: End,
     unset: Vec<Unset>,
     since: Mutex<Since>,
@@ -75,26 +92,44 @@ pub struct Emulation {
 }
 
 /// What a report needs to know of the last start or restart.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Since {
     /// What the kernel had dropped by then.
     dropped: u64,
     /// The longer of the two directions' delays.
     delay: Duration,
+    /// What the router had counted by then.
+    router: RouterCounters,
 }
 
-/// One end of the link as it is seen from outside of the link thread.
-#[derive(Debug)]
-struct End {
-    namespace: Namespace,
-    address: Ipv4Addr,
-    /// The index of the TUN interface in the namespace.
-    interface: u32,
+/// One end of the link, or of the cable to a router, as it is seen from outside.
+#[derive(Debug, Clone)]
+pub(crate) struct End {
+    pub(crate) namespace: Namespace,
+    pub(crate) address: IpAddr,
+    /// The index of its interface in the namespace.
+    pub(crate) interface: u32,
+}
+
+/// The addresses of an emulation.
+#[derive(Debug, Clone, Copy)]
+struct Subnets {
+    link: Subnet,
+    /// Between the client and the router, where there is one.
+    cable: Subnet,
+}
+
+/// Where an end of the link is among the addresses.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    address: IpAddr,
+    subnet: Prefix,
+    mtu: u16,
 }
 
 /// What the namespaces made here are given.
 #[derive(Debug)]
-struct Tuning {
+pub(crate) struct Tuning {
     congestion_control: Option<String>,
     /// The namespace of the caller.
     host: Namespace,
@@ -107,6 +142,9 @@ impl Default for Options {
             down: Config::default(),
             seed: 0,
             far_end: FarEnd::default(),
+            topology: Topology::default(),
+            proxy_ports: vec![SERVER_PORT],
+            ip: IpVersion::default(),
             mtu: 1_500,
             congestion_control: None,
             pin: None,
@@ -118,48 +156,60 @@ impl Default for Options {
 impl Emulation {
     /// Makes the ends and starts the link.
     ///
-    /// The process needs the privilege that [`enter`](crate::enter) gets. It blocks for some 15 ms;
-    /// dropping the link takes some 40 ms.
+    /// The process needs the privilege that [`enter`](crate::enter) gets. It blocks for some 15 ms,
+    /// with a router for some 30; dropping the link takes some 40 ms.
     ///
     /// # Errors
     /// Names the step that failed and the kernel's answer. Nothing is left behind then.
-    pub fn start(options: Options) -> Result<Self, Error> {
+    pub fn start(mut options: Options) -> Result<Self, Error> {
         check(&options)?;
         let parameters = Parameters::from(&options);
         let (far_end, mtu) = (options.far_end, options.mtu);
         let tuning = Tuning {
-            congestion_control: options.congestion_control,
+            congestion_control: options.congestion_control.take(),
             host: Namespace::current()?,
         };
-        let (server, server_tun) = plug_in(far_end)?;
-        let (client, client_tun) = plug_in(FarEnd::ServerNamespace)?;
-        let subnet = choose_subnet(far_end, &server, &server_tun)?;
+        let server = namespace(far_end)?;
+        let near = namespace(FarEnd::ServerNamespace)?;
+        if options.topology == Topology::Router {
+            // Before there are interfaces: each would join the group of all routers, and report it.
+            near.run(|| sysctl::let_forward(options.ip))?;
+        }
+        let server_tun = server.run(Tun::create)?;
+        let near_tun = near.run(Tun::create)?;
+        let subnets = choose_subnets(&options, &server, &server_tun)?;
         let far_tuning = match far_end {
             FarEnd::ServerNamespace => Some(&tuning),
             FarEnd::Host => None,
         };
+        let subnet = subnets.link.prefix();
+        let [near_place, server_place] =
+            [subnets.link.client(), subnets.link.server()].map(|address| Place {
+                address,
+                subnet,
+                mtu,
+            });
         let (server, mut unset) =
-            server.run(|| configure(&server, &server_tun, subnet.server(), mtu, far_tuning))?;
-        let (client, client_unset) = client.run(|| {
-            let address = subnet.client();
-            let configured = configure(&client, &client_tun, address, mtu, Some(&tuning))?;
-            Netlink::open()?.add_default_route(subnet.server())?;
-            Ok(configured)
-        })?;
-        unset.extend(client_unset);
-        let link = LinkThread::start([client_tun, server_tun], mtu, parameters, options.pin)?;
-        let since = Mutex::new(Since {
-            dropped: client.dropped()? + server.dropped()?,
-            delay: options.up.delay.max(options.down.delay),
-        });
-        Ok(Self {
+            server.run(|| configure(&server, &server_tun, server_place, far_tuning))?;
+        let (near, near_unset) =
+            near.run(|| configure(&near, &near_tun, near_place, Some(&tuning)))?;
+        unset.extend(near_unset);
+        let link = LinkThread::start([near_tun, server_tun], mtu, parameters, options.pin)?;
+        let (client, router, more) = attach_client(&options, &near, &server, subnets, &tuning)?;
+        unset.extend(more);
+        let mut emulation = Self {
             link,
             client,
+            router,
+            near,
             server,
             unset,
-            since,
+            since: Mutex::default(),
             awake: options.keep_awake.then(Awake::start),
-        })
+        };
+        let begin = emulation.read_counters(options.up.delay.max(options.down.delay))?;
+        emulation.since = Mutex::new(begin);
+        Ok(emulation)
     }
 
     /// Begins anew: new parameters and seed, an empty link, zeroed counters.
@@ -169,11 +219,10 @@ impl Emulation {
     /// # Errors
     /// [`Error::LinkStopped`] when the link no longer runs.
     pub fn restart(&self, up: Config, down: Config, seed: u64) -> Result<(), Error> {
-        let mut since = self.since();
         let delay = up.delay.max(down.delay);
+        let mut since = self.since();
         self.link.restart(Parameters { up, down, seed })?;
-        since.dropped = self.dropped()?;
-        since.delay = delay;
+        *since = self.read_counters(delay)?;
         Ok(())
     }
 
@@ -184,36 +233,61 @@ impl Emulation {
     pub fn report(&self) -> Result<LinkReport, Error> {
         let since = self.since();
         let snapshot = self.link.snapshot()?;
-        let dropped = self.dropped()?.saturating_sub(since.dropped);
-        Ok(self.to_report(&snapshot, dropped, since.delay))
+        let now = self.router_counters()?;
+        let dropped = self.dropped(&now)?.saturating_sub(since.dropped);
+        let router = self
+            .router
+            .as_ref()
+            .map(|router| router.report(&since.router, &now));
+        Ok(self.to_report(&snapshot, dropped, since.delay, router))
     }
 
     /// A command that runs at the client's end.
     ///
-    /// It gets a process group of its own (a Ctrl-C at the terminal does not reach it), and
-    /// `ALTWAY_SERVER` and `ALTWAY_CLIENT`, the addresses of the two ends, in its environment. It is
-    /// killed when the *thread* that spawned it ends (PR_SET_PDEATHSIG), so spawn it from a thread
-    /// that outlives it.
+    /// It gets a process group of its own (a Ctrl-C at the terminal does not reach it). In its
+    /// environment are `ALTWAY_SERVER` and `ALTWAY_CLIENT`, the addresses of the two ends as the one
+    /// where it runs sees them, and `ALTWAY_HOST`, the server's as it stands in a URL: in brackets if
+    /// it is one of IPv6 (RFC 3986 §3.2.2).
+    ///
+    /// It is killed when the *thread* that spawned it ends (PR_SET_PDEATHSIG), so spawn it from a
+    /// thread that outlives it.
     pub fn client_command(&self, program: impl AsRef<OsStr>) -> Command {
-        self.command(&self.client, program.as_ref())
+        self.command(
+            &self.client,
+            [self.server_address(), self.client.address],
+            program.as_ref(),
+        )
     }
 
     /// A command that runs at the far end, in all else like
     /// [`client_command`](Self::client_command).
     pub fn server_command(&self, program: impl AsRef<OsStr>) -> Command {
-        self.command(&self.server, program.as_ref())
+        // The address that clients seem to have.
+        let client = match &self.router {
+            Some(router) if router.is_proxy() => self.near.address,
+            _ => self.client.address,
+        };
+        self.command(
+            &self.server,
+            [self.server.address, client],
+            program.as_ref(),
+        )
     }
 
-    /// The address of the far end.
+    /// The address at which clients find the server: the far end's own, or in
+    /// [`Topology::Proxied`] that of the router, whose proxies pass on to it.
     #[must_use]
     pub fn server_address(&self) -> IpAddr {
-        self.server.address.into()
+        match &self.router {
+            Some(router) if router.is_proxy() => router.address(),
+            _ => self.server.address,
+        }
     }
 
     /// The address of the client's end.
     #[must_use]
     pub fn client_address(&self) -> IpAddr {
-        self.client.address.into()
+        self.client.address
     }
 
     /// The kernel parameters that could not be set in the namespaces; each costs something.
@@ -228,17 +302,29 @@ impl Emulation {
         self.awake.as_ref().is_some_and(Awake::is_on)
     }
 
-    fn command(&self, end: &End, program: &OsStr) -> Command {
+    fn command(&self, end: &End, [server, client]: [IpAddr; 2], program: &OsStr) -> Command {
+        let host = match server {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        };
         let mut command = Command::new(program);
         command
             .process_group(0)
-            .env("ALTWAY_SERVER", self.server.address.to_string())
-            .env("ALTWAY_CLIENT", self.client.address.to_string());
+            .env("ALTWAY_SERVER", server.to_string())
+            .env("ALTWAY_HOST", host)
+            .env("ALTWAY_CLIENT", client.to_string());
+        clean::mark(&mut command);
         sys::join_before_exec(&mut command, end.namespace.clone());
         command
     }
 
-    fn to_report(&self, snapshot: &Snapshot, dropped: u64, delay: Duration) -> LinkReport {
+    fn to_report(
+        &self,
+        snapshot: &Snapshot,
+        dropped: u64,
+        delay: Duration,
+        router: Option<RouterReport>,
+    ) -> LinkReport {
         let micros = |nanos: u64| nanos as f64 / 1_000.0;
         LinkReport {
             up: snapshot.up.into(),
@@ -249,12 +335,31 @@ impl Emulation {
             lateness_us_max: micros(snapshot.lateness.max()),
             lateness_limit_us: LinkReport::lateness_limit_us(delay),
             hidden_drops: snapshot.mishaps + dropped,
+            router,
         }
     }
 
-    /// What the kernel dropped at both interfaces since they were made.
-    fn dropped(&self) -> Result<u64, Error> {
-        Ok(self.client.dropped()? + self.server.dropped()?)
+    /// What was dropped outside of the model since the start.
+    fn dropped(&self, router: &RouterCounters) -> Result<u64, Error> {
+        Ok(self.near.dropped()? + self.server.dropped()? + router.hidden_drops())
+    }
+
+    fn router_counters(&self) -> Result<RouterCounters, Error> {
+        let read = self
+            .router
+            .as_ref()
+            .map(|router| router.counters(&self.client));
+        Ok(read.transpose()?.unwrap_or_default())
+    }
+
+    /// What the next report is to be counted from.
+    fn read_counters(&self, delay: Duration) -> Result<Since, Error> {
+        let router = self.router_counters()?;
+        Ok(Since {
+            dropped: self.dropped(&router)?,
+            delay,
+            router,
+        })
     }
 
     /// Also keeps two callers from mixing up a restart and a report.
@@ -265,9 +370,15 @@ impl Emulation {
 }
 
 impl End {
-    fn dropped(&self) -> Result<u64, Error> {
+    /// What passed its interface so far.
+    pub(crate) fn counters(&self) -> Result<Stats64, Error> {
         let interface = self.interface;
-        self.namespace.run(|| Netlink::open()?.dropped(interface))
+        self.namespace.run(|| Netlink::open()?.counters(interface))
+    }
+
+    fn dropped(&self) -> Result<u64, Error> {
+        let counters = self.counters()?;
+        Ok(counters.tx_dropped + counters.rx_dropped)
     }
 }
 
@@ -282,11 +393,9 @@ impl From<&Options> for Parameters {
 }
 
 fn check(options: &Options) -> Result<(), Error> {
-    if options.mtu < LEAST_MTU {
-        return Err(Error::Mtu {
-            mtu: options.mtu,
-            least: LEAST_MTU,
-        });
+    let (ip, mtu, least) = (options.ip, options.mtu, options.ip.least_mtu());
+    if mtu < least {
+        return Err(Error::Mtu { mtu, ip, least });
     }
     if options.far_end == FarEnd::Host && privilege::in_user_namespace() {
         return Err(Error::HostNeedsRoot);
@@ -294,53 +403,98 @@ fn check(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// The namespace of one end, with a TUN interface in it.
-fn plug_in(end: FarEnd) -> Result<(Namespace, Tun), Error> {
-    let namespace = match end {
-        FarEnd::ServerNamespace => Namespace::create()?,
-        FarEnd::Host => Namespace::current()?,
-    };
-    let tun = namespace.run(Tun::create)?;
-    Ok((namespace, tun))
+/// The namespace of one end.
+fn namespace(end: FarEnd) -> Result<Namespace, Error> {
+    match end {
+        FarEnd::ServerNamespace => Namespace::create(),
+        FarEnd::Host => Namespace::current(),
+    }
 }
 
-fn choose_subnet(far_end: FarEnd, server: &Namespace, tun: &Tun) -> Result<Subnet, Error> {
-    match far_end {
-        FarEnd::ServerNamespace => Ok(Subnet::number(0)),
+fn choose_subnets(options: &Options, server: &Namespace, tun: &Tun) -> Result<Subnets, Error> {
+    let ip = options.ip;
+    match options.far_end {
+        FarEnd::ServerNamespace => Ok(Subnets {
+            link: Subnet::number(ip, 0),
+            cable: Subnet::number(ip, 1),
+        }),
         // The search begins at the number of the interface, which no other emulation on this host
         // has, so that two that start at the same moment don't choose the same subnet.
         FarEnd::Host => server.run(|| {
-            let in_use = Netlink::open()?.routed_prefixes()?;
-            Subnet::free(tun.index()?, &in_use).ok_or(Error::NoFreeSubnet)
+            let (start, in_use) = (tun.index()?, Netlink::open()?.routed_prefixes()?);
+            let link = Subnet::free(ip, start, &in_use).ok_or(Error::NoFreeSubnet)?;
+            let cable = Subnet::free_far_from(ip, start, &in_use).ok_or(Error::NoFreeSubnet)?;
+            Ok(Subnets { link, cable })
         }),
     }
 }
 
-/// Sets one end up, on a thread in its namespace; a namespace that was there before is not tuned.
+/// Gives the client its way to the server, from the link's near end or by a router there.
+fn attach_client(
+    options: &Options,
+    near: &End,
+    server: &End,
+    subnets: Subnets,
+    tuning: &Tuning,
+) -> Result<(End, Option<Router>, Vec<Unset>), Error> {
+    if options.topology == Topology::Direct {
+        let namespace = &near.namespace;
+        namespace.run(|| Netlink::open()?.add_default_route(server.address))?;
+        return Ok((near.clone(), None, Vec::new()));
+    }
+    let plan = router::Plan {
+        topology: options.topology,
+        cable: subnets.cable,
+        mtu: options.mtu,
+        server: server.address,
+        proxy_ports: &options.proxy_ports,
+        tuning,
+    };
+    let (router, client, unset) = Router::start(&near.namespace, &plan)?;
+    if options.topology == Topology::Router {
+        let back = Some(subnets.cable.prefix());
+        server
+            .namespace
+            .run(|| Netlink::open()?.add_route(back, near.address))?;
+    }
+    Ok((client, Some(router), unset))
+}
+
+/// Sets one end of the link up, on a thread in its namespace; a namespace that was there before is
+/// not tuned.
 fn configure(
     namespace: &Namespace,
     tun: &Tun,
-    address: Ipv4Addr,
-    mtu: u16,
+    place: Place,
     tuning: Option<&Tuning>,
 ) -> Result<(End, Vec<Unset>), Error> {
+    let Place {
+        address,
+        subnet,
+        mtu,
+    } = place;
+    let mut unset = tuning.map_or(Ok(Vec::new()), configure_namespace)?;
+    unset.extend(sysctl::prepare_interface(
+        IpVersion::of(address),
+        tun.name(),
+    ));
     let netlink = Netlink::open()?;
-    let mut unset = Vec::new();
-    if let Some(tuning) = tuning {
-        netlink.set_loopback_up()?;
-        unset.extend(sysctl::tune_namespace());
-        if let Some(name) = &tuning.congestion_control {
-            congestion::set_default(name, &tuning.host)?;
-        }
-    }
-    unset.extend(sysctl::disable_ipv6(tun.name()));
     let interface = tun.index()?;
     netlink.set_up(interface, mtu, Tun::QUEUE)?;
-    netlink.add_address(interface, address, Subnet::LENGTH)?;
+    netlink.add_address(interface, address, subnet)?;
     let end = End {
         namespace: namespace.clone(),
         address,
         interface,
     };
     Ok((end, unset))
+}
+
+/// Sets a namespace of ours up, on a thread in it.
+pub(crate) fn configure_namespace(tuning: &Tuning) -> Result<Vec<Unset>, Error> {
+    Netlink::open()?.set_loopback_up()?;
+    if let Some(name) = &tuning.congestion_control {
+        congestion::set_default(name, &tuning.host)?;
+    }
+    Ok(sysctl::tune_namespace())
 }

@@ -1,6 +1,8 @@
 //! What can go wrong while an emulated link is set up or used.
 
+use crate::ip::IpVersion;
 use std::io;
+use std::net::SocketAddr;
 
 /// An emulation that could not be set up, or no longer runs.
 ///
@@ -74,17 +76,63 @@ pub enum Error {
     /// This machine is the far end only for a process with privileges in its own network namespace.
     #[error("this host can be the far end for root only, not from within a user namespace")]
     HostNeedsRoot,
-    /// The MTU is outside of what IPv4 allows.
-    #[error("an MTU of {mtu} bytes is too small: IPv4 needs at least {least}")]
+    /// The MTU is below what the version of IP needs.
+    #[error("an MTU of {mtu} bytes is too small: {ip} needs at least {least}")]
     Mtu {
         /// The one asked for.
         mtu: u16,
+        /// The version of IP.
+        ip: IpVersion,
         /// The smallest that works.
         least: u16,
     },
-    /// Every subnet of the benchmarking range is in use on this host.
-    #[error("no free subnet in 198.18.0.0/15 on this host")]
+    /// Every subnet of the benchmarking ranges is in use on this host.
+    #[error("no free subnet in 198.18.0.0/15 or 2001:2::/48 on this host")]
     NoFreeSubnet,
+    /// The text names no topology.
+    #[error("`{text}` is no topology: expected direct, router or proxied")]
+    UnknownTopology {
+        /// What was given.
+        text: String,
+    },
+    /// The text is no [`Forward`](crate::proxy::Forward).
+    #[error("`{text}` is no forwarding: expected [ADDRESS:]PORT:HOST:PORT")]
+    UnknownForward {
+        /// What was given.
+        text: String,
+    },
+    /// The host that a proxy is to pass on to has no address.
+    #[error("cannot look up `{host}`, the target of a proxy")]
+    ProxyTarget {
+        /// Its name.
+        host: String,
+        /// The answer.
+        source: io::Error,
+    },
+    /// A proxy can't listen on a port.
+    #[error("the proxy cannot listen on {transport} {address}")]
+    ProxyListen {
+        /// `TCP` or `UDP`.
+        transport: &'static str,
+        /// The address and port.
+        address: SocketAddr,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The thread of a proxy could not be started.
+    #[error("cannot start the proxy")]
+    ProxyStart {
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// What an emulation left behind could not be looked for.
+    #[error("cannot look for what was left behind in `{}`", path.display())]
+    Clean {
+        /// Where.
+        path: std::path::PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
     /// The link thread could not be started.
     #[error("cannot start the link thread: cannot {attempted}")]
     StartLink {

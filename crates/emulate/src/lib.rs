@@ -49,25 +49,37 @@
 //! ```
 
 mod awake;
+mod clean;
 mod congestion;
 mod emulation;
 mod error;
+mod ip;
 mod lateness;
 mod namespace;
 mod netlink;
 mod pool;
 mod privilege;
 pub mod probe;
+pub mod proxy;
 mod pump;
 mod report;
+mod router;
+mod scratch;
 mod subnet;
 mod sys;
 mod sysctl;
 mod thread;
+mod topology;
 mod tun;
+mod udp_drops;
+mod veth;
 
+pub use clean::{Remnant, clean};
 pub use emulation::{Emulation, FarEnd, Options};
 pub use error::Error;
+pub use ip::IpVersion;
 pub use privilege::{Privilege, enter};
-pub use report::{DirectionReport, Invalid, LinkReport};
+pub use report::{DirectionReport, Invalid, LinkReport, RouterReport};
+pub use scratch::Scratch;
 pub use sysctl::Unset;
+pub use topology::Topology;

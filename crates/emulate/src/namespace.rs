@@ -5,7 +5,7 @@ use crate::Error;
 use nix::sched::{CloneFlags, unshare};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::{io, panic, thread};
 
@@ -47,6 +47,12 @@ impl Namespace {
     pub(crate) fn join(&self) -> io::Result<()> {
         let kind = Some(LinkNameSpaceType::Network);
         Ok(move_into_link_name_space(self.0.as_fd(), kind)?)
+    }
+}
+
+impl AsFd for Namespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

@@ -7,12 +7,13 @@ use rtnetlink::packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use rtnetlink::packet_route::RouteNetlinkMessage;
-use rtnetlink::packet_route::link::LinkAttribute;
+use rtnetlink::packet_route::address::AddressHeaderFlags;
+use rtnetlink::packet_route::link::{LinkAttribute, Stats64};
 use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The loopback interface has this index in every namespace.
 const LOOPBACK: u32 = 1;
@@ -67,47 +68,76 @@ impl Netlink {
         )
     }
 
-    /// Gives an interface an address, and with it a route to the prefix that the address is in.
+    /// Gives an interface an address of `subnet`, and with it a route to all of them. It can be used
+    /// at once: nobody else has it, so that duplicate address detection (RFC 4862 §5.4) would only
+    /// take its second.
     pub(crate) fn add_address(
         &self,
         index: u32,
-        address: Ipv4Addr,
-        length: u8,
+        address: IpAddr,
+        subnet: Prefix,
     ) -> Result<(), Error> {
-        let request = self.handle.address().add(index, address.into(), length);
+        let addresses = self.handle.address();
+        let mut request = addresses.add(index, address, subnet.length());
+        if address.is_ipv6() {
+            request.message_mut().header.flags |= AddressHeaderFlags::Nodad;
+        }
         self.run("give the link its address", request.execute())
     }
 
     /// Sends everything that has no better route to `gateway`.
-    pub(crate) fn add_default_route(&self, gateway: Ipv4Addr) -> Result<(), Error> {
-        let route = RouteMessageBuilder::<Ipv4Addr>::new()
-            .gateway(gateway)
-            .build();
+    pub(crate) fn add_default_route(&self, gateway: IpAddr) -> Result<(), Error> {
+        self.add_route(None, gateway)
+    }
+
+    /// Sends what is for `destination` (`None`: what has no better route) to `gateway`. The route goes
+    /// with the interface that leads to the gateway.
+    pub(crate) fn add_route(
+        &self,
+        destination: Option<Prefix>,
+        gateway: IpAddr,
+    ) -> Result<(), Error> {
+        let mut route = match gateway {
+            IpAddr::V4(to) => RouteMessageBuilder::<Ipv4Addr>::new().gateway(to).build(),
+            IpAddr::V6(to) => RouteMessageBuilder::<Ipv6Addr>::new().gateway(to).build(),
+        };
+        if let Some(destination) = destination {
+            route.header.destination_prefix_length = destination.length();
+            let address = destination.address().into();
+            route.attributes.push(RouteAttribute::Destination(address));
+        }
         self.run(
             "route through the link",
             self.handle.route().add(route).execute(),
         )
     }
 
-    /// The IPv4 prefixes in all routing tables, the addresses of this host among them.
+    /// The prefixes in all routing tables, the addresses of this host among them.
     pub(crate) fn routed_prefixes(&self) -> Result<Vec<Prefix>, Error> {
-        let every = RouteMessageBuilder::<Ipv4Addr>::new().build();
+        let v4 = RouteMessageBuilder::<Ipv4Addr>::new().build();
+        let v6 = RouteMessageBuilder::<Ipv6Addr>::new().build();
+        let mut prefixes = self.routes(v4)?;
+        prefixes.extend(self.routes(v6)?);
+        Ok(prefixes)
+    }
+
+    fn routes(&self, every: RouteMessage) -> Result<Vec<Prefix>, Error> {
         let routes = self.handle.route().get(every).execute();
         let collected = routes.try_filter_map(async |route| Ok(destination(&route)));
         self.run("read the routes of this host", collected.try_collect())
     }
 
-    /// How many packets an interface dropped so far, in either direction.
-    pub(crate) fn dropped(&self, index: u32) -> Result<u64, Error> {
+    /// What passed an interface so far.
+    pub(crate) fn counters(&self, index: u32) -> Result<Stats64, Error> {
         let links = self.handle.link().get().match_index(index).execute();
         let found: Vec<_> = self.run("read the counters of the link", links.try_collect())?;
-        let statistics = found.iter().flat_map(|link| &link.attributes);
-        Ok(statistics
-            .filter_map(|attribute| match attribute {
-                LinkAttribute::Stats64(counters) => Some(counters.tx_dropped + counters.rx_dropped),
-                _ => None,
-            })
-            .sum())
+        let mut attributes = found.iter().flat_map(|link| &link.attributes);
+        let counters = attributes.find_map(|attribute| match attribute {
+            LinkAttribute::Stats64(counters) => Some(*counters),
+            _ => None,
+        });
+        // Every interface has them.
+        Ok(counters.unwrap_or_default())
     }
 
     /// Whether the kernel has a queueing discipline of that name. `qdisc` must be one that requires
@@ -140,8 +170,13 @@ impl Netlink {
         Ok(())
     }
 
+    /// What requests are made with.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// Runs one request to its end.
-    fn run<T>(
+    pub(crate) fn run<T>(
         &self,
         attempted: &'static str,
         request: impl Future<Output = Result<T, rtnetlink::Error>>,
@@ -170,7 +205,10 @@ fn destination(route: &RouteMessage) -> Option<Prefix> {
         .iter()
         .find_map(|attribute| match attribute {
             RouteAttribute::Destination(RouteAddress::Inet(address)) => {
-                Some(Prefix::new(*address, length))
+                Some(Prefix::new((*address).into(), length))
+            }
+            RouteAttribute::Destination(RouteAddress::Inet6(address)) => {
+                Some(Prefix::new((*address).into(), length))
             }
             _ => None,
         })

@@ -1,5 +1,6 @@
 //! What the link did, and whether a measurement over it counts.
 
+use crate::proxy::ProxyReport;
 use altway_link::Counters;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -23,11 +24,28 @@ pub struct LinkReport {
     /// The 99th percentile above which a measurement does not count.
     pub lateness_limit_us: f64,
     /// Packets that were lost outside of the model: dropped by the kernel because the link thread
-    /// did not read or could not write them in time, or by the link thread for want of memory.
+    /// did not read or could not write them in time, or by the link thread for want of memory; and
+    /// what was lost on the way to a router and in its proxies.
     pub hidden_drops: u64,
+    /// What a router did, where the topology has one. The counters above are then those of the hop
+    /// between it and the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub router: Option<RouterReport>,
 }
 
-/// What one direction did. Bytes are IP bytes.
+/// What happened on the client's side of a router, and in it, since the last start or restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct RouterReport {
+    /// On the hop from the client to the router, a cable that changes nothing.
+    pub up: DirectionReport,
+    /// On the hop from the router to the client.
+    pub down: DirectionReport,
+    /// What its proxies passed on, in the topology that has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyReport>,
+}
+
+/// What one direction of a hop did. Bytes are IP bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DirectionReport {
@@ -150,6 +168,7 @@ mod tests {
             lateness_us_max: 5_000.0,
             lateness_limit_us: LinkReport::lateness_limit_us(Duration::ZERO),
             hidden_drops,
+            router: None,
         }
     }
 
@@ -177,8 +196,11 @@ mod tests {
 
     #[test]
     fn survives_a_round_trip_through_json() {
-        let there = report(3, 123.5);
-        let text = serde_json::to_string(&there).unwrap();
-        assert_eq!(serde_json::from_str::<LinkReport>(&text).unwrap(), there);
+        let mut there = report(3, 123.5);
+        for router in [None, Some(RouterReport::default())] {
+            there.router = router;
+            let text = serde_json::to_string(&there).unwrap();
+            assert_eq!(serde_json::from_str::<LinkReport>(&text).unwrap(), there);
+        }
     }
 }

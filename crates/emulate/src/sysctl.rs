@@ -3,6 +3,8 @@
 //! `/proc/sys/net` shows the network namespace of the thread that opens it, so everything here acts
 //! on the namespace of the calling thread.
 
+use crate::Error;
+use crate::ip::IpVersion;
 use std::fmt;
 use std::{fs, io};
 
@@ -58,14 +60,48 @@ pub(crate) fn tune_namespace() -> Vec<Unset> {
     wanted.into_iter().filter_map(set).collect()
 }
 
-/// Keeps the kernel from sending router solicitations and multicast reports into the link, where
-/// each would take a draw of the loss generator.
-pub(crate) fn disable_ipv6(interface: &str) -> Option<Unset> {
-    let parameter = format!("net/ipv6/conf/{interface}/disable_ipv6").replace('/', ".");
+/// Keeps the kernel from sending anything of its own through an interface of the namespace of the
+/// calling thread, where each packet would take a draw of the loss generator.
+pub(crate) fn prepare_interface(version: IpVersion, interface: &str) -> Vec<Unset> {
+    let wanted: &[_] = match version {
+        IpVersion::V4 => &[("disable_ipv6", "1")],
+        // No addresses of its own making, no router solicitations.
+        IpVersion::V6 => &[
+            ("disable_ipv6", "0"),
+            ("addr_gen_mode", "1"),
+            ("accept_ra", "0"),
+        ],
+    };
     let cost = "the kernel's own IPv6 packets take part in the random loss";
-    set_or_report(&parameter, "1".to_owned(), cost)
-        // A kernel without IPv6 sends none.
-        .filter(|unset| unset.source.kind() != io::ErrorKind::NotFound)
+    let set = |(name, value): &(&str, &str)| {
+        let parameter = format!("net/ipv6/conf/{interface}/{name}").replace('/', ".");
+        set_or_report(&parameter, (*value).to_owned(), cost)
+            // A kernel without IPv6 sends none.
+            .filter(|unset| unset.source.kind() != io::ErrorKind::NotFound)
+    };
+    wanted.iter().filter_map(set).collect()
+}
+
+/// Has the namespace of the calling thread, which has no interface but loopback yet, forward packets
+/// of one version of IP.
+pub(crate) fn let_forward(version: IpVersion) -> Result<(), Error> {
+    let wanted: &[_] = match version {
+        IpVersion::V4 => &[("net.ipv4.ip_forward", "1")],
+        // The first sets the second too, which has an interface behave as a router's: report that it
+        // listens to what is for all routers.
+        IpVersion::V6 => &[
+            ("net.ipv6.conf.all.forwarding", "1"),
+            ("net.ipv6.conf.default.forwarding", "0"),
+        ],
+    };
+    let set = |(parameter, value): &(&str, &str)| write(parameter, value);
+    wanted
+        .iter()
+        .try_for_each(set)
+        .map_err(|source| Error::Network {
+            attempted: "let the router forward packets",
+            source,
+        })
 }
 
 /// The value of a parameter, without white space around it.

@@ -521,6 +521,7 @@ mod tests {
             lateness_us_max: p99,
             lateness_limit_us: 1_000.0,
             hidden_drops: drops,
+            router: None,
         };
         // 0.5 % of 1 s are 5 ms.
         assert_eq!(link_fault(&late(5_000.0, 0), Some(1_000_000)), None);

@@ -1,7 +1,7 @@
 //! The two ends of the link: the binary's own `serve` and `load`, as processes in their namespaces.
 
 use crate::Error;
-use altway_emulate::Emulation;
+use altway_emulate::{Emulation, Scratch};
 use altway_record::{Congestion, Protocol, RequestRecord};
 use altway_units::{DataSize, duration};
 use serde::Deserialize;
@@ -35,7 +35,7 @@ const OUTPUT_LIMIT: u64 = 1 << 20;
 /// Folder of a run's objects, certificates and server log; gone with the run's end.
 #[derive(Debug)]
 pub(crate) struct Workspace {
-    folder: tempfile::TempDir,
+    folder: Scratch,
     certificates: Certificates,
 }
 
@@ -66,10 +66,7 @@ impl Workspace {
             path: parent.clone(),
             source,
         };
-        let folder = tempfile::Builder::new()
-            .prefix("altway-lab-")
-            .tempdir()
-            .map_err(failed)?;
+        let folder = Scratch::create().map_err(failed)?;
         let objects = folder.path().join(OBJECTS);
         fs::create_dir(&objects).map_err(failed)?;
         for size in sizes {

@@ -1,18 +1,19 @@
 //! `altway emulate`: a command behind an emulated link.
 
+mod clean;
+mod path;
+mod proxy;
+
 use crate::printer::Printer;
 use crate::{Answer, signals};
-use altway_emulate::{Emulation, FarEnd, LinkReport, Options};
+use altway_emulate::{Emulation, FarEnd, IpVersion, LinkReport, Options, Topology};
 use altway_units::duration;
 use anyhow::{Context, Result, bail};
+use path::PathArguments;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-mod path;
-
-use path::PathArguments;
 
 /// How often the state of the commands is looked at.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
@@ -20,24 +21,38 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 /// Run COMMAND in a network namespace of its own, behind an emulated link.
 ///
 /// The far end of the link is a second namespace in which the command of `--server` runs; without
-/// it, and as root, this host. COMMAND finds the far address in $ALTWAY_SERVER and its own in
-/// $ALTWAY_CLIENT. Nothing is left behind, however the command ends.
+/// it, and as root, this host. COMMAND finds the address of the server in $ALTWAY_SERVER, the same as
+/// URLs need it in $ALTWAY_HOST, and its own in $ALTWAY_CLIENT. Nothing is left behind, however the
+/// command ends.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_long_help = "\
 Examples:
   altway emulate --rate 20mbit --delay 40ms --loss 1% -- sh -c 'ping -c3 $ALTWAY_SERVER'
   altway emulate --rate 5mbit --delay 50ms --server 'altway serve site' -- \\
-      sh -c 'altway load --protocol h3 https://$ALTWAY_SERVER:8443/ --insecure'
+      sh -c 'altway load --protocol h3 https://$ALTWAY_HOST:8443/ --insecure'
   altway emulate --rate 20mbit --up-rate 2mbit --delay 15ms --jitter '3ms pareto' --codel -- ...
 
 Exit code: that of COMMAND; 2 when it could not be run.")]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    other: Option<Other>,
     #[command(flatten)]
     path: PathArguments,
     /// Decides all that is random: the same seed loses the same packets.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Largest IP packet in bytes.
+    /// What stands between COMMAND and the link: nothing (direct), a router that forwards packets
+    /// (router), or one whose proxies pass TCP and UDP on (proxied).
+    #[arg(long, value_name = "TOPOLOGY", default_value_t)]
+    topology: Topology,
+    /// Port of the server that the proxies pass on, of TCP and of UDP; may be given often.
+    #[arg(long, value_name = "PORT", default_value = "8443")]
+    proxy_port: Vec<u16>,
+    /// Give all ends addresses of IPv6, and none of IPv4.
+    #[arg(long)]
+    ipv6: bool,
+    /// Largest IP packet in bytes; at least 68, with IPv6 1280.
     #[arg(long, default_value_t = 1500)]
     mtu: u16,
     /// TCP congestion control of the namespaces made [default: the host's].
@@ -61,7 +76,23 @@ pub(crate) struct Arguments {
     command: Vec<String>,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Other {
+    /// Pass TCP connections and UDP datagrams on to another host, both ways and unread.
+    Proxy(proxy::Arguments),
+    /// Take away what emulations left behind whose process was killed.
+    Clean(clean::Arguments),
+}
+
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    match &arguments.other {
+        Some(Other::Proxy(arguments)) => proxy::run(arguments, printer),
+        Some(Other::Clean(arguments)) => clean::run(arguments, printer),
+        None => run_command(arguments, printer),
+    }
+}
+
+fn run_command(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let options = options(arguments)?;
     altway_emulate::enter()?;
     let terminate = signals::terminate_flag()?;
@@ -103,6 +134,13 @@ fn options(arguments: &Arguments) -> Result<Options> {
             FarEnd::ServerNamespace
         } else {
             FarEnd::Host
+        },
+        topology: arguments.topology,
+        proxy_ports: arguments.proxy_port.clone(),
+        ip: if arguments.ipv6 {
+            IpVersion::V6
+        } else {
+            IpVersion::V4
         },
         mtu: arguments.mtu,
         congestion_control: arguments.congestion.clone(),
@@ -162,8 +200,14 @@ fn tell(report: &LinkReport, json: bool, printer: &Printer) -> Result<()> {
     if json {
         printer.say(&serde_json::to_string(report)?);
     } else {
-        printer.say(&sentence("up", &report.up));
-        printer.say(&sentence("down", &report.down));
+        printer.say(&sentence("link up", &report.up));
+        printer.say(&sentence("link down", &report.down));
+        if let Some(router) = &report.router {
+            printer.say(&sentence("client to router", &router.up));
+            printer.say(&sentence("router to client", &router.down));
+            let proxy = router.proxy.as_ref().map(proxy::sentence);
+            proxy.iter().for_each(|sentence| printer.say(sentence));
+        }
     }
     if let Err(invalid) = report.validity() {
         tracing::warn!("the link did not do what it was asked to: {invalid}");
@@ -171,9 +215,9 @@ fn tell(report: &LinkReport, json: bool, printer: &Printer) -> Result<()> {
     Ok(())
 }
 
-fn sentence(direction: &str, report: &altway_emulate::DirectionReport) -> String {
+fn sentence(hop: &str, report: &altway_emulate::DirectionReport) -> String {
     let mut text = format!(
-        "link {direction}: {} packets, {} lost, {} dropped by the queue",
+        "{hop}: {} packets, {} lost, {} dropped by the queue",
         report.packets_in,
         report.packets_lost,
         report.packets_queue_dropped + report.packets_codel_dropped

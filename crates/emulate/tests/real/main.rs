@@ -11,6 +11,7 @@
 
 mod cases;
 mod programs;
+mod topologies;
 
 use altway_emulate::{Privilege, enter};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -30,7 +31,8 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let trials = cases::ALL.iter().map(|case| trial(case, &privilege));
+    let cases = cases::ALL.iter().chain(topologies::ALL);
+    let trials = cases.map(|case| trial(case, &privilege));
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
 

@@ -1,11 +1,13 @@
 //! The programs that the tests start at the ends of a link: this binary, told by an environment
 //! variable which of them it is. Each prints its findings as words on one line.
 
-use altway_emulate::{Emulation, FarEnd, Options};
+use altway_emulate::{Emulation, FarEnd, Options, Scratch, Topology};
 use altway_socket::tcp_info;
-use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use rustix::net::sockopt::{self, set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket,
+};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 pub(crate) const VARIABLE: &str = "ALTWAY_TEST_PROGRAM";
 
 /// The port of every server.
-const PORT: u16 = 7_007;
+pub(crate) const PORT: u16 = 7_007;
 
 /// How often a server looks whether it is to end.
 const QUIET: Duration = Duration::from_millis(20);
@@ -52,7 +54,12 @@ pub(crate) fn run(line: &str) {
         "print" => say(std::fs::read_to_string(words[1])
             .expect("a readable file")
             .trim()),
+        "tcp-peer" => tcp_peer(),
+        "tcp-steps" => tcp_steps(),
+        "hops" => hops(),
+        "variable" => say(&std::env::var(words[1]).expect("set for every command")),
         "hold" => hold(),
+        "hold-with-child" => hold_with_child(),
         "idle" => std::thread::sleep(Duration::from_secs(60)),
         other => panic!("there is no program `{other}`"),
     }
@@ -72,6 +79,30 @@ fn hold() {
         .expect("this binary runs");
     say(&child.id().to_string());
     child.wait().expect("it was not waited for");
+}
+
+/// Keeps a link with a proxying router to the host, a folder and a shell at the client's end that has
+/// started a program, until it is killed; prints the number of that program and the folder.
+fn hold_with_child() {
+    let options = Options {
+        far_end: FarEnd::Host,
+        topology: Topology::Proxied,
+        ..Options::default()
+    };
+    let link = Emulation::start(options).expect("this is root");
+    let scratch = Scratch::create().expect("there is room");
+    let mut shell = link.client_command("sh");
+    let shell = shell
+        .args(["-c", "sleep 61 <&- >&- 2>&- & echo $!; wait"])
+        .stdout(Stdio::piped());
+    let mut shell = shell.spawn().expect("there is a shell");
+    let mut child = String::new();
+    let output = shell.stdout.take().expect("piped");
+    BufReader::new(output)
+        .read_line(&mut child)
+        .expect("a number");
+    say(&format!("{} {}", child.trim(), scratch.path().display()));
+    shell.wait().expect("it was not waited for");
 }
 
 /// Sends every datagram back.
@@ -126,11 +157,50 @@ fn sink() {
 
 /// Sends `bytes` to the first that connects.
 fn tcp_server(bytes: u64) {
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    let listener = listen();
     say("ready");
     let (mut stream, _) = listener.accept().expect("a client");
     let body = vec![0; usize::try_from(bytes).expect("fits")];
     stream.write_all(&body).expect("the client reads it all");
+}
+
+/// Prints the address of the first that connects.
+fn tcp_peer() {
+    let listener = listen();
+    say("ready");
+    let (_, peer) = listener.accept().expect("a client");
+    say(&peer.ip().to_canonical().to_string());
+}
+
+/// Connects, and reads one byte; prints how long each took in µs, from the beginning on.
+fn tcp_steps() {
+    let start = Instant::now();
+    let mut stream = TcpStream::connect(server()).expect("the server listens");
+    let connected = start.elapsed().as_micros();
+    stream.read_exact(&mut [0]).expect("a byte");
+    say(&format!("{connected} {}", start.elapsed().as_micros()));
+}
+
+/// Prints over how many hops a datagram must be allowed to go so that it is answered.
+fn hops() {
+    let socket = client();
+    let patience = Some(Duration::from_millis(300));
+    socket.set_read_timeout(patience).expect("not zero");
+    let is_answered = |hops: &u32| {
+        match server() {
+            SocketAddr::V4(_) => sockopt::set_ip_ttl(&socket, *hops).expect("at most 255"),
+            SocketAddr::V6(_) => {
+                let hops = u8::try_from(*hops).expect("at most 255");
+                sockopt::set_ipv6_unicast_hops(&socket, Some(hops)).expect("at most 255");
+            }
+        }
+        // Other programs may make the ends wait; and a call may tell of a datagram before it that did
+        // not arrive.
+        let is_answered = || socket.send(b"hop").is_ok() && socket.recv(&mut [0; 16]).is_ok();
+        (0..3).any(|_| is_answered())
+    };
+    let hops = (1..5).find(is_answered);
+    say(&hops.expect("the server answers").to_string());
 }
 
 /// Sends `bytes` to the first that connects, and waits until it has them. Prints what the kernel tells
@@ -139,7 +209,7 @@ fn tcp_server(bytes: u64) {
 /// again, and of these in vain; bytes acknowledged.
 fn tcp_source(bytes: u64) {
     const CHUNK: usize = 64 << 10;
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    let listener = listen();
     say("ready");
     let (mut stream, _) = listener.accept().expect("a client");
     let info = |stream: &TcpStream| tcp_info(stream).expect("this is TCP");
@@ -174,7 +244,7 @@ fn tcp_source(bytes: u64) {
 /// Sends a little now and then; prints whether the kernel says that the application limits the rate
 /// (1), and the least and the smoothed round trip in µs.
 fn tcp_trickle() {
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    let listener = listen();
     say("ready");
     let (mut stream, _) = listener.accept().expect("a client");
     for _ in 0..20 {
@@ -194,7 +264,7 @@ fn tcp_trickle() {
 /// whether all is acknowledged. Prints when it was, by the kernel, in µs since 1970, and how many looks
 /// that took.
 fn tcp_answer(bytes: u64, wait: u64) {
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    let listener = listen();
     say("ready");
     let (mut stream, _) = listener.accept().expect("a client");
     let body = vec![0; usize::try_from(bytes).expect("fits")];
@@ -246,7 +316,7 @@ fn tcp_client() {
 
 /// Handles datagrams until the test closes the standard input and no more come.
 fn serve(mut handle: impl FnMut(&UdpSocket, SocketAddr, &[u8])) {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, PORT)).expect("the port is free");
     socket.set_read_timeout(Some(QUIET)).expect("not zero");
     // So that a receiver that has to wait for its processor loses nothing; the kernel grants what
     // it allows.
@@ -272,7 +342,11 @@ fn is_timeout(error: &std::io::Error) -> bool {
 }
 
 fn client() -> UdpSocket {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port");
+    let any: IpAddr = match server() {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).expect("a free port");
     socket.connect(server()).expect("a route");
     let patience = Some(Duration::from_secs(5));
     socket.set_read_timeout(patience).expect("not zero");
@@ -283,6 +357,11 @@ fn server() -> SocketAddr {
     let address = std::env::var("ALTWAY_SERVER").expect("set for every command");
     let address: IpAddr = address.parse().expect("an address");
     (address, PORT).into()
+}
+
+/// Takes both versions of IP (bindv6only is 0 by default).
+fn listen() -> TcpListener {
+    TcpListener::bind((Ipv6Addr::UNSPECIFIED, PORT)).expect("the port is free")
 }
 
 fn say(line: &str) {

@@ -1,0 +1,32 @@
+//! `altway emulate clean`: takes away what emulations left behind that were killed.
+
+use crate::Answer;
+use crate::printer::Printer;
+use anyhow::Result;
+
+/// Take away what emulations left behind whose process was killed, and say what that was.
+///
+/// Links, namespaces, interfaces and proxies go with their process. What can remain are programs
+/// that a command at an end of a link had started, and the folders of a lab run's files. What belongs
+/// to an emulation that runs is left alone.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Print what was taken away as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let taken = altway_emulate::clean()?;
+    if arguments.json {
+        printer.json(&taken)?;
+        return Ok(Answer::Done);
+    }
+    for remnant in &taken {
+        printer.data(&format!("took away {remnant}"))?;
+    }
+    if taken.is_empty() {
+        printer.say("nothing was left behind");
+    }
+    Ok(Answer::Done)
+}

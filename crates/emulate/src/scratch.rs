@@ -1,0 +1,146 @@
+//! A folder for the files of one run, which [`clean`](crate::clean()) finds when the process that
+//! made it was killed.
+//!
+//! The folder is locked (flock(2)) as long as its owner lives, however it ends, so that nobody takes
+//! away a folder that is in use, and process numbers need not be believed.
+
+use crate::Error;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// What the names of all such folders begin with.
+const PREFIX: &str = "altway-scratch-";
+
+/// A folder of this user's alone in the system's temporary folder; gone when it is dropped.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: TempDir,
+    /// Closing it unlocks.
+    _lock: File,
+}
+
+impl Scratch {
+    /// Makes an empty one.
+    ///
+    /// # Errors
+    /// The temporary folder takes none.
+    pub fn create() -> io::Result<Self> {
+        loop {
+            let folder = tempfile::Builder::new().prefix(PREFIX).tempdir()?;
+            let Ok(lock) = open(folder.path()) else {
+                // Who cleans up was faster than the lock.
+                continue;
+            };
+            flock(&lock, FlockOperation::LockExclusive)?;
+            if is_still_there(folder.path(), &lock)? {
+                return Ok(Self {
+                    folder,
+                    _lock: lock,
+                });
+            }
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Removes the folders of this user in `parent` whose owners are gone; returns which.
+pub(crate) fn remove_abandoned(parent: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |source| Error::Clean {
+        path: parent.into(),
+        source,
+    };
+    let entries = fs::read_dir(parent).map_err(failed)?;
+    let ours = entries.filter_map(|entry| {
+        let entry = entry.ok()?;
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        is_ours.then(|| entry.path())
+    });
+    Ok(ours.filter(|path| remove_if_abandoned(path)).collect())
+}
+
+fn remove_if_abandoned(path: &Path) -> bool {
+    let Ok(lock) = open(path) else {
+        return false;
+    };
+    let me = rustix::process::geteuid().as_raw();
+    let is_mine = lock.metadata().is_ok_and(|metadata| metadata.uid() == me);
+    if !is_mine || flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return false;
+    }
+    match fs::remove_dir_all(path) {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(%error, "cannot remove {}", path.display());
+            false
+        }
+    }
+}
+
+/// Opens a folder, and nothing that a link leads to: others may write in the parent.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// Whether `path` is the folder that was opened, and not removed since.
+fn is_still_there(path: &Path, opened: &File) -> io::Result<bool> {
+    let opened = opened.metadata()?;
+    let found = fs::symlink_metadata(path);
+    Ok(found.is_ok_and(|found| (found.dev(), found.ino()) == (opened.dev(), opened.ino())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_there_until_it_is_dropped() {
+        let scratch = Scratch::create().unwrap();
+        let path = scratch.path().to_owned();
+        fs::write(path.join("file"), "text").unwrap();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_in_use_is_left_alone_and_what_is_not_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = |name: &str| parent.path().join(format!("{PREFIX}{name}"));
+        for name in ["used", "abandoned"] {
+            fs::create_dir(path(name)).unwrap();
+            fs::write(path(name).join("file"), "text").unwrap();
+        }
+        fs::create_dir(parent.path().join("foreign")).unwrap();
+        fs::write(path("no-folder"), "text").unwrap();
+        std::os::unix::fs::symlink(parent.path(), path("link")).unwrap();
+        let lock = open(&path("used")).unwrap();
+        flock(&lock, FlockOperation::LockExclusive).unwrap();
+
+        let removed = remove_abandoned(parent.path()).unwrap();
+        assert_eq!(removed, [path("abandoned")]);
+        for left in [
+            path("used"),
+            path("no-folder"),
+            parent.path().join("foreign"),
+        ] {
+            assert!(left.exists(), "{}", left.display());
+        }
+        drop(lock);
+        assert_eq!(remove_abandoned(parent.path()).unwrap(), [path("used")]);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_read_is_an_error() {
+        let missing = remove_abandoned(Path::new("/nowhere"));
+        assert!(matches!(missing, Err(Error::Clean { .. })));
+    }
+}
