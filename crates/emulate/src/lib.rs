@@ -8,14 +8,24 @@
 //!                    ◀── down: loss, queue, rate, delay ◀──
 //! ```
 //!
+//! What stands between the client and the link is a [`Topology`]: nothing, a router that forwards
+//! packets, or one whose proxies pass bytes on ([`proxy`]).
+//!
+//! ```text
+//!   direct    client ══ link ══ server
+//!   router    client ── cable ── router ══ link ══ server
+//!   proxied   client ── cable ── router with proxies ══ link ══ server
+//! ```
+//!
 //! Every packet of the wire passes through user space, so no offload can cheat, and the same seed
 //! loses the same packets. What the model can't see is measured instead: how late packets leave
 //! ([`LinkReport::lateness_us_p99`]) and what was dropped outside of it
 //! ([`LinkReport::hidden_drops`]); [`LinkReport::validity`] says whether a measurement counts.
 //! Delay is per direction, so a round trip takes twice that; rates count IP bytes.
 //!
-//! What each command needs to be able to do is told by [`probe`]; [`enter`] gets it. Unsafe code is
-//! in `sys` only. Left to others: the model itself (`altway-link`), and what to run at the ends
+//! What each command needs to be able to do is told by [`probe`]; [`enter`] gets it. Nothing is left
+//! behind when the process is killed, but for what its commands started: [`clean()`] takes that away.
+//! Unsafe code is in `sys` only. Left to others: the model itself (`altway-link`), and what to run at the ends
 //! and how often (the command line and the lab).
 //!
 //! ```no_run
@@ -38,6 +48,21 @@
 //! server.kill()?;
 //! emulation.report()?.validity()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The same path behind proxies, over IPv6; a plan's `topology` is read by `parse`:
+//!
+//! ```no_run
+//! use altway_emulate::{Emulation, IpVersion, Options};
+//!
+//! # altway_emulate::enter()?;
+//! let options = Options { topology: "proxied".parse()?, ip: IpVersion::V6, ..Options::default() };
+//! let emulation = Emulation::start(options)?;
+//! // Clients connect to the router, whose proxies pass ports 8443 of TCP and UDP on.
+//! println!("https://[{}]:8443/", emulation.server_address());
+//! let router = emulation.report()?.router.expect("there is one in this topology");
+//! assert_eq!(router.proxy.expect("it has proxies").tcp_connections, 0);
+//! # Ok::<(), altway_emulate::Error>(())
 //! ```
 //!
 //! What this machine allows:

@@ -18,3 +18,4 @@ mod lab;
 mod peers;
 mod raw;
 mod takeover;
+mod topologies;
