@@ -71,11 +71,16 @@ fn with_server(link: &Emulation, server: &str, client: &str) -> Vec<u64> {
 fn a_round_trip_takes_the_delay_of_both_directions_in_every_topology() {
     for (topology, ip) in every_topology() {
         let link = start(options(topology, ip, || delayed(15)));
-        let least = ping(&link, 10);
-        assert!(
-            (30_000..36_000).contains(&least),
-            "{topology} {ip}: {least} µs"
-        );
+        let measure = || {
+            let least = ping(&link, 10);
+            let right = (30_000..36_000).contains(&least);
+            if !right {
+                eprintln!("{topology} {ip}: {least} µs");
+            }
+            right
+        };
+        // Other programs may make the ends wait.
+        assert!((0..3).any(|_| measure()), "{topology} {ip}");
         assert_eq!(report(&link).hidden_drops, 0, "{topology} {ip}");
         assert!(link.unset().is_empty(), "{:?}", link.unset());
     }
@@ -331,11 +336,8 @@ fn the_host_is_reachable_through_every_topology() {
             far_end: FarEnd::Host,
             ..options(topology, ip, || delayed(10))
         });
-        let least = ping(&link, 10);
-        assert!(
-            (20_000..30_000).contains(&least),
-            "{topology} {ip}: {least} µs"
-        );
+        let is_right = || (20_000..30_000).contains(&ping(&link, 10));
+        assert!((0..3).any(|_| is_right()), "{topology} {ip}");
     }
     let routes = ["/proc/net/route", "/proc/net/ipv6_route"]
         .map(|file| std::fs::read_to_string(file).unwrap_or_default());
