@@ -61,9 +61,10 @@ fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = error.downcast_ref::<RawError>() {
         return of_raw(error);
     }
-    error
-        .is::<PlanError>()
-        .then(|| "the plans that ship are examples: see the folder plans/".into())
+    match error.downcast_ref::<PlanError>()? {
+        PlanError::Impossible { hint, .. } => Some(hint.clone()),
+        _ => Some("the plans that ship are examples: see `altway lab plan print quick`".into()),
+    }
 }
 
 fn of_io(error: &(dyn Error + 'static)) -> Option<String> {
@@ -105,6 +106,18 @@ fn of_lab(error: &LabError) -> Option<String> {
         LabError::OtherBuild { .. } => {
             "start a new run: transfers of two builds can't be compared with each other"
         }
+        LabError::OldSchema { .. } => "draw it again with `altway lab report`, or start a new run",
+        LabError::NoServer { .. } | LabError::NoClient { .. } => {
+            "install it so that it is found by PATH, or leave it out of the plan"
+        }
+        LabError::Unspoken { .. } => {
+            "leave that protocol out of `protocols`, or install a version that speaks it"
+        }
+        LabError::Silent { .. } => {
+            "see whether its command serves the folder over that protocol, and at {address}:{port}"
+        }
+        LabError::EmptyShard { .. } => "take fewer shards than the plan has cells",
+        LabError::Unlike { .. } => "merge the shards of one plan, measured by one build of altway",
         LabError::Hopeless { .. } => "run `altway doctor` to see what hinders this machine",
         _ => return None,
     };

@@ -1,6 +1,6 @@
 //! Why a run can't start, go on or be resumed.
 
-use altway_record::{ManifestError, SampleError};
+use altway_record::{Client, ManifestError, Protocol, SampleError, Shard};
 use std::io;
 use std::path::PathBuf;
 
@@ -47,6 +47,58 @@ pub enum Error {
         begun: String,
         /// Version and commit of this program.
         this: String,
+    },
+    /// The run is of an older schema, which can be read and drawn but not gone on with.
+    #[error("the run has schema version {found}: it can be read, but not gone on with")]
+    OldSchema {
+        /// The version found.
+        found: u32,
+    },
+    /// A server of the plan is not there.
+    #[error("the server `{name}` is not installed")]
+    NoServer {
+        /// Its name in the plan.
+        name: String,
+    },
+    /// A client of the plan is not there.
+    #[error("the client `{client}` is not installed")]
+    NoClient {
+        /// Which.
+        client: Client,
+    },
+    /// A program does not speak what the plan measures.
+    #[error("{program} speaks no {}", protocol.name())]
+    Unspoken {
+        /// What it says of itself.
+        program: String,
+        /// What it should speak.
+        protocol: Protocol,
+    },
+    /// A server runs but does not answer.
+    #[error("the server `{server}` does not answer over {}", protocol.name())]
+    Silent {
+        /// Its name in the plan.
+        server: String,
+        /// What it was asked over.
+        protocol: Protocol,
+    },
+    /// A part of the plan has no cells.
+    #[error("the plan has {cells} cells, so that shard {shard} has nothing to measure")]
+    EmptyShard {
+        /// Cells of the plan.
+        cells: u64,
+        /// The part.
+        shard: Shard,
+    },
+    /// Runs that don't belong together.
+    #[error("{} can't be merged with {}: {reason}", second.display(), first.display())]
+    Unlike {
+        /// The first of the runs.
+        first: PathBuf,
+        /// The one that does not fit.
+        second: PathBuf,
+        /// What differs.
+        reason: String,
     },
     /// Namespaces or link can't be made.
     #[error("cannot set up the emulated network")]

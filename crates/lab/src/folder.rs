@@ -1,7 +1,9 @@
 //! The run folder: `manifest.json`, `samples.csv` and what is made from them.
 
 use crate::Error;
-use altway_record::{CSV_HEADER, Manifest, Sample, csv_row, read_samples, whole_length};
+use altway_record::{
+    CSV_HEADER, Manifest, SCHEMA_VERSION, Sample, csv_rows, read_samples, whole_length,
+};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -46,16 +48,22 @@ impl RunFolder {
     /// There is no run, it is damaged, or another process is writing to it.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let manifest = read_manifest(path)?;
+        if manifest.schema_version != SCHEMA_VERSION {
+            return Err(Error::OldSchema {
+                found: manifest.schema_version,
+            });
+        }
         let mut file = open_locked(path)?;
         let samples_path = path.join(SAMPLES);
         let mut text = String::new();
         file.read_to_string(&mut text)
             .map_err(folder_error("read", &samples_path))?;
-        let samples = read_samples(&text).map_err(|source| Error::Samples {
+        let damaged = |source| Error::Samples {
             path: samples_path.clone(),
             source,
-        })?;
-        let length = whole_length(&text) as u64;
+        };
+        let samples = read_samples(&text).map_err(damaged)?;
+        let length = whole_length(&text).map_err(damaged)? as u64;
         file.set_len(length)
             .map_err(folder_error("write", &samples_path))?;
         file.seek(SeekFrom::End(0))
@@ -73,14 +81,20 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// Adds a row. On a full disk the file keeps its last whole row.
+    /// Adds the rows of a transfer. On a full disk the file keeps its last whole transfer.
     ///
     /// # Errors
-    /// The row can't be written; then it is not in the file.
-    pub fn append(&mut self, sample: Sample) -> Result<(), Error> {
-        self.append_text(&csv_row(&sample))?;
-        self.samples.push(sample);
+    /// The rows can't be written; then none of them is in the file.
+    pub fn append(&mut self, rows: Vec<Sample>) -> Result<(), Error> {
+        self.append_text(&csv_rows(&rows))?;
+        self.samples.extend(rows);
         Ok(())
+    }
+
+    /// The ordinal of the transfer that is made next.
+    #[must_use]
+    pub fn next_ordinal(&self) -> u64 {
+        self.samples.last().map_or(0, |last| last.ordinal + 1)
     }
 
     /// Where the folder is.
@@ -134,6 +148,19 @@ pub fn read_run(path: &Path) -> Result<(Manifest, Vec<Sample>), Error> {
         source,
     })?;
     Ok((manifest, samples))
+}
+
+/// The newest run folder below `parent`, by its name; `None` when there is none.
+///
+/// # Errors
+/// The folder can't be read.
+pub fn newest_run(parent: &Path) -> Result<Option<PathBuf>, Error> {
+    let entries = match fs::read_dir(parent) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(folder_error("read", parent))?,
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    Ok(paths.filter(|path| path.join(MANIFEST).exists()).max())
 }
 
 /// Writes a whole file, so that a reader sees the old or the new one, never a part.
@@ -210,10 +237,10 @@ fn folder_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use altway_record::{Host, LinkSettings, SCHEMA_VERSION};
+    use altway_record::{Host, LinkSettings, Shard};
     use std::collections::BTreeMap;
 
-    const ROW: &str = "0,0,0,1,h2,,0,0,1,0,0,1,1,1,1,0,0,0,0,0,0,0,0.0,0,0,0,true,\n";
+    const ROW: &str = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,cold,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0.0,0,0,0,true,\n";
 
     fn manifest() -> Manifest {
         let plan = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1";
@@ -224,6 +251,8 @@ mod tests {
             command: vec![],
             started_at: String::new(),
             plan: plan.parse().unwrap(),
+            shard: Shard::WHOLE,
+            merged: vec![],
             host: Host {
                 kernel: String::new(),
                 cpu: String::new(),
@@ -239,6 +268,7 @@ mod tests {
                 privilege: "root".into(),
                 limitations: vec![],
             },
+            programs: BTreeMap::new(),
         }
     }
 
@@ -253,7 +283,7 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let mut folder = RunFolder::create(parent.path(), "stamp", manifest()).unwrap();
         assert!(folder.path().ends_with("stamp-p"));
-        folder.append(sample()).unwrap();
+        folder.append(vec![sample()]).unwrap();
         let path = folder.path().to_owned();
         drop(folder);
         let again = RunFolder::open(&path).unwrap();
@@ -267,11 +297,14 @@ mod tests {
     fn a_cut_row_is_removed_and_the_next_follows_cleanly() {
         let parent = tempfile::tempdir().unwrap();
         let mut folder = RunFolder::create(parent.path(), "stamp", manifest()).unwrap();
-        folder.append(sample()).unwrap();
+        folder.append(vec![sample()]).unwrap();
         folder.file.write_all(b"1,0,0,1,h").unwrap();
         let path = folder.path().to_owned();
         drop(folder);
-        RunFolder::open(&path).unwrap().append(sample()).unwrap();
+        RunFolder::open(&path)
+            .unwrap()
+            .append(vec![sample()])
+            .unwrap();
         let text = fs::read_to_string(path.join(SAMPLES)).unwrap();
         assert_eq!(text, format!("{CSV_HEADER}{ROW}{ROW}"));
     }
@@ -316,5 +349,20 @@ mod tests {
         ));
         assert!(matches!(read_run(parent.path()), Err(Error::NoRun(_))));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_run_of_an_older_schema_is_read_but_not_gone_on_with() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = RunFolder::create(parent.path(), "stamp", manifest()).unwrap();
+        let path = folder.path().to_owned();
+        drop(folder);
+        let old = include_bytes!("../../report/tests/data/manifest.json");
+        write_whole(&path.join(MANIFEST), old).unwrap();
+        assert!(matches!(
+            RunFolder::open(&path),
+            Err(Error::OldSchema { found: 1 })
+        ));
+        assert!(read_run(&path).is_ok());
     }
 }

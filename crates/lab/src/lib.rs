@@ -10,23 +10,37 @@
 //!
 //! ```
 //! use altway_lab::{plans, schedule};
+//! use altway_record::Shard;
 //!
-//! let plan = plans::text(plans::DEFAULT).expect("it ships").parse()?;
-//! assert_eq!(schedule(&plan).len(), 30);
+//! let plan = plans::read(plans::DEFAULT)?;
+//! assert_eq!(schedule(&plan, Shard::WHOLE).len(), 45);
 //! # Ok::<(), altway_record::PlanError>(())
 //! ```
 
 mod campaign;
-mod ends;
+mod client;
+mod deciding;
+mod director;
+mod environment;
 mod error;
 mod folder;
 mod host;
+mod merge;
 pub mod plans;
+mod presets;
+mod process;
 mod progress;
+mod rows;
 mod schedule;
+mod server;
+mod status;
+mod workspace;
 
 pub use campaign::{Campaign, Context, End};
+pub use director::{Director, Left};
 pub use error::Error;
-pub use folder::{RunFolder, read_run, write_whole};
+pub use folder::{RunFolder, newest_run, read_run, write_whole};
+pub use merge::merge;
 pub use progress::{Estimate, Pace, Progress};
 pub use schedule::{Transfer, schedule};
+pub use status::{CellStatus, Status};

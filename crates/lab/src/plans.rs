@@ -1,14 +1,28 @@
-//! The plans that ship with altway, so that the binary alone can run them.
+//! The plans that ship with altway, so that the binary alone can run them, and plans from files.
+
+use altway_record::{File, Plan, PlanError};
+use std::path::{Path, PathBuf};
 
 /// The plan that `altway lab run` takes when none is named.
 pub const DEFAULT: &str = "quick";
 
-const SHIPPED: [(&str, &str); 2] = [
-    ("quick", include_str!("../../../plans/quick.toml")),
-    (
-        "delay-sweep",
-        include_str!("../../../plans/delay-sweep.toml"),
-    ),
+macro_rules! shipped {
+    ($($name:literal),+ $(,)?) => {
+        [$(($name, include_str!(concat!("../../../plans/", $name, ".toml")))),+]
+    };
+}
+
+const SHIPPED: [(&str, &str); 10] = shipped![
+    "quick",
+    "delay-sweep",
+    "fine-delay",
+    "bandwidth-map",
+    "bandwidth-map-whole",
+    "conditions",
+    "environments",
+    "page",
+    "mixed",
+    "repeat",
 ];
 
 /// The names of the shipped plans.
@@ -25,20 +39,98 @@ pub fn text(name: &str) -> Option<&'static str> {
         .map(|(_, text)| text)
 }
 
+/// Why a plan can't be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Neither a shipped plan nor a file.
+    #[error("there is no plan `{0}`")]
+    None(String),
+    /// The file can't be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file holds no plan.
+    #[error("{name} is not a plan")]
+    Plan {
+        /// The name that was given.
+        name: String,
+        /// Why.
+        source: PlanError,
+    },
+}
+
+/// Reads a shipped plan by its name, or a file. Files that it names are looked for beside it;
+/// included names without `.toml` are shipped plans.
+///
+/// # Errors
+/// There is none, or it is no plan.
+pub fn read(named: &str) -> Result<Plan, Error> {
+    let path = Path::new(named);
+    let text = match text(named) {
+        Some(text) => text.to_owned(),
+        None if path.exists() => std::fs::read_to_string(path).map_err(|source| Error::Read {
+            path: path.into(),
+            source,
+        })?,
+        None => return Err(Error::None(named.into())),
+    };
+    let mut load = |from: Option<&str>, name: &str| load(from.unwrap_or(named), name);
+    Plan::read(&text, &mut load).map_err(|source| Error::Plan {
+        name: named.into(),
+        source,
+    })
+}
+
+/// The file `name` that is named in the file `from`.
+fn load(from: &str, name: &str) -> Result<File, String> {
+    if let Some(text) = text(name) {
+        return Ok(File {
+            name: name.into(),
+            text: text.into(),
+        });
+    }
+    let beside = Path::new(from).parent().unwrap_or(Path::new(""));
+    let path = beside.join(name);
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Ok(File {
+        name: path.display().to_string(),
+        text,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use altway_record::{Plan, Rate};
+    use altway_record::{Rate, Scenario, Topology};
     use std::time::Duration;
 
     fn plan(name: &str) -> Plan {
-        text(name).unwrap().parse().unwrap()
+        read(name).unwrap()
+    }
+
+    fn milliseconds(values: &[f64]) -> Vec<Duration> {
+        let one = |value: &f64| Duration::from_secs_f64(value / 1e3);
+        values.iter().map(one).collect()
+    }
+
+    fn mbit(values: &[u64]) -> Vec<Rate> {
+        let one = |value: &u64| format!("{value}mbit").parse().unwrap();
+        values.iter().map(one).collect()
     }
 
     #[test]
     fn every_shipped_plan_is_valid_and_bears_its_name() {
         for name in names() {
-            assert_eq!(plan(name).name, name);
+            let plan = plan(name);
+            assert_eq!(plan.name, name);
+            assert!(!plan.description.is_empty());
+            assert!(plan.null_arm, "{name} has no null arm");
         }
         assert!(text(DEFAULT).is_some());
     }
@@ -48,8 +140,84 @@ mod tests {
         let plan = plan("delay-sweep");
         let delays: Vec<_> = (0..=8).map(|i| Duration::from_millis(25 * i)).collect();
         assert_eq!(plan.delays, delays);
-        assert_eq!(plan.rates, ["5mbit".parse::<Rate>().unwrap()]);
+        assert_eq!(plan.rates, mbit(&[5]));
         assert_eq!(plan.sizes[0].as_bytes(), 1_000_000);
         assert_eq!(plan.pairs, 25);
+    }
+
+    #[test]
+    fn fine_delay_goes_by_quarters_to_2_ms_and_on_to_100() {
+        let delays = plan("fine-delay").delays;
+        let quarters: Vec<f64> = (0..=8).map(|i| f64::from(i) * 0.25).collect();
+        assert_eq!(delays[..9], milliseconds(&quarters));
+        assert_eq!(delays[9], Duration::from_millis(5));
+        assert_eq!(delays.last(), Some(&Duration::from_millis(100)));
+    }
+
+    #[test]
+    fn the_whole_bandwidth_map_is_sel_6() {
+        let plan = plan("bandwidth-map-whole");
+        assert_eq!(plan.rates, mbit(&[50, 100, 200, 400, 600]));
+        assert_eq!(
+            plan.delays,
+            milliseconds(&[0.0, 5.0, 10.0, 15.0, 20.0, 25.0])
+        );
+        let losses: Vec<_> = (0..=5).map(|i| format!("{i}%").parse().unwrap()).collect();
+        assert_eq!(plan.losses, losses);
+        assert_eq!((plan.sizes[0].as_bytes(), plan.pairs), (10_000_000, 400));
+    }
+
+    #[test]
+    fn the_scaled_bandwidth_map_has_three_rates_on_the_same_axes() {
+        let plan = plan("bandwidth-map");
+        assert!(plan.rates.len() >= 3);
+        assert_eq!(plan.delays.last(), Some(&Duration::from_millis(25)));
+        assert_eq!(plan.losses.last().unwrap().to_string(), "5%");
+    }
+
+    #[test]
+    fn conditions_are_lab_12() {
+        let plan = plan("conditions");
+        assert!(plan.rates.contains(&Rate::Unlimited));
+        assert!(mbit(&[1, 5]).iter().all(|rate| plan.rates.contains(rate)));
+        assert!(plan.delays.contains(&Duration::from_millis(50)));
+        assert!(plan.sizes.iter().any(|size| size.as_bytes() == 10_000_000));
+    }
+
+    #[test]
+    fn environments_run_all_three_topologies() {
+        let plan = plan("environments");
+        assert_eq!(plan.topologies, Topology::ALL);
+        assert_eq!(plan.delays[..3], milliseconds(&[0.0, 1.0, 2.0]));
+    }
+
+    #[test]
+    fn each_scenario_has_a_plan() {
+        let names = ["page", "mixed", "repeat"];
+        for name in names {
+            assert_eq!(plan(name).scenario.name(), name);
+        }
+        assert_eq!(plan("quick").scenario, Scenario::Download);
+    }
+
+    #[test]
+    fn files_are_found_beside_the_plan_that_names_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        file("common.toml", "include = \"quick\"\npairs = 3");
+        let own = file("own.toml", "include = \"common.toml\"\nname = \"own\"");
+        let plan = read(&own).unwrap();
+        assert_eq!((plan.name.as_str(), plan.pairs), ("own", 3));
+        assert_eq!(plan.rates, read("quick").unwrap().rates);
+        let lost = file("lost.toml", "include = \"none.toml\"");
+        let Err(Error::Plan { source, .. }) = read(&lost) else {
+            panic!("it includes what is not there");
+        };
+        assert!(source.to_string().contains("cannot read"), "{source}");
+        assert!(matches!(read("nothing"), Err(Error::None(_))));
     }
 }

@@ -1,7 +1,7 @@
 //! What a run looks like while it goes on: how far, how long still, and the estimate so far.
 
-use crate::schedule::Transfer;
-use altway_record::{Cell, Protocol, Sample};
+use crate::director::Left;
+use altway_record::{Cell, Connection, Protocol, Sample, transfers};
 use altway_stats::hodges_lehmann;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,9 +18,9 @@ const ROUND_TRIPS: u32 = 4;
 /// Where a run stands after a transfer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// Planned transfers that are finished, earlier sessions included.
+    /// Planned transfers that are finished, those before a resume included.
     pub done: u64,
-    /// Planned transfers.
+    /// Planned transfers; fewer when cells are known early.
     pub total: u64,
     /// Time that the rest will take, about.
     pub remaining: Duration,
@@ -51,28 +51,29 @@ pub struct Pace {
 
 impl Pace {
     /// A transfer took `wall`, all around it included.
-    pub fn learn(&mut self, transfer: &Transfer, wall: Duration) {
-        let (sum, count) = self.seen.entry(key(transfer)).or_default();
+    pub fn learn(&mut self, cell: &Cell, protocol: Protocol, wall: Duration) {
+        let (sum, count) = self.seen.entry((cell.index, protocol)).or_default();
         *sum += wall;
         *count += 1;
         self.seen_total += wall;
-        self.guessed_total += guess(&transfer.cell);
+        self.guessed_total += guess(cell);
     }
 
-    /// How long `transfers` will take.
+    /// How long what is left will take.
     #[must_use]
-    pub fn predict(&self, transfers: &[Transfer]) -> Duration {
-        transfers
-            .iter()
-            .map(|transfer| self.predict_one(transfer))
-            .sum()
-    }
-
-    fn predict_one(&self, transfer: &Transfer) -> Duration {
-        match self.seen.get(&key(transfer)) {
+    pub fn predict(&self, left: &[Left]) -> Duration {
+        let one = |left: &Left| match self.seen.get(&(left.cell.index, left.protocol)) {
             Some((sum, count)) => *sum / *count,
-            None => guess(&transfer.cell).mul_f64(self.correction()),
-        }
+            None => guess(&left.cell).mul_f64(self.correction()),
+        };
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "counts of transfers are below 2^53"
+        )]
+        let seconds = left
+            .iter()
+            .map(|left| one(left).as_secs_f64() * left.count as f64);
+        Duration::try_from_secs_f64(seconds.sum()).unwrap_or(Duration::MAX)
     }
 
     fn correction(&self) -> f64 {
@@ -92,10 +93,10 @@ pub(crate) fn estimate(
     first: Protocol,
 ) -> Option<Estimate> {
     let times = |wanted: Protocol| -> BTreeMap<u32, u64> {
-        let of_cell = samples.iter().filter(|s| s.valid && s.cell == cell.index);
-        let of_protocol = of_cell.filter(|s| s.protocol == wanted);
+        let of_cell = transfers(samples).filter(|s| s.valid && s.cell == cell.index);
+        let of_protocol = of_cell.filter(|s| s.protocol == wanted && !s.null_arm);
         of_protocol
-            .filter_map(|s| Some((s.block, s.total_us?)))
+            .filter_map(|s| Some((s.block, s.compared_us?)))
             .collect()
     };
     let (first, other) = (times(first), times(protocol));
@@ -118,56 +119,58 @@ pub(crate) fn estimate(
     })
 }
 
-fn key(transfer: &Transfer) -> (u32, Protocol) {
-    (transfer.cell.index, transfer.protocol)
-}
-
 fn guess(cell: &Cell) -> Duration {
     let on_the_link = cell
         .rate
         .limit()
         .map_or(Duration::ZERO, |rate| cell.size / rate);
-    on_the_link.mul_f64(HEADER_SHARE) + cell.delay * 2 * ROUND_TRIPS + OVERHEAD
+    let opener = u32::from(cell.connection == Connection::Warm);
+    on_the_link.mul_f64(HEADER_SHARE) + cell.delay * 2 * (ROUND_TRIPS + opener) + OVERHEAD
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::schedule::schedule;
-    use altway_record::{CSV_HEADER, Plan, read_samples};
+    use altway_record::{CSV_HEADER, Plan, Shard, read_samples};
 
     fn plan() -> Plan {
-        let text = "name = \"p\"\nrate = \"8mbit\"\ndelay = [\"0ms\", \"100ms\"]\nsize = \"1MB\"\npairs = 1";
+        let text = "name = \"p\"\nrate = \"8mbit\"\ndelay = [\"0ms\", \"100ms\"]\nsize = \"1MB\"\npairs = 1\nnull_arm = false";
         text.parse().unwrap()
+    }
+
+    fn left() -> Vec<Left> {
+        crate::Director::new(&plan(), Shard::WHOLE, &[]).left()
     }
 
     #[test]
     fn guesses_from_size_rate_and_delay_before_anything_was_seen() {
-        let transfers = schedule(&plan());
         // Two at 1.04 s + 0.15 s, two at 1.04 s + 0.8 s + 0.15 s.
-        assert_eq!(
-            Pace::default().predict(&transfers),
-            Duration::from_millis(6_360)
-        );
+        let predicted = Pace::default().predict(&left());
+        assert_eq!(predicted, Duration::from_millis(6_360));
     }
 
     #[test]
     fn what_was_seen_corrects_the_guess() {
-        let transfers = schedule(&plan());
+        let first = schedule(&plan(), Shard::WHOLE)[0];
         let mut pace = Pace::default();
-        let first = transfers[0];
-        pace.learn(&first, guess(&first.cell) * 2);
-        let predicted = pace.predict(&transfers).as_secs_f64();
+        pace.learn(&first.cell, first.protocol, guess(&first.cell) * 2);
+        let predicted = pace.predict(&left()).as_secs_f64();
         assert!((predicted - 2.0 * 6.36).abs() < 1e-6, "{predicted}");
-        pace.learn(&first, guess(&first.cell) * 4);
-        assert_eq!(pace.predict(&transfers[..1]), guess(&first.cell) * 3);
+        pace.learn(&first.cell, first.protocol, guess(&first.cell) * 4);
+        let of_first = Left {
+            cell: first.cell,
+            protocol: first.protocol,
+            count: 1,
+        };
+        assert_eq!(pace.predict(&[of_first]), guess(&first.cell) * 3);
     }
 
     #[test]
     fn the_estimate_pairs_transfers_of_the_same_block() {
         let row = |block, protocol, total, valid| {
             format!(
-                "0,{block},0,1,{protocol},8000000,0,0,1,0,0,1,1,{total},1,0,0,0,0,0,0,0,0,0,0,0,{valid},\n"
+                "0,{block},0,1,0,1,{protocol},false,,direct,altway,altway,cubic,cold,default,8000000,0,0,1,0,0,0,1,1,{total},{total},1,0,0,0,0,0,0,0,0,0,0,0,{valid},\n"
             )
         };
         let rows = [

@@ -1,11 +1,12 @@
 //! In which order a plan's transfers are made.
 //!
-//! A randomised block design: a block visits every cell
-//! once, in random order, and in each cell makes one transfer with each protocol, in random order,
-//! over links with the same seed. Whatever drifts on the machine then falls on all protocols alike.
-//! The order is a function of the plan's seed alone, so that a run can be resumed.
+//! A randomised block design: a block visits every cell once, in random order, and in each cell
+//! makes one transfer with each protocol (and one more of the null arm), in random order, over links
+//! with the same seed. Whatever drifts on the machine then falls on all protocols alike. Order and
+//! seeds are functions of the plan's seed, the block and the cell alone, so that a run can be
+//! resumed, and so that its parts on several machines are those of the whole.
 
-use altway_record::{Cell, Plan, Protocol};
+use altway_record::{Cell, Plan, Protocol, Sample, Shard};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -18,36 +19,86 @@ pub struct Transfer {
     pub cell: Cell,
     /// The protocol.
     pub protocol: Protocol,
+    /// Whether it is of the null arm: the first protocol once more.
+    pub null_arm: bool,
     /// The link's seed, the same for every protocol of this block and cell.
     pub link_seed: u64,
 }
 
-/// All transfers of `plan`, in the order in which they are to be made.
-#[must_use]
-pub fn schedule(plan: &Plan) -> Vec<Transfer> {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
-    (0..plan.pairs)
-        .flat_map(|block| block_of(plan, block, &mut random))
-        .collect()
+/// What tells a transfer from all others: block, cell, protocol, null arm.
+pub(crate) type TransferId = (u32, u32, Protocol, bool);
+
+impl Transfer {
+    pub(crate) fn id(&self) -> TransferId {
+        (self.block, self.cell.index, self.protocol, self.null_arm)
+    }
 }
 
-fn block_of(plan: &Plan, block: u32, random: &mut impl Rng) -> Vec<Transfer> {
+/// The transfer that a row is of.
+pub(crate) fn id_of(sample: &Sample) -> TransferId {
+    (sample.block, sample.cell, sample.protocol, sample.null_arm)
+}
+
+/// All transfers of a part of `plan`, in the order in which they are to be made.
+#[must_use]
+pub fn schedule(plan: &Plan, shard: Shard) -> Vec<Transfer> {
+    let cells = cells_of(plan, shard);
+    let of_block = |block| block_of(plan, &cells, block);
+    (0..plan.pairs).flat_map(of_block).collect()
+}
+
+/// The cells that are measured in a part of `plan`.
+pub(crate) fn cells_of(plan: &Plan, shard: Shard) -> Vec<Cell> {
     let mut cells = plan.cells();
-    shuffle(&mut cells, random);
-    let mut transfers = Vec::with_capacity(cells.len() * plan.protocols.len());
-    for cell in cells {
-        let link_seed = random.next_u64();
-        let mut protocols = plan.protocols.clone();
-        shuffle(&mut protocols, random);
-        let one = |protocol| Transfer {
-            block,
-            cell,
-            protocol,
-            link_seed,
-        };
-        transfers.extend(protocols.into_iter().map(one));
+    cells.retain(|cell| shard.has(cell));
+    cells
+}
+
+/// The transfers of one block.
+pub(crate) fn block_of(plan: &Plan, cells: &[Cell], block: u32) -> Vec<Transfer> {
+    let mut random = generator(plan.seed, Purpose::Order, block, 0);
+    let mut cells = cells.to_vec();
+    shuffle(&mut cells, &mut random);
+    let transfers = cells.iter().map(|cell| transfers_of(plan, cell, block));
+    transfers.collect::<Vec<_>>().concat()
+}
+
+/// The transfers of one cell in one block.
+pub(crate) fn transfers_of(plan: &Plan, cell: &Cell, block: u32) -> Vec<Transfer> {
+    let mut random = generator(plan.seed, Purpose::Cell, block, cell.index);
+    let link_seed = random.next_u64();
+    let null = plan.null_arm.then_some((plan.protocols[0], true));
+    let protocols = plan.protocols.iter().map(|protocol| (*protocol, false));
+    let mut arms: Vec<_> = protocols.chain(null).collect();
+    shuffle(&mut arms, &mut random);
+    let one = |(protocol, null_arm)| Transfer {
+        block,
+        cell: *cell,
+        protocol,
+        null_arm,
+        link_seed,
+    };
+    arms.into_iter().map(one).collect()
+}
+
+/// What a generator decides; each kind draws numbers of its own.
+enum Purpose {
+    Order = 1,
+    Cell = 2,
+}
+
+fn generator(seed: u64, purpose: Purpose, block: u32, cell: u32) -> Xoshiro256PlusPlus {
+    let mut words = [0; 32];
+    words[..8].copy_from_slice(&seed.to_le_bytes());
+    words[8] = purpose as u8;
+    words[16..20].copy_from_slice(&block.to_le_bytes());
+    words[24..28].copy_from_slice(&cell.to_le_bytes());
+    let mut random = Xoshiro256PlusPlus::from_seed(words);
+    // States that differ in few bits give alike numbers at first: draw those unused.
+    for _ in 0..32 {
+        random.next_u64();
     }
-    transfers
+    random
 }
 
 /// Fisher–Yates. The bias of the modulo is below 2^-43 for any list that a plan can hold.
@@ -70,51 +121,81 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn whole(seed: u64) -> Vec<Transfer> {
+        schedule(&plan(seed), Shard::WHOLE)
+    }
+
     #[test]
-    fn every_cell_is_measured_once_with_every_protocol_in_every_block() {
-        let transfers = schedule(&plan(1));
-        assert_eq!(transfers.len(), 4 * 10 * 2);
-        let distinct: BTreeSet<_> = transfers
-            .iter()
-            .map(|t| (t.block, t.cell.index, t.protocol))
-            .collect();
+    fn every_cell_is_measured_once_with_every_arm_in_every_block() {
+        let transfers = whole(1);
+        assert_eq!(transfers.len() as u64, plan(1).transfers());
+        let distinct: BTreeSet<_> = transfers.iter().map(Transfer::id).collect();
         assert_eq!(distinct.len(), transfers.len());
     }
 
     #[test]
     fn the_transfers_of_a_pair_follow_each_other_over_the_same_link() {
-        for pair in schedule(&plan(1)).chunks(2) {
-            assert_eq!((pair[0].block, pair[0].cell), (pair[1].block, pair[1].cell));
-            assert_eq!(pair[0].link_seed, pair[1].link_seed);
-            assert_ne!(pair[0].protocol, pair[1].protocol);
+        for arms in whole(1).chunks(3) {
+            let same = |a: &Transfer, b: &Transfer| {
+                (a.block, a.cell, a.link_seed) == (b.block, b.cell, b.link_seed)
+            };
+            assert!(same(&arms[0], &arms[1]) && same(&arms[0], &arms[2]));
+            assert_eq!(arms.iter().filter(|arm| arm.null_arm).count(), 1);
+            let h2 = arms.iter().filter(|arm| arm.protocol == Protocol::H2);
+            assert_eq!(h2.count(), 2);
         }
     }
 
     #[test]
-    fn both_protocols_go_first_about_as_often() {
-        let h2_first = schedule(&plan(1))
-            .chunks(2)
-            .filter(|p| p[0].protocol == Protocol::H2)
-            .count();
-        assert!((8..=32).contains(&h2_first), "{h2_first} of 40");
+    fn each_arm_goes_first_about_as_often() {
+        let first = |wanted: (Protocol, bool)| {
+            let transfers = schedule(
+                &Plan {
+                    pairs: 20,
+                    ..plan(1)
+                },
+                Shard::WHOLE,
+            );
+            let firsts = transfers
+                .chunks(3)
+                .map(|arms| (arms[0].protocol, arms[0].null_arm));
+            firsts.filter(|arm| *arm == wanted).count()
+        };
+        for arm in [
+            (Protocol::H2, false),
+            (Protocol::H2, true),
+            (Protocol::H3, false),
+        ] {
+            assert!((45..=90).contains(&first(arm)), "{} of 200", first(arm));
+        }
     }
 
     #[test]
     fn the_order_is_a_function_of_the_seed() {
-        assert_eq!(schedule(&plan(1)), schedule(&plan(1)));
-        assert_ne!(schedule(&plan(1)), schedule(&plan(2)));
+        assert_eq!(whole(1), whole(1));
+        assert_ne!(whole(1), whole(2));
     }
 
     #[test]
-    fn blocks_differ_in_their_order() {
-        let transfers = schedule(&plan(1));
+    fn blocks_differ_in_their_order_and_links() {
+        let transfers = whole(1);
         let order = |block: u32| -> Vec<u32> {
-            transfers
-                .iter()
-                .filter(|t| t.block == block)
-                .map(|t| t.cell.index)
-                .collect()
+            let of_block = transfers.iter().filter(|t| t.block == block);
+            of_block.map(|t| t.cell.index).collect()
         };
         assert_ne!(order(0), order(1));
+        let seeds: BTreeSet<_> = transfers.iter().map(|t| t.link_seed).collect();
+        assert_eq!(seeds.len(), 40);
+    }
+
+    #[test]
+    fn the_parts_are_the_whole_in_pieces() {
+        let mut parts: Vec<Transfer> = (1..=3)
+            .flat_map(|part| schedule(&plan(1), Shard::new(part, 3).unwrap()))
+            .collect();
+        let mut whole = whole(1);
+        parts.sort_by_key(Transfer::id);
+        whole.sort_by_key(Transfer::id);
+        assert_eq!(parts, whole);
     }
 }

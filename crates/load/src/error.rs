@@ -50,6 +50,12 @@ pub enum Error {
         /// What was asked for.
         asked: Protocol,
     },
+    /// What was to be fetched together can't be.
+    #[error("the visit can't be made")]
+    Visit {
+        /// Why.
+        source: altway_record::VisitError,
+    },
     /// More than one stream on connections that each carry one request.
     #[error("with early data a connection carries one request, not {streams} at a time")]
     EarlyDataStreams {

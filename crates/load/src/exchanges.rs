@@ -87,6 +87,20 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
     pub(crate) fn on_head(&mut self, stream: Id, now: Instant, status: u16, length: Option<u64>) {
         if let Some(request) = self.in_flight.get_mut(&stream) {
             request.answer.on_head(now, status, length);
+            self.run.tickets.on_first_byte(request.sent.item, now);
+        }
+    }
+
+    /// Whether the answer on the stream is to say that there is HTTP/3.
+    pub(crate) fn learns_from(&self, stream: Id) -> bool {
+        let request = self.in_flight.get(&stream);
+        request.is_some_and(|request| self.run.job.learns_from(request.due.ticket))
+    }
+
+    /// The answer said that there is HTTP/3.
+    pub(crate) fn on_alt_svc(&mut self, stream: Id) {
+        if let Some(request) = self.in_flight.get_mut(&stream) {
+            request.answer.on_alt_svc();
         }
     }
 
@@ -178,9 +192,10 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         Sent {
             connection: self.connection,
             stream,
+            item: due.ticket.item,
             start: due.ticket.start,
             connect: due.connect,
-            protocol_used: Some(self.run.job.protocol),
+            protocol_used: Some(self.run.job.protocol_for(due.ticket)),
         }
     }
 }

@@ -65,7 +65,8 @@ struct Connection<'r, 'a> {
 impl Connection<'_, '_> {
     async fn work(mut self, first: Due) {
         let mut complete = self.request(&first).await;
-        while complete && self.sender.ready().await.is_ok() {
+        let stays = !self.run.job.new_connections;
+        while stays && complete && self.sender.ready().await.is_ok() {
             let Some(ticket) = self.run.tickets.next().await else {
                 return;
             };
@@ -82,7 +83,10 @@ impl Connection<'_, '_> {
     async fn request(&mut self, due: &Due) -> bool {
         let sent = self.sent(due);
         let mut answer = Answer::default();
-        let exchange = exchange(&mut self.sender, request(self.run.job), &mut answer);
+        let (run, item) = (self.run, due.ticket.item);
+        let begins = |now| run.tickets.on_first_byte(item, now);
+        let request = request(run.job, due);
+        let exchange = exchange(&mut self.sender, request, &mut answer, begins);
         let result = tokio::time::timeout_at(due.deadline.into(), exchange).await;
         let end = Instant::now();
         let result = result.unwrap_or(Err(Failure::TimedOut(self.run.job.timeout)));
@@ -97,6 +101,7 @@ impl Connection<'_, '_> {
         Sent {
             connection: self.ordinal,
             stream,
+            item: due.ticket.item,
             start: due.ticket.start,
             connect: due.connect,
             protocol_used: Some(Protocol::H1),
@@ -108,10 +113,13 @@ async fn exchange(
     sender: &mut SendRequest<Empty<Bytes>>,
     request: Request<Empty<Bytes>>,
     answer: &mut Answer,
+    begins: impl FnOnce(Instant),
 ) -> Result<(), Failure> {
     let response = sender.send_request(request).await?;
     let length = content_length(response.headers());
-    answer.on_head(Instant::now(), response.status().as_u16(), length);
+    let now = Instant::now();
+    answer.on_head(now, response.status().as_u16(), length);
+    begins(now);
     let mut body = response.into_body();
     while let Some(frame) = body.frame().await {
         if let Some(data) = frame?.data_ref() {
@@ -122,11 +130,11 @@ async fn exchange(
 }
 
 /// In the form that HTTP/1.1 wants: path and Host (RFC 9112, section 3.2.1).
-fn request(job: &Job) -> Request<Empty<Bytes>> {
-    let mut request = job.request().map(|()| Empty::new());
+fn request(job: &Job, due: &Due) -> Request<Empty<Bytes>> {
+    let mut request = job.head(due.ticket).clone().map(|()| Empty::new());
     if let Ok(host) = HeaderValue::from_str(job.authority()) {
         request.headers_mut().insert(header::HOST, host);
     }
-    *request.uri_mut() = job.path();
+    *request.uri_mut() = job.path(due.ticket);
     request
 }

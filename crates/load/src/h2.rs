@@ -18,7 +18,6 @@ use crate::tcp::{CLOSING, Wire};
 use crate::tickets::Ticket;
 use altway_http2::{self as http2, Code, Config, Error as Http2Error, Event, Rate, StreamId};
 use altway_record::Protocol;
-use http::Request;
 use link::Link;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -58,7 +57,6 @@ pub(crate) async fn serve(run: &Run<'_>, ordinal: u32, wire: Box<dyn Wire>, firs
     let now = Instant::now();
     let mut connection = Connection {
         run,
-        head: run.job.request(),
         engine: http2::Connection::client(Arc::new(config(run.job)), now),
         link: Link::new(wire),
         exchanges: Exchanges::new(run, ordinal),
@@ -68,6 +66,9 @@ pub(crate) async fn serve(run: &Run<'_>, ordinal: u32, wire: Box<dyn Wire>, firs
         heard: false,
     };
     connection.send(first);
+    if run.job.new_connections {
+        connection.exchanges.drain();
+    }
     connection.work().await;
     connection.close().await;
 }
@@ -97,9 +98,13 @@ fn config(job: &Job) -> Config {
     config
 }
 
+/// Whether an Alt-Svc field (RFC 7838) offers HTTP/3.
+fn names_http3(field: &[u8]) -> bool {
+    field.windows(3).any(|bytes| bytes == b"h3=")
+}
+
 struct Connection<'r, 'a> {
     run: &'r Run<'a>,
-    head: Request<()>,
     engine: http2::Connection,
     link: Link,
     exchanges: Exchanges<'r, 'a, StreamId>,
@@ -147,7 +152,7 @@ impl Connection<'_, '_> {
 
     fn send(&mut self, due: Due) {
         let mut turn = self.engine.turn(Instant::now(), &mut self.link.output);
-        match turn.send_request(&self.head, None, true) {
+        match turn.send_request(self.run.job.head(due.ticket), None, true) {
             Ok(stream) => {
                 self.exchanges.on_sent(stream, due);
                 if !self.is_told() {
@@ -225,6 +230,11 @@ impl Connection<'_, '_> {
                 Event::Response { stream, head, end } => {
                     let status = head.status().expect("the engine checked the response");
                     exchanges.on_head(stream, now, status, head.content_length());
+                    if exchanges.learns_from(stream)
+                        && head.field("alt-svc").is_some_and(names_http3)
+                    {
+                        exchanges.on_alt_svc(stream);
+                    }
                     if end {
                         exchanges.complete(stream, now);
                     }

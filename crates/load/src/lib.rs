@@ -14,6 +14,9 @@
 //! - The first byte is taken when the response's header is complete, the last when the end of the
 //!   body is known. Bodies are counted, not kept.
 //!
+//! A visit ([`Options::with_visit`]) is requests that belong together: a page and its objects, small
+//! ones beside a large one, a client that returns. Each is sent when what it waits for has happened.
+//!
 //! The receive windows are large, and the same in HTTP/2 and HTTP/3 (16 MiB a stream, 32 MiB a
 //! connection, from the beginning), so that 1 Gbit/s over a round trip of 100 ms (12.5 MB under
 //! way) is limited by the path and not by this client.
@@ -56,6 +59,7 @@ mod h2;
 mod options;
 mod quic;
 mod run;
+mod script;
 mod slot;
 mod summary;
 mod tcp;

@@ -3,7 +3,7 @@
 
 use crate::Error;
 use altway_http3::{Qlog, Version};
-use altway_record::Protocol;
+use altway_record::{Protocol, Visit};
 use rustls::KeyLog;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -22,6 +22,7 @@ pub struct Options {
     streams: NonZeroU32,
     early_data: bool,
     quic_version: Version,
+    visit: Option<Visit>,
     /// Connections open at the same time. Default 1. Each costs a socket (and, over HTTP/3, two
     /// file descriptors), so the process's limit must allow for them.
     pub connections: NonZeroU32,
@@ -49,6 +50,9 @@ pub struct Options {
     pub qlog: Option<Qlog>,
 }
 
+/// What browsers open to one origin over HTTP/1.1.
+const HTTP1_CONNECTIONS: NonZeroU32 = NonZeroU32::new(6).expect("six");
+
 impl Options {
     /// One request for `url` over `protocol`.
     ///
@@ -67,6 +71,7 @@ impl Options {
             streams: NonZeroU32::MIN,
             early_data: false,
             quic_version: Version::default(),
+            visit: None,
             connections: NonZeroU32::MIN,
             stop: Stop::Requests(NonZeroU64::MIN),
             trust: Trust::System,
@@ -126,6 +131,37 @@ impl Options {
         }
         self.quic_version = version;
         Ok(self)
+    }
+
+    /// Fetches what `visit` says, from the URL's origin, instead of the URL: each request when what
+    /// it waits for has happened, and timed from then. Sets connections, streams and when to stop.
+    ///
+    /// # Errors
+    /// The visit can't be made, or needs HTTP/3 and TLS that were not asked for.
+    pub fn with_visit(mut self, visit: Visit) -> Result<Self, Error> {
+        visit.check().map_err(|source| Error::Visit { source })?;
+        let asked = self.protocol;
+        if (visit.early_data || visit.learn_http3) && asked != Protocol::H3 {
+            return Err(Error::EarlyDataNeedsHttp3 { asked });
+        }
+        let count = u32::try_from(visit.requests.len()).unwrap_or(u32::MAX);
+        let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+        let one = NonZeroU32::MIN;
+        (self.connections, self.streams) = match (visit.new_connections, asked) {
+            (true, _) => (one, one),
+            (false, Protocol::H1) => (count.min(HTTP1_CONNECTIONS), one),
+            (false, _) => (one, count),
+        };
+        self.stop = Stop::Requests(count.into());
+        self.early_data = visit.early_data;
+        self.visit = Some(visit);
+        Ok(self)
+    }
+
+    /// What is fetched instead of the URL, if it is a visit.
+    #[must_use]
+    pub fn visit(&self) -> Option<&Visit> {
+        self.visit.as_ref()
     }
 
     /// What is fetched.

@@ -7,7 +7,7 @@ use crate::slot::Opening;
 use crate::tickets::Ticket;
 use crate::udp::Driver;
 use altway_http3::{ClientConfig, Code, Error as Http3Error, Event, Received, Sessions, StreamId};
-use http::{Request, Response};
+use http::Response;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -29,7 +29,6 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
     let connect = opening.begun.elapsed();
     let mut connection = Connection {
         run,
-        head: job.request(),
         driver,
         exchanges: Exchanges::new(run, opening.connection),
         refused: false,
@@ -39,7 +38,7 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
         connect: Some(connect),
         deadline,
     });
-    if job.sessions.is_some() {
+    if job.new_connections {
         connection.exchanges.drain();
     }
     connection.work().await;
@@ -108,7 +107,6 @@ fn seed(tls: &rustls::ClientConfig) -> Result<[u8; 32], Failure> {
 
 struct Connection<'r, 'a> {
     run: &'r Run<'a>,
-    head: Request<()>,
     driver: Driver,
     exchanges: Exchanges<'r, 'a, StreamId>,
     /// The server has taken nothing of the first packets but the hand-shake.
@@ -174,7 +172,7 @@ impl Connection<'_, '_> {
     }
 
     fn send(&mut self, due: Due) {
-        match self.driver.request(&self.head) {
+        match self.driver.request(self.run.job.head(due.ticket)) {
             Ok(stream) => self.exchanges.on_sent(stream, due),
             Err(Http3Error::StreamsExhausted) if due.connect.is_none() => {
                 self.exchanges.on_exhausted();

@@ -2,11 +2,12 @@
 
 use crate::error::Failure;
 use crate::options::Options;
+use crate::script::Script;
 use crate::summary::{Circumstances, EarlyDataCount, LoadSummary, Tally};
 use crate::tickets::{Schedule, Ticket, Tickets};
 use crate::{Error, tls};
 use altway_http3::{Qlog, Sessions, Version};
-use altway_record::{Protocol, RequestRecord};
+use altway_record::{Protocol, RequestRecord, VisitRequest};
 use http::uri::Uri;
 use http::{HeaderMap, HeaderValue, Request, header};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -14,6 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use url::Url;
 
 /// The options with everything looked up that must not be looked up inside a measured time.
 pub(crate) struct Job {
@@ -21,13 +23,17 @@ pub(crate) struct Job {
     pub(crate) streams: u32,
     pub(crate) quic_version: Version,
     pub(crate) timeout: Duration,
-    /// Absolute, without a fragment.
-    pub(crate) uri: Uri,
+    /// What is requested, by the ticket's item: a GET of an absolute URI without a fragment.
+    heads: Vec<Request<()>>,
     pub(crate) host: String,
     /// At least one; tried in order.
     pub(crate) addresses: Vec<SocketAddr>,
     /// `None` for an `http` URL.
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    /// Where HTTP/3 is learned from the first answer: what that is asked for with.
+    learning: Option<Arc<rustls::ClientConfig>>,
+    /// Each request has a connection of its own.
+    pub(crate) new_connections: bool,
     /// What connections remember for the next, where early data is asked for.
     pub(crate) sessions: Option<Sessions>,
     pub(crate) qlog: Option<Qlog>,
@@ -35,57 +41,113 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) async fn prepare(options: &Options) -> Result<Self, Error> {
-        let tls = if options.is_secure() {
-            let mut tls = tls::client_config(options.protocol(), &options.trust)?;
-            if let Some(key_log) = &options.key_log {
-                tls.key_log = Arc::clone(key_log);
-            }
-            Some(tls)
-        } else {
-            None
-        };
-        let mut url = options.url().clone();
-        url.set_fragment(None);
-        let uri = Uri::try_from(url.as_str()).map_err(|_| Error::NotHttp { url: url.into() })?;
+        let visit = options.visit();
+        let tls = options
+            .is_secure()
+            .then(|| tls_for(options, options.protocol()));
+        let learns = visit.is_some_and(|visit| visit.learn_http3);
+        let learning = learns.then(|| tls_for(options, Protocol::H2));
         Ok(Self {
             protocol: options.protocol(),
             streams: options.streams().get(),
             quic_version: options.quic_version(),
             timeout: options.timeout,
-            uri,
+            heads: heads(options)?,
             host: options.host(),
             addresses: resolve(options).await?,
-            tls: tls.map(Arc::new),
+            tls: tls.transpose()?,
+            learning: learning.transpose()?,
+            new_connections: options.early_data() || visit.is_some_and(|v| v.new_connections),
             qlog: options.qlog.clone(),
             sessions: options.early_data().then(Sessions::new),
         })
     }
 
-    /// Path and query, as HTTP/1.1 requests them.
-    pub(crate) fn path(&self) -> Uri {
-        let path = self.uri.path_and_query().cloned();
+    /// What a ticket requests.
+    pub(crate) fn head(&self, ticket: Ticket) -> &Request<()> {
+        &self.heads[ticket.item as usize]
+    }
+
+    /// Path and query of what a ticket requests, as HTTP/1.1 names them.
+    pub(crate) fn path(&self, ticket: Ticket) -> Uri {
+        let path = self.head(ticket).uri().path_and_query().cloned();
         path.map_or_else(|| Uri::from_static("/"), Uri::from)
     }
 
-    /// A GET of the absolute URI.
-    pub(crate) fn request(&self) -> Request<()> {
-        let mut request = Request::new(());
-        *request.uri_mut() = self.uri.clone();
-        let headers = request.headers_mut();
-        headers.insert(
-            header::USER_AGENT,
-            HeaderValue::from_static(crate::USER_AGENT),
-        );
-        headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
-        request
+    /// The protocol that a ticket's connection speaks.
+    pub(crate) fn protocol_for(&self, ticket: Ticket) -> Protocol {
+        if self.learns_from(ticket) {
+            Protocol::H2
+        } else {
+            self.protocol
+        }
+    }
+
+    /// What a ticket's connection is encrypted with; `None` for an `http` URL.
+    pub(crate) fn tls_for(&self, ticket: Ticket) -> Option<Arc<rustls::ClientConfig>> {
+        match &self.learning {
+            Some(learning) if ticket.item == 0 => Some(Arc::clone(learning)),
+            _ => self.tls.clone(),
+        }
+    }
+
+    /// Whether the answer is to say that there is HTTP/3.
+    pub(crate) fn learns_from(&self, ticket: Ticket) -> bool {
+        self.learning.is_some() && ticket.item == 0
     }
 
     /// Host and port as the URL names them.
     pub(crate) fn authority(&self) -> &str {
-        self.uri
-            .authority()
+        let uri = self.heads.first().map(Request::uri);
+        uri.and_then(Uri::authority)
             .map_or("", |authority| authority.as_str())
     }
+}
+
+fn tls_for(options: &Options, protocol: Protocol) -> Result<Arc<rustls::ClientConfig>, Error> {
+    let mut tls = tls::client_config(protocol, &options.trust)?;
+    if options.visit().is_some_and(|visit| visit.new_connections) {
+        tls.resumption = rustls::client::Resumption::default();
+    }
+    if let Some(key_log) = &options.key_log {
+        tls.key_log = Arc::clone(key_log);
+    }
+    Ok(Arc::new(tls))
+}
+
+/// A GET of the URL, or of each path of a visit.
+fn heads(options: &Options) -> Result<Vec<Request<()>>, Error> {
+    let mut url = options.url().clone();
+    url.set_fragment(None);
+    let Some(visit) = options.visit() else {
+        return Ok(vec![head(&url, None)?]);
+    };
+    let of_visit = |request: &VisitRequest| {
+        let joined = url.join(&request.path);
+        let url = joined.map_err(|source| Error::Url {
+            url: request.path.clone(),
+            source,
+        })?;
+        head(&url, request.priority.as_deref())
+    };
+    visit.requests.iter().map(of_visit).collect()
+}
+
+fn head(url: &Url, priority: Option<&str>) -> Result<Request<()>, Error> {
+    let not_http = || Error::NotHttp {
+        url: url.as_str().into(),
+    };
+    let mut request = Request::new(());
+    *request.uri_mut() = Uri::try_from(url.as_str()).map_err(|_| not_http())?;
+    let headers = request.headers_mut();
+    let user_agent = HeaderValue::from_static(crate::USER_AGENT);
+    headers.insert(header::USER_AGENT, user_agent);
+    headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+    if let Some(priority) = priority {
+        let value = HeaderValue::from_str(priority).map_err(|_| not_http())?;
+        headers.insert("priority", value);
+    }
+    Ok(request)
 }
 
 async fn resolve(options: &Options) -> Result<Vec<SocketAddr>, Error> {
@@ -142,7 +204,10 @@ impl<'a> Run<'a> {
         };
         // Last, so that no set-up is part of the run's time.
         let begun = Instant::now();
-        let schedule = Schedule::new(begun, options.stop, options.rate);
+        let schedule = match options.visit() {
+            Some(visit) => Schedule::of_visit(begun, options.stop, Script::new(visit)),
+            None => Schedule::new(begun, options.stop, options.rate),
+        };
         let tickets = Tickets::new(schedule).map_err(|source| Error::Setup {
             what: "a timer",
             source,
@@ -179,6 +244,7 @@ impl<'a> Run<'a> {
         let record = RequestRecord {
             connection: sent.connection,
             stream: sent.stream,
+            item: sent.item,
             protocol: self.job.protocol,
             protocol_used: sent.protocol_used,
             start_us: since(self.begun, sent.start),
@@ -187,11 +253,13 @@ impl<'a> Run<'a> {
             total_us: since(sent.start, end),
             bytes: answer.bytes,
             status: answer.status,
+            alt_svc: answer.alt_svc,
             error: result.err().map(|failure| failure.text()),
         };
         let output = &mut *self.output.borrow_mut();
         output.tally.add(&record);
         (output.on_record)(&record);
+        self.tickets.on_end(sent.item, end);
     }
 
     pub(crate) fn on_connected(&self) {
@@ -224,6 +292,7 @@ impl<'a> Run<'a> {
         let sent = Sent {
             connection,
             stream: 0,
+            item: ticket.item,
             start: ticket.start,
             connect: None,
             protocol_used: None,
@@ -281,6 +350,7 @@ impl Due {
 pub(crate) struct Sent {
     pub(crate) connection: u32,
     pub(crate) stream: u32,
+    pub(crate) item: u32,
     pub(crate) start: Instant,
     pub(crate) connect: Option<Duration>,
     pub(crate) protocol_used: Option<Protocol>,
@@ -293,6 +363,7 @@ pub(crate) struct Answer {
     status: Option<u16>,
     bytes: u64,
     content_length: Option<u64>,
+    alt_svc: bool,
 }
 
 impl Answer {
@@ -300,6 +371,11 @@ impl Answer {
         self.first_byte = Some(now);
         self.status = Some(status);
         self.content_length = content_length;
+    }
+
+    /// The answer said that there is HTTP/3.
+    pub(crate) fn on_alt_svc(&mut self) {
+        self.alt_svc = true;
     }
 
     pub(crate) fn on_data(&mut self, bytes: usize) {

@@ -40,7 +40,7 @@ pub(crate) async fn drive(run: &Run<'_>) -> End {
             ticket,
             begun: Instant::now(),
         };
-        let served = match run.job.protocol {
+        let served = match run.job.protocol_for(ticket) {
             Protocol::H1 | Protocol::H2 => tcp::serve(run, opening).await,
             Protocol::H3 => quic::serve(run, opening).await,
         };

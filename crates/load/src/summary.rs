@@ -297,6 +297,7 @@ mod tests {
         RequestRecord {
             connection: 0,
             stream: 0,
+            item: 0,
             protocol: Protocol::H2,
             protocol_used: Some(Protocol::H2),
             start_us: 0,
@@ -305,6 +306,7 @@ mod tests {
             total_us,
             bytes: 1_000,
             status: Some(200),
+            alt_svc: false,
             error: None,
         }
     }

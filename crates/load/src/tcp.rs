@@ -3,6 +3,7 @@
 use crate::error::Failure;
 use crate::run::{Due, Job, Run};
 use crate::slot::Opening;
+use crate::tickets::Ticket;
 use crate::{h1, h2, tls};
 use altway_record::Protocol;
 use rustls::pki_types::ServerName;
@@ -28,14 +29,14 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure> {
     let job = run.job;
     let deadline = opening.begun + job.timeout;
-    let opened = tokio::time::timeout_at(deadline.into(), open(job)).await;
+    let opened = tokio::time::timeout_at(deadline.into(), open(job, opening.ticket)).await;
     let (wire, connected) = opened.map_err(|_| Failure::TimedOut(job.timeout))??;
     let first = Due {
         ticket: opening.ticket,
         connect: Some(connected.duration_since(opening.begun)),
         deadline,
     };
-    if job.protocol == Protocol::H1 {
+    if job.protocol_for(opening.ticket) == Protocol::H1 {
         return h1::serve(run, opening.connection, wire, first).await;
     }
     run.on_connected();
@@ -44,13 +45,13 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
 }
 
 /// TCP, TLS, ALPN check; and when TLS (or TCP, without) was through.
-async fn open(job: &Job) -> Result<(Box<dyn Wire>, Instant), Failure> {
+async fn open(job: &Job, ticket: Ticket) -> Result<(Box<dyn Wire>, Instant), Failure> {
     let tcp = dial(job).await.map_err(Failure::Connect)?;
-    let wire: Box<dyn Wire> = match &job.tls {
+    let wire: Box<dyn Wire> = match job.tls_for(ticket) {
         None => Box::new(tcp),
         Some(config) => {
-            let connector = TlsConnector::from(config.clone());
-            Box::new(secure(job, &connector, tcp).await?)
+            let asked = job.protocol_for(ticket);
+            Box::new(secure(job, asked, &TlsConnector::from(config), tcp).await?)
         }
     };
     Ok((wire, Instant::now()))
@@ -66,6 +67,7 @@ async fn dial(job: &Job) -> io::Result<TcpStream> {
 
 async fn secure(
     job: &Job,
+    asked: Protocol,
     connector: &TlsConnector,
     tcp: TcpStream,
 ) -> Result<TlsStream<TcpStream>, Failure> {
@@ -73,7 +75,7 @@ async fn secure(
         .map_err(|error| Failure::Tls(io::Error::other(error)))?;
     let stream = connector.connect(name, tcp).await.map_err(Failure::Tls)?;
     let found = stream.get_ref().1.alpn_protocol();
-    match (job.protocol, found) {
+    match (asked, found) {
         // A server that knows no ALPN speaks HTTP/1.1.
         (Protocol::H1, None) => Ok(stream),
         (asked, Some(found)) if found == tls::alpn(asked).as_bytes() => Ok(stream),

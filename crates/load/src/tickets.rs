@@ -1,21 +1,25 @@
 //! Who may send the next request, and when.
 //!
 //! Every stream draws a ticket for each request, so `-n` is exact however many streams there are,
-//! and an open-loop run spreads over whichever stream is free.
+//! and an open-loop run spreads over whichever stream is free. In a visit a ticket also says which
+//! of its requests is sent, and there is none until what that waits for has happened (`script`).
 
 use crate::options::Stop;
+use crate::script::Script;
 use altway_socket::Timer;
 use std::cell::RefCell;
 use std::io;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 
 /// The right to send one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
     /// When the request is due: times count from here.
     pub(crate) start: Instant,
+    /// Which request of a visit it is; 0 outside of visits.
+    pub(crate) item: u32,
 }
 
 /// Hands out tickets to the streams of one thread.
@@ -24,6 +28,8 @@ pub(crate) struct Tickets {
     /// Held by the one stream that waits for the next ticket of an open loop; the others queue
     /// for it in order, so that a due ticket wakes one stream and not all.
     turn: Mutex<Option<Timer>>,
+    /// A request of a visit may have become due.
+    changed: Notify,
 }
 
 impl Tickets {
@@ -32,6 +38,7 @@ impl Tickets {
         Ok(Self {
             schedule: RefCell::new(schedule),
             turn: Mutex::new(timer),
+            changed: Notify::new(),
         })
     }
 
@@ -47,6 +54,7 @@ impl Tickets {
                 // Waiting fails only when the runtime shuts down, and then nothing is sent any more.
                 (Next::At(due), Some(timer)) => timer.wait_until(due).await.ok()?,
                 (Next::At(_), None) => unreachable!("a closed loop never waits"),
+                (Next::Later, _) => self.changed.notified().await,
             }
         }
     }
@@ -55,6 +63,24 @@ impl Tickets {
     /// back must ask for the next, else it is lost.
     pub(crate) fn give_back(&self, ticket: Ticket) {
         self.schedule.borrow_mut().returned.push(ticket);
+        self.changed.notify_one();
+    }
+
+    /// The answer to a visit's request has begun.
+    pub(crate) fn on_first_byte(&self, item: u32, now: Instant) {
+        self.tell(|script| script.on_first_byte(item, now));
+    }
+
+    /// A visit's request has ended, well or not.
+    pub(crate) fn on_end(&self, item: u32, now: Instant) {
+        self.tell(|script| script.on_end(item, now));
+    }
+
+    fn tell(&self, what: impl FnOnce(&mut Script)) {
+        if let Some(script) = &mut self.schedule.borrow_mut().script {
+            what(script);
+            self.changed.notify_one();
+        }
     }
 
     /// Requests that were due in an open loop but never sent, for the run was over.
@@ -71,12 +97,16 @@ pub(crate) struct Schedule {
     issued: u64,
     /// At most one a stream.
     returned: Vec<Ticket>,
+    /// In a visit: which request is next.
+    script: Option<Script>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Now(Ticket),
     At(Instant),
+    /// When something else has happened.
+    Later,
     Done,
 }
 
@@ -88,6 +118,15 @@ impl Schedule {
             rate,
             issued: 0,
             returned: Vec::new(),
+            script: None,
+        }
+    }
+
+    /// That of a visit: its requests, each when it is due.
+    pub(crate) fn of_visit(begun: Instant, stop: Stop, script: Script) -> Self {
+        Self {
+            script: Some(script),
+            ..Self::new(begun, stop, None)
         }
     }
 
@@ -98,6 +137,13 @@ impl Schedule {
         if let Some(ticket) = self.returned.pop() {
             return Next::Now(ticket);
         }
+        if let Some(script) = &mut self.script {
+            return match script.next(now) {
+                Some((item, start)) => Next::Now(Ticket { start, item }),
+                None if script.is_drawn_out() => Next::Done,
+                None => Next::Later,
+            };
+        }
         let due = self.rate.map_or(now, |rate| self.due(rate));
         if self.is_drawn_out(due) {
             return Next::Done;
@@ -106,7 +152,10 @@ impl Schedule {
             return Next::At(due);
         }
         self.issued += 1;
-        Next::Now(Ticket { start: due })
+        Next::Now(Ticket {
+            start: due,
+            item: 0,
+        })
     }
 
     /// Nothing is sent any more, due or not.
@@ -146,6 +195,10 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    fn at(start: Instant) -> Ticket {
+        Ticket { start, item: 0 }
+    }
+
     fn requests(n: u64) -> Stop {
         Stop::Requests(NonZeroU64::new(n).unwrap())
     }
@@ -155,7 +208,7 @@ mod tests {
         let now = Instant::now();
         let mut schedule = Schedule::new(now, requests(3), None);
         for _ in 0..3 {
-            assert_eq!(schedule.next(now), Next::Now(Ticket { start: now }));
+            assert_eq!(schedule.next(now), Next::Now(at(now)));
         }
         assert_eq!(schedule.next(now), Next::Done);
     }
@@ -176,15 +229,10 @@ mod tests {
     fn an_open_loop_counts_from_the_due_time_even_when_drawn_late() {
         let begun = Instant::now();
         let mut schedule = Schedule::new(begun, requests(3), NonZeroU32::new(100));
-        assert_eq!(schedule.next(begun), Next::Now(Ticket { start: begun }));
+        assert_eq!(schedule.next(begun), Next::Now(at(begun)));
         assert_eq!(schedule.next(begun + MS), Next::At(begun + 10 * MS));
         let late = schedule.next(begun + 35 * MS);
-        assert_eq!(
-            late,
-            Next::Now(Ticket {
-                start: begun + 10 * MS
-            })
-        );
+        assert_eq!(late, Next::Now(at(begun + 10 * MS)));
     }
 
     #[test]
@@ -192,7 +240,7 @@ mod tests {
         let begun = Instant::now();
         let mut schedule = Schedule::new(begun, Stop::Time(10 * MS), None);
         let last = begun + 10 * MS - Duration::from_nanos(1);
-        assert_eq!(schedule.next(last), Next::Now(Ticket { start: last }));
+        assert_eq!(schedule.next(last), Next::Now(at(last)));
         assert_eq!(schedule.next(begun + 10 * MS), Next::Done);
     }
 

@@ -14,9 +14,13 @@ pub(crate) trait AxisValue: Sized + Copy + PartialEq {
     fn read(text: &str) -> Result<Self, String>;
 
     /// The position on a number line, for ranges; `None` where a range makes no sense.
-    fn to_number(self) -> Option<u64>;
+    fn to_number(self) -> Option<u64> {
+        None
+    }
 
-    fn from_number(number: u64) -> Option<Self>;
+    fn from_number(_: u64) -> Option<Self> {
+        None
+    }
 }
 
 /// Why an axis can't be read.
@@ -39,7 +43,8 @@ pub enum AxisError {
     TooMany,
 }
 
-/// Reads the texts of an axis; each may be a value or a range `FROM..TO by STEP`, both ends in it.
+/// Reads the texts of an axis; each may be a value or a range `FROM..TO by STEP` (or `step STEP`),
+/// both ends in it.
 pub(crate) fn read<T: AxisValue>(texts: &[String]) -> Result<Vec<T>, AxisError> {
     let mut values = Vec::new();
     for text in texts {
@@ -65,7 +70,10 @@ fn values_of<T: AxisValue>(text: &str) -> Result<Vec<T>, AxisError> {
         return Ok(vec![T::read(text).map_err(AxisError::Value)?]);
     };
     let malformed = || AxisError::Range(text.into());
-    let (to, step) = rest.split_once(" by ").ok_or_else(malformed)?;
+    let by_step = rest
+        .split_once(" by ")
+        .or_else(|| rest.split_once(" step "));
+    let (to, step) = by_step.ok_or_else(malformed)?;
     let number = |part: &str| {
         T::read(part.trim())
             .map_err(AxisError::Value)?
@@ -151,14 +159,6 @@ impl AxisValue for Protocol {
         text.parse()
             .map_err(|error: crate::UnknownProtocol| error.to_string())
     }
-
-    fn to_number(self) -> Option<u64> {
-        None
-    }
-
-    fn from_number(_: u64) -> Option<Self> {
-        None
-    }
 }
 
 #[cfg(test)]
@@ -172,7 +172,8 @@ mod tests {
     #[test]
     fn a_range_holds_both_ends() {
         let expected: Vec<_> = (0..=8).map(|i| Duration::from_millis(25 * i)).collect();
-        assert_eq!(durations(&["0ms..200ms by 25ms"]), Ok(expected));
+        assert_eq!(durations(&["0ms..200ms by 25ms"]), Ok(expected.clone()));
+        assert_eq!(durations(&["0ms..200ms step 25ms"]), Ok(expected));
     }
 
     #[test]

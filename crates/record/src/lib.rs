@@ -13,19 +13,78 @@
 #![warn(clippy::disallowed_methods)]
 
 mod axis;
+mod cell;
+mod ends;
+mod har;
 mod manifest;
 mod plan;
 mod protocol;
+mod queue;
 mod rate;
 mod request;
 mod sample;
+mod scenario;
+mod shard;
 mod summary;
+mod visit;
+mod words;
 
 pub use axis::{AxisError, MAX_AXIS_VALUES};
-pub use manifest::{Host, LinkSettings, Manifest, ManifestError, SCHEMA_VERSION};
-pub use plan::{Cell, Congestion, MAX_PAIRS, MAX_TRANSFERS, Plan, PlanError};
+pub use cell::Cell;
+pub use ends::{
+    BadServerName, Client, Congestion, Connection, MAX_SERVER_NAME, ServerCommand, ServerName,
+    Topology,
+};
+pub use har::HarError;
+pub use manifest::{
+    Host, LinkSettings, Manifest, ManifestError, Part, SCHEMA_VERSION, SCHEMA_VERSIONS_READ,
+};
+pub use plan::{
+    File, Files, KEYS as PLAN_KEYS, MAX_ENVIRONMENTS, MAX_INCLUDES, MAX_PAIRS, MAX_TRANSFERS,
+    MAX_WARM_UPS, Place, Plan, PlanError, Sampling, Stopping,
+};
 pub use protocol::{Protocol, UnknownProtocol};
+pub use queue::QueueLimit;
 pub use rate::Rate;
 pub use request::RequestRecord;
-pub use sample::{CSV_HEADER, Sample, SampleError, csv_row, read_samples, whole_length};
+pub use sample::{
+    CSV_HEADER, Sample, SampleError, csv_row, csv_rows, read_samples, transfers, whole_length,
+};
+pub use scenario::{
+    MAX_OBJECTS, MAX_VISITS, Mixed, OPENER_SIZE, PAGE_PATH, Page, Repeat, Scenario, object_path,
+};
+pub use shard::{BadShard, Shard};
 pub use summary::SummaryRow;
+pub use visit::{After, MAX_VISIT_REQUESTS, Visit, VisitError, VisitRequest};
+pub use words::UnknownWord;
+
+/// The version of the plan's schema (docs/data/plan.md).
+pub const PLAN_SCHEMA_VERSION: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_a_plan_is_documented() {
+        let text = include_str!("../../../docs/data/plan.md");
+        for key in PLAN_KEYS {
+            assert!(text.contains(&format!("`{key}`")), "{key}");
+        }
+    }
+
+    #[test]
+    fn every_column_is_documented_and_has_its_version() {
+        let text = include_str!("../../../docs/data/run-folder.md");
+        for column in CSV_HEADER.trim_end().split(',') {
+            assert!(text.contains(&format!("`{column}`")), "{column}");
+        }
+        let index = include_str!("../../../docs/data/README.md");
+        assert!(index.contains(&format!(
+            "`*.toml` | [plan.md](plan.md) | schema {PLAN_SCHEMA_VERSION} |"
+        )));
+        assert!(index.contains(&format!(
+            "[run-folder.md](run-folder.md) | schema {SCHEMA_VERSION} |"
+        )));
+    }
+}

@@ -1,17 +1,23 @@
 //! Under what circumstances a run was measured.
 
-use crate::Plan;
+use crate::{Plan, Shard};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
-/// The version of the run folder's schema: raised when a file's meaning changes, so that an older
-/// altway refuses what it would misread.
-pub const SCHEMA_VERSION: u32 = 1;
+/// The version of the run folder's schema (docs/data/run-folder.md): raised when a file's meaning
+/// changes, so that an older altway refuses what it would misread.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// The versions that this altway can read.
+pub const SCHEMA_VERSIONS_READ: RangeInclusive<u32> = 1..=SCHEMA_VERSION;
 
 /// `manifest.json`: everything that is needed to judge a run and to repeat it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`SCHEMA_VERSION`] of the altway that wrote the run.
+    /// Version of the schema that the run was written in; only one of [`SCHEMA_VERSION`] can be
+    /// gone on with.
     pub schema_version: u32,
     /// Version of altway.
     pub altway_version: String,
@@ -23,9 +29,33 @@ pub struct Manifest {
     pub started_at: String,
     /// The plan, ranges resolved and defaults filled in.
     pub plan: Plan,
+    /// Which part of the plan it is.
+    #[serde(default)]
+    pub shard: Shard,
+    /// What it was merged from; empty for a run that was measured in one place.
+    #[serde(default)]
+    pub merged: Vec<Part>,
     /// The machine.
     pub host: Host,
     /// How the link was run.
+    pub link: LinkSettings,
+    /// Programs that took part beside altway, by their name: what each says of its version.
+    #[serde(default)]
+    pub programs: BTreeMap<String, String>,
+}
+
+/// A run that others were merged with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Which part of the plan it was.
+    pub shard: Shard,
+    /// The command line that started it.
+    pub command: Vec<String>,
+    /// When it started: RFC 3339, UTC.
+    pub started_at: String,
+    /// Its machine.
+    pub host: Host,
+    /// How its link was run.
     pub link: LinkSettings,
 }
 
@@ -69,7 +99,7 @@ pub enum ManifestError {
     #[error("manifest.json is damaged")]
     Json(#[from] serde_json::Error),
     /// Written by another generation of altway.
-    #[error("the run has schema version {found}, this altway reads version {SCHEMA_VERSION}")]
+    #[error("the run has schema version {found}, this altway reads versions 1 to {SCHEMA_VERSION}")]
     Schema {
         /// The version found.
         found: u64,
@@ -82,12 +112,28 @@ impl Manifest {
     /// # Errors
     /// It is damaged, or of another schema version.
     pub fn from_json(text: &str) -> Result<Self, ManifestError> {
-        let value: serde_json::Value = serde_json::from_str(text)?;
+        let mut value: Value = serde_json::from_str(text)?;
         let found = value["schema_version"].as_u64().unwrap_or(0);
-        if found != u64::from(SCHEMA_VERSION) {
+        let known = u32::try_from(found).is_ok_and(|v| SCHEMA_VERSIONS_READ.contains(&v));
+        if !known {
             return Err(ManifestError::Schema { found });
         }
+        if found == 1 {
+            upgrade_plan(&mut value["plan"]);
+        }
         Ok(serde_json::from_value(value)?)
+    }
+
+    /// What it says as a part of a merged run.
+    #[must_use]
+    pub fn to_part(&self) -> Part {
+        Part {
+            shard: self.shard,
+            command: self.command.clone(),
+            started_at: self.started_at.clone(),
+            host: self.host.clone(),
+            link: self.link.clone(),
+        }
     }
 
     /// The text of `manifest.json`, with a line end.
@@ -98,6 +144,31 @@ impl Manifest {
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("all keys are texts");
         format!("{text}\n")
+    }
+}
+
+/// Says what a plan of schema 1 left unsaid, for there was nothing else.
+fn upgrade_plan(plan: &mut Value) {
+    let queue = match plan["queue"].take() {
+        Value::Null => json!("default"),
+        size => size,
+    };
+    let more = [
+        ("queues", json!([queue])),
+        ("congestions", json!([plan["congestion"].take()])),
+        ("topologies", json!(["direct"])),
+        ("servers", json!(["altway"])),
+        ("commands", json!([])),
+        ("clients", json!(["altway"])),
+        ("connections", json!(["cold"])),
+        ("null_arm", json!(false)),
+        ("scenario", json!("download")),
+        ("stopping", Value::Null),
+        ("sampling", json!("grid")),
+        ("warm_ups", json!(0)),
+    ];
+    if let Value::Object(plan) = plan {
+        plan.extend(more.map(|(key, value)| (key.into(), value)));
     }
 }
 
@@ -114,6 +185,8 @@ mod tests {
             command: vec!["altway".into(), "lab".into(), "run".into()],
             started_at: "2026-01-01T00:00:00Z".into(),
             plan: plan.parse().unwrap(),
+            shard: Shard::WHOLE,
+            merged: vec![],
             host: Host {
                 kernel: "Linux 6.1".into(),
                 cpu: "a processor".into(),
@@ -129,6 +202,7 @@ mod tests {
                 privilege: "root".into(),
                 limitations: vec![],
             },
+            programs: BTreeMap::new(),
         }
     }
 
@@ -144,11 +218,11 @@ mod tests {
     fn refuses_another_schema_version_and_damage() {
         let newer = manifest()
             .to_json()
-            .replace("\"schema_version\": 1", "\"schema_version\": 2");
+            .replace("\"schema_version\": 2", "\"schema_version\": 3");
         let message = Manifest::from_json(&newer).unwrap_err().to_string();
         assert_eq!(
             message,
-            "the run has schema version 2, this altway reads version 1"
+            "the run has schema version 3, this altway reads versions 1 to 2"
         );
         assert!(
             Manifest::from_json("{}")
@@ -161,6 +235,19 @@ mod tests {
                 .unwrap_err()
                 .to_string()
                 .contains("damaged")
+        );
+    }
+    #[test]
+    fn reads_what_the_first_schema_wrote() {
+        let text = include_str!("../../report/tests/data/manifest.json");
+        let manifest = Manifest::from_json(text).unwrap();
+        assert_eq!(
+            (manifest.schema_version, manifest.plan.cell_count()),
+            (1, 3)
+        );
+        assert_eq!(
+            (manifest.plan.transfers(), manifest.shard),
+            (30, Shard::WHOLE)
         );
     }
 }

@@ -10,6 +10,8 @@ pub struct RequestRecord {
     pub connection: u32,
     /// Ordinal of the request on its connection, from 0.
     pub stream: u32,
+    /// Its place in the visit that it belongs to, from 0; 0 outside of visits.
+    pub item: u32,
     /// The protocol that was asked for.
     pub protocol: Protocol,
     /// The protocol that answered; `None` when there was no connection.
@@ -28,6 +30,8 @@ pub struct RequestRecord {
     pub bytes: u64,
     /// HTTP status code.
     pub status: Option<u16>,
+    /// Whether the answer's `Alt-Svc` named HTTP/3.
+    pub alt_svc: bool,
     /// Why the request failed; `None` when it did not.
     pub error: Option<String>,
 }

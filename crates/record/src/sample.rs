@@ -1,13 +1,19 @@
-//! One measured transfer, and the CSV file that holds them.
+//! One measured request, and the CSV file that holds them.
 
-use crate::{Cell, Protocol, Rate};
+use crate::{
+    Cell, Client, Congestion, Connection, Protocol, QueueLimit, Rate, ServerName, Topology,
+};
 use altway_units::{Bandwidth, DataSize, Ratio};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// One transfer of a run: a row of `samples.csv`. Every column's name carries its unit.
+/// One request of a run: a row of `samples.csv`. Every column's name carries its unit.
 ///
-/// A transfer that could not be used (wrong protocol, link late, connection failed) keeps its row
+/// A transfer of the scenario `download` over a cold connection is one request; others are several,
+/// whose rows follow each other with the same `ordinal`. What is said of the transfer as a whole
+/// (its place in the plan, the link's counters, `compared_us`, `valid`) stands in each of its rows.
+///
+/// A transfer that could not be used (wrong protocol, link late, connection failed) keeps its rows
 /// with `valid = false` and the reason; it is then measured again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -19,26 +25,63 @@ pub struct Sample {
     pub cell: u32,
     /// Attempt at this block, cell and protocol, from 1.
     pub attempt: u32,
+    /// Ordinal of the request in its transfer, from 0.
+    #[serde(default)]
+    pub request: u32,
+    /// How many requests the transfer has rows of, at least 1.
+    #[serde(default = "one")]
+    pub requests: u32,
     /// The protocol asked for.
     pub protocol: Protocol,
+    /// Whether it is of the null arm: the first protocol again, to be held against itself.
+    #[serde(default)]
+    pub null_arm: bool,
+    /// The protocol that answered; empty when none did.
+    #[serde(default)]
+    pub protocol_used: Option<Protocol>,
+    /// Where the link was emulated.
+    #[serde(default)]
+    pub topology: Topology,
+    /// Who served.
+    #[serde(default)]
+    pub server: ServerName,
+    /// Who fetched.
+    #[serde(default)]
+    pub client: Client,
+    /// Congestion control of both transports.
+    #[serde(default)]
+    pub congestion: Congestion,
+    /// Whether the transfer includes setting its connection up.
+    #[serde(default)]
+    pub connection: Connection,
+    /// Room for waiting packets.
+    #[serde(default)]
+    pub queue: QueueLimit,
     /// Rate of the link; empty without limit.
     pub rate_bps: Option<u64>,
     /// One-way delay in both directions.
     pub delay_us: u64,
     /// Loss configured in each direction, in parts per billion.
     pub loss_ppb: u32,
-    /// Body size asked for.
+    /// Size of the cell: of the object, or of a whole page.
     pub size_bytes: u64,
     /// Seed of the link; both transfers of a pair have the same.
     pub link_seed: u64,
     /// When the transfer began, milliseconds since 1970 (UTC).
     pub started_unix_ms: i64,
-    /// Socket call to the end of the TLS or QUIC handshake.
+    /// When the request was due, since the transfer began.
+    #[serde(default)]
+    pub start_us: u64,
+    /// Socket call to the end of the TLS or QUIC handshake; only where the request opened its
+    /// connection.
     pub connect_us: Option<u64>,
-    /// Socket call to the first byte of the response.
+    /// From when it was due to the first byte of the response.
     pub first_byte_us: Option<u64>,
-    /// Socket call to the last byte of the body: the time that is compared.
+    /// From when it was due to the last byte of the body.
     pub total_us: Option<u64>,
+    /// The time of the whole transfer that is compared; what it is depends on the scenario.
+    #[serde(default)]
+    pub compared_us: Option<u64>,
     /// Body bytes received.
     pub body_bytes: u64,
     /// Packets that entered the link from the client.
@@ -78,12 +121,22 @@ impl Sample {
         let limit = self.rate_bps.and_then(Bandwidth::from_bps);
         Cell {
             index: self.cell,
+            topology: self.topology,
+            server: self.server,
+            client: self.client,
+            congestion: self.congestion,
+            connection: self.connection,
             rate: limit.map_or(Rate::Unlimited, Rate::Limited),
-            delay: Duration::from_micros(self.delay_us),
+            queue: self.queue,
             loss: Ratio::from_parts_per_billion(self.loss_ppb).unwrap_or(Ratio::ONE),
             size: DataSize::from_bytes(self.size_bytes),
+            delay: Duration::from_micros(self.delay_us),
         }
     }
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Why a samples file can't be read.
@@ -96,9 +149,10 @@ pub enum SampleError {
 }
 
 /// The first line of `samples.csv`, with its line end.
-pub const CSV_HEADER: &str = "ordinal,block,cell,attempt,protocol,rate_bps,delay_us,loss_ppb,\
-size_bytes,link_seed,started_unix_ms,connect_us,first_byte_us,total_us,body_bytes,up_packets,\
-up_lost_packets,up_queue_dropped_packets,down_packets,down_lost_packets,\
+pub const CSV_HEADER: &str = "ordinal,block,cell,attempt,request,requests,protocol,null_arm,\
+protocol_used,topology,server,client,congestion,connection,queue,rate_bps,delay_us,loss_ppb,\
+size_bytes,link_seed,started_unix_ms,start_us,connect_us,first_byte_us,total_us,compared_us,\
+body_bytes,up_packets,up_lost_packets,up_queue_dropped_packets,down_packets,down_lost_packets,\
 down_queue_dropped_packets,down_backlog_max_bytes,lateness_us_p99,hidden_drops_packets,\
 client_involuntary_switches,server_involuntary_switches,valid,fault\n";
 
@@ -108,34 +162,96 @@ client_involuntary_switches,server_involuntary_switches,valid,fault\n";
 /// Never: a sample is flat, and writing to memory does not fail.
 #[must_use]
 pub fn csv_row(sample: &Sample) -> String {
+    csv_rows(std::slice::from_ref(sample))
+}
+
+/// Lines of `samples.csv`, each with its line end. A line break in a fault becomes a blank, so that
+/// a row is a line.
+///
+/// # Panics
+/// Never: a sample is flat, and writing to memory does not fail.
+#[must_use]
+pub fn csv_rows(samples: &[Sample]) -> String {
     let mut writer = csv::WriterBuilder::new()
         .has_headers(false)
         .from_writer(Vec::new());
-    writer
-        .serialize(sample)
-        .expect("a sample is flat and memory does not fail");
+    for sample in samples {
+        let mut sample = sample.clone();
+        sample.fault = sample.fault.replace(['\n', '\r'], " ");
+        writer
+            .serialize(sample)
+            .expect("a sample is flat and memory does not fail");
+    }
     let bytes = writer.into_inner().expect("memory does not fail");
     String::from_utf8(bytes).expect("csv writes the UTF-8 it was given")
 }
 
-/// Reads `samples.csv`. A last line without its line end was cut off by a crash or a full disk: it
-/// is left out, and [`whole_length`] tells where the file should be cut before more is written.
+/// Reads the whole transfers of `samples.csv`. What a crash or a full disk has cut off (a last line
+/// without its end, a last transfer without all its rows) is left out; [`whole_length`] tells where
+/// the file should be cut before more is written.
 ///
 /// # Errors
 /// A whole line that is no row of the schema.
 pub fn read_samples(text: &str) -> Result<Vec<Sample>, SampleError> {
-    let whole = &text[..whole_length(text)];
+    let mut samples = read_lines(text)?;
+    samples.truncate(samples.len() - cut_off(&samples));
+    Ok(samples)
+}
+
+/// The length in bytes of the whole transfers of `text`, header included.
+///
+/// # Errors
+/// As for [`read_samples`].
+pub fn whole_length(text: &str) -> Result<usize, SampleError> {
+    let mut length = length_of_lines(text);
+    for _ in 0..cut_off(&read_lines(text)?) {
+        length = text[..length - 1].rfind('\n').map_or(0, |last| last + 1);
+    }
+    Ok(length)
+}
+
+/// One row of each transfer: its first.
+pub fn transfers(samples: &[Sample]) -> impl Iterator<Item = &Sample> {
+    samples.iter().filter(|sample| sample.request == 0)
+}
+
+fn read_lines(text: &str) -> Result<Vec<Sample>, SampleError> {
+    let whole = &text[..length_of_lines(text)];
     let mut reader = csv::Reader::from_reader(whole.as_bytes());
-    reader
-        .deserialize()
-        .map(|row| row.map_err(SampleError::Csv))
-        .collect()
+    // Schema 1 had one request a transfer, and its time was what is compared.
+    let of_schema_1 = !reader
+        .headers()?
+        .iter()
+        .any(|column| column == "compared_us");
+    let mut samples: Vec<Sample> = reader.deserialize().collect::<Result<_, _>>()?;
+    if of_schema_1 {
+        for sample in &mut samples {
+            sample.compared_us = sample.total_us;
+        }
+    }
+    Ok(samples)
 }
 
 /// The length in bytes of the whole lines of `text`.
-#[must_use]
-pub fn whole_length(text: &str) -> usize {
+fn length_of_lines(text: &str) -> usize {
     text.rfind('\n').map_or(0, |last| last + 1)
+}
+
+/// How many rows the last transfer has, if it does not have all.
+fn cut_off(samples: &[Sample]) -> usize {
+    let Some(last) = samples.last() else {
+        return 0;
+    };
+    let rows = samples
+        .iter()
+        .rev()
+        .take_while(|sample| sample.ordinal == last.ordinal);
+    let rows = rows.count();
+    if rows < last.requests as usize {
+        rows
+    } else {
+        0
+    }
 }
 
 #[cfg(test)]
@@ -148,16 +264,28 @@ pub(crate) mod tests {
             block: 3,
             cell: 1,
             attempt: 1,
+            request: 0,
+            requests: 1,
             protocol: Protocol::H3,
+            null_arm: false,
+            protocol_used: Some(Protocol::H3),
+            topology: Topology::Proxied,
+            server: "my-server".parse().unwrap(),
+            client: Client::Curl,
+            congestion: Congestion::Reno,
+            connection: Connection::Warm,
+            queue: QueueLimit::Bytes(DataSize::from_bytes(64_000)),
             rate_bps: Some(5_000_000),
             delay_us: 50_000,
             loss_ppb: 10_000_000,
             size_bytes: 1_000_000,
             link_seed: 99,
             started_unix_ms: 1_790_000_000_000,
+            start_us: 0,
             connect_us: Some(102_000),
             first_byte_us: Some(205_000),
             total_us: Some(2_000_000),
+            compared_us: Some(2_000_000),
             body_bytes: 1_000_000,
             up_packets: 400,
             up_lost_packets: 4,
@@ -198,8 +326,49 @@ pub(crate) mod tests {
         let whole = format!("{CSV_HEADER}{}", csv_row(&sample()));
         let cut = format!("{whole}8,3,1,1,h2,50000");
         assert_eq!(read_samples(&cut).unwrap().len(), 1);
-        assert_eq!(whole_length(&cut), whole.len());
+        assert_eq!(whole_length(&cut).unwrap(), whole.len());
         assert_eq!(read_samples("ordinal,blo").unwrap(), []);
+    }
+
+    #[test]
+    fn a_transfer_without_all_its_rows_is_left_out() {
+        let of_page = |ordinal, request| Sample {
+            ordinal,
+            request,
+            requests: 3,
+            ..sample()
+        };
+        let rows: Vec<_> = (0..3).map(|request| of_page(8, request)).collect();
+        let whole = format!("{CSV_HEADER}{}{}", csv_row(&sample()), csv_rows(&rows));
+        let cut = format!("{whole}{}", csv_rows(&[of_page(9, 0), of_page(9, 1)]));
+        let samples = read_samples(&cut).unwrap();
+        assert_eq!(samples.len(), 4);
+        assert_eq!(whole_length(&cut).unwrap(), whole.len());
+        let ordinals: Vec<_> = transfers(&samples).map(|sample| sample.ordinal).collect();
+        assert_eq!(ordinals, [7, 8]);
+    }
+
+    #[test]
+    fn a_fault_of_several_lines_is_one_row() {
+        let mut failed = sample();
+        failed.fault = "first\nsecond".into();
+        assert_eq!(csv_row(&failed).lines().count(), 1);
+    }
+
+    #[test]
+    fn rows_of_schema_1_are_read() {
+        let text = "ordinal,block,cell,attempt,protocol,rate_bps,delay_us,loss_ppb,size_bytes,\
+            link_seed,started_unix_ms,connect_us,first_byte_us,total_us,body_bytes,up_packets,\
+            up_lost_packets,up_queue_dropped_packets,down_packets,down_lost_packets,\
+            down_queue_dropped_packets,down_backlog_max_bytes,lateness_us_p99,\
+            hidden_drops_packets,client_involuntary_switches,server_involuntary_switches,valid,\
+            fault\n0,0,0,1,h2,,0,0,1,0,0,1,1,7,1,0,0,0,0,0,0,0,0.0,0,0,0,true,\n";
+        let row = &read_samples(text).unwrap()[0];
+        assert_eq!((row.compared_us, row.requests), (Some(7), 1));
+        assert_eq!(
+            (row.server, row.topology),
+            (ServerName::ALTWAY, Topology::Direct)
+        );
     }
 
     #[test]

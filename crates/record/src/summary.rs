@@ -1,26 +1,41 @@
 //! What a run says about each cell: the rows of `summary.csv`.
 
-use crate::Protocol;
+use crate::{Client, Congestion, Connection, Protocol, QueueLimit, ServerName, Topology};
 use serde::{Deserialize, Serialize};
 
 /// One protocol in one cell, described, and held against the plan's first protocol.
 ///
-/// A column is empty when nothing was measured for it. The comparison's columns are empty on the first protocol's own rows. A difference is
-/// exp(log-ratio) − 1 in per cent: −10 means that this protocol takes 10 % less time.
+/// A column is empty when nothing was measured for it. The comparison's columns are empty on the
+/// first protocol's own rows. A difference is exp(log-ratio) − 1 in per cent: −10 means that this
+/// protocol takes 10 % less time. Times are those that are compared, whatever the scenario.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SummaryRow {
     /// Ordinal of the cell in the plan.
     pub cell: u32,
+    /// Where the link was emulated.
+    pub topology: Topology,
+    /// Who served.
+    pub server: ServerName,
+    /// Who fetched.
+    pub client: Client,
+    /// Congestion control of both transports.
+    pub congestion: Congestion,
+    /// Whether setting a connection up is in the times.
+    pub connection: Connection,
+    /// Room for waiting packets.
+    pub queue: QueueLimit,
     /// Rate of the link; empty without limit.
     pub rate_bps: Option<u64>,
     /// One-way delay.
     pub delay_us: u64,
     /// Loss configured in each direction, in parts per billion.
     pub loss_ppb: u32,
-    /// Body size.
+    /// Size of the object, or of a whole page.
     pub size_bytes: u64,
     /// The protocol described.
     pub protocol: Protocol,
+    /// Whether the row is of the null arm: the first protocol once more, held against itself.
+    pub null_arm: bool,
     /// Valid transfers.
     pub n: u64,
     /// Transfers that did not count and were repeated or given up.
@@ -61,6 +76,7 @@ pub struct SummaryRow {
     pub p_adjusted: Option<f64>,
     /// Share of pairs in which this protocol was faster; ties count half.
     pub probability_faster: Option<f64>,
-    /// `h2`, `h3`, …, `tie` or `unclear`.
+    /// `h2`, `h3`, …, `tie` or `unclear`; of the null arm `sound`, or `suspect` when its interval
+    /// leaves out 0.
     pub verdict: Option<String>,
 }

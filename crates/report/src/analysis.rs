@@ -2,7 +2,7 @@
 //! that the tables, pictures and the page say is computed here, once.
 
 use crate::{Error, Run};
-use altway_record::{Cell, Protocol, Sample};
+use altway_record::{Cell, Protocol, Sample, transfers};
 use altway_stats::{
     Bootstrap, CompareOptions, Comparison, Crossover, CrossoverPoint, Summary, benjamini_hochberg,
     compare, crossover, summarize,
@@ -29,6 +29,10 @@ pub(crate) struct CellResult<'a> {
     pub(crate) arms: BTreeMap<Protocol, Arm<'a>>,
     /// The other protocols against the baseline; absent without a pair.
     pub(crate) pairings: BTreeMap<Protocol, Pairing>,
+    /// The baseline once more; empty when the plan has no null arm.
+    pub(crate) null_arm: Arm<'a>,
+    /// The baseline against itself; absent without a pair.
+    pub(crate) null_pairing: Option<Pairing>,
 }
 
 /// One protocol in one cell.
@@ -114,8 +118,19 @@ impl<'a> Analysis<'a> {
         self.arms().map(|arm| arm.invalid).sum()
     }
 
+    /// Those of the null arm included.
     pub(crate) fn arms(&self) -> impl Iterator<Item = &Arm<'a>> {
-        self.cells.iter().flat_map(|cell| cell.arms.values())
+        self.cells
+            .iter()
+            .flat_map(|cell| cell.arms.values().chain([&cell.null_arm]))
+    }
+}
+
+impl Pairing {
+    /// Whether the whole interval lies on one side of zero.
+    pub(crate) fn excludes_zero(&self) -> bool {
+        let interval = self.comparison.interval;
+        interval.is_some_and(|interval| interval.low > 0.0 || interval.high < 0.0)
     }
 }
 
@@ -125,9 +140,10 @@ impl CellResult<'_> {
     }
 
     fn finish(&mut self, baseline: Protocol, others: &[Protocol], options: &Bootstrap) {
-        for arm in self.arms.values_mut() {
+        for arm in self.arms.values_mut().chain([&mut self.null_arm]) {
             arm.finish();
         }
+        self.null_pairing = pair(&self.arms[&baseline], &self.null_arm, options);
         for other in others {
             if let Some(pairing) = pair(&self.arms[&baseline], &self.arms[other], options) {
                 self.pairings.insert(*other, pairing);
@@ -160,10 +176,12 @@ fn sort_into_cells<'a>(run: &Run<'a>) -> Result<Vec<CellResult<'a>>, Error> {
             .map(|protocol| (*protocol, Arm::default()))
             .collect(),
         pairings: BTreeMap::new(),
+        null_arm: Arm::default(),
+        null_pairing: None,
     };
     let mut cells: Vec<_> = plan.cells().into_iter().map(empty).collect();
     let count = cells.len();
-    for sample in run.samples {
+    for sample in transfers(run.samples) {
         let (ordinal, protocol) = (sample.ordinal, sample.protocol);
         let cell = cells
             .get_mut(sample.cell as usize)
@@ -176,6 +194,11 @@ fn sort_into_cells<'a>(run: &Run<'a>) -> Result<Vec<CellResult<'a>>, Error> {
             .arms
             .get_mut(&protocol)
             .ok_or(Error::UnknownProtocol { ordinal, protocol })?;
+        let arm = if sample.null_arm {
+            &mut cell.null_arm
+        } else {
+            arm
+        };
         if micros(sample).is_some() {
             arm.valid.push(sample);
         } else {
@@ -187,8 +210,10 @@ fn sort_into_cells<'a>(run: &Run<'a>) -> Result<Vec<CellResult<'a>>, Error> {
 
 /// The time that is compared, in µs; `None` when the transfer does not count.
 fn micros(sample: &Sample) -> Option<f64> {
-    let total = sample.total_us.filter(|total| sample.valid && *total > 0)?;
-    Some(total as f64)
+    let time = sample
+        .compared_us
+        .filter(|time| sample.valid && *time > 0)?;
+    Some(time as f64)
 }
 
 /// Compares what both measured in the same blocks.
@@ -232,12 +257,11 @@ fn adjust(cells: &mut [CellResult<'_>]) {
 }
 
 fn group(cells: &[CellResult<'_>], others: &[Protocol], options: &Bootstrap) -> Vec<Series> {
-    let same = |a: &Cell, b: &Cell| (a.rate, a.loss, a.size) == (b.rate, b.loss, b.size);
     let mut all: Vec<Series> = Vec::new();
     for (index, result) in cells.iter().enumerate() {
         match all
             .iter_mut()
-            .find(|series| same(&cells[series.cells[0]].cell, &result.cell))
+            .find(|series| cells[series.cells[0]].cell.is_of_series_of(&result.cell))
         {
             Some(series) => series.cells.push(index),
             None => all.push(Series {

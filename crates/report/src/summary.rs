@@ -4,18 +4,42 @@ use crate::analysis::{Analysis, Arm, CellResult, Pairing};
 use altway_record::{Protocol, SummaryRow};
 use altway_stats::Winner;
 
-/// One row per cell and protocol, in the plan's order.
+/// One row per cell and protocol, in the plan's order, and one of the null arm where there is one.
 pub(crate) fn rows(analysis: &Analysis<'_>) -> Vec<SummaryRow> {
+    let baseline = analysis.baseline;
     let protocols: Vec<Protocol> = analysis.protocols().collect();
-    analysis
-        .cells
-        .iter()
-        .flat_map(|cell| {
-            protocols
-                .iter()
-                .map(|protocol| row(analysis.baseline, cell, *protocol))
-        })
-        .collect()
+    let mut rows = Vec::new();
+    for cell in &analysis.cells {
+        for protocol in &protocols {
+            let pairing = cell.pairings.get(protocol);
+            rows.push(row(
+                baseline,
+                cell,
+                *protocol,
+                &cell.arms[protocol],
+                pairing,
+            ));
+        }
+        if analysis.run.manifest.plan.null_arm {
+            let pairing = cell.null_pairing.as_ref();
+            let row = row(baseline, cell, baseline, &cell.null_arm, pairing);
+            rows.push(SummaryRow {
+                null_arm: true,
+                verdict: pairing.map(|one| null_verdict(one).into()),
+                ..row
+            });
+        }
+    }
+    rows
+}
+
+/// What the null arm says of its cell.
+fn null_verdict(pairing: &Pairing) -> &'static str {
+    if pairing.excludes_zero() {
+        "suspect"
+    } else {
+        "sound"
+    }
 }
 
 /// The rows as CSV with a header.
@@ -46,19 +70,31 @@ fn verdict(winner: Winner, baseline: Protocol, other: Protocol) -> String {
     }
 }
 
-fn row(baseline: Protocol, result: &CellResult<'_>, protocol: Protocol) -> SummaryRow {
-    let (cell, arm) = (&result.cell, &result.arms[&protocol]);
+fn row(
+    baseline: Protocol,
+    result: &CellResult<'_>,
+    protocol: Protocol,
+    arm: &Arm<'_>,
+    pairing: Option<&Pairing>,
+) -> SummaryRow {
+    let cell = &result.cell;
     let value =
         |of: fn(&altway_stats::Summary) -> f64| arm.summary.as_ref().map(|s| rounded(of(s), 1));
-    let pairing = result.pairings.get(&protocol);
     let compared = |of: &dyn Fn(&Pairing) -> Option<f64>| pairing.and_then(of);
     SummaryRow {
         cell: cell.index,
+        topology: cell.topology,
+        server: cell.server,
+        client: cell.client,
+        congestion: cell.congestion,
+        connection: cell.connection,
+        queue: cell.queue,
         rate_bps: cell.rate.limit().map(altway_units::Bandwidth::as_bps),
         delay_us: u64::try_from(cell.delay.as_micros()).unwrap_or(u64::MAX),
         loss_ppb: cell.loss.as_parts_per_billion(),
         size_bytes: cell.size.as_bytes(),
         protocol,
+        null_arm: false,
         n: arm.valid.len() as u64,
         invalid: arm.invalid as u64,
         mean_us: value(|s| s.mean),

@@ -3,7 +3,7 @@
 
 use crate::analysis::{Analysis, Crossing, Series};
 use crate::words;
-use altway_record::Protocol;
+use altway_record::{Protocol, transfers};
 use altway_stats::{Crossover, Interval, Winner};
 
 /// Below this share of resamples with a crossing, the sentence says how few there were.
@@ -235,20 +235,48 @@ pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
             "Only {name} was measured: there is nothing to compare it with."
         ));
     }
-    let planned = analysis.run.manifest.plan.transfers();
+    let manifest = analysis.run.manifest;
+    let plan = &manifest.plan;
+    let cells = plan.cells();
+    let of_this_part = cells.iter().filter(|cell| manifest.shard.has(cell)).count() as u64;
+    let planned = of_this_part * plan.arms() as u64 * u64::from(plan.pairs);
     let valid = analysis.valid() as u64;
     if valid < planned {
+        let early = match plan.stopping {
+            Some(_) => "; cells that are clear are left early",
+            None => "",
+        };
         sentences.push(format!(
-            "{valid} of {planned} planned transfers are measured."
+            "{valid} of {planned} planned transfers are measured{early}."
         ));
     }
+    sentences.extend(suspects(analysis));
     sentences
+}
+
+/// Cells whose null arm says that a protocol differs from itself.
+fn suspects(analysis: &Analysis<'_>) -> Option<String> {
+    let measured = analysis
+        .cells
+        .iter()
+        .filter_map(|cell| cell.null_pairing.as_ref());
+    let measured = measured.filter(|pairing| !pairing.comparison.few);
+    let (suspect, all) = measured.fold((0, 0), |(suspect, all), pairing| {
+        (suspect + usize::from(pairing.excludes_zero()), all + 1)
+    });
+    let name = analysis.baseline.name();
+    (suspect > 0).then(|| {
+        format!(
+            "In {suspect} of {all} cells {name} differs from itself (null arm): by chance it does in \
+             one of 20."
+        )
+    })
 }
 
 /// How many transfers were invalid, if any.
 pub(crate) fn repeats(analysis: &Analysis<'_>) -> Option<String> {
     let invalid = analysis.invalid();
-    let all = words::count(analysis.run.samples.len(), "transfer");
+    let all = words::count(transfers(analysis.run.samples).count(), "transfer");
     let was = if invalid == 1 { "was" } else { "were" };
     (invalid > 0).then(|| format!("{invalid} of {all} {was} invalid and measured again."))
 }

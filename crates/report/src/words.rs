@@ -1,6 +1,6 @@
 //! Numbers and quantities as people read them, the same in the terminal, the pictures and the page.
 
-use altway_record::{Cell, Rate};
+use altway_record::{Cell, Client, Congestion, Connection, QueueLimit, Rate, ServerName, Topology};
 use altway_units::{DataSize, Ratio, duration};
 use std::time::Duration;
 
@@ -61,14 +61,26 @@ pub(crate) fn size(size: DataSize) -> String {
     spaced(&size.to_string())
 }
 
-/// What is the same in a series of cells: `5 Mbit/s · 0 % loss · 1 MB`.
+/// What is the same in a series of cells: `5 Mbit/s · 0 % loss · 1 MB`, and whatever is not as plans
+/// have it that say nothing of it.
 pub(crate) fn series(cell: &Cell) -> String {
-    format!(
-        "{} · {} · {}",
-        rate(cell.rate),
-        loss(cell.loss),
-        size(cell.size)
-    )
+    let mut parts = vec![rate(cell.rate), loss(cell.loss), size(cell.size)];
+    if cell.queue != QueueLimit::default() {
+        parts.push(format!("{} queue", spaced(&cell.queue.to_string())));
+    }
+    if cell.connection == Connection::Warm {
+        parts.push("warm connection".into());
+    }
+    if cell.topology != Topology::default() {
+        parts.push(cell.topology.to_string());
+    }
+    if cell.congestion != Congestion::default() {
+        parts.push(cell.congestion.to_string());
+    }
+    if cell.client != Client::default() || cell.server != ServerName::default() {
+        parts.push(format!("{} from {}", cell.client, cell.server));
+    }
+    parts.join(" · ")
 }
 
 /// `+7.2 %`, `−12.0 %`, `0.0 %`.

@@ -183,7 +183,7 @@ fn protocols_that_take_turns_have_no_crossover() {
         .filter(|sample| sample.protocol == Protocol::H3)
     {
         let change = if sample.cell == 1 { 8 } else { 12 };
-        sample.total_us = sample.total_us.map(|time| time * change / 10);
+        sample.compared_us = sample.compared_us.map(|time| time * change / 10);
     }
     let rendered = rendered(&manifest, &samples);
     assert!(
@@ -244,6 +244,7 @@ fn a_transfer_measured_twice_counts_once() {
         ordinal: 99,
         attempt: 2,
         total_us: Some(1),
+        compared_us: Some(1),
         ..once[0].clone()
     });
     assert_eq!(
@@ -302,4 +303,61 @@ fn samples_of_another_run_are_refused() {
         error.to_string(),
         "sample 3 is of h1, which the plan does not measure"
     );
+}
+
+#[test]
+fn the_null_arm_is_held_against_its_own_protocol_and_reported_apart() {
+    let toml = "name = \"null\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 14\nnull_arm = true";
+    let manifest = manifest(toml);
+    let mut samples = samples(&manifest.plan);
+    let sound = rendered(&manifest, &samples);
+    let null_row = |rendered: &Rendered| rendered.summary.iter().find(|row| row.null_arm).cloned();
+    let row = null_row(&sound).unwrap();
+    assert_eq!((row.protocol, row.pairs), (Protocol::H2, Some(14)));
+    assert_eq!(row.verdict.as_deref(), Some("sound"));
+    assert!(!sound.table.contains("differs from itself"));
+    assert!(!sound.table.contains("planned transfers are measured"));
+    for sample in samples.iter_mut().filter(|sample| sample.null_arm) {
+        sample.compared_us = sample.compared_us.map(|time| time * 2);
+    }
+    let suspect = rendered(&manifest, &samples);
+    assert_eq!(
+        null_row(&suspect).unwrap().verdict.as_deref(),
+        Some("suspect")
+    );
+    let said = suspect.table.replace('\n', " ");
+    assert!(
+        said.contains("In 1 of 1 cells HTTP/2 differs from itself"),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_is_compared_is_the_transfer_and_not_each_of_its_requests() {
+    let manifest = manifest(QUICK);
+    let whole = samples(&manifest.plan);
+    let of_two = |sample: &Sample| {
+        [0, 1].map(|request| Sample {
+            request,
+            requests: 2,
+            total_us: Some(1),
+            ..sample.clone()
+        })
+    };
+    let split: Vec<Sample> = whole.iter().flat_map(of_two).collect();
+    assert_eq!(
+        rendered(&manifest, &split).summary,
+        rendered(&manifest, &whole).summary
+    );
+}
+
+#[test]
+fn topologies_are_series_of_their_own() {
+    let toml = "name = \"t\"\nrate = \"5mbit\"\ndelay = [\"0ms\", \"50ms\"]\nsize = \"1MB\"\npairs = 3\ntopology = [\"direct\", \"proxied\"]";
+    let table = of_plan(toml).table;
+    assert!(
+        table.contains("5 Mbit/s · 0 % loss · 1 MB · proxied"),
+        "{table}"
+    );
+    assert_eq!(table.matches("HTTP/3 against HTTP/2").count(), 2);
 }

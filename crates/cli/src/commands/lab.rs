@@ -1,10 +1,15 @@
-//! `altway lab`: run a plan, go on with a run, draw its report again.
+//! `altway lab`: plans, runs, and what they say.
+//!
+//! `plan` says what a run will do before it starts, `watch` how one stands while it goes on.
+
+mod plan;
+mod watch;
 
 use crate::hint::mistake;
 use crate::printer::Printer;
 use crate::{Answer, commands, signals};
-use altway_lab::{Campaign, Context as LabContext, End, Progress, plans};
-use altway_record::{Manifest, Plan, Sample};
+use altway_lab::{Campaign, Context as LabContext, End, Left, Progress, RunFolder, plans};
+use altway_record::{Manifest, Plan, Sample, Sampling, Shard};
 use altway_report::{Rendered, Run};
 use altway_units::duration;
 use anyhow::{Context, Result};
@@ -13,6 +18,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+/// Where run folders are, unless something else is said.
+const RUNS: &str = "runs";
 
 /// Measure over emulated networks where each protocol wins.
 #[derive(Debug, clap::Args)]
@@ -23,12 +31,20 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
+    /// Show the plans that ship, or what a plan will do and how long that takes.
+    Plan(plan::Arguments),
     /// Run a plan and write a run folder.
     Run(RunArguments),
     /// Go on with a run that was stopped.
     Resume(ResumeArguments),
+    /// Follow a run from another terminal.
+    Watch(watch::Arguments),
+    /// Show the results of a run: the newest, if none is named.
+    Show(ShowArguments),
     /// Draw the tables, pictures and report of a run again, from its samples alone.
     Report(ReportArguments),
+    /// Join the runs of a plan's shards into one.
+    Merge(MergeArguments),
 }
 
 /// Run a plan: every cell of its matrix is measured in random interleaved blocks, client and server
@@ -37,19 +53,28 @@ enum LabCommand {
 /// Ctrl-C keeps what is done; `altway lab resume` goes on with it.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
-Plans that ship: quick (the default, under 2 minutes), delay-sweep (about 20 minutes).
+`altway lab plan list` tells the plans that ship; quick is the default.
 
 Examples:
   altway lab run
   altway lab run delay-sweep
-  altway lab run my-plan.toml --runs /data/runs")]
+  altway lab run my-plan.toml --runs /data/runs
+  altway lab run bandwidth-map-whole --shard 2/5")]
 struct RunArguments {
     /// The name of a plan that ships, or a TOML file.
     #[arg(default_value = plans::DEFAULT)]
     plan: String,
     /// Make the run folder in here.
-    #[arg(long, value_name = "DIR", default_value = "runs")]
+    #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
+    /// Measure a part of the cells alone; other machines measure the others, and `altway lab merge`
+    /// joins them [default: all].
+    #[arg(long, value_name = "PART/PARTS", default_value_t = Shard::WHOLE, hide_default_value = true)]
+    shard: Shard,
+    /// Measure next where the winner is least sure: finds from where on one is faster, with at most a
+    /// tenth of the pairs.
+    #[arg(long, conflicts_with = "shard")]
+    adaptive: bool,
     /// Print the summary as JSON instead of the table.
     #[arg(long)]
     json: bool,
@@ -65,6 +90,19 @@ struct ResumeArguments {
     json: bool,
 }
 
+/// Show the results of a run; nothing is written.
+#[derive(Debug, clap::Args)]
+struct ShowArguments {
+    /// The run folder [default: the newest].
+    run: Option<PathBuf>,
+    /// Look for the newest run in here.
+    #[arg(long, value_name = "DIR", default_value = RUNS)]
+    runs: PathBuf,
+    /// Print the summary as JSON instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Draw the tables, pictures and report of a run again, from its samples alone.
 #[derive(Debug, clap::Args)]
 struct ReportArguments {
@@ -75,28 +113,88 @@ struct ReportArguments {
     json: bool,
 }
 
+/// Join the runs of a plan's shards into one run folder, which can be reported and resumed like any
+/// other: a resume measures what is missing.
+#[derive(Debug, clap::Args)]
+struct MergeArguments {
+    /// The run folders, each of another shard.
+    #[arg(required = true)]
+    run: Vec<PathBuf>,
+    /// Make the run folder in here.
+    #[arg(long, value_name = "DIR", default_value = RUNS)]
+    runs: PathBuf,
+    /// Print the summary as JSON instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.command {
+        LabCommand::Plan(arguments) => plan::run(arguments, printer),
         LabCommand::Run(arguments) => {
             let plan = read_plan(&arguments.plan)?;
+            let plan = match arguments.adaptive {
+                true => plan.sampled(Sampling::Adaptive)?,
+                false => plan,
+            };
             let context = context()?;
             // Before there is a run folder, so that no Ctrl-C leaves one without a word.
             let stop = signals::stop_flag()?;
-            let campaign = Campaign::begin(context, plan, &arguments.runs)?;
+            let campaign = Campaign::begin(&context, &plan, arguments.shard, &arguments.runs)?;
             measure(campaign, &stop, arguments.json, printer)
         }
         LabCommand::Resume(arguments) => {
             let context = context()?;
             let stop = signals::stop_flag()?;
-            let campaign = Campaign::resume(context, &arguments.run)?;
+            let campaign = Campaign::resume(&context, &arguments.run)?;
             measure(campaign, &stop, arguments.json, printer)
+        }
+        LabCommand::Watch(arguments) => watch::run(arguments, printer),
+        LabCommand::Show(arguments) => {
+            let run = named_or_newest(arguments.run.as_deref(), &arguments.runs)?;
+            let (manifest, samples) = altway_lab::read_run(&run)?;
+            printer.say(&format!("{}", run.display()));
+            answer(&render(&manifest, &samples)?, arguments.json, printer)
         }
         LabCommand::Report(arguments) => {
             let (manifest, samples) = altway_lab::read_run(&arguments.run)?;
             let rendered = write_report(&arguments.run, &manifest, &samples)?;
             answer(&rendered, arguments.json, printer)
         }
+        LabCommand::Merge(arguments) => merge(arguments, printer),
     }
+}
+
+fn merge(arguments: &MergeArguments, printer: &Printer) -> Result<Answer> {
+    let folder = altway_lab::merge(&arguments.run, &arguments.runs)?;
+    say_what_is_missing(&folder, printer);
+    let rendered = write_report(folder.path(), folder.manifest(), folder.samples())?;
+    answer(&rendered, arguments.json, printer)?;
+    let report = folder.path().join("report.html");
+    printer.say(&format!("\nreport: {}", report.display()));
+    Ok(Answer::Done)
+}
+
+fn say_what_is_missing(folder: &RunFolder, printer: &Printer) {
+    let manifest = folder.manifest();
+    let director = altway_lab::Director::new(&manifest.plan, manifest.shard, folder.samples());
+    let (left, path) = (Left::total(&director.left()), folder.path().display());
+    if left > 0 {
+        printer.say(&format!(
+            "{left} transfers are not measured; `altway lab resume {path}` makes them\n"
+        ));
+    }
+}
+
+fn named_or_newest(named: Option<&Path>, runs: &Path) -> Result<PathBuf> {
+    if let Some(named) = named {
+        return Ok(named.to_owned());
+    }
+    let newest = altway_lab::newest_run(runs)?;
+    newest.ok_or_else(|| {
+        let what = format!("there is no run in {}", runs.display());
+        mistake(what, "name a run folder, or its parent with --runs")
+    })
 }
 
 /// Enters the namespace that the lab needs; before any thread is started.
@@ -112,20 +210,14 @@ fn context() -> Result<LabContext> {
 }
 
 fn read_plan(named: &str) -> Result<Plan> {
-    let path = Path::new(named);
-    let text = match plans::text(named) {
-        Some(text) => text.to_owned(),
-        None if path.exists() => {
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {named}"))?
-        }
-        None => {
+    plans::read(named).map_err(|error| match error {
+        plans::Error::None(_) => {
             let shipped = plans::names().collect::<Vec<_>>().join(", ");
             let mend = format!("the plans that ship are {shipped}; or name a TOML file");
-            return Err(mistake(format!("there is no plan `{named}`"), mend));
+            mistake(error.to_string(), mend)
         }
-    };
-    text.parse()
-        .with_context(|| format!("{named} is not a plan"))
+        other => other.into(),
+    })
 }
 
 fn measure(
@@ -172,17 +264,17 @@ fn stopped(path: &Path, transfers: usize) -> anyhow::Error {
 }
 
 fn say_what_comes(campaign: &Campaign, printer: &Printer) {
-    let plan = &campaign.folder().manifest().plan;
-    let (cells, protocols) = (plan.cells().len(), plan.protocols.len());
+    let manifest = campaign.folder().manifest();
     printer.say(&format!(
-        "{}: {cells} cells × {protocols} protocols × {} pairs = {} transfers, {} still to make, \
-         about {}",
-        plan.name,
-        plan.pairs,
-        plan.transfers(),
+        "{}: {}, {} still to make, about {}",
+        manifest.plan.name,
+        plan::sum(&manifest.plan),
         campaign.transfers_left(),
         in_words(campaign.time_left()),
     ));
+    if manifest.shard != Shard::WHOLE {
+        printer.say(&format!("shard {} of it", manifest.shard));
+    }
     printer.say(&format!(
         "run folder: {}",
         campaign.folder().path().display()
@@ -216,11 +308,14 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_message(message);
 }
 
-/// `1 min 20 s`: as exact as a guess deserves.
+/// `1 min 20 s`, `3 h 5 min`: as exact as a guess deserves.
 fn in_words(time: Duration) -> String {
     let seconds = time.as_secs_f64().round();
     let (minutes, rest) = ((seconds / 60.0).floor(), seconds % 60.0);
-    if minutes > 0.0 {
+    let (hours, rest_minutes) = ((minutes / 60.0).floor(), minutes % 60.0);
+    if hours > 0.0 {
+        format!("{hours} h {rest_minutes} min")
+    } else if minutes > 0.0 {
         format!("{minutes} min {rest} s")
     } else {
         format!("{rest} s")
@@ -235,11 +330,15 @@ fn keep_what_there_is(path: &Path, manifest: &Manifest, samples: &[Sample], prin
 }
 
 fn write_report(path: &Path, manifest: &Manifest, samples: &[Sample]) -> Result<Rendered> {
-    let rendered = altway_report::render(&Run { manifest, samples })?;
+    let rendered = render(manifest, samples)?;
     for (name, bytes) in rendered.files() {
         altway_lab::write_whole(&path.join(name), bytes)?;
     }
     Ok(rendered)
+}
+
+fn render(manifest: &Manifest, samples: &[Sample]) -> Result<Rendered> {
+    Ok(altway_report::render(&Run { manifest, samples })?)
 }
 
 fn answer(rendered: &Rendered, json: bool, printer: &Printer) -> Result<Answer> {
@@ -260,5 +359,6 @@ mod tests {
         assert_eq!(in_words(Duration::from_millis(59_400)), "59 s");
         assert_eq!(in_words(Duration::from_millis(59_600)), "1 min 0 s");
         assert_eq!(in_words(Duration::from_secs(80)), "1 min 20 s");
+        assert_eq!(in_words(Duration::from_secs(11_130)), "3 h 5 min");
     }
 }

@@ -4,7 +4,7 @@ use crate::Answer;
 use crate::insight::Insight;
 use crate::printer::Printer;
 use altway_load::{LoadSummary, Options, Percentiles, Stop, Trust, Version};
-use altway_record::{Protocol, RequestRecord};
+use altway_record::{Protocol, RequestRecord, Visit};
 use altway_units::{DataSize, duration};
 use anyhow::{Context, Result};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::io;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Requests that `--json` keeps until the end; the summary counts all. `--csv` keeps none.
@@ -59,6 +59,10 @@ pub(crate) struct Arguments {
     /// HTTP/3: the version of QUIC, 1 (RFC 9000) or 2 (RFC 9369) [default: 1].
     #[arg(long, value_name = "VERSION")]
     quic_version: Option<Version>,
+    /// Fetch what this JSON file says, from the URL's origin: requests that belong together.
+    #[arg(long, value_name = "FILE",
+          conflicts_with_all = ["connections", "streams", "requests", "duration", "rate", "early_data"])]
+    visit: Option<PathBuf>,
     #[command(flatten)]
     insight: Insight,
     /// How long one request may take.
@@ -137,22 +141,26 @@ fn allow_many_connections() {
 }
 
 fn options(arguments: &Arguments, printer: &Printer) -> Result<Options> {
-    let options = Options::new(&arguments.url, arguments.protocol)?;
-    let mut options = options.with_streams(arguments.streams)?;
-    if arguments.early_data {
-        options = options.with_early_data()?;
+    let mut options = Options::new(&arguments.url, arguments.protocol)?;
+    if let Some(file) = &arguments.visit {
+        options = options.with_visit(read_visit(file)?)?;
+    } else {
+        options = options.with_streams(arguments.streams)?;
+        if arguments.early_data {
+            options = options.with_early_data()?;
+        }
+        options.connections = arguments.connections;
+        options.stop = match (arguments.requests, arguments.duration) {
+            (Some(requests), _) => Stop::Requests(requests),
+            (None, Some(time)) => Stop::Time(time),
+            (None, None) => Stop::Requests(NonZeroU64::MIN),
+        };
     }
     if let Some(version) = arguments.quic_version {
         options = options.with_quic_version(version)?;
     }
     options.key_log = arguments.insight.key_log(printer)?;
     options.qlog = arguments.insight.qlog()?;
-    options.connections = arguments.connections;
-    options.stop = match (arguments.requests, arguments.duration) {
-        (Some(requests), _) => Stop::Requests(requests),
-        (None, Some(time)) => Stop::Time(time),
-        (None, None) => Stop::Requests(NonZeroU64::MIN),
-    };
     options.trust = match (&arguments.ca, arguments.insecure) {
         (Some(file), _) => Trust::CaFile(file.clone()),
         (None, true) => Trust::Insecure,
@@ -162,6 +170,11 @@ fn options(arguments: &Arguments, printer: &Printer) -> Result<Options> {
     options.timeout = arguments.timeout;
     options.rate = arguments.rate;
     Ok(options)
+}
+
+fn read_visit(file: &Path) -> Result<Visit> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is not a visit", file.display()))
 }
 
 fn table(summary: &LoadSummary) -> String {

@@ -26,7 +26,7 @@ fn assert_bad_plan(plan: &str, error: &str) {
     assert_error(
         &mut dir.altway(["lab", "run", "p.toml"]),
         error,
-        "the plans that ship",
+        "the plans that ship are examples",
     );
     assert!(
         !dir.path().join("runs").exists(),
@@ -65,7 +65,7 @@ fn a_plan_with_a_loss_of_150_percent() {
 fn a_plan_that_is_not_there() {
     let dir = Dir::new();
     let mut run = dir.altway(["lab", "run", "nothing"]);
-    let hint = "the plans that ship are quick, delay-sweep; or name a TOML file";
+    let hint = "the plans that ship are quick, delay-sweep, ";
     assert_error(&mut run, "there is no plan `nothing`", hint);
 }
 

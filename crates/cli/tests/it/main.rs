@@ -15,6 +15,7 @@ mod interop;
 mod interop_h2;
 mod interop_h3;
 mod lab;
+mod lab_plans;
 mod peers;
 mod raw;
 mod takeover;

@@ -5,8 +5,7 @@ use crate::analysis::Analysis;
 use crate::pictures::quantile_of;
 use crate::summary::loss_counted_percent;
 use crate::words;
-use altway_record::{Plan, Sample};
-use altway_units::duration;
+use altway_record::{Sample, transfers};
 use std::collections::BTreeMap;
 
 /// How many kinds of faults are listed.
@@ -40,7 +39,7 @@ pub(super) fn reproduction(analysis: &Analysis<'_>) -> String {
         "<section>\n<h2>How to repeat it</h2>\n<pre>{}</pre>\n\
          <details><summary>The plan</summary>\n<pre>{}</pre></details>\n{}</section>\n",
         escape(&command),
-        escape(&plan_file(&manifest.plan)),
+        escape(&manifest.plan.to_toml()),
         paragraph(
             "note",
             "The same seed gives the same order of transfers and the same losses on the link; \
@@ -92,7 +91,7 @@ fn run(analysis: &Analysis<'_>) -> Facts {
 /// How many, and why.
 fn repeated(samples: &[Sample]) -> String {
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| !sample.valid) {
+    for sample in transfers(samples).filter(|sample| !sample.valid) {
         *reasons.entry(sample.fault.as_str()).or_default() += 1;
     }
     let all: usize = reasons.values().sum();
@@ -132,9 +131,9 @@ fn machine(analysis: &Analysis<'_>) -> Facts {
 
 fn configured(analysis: &Analysis<'_>) -> Facts {
     let (plan, link) = (&analysis.run.manifest.plan, &analysis.run.manifest.link);
-    let queue = plan
-        .queue
-        .map_or_else(|| "default for the rate".into(), words::size);
+    let listed = |values: Vec<String>| words::list(&values);
+    let queues = plan.queues.iter().map(ToString::to_string).collect();
+    let congestions = plan.congestions.iter().map(ToString::to_string).collect();
     let priority = if link.realtime_priority {
         "real-time"
     } else {
@@ -150,22 +149,22 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
         ("processors", awake.into()),
         ("privilege", link.privilege.clone()),
         ("largest packet", format!("{} bytes", link.mtu_bytes)),
-        ("queue", queue),
+        ("queue", listed(queues)),
         (
             "congestion control",
-            format!("{} on both transports", plan.congestion.name()),
+            format!("{} on both transports", listed(congestions)),
         ),
         ("priority of the link's thread", priority.into()),
     ]
 }
 
 fn seen(analysis: &Analysis<'_>) -> Facts {
-    let samples = analysis.run.samples;
+    let samples: Vec<&Sample> = transfers(analysis.run.samples).collect();
     let lateness: Vec<f64> = samples
         .iter()
         .map(|sample| sample.lateness_us_p99)
         .collect();
-    let sum = |of: fn(&Sample) -> u64| samples.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&Sample) -> u64| samples.iter().map(|one| of(one)).sum::<u64>();
     let queue_drops = sum(|s| s.up_queue_dropped_packets + s.down_queue_dropped_packets);
     let packets = sum(|s| s.up_packets + s.down_packets);
     vec![
@@ -215,47 +214,6 @@ fn losses(analysis: &Analysis<'_>) -> String {
     parts.join(", ")
 }
 
-/// The plan as a file that gives the same plan again.
-fn plan_file(plan: &Plan) -> String {
-    let text = |value: &str| serde_json::to_string(value).expect("a text is valid JSON");
-    let list = |values: Vec<String>| {
-        let values: Vec<String> = values.iter().map(|value| text(value)).collect();
-        format!("[{}]", values.join(", "))
-    };
-    let mut lines = vec![
-        format!("name = {}", text(&plan.name)),
-        format!("description = {}", text(&plan.description)),
-        format!(
-            "rate = {}",
-            list(plan.rates.iter().map(ToString::to_string).collect())
-        ),
-        format!(
-            "delay = {}",
-            list(plan.delays.iter().map(|d| duration::format(*d)).collect())
-        ),
-        format!(
-            "loss = {}",
-            list(plan.losses.iter().map(ToString::to_string).collect())
-        ),
-        format!(
-            "size = {}",
-            list(plan.sizes.iter().map(ToString::to_string).collect())
-        ),
-        format!(
-            "protocols = {}",
-            list(plan.protocols.iter().map(ToString::to_string).collect())
-        ),
-        format!("pairs = {}", plan.pairs),
-        format!("congestion = {}", text(plan.congestion.name())),
-        format!("seed = {}", plan.seed),
-        format!("timeout = {}", text(&duration::format(plan.timeout))),
-    ];
-    if let Some(queue) = plan.queue {
-        lines.push(format!("queue = {}", text(&queue.to_string())));
-    }
-    lines.join("\n") + "\n"
-}
-
 /// A word as a shell reads it.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
@@ -268,17 +226,6 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_plan_that_is_shown_gives_the_same_plan_again() {
-        let plan: Plan =
-            "name = \"p\"\ndescription = 'a \"quoted\" \\ word'\nrate = \"unlimited\"\n\
-                          delay = \"0ms..2ms by 250us\"\nloss = \"0.5%\"\nsize = \"64KiB\"\n\
-                          pairs = 3\nqueue = \"100KB\"\ncongestion = \"reno\"\nseed = 9"
-                .parse()
-                .unwrap();
-        assert_eq!(plan_file(&plan).parse::<Plan>().unwrap(), plan);
-    }
 
     #[test]
     fn words_with_special_characters_are_quoted_for_the_shell() {

@@ -2,12 +2,16 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use altway_record::{Cell, Host, LinkSettings, Manifest, Plan, Protocol, SCHEMA_VERSION, Sample};
+use altway_record::{
+    Cell, Host, LinkSettings, Manifest, Plan, Protocol, SCHEMA_VERSION, Sample, Shard,
+};
 use std::collections::BTreeMap;
 
 /// A manifest around the plan that `toml` describes.
 pub(crate) fn manifest(toml: &str) -> Manifest {
     let plan: Plan = toml.parse().unwrap();
+    let null_arm = toml.contains("null_arm = true");
+    let plan = Plan { null_arm, ..plan };
     Manifest {
         schema_version: SCHEMA_VERSION,
         altway_version: "0.1.0".into(),
@@ -20,6 +24,8 @@ pub(crate) fn manifest(toml: &str) -> Manifest {
         ],
         started_at: "2026-01-02T03:04:05Z".into(),
         plan,
+        shard: Shard::WHOLE,
+        merged: vec![],
         host: Host {
             kernel: "Linux 6.1.0".into(),
             cpu: "Example CPU at 3 GHz".into(),
@@ -35,6 +41,7 @@ pub(crate) fn manifest(toml: &str) -> Manifest {
             privilege: "root".into(),
             limitations: vec![],
         },
+        programs: BTreeMap::new(),
     }
 }
 
@@ -54,6 +61,15 @@ pub(crate) fn samples(plan: &Plan) -> Vec<Sample> {
                     *protocol,
                     time as u64,
                 ));
+            }
+            if plan.null_arm {
+                let protocol = plan.protocols[0];
+                let time = model(&cell, protocol) * (1.0 + 0.01 * shared + 0.008 * noise.draw());
+                let again = sample(samples.len() as u64, block, &cell, protocol, time as u64);
+                samples.push(Sample {
+                    null_arm: true,
+                    ..again
+                });
             }
         }
     }
@@ -86,16 +102,28 @@ pub(crate) fn sample(
         block,
         cell: cell.index,
         attempt: 1,
+        request: 0,
+        requests: 1,
         protocol,
+        null_arm: false,
+        protocol_used: Some(protocol),
+        topology: cell.topology,
+        server: cell.server,
+        client: cell.client,
+        congestion: cell.congestion,
+        connection: cell.connection,
+        queue: cell.queue,
         rate_bps: cell.rate.limit().map(altway_units::Bandwidth::as_bps),
         delay_us: cell.delay.as_micros() as u64,
         loss_ppb: cell.loss.as_parts_per_billion(),
         size_bytes: cell.size.as_bytes(),
         link_seed: 1000 + u64::from(block),
         started_unix_ms: 1_767_323_045_000 + ordinal as i64 * 2_000,
+        start_us: 0,
         connect_us: Some(total_us / 20),
         first_byte_us: Some(total_us / 10),
         total_us: Some(total_us),
+        compared_us: Some(total_us),
         body_bytes: cell.size.as_bytes(),
         up_packets: 400,
         up_lost_packets: (400.0 * cell.loss.as_f64()) as u64,
@@ -119,6 +147,7 @@ pub(crate) fn spoiled(sample: &Sample, fault: &str) -> Sample {
         valid: false,
         fault: fault.into(),
         total_us: None,
+        compared_us: None,
         ..sample.clone()
     }
 }

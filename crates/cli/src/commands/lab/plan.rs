@@ -1,0 +1,236 @@
+//! `altway lab plan`: what a plan will do, before it does it.
+
+use super::{in_words, read_plan};
+use crate::Answer;
+use crate::printer::Printer;
+use altway_lab::{Director, Left, Pace, plans};
+use altway_record::{Cell, Plan, Shard};
+use anyhow::Result;
+use clap::Subcommand;
+use serde::Serialize;
+use std::fmt::Display;
+use std::time::Duration;
+
+/// Cells that the human view lists; `--json` lists all.
+const MAX_CELLS_SHOWN: usize = 60;
+
+/// Show the plans that ship, or what a plan will do and how long that takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: PlanCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PlanCommand {
+    /// The plans that ship.
+    List {
+        /// Print them as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// The cells of a plan, its transfers, and the time that they will take.
+    Show {
+        /// The name of a plan that ships, or a TOML file.
+        #[arg(default_value = plans::DEFAULT)]
+        plan: String,
+        /// A part of it, as for `altway lab run`.
+        #[arg(long, value_name = "PART/PARTS", default_value_t = Shard::WHOLE, hide_default_value = true)]
+        shard: Shard,
+        /// Print all of it as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// The text of a plan that ships, to begin one's own with.
+    Print {
+        /// Its name.
+        plan: String,
+    },
+}
+
+/// A plan in a line.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    description: String,
+    cells: u64,
+    transfers: u64,
+    seconds: u64,
+}
+
+/// What `show --json` prints.
+#[derive(Serialize)]
+struct Shown<'a> {
+    plan: &'a Plan,
+    shard: Shard,
+    cells: &'a [Cell],
+    transfers: u64,
+    seconds: u64,
+}
+
+pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    match &arguments.command {
+        PlanCommand::List { json } => list(*json, printer),
+        PlanCommand::Show { plan, shard, json } => show(&read_plan(plan)?, *shard, *json, printer),
+        PlanCommand::Print { plan } => {
+            let text = plans::text(plan);
+            // Said as for any other command that names a plan.
+            let text = text.ok_or_else(|| match read_plan(plan) {
+                Err(error) => error,
+                Ok(_) => crate::hint::mistake(
+                    format!("`{plan}` is no plan that ships"),
+                    "it is a file of yours: look into it",
+                ),
+            })?;
+            printer.data(text)?;
+            Ok(Answer::Done)
+        }
+    }
+}
+
+/// `3 cells × 3 arms × 5 pairs = 45 transfers`.
+pub(super) fn sum(plan: &Plan) -> String {
+    let null = if plan.null_arm {
+        " (null arm included)"
+    } else {
+        ""
+    };
+    format!(
+        "{} cells × {} arms{null} × {} pairs = {} transfers",
+        plan.cell_count(),
+        plan.arms(),
+        plan.pairs,
+        plan.transfers()
+    )
+}
+
+fn list(json: bool, printer: &Printer) -> Result<Answer> {
+    let mut listed = Vec::new();
+    for name in plans::names() {
+        let plan = read_plan(name)?;
+        let (transfers, time) = cost(&plan, Shard::WHOLE);
+        listed.push(Listed {
+            name,
+            cells: plan.cell_count(),
+            transfers,
+            seconds: time.as_secs(),
+            description: plan.description,
+        });
+    }
+    if json {
+        printer.json(&listed)?;
+        return Ok(Answer::Done);
+    }
+    for one in listed {
+        let time = in_words(Duration::from_secs(one.seconds));
+        printer.data(&format!(
+            "{:<20} {:>5} cells {:>7} transfers  about {time}\n{:20} {}\n",
+            one.name, one.cells, one.transfers, "", one.description
+        ))?;
+    }
+    Ok(Answer::Done)
+}
+
+fn show(plan: &Plan, shard: Shard, json: bool, printer: &Printer) -> Result<Answer> {
+    let mut cells = plan.cells();
+    cells.retain(|cell| shard.has(cell));
+    let (transfers, time) = cost(plan, shard);
+    if json {
+        printer.json(&Shown {
+            plan,
+            shard,
+            cells: &cells,
+            transfers,
+            seconds: time.as_secs(),
+        })?;
+        return Ok(Answer::Done);
+    }
+    printer.data(&human(plan, shard, &cells, transfers, time))?;
+    Ok(Answer::Done)
+}
+
+/// Transfers, and the time that they will take, about.
+fn cost(plan: &Plan, shard: Shard) -> (u64, Duration) {
+    let left = Director::new(plan, shard, &[]).left();
+    (Left::total(&left), Pace::default().predict(&left))
+}
+
+fn human(plan: &Plan, shard: Shard, cells: &[Cell], transfers: u64, time: Duration) -> String {
+    let mut text = format!("{}: {}\n\n", plan.name, plan.description);
+    for (name, values) in axes(plan) {
+        text.push_str(&format!("  {name:<12} {values}\n"));
+    }
+    text.push_str(&format!("\n{}\n", sum(plan)));
+    if shard != Shard::WHOLE {
+        text.push_str(&format!(
+            "shard {shard}: {} cells, {transfers} transfers\n",
+            cells.len()
+        ));
+    }
+    if let Some(stopping) = &plan.stopping {
+        text.push_str(&format!(
+            "at most, for a cell is left when it is clear: {} looks from {} pairs on, ± {}\n",
+            stopping.looks, stopping.least_pairs, stopping.half_width
+        ));
+    }
+    text.push_str(&format!("about {}\n\n", in_words(time)));
+    let shown = cells.iter().take(MAX_CELLS_SHOWN);
+    shown.for_each(|cell| text.push_str(&line(plan, cell)));
+    if cells.len() > MAX_CELLS_SHOWN {
+        let more = cells.len() - MAX_CELLS_SHOWN;
+        text.push_str(&format!("  … and {more} more cells: --json lists all\n"));
+    }
+    text
+}
+
+/// The axes with their values.
+fn axes(plan: &Plan) -> Vec<(&'static str, String)> {
+    let delays: Vec<_> = plan
+        .delays
+        .iter()
+        .map(|delay| altway_units::duration::format(*delay))
+        .collect();
+    vec![
+        ("scenario", plan.scenario.name().into()),
+        ("topology", words(&plan.topologies)),
+        ("server", words(&plan.servers)),
+        ("client", words(&plan.clients)),
+        ("congestion", words(&plan.congestions)),
+        ("connection", words(&plan.connections)),
+        ("rate", words(&plan.rates)),
+        ("queue", words(&plan.queues)),
+        ("loss", words(&plan.losses)),
+        ("size", words(&plan.sizes)),
+        ("delay", delays.join(", ")),
+        ("protocols", words(&plan.protocols)),
+    ]
+}
+
+fn words<T: Display>(values: &[T]) -> String {
+    let texts: Vec<_> = values.iter().map(ToString::to_string).collect();
+    texts.join(", ")
+}
+
+/// A cell by the axes that have more than one value.
+fn line(plan: &Plan, cell: &Cell) -> String {
+    let delay = altway_units::duration::format(cell.delay);
+    let parts = [
+        (plan.topologies.len(), cell.topology.to_string()),
+        (plan.servers.len(), cell.server.to_string()),
+        (plan.clients.len(), cell.client.to_string()),
+        (plan.congestions.len(), cell.congestion.to_string()),
+        (plan.connections.len(), cell.connection.to_string()),
+        (plan.rates.len(), cell.rate.to_string()),
+        (plan.queues.len(), format!("queue {}", cell.queue)),
+        (plan.losses.len(), format!("loss {}", cell.loss)),
+        (plan.sizes.len(), cell.size.to_string()),
+        (plan.delays.len(), format!("delay {delay}")),
+    ];
+    let varied = parts.into_iter().filter(|(values, _)| *values > 1);
+    let varied: Vec<_> = varied.map(|(_, text)| text).collect();
+    let place = cell.index + 1;
+    if varied.is_empty() {
+        return format!("  {place:>4}  {}, delay {delay}\n", cell.rate);
+    }
+    format!("  {place:>4}  {}\n", varied.join(", "))
+}

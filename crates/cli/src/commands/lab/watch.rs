@@ -1,0 +1,96 @@
+//! `altway lab watch`: how a run stands, from its folder alone, as often as it changes.
+
+use super::{RUNS, in_words, named_or_newest};
+use crate::printer::Printer;
+use crate::{Answer, signals};
+use altway_lab::{Status, read_run};
+use altway_units::duration;
+use anyhow::Result;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Follow a run from another terminal: it is only read, so watching changes nothing.
+///
+/// Ends when the run is complete; Ctrl-C ends the watching, not the run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The run folder [default: the newest].
+    run: Option<PathBuf>,
+    /// Look for the newest run in here.
+    #[arg(long, value_name = "DIR", default_value = RUNS)]
+    runs: PathBuf,
+    /// How often to look.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
+    every: Duration,
+    /// Look once and end.
+    #[arg(long)]
+    once: bool,
+    /// Print each look as a line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Between looks whether watching should end.
+const STOP_CHECK_PERIOD: Duration = Duration::from_millis(100);
+
+pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let run = named_or_newest(arguments.run.as_deref(), &arguments.runs)?;
+    let stop = signals::stop_flag()?;
+    let mut told = None;
+    loop {
+        let (manifest, samples) = read_run(&run)?;
+        let status = Status::of(&manifest, &samples);
+        if told.as_ref() != Some(&status) {
+            tell(&run, &status, arguments.json, printer)?;
+        }
+        if arguments.once || status.left == 0 || stop.load(Ordering::Relaxed) {
+            return Ok(Answer::Done);
+        }
+        told = Some(status);
+        let mut waited = Duration::ZERO;
+        while waited < arguments.every && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(STOP_CHECK_PERIOD);
+            waited += STOP_CHECK_PERIOD;
+        }
+    }
+}
+
+fn tell(run: &Path, status: &Status, json: bool, printer: &Printer) -> Result<()> {
+    if json {
+        let line = serde_json::to_string(status)?;
+        return Ok(printer.data(&format!("{line}\n"))?);
+    }
+    Ok(printer.data(&human(run, status))?)
+}
+
+fn human(run: &Path, status: &Status) -> String {
+    let all = status.done + status.left;
+    let mut text = format!(
+        "{}: {} of {all} transfers, {} did not count, {}\n",
+        run.display(),
+        status.done,
+        status.invalid,
+        match status.left {
+            0 => "complete".to_owned(),
+            _ => format!("about {} left", in_words(status.remaining())),
+        }
+    );
+    for cell in &status.cells {
+        let condition = &cell.cell;
+        let difference = cell
+            .difference_percent
+            .map_or_else(|| "–".to_owned(), |percent| format!("{percent:+.1} %"));
+        text.push_str(&format!(
+            "  {:<9} {:<7} loss {:<5} {:>6} delay {:<7} {} {difference:>9} ({} pairs)\n",
+            condition.rate.to_string(),
+            condition.topology,
+            condition.loss.to_string(),
+            condition.size.to_string(),
+            duration::format(condition.delay),
+            cell.protocol,
+            cell.pairs,
+        ));
+    }
+    text
+}

@@ -1,0 +1,175 @@
+//! The client's process for one transfer, and what it measured.
+
+mod curl;
+
+use crate::Error;
+use crate::process::{Outcome, outcome};
+use crate::server::{Ground, in_url};
+use altway_record::{Cell, Client, Plan, Protocol, RequestRecord, Visit};
+use altway_units::duration;
+use serde::Deserialize;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// How long a client may outlive its own time-out before it is ended.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What one transfer gave.
+#[derive(Debug)]
+pub(crate) enum Fetched {
+    /// The client measured it (requests may have failed all the same: `record.error`).
+    Measured {
+        /// One a request, by item.
+        records: Vec<RequestRecord>,
+        involuntary_switches: u64,
+    },
+    /// The client did not come back with a measurement.
+    Failed(String),
+    /// The run was asked to stop.
+    Stopped,
+}
+
+/// What is to be fetched, and from where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Errand<'a> {
+    pub(crate) ground: Ground<'a>,
+    pub(crate) cell: &'a Cell,
+    pub(crate) protocol: Protocol,
+    pub(crate) visit: &'a Visit,
+    pub(crate) port: u16,
+}
+
+impl Errand<'_> {
+    /// `https://HOST:PORT`.
+    pub(crate) fn origin(&self) -> String {
+        let host = in_url(self.ground.network.server_address());
+        format!("https://{host}:{}", self.port)
+    }
+}
+
+/// The programs beside altway that fetch, with their versions.
+///
+/// # Errors
+/// One is not installed, or does not speak what the plan asks for.
+pub(crate) fn check(plan: &Plan) -> Result<Vec<(Client, String)>, Error> {
+    let curl = plan.clients.contains(&Client::Curl);
+    let version = curl.then(|| curl::check(plan)).transpose()?;
+    Ok(version
+        .map(|version| (Client::Curl, version))
+        .into_iter()
+        .collect())
+}
+
+/// Makes one transfer in the client's namespace.
+pub(crate) fn fetch(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
+    match errand.cell.client {
+        Client::Curl => curl::fetch(errand, stop),
+        Client::Altway => fetch_with_load(errand, stop),
+    }
+}
+
+fn fetch_with_load(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
+    let (ground, cell) = (errand.ground, errand.cell);
+    let name = format!(
+        "{}-{}-{}",
+        cell.size.as_bytes(),
+        cell.connection,
+        errand.protocol
+    );
+    let visit = match ground.workspace.visit(&name, errand.visit) {
+        Ok(visit) => visit,
+        Err(error) => return Fetched::Failed(error.to_string()),
+    };
+    let mut command = ground.network.client_command(ground.binary);
+    command.arg("load").arg(format!("{}/", errand.origin()));
+    command.args([
+        "--protocol",
+        &errand.protocol.to_string(),
+        "--json",
+        "--visit",
+    ]);
+    command.arg(visit);
+    command
+        .arg("--timeout")
+        .arg(duration::format(ground.plan.timeout));
+    command
+        .arg("--ca")
+        .arg(&ground.workspace.certificates.ca_certificate);
+    match run(command, errand, stop) {
+        Ok((stdout, stderr, _)) => parse(&stdout).unwrap_or_else(|| {
+            let said = stderr.trim();
+            Fetched::Failed(format!("`altway load` gave no measurement: {said}"))
+        }),
+        Err(fetched) => fetched,
+    }
+}
+
+/// Runs a client to its end: what it wrote on both sides, and its involuntary context switches.
+fn run(
+    mut command: Command,
+    errand: &Errand<'_>,
+    stop: &AtomicBool,
+) -> Result<(String, String, u64), Fetched> {
+    let name = match errand.cell.client {
+        Client::Altway => "altway load",
+        other => other.name(),
+    };
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = command
+        .spawn()
+        .map_err(|error| Fetched::Failed(format!("`{name}` can't be started: {error}")))?;
+    let requests = u32::try_from(errand.visit.requests.len()).unwrap_or(u32::MAX);
+    let in_turn = if errand.visit.new_connections {
+        requests
+    } else {
+        2
+    };
+    let limit = errand.ground.plan.timeout.saturating_mul(in_turn) + GRACE;
+    match outcome(child, Instant::now() + limit, stop) {
+        Outcome::Stopped => Err(Fetched::Stopped),
+        Outcome::Overdue => Err(Fetched::Failed(format!("`{name}` did not end by itself"))),
+        Outcome::Ended {
+            stdout,
+            stderr,
+            involuntary_switches,
+        } => Ok((stdout, stderr, involuntary_switches)),
+    }
+}
+
+/// What `altway load --json` prints, as far as the lab needs it.
+#[derive(Deserialize)]
+struct LoadOutput {
+    requests: Vec<RequestRecord>,
+    summary: LoadSummary,
+}
+
+#[derive(Deserialize)]
+struct LoadSummary {
+    involuntary_context_switches: Option<u64>,
+}
+
+fn parse(text: &str) -> Option<Fetched> {
+    let output: LoadOutput = serde_json::from_str(text).ok()?;
+    let mut records = output.requests;
+    records.sort_by_key(|record| record.item);
+    let involuntary_switches = output.summary.involuntary_context_switches.unwrap_or(0);
+    (!records.is_empty()).then_some(Fetched::Measured {
+        records,
+        involuntary_switches,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_without_a_request_is_no_measurement() {
+        assert!(parse("").is_none());
+        assert!(parse(r#"{"requests":[],"summary":{"involuntary_context_switches":1}}"#).is_none());
+    }
+}

@@ -1,0 +1,347 @@
+//! Which transfers come next: a function of the plan and of what has been measured.
+//!
+//! The grid goes block by block and leaves out the cells that are known well enough; adaptive
+//! sampling goes in rounds through the cells that are least sure. Both start from the rows in the run
+//! folder, so a run that was stopped goes on.
+
+use crate::deciding::{self, Looks};
+use crate::schedule::{Transfer, TransferId, block_of, cells_of, id_of, transfers_of};
+use altway_record::{Cell, Plan, Protocol, Sample, Sampling, Shard, transfers};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often a transfer that did not count is made again before it is given up.
+pub(crate) const ATTEMPTS: u32 = 3;
+
+/// Transfers of one kind that are still to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// The condition.
+    pub cell: Cell,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// How many.
+    pub count: u64,
+}
+
+impl Left {
+    fn of<'l>(
+        all: &'l mut BTreeMap<(u32, Protocol), Self>,
+        cell: &Cell,
+        protocol: Protocol,
+    ) -> &'l mut Self {
+        all.entry((cell.index, protocol)).or_insert(Self {
+            cell: *cell,
+            protocol,
+            count: 0,
+        })
+    }
+
+    /// How many there are of all kinds.
+    #[must_use]
+    pub fn total(all: &[Self]) -> u64 {
+        all.iter().map(|left| left.count).sum()
+    }
+}
+
+/// Knows what has been measured and says what is next.
+#[derive(Debug)]
+pub struct Director {
+    plan: Plan,
+    cells: Vec<Cell>,
+    /// Transfers that need no further attempt.
+    finished: BTreeSet<TransferId>,
+    measured: deciding::Measured,
+    looks: Option<Looks>,
+    /// Cells of the grid that are known well enough, and after how many pairs.
+    known: BTreeMap<u32, u32>,
+    /// The block that the grid has come to.
+    block: u32,
+    /// The batch given last.
+    batch: Vec<Transfer>,
+    /// Adaptive sampling has found what it looked for, or spent its budget.
+    is_over: bool,
+}
+
+impl Director {
+    /// For a part of `plan` of which `samples` are there already.
+    #[must_use]
+    pub fn new(plan: &Plan, shard: Shard, samples: &[Sample]) -> Self {
+        let mut director = Self {
+            plan: plan.clone(),
+            cells: cells_of(plan, shard),
+            finished: BTreeSet::new(),
+            measured: deciding::Measured::new(plan.protocols[0]),
+            looks: plan
+                .stopping
+                .map(|stopping| Looks::new(&stopping, plan.pairs)),
+            known: BTreeMap::new(),
+            block: 0,
+            batch: Vec::new(),
+            is_over: false,
+        };
+        transfers(samples).for_each(|sample| director.learn(sample));
+        director
+    }
+
+    /// A transfer was made: its first row.
+    pub fn learn(&mut self, sample: &Sample) {
+        if sample.valid || sample.attempt >= ATTEMPTS {
+            self.finished.insert(id_of(sample));
+        }
+        self.measured.add(sample);
+    }
+
+    /// The transfers to be made next, in order; none when the run is complete.
+    pub fn next_batch(&mut self) -> Vec<Transfer> {
+        self.batch = match self.plan.sampling {
+            Sampling::Grid => self.next_block(),
+            Sampling::Adaptive => self.next_round(),
+        };
+        self.batch.clone()
+    }
+
+    /// What is still to be made at most, by cell and protocol.
+    #[must_use]
+    pub fn left(&self) -> Vec<Left> {
+        match self.plan.sampling {
+            Sampling::Grid => self.left_of_grid(),
+            Sampling::Adaptive => self.left_of_budget(),
+        }
+    }
+
+    fn left_of_grid(&self) -> Vec<Left> {
+        let mut left: BTreeMap<(u32, Protocol), Left> = BTreeMap::new();
+        let blocks = u64::from(self.plan.pairs.saturating_sub(self.block));
+        let null = self.plan.null_arm.then_some(self.plan.protocols[0]);
+        let arms = || self.plan.protocols.iter().copied().chain(null);
+        let is_open = |cell: &&Cell| !self.known.contains_key(&cell.index);
+        for cell in self.cells.iter().filter(is_open) {
+            for protocol in arms() {
+                Left::of(&mut left, cell, protocol).count += blocks;
+            }
+        }
+        let made_early = self.finished.range((self.block, 0, Protocol::H1, false)..);
+        for (_, cell, protocol, _) in made_early {
+            if let Some(left) = left.get_mut(&(*cell, *protocol)) {
+                left.count = left.count.saturating_sub(1);
+            }
+        }
+        for transfer in self
+            .batch
+            .iter()
+            .filter(|one| !self.finished.contains(&one.id()))
+        {
+            Left::of(&mut left, &transfer.cell, transfer.protocol).count += 1;
+        }
+        left.into_values().filter(|left| left.count > 0).collect()
+    }
+
+    /// How many transfers are finished.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.finished.len()
+    }
+
+    /// Cells that were left before they had all their pairs, and after how many.
+    #[must_use]
+    pub fn known_early(&self) -> &BTreeMap<u32, u32> {
+        &self.known
+    }
+
+    /// The rest of the budget, as if each cell got the same of it.
+    fn left_of_budget(&self) -> Vec<Left> {
+        if self.is_over {
+            return Vec::new();
+        }
+        let pairs = deciding::adaptive_budget(&self.plan, &self.cells);
+        let budget = pairs * self.plan.arms() as u64;
+        let left = budget.saturating_sub(self.finished.len() as u64);
+        let cells = self.cells.len() as u64;
+        let of_cell = |(place, cell): (u64, &Cell)| Left {
+            cell: *cell,
+            protocol: self.plan.protocols[0],
+            count: left / cells + u64::from(place < left % cells),
+        };
+        let all = (0..).zip(&self.cells).map(of_cell);
+        all.filter(|left| left.count > 0).collect()
+    }
+
+    /// A few blocks of the cells that are least sure, interleaved.
+    fn next_round(&mut self) -> Vec<Transfer> {
+        let chosen = deciding::adaptive_round(&self.plan, &self.cells, &self.measured);
+        let is_open = |cell: &Cell, block: u32| {
+            let transfers = transfers_of(&self.plan, cell, block);
+            transfers
+                .iter()
+                .any(|one| !self.finished.contains(&one.id()))
+        };
+        let mut transfers = Vec::new();
+        for turn in 0..deciding::PAIRS_AT_ONCE {
+            let order = block_of(&self.plan, &chosen, turn);
+            for first in order.chunks(self.plan.arms()).map(|arms| arms[0].cell) {
+                let mut open = (0..self.plan.pairs).filter(|block| is_open(&first, *block));
+                if let Some(block) = open.nth(turn as usize) {
+                    transfers.extend(transfers_of(&self.plan, &first, block));
+                }
+            }
+        }
+        transfers.retain(|one| !self.finished.contains(&one.id()));
+        self.is_over = transfers.is_empty();
+        transfers
+    }
+
+    fn next_block(&mut self) -> Vec<Transfer> {
+        while self.block < self.plan.pairs {
+            self.look();
+            let mut transfers = block_of(&self.plan, &self.cells, self.block);
+            transfers.retain(|one| {
+                !self.known.contains_key(&one.cell.index) && !self.finished.contains(&one.id())
+            });
+            self.block += 1;
+            if !transfers.is_empty() {
+                return transfers;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Looks at the cells, if it is time for it.
+    fn look(&mut self) {
+        let Some(looks) = self.looks.as_ref().filter(|looks| looks.is_due(self.block)) else {
+            return;
+        };
+        for cell in &self.cells {
+            let open = !self.known.contains_key(&cell.index);
+            if open && looks.is_known(&self.measured, cell.index, self.block) {
+                self.known.insert(cell.index, self.block);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use altway_record::{CSV_HEADER, read_samples};
+
+    fn plan(more: &str) -> Plan {
+        let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = [\"0ms\", \"9ms\"]\nsize = \"1MB\"";
+        format!("{text}\n{more}").parse().unwrap()
+    }
+
+    fn row(transfer: &Transfer, total_us: u64) -> Sample {
+        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,cold,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0.0,0,0,0,true,\n";
+        let mut sample = read_samples(&format!("{CSV_HEADER}{row}"))
+            .unwrap()
+            .remove(0);
+        sample.block = transfer.block;
+        sample.cell = transfer.cell.index;
+        sample.protocol = transfer.protocol;
+        sample.null_arm = transfer.null_arm;
+        sample.total_us = Some(total_us);
+        sample.compared_us = Some(total_us);
+        sample
+    }
+
+    /// Makes all transfers; HTTP/3 is far faster in cell 0, and as noisy as can be in cell 1.
+    fn run(director: &mut Director) -> Vec<Sample> {
+        let mut made = Vec::new();
+        loop {
+            let batch = director.next_batch();
+            if batch.is_empty() {
+                return made;
+            }
+            for transfer in batch {
+                let time = match (transfer.protocol, transfer.cell.index) {
+                    (Protocol::H3, 0) => 500,
+                    (Protocol::H3, _) if transfer.block % 2 == 0 => 4_000,
+                    (Protocol::H3, _) => 250,
+                    _ => 1_000,
+                };
+                let sample = row(&transfer, time + u64::from(transfer.block));
+                director.learn(&sample);
+                made.push(sample);
+            }
+        }
+    }
+
+    #[test]
+    fn without_stopping_the_grid_is_the_schedule() {
+        let plan = plan("pairs = 3");
+        let mut director = Director::new(&plan, Shard::WHOLE, &[]);
+        assert_eq!(Left::total(&director.left()), plan.transfers());
+        let ids: Vec<_> = run(&mut director).iter().map(id_of).collect();
+        let schedule = crate::schedule(&plan, Shard::WHOLE);
+        assert_eq!(ids, schedule.iter().map(Transfer::id).collect::<Vec<_>>());
+        assert!(director.left().is_empty());
+    }
+
+    #[test]
+    fn a_clear_cell_stops_at_the_first_look_and_a_noisy_one_goes_on() {
+        let plan = plan("pairs = 30\n[stop]");
+        let mut director = Director::new(&plan, Shard::WHOLE, &[]);
+        let made = run(&mut director);
+        let blocks = |cell| {
+            made.iter()
+                .filter(|one| one.cell == cell)
+                .map(|one| one.block)
+                .max()
+        };
+        assert_eq!((blocks(0), blocks(1)), (Some(11), Some(29)));
+        assert_eq!(director.known_early(), &BTreeMap::from([(0, 12)]));
+        assert!(director.left().is_empty());
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_anywhere_goes_on_as_if_it_had_not_been() {
+        let plan = plan("pairs = 20\n[stop]\nlooks = 2");
+        let whole = run(&mut Director::new(&plan, Shard::WHOLE, &[]));
+        for stopped_after in [0, 1, 35, 72, 73, whole.len()] {
+            let kept = &whole[..stopped_after];
+            let mut resumed = Director::new(&plan, Shard::WHOLE, kept);
+            let left = Left::total(&resumed.left());
+            let rest = run(&mut resumed);
+            assert!(left >= rest.len() as u64 && Left::total(&resumed.left()) == 0);
+            let ids: Vec<_> = kept.iter().chain(&rest).map(id_of).collect();
+            assert_eq!(
+                ids,
+                whole.iter().map(id_of).collect::<Vec<_>>(),
+                "{stopped_after}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_transfer_is_finished_when_it_counts_or_has_used_up_its_attempts() {
+        let plan = plan("pairs = 1");
+        let transfer = crate::schedule(&plan, Shard::WHOLE)[0];
+        let failed = |attempt| Sample {
+            valid: false,
+            attempt,
+            ..row(&transfer, 1)
+        };
+        let done = |samples: &[Sample]| Director::new(&plan, Shard::WHOLE, samples).done();
+        assert_eq!(done(&[failed(1), failed(2)]), 0);
+        assert_eq!(done(&[failed(ATTEMPTS)]), 1);
+        assert_eq!(done(&[row(&transfer, 1)]), 1);
+    }
+
+    #[test]
+    fn adaptive_sampling_keeps_to_its_budget_and_tells_when_it_is_over() {
+        let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms..90ms by 10ms\"\nsize = \"1MB\"\n\
+                    pairs = 40\nsampling = \"adaptive\"";
+        let plan: Plan = text.parse().unwrap();
+        let mut director = Director::new(&plan, Shard::WHOLE, &[]);
+        let budget = Left::total(&director.left());
+        assert_eq!(budget, plan.transfers() / 10);
+        let made = run(&mut director);
+        assert!(
+            !made.is_empty() && made.len() as u64 <= budget,
+            "{}",
+            made.len()
+        );
+        assert!(director.left().is_empty());
+        let resumed = Director::new(&plan, Shard::WHOLE, &made).next_batch();
+        assert!(resumed.is_empty());
+    }
+}

@@ -1,0 +1,211 @@
+//! The networks of a run with the servers in them: one for each topology and congestion control.
+//!
+//! All stay up for the whole run, so that going from cell to cell in random order costs nothing.
+
+use crate::Error;
+use crate::client::{Errand, Fetched, fetch};
+use crate::server::{Ground, Server, commands, server_ports};
+use crate::workspace::Workspace;
+use altway_emulate::{Emulation, FarEnd};
+use altway_link::Config;
+use altway_record::{Cell, Congestion, Plan, Protocol, ServerCommand, ServerName, Topology};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+pub(crate) const MTU: u16 = 1500;
+
+type Key = (Topology, Congestion);
+
+/// All networks of a run; at most [`altway_record::MAX_ENVIRONMENTS`].
+#[derive(Debug)]
+pub(crate) struct Environments {
+    binary: PathBuf,
+    plan: Plan,
+    workspace: Workspace,
+    commands: Vec<ServerCommand>,
+    /// What foreign servers and clients say of their versions.
+    pub(crate) programs: BTreeMap<String, String>,
+    networks: BTreeMap<Key, Emulation>,
+    servers: BTreeMap<(Key, ServerName), Server>,
+}
+
+impl Environments {
+    /// Sets everything up that the plan needs.
+    ///
+    /// # Errors
+    /// A program is missing, or a network or server can't be started.
+    pub(crate) fn set_up(binary: &Path, plan: &Plan) -> Result<Self, Error> {
+        let servers = commands(plan)?;
+        let clients = crate::client::check(plan)?;
+        let versions = servers
+            .iter()
+            .filter_map(|(command, version)| Some((command.name.to_string(), version.clone()?)));
+        let clients = clients
+            .into_iter()
+            .map(|(client, version)| (client.to_string(), version));
+        let programs = versions.chain(clients).collect();
+        let networks = start_networks(plan)?;
+        let addresses: BTreeSet<IpAddr> =
+            networks.values().map(Emulation::server_address).collect();
+        let workspace = Workspace::create(binary, plan, &addresses)?;
+        let mut environments = Self {
+            binary: binary.into(),
+            plan: plan.clone(),
+            workspace,
+            commands: servers.into_iter().map(|(command, _)| command).collect(),
+            programs,
+            networks,
+            servers: BTreeMap::new(),
+        };
+        for key in environments.networks.keys().copied().collect::<Vec<_>>() {
+            for server in &plan.servers {
+                environments.start_server(key, *server)?;
+            }
+        }
+        Ok(environments)
+    }
+
+    /// The network of a cell.
+    pub(crate) fn network(&self, cell: &Cell) -> &Emulation {
+        &self.networks[&key_of(cell)]
+    }
+
+    /// Any of the networks, to ask what holds for all.
+    pub(crate) fn any_network(&self) -> &Emulation {
+        let first = self.networks.first_key_value();
+        first.expect("a plan has a topology").1
+    }
+
+    /// Starts the server of a cell again if it has ended.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub(crate) fn keep_the_server_up(&mut self, cell: &Cell) -> Result<(), Error> {
+        let key = key_of(cell);
+        let server = self.servers.get_mut(&(key, cell.server));
+        if server.is_none_or(Server::has_died) {
+            tracing::warn!("the server {} has ended; it is started again", cell.server);
+            self.start_server(key, cell.server)?;
+        }
+        Ok(())
+    }
+
+    /// Involuntary context switches of a cell's server so far.
+    pub(crate) fn server_switches(&self, cell: &Cell) -> u64 {
+        let server = self.servers.get(&(key_of(cell), cell.server));
+        server.map_or(0, Server::involuntary_switches)
+    }
+
+    /// Makes one transfer over the network of its cell as that is now.
+    pub(crate) fn fetch(&self, cell: &Cell, protocol: Protocol, stop: &AtomicBool) -> Fetched {
+        let key = key_of(cell);
+        let Some(server) = self.servers.get(&(key, cell.server)) else {
+            return Fetched::Failed(format!("the server {} does not run", cell.server));
+        };
+        let errand = Errand {
+            ground: self.ground(key),
+            cell,
+            protocol,
+            visit: &self.plan.visit(cell, protocol),
+            port: server.port(),
+        };
+        fetch(&errand, stop)
+    }
+
+    fn ground(&self, key: Key) -> Ground<'_> {
+        Ground {
+            binary: &self.binary,
+            network: &self.networks[&key],
+            workspace: &self.workspace,
+            plan: &self.plan,
+            congestion: key.1,
+        }
+    }
+
+    /// Starts a server and warms it up, over a link that lets everything through.
+    fn start_server(&mut self, key: Key, name: ServerName) -> Result<(), Error> {
+        let network = &self.networks[&key];
+        network.restart(Config::default(), Config::default(), 0)?;
+        let command = self.commands.iter().find(|command| command.name == name);
+        let server = Server::start(self.ground(key), name, command)?;
+        self.servers.insert((key, name), server);
+        self.warm_up(key, name);
+        Ok(())
+    }
+
+    /// What is fetched first finds caches empty. That a warm-up fails is left to the measured
+    /// transfers to say.
+    fn warm_up(&self, key: Key, server: ServerName) {
+        let never = AtomicBool::new(false);
+        let cells = self.plan.cells();
+        for client in &self.plan.clients {
+            let alike = cells
+                .iter()
+                .find(|cell| (key_of(cell), cell.server, cell.client) == (key, server, *client));
+            let Some(cell) = alike else { continue };
+            for protocol in &self.plan.protocols {
+                for _ in 0..self.plan.warm_ups {
+                    drop(self.fetch(cell, *protocol, &never));
+                }
+            }
+        }
+    }
+}
+
+/// Servers end before the networks that they are in.
+impl Drop for Environments {
+    fn drop(&mut self) {
+        self.servers.clear();
+    }
+}
+
+fn emulated(topology: Topology) -> altway_emulate::Topology {
+    match topology {
+        Topology::Direct => altway_emulate::Topology::Direct,
+        Topology::Router => altway_emulate::Topology::Router,
+        Topology::Proxied => altway_emulate::Topology::Proxied,
+    }
+}
+
+fn key_of(cell: &Cell) -> Key {
+    (cell.topology, cell.congestion)
+}
+
+fn start_networks(plan: &Plan) -> Result<BTreeMap<Key, Emulation>, Error> {
+    let mut networks = BTreeMap::new();
+    for topology in &plan.topologies {
+        for congestion in &plan.congestions {
+            // One network keeps the processors awake for all.
+            let network = start_network(plan, *topology, *congestion, networks.is_empty())?;
+            networks.insert((*topology, *congestion), network);
+        }
+    }
+    Ok(networks)
+}
+
+/// Where the kernel keeps `congestion` from being a namespace's default, the server still sets it
+/// on its own sockets, and the client sends too little for its control to matter.
+fn start_network(
+    plan: &Plan,
+    topology: Topology,
+    congestion: Congestion,
+    keep_awake: bool,
+) -> Result<Emulation, Error> {
+    let options = |congestion_control| altway_emulate::Options {
+        far_end: FarEnd::ServerNamespace,
+        topology: emulated(topology),
+        proxy_ports: server_ports(plan),
+        mtu: MTU,
+        congestion_control,
+        keep_awake,
+        ..altway_emulate::Options::default()
+    };
+    match Emulation::start(options(Some(congestion.name().into()))) {
+        Err(altway_emulate::Error::CongestionControl { .. }) => {
+            Ok(Emulation::start(options(None))?)
+        }
+        started => Ok(started?),
+    }
+}

@@ -1,0 +1,318 @@
+//! From what a client and the link say of a transfer to its rows, and whether it counts.
+
+use crate::schedule::Transfer;
+use altway_emulate::{Invalid, LinkReport};
+use altway_record::{Plan, Protocol, RequestRecord, Sample, Visit};
+use std::time::Duration;
+
+/// A transfer counts when the 99th percentile of the link's lateness is within the link's own limit,
+/// or below this share of the transfer's time. A late link was seen to move a transfer by less than
+/// twice that percentile where it was above 3 ms (docs/decisions/0012), so by less than 1 % at this
+/// share: a third of the band within which protocols count as equal.
+const LATENESS_SHARE: f64 = 0.005;
+
+/// What was seen of one transfer.
+#[derive(Debug)]
+pub(crate) struct Seen<'a> {
+    pub(crate) transfer: &'a Transfer,
+    pub(crate) attempt: u32,
+    pub(crate) ordinal: u64,
+    pub(crate) started_unix_ms: i64,
+    pub(crate) report: LinkReport,
+    pub(crate) client_switches: u64,
+    pub(crate) server_switches: u64,
+    /// What the client measured, or why it did not.
+    pub(crate) fetched: Result<Vec<RequestRecord>, String>,
+}
+
+impl Seen<'_> {
+    /// The rows of the transfer, at least one; valid when there is no fault.
+    pub(crate) fn rows(&self, plan: &Plan) -> Vec<Sample> {
+        let (cell, protocol) = (&self.transfer.cell, self.transfer.protocol);
+        let visit = plan.visit(cell, protocol);
+        let (records, failure) = match &self.fetched {
+            Ok(records) => (records.as_slice(), fault_of(records, &visit, protocol)),
+            Err(failure) => (&[][..], Some(failure.clone())),
+        };
+        let compared = plan.scenario.compared_us(cell.connection, records);
+        let fault = failure
+            .or_else(|| link_fault(&self.report, compared))
+            .or_else(|| {
+                let nothing = "nothing of it can be compared".to_owned();
+                compared.is_none().then_some(nothing)
+            });
+        let mut row = self.row();
+        row.valid = fault.is_none();
+        row.fault = fault.unwrap_or_default();
+        row.compared_us = compared;
+        row.requests = u32::try_from(records.len().max(1)).unwrap_or(u32::MAX);
+        let of_record = |(request, record): (u32, &RequestRecord)| {
+            let mut row = row.clone();
+            row.request = request;
+            fill_in_request(&mut row, record);
+            row
+        };
+        let rows: Vec<_> = (0..).zip(records).map(of_record).collect();
+        if rows.is_empty() { vec![row] } else { rows }
+    }
+
+    /// What is the same in all rows of the transfer.
+    fn row(&self) -> Sample {
+        let cell = self.transfer.cell;
+        let (up, down) = (&self.report.up, &self.report.down);
+        Sample {
+            ordinal: self.ordinal,
+            block: self.transfer.block,
+            cell: cell.index,
+            attempt: self.attempt,
+            request: 0,
+            requests: 1,
+            protocol: self.transfer.protocol,
+            null_arm: self.transfer.null_arm,
+            protocol_used: None,
+            topology: cell.topology,
+            server: cell.server,
+            client: cell.client,
+            congestion: cell.congestion,
+            connection: cell.connection,
+            queue: cell.queue,
+            rate_bps: cell.rate.limit().map(altway_units::Bandwidth::as_bps),
+            delay_us: micros(cell.delay),
+            loss_ppb: cell.loss.as_parts_per_billion(),
+            size_bytes: cell.size.as_bytes(),
+            link_seed: self.transfer.link_seed,
+            started_unix_ms: self.started_unix_ms,
+            start_us: 0,
+            connect_us: None,
+            first_byte_us: None,
+            total_us: None,
+            compared_us: None,
+            body_bytes: 0,
+            up_packets: up.packets_in,
+            up_lost_packets: up.packets_lost,
+            up_queue_dropped_packets: up.packets_queue_dropped,
+            down_packets: down.packets_in,
+            down_lost_packets: down.packets_lost,
+            down_queue_dropped_packets: down.packets_queue_dropped,
+            down_backlog_max_bytes: down.bytes_backlog_max,
+            lateness_us_p99: self.report.lateness_us_p99,
+            hidden_drops_packets: self.report.hidden_drops,
+            client_involuntary_switches: self.client_switches,
+            server_involuntary_switches: self.server_switches,
+            valid: false,
+            fault: String::new(),
+        }
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn fill_in_request(row: &mut Sample, record: &RequestRecord) {
+    row.protocol_used = record.protocol_used;
+    row.start_us = record.start_us;
+    row.connect_us = record.connect_us;
+    row.first_byte_us = record.first_byte_us;
+    row.total_us = record.error.is_none().then_some(record.total_us);
+    row.body_bytes = record.bytes;
+}
+
+/// Why what was fetched does not count, if it does not.
+fn fault_of(records: &[RequestRecord], visit: &Visit, protocol: Protocol) -> Option<String> {
+    let wanted = visit.requests.len();
+    let mut faults = records
+        .iter()
+        .zip(&visit.requests)
+        .filter_map(|(record, request)| {
+            let learns = visit.learn_http3 && record.item == 0;
+            let expected = if learns { Protocol::H2 } else { protocol };
+            let fault = request_fault(record, expected, request.size_bytes).or_else(|| {
+                let silent = learns && !record.alt_svc;
+                silent.then(|| "the server did not say that there is HTTP/3".to_owned())
+            })?;
+            Some(match wanted {
+                1 => fault,
+                _ => format!("request {}: {fault}", record.item),
+            })
+        });
+    faults.next().or_else(|| {
+        let made = records.len();
+        (made != wanted).then(|| format!("{made} of {wanted} requests were made"))
+    })
+}
+
+fn request_fault(record: &RequestRecord, expected: Protocol, size: u64) -> Option<String> {
+    if let Some(error) = &record.error {
+        return Some(error.clone());
+    }
+    if record.protocol_used != Some(expected) {
+        return Some(format!("the request did not use {}", expected.name()));
+    }
+    if record.status != Some(200) {
+        let status = record.status.unwrap_or(0);
+        return Some(format!("the server answered {status}"));
+    }
+    (record.bytes != size).then(|| format!("{} of {size} bytes came", record.bytes))
+}
+
+/// Why the link did not do what it should have, if it did not.
+fn link_fault(report: &LinkReport, total_us: Option<u64>) -> Option<String> {
+    let invalid = report.validity().err()?;
+    let late_enough_to_matter = match invalid {
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "microseconds of a transfer fit 2^53"
+        )]
+        Invalid::Late { p99_us, .. } => {
+            total_us.is_none_or(|total| p99_us > total as f64 * LATENESS_SHARE)
+        }
+        _ => true,
+    };
+    late_enough_to_matter.then(|| invalid.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use altway_record::Shard;
+
+    fn plan(more: &str) -> Plan {
+        let text = format!(
+            "name = \"p\"\nrate = \"5mbit\"\ndelay = \"1ms\"\nsize = \"1KB\"\npairs = 1\n{more}"
+        );
+        text.parse().unwrap()
+    }
+
+    fn record(item: u32) -> RequestRecord {
+        RequestRecord {
+            connection: 0,
+            stream: item,
+            item,
+            protocol: Protocol::H3,
+            protocol_used: Some(Protocol::H3),
+            start_us: 0,
+            connect_us: Some(1),
+            first_byte_us: Some(2),
+            total_us: 3,
+            bytes: 1_000,
+            status: Some(200),
+            alt_svc: false,
+            error: None,
+        }
+    }
+
+    fn late(p99: f64, drops: u64) -> LinkReport {
+        let direction = altway_emulate::DirectionReport::default();
+        LinkReport {
+            up: direction,
+            down: direction,
+            realtime_priority: true,
+            lateness_us_p50: 0.0,
+            lateness_us_p99: p99,
+            lateness_us_max: p99,
+            lateness_limit_us: 1_000.0,
+            hidden_drops: drops,
+            router: None,
+        }
+    }
+
+    fn rows(plan: &Plan, fetched: Result<Vec<RequestRecord>, String>) -> Vec<Sample> {
+        let transfers = crate::schedule(plan, Shard::WHOLE);
+        let is_h3 = |one: &&Transfer| one.protocol == Protocol::H3;
+        let seen = Seen {
+            transfer: transfers.iter().find(is_h3).unwrap(),
+            attempt: 1,
+            ordinal: 7,
+            started_unix_ms: 0,
+            report: late(0.0, 0),
+            client_switches: 0,
+            server_switches: 0,
+            fetched,
+        };
+        seen.rows(plan)
+    }
+
+    fn fault(change: impl FnOnce(&mut RequestRecord)) -> String {
+        let mut record = record(0);
+        change(&mut record);
+        rows(&plan(""), Ok(vec![record])).remove(0).fault
+    }
+
+    #[test]
+    fn only_a_whole_answer_over_the_right_protocol_counts() {
+        assert_eq!(fault(|_| ()), "");
+        let fallback = fault(|record| record.protocol_used = Some(Protocol::H2));
+        assert_eq!(fallback, "the request did not use HTTP/3");
+        assert_eq!(fault(|record| record.bytes = 999), "999 of 1000 bytes came");
+        let missing = fault(|record| record.status = Some(404));
+        assert_eq!(missing, "the server answered 404");
+        assert_eq!(fault(|record| record.error = Some("reset".into())), "reset");
+    }
+
+    #[test]
+    fn a_failed_request_has_no_time_and_a_client_that_failed_has_one_row() {
+        let failed = RequestRecord {
+            error: Some("reset".into()),
+            ..record(0)
+        };
+        let row = &rows(&plan(""), Ok(vec![failed]))[0];
+        assert_eq!(
+            (row.total_us, row.compared_us, row.valid),
+            (None, None, false)
+        );
+        let nothing = rows(&plan(""), Err("gone".into()));
+        assert_eq!((nothing.len(), nothing[0].requests), (1, 1));
+        assert_eq!(nothing[0].fault, "gone");
+    }
+
+    #[test]
+    fn a_transfer_of_several_requests_has_a_row_of_each() {
+        let plan = plan("connection = \"warm\"");
+        let opener = RequestRecord {
+            bytes: 125,
+            ..record(0)
+        };
+        let whole = rows(&plan, Ok(vec![opener.clone(), record(1)]));
+        assert_eq!(whole.len(), 2);
+        assert!(whole.iter().all(|row| row.valid && row.requests == 2));
+        assert!(
+            whole
+                .iter()
+                .all(|row| row.compared_us == Some(3) && row.ordinal == 7)
+        );
+        assert_eq!((whole[0].request, whole[1].request), (0, 1));
+        let half = rows(&plan, Ok(vec![opener]));
+        assert_eq!(half[0].fault, "1 of 2 requests were made");
+    }
+
+    #[test]
+    fn http3_that_is_learned_must_have_been_offered() {
+        let plan = plan("scenario = \"repeat\"\n[repeat]\nvisits = 2");
+        let first = RequestRecord {
+            protocol_used: Some(Protocol::H2),
+            alt_svc: true,
+            ..record(0)
+        };
+        assert!(rows(&plan, Ok(vec![first.clone(), record(1)]))[0].valid);
+        let silent = RequestRecord {
+            alt_svc: false,
+            ..first
+        };
+        let fault = &rows(&plan, Ok(vec![silent, record(1)]))[0].fault;
+        assert_eq!(
+            fault,
+            "request 0: the server did not say that there is HTTP/3"
+        );
+    }
+
+    #[test]
+    fn a_late_link_matters_by_the_time_of_the_transfer() {
+        // 0.5 % of 1 s are 5 ms.
+        assert_eq!(link_fault(&late(5_000.0, 0), Some(1_000_000)), None);
+        assert!(link_fault(&late(5_001.0, 0), Some(1_000_000)).is_some());
+        assert_eq!(link_fault(&late(1_000.0, 0), Some(1)), None);
+        assert!(link_fault(&late(1_001.0, 0), None).is_some());
+        assert!(link_fault(&late(0.0, 1), Some(1_000_000)).is_some());
+    }
+}

@@ -1,0 +1,333 @@
+//! The server's process: altway's own, a preset, or any command that serves a folder.
+
+use crate::Error;
+use crate::presets::{find, preset};
+use crate::process::{end, involuntary_switches, process_error, start_error};
+use crate::workspace::Workspace;
+use altway_emulate::Emulation;
+use altway_record::{Congestion, Plan, Protocol, Scenario, ServerCommand, ServerName};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// In a namespace of its own the ports from here on are always free.
+const FIRST_PORT: u16 = 8443;
+
+/// How long a server may take until it answers.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// How often a foreign server is asked whether it answers yet.
+const ASK_PERIOD: Duration = Duration::from_millis(50);
+
+/// The most that is read of the line by which `altway serve` says that it listens.
+const LINE_LIMIT: u64 = 1 << 20;
+
+/// A server's process; ended when dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    port: u16,
+}
+
+/// What every server of a run is started with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    pub(crate) binary: &'a Path,
+    pub(crate) network: &'a Emulation,
+    pub(crate) workspace: &'a Workspace,
+    pub(crate) plan: &'a Plan,
+    pub(crate) congestion: Congestion,
+}
+
+/// How the plan's servers are started that are not altway: its own commands and the presets.
+/// Checked before anything is set up.
+///
+/// # Errors
+/// One is not installed, or does not speak what the plan asks for.
+pub(crate) fn commands(plan: &Plan) -> Result<Vec<(ServerCommand, Option<String>)>, Error> {
+    let foreign = plan
+        .servers
+        .iter()
+        .filter(|name| **name != ServerName::ALTWAY);
+    foreign.map(|name| command_of(plan, *name)).collect()
+}
+
+fn command_of(plan: &Plan, name: ServerName) -> Result<(ServerCommand, Option<String>), Error> {
+    let missing = || Error::NoServer {
+        name: name.to_string(),
+    };
+    if let Some(own) = plan.commands.iter().find(|command| command.name == name) {
+        let program = words(&own.command).into_iter().next().unwrap_or_default();
+        find(&program).ok_or_else(missing)?;
+        return Ok((own.clone(), None));
+    }
+    let preset = preset(name).ok_or_else(missing)?;
+    let unspoken = |protocol: &&Protocol| !preset.command.protocols.contains(protocol);
+    if let Some(protocol) = plan.protocols.iter().find(unspoken) {
+        return Err(Error::Unspoken {
+            program: preset.version,
+            protocol: *protocol,
+        });
+    }
+    Ok((preset.command, Some(preset.version)))
+}
+
+/// The ports of the plan's servers, in their order.
+pub(crate) fn server_ports(plan: &Plan) -> Vec<u16> {
+    let ports = FIRST_PORT..=u16::MAX;
+    ports.zip(&plan.servers).map(|(port, _)| port).collect()
+}
+
+impl Server {
+    /// Starts the server of that name in the server's namespace and waits until it answers.
+    pub(crate) fn start(
+        ground: Ground<'_>,
+        name: ServerName,
+        command: Option<&ServerCommand>,
+    ) -> Result<Self, Error> {
+        let place = ground.plan.servers.iter().position(|one| *one == name);
+        let port = server_ports(ground.plan)[place.unwrap_or(0)];
+        match command {
+            None => Self::start_altway(ground, port),
+            Some(command) => Self::start_command(ground, command, port),
+        }
+    }
+
+    /// Whether the process has ended by itself, which a server never should.
+    pub(crate) fn has_died(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Where it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Involuntary context switches of all its threads so far.
+    pub(crate) fn involuntary_switches(&self) -> u64 {
+        involuntary_switches(self.child.id())
+    }
+
+    fn start_altway(ground: Ground<'_>, port: u16) -> Result<Self, Error> {
+        let certificates = &ground.workspace.certificates;
+        let mut command = ground.network.server_command(ground.binary);
+        command.arg("serve").arg(ground.workspace.objects());
+        command.args(["--port", &port.to_string(), "--threads", "1", "--json"]);
+        command.args(["--congestion", ground.congestion.name(), "--policy", "h3"]);
+        if matches!(&ground.plan.scenario, Scenario::Repeat(repeat) if repeat.early_data) {
+            command.arg("--early-data");
+        }
+        command.arg("--cert").arg(&certificates.certificate);
+        command.arg("--key").arg(&certificates.key);
+        let log = ground.workspace.state("altway")?.join("log");
+        let mut server = Self::spawn(command, "altway serve", &log, Stdio::piped(), port)?;
+        let stdout = server.child.stdout.take().expect("stdout is piped");
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = BufReader::new(stdout.take(LINE_LIMIT)).read_line(&mut line);
+            let _ = sender.send(read.is_ok_and(|length| length > 0));
+        });
+        match receiver.recv_timeout(START_LIMIT) {
+            Ok(true) => Ok(server),
+            _ => Err(silent("altway serve", &log)),
+        }
+    }
+
+    fn start_command(ground: Ground<'_>, server: &ServerCommand, port: u16) -> Result<Self, Error> {
+        let name = server.name.to_string();
+        let state = ground.workspace.state(&name)?;
+        let fill = Filling::new(ground, &state, port);
+        if let Some(config) = &server.config {
+            crate::write_whole(&fill.config, fill.fill(config).as_bytes())?;
+        }
+        let words = words(&server.command);
+        let (program, arguments) = words
+            .split_first()
+            .ok_or_else(|| Error::NoServer { name: name.clone() })?;
+        let mut command = ground.network.server_command(fill.fill(program));
+        command.args(arguments.iter().map(|word| fill.fill(word)));
+        command.current_dir(&state).env("HOME", &state);
+        command
+            .env("XDG_DATA_HOME", &state)
+            .env("XDG_CONFIG_HOME", &state);
+        let log = state.join("log");
+        let mut started = Self::spawn(command, &name, &log, Stdio::null(), port)?;
+        for protocol in &ground.plan.protocols {
+            started.await_answer(ground, &name, &log, *protocol)?;
+        }
+        Ok(started)
+    }
+
+    fn spawn(
+        mut command: Command,
+        name: &str,
+        log: &Path,
+        stdout: Stdio,
+        port: u16,
+    ) -> Result<Self, Error> {
+        let log = File::create(log).map_err(|error| start_error(name, &error))?;
+        command.stdin(Stdio::null()).stdout(stdout).stderr(log);
+        let child = command.spawn().map_err(|error| start_error(name, &error))?;
+        Ok(Self { child, port })
+    }
+
+    /// Asks for the smallest object until it comes. The link must let everything through.
+    fn await_answer(
+        &mut self,
+        ground: Ground<'_>,
+        name: &str,
+        log: &Path,
+        protocol: Protocol,
+    ) -> Result<(), Error> {
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            if self.has_died() {
+                return Err(silent(name, log));
+            }
+            if answers(ground, self.port, protocol).is_ok_and(|answers| answers) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(Error::Silent {
+                    server: name.into(),
+                    protocol,
+                });
+            }
+            std::thread::sleep(ASK_PERIOD);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// What stands for the names in braces.
+struct Filling {
+    words: [(&'static str, String); 7],
+    config: PathBuf,
+}
+
+impl Filling {
+    fn new(ground: Ground<'_>, state: &Path, port: u16) -> Self {
+        let text = |path: &Path| path.display().to_string();
+        let certificates = &ground.workspace.certificates;
+        let config = state.join("config");
+        Self {
+            words: [
+                ("{folder}", text(&ground.workspace.objects())),
+                // In a namespace of its own; what clients are told may be a proxy's address.
+                ("{address}", Ipv4Addr::UNSPECIFIED.to_string()),
+                ("{port}", port.to_string()),
+                ("{certificate}", text(&certificates.certificate)),
+                ("{key}", text(&certificates.key)),
+                ("{state}", text(state)),
+                ("{config}", text(&config)),
+            ],
+            config,
+        }
+    }
+
+    fn fill(&self, text: &str) -> String {
+        let fill = |text: String, (name, value): &(&str, String)| text.replace(name, value);
+        self.words.iter().fold(text.to_owned(), fill)
+    }
+}
+
+/// An address as URLs have it.
+pub(crate) fn in_url(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
+}
+
+fn answers(ground: Ground<'_>, port: u16, protocol: Protocol) -> io::Result<bool> {
+    let address = in_url(ground.network.server_address());
+    let path = altway_record::object_path(altway_record::OPENER_SIZE);
+    let mut command = ground.network.client_command(ground.binary);
+    command
+        .arg("load")
+        .arg(format!("https://{address}:{port}{path}"));
+    command.args([
+        "--protocol",
+        &protocol.to_string(),
+        "--timeout",
+        "1s",
+        "--ca",
+    ]);
+    command.arg(&ground.workspace.certificates.ca_certificate);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Ok(command.status()?.success())
+}
+
+fn silent(name: &str, log: &Path) -> Error {
+    let said = fs::read_to_string(log).unwrap_or_default();
+    let said = said.trim();
+    let reason = if said.is_empty() {
+        "it did not start to listen"
+    } else {
+        said
+    };
+    process_error(name, reason)
+}
+
+/// The words of a command line; quotes of both kinds hold blanks together.
+pub(crate) fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_hold_words_together() {
+        assert_eq!(words("a  b 'c d' \"e'f\" ''"), ["a", "b", "c d", "e'f", ""]);
+        assert!(words("  ").is_empty());
+    }
+
+    fn error(more: &str) -> String {
+        let text = format!(
+            "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1\n{more}"
+        );
+        commands(&text.parse().unwrap()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_server_that_is_not_installed_is_said_before_anything_is_set_up() {
+        let none = "[server]\ncommand = \"no-such-server {folder}\"";
+        assert_eq!(error(none), "the server `no-such-server` is not installed");
+    }
+
+    #[test]
+    fn altway_needs_no_command() {
+        let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1";
+        assert!(commands(&text.parse().unwrap()).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,161 @@
+//! The folder of a run's objects, certificates and server files; gone with the run's end.
+
+use crate::Error;
+use crate::process::{process_error, start_error};
+use altway_emulate::Scratch;
+use altway_record::{OPENER_SIZE, PAGE_PATH, Plan, Scenario, Visit, object_path};
+use altway_units::DataSize;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The folder in the workspace that is served.
+const OBJECTS: &str = "objects";
+
+/// What the certificate is for beside the server's addresses.
+const HOST: &str = "altway.test";
+
+/// Folder of a run's objects, certificates and server logs.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    folder: Scratch,
+    pub(crate) certificates: Certificates,
+}
+
+impl Workspace {
+    /// Makes what the plan fetches, and a certificate for the `addresses`.
+    pub(crate) fn create(
+        binary: &Path,
+        plan: &Plan,
+        addresses: &BTreeSet<IpAddr>,
+    ) -> Result<Self, Error> {
+        let parent = std::env::temp_dir();
+        let failed = |source| Error::Folder {
+            action: "create a folder in",
+            path: parent.clone(),
+            source,
+        };
+        let folder = Scratch::create().map_err(failed)?;
+        write_objects(&folder.path().join(OBJECTS), plan).map_err(failed)?;
+        let certificates = Certificates::make(binary, &folder.path().join("certs"), addresses)?;
+        Ok(Self {
+            folder,
+            certificates,
+        })
+    }
+
+    /// The folder that is served.
+    pub(crate) fn objects(&self) -> PathBuf {
+        self.folder.path().join(OBJECTS)
+    }
+
+    /// A folder of that name for a program's own files, made if there is none.
+    pub(crate) fn state(&self, name: &str) -> Result<PathBuf, Error> {
+        let path = self.folder.path().join(name);
+        fs::create_dir_all(&path).map_err(|source| Error::Folder {
+            action: "create",
+            path: path.clone(),
+            source,
+        })?;
+        Ok(path)
+    }
+
+    /// A visit as a file; the same visit gives the same file.
+    pub(crate) fn visit(&self, name: &str, visit: &Visit) -> Result<PathBuf, Error> {
+        let path = self.folder.path().join(format!("visit-{name}.json"));
+        if !path.exists() {
+            let text = serde_json::to_vec(visit).expect("a visit is JSON");
+            crate::write_whole(&path, &text)?;
+        }
+        Ok(path)
+    }
+}
+
+/// Where `altway certs` put what it made.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Certificates {
+    pub(crate) ca_certificate: PathBuf,
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Certificates {
+    fn make(binary: &Path, folder: &Path, addresses: &BTreeSet<IpAddr>) -> Result<Self, Error> {
+        let name = "altway certs";
+        let mut command = Command::new(binary);
+        command
+            .args(["certs", "--json", HOST])
+            .args(addresses.iter().map(ToString::to_string))
+            .arg("--dir")
+            .arg(folder);
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| start_error(name, &error))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(process_error(name, said.trim()));
+        }
+        serde_json::from_slice(&output.stdout)
+            .map_err(|error| process_error(name, &error.to_string()))
+    }
+}
+
+fn write_objects(folder: &Path, plan: &Plan) -> io::Result<()> {
+    fs::create_dir(folder)?;
+    let sizes = plan
+        .sizes
+        .iter()
+        .flat_map(|size| plan.scenario.objects(*size));
+    for size in sizes.chain([OPENER_SIZE]) {
+        write_object(&folder.join(&object_path(size)[1..]), size)?;
+    }
+    if let Scenario::Page(page) = &plan.scenario {
+        let html = page.to_html().expect("a plan's page fits its HTML");
+        fs::write(folder.join(&PAGE_PATH[1..]), html)?;
+    }
+    Ok(())
+}
+
+/// Bytes that no one can compress, so that nothing on the way makes the object smaller.
+fn write_object(path: &Path, size: DataSize) -> io::Result<()> {
+    let mut file = io::BufWriter::new(File::create(path)?);
+    let mut random = fastrand::Rng::with_seed(size.as_bytes());
+    let mut left = size.as_bytes();
+    while left > 0 {
+        let word = random.u64(..).to_le_bytes();
+        let length = left.min(word.len() as u64);
+        file.write_all(&word[..usize::try_from(length).expect("at most 8")])?;
+        left -= length;
+    }
+    file.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_has_its_size_and_does_not_compress_to_a_pattern() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("object");
+        write_object(&path, DataSize::from_bytes(1_003)).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        assert_eq!(bytes.len(), 1_003);
+        assert!((0..=255_u8).filter(|value| bytes.contains(value)).count() > 200);
+    }
+
+    #[test]
+    fn all_that_a_page_names_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\npairs = 1\nscenario = \"page\"\n[page]\nhtml = \"1KB\"\nobjects = [\"2 x 3KB\", \"7KB\"]";
+        let objects = folder.path().join("objects");
+        write_objects(&objects, &text.parse().unwrap()).unwrap();
+        let length = |name: &str| fs::metadata(objects.join(name)).unwrap().len();
+        assert_eq!(length("page.html"), 1_000);
+        assert_eq!((length("3000.bin"), length("7000.bin")), (3_000, 7_000));
+        assert_eq!(length("125.bin"), 125);
+    }
+}

@@ -1,0 +1,60 @@
+//! One condition of a plan's matrix.
+
+use crate::{Client, Congestion, Connection, QueueLimit, Rate, ServerName, Topology};
+use altway_units::{DataSize, Ratio};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// One condition of the matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Ordinal in the plan, from 0.
+    pub index: u32,
+    /// Where the link is emulated.
+    pub topology: Topology,
+    /// Who serves.
+    pub server: ServerName,
+    /// Who fetches.
+    pub client: Client,
+    /// Congestion control of both transports.
+    pub congestion: Congestion,
+    /// Whether setting a connection up is measured.
+    pub connection: Connection,
+    /// Rate of the link.
+    pub rate: Rate,
+    /// Room for waiting packets.
+    pub queue: QueueLimit,
+    /// Share of packets lost in each direction.
+    pub loss: Ratio,
+    /// Size of the object, or of a whole page.
+    pub size: DataSize,
+    /// One-way delay in both directions.
+    #[serde(with = "altway_units::duration")]
+    pub delay: Duration,
+}
+
+impl Cell {
+    /// Whether the two differ in nothing but their delay.
+    #[must_use]
+    pub fn is_of_series_of(&self, other: &Self) -> bool {
+        let without_delay = |cell: &Self| Self {
+            index: 0,
+            delay: Duration::ZERO,
+            ..*cell
+        };
+        without_delay(self) == without_delay(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Plan;
+
+    #[test]
+    fn a_series_differs_in_its_delay_alone() {
+        let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = [\"0ms\", \"1ms\"]\nsize = \"1MB\"\npairs = 1\ntopology = [\"direct\", \"proxied\"]";
+        let cells = text.parse::<Plan>().unwrap().cells();
+        assert!(cells[0].is_of_series_of(&cells[1]));
+        assert!(!cells[0].is_of_series_of(&cells[2]));
+    }
+}

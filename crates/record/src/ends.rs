@@ -1,0 +1,203 @@
+//! What stands around the link of a cell: where it is, who fetches, who serves, and how the
+//! connection begins.
+
+use crate::Protocol;
+use crate::axis::AxisValue;
+use crate::words::{nearest, words};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+words! {
+    /// Where on the path the link is emulated.
+    Topology, "a topology" {
+        /// One shaped hop between client and server.
+        Direct = "direct",
+        /// A router forwards, and shapes both directions.
+        Router = "router",
+        /// A router with a TCP proxy and a UDP proxy: it shapes towards the client, and the
+        /// server's own interface shapes towards the router.
+        Proxied = "proxied",
+    }
+}
+
+words! {
+    /// Who fetches.
+    Client, "a client" {
+        /// `altway load`.
+        Altway = "altway",
+        /// curl, in its installed version.
+        Curl = "curl",
+    }
+}
+
+words! {
+    /// Whether what is measured includes setting a connection up.
+    Connection, "a connection" {
+        /// It does: TCP and TLS, or QUIC.
+        Cold = "cold",
+        /// It does not: one small object was fetched on the connection before.
+        Warm = "warm",
+    }
+}
+
+words! {
+    /// The congestion controls that kernel TCP and our QUIC both have.
+    Congestion, "a congestion control" {
+        /// RFC 9438.
+        Cubic = "cubic",
+        /// RFC 9002 §7 and RFC 5681.
+        Reno = "reno",
+    }
+}
+
+/// The longest name of a server in bytes.
+pub const MAX_SERVER_NAME: usize = 24;
+
+/// The name of a server: 1 to [`MAX_SERVER_NAME`] lower-case letters, digits, `-` and `.`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerName {
+    bytes: [u8; MAX_SERVER_NAME],
+    length: u8,
+}
+
+impl ServerName {
+    /// altway itself.
+    pub const ALTWAY: Self = Self::of_preset("altway");
+
+    /// The servers that a plan may name without saying how they are started.
+    pub const PRESETS: [&'static str; 5] = ["altway", "nginx", "caddy", "h2o", "quic-go"];
+
+    const fn of_preset(name: &str) -> Self {
+        let mut bytes = [0; MAX_SERVER_NAME];
+        let mut i = 0;
+        while i < name.len() {
+            bytes[i] = name.as_bytes()[i];
+            i += 1;
+        }
+        // The presets' names are short.
+        Self {
+            bytes,
+            length: name.len() as u8,
+        }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        let bytes = &self.bytes[..usize::from(self.length)];
+        std::str::from_utf8(bytes).expect("made of ASCII")
+    }
+}
+
+impl Default for ServerName {
+    fn default() -> Self {
+        Self::ALTWAY
+    }
+}
+
+/// A text that can't name a server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a server's name: expected 1 to {MAX_SERVER_NAME} lower-case letters, digits, `-` and `.`"
+)]
+pub struct BadServerName(String);
+
+impl FromStr for ServerName {
+    type Err = BadServerName;
+
+    fn from_str(text: &str) -> Result<Self, BadServerName> {
+        let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
+        if text.is_empty() || text.len() > MAX_SERVER_NAME || !text.bytes().all(good) {
+            return Err(BadServerName(text.into()));
+        }
+        Ok(Self::of_preset(text))
+    }
+}
+
+impl fmt::Display for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+impl Serialize for ServerName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ServerName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+/// A preset, for a name without a command means one.
+impl AxisValue for ServerName {
+    fn read(text: &str) -> Result<Self, String> {
+        if Self::PRESETS.contains(&text) {
+            return Ok(Self::of_preset(text));
+        }
+        let presets = Self::PRESETS.join(", ");
+        let suggestion = nearest(text, Self::PRESETS)
+            .map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+        Err(format!(
+            "`{text}` is not a server: expected one of {presets}, or a table with a `command`{suggestion}"
+        ))
+    }
+}
+
+/// A server that is not altway: any program that serves a folder over TLS.
+///
+/// `{folder}`, `{address}`, `{port}`, `{certificate}`, `{key}` and `{config}` in `command` and
+/// `config` stand for what the lab fills in. It must stay in the foreground.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerCommand {
+    /// Its name in tables and files.
+    pub name: ServerName,
+    /// Program and arguments, separated by blanks; quotes hold words together, as in a shell.
+    pub command: String,
+    /// What the file `{config}` holds; without it there is none.
+    pub config: Option<String>,
+    /// What it speaks.
+    pub protocols: Vec<Protocol>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_printed() {
+        for name in ServerName::PRESETS.into_iter().chain(["my-server.2"]) {
+            assert_eq!(name.parse::<ServerName>().unwrap().to_string(), name);
+        }
+        assert_eq!(ServerName::ALTWAY.as_str(), "altway");
+        for bad in ["", "Big", "a,b", &"x".repeat(MAX_SERVER_NAME + 1)] {
+            assert!(bad.parse::<ServerName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_slip_in_a_preset_is_mended() {
+        let error = ServerName::read("ngnix").unwrap_err();
+        assert!(error.ends_with("did you mean `nginx`?"), "{error}");
+    }
+
+    #[test]
+    fn words_survive_serde() {
+        let json = serde_json::to_string(&[Topology::Proxied, Topology::Direct]).unwrap();
+        assert_eq!(json, r#"["proxied","direct"]"#);
+        let error = serde_json::from_str::<Topology>(r#""proxed""#).unwrap_err();
+        assert!(error.to_string().contains("did you mean `proxied`?"));
+    }
+}

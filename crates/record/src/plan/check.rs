@@ -1,0 +1,245 @@
+//! What a plan may not ask for: values that can't be, and those that don't go together.
+
+use super::{MAX_ENVIRONMENTS, MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Plan, PlanError, Sampling};
+use crate::scenario::{MAX_OBJECTS, MAX_VISITS};
+use crate::{
+    Client, Congestion, Connection, Protocol, QueueLimit, Rate, Scenario, ServerName, Stopping,
+};
+use altway_units::{DataSize, Ratio};
+use std::time::Duration;
+
+impl Plan {
+    pub(super) fn check(self) -> Result<Self, PlanError> {
+        self.check_values()?;
+        self.check_scenario()?;
+        self.check_clients()?;
+        self.check_servers()?;
+        self.check_link()?;
+        self.check_running()?;
+        Ok(self)
+    }
+
+    fn check_values(&self) -> Result<(), PlanError> {
+        let name_is_good = (1..=64).contains(&self.name.len())
+            && !self.name.starts_with('-')
+            && self
+                .name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        if !name_is_good {
+            return Err(PlanError::Name(self.name.clone()));
+        }
+        if !(1..=MAX_PAIRS).contains(&self.pairs) {
+            return Err(PlanError::Pairs(self.pairs));
+        }
+        if self.transfers() > MAX_TRANSFERS {
+            return Err(PlanError::TooLarge(self.transfers()));
+        }
+        if self.sizes.contains(&DataSize::ZERO) {
+            return Err(PlanError::EmptyObject);
+        }
+        refuse(
+            self.losses.contains(&Ratio::ONE),
+            || "with a `loss` of 100% nothing ever arrives",
+            || "take a loss below 100%",
+        )?;
+        refuse(
+            self.timeout < Duration::from_millis(1),
+            || "with a `timeout` below 1 ms nothing ever arrives",
+            || "leave `timeout` out to have one minute",
+        )
+    }
+
+    fn check_scenario(&self) -> Result<(), PlanError> {
+        let warm = self.connections.contains(&Connection::Warm);
+        refuse(
+            warm && matches!(self.scenario, Scenario::Repeat(_)),
+            || "the scenario `repeat` opens a connection for each visit: none of them is warm",
+            || "leave `connection` out, or take another scenario",
+        )?;
+        match &self.scenario {
+            Scenario::Download => Ok(()),
+            Scenario::Page(page) => {
+                let count = page.objects.len();
+                refuse(
+                    count > MAX_OBJECTS,
+                    || {
+                        format!(
+                            "the page has {count} objects: at most {MAX_OBJECTS} can be fetched"
+                        )
+                    },
+                    || "take fewer objects in [page]",
+                )?;
+                refuse(
+                    page.objects.contains(&DataSize::ZERO),
+                    || "the page has an object of 0 bytes",
+                    || "leave it out of `objects`",
+                )?;
+                let html = page.html;
+                refuse(
+                    page.to_html().is_none(),
+                    || format!("an HTML of {html} has no room to name {count} objects"),
+                    || "raise `html` in [page]: an object takes some 30 bytes",
+                )
+            }
+            Scenario::Mixed(mixed) => refuse(
+                mixed.count == 0
+                    || mixed.count as usize > MAX_OBJECTS
+                    || mixed.small == DataSize::ZERO,
+                || {
+                    format!(
+                        "{} small objects of {} can't be fetched",
+                        mixed.count, mixed.small
+                    )
+                },
+                || format!("[mixed] takes 1 to {MAX_OBJECTS} objects of at least 1 byte"),
+            ),
+            Scenario::Repeat(repeat) => refuse(
+                !(2..=MAX_VISITS).contains(&repeat.visits),
+                || format!("{} visits make no returning client", repeat.visits),
+                || format!("[repeat] takes 2 to {MAX_VISITS} visits"),
+            ),
+        }
+    }
+
+    fn check_clients(&self) -> Result<(), PlanError> {
+        let scenario = self.scenario.name();
+        let curl = self.clients.contains(&Client::Curl);
+        refuse(
+            curl && !matches!(self.scenario, Scenario::Download),
+            || format!("the client `curl` can't do the scenario `{scenario}`"),
+            || "it does `download`; leave it out of `client`, or make a second plan",
+        )
+    }
+
+    fn check_servers(&self) -> Result<(), PlanError> {
+        for server in self
+            .servers
+            .iter()
+            .filter(|one| **one != ServerName::ALTWAY)
+        {
+            let chooses = self.congestions.iter().any(|one| *one != Congestion::Cubic);
+            refuse(
+                chooses && self.protocols.contains(&Protocol::H3),
+                || {
+                    format!(
+                        "the server `{server}` can't be told its congestion control over HTTP/3"
+                    )
+                },
+                || "leave `congestion` out, or measure that server in a plan of its own",
+            )?;
+        }
+        for command in &self.commands {
+            let name = command.name;
+            for protocol in &self.protocols {
+                refuse(
+                    !command.protocols.contains(protocol),
+                    || format!("the server `{name}` does not speak {}", protocol.name()),
+                    || {
+                        format!(
+                            "leave `{protocol}` out of `protocols`, or name it in that server's"
+                        )
+                    },
+                )?;
+            }
+            let needs_h2 = matches!(self.scenario, Scenario::Repeat(_))
+                && self.protocols.contains(&Protocol::H3);
+            refuse(
+                needs_h2 && !command.protocols.contains(&Protocol::H2),
+                || format!("HTTP/3 is learned over HTTP/2, which `{name}` does not speak"),
+                || "take another scenario for that server",
+            )?;
+        }
+        let twice = |name: &ServerName| self.servers.iter().filter(|one| *one == name).count() > 1;
+        let doubled = self.servers.iter().find(|name| twice(name));
+        refuse(
+            doubled.is_some(),
+            || {
+                format!(
+                    "two servers are called `{}`",
+                    doubled.copied().unwrap_or_default()
+                )
+            },
+            || "give one of them another `name`",
+        )
+    }
+
+    fn check_link(&self) -> Result<(), PlanError> {
+        let no_rate = self.rates.iter().all(|rate| *rate == Rate::Unlimited);
+        refuse(
+            no_rate && self.queues != [QueueLimit::Default],
+            || "a `queue` has no effect on a link without a rate",
+            || "leave `queue` out, or give a `rate`",
+        )?;
+        let environments = self.topologies.len() * self.congestions.len();
+        refuse(
+            environments > MAX_ENVIRONMENTS,
+            || {
+                format!(
+                    "the plan has {environments} environments: at most {MAX_ENVIRONMENTS} are set up"
+                )
+            },
+            || "take fewer topologies or congestion controls",
+        )
+    }
+
+    fn check_running(&self) -> Result<(), PlanError> {
+        let warm_ups = self.warm_ups;
+        refuse(
+            warm_ups > MAX_WARM_UPS,
+            || format!("`warm_ups` is {warm_ups}: at most {MAX_WARM_UPS} are made"),
+            || "one is enough to fill caches",
+        )?;
+        if let Some(stopping) = &self.stopping {
+            self.check_stopping(stopping)?;
+        }
+        let adaptive = self.sampling == Sampling::Adaptive;
+        refuse(
+            adaptive && self.protocols.len() != 2,
+            || "adaptive sampling looks for the line between two protocols",
+            || "name exactly two `protocols`, or take `sampling = \"grid\"`",
+        )?;
+        refuse(
+            adaptive && self.cell_count() < 3,
+            || "adaptive sampling has nothing to choose from: the plan has fewer than 3 cells",
+            || "take `sampling = \"grid\"`",
+        )
+    }
+
+    fn check_stopping(&self, stopping: &Stopping) -> Result<(), PlanError> {
+        let (first, least, pairs) = (stopping.least_pairs, Stopping::LEAST_PAIRS, self.pairs);
+        refuse(
+            first < least,
+            || format!("the first look of [stop] is after {first} pairs"),
+            || format!("fewer than {least} pairs make intervals that are too narrow"),
+        )?;
+        refuse(
+            first >= pairs,
+            || format!("with {pairs} `pairs` at most there is nothing to stop early"),
+            || "raise `pairs`, or leave [stop] out",
+        )?;
+        let most = Stopping::MAX_LOOKS;
+        refuse(
+            !(2..=most).contains(&stopping.looks),
+            || format!("{} looks can't stop a cell early", stopping.looks),
+            || format!("[stop] takes 2 to {most} looks"),
+        )?;
+        refuse(
+            stopping.half_width == Ratio::ZERO,
+            || "a `half_width` of 0% is never reached",
+            || "3% is the band within which protocols count as equal",
+        )
+    }
+}
+
+fn refuse<W: Into<String>, H: Into<String>>(
+    impossible: bool,
+    what: impl FnOnce() -> W,
+    hint: impl FnOnce() -> H,
+) -> Result<(), PlanError> {
+    if impossible {
+        let (what, hint) = (what().into(), hint().into());
+        return Err(PlanError::Impossible { what, hint });
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Why a text is no plan.
+
+use super::{MAX_PAIRS, MAX_TRANSFERS};
+use crate::AxisError;
+use std::fmt;
+
+/// Why a text is no plan.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Not TOML, or a value of the wrong type; the message names line and column.
+    #[error("{}{}", in_file(.file.as_ref()), .source.to_string().trim_end())]
+    Toml {
+        /// The included file that it stands in; `None`: the plan itself.
+        file: Option<String>,
+        /// What is wrong.
+        source: Box<toml::de::Error>,
+    },
+    /// A key that no plan has.
+    #[error("{place}: unknown key `{key}`{}", suggestion(.nearest.as_ref()))]
+    UnknownKey {
+        /// What was found.
+        key: String,
+        /// Where.
+        place: Place,
+        /// The known key that looks most like it.
+        nearest: Option<&'static str>,
+    },
+    /// A key that every plan must have is missing.
+    #[error("the key `{0}` is missing")]
+    Missing(&'static str),
+    /// A value that can't be.
+    #[error("{place}: `{key}`: {source}")]
+    Axis {
+        /// The key.
+        key: &'static str,
+        /// Where.
+        place: Place,
+        /// What is wrong with it.
+        source: AxisError,
+    },
+    /// A value of a table that can't be.
+    #[error("{place}: `{key}`: {reason}")]
+    Value {
+        /// The key.
+        key: String,
+        /// Where.
+        place: Place,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file that the plan names can't be had.
+    #[error("{place}: `{key}`: {reason}")]
+    File {
+        /// The key that names it.
+        key: &'static str,
+        /// Where.
+        place: Place,
+        /// Why.
+        reason: String,
+    },
+    /// A name that makes no good folder.
+    #[error(
+        "`{0}` is not a plan's name: expected 1 to 64 lower-case letters, digits and `-`, starting with a letter or digit"
+    )]
+    Name(String),
+    /// No pairs, or too many.
+    #[error("`pairs` is {0}: expected 1 to {MAX_PAIRS}")]
+    Pairs(u32),
+    /// The matrix is too large.
+    #[error("the plan asks for {0} transfers: expected at most {MAX_TRANSFERS}")]
+    TooLarge(u64),
+    /// Nothing can be fetched.
+    #[error("`size` holds an object of 0 bytes")]
+    EmptyObject,
+    /// Values that are good each by itself but not together.
+    #[error("{what}")]
+    Impossible {
+        /// What does not go together, in a sentence.
+        what: String,
+        /// What to do instead.
+        hint: String,
+    },
+}
+
+/// Where something stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The included file; `None`: the plan itself.
+    pub file: Option<String>,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{file} ")?;
+        }
+        write!(f, "line {}", self.line)
+    }
+}
+
+fn in_file(file: Option<&String>) -> String {
+    file.map_or_else(String::new, |file| format!("{file}: "))
+}
+
+fn suggestion(nearest: Option<&&'static str>) -> String {
+    nearest.map_or_else(String::new, |nearest| {
+        format!("; did you mean `{nearest}`?")
+    })
+}

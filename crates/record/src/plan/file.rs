@@ -1,0 +1,578 @@
+//! The text of a plan: TOML, with what it includes.
+//!
+//! A key of the plan goes before the same key of what it includes, and of several included files
+//! the later goes before the earlier; tables are replaced whole. Files are read by the caller.
+
+use super::{Place, PlanError, Sampling, Stopping};
+use crate::axis::{self, AxisError, AxisValue};
+use crate::scenario::{Mixed, Page, Repeat};
+use crate::words::nearest;
+use crate::{PLAN_SCHEMA_VERSION, Plan, Scenario, ServerCommand, ServerName};
+use altway_units::{DataSize, Ratio};
+use serde::Deserialize;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// How many files a plan may include, those that they include counted.
+pub const MAX_INCLUDES: usize = 16;
+
+/// The keys of a plan.
+pub const KEYS: [&str; 26] = [
+    "schema",
+    "include",
+    "name",
+    "description",
+    "topology",
+    "server",
+    "client",
+    "congestion",
+    "connection",
+    "rate",
+    "queue",
+    "loss",
+    "size",
+    "delay",
+    "protocols",
+    "null_arm",
+    "scenario",
+    "page",
+    "mixed",
+    "repeat",
+    "pairs",
+    "stop",
+    "sampling",
+    "warm_ups",
+    "seed",
+    "timeout",
+];
+
+/// The keys of the tables in a plan.
+const TABLES: [(&str, &[&str]); 5] = [
+    ("page", &["html", "objects", "har"]),
+    ("mixed", &["small", "count"]),
+    ("repeat", &["visits", "early_data"]),
+    ("stop", &["least_pairs", "looks", "half_width"]),
+    ("server", &["name", "command", "config", "protocols"]),
+];
+
+/// A file that a plan names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// What it is called from now on, in messages and where it names files itself.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}
+
+/// Gives a file by the name of the file that names it (`None`: the plan itself) and the name there,
+/// or says in a sentence why it can't.
+pub type Files<'f> = dyn FnMut(Option<&str>, &str) -> Result<File, String> + 'f;
+
+/// The keys as typed.
+#[derive(Deserialize)]
+struct Typed {
+    schema: Option<u32>,
+    name: Option<String>,
+    #[serde(default)]
+    description: String,
+    topology: Option<OneOrMany<String>>,
+    server: Option<OneOrMany<Server>>,
+    client: Option<OneOrMany<String>>,
+    congestion: Option<OneOrMany<String>>,
+    connection: Option<OneOrMany<String>>,
+    rate: Option<OneOrMany<String>>,
+    queue: Option<OneOrMany<String>>,
+    loss: Option<OneOrMany<String>>,
+    size: Option<OneOrMany<String>>,
+    delay: Option<OneOrMany<String>>,
+    protocols: Option<OneOrMany<String>>,
+    null_arm: Option<bool>,
+    scenario: Option<String>,
+    page: Option<TypedPage>,
+    mixed: Option<TypedMixed>,
+    repeat: Option<TypedRepeat>,
+    pairs: Option<u32>,
+    stop: Option<TypedStop>,
+    sampling: Option<String>,
+    warm_ups: Option<u32>,
+    seed: Option<u64>,
+    timeout: Option<TimeOut>,
+}
+
+#[derive(Deserialize)]
+struct TypedPage {
+    html: Option<DataSize>,
+    objects: Option<OneOrMany<String>>,
+    har: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TypedMixed {
+    small: Option<DataSize>,
+    count: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct TypedRepeat {
+    visits: Option<u32>,
+    early_data: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct TypedStop {
+    least_pairs: Option<u32>,
+    looks: Option<u32>,
+    half_width: Option<Ratio>,
+}
+
+#[derive(Deserialize)]
+struct TimeOut(#[serde(with = "altway_units::duration")] Duration);
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a text or a list of texts, like `\"5mbit\"`"
+)]
+enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    fn list(self) -> Vec<T> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Many(many) => many,
+        }
+    }
+}
+
+/// The name of a preset, or how to start a server.
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected the name of a server or a table with its `command`"
+)]
+enum Server {
+    Preset(String),
+    Command {
+        name: Option<String>,
+        command: String,
+        config: Option<String>,
+        protocols: Option<Vec<String>>,
+    },
+}
+
+impl Plan {
+    /// Reads a plan, what it includes and the HAR file that it names, through `load`.
+    ///
+    /// # Errors
+    /// It is no plan, a file can't be had, or it asks for what can't be.
+    pub fn read(text: &str, load: &mut Files<'_>) -> Result<Self, PlanError> {
+        let mut sources = Sources(Vec::new());
+        let merged = sources.add(None, text, load)?;
+        let typed: Typed = merged
+            .try_into()
+            .map_err(|source| toml_error(None, source))?;
+        sources.plan(typed, load)?.check()
+    }
+}
+
+/// A plan that names no files.
+impl FromStr for Plan {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        Self::read(text, &mut |_, _| Err("no file can be read here".into()))
+    }
+}
+
+/// The texts of a plan, the plan's own first, to say where a key stands.
+struct Sources(Vec<Source>);
+
+struct Source {
+    file: Option<String>,
+    text: String,
+}
+
+impl Sources {
+    /// Reads one text with what it includes, all in one table.
+    fn add(
+        &mut self,
+        file: Option<&str>,
+        text: &str,
+        load: &mut Files<'_>,
+    ) -> Result<toml::Table, PlanError> {
+        let failed = |source| toml_error(file.map(str::to_owned), source);
+        let mut table: toml::Table = toml::from_str(text).map_err(failed)?;
+        let source = Source {
+            file: file.map(str::to_owned),
+            text: text.into(),
+        };
+        source.refuse_unknown_keys(&table)?;
+        // Here an error still knows its line.
+        toml::from_str::<Typed>(text).map_err(failed)?;
+        let place = source.place_of("include");
+        self.0.push(source);
+        let Some(include) = table.remove("include") else {
+            return Ok(table);
+        };
+        let names = include.try_into::<OneOrMany<String>>().map_err(failed)?;
+        for name in names.list().into_iter().rev() {
+            let refused = |reason| PlanError::File {
+                key: "include",
+                place: place.clone(),
+                reason,
+            };
+            if self.0.len() > MAX_INCLUDES {
+                let reason = format!("more than {MAX_INCLUDES} files are included");
+                return Err(refused(reason));
+            }
+            let found = load(file, &name).map_err(refused)?;
+            for (key, value) in self.add(Some(&found.name), &found.text, load)? {
+                table.entry(key).or_insert(value);
+            }
+        }
+        Ok(table)
+    }
+
+    fn plan(&self, typed: Typed, load: &mut Files<'_>) -> Result<Plan, PlanError> {
+        self.check_schema(typed.schema)?;
+        let (scenario, sizes) = self.scenario(
+            typed.scenario.as_deref(),
+            typed.page,
+            typed.mixed,
+            typed.repeat,
+            typed.size,
+            load,
+        )?;
+        let (servers, commands) = self.servers(typed.server)?;
+        let pairs = typed.pairs.ok_or(PlanError::Missing("pairs"))?;
+        Ok(Plan {
+            name: typed.name.ok_or(PlanError::Missing("name"))?,
+            description: typed.description,
+            topologies: self.axis("topology", typed.topology, Some(&["direct"]))?,
+            servers,
+            commands,
+            clients: self.axis("client", typed.client, Some(&["altway"]))?,
+            congestions: self.axis("congestion", typed.congestion, Some(&["cubic"]))?,
+            connections: self.axis("connection", typed.connection, Some(&["cold"]))?,
+            rates: self.axis("rate", typed.rate, None)?,
+            queues: self.axis("queue", typed.queue, Some(&["default"]))?,
+            losses: self.axis("loss", typed.loss, Some(&["0%"]))?,
+            sizes,
+            delays: self.axis("delay", typed.delay, None)?,
+            protocols: self.axis("protocols", typed.protocols, Some(&["h2", "h3"]))?,
+            null_arm: typed.null_arm.unwrap_or(true),
+            scenario,
+            pairs,
+            stopping: typed.stop.as_ref().map(stopping_of),
+            sampling: self.word("sampling", typed.sampling.as_deref(), Sampling::Grid)?,
+            warm_ups: typed.warm_ups.unwrap_or(1),
+            seed: typed.seed.unwrap_or(1),
+            timeout: typed
+                .timeout
+                .map_or(Duration::from_secs(60), |timeout| timeout.0),
+        })
+    }
+
+    fn check_schema(&self, schema: Option<u32>) -> Result<(), PlanError> {
+        let known = schema.is_none_or(|schema| (1..=PLAN_SCHEMA_VERSION).contains(&schema));
+        if known {
+            return Ok(());
+        }
+        let reason = format!("this altway reads plans of schema 1 to {PLAN_SCHEMA_VERSION}");
+        Err(self.value_error("schema", reason))
+    }
+
+    /// The scenario, and the sizes of its cells.
+    fn scenario(
+        &self,
+        name: Option<&str>,
+        page: Option<TypedPage>,
+        mixed: Option<TypedMixed>,
+        repeat: Option<TypedRepeat>,
+        size: Option<OneOrMany<String>>,
+        load: &mut Files<'_>,
+    ) -> Result<(Scenario, Vec<DataSize>), PlanError> {
+        let name = name.unwrap_or("download");
+        let tables = [
+            ("page", page.is_some()),
+            ("mixed", mixed.is_some()),
+            ("repeat", repeat.is_some()),
+        ];
+        if let Some((table, _)) = tables
+            .iter()
+            .find(|(table, there)| *there && *table != name)
+        {
+            return Err(PlanError::Impossible {
+                what: format!("[{table}] has no effect in the scenario `{name}`"),
+                hint: format!("say `scenario = \"{table}\"`, or leave [{table}] out"),
+            });
+        }
+        let scenario = match name {
+            "download" => Scenario::Download,
+            "page" => Scenario::Page(self.page(page, load)?),
+            "mixed" => Scenario::Mixed(mixed_of(mixed)),
+            "repeat" => Scenario::Repeat(repeat_of(repeat)),
+            other => return Err(self.value_error("scenario", unknown_scenario(other))),
+        };
+        let Scenario::Page(page) = &scenario else {
+            return Ok((scenario, self.axis("size", size, None)?));
+        };
+        if size.is_some() {
+            return Err(PlanError::Impossible {
+                what: "`size` has no effect in the scenario `page`".into(),
+                hint: "the sizes of a page stand in [page], as `html` and `objects`, or in a `har`"
+                    .into(),
+            });
+        }
+        let total = page.total();
+        Ok((scenario, vec![total]))
+    }
+
+    fn page(&self, typed: Option<TypedPage>, load: &mut Files<'_>) -> Result<Page, PlanError> {
+        let default = Page::default();
+        let Some(typed) = typed else {
+            return Ok(default);
+        };
+        if let Some(har) = typed.har {
+            let source = self.source_of("har");
+            let refused = |reason| PlanError::File {
+                key: "har",
+                place: self.place_of("har"),
+                reason,
+            };
+            if typed.html.is_some() || typed.objects.is_some() {
+                return Err(PlanError::Impossible {
+                    what: "[page] has both a `har` and sizes of its own".into(),
+                    hint: "leave one of them out".into(),
+                });
+            }
+            let file = load(source.file.as_deref(), &har).map_err(refused)?;
+            return Page::from_har(&file.text)
+                .map_err(|error| refused(format!("cannot use {}: {error}", file.name)));
+        }
+        let objects = match typed.objects {
+            None => default.objects,
+            Some(texts) => {
+                let texts = texts.list();
+                let sizes = texts.iter().map(|text| repeated_size(text));
+                let sizes: Result<Vec<_>, _> = sizes.collect();
+                sizes
+                    .map_err(|reason| self.value_error("objects", reason))?
+                    .concat()
+            }
+        };
+        Ok(Page {
+            html: typed.html.unwrap_or(default.html),
+            objects,
+        })
+    }
+
+    fn servers(
+        &self,
+        typed: Option<OneOrMany<Server>>,
+    ) -> Result<(Vec<ServerName>, Vec<ServerCommand>), PlanError> {
+        let Some(typed) = typed else {
+            return Ok((vec![ServerName::ALTWAY], Vec::new()));
+        };
+        let mut names = Vec::new();
+        let mut commands = Vec::new();
+        for server in typed.list() {
+            match server {
+                Server::Preset(name) => {
+                    let name = ServerName::read(&name);
+                    names.push(name.map_err(|reason| self.value_error("server", reason))?);
+                }
+                Server::Command {
+                    name,
+                    command,
+                    config,
+                    protocols,
+                } => {
+                    let name = name.unwrap_or_else(|| program_of(&command));
+                    let name: ServerName = name
+                        .parse()
+                        .map_err(|error| self.value_error("name", format!("{error}")))?;
+                    let spoken =
+                        protocols.unwrap_or_else(|| vec!["h1".into(), "h2".into(), "h3".into()]);
+                    let protocols = axis::read(&spoken)
+                        .map_err(|source| self.axis_error("protocols", source))?;
+                    names.push(name);
+                    commands.push(ServerCommand {
+                        name,
+                        command,
+                        config,
+                        protocols,
+                    });
+                }
+            }
+        }
+        if names.is_empty() {
+            return Err(self.axis_error("server", AxisError::Empty));
+        }
+        Ok((names, commands))
+    }
+
+    fn axis<T: AxisValue>(
+        &self,
+        key: &'static str,
+        typed: Option<OneOrMany<String>>,
+        default: Option<&[&str]>,
+    ) -> Result<Vec<T>, PlanError> {
+        let texts = match (typed, default) {
+            (Some(typed), _) => typed.list(),
+            (None, Some(default)) => default.iter().map(ToString::to_string).collect(),
+            (None, None) => return Err(PlanError::Missing(key)),
+        };
+        axis::read(&texts).map_err(|source| self.axis_error(key, source))
+    }
+
+    fn word<T: AxisValue>(
+        &self,
+        key: &'static str,
+        typed: Option<&str>,
+        default: T,
+    ) -> Result<T, PlanError> {
+        let Some(text) = typed else {
+            return Ok(default);
+        };
+        T::read(text).map_err(|reason| self.value_error(key, reason))
+    }
+
+    fn axis_error(&self, key: &'static str, source: AxisError) -> PlanError {
+        let place = self.place_of(key);
+        PlanError::Axis { key, place, source }
+    }
+
+    fn value_error(&self, key: &str, reason: String) -> PlanError {
+        let place = self.place_of(key);
+        let key = key.into();
+        PlanError::Value { key, place, reason }
+    }
+
+    fn place_of(&self, key: &str) -> Place {
+        self.source_of(key).place_of(key)
+    }
+
+    /// The text whose `key` counts: the first that has it.
+    fn source_of(&self, key: &str) -> &Source {
+        let has_it = self.0.iter().find(|source| source.line_of(key).is_some());
+        has_it.unwrap_or(&self.0[0])
+    }
+}
+
+impl Source {
+    fn refuse_unknown_keys(&self, table: &toml::Table) -> Result<(), PlanError> {
+        self.refuse_others(table, &KEYS)?;
+        for (name, keys) in TABLES {
+            let tables: Vec<&toml::Table> = match table.get(name) {
+                Some(toml::Value::Table(one)) => vec![one],
+                Some(toml::Value::Array(many)) => {
+                    many.iter().filter_map(toml::Value::as_table).collect()
+                }
+                _ => Vec::new(),
+            };
+            for table in tables {
+                self.refuse_others(table, keys)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_others(&self, table: &toml::Table, keys: &[&'static str]) -> Result<(), PlanError> {
+        let Some(key) = table.keys().find(|key| !keys.contains(&key.as_str())) else {
+            return Ok(());
+        };
+        let nearest = nearest(key, keys.iter().copied());
+        Err(PlanError::UnknownKey {
+            key: key.clone(),
+            place: self.place_of(key),
+            nearest: nearest.and_then(|found| keys.iter().copied().find(|one| *one == found)),
+        })
+    }
+
+    fn place_of(&self, key: &str) -> Place {
+        Place {
+            file: self.file.clone(),
+            line: self.line_of(key).unwrap_or(1),
+        }
+    }
+
+    fn line_of(&self, key: &str) -> Option<usize> {
+        let starts_with_key = |line: &str| {
+            let name = line.split('=').next().unwrap_or_default().trim();
+            name.trim_matches(['"', '\'', '[', ']']) == key
+        };
+        let found = self.text.lines().position(starts_with_key);
+        found.map(|index| index + 1)
+    }
+}
+
+fn toml_error(file: Option<String>, source: toml::de::Error) -> PlanError {
+    PlanError::Toml {
+        file,
+        source: Box::new(source),
+    }
+}
+
+fn mixed_of(typed: Option<TypedMixed>) -> Mixed {
+    let default = Mixed::default();
+    typed.map_or(default, |typed| Mixed {
+        small: typed.small.unwrap_or(default.small),
+        count: typed.count.unwrap_or(default.count),
+    })
+}
+
+fn repeat_of(typed: Option<TypedRepeat>) -> Repeat {
+    let default = Repeat::default();
+    typed.map_or(default, |typed| Repeat {
+        visits: typed.visits.unwrap_or(default.visits),
+        early_data: typed.early_data.unwrap_or(default.early_data),
+    })
+}
+
+fn stopping_of(typed: &TypedStop) -> Stopping {
+    let default = Stopping::default();
+    Stopping {
+        least_pairs: typed.least_pairs.unwrap_or(default.least_pairs),
+        looks: typed.looks.unwrap_or(default.looks),
+        half_width: typed.half_width.unwrap_or(default.half_width),
+    }
+}
+
+fn unknown_scenario(found: &str) -> String {
+    let known = ["download", "page", "mixed", "repeat"];
+    let suggestion =
+        nearest(found, known).map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+    format!("`{found}` is not a scenario: expected download, page, mixed or repeat{suggestion}")
+}
+
+/// The last part of the program's path, in lower case.
+fn program_of(command: &str) -> String {
+    let program = command.split_whitespace().next().unwrap_or_default();
+    let name = program.rsplit('/').next().unwrap_or_default();
+    name.to_ascii_lowercase()
+}
+
+/// `20 x 15KB`, or `15KB`.
+fn repeated_size(text: &str) -> Result<Vec<DataSize>, String> {
+    let (count, size) = match text.split_once(" x ") {
+        None => (1, text),
+        Some((count, size)) => {
+            let count = count.trim().parse::<usize>();
+            let malformed =
+                |_| format!("`{text}` is not a number of objects: expected one like `20 x 15KB`");
+            (count.map_err(malformed)?, size.trim())
+        }
+    };
+    let size: DataSize = size.parse().map_err(|error| format!("{error}"))?;
+    if count > crate::scenario::MAX_OBJECTS {
+        return Err(format!(
+            "`{text}` is too many: at most {} can be fetched",
+            crate::scenario::MAX_OBJECTS
+        ));
+    }
+    Ok(vec![size; count])
+}
