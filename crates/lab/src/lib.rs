@@ -14,7 +14,7 @@
 //!
 //! let plan = plans::read(plans::DEFAULT)?;
 //! assert_eq!(schedule(&plan, Shard::WHOLE).len(), 45);
-//! # Ok::<(), altway_record::PlanError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod campaign;
