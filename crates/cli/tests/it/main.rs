@@ -17,6 +17,7 @@ mod interop_h3;
 mod lab;
 mod lab_plans;
 mod peers;
+mod priorities;
 mod raw;
 mod takeover;
 mod topologies;

@@ -293,10 +293,11 @@ impl Driver {
     /// Input in, answers out, as long as the socket takes them.
     fn converse(&mut self, mut input: &[u8], desk: &mut Desk) -> io::Result<Progress> {
         let mut sent = 0;
-        let limit = desk.send_bytes();
         loop {
+            // What TLS holds is said already: what becomes urgent can't overtake it.
+            let room = desk.send_bytes().saturating_sub(self.transport.unsent());
             let mut turn = self.engine.turn(desk.now, &mut self.output);
-            while turn.output_len() < limit {
+            while turn.output_len() < room {
                 let went_on = self.answers.go_on(&mut turn, desk);
                 if !went_on && !self.answers.next(&mut turn, &mut input, desk) {
                     break;
@@ -305,7 +306,7 @@ impl Driver {
             if self.ended && input.is_empty() && self.backlog.is_empty() {
                 self.answers.abandon_uploads(&mut turn);
             }
-            self.answers.send_bodies(&mut turn, desk, limit);
+            self.answers.send_bodies(&mut turn, desk, room);
             let said = self.output.len();
             sent += said;
             // Before the client has the answer: what it asks next finds its path measured.
@@ -322,7 +323,7 @@ impl Driver {
                     Progress::More
                 });
             }
-            if said == 0 {
+            if said == 0 && room > 0 {
                 break;
             }
         }

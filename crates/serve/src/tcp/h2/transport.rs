@@ -21,7 +21,14 @@ const MAX_DISCARDED: usize = 1 << 20;
 
 pub(super) struct Transport {
     stream: Rc<TcpStream>,
-    tls: Option<Box<ServerConnection>>,
+    tls: Option<Box<Tls>>,
+}
+
+/// TLS, and what it holds.
+struct Tls {
+    session: ServerConnection,
+    /// Bytes of records that are not sent, but for what encryption adds.
+    unsent: usize,
 }
 
 /// What came.
@@ -37,10 +44,10 @@ pub(super) struct Received {
 
 impl Transport {
     pub(super) fn new(stream: Rc<TcpStream>, tls: Option<ServerConnection>) -> Self {
-        let tls = tls.map(|mut tls| {
+        let tls = tls.map(|mut session| {
             // What is written is bounded by the driver.
-            tls.set_buffer_limit(None);
-            Box::new(tls)
+            session.set_buffer_limit(None);
+            Box::new(Tls { session, unsent: 0 })
         });
         Self { stream, tls }
     }
@@ -83,22 +90,20 @@ impl Transport {
 
     /// Whether TLS holds records that are not sent.
     pub(super) fn wants_write(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+        self.tls
+            .as_ref()
+            .is_some_and(|tls| tls.session.wants_write())
     }
 
     /// About what TLS holds.
     pub(super) fn unsent(&self) -> usize {
-        if self.wants_write() {
-            super::SEND_BYTES
-        } else {
-            0
-        }
+        self.tls.as_ref().map_or(0, |tls| tls.unsent)
     }
 
     /// Says goodbye, and waits for the peer to do the same.
     pub(super) async fn close(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
-            tls.send_close_notify();
+            tls.session.send_close_notify();
             while !flush_tls(&self.stream, tls)? {
                 self.stream.writable().await?;
             }
@@ -123,15 +128,11 @@ impl Transport {
     }
 }
 
-fn receive_tls(
-    stream: &TcpStream,
-    tls: &mut ServerConnection,
-    buffer: &mut [u8],
-) -> io::Result<Received> {
+fn receive_tls(stream: &TcpStream, tls: &mut Tls, buffer: &mut [u8]) -> io::Result<Received> {
     let mut received = Received::default();
     let mut drained = false;
     loop {
-        received.more = fill(tls, buffer, &mut received)?;
+        received.more = fill(&mut tls.session, buffer, &mut received)?;
         if received.more || received.end || drained {
             return Ok(received);
         }
@@ -139,12 +140,12 @@ fn receive_tls(
             stream,
             drained: false,
         };
-        match tls.read_tls(&mut socket) {
+        match tls.session.read_tls(&mut socket) {
             Ok(_) => drained = socket.drained,
             Err(error) if would_block(&error) => return Ok(received),
             Err(error) => return Err(error),
         }
-        if let Err(error) = tls.process_new_packets() {
+        if let Err(error) = tls.session.process_new_packets() {
             // The alert that says why, as far as it leaves at once.
             let _ = flush_tls(stream, tls);
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
@@ -198,35 +199,34 @@ fn send_clear(stream: &TcpStream, output: &mut Output) -> io::Result<bool> {
     Ok(true)
 }
 
-fn send_tls(
-    stream: &TcpStream,
-    tls: &mut ServerConnection,
-    output: &mut Output,
-) -> io::Result<bool> {
+fn send_tls(stream: &TcpStream, tls: &mut Tls, output: &mut Output) -> io::Result<bool> {
+    let mut writer = tls.session.writer();
     if let Some(bytes) = output.as_slice() {
-        tls.writer().write_all(bytes)?;
+        writer.write_all(bytes)?;
     } else {
         let slices: Vec<IoSlice<'_>> = output.slices().map(IoSlice::new).collect();
-        let taken = tls.writer().write_vectored(&slices)?;
+        let taken = writer.write_vectored(&slices)?;
         debug_assert_eq!(taken, output.len(), "the buffer has no limit");
     }
+    tls.unsent += output.len();
     output.clear();
     flush_tls(stream, tls)
 }
 
 /// Sends the records that there are; whether all of them left.
-fn flush_tls(stream: &TcpStream, tls: &mut ServerConnection) -> io::Result<bool> {
+fn flush_tls(stream: &TcpStream, tls: &mut Tls) -> io::Result<bool> {
     let mut socket = Socket {
         stream,
         drained: false,
     };
-    while tls.wants_write() {
-        match tls.write_tls(&mut socket) {
-            Ok(_) => {}
+    while tls.session.wants_write() {
+        match tls.session.write_tls(&mut socket) {
+            Ok(sent) => tls.unsent = tls.unsent.saturating_sub(sent),
             Err(error) if would_block(&error) => return Ok(false),
             Err(error) => return Err(error),
         }
     }
+    tls.unsent = 0;
     Ok(true)
 }
 
