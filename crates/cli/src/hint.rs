@@ -4,6 +4,7 @@
 
 use altway_emulate::Error as EmulateError;
 use altway_lab::Error as LabError;
+use altway_link::ChangeError;
 use altway_load::Error as LoadError;
 use altway_raw::Error as RawError;
 use altway_record::PlanError;
@@ -49,6 +50,9 @@ fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = error.downcast_ref::<EmulateError>() {
         return of_emulate(error);
     }
+    if error.is::<ChangeError>() {
+        return Some("`altway emulate set --help` has examples".into());
+    }
     if let Some(error) = error.downcast_ref::<LabError>() {
         return of_lab(error);
     }
@@ -92,6 +96,15 @@ fn of_emulate(error: &EmulateError) -> Option<String> {
         EmulateError::ProxyTarget { .. } => {
             "give its address, or a name that this host can look up"
         }
+        EmulateError::Processors { .. } => "leave the pinning out, and the kernel chooses",
+        EmulateError::PacketLog { .. } => "give --pcap a file in a folder that is there",
+        EmulateError::NoLink => {
+            "start one with `altway emulate … -- COMMAND`; only the user who did can change it"
+        }
+        EmulateError::UnknownLink { .. } | EmulateError::SeveralLinks { .. } => {
+            "choose one with `--link`, by its name or the number of its process"
+        }
+        EmulateError::LinkSilent { .. } => "it may just have ended: see `altway emulate show`",
         _ => return None,
     };
     Some(hint.into())

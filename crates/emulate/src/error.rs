@@ -3,6 +3,7 @@
 use crate::ip::IpVersion;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// An emulation that could not be set up, or no longer runs.
 ///
@@ -129,7 +130,7 @@ pub enum Error {
     #[error("cannot look for what was left behind in `{}`", path.display())]
     Clean {
         /// Where.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// The kernel's answer.
         source: io::Error,
     },
@@ -144,4 +145,83 @@ pub enum Error {
     /// The link thread ended before its time, because one of its interfaces went away.
     #[error("the link no longer runs: one of its interfaces went away")]
     LinkStopped,
+    /// The kernel does not say which processors there are.
+    #[error("cannot read which processors may be used")]
+    ReadProcessors {
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Processors were asked for that this process may not use, or that there are not.
+    #[error("cannot pin to processor {asked}: this process may use {allowed}")]
+    Processors {
+        /// The ones asked for.
+        asked: String,
+        /// The ones that there are for this process.
+        allowed: String,
+    },
+    /// The file of the packet log can't be made.
+    #[error("cannot write the packet log `{}`", path.display())]
+    PacketLog {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The folder in which links listen can't be made, or is not this user's alone.
+    #[error("cannot use the folder `{}` for controlling links", folder.display())]
+    ControlFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+    /// The socket on which a link listens can't be made.
+    #[error("cannot make the socket `{}` for controlling the link", path.display())]
+    ControlSocket {
+        /// The socket.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A link can't be called that.
+    #[error(
+        "`{name}` is no name for a link: at most 32 letters, digits, `-` and `_`, not digits alone"
+    )]
+    LinkName {
+        /// The one asked for.
+        name: String,
+    },
+    /// No link of this user's runs.
+    #[error("no emulated link runs")]
+    NoLink,
+    /// No link that runs is called that.
+    #[error("no emulated link is called `{wanted}`: there is {running}")]
+    UnknownLink {
+        /// The name or process asked for.
+        wanted: String,
+        /// The links that run, separated by commas.
+        running: String,
+    },
+    /// Several links run, and it wasn't said which is meant.
+    #[error("several emulated links run: {running}")]
+    SeveralLinks {
+        /// The links that could be meant, separated by commas.
+        running: String,
+    },
+    /// A link was found and does not answer.
+    #[error("the link of {link} does not answer")]
+    LinkSilent {
+        /// The link.
+        link: String,
+        /// What came instead.
+        source: io::Error,
+    },
+    /// A link answered that it won't, or something that can't be understood.
+    #[error("the link of {link} refuses: {reason}")]
+    LinkRefused {
+        /// The link.
+        link: String,
+        /// Its words.
+        reason: String,
+    },
 }

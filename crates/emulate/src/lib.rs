@@ -23,9 +23,14 @@
 //! ([`LinkReport::hidden_drops`]); [`LinkReport::validity`] says whether a measurement counts.
 //! Delay is per direction, so a round trip takes twice that; rates count IP bytes.
 //!
+//! A link can be changed while it runs, without losing a packet in it: by this process
+//! ([`control::Target`]), by another over a socket ([`control::Control`]), or by itself at set times
+//! ([`Emulation::follow`]). [`Options::packet_log`] writes every packet down.
+//!
 //! What each command needs to be able to do is told by [`probe`]; [`enter`] gets it. Nothing is left
-//! behind when the process is killed, but for what its commands started: [`clean()`] takes that away.
-//! Unsafe code is in `sys` only. Left to others: the model itself (`altway-link`), and what to run at the ends
+//! behind when the process is killed, but for what its commands started and the socket of its control:
+//! [`clean()`] takes that away. Unsafe code is in `sys` only. Left to others: the model itself
+//! (`altway-link`), and what to run at the ends
 //! and how often (the command line and the lab).
 //!
 //! ```no_run
@@ -76,21 +81,27 @@
 mod awake;
 mod clean;
 mod congestion;
+pub mod control;
+mod course;
 mod emulation;
 mod error;
 mod ip;
 mod lateness;
 mod namespace;
 mod netlink;
+mod packet_log;
+mod pinning;
 mod pool;
 mod privilege;
 pub mod probe;
+mod processors;
 pub mod proxy;
 mod pump;
 mod report;
 mod router;
 mod scratch;
 mod subnet;
+mod switches;
 mod sys;
 mod sysctl;
 mod thread;
@@ -103,8 +114,12 @@ pub use clean::{Remnant, clean};
 pub use emulation::{Emulation, FarEnd, Options};
 pub use error::Error;
 pub use ip::IpVersion;
+pub use packet_log::LogReport;
+pub use pinning::Pinning;
 pub use privilege::{Privilege, enter};
+pub use processors::{Processors, ProcessorsError};
 pub use report::{DirectionReport, Invalid, LinkReport, RouterReport};
 pub use scratch::Scratch;
+pub use switches::children_involuntary_switches;
 pub use sysctl::Unset;
 pub use topology::Topology;

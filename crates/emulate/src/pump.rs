@@ -1,15 +1,19 @@
 //! The loop that moves packets: out of one TUN interface, through the model, into the other.
 
+use crate::course::Course;
 use crate::lateness::Lateness;
+use crate::packet_log::{Entry, Recorder, Side, Sight};
 use crate::pool::{Pool, Slot};
+use crate::switches;
 use crate::tun::Tun;
-use altway_link::{Config, Counters, Direction, seed_for};
+use altway_link::{Change, Config, Counters, Direction, Schedule, seed_for};
 use altway_units::{DataSize, Timestamp};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::time::Duration;
 
 /// Packets that one step moves at most, so that no direction and no request waits for long: 32
 /// packets take about 0.1 ms.
@@ -21,6 +25,18 @@ pub(crate) enum Request {
     /// Begin anew with these parameters.
     Restart {
         parameters: Box<Parameters>,
+        done: SyncSender<()>,
+    },
+    /// Go on in another way, without losing a packet.
+    Change {
+        change: Change,
+        done: SyncSender<()>,
+    },
+    /// Go on without any shaping, and forget the schedule.
+    Reset { done: SyncSender<()> },
+    /// Go through these changes from now on, instead of those that are still to come.
+    Follow {
+        schedule: Schedule,
         done: SyncSender<()>,
     },
     /// Say what happened since the last restart.
@@ -37,6 +53,12 @@ pub(crate) struct Parameters {
     pub(crate) seed: u64,
 }
 
+impl Parameters {
+    fn longer_delay(&self) -> Duration {
+        self.up.delay.max(self.down.delay)
+    }
+}
+
 /// The state of the link at one moment.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
@@ -45,6 +67,21 @@ pub(crate) struct Snapshot {
     pub(crate) lateness: Lateness,
     /// Packets lost in this thread that the model did not lose.
     pub(crate) mishaps: u64,
+    /// How often this thread had to give its processor to another.
+    pub(crate) involuntary_switches: u64,
+    pub(crate) now: Now,
+}
+
+/// What the link is like at one moment.
+#[derive(Debug)]
+pub(crate) struct Now {
+    pub(crate) up: Config,
+    pub(crate) down: Config,
+    /// The least delay that held since the last restart, of the longer of the two directions.
+    pub(crate) least_delay: Duration,
+    pub(crate) running: Duration,
+    /// The changes that are to come, with the time until then.
+    pub(crate) to_come: Vec<(Duration, Change)>,
 }
 
 /// One direction of the link: packets from `from` go through `model` to `to`. The numbers are
@@ -63,6 +100,10 @@ pub(crate) struct Pump {
     pool: Pool,
     lateness: Lateness,
     mishaps: u64,
+    /// What [`switches::of_this_thread`] was at the start.
+    switches_before: u64,
+    course: Course,
+    recorder: Option<Recorder>,
     epoll: OwnedFd,
     requests: Receiver<Request>,
 }
@@ -74,6 +115,7 @@ impl Pump {
         ends: [Tun; 2],
         mtu: u16,
         parameters: Parameters,
+        recorder: Option<Recorder>,
         requests: Receiver<Request>,
         wake: &OwnedFd,
     ) -> Result<Self, Errno> {
@@ -85,10 +127,13 @@ impl Pump {
         watch(&epoll, wake, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(Self {
             ends,
+            course: Course::new(now(), parameters.longer_delay()),
             lanes: lanes(parameters),
             pool: Pool::new(mtu.into()),
             lateness: Lateness::new(),
             mishaps: 0,
+            switches_before: 0,
+            recorder,
             epoll,
             requests,
         })
@@ -99,11 +144,16 @@ impl Pump {
     /// # Errors
     /// An interface can't be read any more: it was deleted.
     pub(crate) fn run(mut self) -> Result<(), Errno> {
+        self.switches_before = switches::of_this_thread();
         while self.serve_requests() {
+            self.keep_to_the_schedule();
             let mut moved = 0;
             for lane in 0..self.lanes.len() {
                 moved += self.let_out(lane);
                 moved += self.take_in(lane)?;
+            }
+            if let Some(recorder) = &mut self.recorder {
+                recorder.flush(now());
             }
             if moved == 0 {
                 self.wait()?;
@@ -112,13 +162,37 @@ impl Pump {
         Ok(())
     }
 
+    /// Makes the changes whose time has come, as of that time.
+    fn keep_to_the_schedule(&mut self) {
+        while let Some((at, change)) = self.course.next_due(now()) {
+            self.change(at, &change);
+        }
+    }
+
+    /// Goes on in another way from `at` on; what is in the link stays in it.
+    fn change(&mut self, at: Timestamp, change: &Change) {
+        let [up, down] = &mut self.lanes;
+        let (mut up_config, mut down_config) =
+            (up.model.config().clone(), down.model.config().clone());
+        change.apply(&mut up_config, &mut down_config);
+        self.reconfigure(at, up_config, down_config);
+    }
+
+    fn reconfigure(&mut self, at: Timestamp, up: Config, down: Config) {
+        self.course.delays(up.delay.max(down.delay));
+        for (lane, config) in self.lanes.iter_mut().zip([up, down]) {
+            lane.model.reconfigure(at, config);
+            free_dropped(lane, &mut self.pool, &mut self.recorder);
+        }
+    }
+
     /// Hands over what is due at the far end of a lane; returns how many packets.
     fn let_out(&mut self, lane: usize) -> usize {
-        let Lane { to, model, .. } = &mut self.lanes[lane];
+        let lane = &mut self.lanes[lane];
         for moved in 0..BATCH {
             let now = now();
-            let delivery = model.dequeue(now);
-            free_dropped(model, &mut self.pool);
+            let delivery = lane.model.dequeue(now);
+            free_dropped(lane, &mut self.pool, &mut self.recorder);
             let Some(delivery) = delivery else {
                 return moved;
             };
@@ -126,8 +200,12 @@ impl Pump {
             if let Some(flip) = delivery.flip {
                 flip.apply(self.pool.packet_mut(&delivery.packet));
             }
-            let written = self.ends[*to].write(self.pool.packet(&delivery.packet));
+            let packet = self.pool.packet(&delivery.packet);
+            let written = self.ends[lane.to].write(packet);
             self.mishaps += u64::from(written.is_err());
+            if let Some(recorder) = &mut self.recorder {
+                recorder.record(entry(lane.to, Sight::Left, now, packet));
+            }
             self.pool.put_back(delivery.packet);
         }
         BATCH
@@ -139,20 +217,30 @@ impl Pump {
             if self.pool.is_exhausted() {
                 return self.discard(self.lanes[lane].from);
             }
-            let Lane { from, model, .. } = &mut self.lanes[lane];
-            let Some(slot) = self.pool.fill(|buffer| self.ends[*from].read(buffer))? else {
+            let lane = &mut self.lanes[lane];
+            let end = &self.ends[lane.from];
+            let Some(slot) = self.pool.fill(|buffer| end.read(buffer))? else {
                 return Ok(moved);
             };
-            let size = DataSize::from_bytes(slot.len() as u64);
+            let (now, packet) = (now(), self.pool.packet(&slot));
+            let size = DataSize::from_bytes(packet.len() as u64);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.record(entry(lane.from, Sight::Came, now, packet));
+            }
             let copy = |slot: &Slot| {
                 let copy = self.pool.copy(slot);
                 self.mishaps += u64::from(copy.is_none());
                 copy
             };
-            if let Err(dropped) = model.enqueue_with(now(), size, slot, copy) {
+            if let Err(dropped) = lane.model.enqueue_with(now, size, slot, copy) {
+                if let Some(recorder) = &mut self.recorder {
+                    let packet = self.pool.packet(&dropped.packet);
+                    let sight = Sight::Dropped(dropped.reason);
+                    recorder.correct(entry(lane.from, sight, now, packet));
+                }
                 self.pool.put_back(dropped.packet);
             }
-            free_dropped(model, &mut self.pool);
+            free_dropped(lane, &mut self.pool, &mut self.recorder);
         }
         Ok(BATCH)
     }
@@ -171,6 +259,8 @@ impl Pump {
             .lanes
             .iter()
             .filter_map(|lane| lane.model.poll_timeout());
+        let flush = self.recorder.as_ref().and_then(Recorder::flush_due);
+        let due = due.chain(self.course.poll_timeout()).chain(flush);
         let timeout = due.min().map(|due| due - now());
         let timeout = timeout.map(|left| Timespec {
             tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
@@ -197,6 +287,22 @@ impl Pump {
                 let _ = done.try_send(());
                 true
             }
+            Ok(Request::Change { change, done }) => {
+                self.change(now(), &change);
+                let _ = done.try_send(());
+                true
+            }
+            Ok(Request::Reset { done }) => {
+                self.course.follow(now(), &Schedule::default());
+                self.reconfigure(now(), Config::default(), Config::default());
+                let _ = done.try_send(());
+                true
+            }
+            Ok(Request::Follow { schedule, done }) => {
+                self.course.follow(now(), &schedule);
+                let _ = done.try_send(());
+                true
+            }
             Ok(Request::Report { reply }) => {
                 let _ = reply.try_send(self.snapshot());
                 true
@@ -205,6 +311,8 @@ impl Pump {
     }
 
     fn restart(&mut self, parameters: Parameters) {
+        self.course = Course::new(now(), parameters.longer_delay());
+        self.switches_before = switches::of_this_thread();
         let fresh = lanes(parameters);
         for lane in std::mem::replace(&mut self.lanes, fresh) {
             for slot in lane.model.into_packets() {
@@ -221,10 +329,19 @@ impl Pump {
 
     fn snapshot(&self) -> Snapshot {
         let [up, down] = &self.lanes;
+        let now = Now {
+            up: up.model.config().clone(),
+            down: down.model.config().clone(),
+            least_delay: self.course.least_delay(),
+            running: self.course.running(now()),
+            to_come: self.course.to_come(now()),
+        };
         let (up, down) = (up.model.counters(), down.model.counters());
         Snapshot {
             up,
             down,
+            involuntary_switches: switches::of_this_thread().saturating_sub(self.switches_before),
+            now,
             lateness: self.lateness.clone(),
             mishaps: self.mishaps + up.packets_over_limit + down.packets_over_limit,
         }
@@ -249,9 +366,29 @@ fn lanes(parameters: Parameters) -> [Lane; 2] {
 }
 
 /// Frees the memory of the packets that the model dropped after it had taken them.
-fn free_dropped(model: &mut Direction<Slot>, pool: &mut Pool) {
-    while let Some(dropped) = model.poll_dropped() {
+fn free_dropped(lane: &mut Lane, pool: &mut Pool, recorder: &mut Option<Recorder>) {
+    while let Some(dropped) = lane.model.poll_dropped() {
+        if let Some(recorder) = recorder {
+            let packet = pool.packet(&dropped.packet);
+            recorder.record(entry(
+                lane.from,
+                Sight::Dropped(dropped.reason),
+                now(),
+                packet,
+            ));
+        }
         pool.put_back(dropped.packet);
+    }
+}
+
+/// A line of the packet log about a packet at an end, which is a place in [`Pump::ends`].
+fn entry(end: usize, sight: Sight, at: Timestamp, packet: &[u8]) -> Entry<'_> {
+    let side = if end == 0 { Side::Client } else { Side::Server };
+    Entry {
+        side,
+        sight,
+        at,
+        packet,
     }
 }
 

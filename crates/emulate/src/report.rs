@@ -27,6 +27,9 @@ pub struct LinkReport {
     /// did not read or could not write them in time, or by the link thread for want of memory; and
     /// what was lost on the way to a router and in its proxies.
     pub hidden_drops: u64,
+    /// How often the link thread had to give its processor to another before it was done.
+    #[serde(default)]
+    pub involuntary_switches: u64,
     /// What a router did, where the topology has one. The counters above are then those of the hop
     /// between it and the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,6 +171,7 @@ mod tests {
             lateness_us_max: 5_000.0,
             lateness_limit_us: LinkReport::lateness_limit_us(Duration::ZERO),
             hidden_drops,
+            involuntary_switches: 0,
             router: None,
         }
     }

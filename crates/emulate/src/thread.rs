@@ -1,8 +1,10 @@
 //! The link thread: how it is started, talked to and ended.
 
+use crate::packet_log::Recorder;
 use crate::pump::{Parameters, Pump, Request, Snapshot};
 use crate::tun::Tun;
 use crate::{Error, sys};
+use altway_link::{Change, Schedule};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
@@ -32,6 +34,7 @@ impl LinkThread {
         ends: [Tun; 2],
         mtu: u16,
         parameters: Parameters,
+        recorder: Option<Recorder>,
         pin: Option<usize>,
     ) -> Result<Self, Error> {
         let failed = |attempted| {
@@ -44,7 +47,7 @@ impl LinkThread {
             .map_err(failed("create an eventfd"))?;
         let wake = Arc::new(wake);
         let (requests, receiver) = sync_channel(REQUESTS);
-        let pump = Pump::new(ends, mtu, parameters, receiver, &wake)
+        let pump = Pump::new(ends, mtu, parameters, recorder, receiver, &wake)
             .map_err(failed("watch the interfaces"))?;
         let (thread, realtime) = spawn(pump, Arc::clone(&wake), pin)?;
         Ok(Self {
@@ -64,6 +67,21 @@ impl LinkThread {
     pub(crate) fn restart(&self, parameters: Parameters) -> Result<(), Error> {
         let parameters = Box::new(parameters);
         self.ask(|done| Request::Restart { parameters, done })
+    }
+
+    /// Goes on in another way; when it returns the change holds.
+    pub(crate) fn change(&self, change: Change) -> Result<(), Error> {
+        self.ask(|done| Request::Change { change, done })
+    }
+
+    /// Goes on without shaping; when it returns there is none.
+    pub(crate) fn reset(&self) -> Result<(), Error> {
+        self.ask(|done| Request::Reset { done })
+    }
+
+    /// Goes through these changes, whose times count from now.
+    pub(crate) fn follow(&self, schedule: Schedule) -> Result<(), Error> {
+        self.ask(|done| Request::Follow { schedule, done })
     }
 
     /// What happened since the last restart.

@@ -521,6 +521,7 @@ mod tests {
             lateness_us_max: p99,
             lateness_limit_us: 1_000.0,
             hidden_drops: drops,
+            involuntary_switches: 0,
             router: None,
         };
         // 0.5 % of 1 s are 5 ms.

@@ -9,6 +9,7 @@
 mod bad_input;
 mod certificates;
 mod common;
+mod emulate;
 mod h2spec;
 mod insight;
 mod interop;

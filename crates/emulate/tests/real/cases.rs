@@ -115,7 +115,7 @@ pub(crate) fn start(options: Options) -> Emulation {
     })
 }
 
-fn start_with(up: Config, down: Config) -> Emulation {
+pub(crate) fn start_with(up: Config, down: Config) -> Emulation {
     start(Options {
         up,
         down,

@@ -10,6 +10,7 @@
 )]
 
 mod cases;
+mod control;
 mod programs;
 mod topologies;
 
@@ -31,8 +32,8 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
-    let cases = cases::ALL.iter().chain(topologies::ALL);
-    let trials = cases.map(|case| trial(case, &privilege));
+    let all = cases::ALL.iter().chain(topologies::ALL).chain(control::ALL);
+    let trials = all.map(|case| trial(case, &privilege));
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
 

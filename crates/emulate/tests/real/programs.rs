@@ -58,11 +58,22 @@ pub(crate) fn run(line: &str) {
         "tcp-steps" => tcp_steps(),
         "hops" => hops(),
         "variable" => say(&std::env::var(words[1]).expect("set for every command")),
+        "status" => status(words[1]),
         "hold" => hold(),
         "hold-with-child" => hold_with_child(),
         "idle" => std::thread::sleep(Duration::from_secs(60)),
         other => panic!("there is no program `{other}`"),
     }
+}
+
+/// Prints a line of this process's status.
+fn status(name: &str) {
+    let status = std::fs::read_to_string("/proc/self/status").expect("this is Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    say(line
+        .expect("the kernel tells it")
+        .trim_start_matches(':')
+        .trim());
 }
 
 /// Keeps a link to the host, with a program at its client's end, until it is killed; prints the
