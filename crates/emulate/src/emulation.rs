@@ -1,26 +1,27 @@
-//! The whole of an emulated link: two ends, the link thread between them, commands at the ends.
+//! The whole of an emulated link: two ends, the link between them, commands at the ends.
 
 use crate::awake::Awake;
+use crate::backend::{self, Backend, Choice};
+use crate::cable::{Cable, Interface, Start};
 use crate::clean;
-use crate::congestion;
-use crate::control::{ChangeToCome, LinkState, Target};
+use crate::control::{LinkState, Target};
+use crate::end::{self, End, Place, Tuning};
 use crate::ip::IpVersion;
+use crate::link::Link;
 use crate::namespace::Namespace;
+use crate::netem::beyond_netem;
 use crate::netlink::Netlink;
 use crate::packet_log::{LogReport, PacketLog};
 use crate::pinning::Pinning;
 use crate::processors::Processors;
 use crate::pump::{Parameters, Snapshot};
-use crate::report::{LinkReport, RouterReport};
+use crate::report::{Circumstances, LinkReport};
 use crate::router::{self, Router, RouterCounters};
-use crate::subnet::{Prefix, Subnet};
+use crate::subnet::Subnet;
 use crate::sysctl::{self, Unset};
-use crate::thread::LinkThread;
 use crate::topology::Topology;
-use crate::tun::Tun;
 use crate::{Error, privilege, sys};
 use altway_link::{Change, Config, Schedule};
-use rtnetlink::packet_route::link::Stats64;
 use std::ffi::OsStr;
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
@@ -40,6 +41,10 @@ pub struct Options {
     pub down: Config,
     /// The seed of the random loss of both directions, which draw independent streams.
     pub seed: u64,
+    /// What moves the packets; `None` (the default) takes the first of [`Backend`] that this machine
+    /// has. [`Backend::Netem`] knows IPv4 only, no [`Topology::Router`], no packet log and no changes
+    /// while it runs.
+    pub backend: Option<Backend>,
     /// Who is at the other end.
     pub far_end: FarEnd,
     /// What stands between the client and the link; nothing ([`Topology::Direct`]) by default.
@@ -88,15 +93,15 @@ pub enum FarEnd {
 
 /// An emulated link that runs.
 ///
-/// It consists of a network namespace for clients, the far end, a TUN interface in each of the two,
-/// and a thread that moves the packets; with a router, of its namespace too, which then has the TUN
-/// interface in the client's place. None of it has a name in the file system, so nothing is left
-/// behind even when the process is killed, but for what its commands started in turn
+/// It consists of a network namespace for clients, the far end, an interface in each of the two, and
+/// what moves the packets between them, by default a thread; with a router, of its namespace too,
+/// which then has the interface in the client's place. None of it has a name in the file system, so
+/// nothing is left behind even when the process is killed, but for what its commands started in turn
 /// ([`clean`](crate::clean())). Dropping it takes the interfaces away within milliseconds; commands
 /// that still run at the ends are their owner's to stop, and find themselves without a network.
 #[derive(Debug)]
 pub struct Emulation {
-    link: LinkThread,
+    link: Box<dyn Link>,
     /// After the link, which must be gone before it can end.
     packet_log: Option<PacketLog>,
     pinning: Pinning,
@@ -106,6 +111,7 @@ pub struct Emulation {
     near: End,
     server: End,
     unset: Vec<Unset>,
+    choice: Choice,
     since: Mutex<Since>,
     awake: Option<Awake>,
 }
@@ -119,15 +125,6 @@ struct Since {
     router: RouterCounters,
 }
 
-/// One end of the link, or of the cable to a router, as it is seen from outside.
-#[derive(Debug, Clone)]
-pub(crate) struct End {
-    pub(crate) namespace: Namespace,
-    pub(crate) address: IpAddr,
-    /// The index of its interface in the namespace.
-    pub(crate) interface: u32,
-}
-
 /// The addresses of an emulation.
 #[derive(Debug, Clone, Copy)]
 struct Subnets {
@@ -136,28 +133,13 @@ struct Subnets {
     cable: Subnet,
 }
 
-/// Where an end of the link is among the addresses.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    address: IpAddr,
-    subnet: Prefix,
-    mtu: u16,
-}
-
-/// What the namespaces made here are given.
-#[derive(Debug)]
-pub(crate) struct Tuning {
-    congestion_control: Option<String>,
-    /// The namespace of the caller.
-    host: Namespace,
-}
-
 impl Default for Options {
     fn default() -> Self {
         Self {
             up: Config::default(),
             down: Config::default(),
             seed: 0,
+            backend: None,
             far_end: FarEnd::default(),
             topology: Topology::default(),
             proxy_ports: vec![SERVER_PORT],
@@ -184,6 +166,8 @@ impl Emulation {
     /// Names the step that failed and the kernel's answer. Nothing is left behind then.
     pub fn start(mut options: Options) -> Result<Self, Error> {
         check(&options)?;
+        let choice = backend::choose(options.backend)?;
+        check_backend(choice.backend, &options)?;
         let pinning = Pinning::of(&options)?;
         let parameters = Parameters::from(&options);
         let (far_end, mtu) = (options.far_end, options.mtu);
@@ -197,9 +181,8 @@ impl Emulation {
             // Before there are interfaces: each would join the group of all routers, and report it.
             near.run(|| sysctl::let_forward(options.ip))?;
         }
-        let server_tun = server.run(Tun::create)?;
-        let near_tun = near.run(Tun::create)?;
-        let subnets = choose_subnets(&options, &server, &server_tun)?;
+        let cable = Cable::lay(choice.backend, &near, &server, mtu)?;
+        let subnets = choose_subnets(&options, &server, &cable.server)?;
         let far_tuning = match far_end {
             FarEnd::ServerNamespace => Some(&tuning),
             FarEnd::Host => None,
@@ -212,14 +195,20 @@ impl Emulation {
                 mtu,
             });
         let (server, mut unset) =
-            server.run(|| configure(&server, &server_tun, server_place, far_tuning))?;
+            server.run(|| end::configure(&server, &cable.server, server_place, far_tuning))?;
         let (near, near_unset) =
-            near.run(|| configure(&near, &near_tun, near_place, Some(&tuning)))?;
+            near.run(|| end::configure(&near, &cable.client, near_place, Some(&tuning)))?;
         unset.extend(near_unset);
+        end::introduce(&cable, [&near, &server])?;
         let log = options.packet_log.as_deref().map(PacketLog::create);
         let (packet_log, recorder) = log.transpose()?.unzip();
-        let ends = [near_tun, server_tun];
-        let link = LinkThread::start(ends, mtu, parameters, recorder, pinning.link)?;
+        let link = cable.connect(Start {
+            parameters,
+            mtu,
+            recorder,
+            pin: pinning.link,
+            subnet: subnets.link,
+        })?;
         let (client, router, more) = attach_client(&options, &near, &server, subnets, &tuning)?;
         unset.extend(more);
         let mut emulation = Self {
@@ -231,6 +220,7 @@ impl Emulation {
             near,
             server,
             unset,
+            choice,
             since: Mutex::default(),
             awake: options.keep_awake.then(Awake::start),
         };
@@ -256,9 +246,16 @@ impl Emulation {
     /// schedule is forgotten. A [`restart`](Self::restart) forgets it too.
     ///
     /// # Errors
-    /// [`Error::LinkStopped`] when the link no longer runs.
+    /// [`Error::LinkStopped`] when the link no longer runs; [`Error::BeyondBackend`] of changes with
+    /// [`Backend::Netem`].
     pub fn follow(&self, schedule: Schedule) -> Result<(), Error> {
         self.link.follow(schedule)
+    }
+
+    /// What moves the packets.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.choice.backend
     }
 
     /// Ends the link, and returns what its packet log has when all of it is written; `None` when
@@ -377,34 +374,19 @@ impl Emulation {
         let now = self.router_counters()?;
         let dropped = self.dropped(&now)?.saturating_sub(since.dropped);
         let router = self.router.as_ref();
-        let router = router.map(|router| router.report(&since.router, &now));
-        Ok(self.to_report(snapshot, dropped, router))
-    }
-
-    fn to_report(
-        &self,
-        snapshot: &Snapshot,
-        dropped: u64,
-        router: Option<RouterReport>,
-    ) -> LinkReport {
-        let micros = |nanos: u64| nanos as f64 / 1_000.0;
-        LinkReport {
-            up: snapshot.up.into(),
-            down: snapshot.down.into(),
+        let circumstances = Circumstances {
+            choice: &self.choice,
             realtime_priority: self.link.is_realtime(),
-            lateness_us_p50: micros(snapshot.lateness.percentile(50)),
-            lateness_us_p99: micros(snapshot.lateness.percentile(99)),
-            lateness_us_max: micros(snapshot.lateness.max()),
-            lateness_limit_us: LinkReport::lateness_limit_us(snapshot.now.least_delay),
-            hidden_drops: snapshot.mishaps + dropped,
-            involuntary_switches: snapshot.involuntary_switches,
-            router,
-        }
+            dropped,
+            router: router.map(|router| router.report(&since.router, &now)),
+        };
+        Ok(LinkReport::new(snapshot, circumstances))
     }
 
-    /// What was dropped outside of the model since the start.
+    /// What was dropped at interfaces and in the router since they were made.
     fn dropped(&self, router: &RouterCounters) -> Result<u64, Error> {
-        Ok(self.near.dropped()? + self.server.dropped()? + router.hidden_drops())
+        let at_the_ends = self.near.dropped()? + self.server.dropped()?;
+        Ok(at_the_ends + self.link.dropped_between()? + router.hidden_drops())
     }
 
     fn router_counters(&self) -> Result<RouterCounters, Error> {
@@ -444,34 +426,8 @@ impl Target for Emulation {
         let since = self.since();
         let snapshot = self.link.snapshot()?;
         let report = self.take_report(&snapshot, &since)?;
-        let to_come = snapshot.now.to_come.iter();
-        Ok(LinkState {
-            up: (&snapshot.now.up).into(),
-            down: (&snapshot.now.down).into(),
-            running_s: snapshot.now.running.as_secs_f64(),
-            to_come: to_come
-                .map(|(time, change)| ChangeToCome {
-                    in_s: time.as_secs_f64(),
-                    change: change.to_string(),
-                })
-                .collect(),
-            invalid: report.validity().err().map(|invalid| invalid.to_string()),
-            report,
-            packet_log: self.packet_log.as_ref().map(PacketLog::report),
-        })
-    }
-}
-
-impl End {
-    /// What passed its interface so far.
-    pub(crate) fn counters(&self) -> Result<Stats64, Error> {
-        let interface = self.interface;
-        self.namespace.run(|| Netlink::open()?.counters(interface))
-    }
-
-    fn dropped(&self) -> Result<u64, Error> {
-        let counters = self.counters()?;
-        Ok(counters.tx_dropped + counters.rx_dropped)
+        let log = self.packet_log.as_ref().map(PacketLog::report);
+        Ok(LinkState::new(&snapshot.now, report, log))
     }
 }
 
@@ -496,6 +452,23 @@ fn check(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
+/// Refuses what the backend can't do, before anything is made.
+fn check_backend(backend: Backend, options: &Options) -> Result<(), Error> {
+    let beyond = [
+        (options.ip == IpVersion::V6, "IPv6"),
+        (
+            options.topology == Topology::Router,
+            "the topology `router`",
+        ),
+        (options.packet_log.is_some(), "a packet log"),
+    ];
+    let asked = beyond.into_iter().find(|(asked, _)| *asked);
+    match (backend, asked) {
+        (Backend::Netem, Some((_, what))) => Err(beyond_netem(what)),
+        _ => Ok(()),
+    }
+}
+
 /// The namespace of one end.
 fn namespace(end: FarEnd) -> Result<Namespace, Error> {
     match end {
@@ -504,7 +477,11 @@ fn namespace(end: FarEnd) -> Result<Namespace, Error> {
     }
 }
 
-fn choose_subnets(options: &Options, server: &Namespace, tun: &Tun) -> Result<Subnets, Error> {
+fn choose_subnets(
+    options: &Options,
+    server: &Namespace,
+    interface: &Interface,
+) -> Result<Subnets, Error> {
     let ip = options.ip;
     match options.far_end {
         FarEnd::ServerNamespace => Ok(Subnets {
@@ -514,7 +491,7 @@ fn choose_subnets(options: &Options, server: &Namespace, tun: &Tun) -> Result<Su
         // The search begins at the number of the interface, which no other emulation on this host
         // has, so that two that start at the same moment don't choose the same subnet.
         FarEnd::Host => server.run(|| {
-            let (start, in_use) = (tun.index()?, Netlink::open()?.routed_prefixes()?);
+            let (start, in_use) = (interface.index, Netlink::open()?.routed_prefixes()?);
             let link = Subnet::free(ip, start, &in_use).ok_or(Error::NoFreeSubnet)?;
             let cable = Subnet::free_far_from(ip, start, &in_use).ok_or(Error::NoFreeSubnet)?;
             Ok(Subnets { link, cable })
@@ -551,43 +528,4 @@ fn attach_client(
             .run(|| Netlink::open()?.add_route(back, near.address))?;
     }
     Ok((client, Some(router), unset))
-}
-
-/// Sets one end of the link up, on a thread in its namespace; a namespace that was there before is
-/// not tuned.
-fn configure(
-    namespace: &Namespace,
-    tun: &Tun,
-    place: Place,
-    tuning: Option<&Tuning>,
-) -> Result<(End, Vec<Unset>), Error> {
-    let Place {
-        address,
-        subnet,
-        mtu,
-    } = place;
-    let mut unset = tuning.map_or(Ok(Vec::new()), configure_namespace)?;
-    unset.extend(sysctl::prepare_interface(
-        IpVersion::of(address),
-        tun.name(),
-    ));
-    let netlink = Netlink::open()?;
-    let interface = tun.index()?;
-    netlink.set_up(interface, mtu, Tun::QUEUE)?;
-    netlink.add_address(interface, address, subnet)?;
-    let end = End {
-        namespace: namespace.clone(),
-        address,
-        interface,
-    };
-    Ok((end, unset))
-}
-
-/// Sets a namespace of ours up, on a thread in it.
-pub(crate) fn configure_namespace(tuning: &Tuning) -> Result<Vec<Unset>, Error> {
-    Netlink::open()?.set_loopback_up()?;
-    if let Some(name) = &tuning.congestion_control {
-        congestion::set_default(name, &tuning.host)?;
-    }
-    Ok(sysctl::tune_namespace())
 }

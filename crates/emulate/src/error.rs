@@ -90,6 +90,68 @@ pub enum Error {
     /// Every subnet of the benchmarking ranges is in use on this host.
     #[error("no free subnet in 198.18.0.0/15 or 2001:2::/48 on this host")]
     NoFreeSubnet,
+    /// Nothing on this machine can move the packets of a link.
+    #[error("nothing here can move the packets of a link: {obstacles}")]
+    NoBackend {
+        /// What hinders each backend.
+        obstacles: String,
+    },
+    /// The kernel's netem can't do what a link was to be like.
+    #[error("the link can't be had from netem ({direction})")]
+    Unshapable {
+        /// `up` or `down`.
+        direction: &'static str,
+        /// What it is that netem can't do.
+        source: crate::Unshapable,
+    },
+    /// The program `tc`, which tells the kernel how to shape, could not be run.
+    #[error("cannot run `tc`")]
+    NoTc {
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// This kernel has no netem.
+    #[error("this kernel has no netem")]
+    NoNetem,
+    /// `tc` was told something that it did not do.
+    #[error("`tc` could not shape the link: {answer}")]
+    Tc {
+        /// What it said.
+        answer: String,
+    },
+    /// This host passes no packets from interface to interface, so that there is nothing to shape.
+    #[error("this host does not forward packets between its interfaces")]
+    NoForwarding,
+    /// There is no interface of that name here.
+    #[error("there is no interface `{name}`")]
+    NoInterface {
+        /// The one that was asked for.
+        name: String,
+    },
+    /// An interface that was given can't be one side of a link.
+    #[error("interface `{name}` {reason}")]
+    UnfitInterface {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// An interface that was given has another user.
+    #[error("interface `{name}` is in use by {by}")]
+    InterfaceInUse {
+        /// Which.
+        name: String,
+        /// By what.
+        by: &'static str,
+    },
+    /// The backend can't do something else that was asked for.
+    #[error("the backend {backend} can't do {what}")]
+    BeyondBackend {
+        /// Which.
+        backend: crate::Backend,
+        /// What it can't do.
+        what: &'static str,
+    },
     /// The text names no topology.
     #[error("`{text}` is no topology: expected direct, router or proxied")]
     UnknownTopology {

@@ -8,6 +8,8 @@
 //!                    ◀── down: loss, queue, rate, delay ◀──
 //! ```
 //!
+//! [`Backend`] says what moves the packets: the thread over TUN interfaces, as drawn, or over packet
+//! sockets, or the kernel's netem; [`Between`] is a link between interfaces that are there already.
 //! What stands between the client and the link is a [`Topology`]: nothing, a router that forwards
 //! packets, or one whose proxies pass bytes on ([`proxy`]).
 //!
@@ -17,8 +19,8 @@
 //!   proxied   client ── cable ── router with proxies ══ link ══ server
 //! ```
 //!
-//! Every packet of the wire passes through user space, so no offload can cheat, and the same seed
-//! loses the same packets. What the model can't see is measured instead: how late packets leave
+//! Every packet is one of the wire, so no offload can cheat, and but for netem the same seed loses the
+//! same packets. What the model can't see is measured instead: how late packets leave
 //! ([`LinkReport::lateness_us_p99`]) and what was dropped outside of it
 //! ([`LinkReport::hidden_drops`]); [`LinkReport::validity`] says whether a measurement counts.
 //! Delay is per direction, so a round trip takes twice that; rates count IP bytes.
@@ -79,19 +81,31 @@
 //! ```
 
 mod awake;
+mod backend;
+mod between;
+mod cable;
+mod checksum;
 mod clean;
+mod clock;
 mod congestion;
 pub mod control;
 mod course;
 mod emulation;
+mod end;
 mod error;
+mod ethernet;
 mod ip;
 mod lateness;
+mod link;
 mod namespace;
+mod netem;
 mod netlink;
+mod packet;
 mod packet_log;
+mod pairs;
 mod pinning;
 mod pool;
+mod port;
 mod privilege;
 pub mod probe;
 mod processors;
@@ -110,10 +124,13 @@ mod tun;
 mod udp_drops;
 mod veth;
 
+pub use backend::{Backend, UnknownBackend};
+pub use between::{Between, BetweenOptions};
 pub use clean::{Remnant, clean};
 pub use emulation::{Emulation, FarEnd, Options};
 pub use error::Error;
 pub use ip::IpVersion;
+pub use netem::Unshapable;
 pub use packet_log::LogReport;
 pub use pinning::Pinning;
 pub use privilege::{Privilege, enter};

@@ -5,7 +5,7 @@ use crate::folder::RunFolder;
 use crate::progress::{Pace, Progress, estimate};
 use crate::schedule::{Transfer, schedule};
 use crate::{Error, host};
-use altway_emulate::{Emulation, FarEnd, Invalid, LinkReport, Privilege};
+use altway_emulate::{Backend, Emulation, FarEnd, Invalid, LinkReport, Privilege};
 use altway_link::{Config, Queue, Rate};
 use altway_record::{
     Congestion, LinkSettings, Manifest, Plan, RequestRecord, SCHEMA_VERSION, Sample,
@@ -43,6 +43,8 @@ pub struct Context {
     pub command: Vec<String>,
     /// What [`altway_emulate::enter`] gave.
     pub privilege: Privilege,
+    /// What is to move the packets of the links; `None` takes the first that this machine has.
+    pub backend: Option<Backend>,
 }
 
 /// How a run ended.
@@ -291,7 +293,7 @@ impl Campaign {
 }
 
 fn set_up(context: &Context, plan: &Plan) -> Result<(Emulation, Workspace, Server), Error> {
-    let network = start_network(plan.congestion)?;
+    let network = start_network(plan.congestion, context.backend)?;
     let workspace = Workspace::create(&context.binary, &plan.sizes, network.server_address())?;
     let server = Server::start(&context.binary, &network, &workspace, plan.congestion)?;
     Ok((network, workspace, server))
@@ -299,8 +301,9 @@ fn set_up(context: &Context, plan: &Plan) -> Result<(Emulation, Workspace, Serve
 
 /// Where the kernel keeps `congestion` from being a namespace's default, the server still sets it
 /// on its own sockets, and the client sends too little for its control to matter.
-fn start_network(congestion: Congestion) -> Result<Emulation, Error> {
+fn start_network(congestion: Congestion, backend: Option<Backend>) -> Result<Emulation, Error> {
     let options = |congestion_control| altway_emulate::Options {
+        backend,
         far_end: FarEnd::ServerNamespace,
         mtu: MTU,
         congestion_control,
@@ -330,7 +333,7 @@ fn link_config(plan: &Plan, transfer: &Transfer) -> Config {
 
 fn link_settings(context: &Context, network: &Emulation) -> Result<LinkSettings, Error> {
     Ok(LinkSettings {
-        backend: "tun".into(),
+        backend: network.backend().name().into(),
         mtu_bytes: MTU,
         realtime_priority: network.report()?.realtime_priority,
         processors_kept_awake: network.keeps_awake(),
@@ -338,8 +341,14 @@ fn link_settings(context: &Context, network: &Emulation) -> Result<LinkSettings,
             Privilege::Root => "root".into(),
             Privilege::UserNamespace => "user namespace".into(),
         },
-        limitations: network.unset().iter().map(ToString::to_string).collect(),
+        limitations: limitations(network),
     })
+}
+
+fn limitations(network: &Emulation) -> Vec<String> {
+    let of_backend = network.backend().limitation().map(ToOwned::to_owned);
+    let unset = network.unset().iter().map(ToString::to_string);
+    of_backend.into_iter().chain(unset).collect()
 }
 
 /// A block, cell and protocol.
@@ -449,7 +458,7 @@ fn blank_sample(ordinal: u64, transfer: &Transfer, attempt: u32) -> Sample {
         down_lost_packets: 0,
         down_queue_dropped_packets: 0,
         down_backlog_max_bytes: 0,
-        lateness_us_p99: 0.0,
+        lateness_us_p99: None,
         hidden_drops_packets: 0,
         client_involuntary_switches: 0,
         server_involuntary_switches: 0,
@@ -515,12 +524,17 @@ mod tests {
         let late = |p99: f64, drops| LinkReport {
             up: direction,
             down: direction,
-            realtime_priority: true,
-            lateness_us_p50: 0.0,
-            lateness_us_p99: p99,
-            lateness_us_max: p99,
+            backend: Backend::Tun,
+            backend_reason: String::new(),
+            realtime_priority: Some(true),
+            lateness_us_p50: Some(0.0),
+            lateness_us_p99: Some(p99),
+            lateness_us_max: Some(p99),
             lateness_limit_us: 1_000.0,
             hidden_drops: drops,
+            hidden_drops_interfaces: drops,
+            hidden_drops_sockets: 0,
+            hidden_drops_thread: 0,
             involuntary_switches: 0,
             router: None,
         };

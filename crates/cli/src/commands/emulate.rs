@@ -1,11 +1,13 @@
 //! `altway emulate`: a command behind an emulated link.
 
+mod between;
 mod clean;
 mod conditions;
 mod control;
 mod path;
 mod proxy;
 
+use crate::backend::Asked;
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_emulate::control::{Control, folder};
@@ -41,6 +43,7 @@ Examples:
       sh -c 'altway load --protocol h3 https://$ALTWAY_HOST:8443/ --insecure'
   altway emulate --rate 20mbit --up-rate 2mbit --delay 15ms --jitter '3ms pareto' --codel -- ...
   altway emulate --rate 20mbit --at 3s 'loss 5%, delay 100ms' --pcap path.pcapng -- curl -O URL
+  altway emulate --rate 5mbit --delay 50ms --between eth0 eth1
 
 Exit code: that of COMMAND; 2 when it could not be run.")]
 pub(crate) struct Arguments {
@@ -71,6 +74,16 @@ pub(crate) struct Arguments {
     /// and they use their full power.
     #[arg(long)]
     keep_awake: bool,
+    /// What moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
+    /// machine has; with `--between`, the first of the latter two.
+    #[arg(long, value_name = "BACKEND", default_value = "auto")]
+    backend: Asked,
+    /// Run no command, but be the link between two interfaces of this host, until a signal ends it:
+    /// for a container that stands between others. `packet` is their wire; `netem` shapes what this
+    /// host forwards as their router.
+    #[arg(long, num_args = 2, value_names = ["CLIENT_SIDE", "SERVER_SIDE"])]
+    #[arg(conflicts_with_all = between::WITHOUT)]
+    between: Vec<String>,
     #[command(flatten)]
     conditions: Conditions,
     /// Run this command, through a shell, in a namespace at the far end.
@@ -83,7 +96,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// The command to run, with its arguments.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(
+        last = true,
+        required_unless_present = "between",
+        value_name = "COMMAND"
+    )]
     command: Vec<String>,
 }
 
@@ -103,7 +120,7 @@ struct Told<'a> {
     #[serde(flatten)]
     link: &'a LinkReport,
     #[serde(flatten)]
-    circumstances: &'a Circumstances,
+    circumstances: Option<&'a Circumstances>,
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
@@ -113,7 +130,12 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         Some(Other::Reset(arguments)) => control::reset(arguments, printer),
         Some(Other::Proxy(arguments)) => proxy::run(arguments, printer),
         Some(Other::Clean(arguments)) => clean::run(arguments, printer),
-        None => run_command(arguments, printer),
+        None => match arguments.between.as_slice() {
+            [client_side, server_side] => {
+                between::run(arguments, [client_side, server_side], printer)
+            }
+            _ => run_command(arguments, printer),
+        },
     }
 }
 
@@ -129,7 +151,7 @@ fn run_command(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     }
     let conditions = &arguments.conditions;
     conditions.tell_isolation(emulation.pinning(), printer);
-    let control = conditions.listen(&emulation, &folder, printer);
+    let control = conditions.listen(emulation.clone(), &folder, printer);
     let mut server = Ended(start_server(arguments, &emulation, control.as_ref())?);
     if server.0.is_some() {
         std::thread::sleep(arguments.server_wait);
@@ -145,7 +167,7 @@ fn run_command(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     circumstances.server_involuntary_switches = server.0.is_some().then(|| server.end());
     drop(control);
     circumstances.packet_log = Arc::into_inner(emulation).and_then(Emulation::stop);
-    tell(&report, &circumstances, arguments.json, printer)?;
+    tell(&report, Some(&circumstances), arguments.json, printer)?;
     std::process::exit(exit_code(status))
 }
 
@@ -174,6 +196,7 @@ fn options(arguments: &Arguments) -> Result<Options> {
         up,
         down,
         seed: arguments.seed,
+        backend: arguments.backend.backend(),
         far_end: if arguments.server.is_some() {
             FarEnd::ServerNamespace
         } else {
@@ -260,7 +283,7 @@ impl Drop for Ended {
 
 fn tell(
     report: &LinkReport,
-    circumstances: &Circumstances,
+    circumstances: Option<&Circumstances>,
     json: bool,
     printer: &Printer,
 ) -> Result<()> {
@@ -272,10 +295,16 @@ fn tell(
         printer.say(&serde_json::to_string(&told)?);
     } else {
         tell_hops(report, printer);
-        printer.say(&circumstances.switches(report.involuntary_switches));
-        let log = circumstances.packet_log.as_ref().map(control::log_words);
-        log.iter()
-            .for_each(|log| printer.say(&format!("packet log: {log}")));
+        printer.say(&format!(
+            "link by {}: {}",
+            report.backend, report.backend_reason
+        ));
+        if let Some(circumstances) = circumstances {
+            printer.say(&circumstances.switches(report.involuntary_switches));
+            let log = circumstances.packet_log.as_ref().map(control::log_words);
+            log.iter()
+                .for_each(|log| printer.say(&format!("packet log: {log}")));
+        }
     }
     if let Err(invalid) = report.validity() {
         tracing::warn!("the link did not do what it was asked to: {invalid}");

@@ -2,7 +2,8 @@
 
 use crate::hint::mistake;
 use crate::printer::Printer;
-use crate::{Answer, commands, signals};
+use crate::{Answer, backend::Asked, commands, signals};
+use altway_emulate::Backend;
 use altway_lab::{Campaign, Context as LabContext, End, Progress, plans};
 use altway_record::{Manifest, Plan, Sample};
 use altway_report::{Rendered, Run};
@@ -50,6 +51,10 @@ struct RunArguments {
     /// Make the run folder in here.
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
+    /// What moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
+    /// machine has.
+    #[arg(long, value_name = "BACKEND", default_value = "auto")]
+    backend: Asked,
     /// Print the summary as JSON instead of the table.
     #[arg(long)]
     json: bool,
@@ -60,6 +65,10 @@ struct RunArguments {
 struct ResumeArguments {
     /// The run folder.
     run: PathBuf,
+    /// What moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
+    /// machine has.
+    #[arg(long, value_name = "BACKEND", default_value = "auto")]
+    backend: Asked,
     /// Print the summary as JSON instead of the table.
     #[arg(long)]
     json: bool,
@@ -79,14 +88,14 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.command {
         LabCommand::Run(arguments) => {
             let plan = read_plan(&arguments.plan)?;
-            let context = context()?;
+            let context = context(arguments.backend.backend())?;
             // Before there is a run folder, so that no Ctrl-C leaves one without a word.
             let stop = signals::stop_flag()?;
             let campaign = Campaign::begin(context, plan, &arguments.runs)?;
             measure(campaign, &stop, arguments.json, printer)
         }
         LabCommand::Resume(arguments) => {
-            let context = context()?;
+            let context = context(arguments.backend.backend())?;
             let stop = signals::stop_flag()?;
             let campaign = Campaign::resume(context, &arguments.run)?;
             measure(campaign, &stop, arguments.json, printer)
@@ -100,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
 }
 
 /// Enters the namespace that the lab needs; before any thread is started.
-fn context() -> Result<LabContext> {
+fn context(backend: Option<Backend>) -> Result<LabContext> {
     let privilege = altway_emulate::enter()?;
     Ok(LabContext {
         binary: std::env::current_exe().context("cannot find altway's own binary")?,
@@ -108,6 +117,7 @@ fn context() -> Result<LabContext> {
         commit: commands::COMMIT.map(Into::into),
         command: std::env::args().collect(),
         privilege,
+        backend,
     })
 }
 

@@ -146,6 +146,47 @@ fn the_socket_of_a_killed_link_is_cleaned_away_and_that_of_a_running_one_stays()
 }
 
 #[test]
+fn a_link_between_two_interfaces_is_changed_while_it_runs() {
+    let Some(dir) = prepare() else { return };
+    let interfaces = [0, 1].map(|n| {
+        format!("ip link add wire{n} type veth peer name end{n} && ip link set wire{n} up && ")
+    });
+    let link = "emulate --between wire0 wire1 --backend packet --delay 1ms --name wire";
+    let script = format!("{}exec \"$0\" {link}", interfaces.concat());
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-Urn", "sh", "-c", &script, env!("CARGO_BIN_EXE_altway")]);
+    unshare.env("XDG_RUNTIME_DIR", dir.path().join("run"));
+    let mut running = Running {
+        child: unshare.stderr(Stdio::null()).spawn().unwrap(),
+    };
+    let mut ended = false;
+    eventually("the link's socket", || {
+        ended = running.child.try_wait().unwrap().is_some();
+        ended || !sockets(&dir).is_empty()
+    });
+    if ended {
+        return skipped("no interfaces can be made here");
+    }
+    let set = [
+        "emulate",
+        "set",
+        "--link",
+        "wire",
+        "up rate 5mbit, down loss 1%",
+    ];
+    let set = json(&mut altway(&dir, set));
+    assert_eq!(
+        (&set["up"]["rate"], &set["up"]["delay"]),
+        (&"5mbit".into(), &"1ms".into())
+    );
+    assert_eq!(set["down"]["loss"], "1%");
+    let shown = success(&mut altway(&dir, ["emulate", "show"]));
+    assert!(shown.starts_with("link of wire (process "), "{shown}");
+    let reset = success(&mut altway(&dir, ["emulate", "reset"]));
+    assert!(reset.contains("down:    not shaped\n"), "{reset}");
+}
+
+#[test]
 fn one_of_several_links_is_chosen_by_name_or_process() {
     let Some(dir) = prepare() else { return };
     let show = |link: &str| json(&mut altway(&dir, ["emulate", "show", "--link", link]));

@@ -24,13 +24,13 @@ pub trait Target: Send + Sync {
     /// Changes the link; packets in it stay.
     ///
     /// # Errors
-    /// The link no longer runs.
+    /// The link no longer runs, or its backend can't do that.
     fn change(&self, change: &Change) -> Result<(), Error>;
 
     /// Takes the shaping away, and what the schedule has in store; packets in the link stay.
     ///
     /// # Errors
-    /// The link no longer runs.
+    /// The link no longer runs, or its backend can't do that.
     fn reset(&self) -> Result<(), Error>;
 
     /// How the link is, and what it did.

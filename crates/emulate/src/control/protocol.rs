@@ -2,6 +2,7 @@
 //!
 //! A request names its version, so that an older and a newer altway know each other apart.
 
+use crate::pump::Now;
 use crate::{LinkReport, LogReport};
 use altway_link::{Config, Setting};
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,24 @@ pub struct LinkState {
     pub invalid: Option<String>,
     /// What the packet log has; none when there is no log.
     pub packet_log: Option<LogReport>,
+}
+
+impl LinkState {
+    pub(crate) fn new(now: &Now, report: LinkReport, packet_log: Option<LogReport>) -> Self {
+        let to_come = now.to_come.iter().map(|(time, change)| ChangeToCome {
+            in_s: time.as_secs_f64(),
+            change: change.to_string(),
+        });
+        Self {
+            up: (&now.up).into(),
+            down: (&now.down).into(),
+            running_s: now.running.as_secs_f64(),
+            to_come: to_come.collect(),
+            invalid: report.validity().err().map(|invalid| invalid.to_string()),
+            report,
+            packet_log,
+        }
+    }
 }
 
 /// A change that is to come.

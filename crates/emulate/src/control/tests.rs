@@ -3,8 +3,8 @@
 use super::folder::file_name;
 use super::protocol::REQUEST_LIMIT;
 use super::*;
-use crate::Error;
 use crate::report::{DirectionReport, LinkReport};
+use crate::{Backend, Error};
 use altway_link::{Change, Config};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -65,12 +65,17 @@ fn report() -> LinkReport {
     LinkReport {
         up: DirectionReport::default(),
         down: DirectionReport::default(),
-        realtime_priority: false,
-        lateness_us_p50: 0.0,
-        lateness_us_p99: 0.0,
-        lateness_us_max: 0.0,
+        backend: Backend::Tun,
+        backend_reason: "it was asked for".into(),
+        realtime_priority: Some(false),
+        lateness_us_p50: Some(0.0),
+        lateness_us_p99: Some(0.0),
+        lateness_us_max: Some(0.0),
         lateness_limit_us: 1_000.0,
         hidden_drops: 0,
+        hidden_drops_interfaces: 0,
+        hidden_drops_sockets: 0,
+        hidden_drops_thread: 0,
         involuntary_switches: 0,
         router: None,
     }

@@ -1,6 +1,8 @@
 //! What is done to a link while it runs, and what is written down of it.
 
-use crate::cases::{Case, at_client, at_server, delayed, lossy, ping, report, start, start_with};
+use crate::cases::{
+    Case, at_client, at_server, delayed, flood, lossy, ping, report, start, start_with,
+};
 use altway_emulate::control::{Control, RunningLink, Target};
 use altway_emulate::{Emulation, Options, Pinning};
 use altway_link::{Config, Schedule, Turn};
@@ -22,6 +24,11 @@ pub(crate) const ALL: &[Case] = &[
         name: "a_reset_takes_the_shaping_and_the_schedule_away",
         needs_root: false,
         run: a_reset_takes_the_shaping_and_the_schedule_away,
+    },
+    Case {
+        name: "a_share_of_loss_that_changed_is_held_against_no_count",
+        needs_root: false,
+        run: a_share_of_loss_that_changed_is_held_against_no_count,
     },
     Case {
         name: "a_link_is_changed_over_its_socket",
@@ -103,6 +110,25 @@ fn a_schedule_turns_the_path_bad_at_its_time_and_loses_no_packet() {
     assert_eq!(state.report.up.packets_in, state.report.up.packets_out);
     // The path was good for a while, so it is held to what a good path is held to.
     assert!((state.report.lateness_limit_us - 1_000.0).abs() < 0.1);
+}
+
+fn a_share_of_loss_that_changed_is_held_against_no_count() {
+    let link = start_with(delayed(1), lossy(10));
+    change(&link, "up loss 50%, down delay 2ms");
+    flood(&link, 100, 1_000);
+    let lossy = report(&link);
+    assert!(lossy.up.packets_lost > 0, "{lossy:?}");
+    assert_eq!(
+        (lossy.up.loss_configured, lossy.down.loss_configured),
+        (None, Some(0.1))
+    );
+    // Back at what it was at first, there is still no one share for all packets.
+    change(&link, "up loss 0%");
+    let lossy = report(&link);
+    assert_eq!((lossy.up.loss_configured, lossy.validity()), (None, Ok(())));
+    link.restart(Config::default(), Config::default(), 1)
+        .expect("the link runs");
+    assert_eq!(report(&link).up.loss_configured, Some(0.0));
 }
 
 fn a_reset_takes_the_shaping_and_the_schedule_away() {

@@ -2,8 +2,8 @@
 //! written down, and where everything runs.
 
 use crate::printer::Printer;
-use altway_emulate::{Emulation, LogReport, Options, Pinning, Processors, control};
-use altway_link::{Change, Schedule, Turn};
+use altway_emulate::{LogReport, Options, Pinning, Processors, control};
+use altway_link::{Change, Config, Schedule, Turn};
 use altway_units::duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -60,14 +60,24 @@ pub(super) struct Circumstances {
 impl Conditions {
     /// Puts what was said into the options of the emulation.
     pub(super) fn apply(&self, options: &mut Options) {
-        if let Some(change) = &self.set {
-            change.apply(&mut options.up, &mut options.down);
-        }
+        self.settle(&mut options.up, &mut options.down);
         options.packet_log.clone_from(&self.pcap);
         options.pin = self.pin_link;
         options.pin_client.clone_from(&self.pin_client);
         options.pin_server.clone_from(&self.pin_server);
         options.isolate = self.isolate;
+    }
+
+    /// Puts the further settings into both directions.
+    pub(super) fn settle(&self, up: &mut Config, down: &mut Config) {
+        if let Some(change) = &self.set {
+            change.apply(up, down);
+        }
+    }
+
+    /// The processor for the link.
+    pub(super) fn processor(&self) -> Option<usize> {
+        self.pin_link
     }
 
     /// The changes to come.
@@ -86,12 +96,11 @@ impl Conditions {
     /// Lets the link be changed while it runs; without that it runs all the same.
     pub(super) fn listen(
         &self,
-        emulation: &Arc<Emulation>,
+        link: Arc<dyn control::Target>,
         folder: &Path,
         printer: &Printer,
     ) -> Option<control::Control> {
-        let target = Arc::clone(emulation) as Arc<dyn control::Target>;
-        match control::Control::listen(target, folder, self.name.as_deref()) {
+        match control::Control::listen(link, folder, self.name.as_deref()) {
             Ok(control) => Some(control),
             Err(error) => {
                 let error = anyhow::Error::from(error);

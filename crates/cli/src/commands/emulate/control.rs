@@ -2,8 +2,8 @@
 
 use crate::Answer;
 use crate::printer::Printer;
-use altway_emulate::DirectionReport;
 use altway_emulate::control::{LinkState, RunningLink, Settings};
+use altway_emulate::{DirectionReport, LinkReport};
 use altway_link::{Change, Config};
 use anyhow::Result;
 use serde::Serialize;
@@ -158,10 +158,7 @@ fn text(link: &RunningLink, state: &LinkState) -> String {
         lines.push(format!("{:<9}{}", format!("{name}:"), words(settings)));
         lines.push(format!("{:<9}{}", "", counted(report)));
     }
-    lines.push(format!(
-        "{:<9}{:.0} µs at the median, {:.0} µs at the 99th percentile, {:.0} µs at most",
-        "late:", report.lateness_us_p50, report.lateness_us_p99, report.lateness_us_max
-    ));
+    lines.push(format!("{:<9}{}", "late:", lateness(report)));
     for change in &state.to_come {
         lines.push(format!(
             "{:<9}in {:.1} s: {}",
@@ -175,6 +172,20 @@ fn text(link: &RunningLink, state: &LinkState) -> String {
         lines.push(format!("{:<9}{invalid}", "invalid:"));
     }
     lines.join("\n")
+}
+
+fn lateness(report: &LinkReport) -> String {
+    let (p50, p99, max) = (
+        report.lateness_us_p50,
+        report.lateness_us_p99,
+        report.lateness_us_max,
+    );
+    match (p50, p99, max) {
+        (Some(p50), Some(p99), Some(max)) => format!(
+            "{p50:.0} µs at the median, {p99:.0} µs at the 99th percentile, {max:.0} µs at most"
+        ),
+        _ => format!("{} does not tell", report.backend),
+    }
 }
 
 /// A packet log in words.
