@@ -59,30 +59,6 @@ pub(crate) const ALL: &[Case] = cases! {
     ]
 };
 
-/// The cases that hold for a packet socket as for a TUN interface.
-pub(crate) const OF_PACKET: &[&str] = &[
-    "a_round_trip_takes_the_delay_of_both_directions",
-    "the_rate_is_kept_within_one_per_cent",
-    "tcp_fills_the_link",
-    "the_same_seed_loses_the_packets_that_the_model_says",
-    "a_full_queue_drops_the_tail",
-    "restart_changes_the_parameters_and_forgets_the_past",
-    "a_burst_of_packets_is_dropped_nowhere_outside_of_the_model",
-    "nothing_but_the_programs_packets_enters_the_link",
-    "the_mtu_is_that_of_the_link",
-    "teardown_leaves_nothing_and_is_fast",
-    "two_links_at_once_do_not_meet",
-    "the_host_is_reachable_as_the_far_end",
-    "two_links_to_the_host_have_different_addresses",
-    "a_killed_process_leaves_nothing_behind",
-    "a_round_trip_takes_the_delay_of_both_directions_in_every_topology",
-    "both_hops_count_the_same_wire_packets",
-    "nothing_but_the_programs_packets_enters_a_link_of_ipv6",
-    "the_host_is_reachable_through_every_topology",
-    "a_change_holds_at_once_and_loses_no_packet",
-    "the_packet_log_has_each_packet_at_both_ends_and_what_was_dropped",
-];
-
 /// What the links of the case that runs are to be moved by, where the case doesn't say. Cases run one
 /// after the other.
 pub(crate) static BACKEND: Mutex<Option<Backend>> = Mutex::new(None);

@@ -22,6 +22,30 @@ use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use std::fs::OpenOptions;
 use std::process::ExitCode;
 
+/// The cases that hold for a packet socket as for a TUN interface.
+const OF_PACKET: &[&str] = &[
+    "a_round_trip_takes_the_delay_of_both_directions",
+    "the_rate_is_kept_within_one_per_cent",
+    "tcp_fills_the_link",
+    "the_same_seed_loses_the_packets_that_the_model_says",
+    "a_full_queue_drops_the_tail",
+    "restart_changes_the_parameters_and_forgets_the_past",
+    "a_burst_of_packets_is_dropped_nowhere_outside_of_the_model",
+    "nothing_but_the_programs_packets_enters_the_link",
+    "the_mtu_is_that_of_the_link",
+    "teardown_leaves_nothing_and_is_fast",
+    "two_links_at_once_do_not_meet",
+    "the_host_is_reachable_as_the_far_end",
+    "two_links_to_the_host_have_different_addresses",
+    "a_killed_process_leaves_nothing_behind",
+    "a_round_trip_takes_the_delay_of_both_directions_in_every_topology",
+    "both_hops_count_the_same_wire_packets",
+    "nothing_but_the_programs_packets_enters_a_link_of_ipv6",
+    "the_host_is_reachable_through_every_topology",
+    "a_change_holds_at_once_and_loses_no_packet",
+    "the_packet_log_has_each_packet_at_both_ends_and_what_was_dropped",
+];
+
 fn main() -> ExitCode {
     if uml::is_init() {
         uml::init();
@@ -45,7 +69,7 @@ fn main() -> ExitCode {
         .and_then(|had| told(between::tools()).map(|()| had));
     let all = || cases::ALL.iter().chain(topologies::ALL).chain(control::ALL);
     let of_tun = all().map(|case| trial(case, Backend::Tun, &with_tun));
-    let shared = all().filter(|case| cases::OF_PACKET.contains(&case.name));
+    let shared = all().filter(|case| OF_PACKET.contains(&case.name));
     let of_packet = shared.map(|case| trial(case, Backend::Packet, &privilege));
     let between = between::CASES
         .iter()
