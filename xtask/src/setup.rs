@@ -11,7 +11,7 @@ use anyhow::Result;
 use std::path::PathBuf;
 
 /// Debian package, and the program that shows that it is there.
-const PACKAGES: [(&str, &str); 10] = [
+const PACKAGES: [(&str, &str); 12] = [
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("nghttp2-client", "nghttp"),
@@ -22,6 +22,8 @@ const PACKAGES: [(&str, &str); 10] = [
     ("firefox-esr", "firefox-esr"),
     ("libnss3-tools", "certutil"),
     ("python3-venv", "python3"),
+    ("user-mode-linux", "linux.uml"),
+    ("iproute2", "tc"),
 ];
 
 const AIOQUIC: &str = "aioquic==1.7.2";

@@ -4,6 +4,7 @@
 
 use altway_emulate::Error as EmulateError;
 use altway_lab::Error as LabError;
+use altway_link::ChangeError;
 use altway_load::Error as LoadError;
 use altway_raw::Error as RawError;
 use altway_record::PlanError;
@@ -49,6 +50,9 @@ fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = error.downcast_ref::<EmulateError>() {
         return of_emulate(error);
     }
+    if error.is::<ChangeError>() {
+        return Some("`altway emulate set --help` has examples".into());
+    }
     if let Some(error) = error.downcast_ref::<LabError>() {
         return of_lab(error);
     }
@@ -86,6 +90,32 @@ fn of_emulate(error: &EmulateError) -> Option<String> {
             "run as root, or give the far end a command with `--server COMMAND`"
         }
         EmulateError::CongestionControl { .. } => "run `altway doctor` to see which ones there are",
+        EmulateError::NoBackend { .. } => {
+            "run `altway doctor` to see what is missing, or choose with `--backend`"
+        }
+        EmulateError::Unshapable { .. } | EmulateError::BeyondBackend { .. } => {
+            "use `--backend tun` or `--backend packet` for that"
+        }
+        EmulateError::NoTc { .. } => "install iproute2 (Debian's name), or use another `--backend`",
+        EmulateError::NoNetem | EmulateError::Tc { .. } => {
+            "load it with `modprobe sch_netem` as root, or use another `--backend`"
+        }
+        EmulateError::NoInterface { .. } => "`ip link` lists the interfaces that there are",
+        EmulateError::UnfitInterface { .. } => {
+            "--between wants two Ethernet interfaces that are up and have no other master"
+        }
+        EmulateError::InterfaceInUse { .. } => {
+            "end what uses it; what a killed link left goes with `tc qdisc del dev INTERFACE root`"
+        }
+        EmulateError::NoForwarding => {
+            "sysctl -w net.ipv4.ip_forward=1, or use `--backend packet` to be their wire"
+        }
+        EmulateError::LinkStopped => "see whether what is at the ends of the link still runs",
+        EmulateError::Network { source, .. }
+            if source.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            "run as root; in a container, add CAP_NET_ADMIN and CAP_NET_RAW"
+        }
         EmulateError::Mtu { .. } => "1500 bytes is what Ethernet carries",
         EmulateError::ProxyListen { .. } => {
             "choose a port that nothing listens on; ports below 1024 are root's"
@@ -93,6 +123,15 @@ fn of_emulate(error: &EmulateError) -> Option<String> {
         EmulateError::ProxyTarget { .. } => {
             "give its address, or a name that this host can look up"
         }
+        EmulateError::Processors { .. } => "leave the pinning out, and the kernel chooses",
+        EmulateError::PacketLog { .. } => "give --pcap a file in a folder that is there",
+        EmulateError::NoLink => {
+            "start one with `altway emulate … -- COMMAND`; only the user who did can change it"
+        }
+        EmulateError::UnknownLink { .. } | EmulateError::SeveralLinks { .. } => {
+            "choose one with `--link`, by its name or the number of its process"
+        }
+        EmulateError::LinkSilent { .. } => "it may just have ended: see `altway emulate show`",
         _ => return None,
     };
     Some(hint.into())

@@ -3,6 +3,7 @@
 //! stdout is data, stderr is talk. Exit codes: 0 done, 1 the answer is no, 2 could not do it.
 //! Left to others: everything that the commands do; each is a thin file over one crate.
 
+mod backend;
 mod commands;
 mod hint;
 mod insight;

@@ -3,9 +3,10 @@
 //! Namespaces, interfaces, routes, proxies and the link itself go with the process, whatever ends
 //! it: they are held by its descriptors and threads. Its commands at the ends are killed with it
 //! too. What can remain is what those commands started in turn (they keep their namespace, without
-//! a network, as long as they run) and the folders of a run's files ([`Scratch`](crate::Scratch)).
+//! a network, as long as they run), the folders of a run's files ([`Scratch`](crate::Scratch)) and
+//! the socket on which the link was controlled.
 
-use crate::{Error, scratch};
+use crate::{Error, control, scratch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Serialize;
@@ -41,6 +42,11 @@ pub enum Remnant {
         /// Where it was.
         path: PathBuf,
     },
+    /// The socket on which a link was controlled.
+    Socket {
+        /// Where it was.
+        path: PathBuf,
+    },
 }
 
 impl fmt::Display for Remnant {
@@ -48,12 +54,13 @@ impl fmt::Display for Remnant {
         match self {
             Self::Process { pid, command } => write!(f, "process {pid} (`{command}`)"),
             Self::Folder { path } => write!(f, "folder {}", path.display()),
+            Self::Socket { path } => write!(f, "socket {}", path.display()),
         }
     }
 }
 
 /// Takes away what emulations of this user (root: of all users) left behind whose process is gone:
-/// kills their processes and removes their folders. Returns what that was.
+/// kills their processes and removes their folders, and this user's sockets. Returns what that was.
 ///
 /// What belongs to an emulation that runs is left alone, and so is what is in another process
 /// namespace, where it can't be known.
@@ -64,6 +71,8 @@ pub fn clean() -> Result<Vec<Remnant>, Error> {
     let mut taken = kill_orphans(Path::new("/proc"))?;
     let folders = scratch::remove_abandoned(&std::env::temp_dir())?;
     taken.extend(folders.into_iter().map(|path| Remnant::Folder { path }));
+    let sockets = control::remove_abandoned();
+    taken.extend(sockets.into_iter().map(|path| Remnant::Socket { path }));
     Ok(taken)
 }
 

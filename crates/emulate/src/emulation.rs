@@ -1,28 +1,33 @@
-//! The whole of an emulated link: two ends, the link thread between them, commands at the ends.
+//! The whole of an emulated link: two ends, the link between them, commands at the ends.
 
 use crate::awake::Awake;
+use crate::backend::{self, Backend, Choice};
+use crate::cable::{Cable, Interface, Start};
 use crate::clean;
-use crate::congestion;
+use crate::control::{LinkState, Target};
+use crate::end::{self, End, Place, Tuning};
 use crate::ip::IpVersion;
+use crate::link::Link;
 use crate::namespace::Namespace;
+use crate::netem::beyond_netem;
 use crate::netlink::Netlink;
+use crate::packet_log::{LogReport, PacketLog};
+use crate::pinning::Pinning;
+use crate::processors::Processors;
 use crate::pump::{Parameters, Snapshot};
-use crate::report::{LinkReport, RouterReport};
+use crate::report::{Circumstances, LinkReport};
 use crate::router::{self, Router, RouterCounters};
-use crate::subnet::{Prefix, Subnet};
+use crate::subnet::Subnet;
 use crate::sysctl::{self, Unset};
-use crate::thread::LinkThread;
 use crate::topology::Topology;
-use crate::tun::Tun;
 use crate::{Error, privilege, sys};
-use altway_link::Config;
-use rtnetlink::packet_route::link::Stats64;
+use altway_link::{Change, Config, Schedule};
 use std::ffi::OsStr;
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 /// The port of `altway serve` when nothing else was said.
 const SERVER_PORT: u16 = 8443;
@@ -36,6 +41,10 @@ pub struct Options {
     pub down: Config,
     /// The seed of the random loss of both directions, which draw independent streams.
     pub seed: u64,
+    /// What moves the packets; `None` (the default) takes the first of [`Backend`] that this machine
+    /// has. [`Backend::Netem`] knows IPv4 only, no [`Topology::Router`], no packet log and no changes
+    /// while it runs.
+    pub backend: Option<Backend>,
     /// Who is at the other end.
     pub far_end: FarEnd,
     /// What stands between the client and the link; nothing ([`Topology::Direct`]) by default.
@@ -53,6 +62,18 @@ pub struct Options {
     pub congestion_control: Option<String>,
     /// The processor that the link thread keeps to; `None` (the default) leaves it to the kernel.
     pub pin: Option<usize>,
+    /// The processors that the commands at the client's end keep to; `None` (the default) leaves it
+    /// to the kernel.
+    pub pin_client: Option<Processors>,
+    /// The processors that the commands at the far end keep to; `None` (the default) leaves it to the
+    /// kernel.
+    pub pin_server: Option<Processors>,
+    /// Whether to give the link and the ends processors of their own, as far as there are enough and
+    /// nothing was said of them; off by default. [`Emulation::pinning`] says what came of it.
+    pub isolate: bool,
+    /// The file for a log of all packets at both ends of the link (pcapng); `None` (the default) for
+    /// no log. It costs the link thread some 0.3 µs a packet, and never a wait.
+    pub packet_log: Option<PathBuf>,
     /// Whether to keep the processors from sleeping, which makes the link more exact and costs
     /// their power; off by default. Never under a processor quota.
     pub keep_awake: bool,
@@ -72,21 +93,25 @@ pub enum FarEnd {
 
 /// An emulated link that runs.
 ///
-/// It consists of a network namespace for clients, the far end, a TUN interface in each of the two,
-/// and a thread that moves the packets; with a router, of its namespace too, which then has the TUN
-/// interface in the client's place. None of it has a name in the file system, so nothing is left
-/// behind even when the process is killed, but for what its commands started in turn
+/// It consists of a network namespace for clients, the far end, an interface in each of the two, and
+/// what moves the packets between them, by default a thread; with a router, of its namespace too,
+/// which then has the interface in the client's place. None of it has a name in the file system, so
+/// nothing is left behind even when the process is killed, but for what its commands started in turn
 /// ([`clean`](crate::clean())). Dropping it takes the interfaces away within milliseconds; commands
 /// that still run at the ends are their owner's to stop, and find themselves without a network.
 #[derive(Debug)]
 pub struct Emulation {
-    link: LinkThread,
+    link: Box<dyn Link>,
+    /// After the link, which must be gone before it can end.
+    packet_log: Option<PacketLog>,
+    pinning: Pinning,
     client: End,
     router: Option<Router>,
     /// The link's end on the client's side: the client's or the router's.
     near: End,
     server: End,
     unset: Vec<Unset>,
+    choice: Choice,
     since: Mutex<Since>,
     awake: Option<Awake>,
 }
@@ -96,19 +121,8 @@ pub struct Emulation {
 struct Since {
     /// What the kernel had dropped by then.
     dropped: u64,
-    /// The longer of the two directions' delays.
-    delay: Duration,
     /// What the router had counted by then.
     router: RouterCounters,
-}
-
-/// One end of the link, or of the cable to a router, as it is seen from outside.
-#[derive(Debug, Clone)]
-pub(crate) struct End {
-    pub(crate) namespace: Namespace,
-    pub(crate) address: IpAddr,
-    /// The index of its interface in the namespace.
-    pub(crate) interface: u32,
 }
 
 /// The addresses of an emulation.
@@ -119,28 +133,13 @@ struct Subnets {
     cable: Subnet,
 }
 
-/// Where an end of the link is among the addresses.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    address: IpAddr,
-    subnet: Prefix,
-    mtu: u16,
-}
-
-/// What the namespaces made here are given.
-#[derive(Debug)]
-pub(crate) struct Tuning {
-    congestion_control: Option<String>,
-    /// The namespace of the caller.
-    host: Namespace,
-}
-
 impl Default for Options {
     fn default() -> Self {
         Self {
             up: Config::default(),
             down: Config::default(),
             seed: 0,
+            backend: None,
             far_end: FarEnd::default(),
             topology: Topology::default(),
             proxy_ports: vec![SERVER_PORT],
@@ -148,6 +147,10 @@ impl Default for Options {
             mtu: 1_500,
             congestion_control: None,
             pin: None,
+            pin_client: None,
+            pin_server: None,
+            isolate: false,
+            packet_log: None,
             keep_awake: false,
         }
     }
@@ -163,6 +166,9 @@ impl Emulation {
     /// Names the step that failed and the kernel's answer. Nothing is left behind then.
     pub fn start(mut options: Options) -> Result<Self, Error> {
         check(&options)?;
+        let choice = backend::choose(options.backend)?;
+        check_backend(choice.backend, &options)?;
+        let pinning = Pinning::of(&options)?;
         let parameters = Parameters::from(&options);
         let (far_end, mtu) = (options.far_end, options.mtu);
         let tuning = Tuning {
@@ -175,9 +181,8 @@ impl Emulation {
             // Before there are interfaces: each would join the group of all routers, and report it.
             near.run(|| sysctl::let_forward(options.ip))?;
         }
-        let server_tun = server.run(Tun::create)?;
-        let near_tun = near.run(Tun::create)?;
-        let subnets = choose_subnets(&options, &server, &server_tun)?;
+        let cable = Cable::lay(choice.backend, &near, &server, mtu)?;
+        let subnets = choose_subnets(&options, &server, &cable.server)?;
         let far_tuning = match far_end {
             FarEnd::ServerNamespace => Some(&tuning),
             FarEnd::Host => None,
@@ -190,24 +195,36 @@ impl Emulation {
                 mtu,
             });
         let (server, mut unset) =
-            server.run(|| configure(&server, &server_tun, server_place, far_tuning))?;
+            server.run(|| end::configure(&server, &cable.server, server_place, far_tuning))?;
         let (near, near_unset) =
-            near.run(|| configure(&near, &near_tun, near_place, Some(&tuning)))?;
+            near.run(|| end::configure(&near, &cable.client, near_place, Some(&tuning)))?;
         unset.extend(near_unset);
-        let link = LinkThread::start([near_tun, server_tun], mtu, parameters, options.pin)?;
+        end::introduce(&cable, [&near, &server])?;
+        let log = options.packet_log.as_deref().map(PacketLog::create);
+        let (packet_log, recorder) = log.transpose()?.unzip();
+        let link = cable.connect(Start {
+            parameters,
+            mtu,
+            recorder,
+            pin: pinning.link,
+            subnet: subnets.link,
+        })?;
         let (client, router, more) = attach_client(&options, &near, &server, subnets, &tuning)?;
         unset.extend(more);
         let mut emulation = Self {
             link,
+            packet_log,
+            pinning,
             client,
             router,
             near,
             server,
             unset,
+            choice,
             since: Mutex::default(),
             awake: options.keep_awake.then(Awake::start),
         };
-        let begin = emulation.read_counters(options.up.delay.max(options.down.delay))?;
+        let begin = emulation.read_counters()?;
         emulation.since = Mutex::new(begin);
         Ok(emulation)
     }
@@ -219,11 +236,36 @@ impl Emulation {
     /// # Errors
     /// [`Error::LinkStopped`] when the link no longer runs.
     pub fn restart(&self, up: Config, down: Config, seed: u64) -> Result<(), Error> {
-        let delay = up.delay.max(down.delay);
         let mut since = self.since();
         self.link.restart(Parameters { up, down, seed })?;
-        *since = self.read_counters(delay)?;
+        *since = self.read_counters()?;
         Ok(())
+    }
+
+    /// Goes through these changes, at times that count from now; what was to come of an earlier
+    /// schedule is forgotten. A [`restart`](Self::restart) forgets it too.
+    ///
+    /// # Errors
+    /// [`Error::LinkStopped`] when the link no longer runs; [`Error::BeyondBackend`] of changes with
+    /// [`Backend::Netem`].
+    pub fn follow(&self, schedule: Schedule) -> Result<(), Error> {
+        self.link.follow(schedule)
+    }
+
+    /// What moves the packets.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.choice.backend
+    }
+
+    /// Ends the link, and returns what its packet log has when all of it is written; `None` when
+    /// there is none.
+    pub fn stop(self) -> Option<LogReport> {
+        let Self {
+            link, packet_log, ..
+        } = self;
+        drop(link);
+        packet_log.map(PacketLog::finish)
     }
 
     /// What the link did since the last start or restart.
@@ -232,14 +274,7 @@ impl Emulation {
     /// [`Error::LinkStopped`] when the link no longer runs.
     pub fn report(&self) -> Result<LinkReport, Error> {
         let since = self.since();
-        let snapshot = self.link.snapshot()?;
-        let now = self.router_counters()?;
-        let dropped = self.dropped(&now)?.saturating_sub(since.dropped);
-        let router = self
-            .router
-            .as_ref()
-            .map(|router| router.report(&since.router, &now));
-        Ok(self.to_report(&snapshot, dropped, since.delay, router))
+        self.take_report(&self.link.snapshot()?, &since)
     }
 
     /// A command that runs at the client's end.
@@ -252,10 +287,12 @@ impl Emulation {
     /// It is killed when the *thread* that spawned it ends (PR_SET_PDEATHSIG), so spawn it from a
     /// thread that outlives it.
     pub fn client_command(&self, program: impl AsRef<OsStr>) -> Command {
+        let addresses = [self.server_address(), self.client.address];
         self.command(
             &self.client,
-            [self.server_address(), self.client.address],
+            addresses,
             program.as_ref(),
+            self.pinning.client.as_ref(),
         )
     }
 
@@ -271,6 +308,7 @@ impl Emulation {
             &self.server,
             [self.server.address, client],
             program.as_ref(),
+            self.pinning.server.as_ref(),
         )
     }
 
@@ -296,13 +334,25 @@ impl Emulation {
         &self.unset
     }
 
+    /// Which processors the link and its ends keep to.
+    #[must_use]
+    pub fn pinning(&self) -> &Pinning {
+        &self.pinning
+    }
+
     /// Whether the processors are kept awake.
     #[must_use]
     pub fn keeps_awake(&self) -> bool {
         self.awake.as_ref().is_some_and(Awake::is_on)
     }
 
-    fn command(&self, end: &End, [server, client]: [IpAddr; 2], program: &OsStr) -> Command {
+    fn command(
+        &self,
+        end: &End,
+        [server, client]: [IpAddr; 2],
+        program: &OsStr,
+        processors: Option<&Processors>,
+    ) -> Command {
         let host = match server {
             IpAddr::V4(address) => address.to_string(),
             IpAddr::V6(address) => format!("[{address}]"),
@@ -314,34 +364,29 @@ impl Emulation {
             .env("ALTWAY_HOST", host)
             .env("ALTWAY_CLIENT", client.to_string());
         clean::mark(&mut command);
-        sys::join_before_exec(&mut command, end.namespace.clone());
+        let processors = processors.map(Processors::to_set);
+        sys::join_before_exec(&mut command, end.namespace.clone(), processors);
         command
     }
 
-    fn to_report(
-        &self,
-        snapshot: &Snapshot,
-        dropped: u64,
-        delay: Duration,
-        router: Option<RouterReport>,
-    ) -> LinkReport {
-        let micros = |nanos: u64| nanos as f64 / 1_000.0;
-        LinkReport {
-            up: snapshot.up.into(),
-            down: snapshot.down.into(),
+    /// The report of what is in `snapshot`, with what the kernel counted since `since`.
+    fn take_report(&self, snapshot: &Snapshot, since: &Since) -> Result<LinkReport, Error> {
+        let now = self.router_counters()?;
+        let dropped = self.dropped(&now)?.saturating_sub(since.dropped);
+        let router = self.router.as_ref();
+        let circumstances = Circumstances {
+            choice: &self.choice,
             realtime_priority: self.link.is_realtime(),
-            lateness_us_p50: micros(snapshot.lateness.percentile(50)),
-            lateness_us_p99: micros(snapshot.lateness.percentile(99)),
-            lateness_us_max: micros(snapshot.lateness.max()),
-            lateness_limit_us: LinkReport::lateness_limit_us(delay),
-            hidden_drops: snapshot.mishaps + dropped,
-            router,
-        }
+            dropped,
+            router: router.map(|router| router.report(&since.router, &now)),
+        };
+        Ok(LinkReport::new(snapshot, circumstances))
     }
 
-    /// What was dropped outside of the model since the start.
+    /// What was dropped at interfaces and in the router since they were made.
     fn dropped(&self, router: &RouterCounters) -> Result<u64, Error> {
-        Ok(self.near.dropped()? + self.server.dropped()? + router.hidden_drops())
+        let at_the_ends = self.near.dropped()? + self.server.dropped()?;
+        Ok(at_the_ends + self.link.dropped_between()? + router.hidden_drops())
     }
 
     fn router_counters(&self) -> Result<RouterCounters, Error> {
@@ -353,11 +398,10 @@ impl Emulation {
     }
 
     /// What the next report is to be counted from.
-    fn read_counters(&self, delay: Duration) -> Result<Since, Error> {
+    fn read_counters(&self) -> Result<Since, Error> {
         let router = self.router_counters()?;
         Ok(Since {
             dropped: self.dropped(&router)?,
-            delay,
             router,
         })
     }
@@ -369,16 +413,21 @@ impl Emulation {
     }
 }
 
-impl End {
-    /// What passed its interface so far.
-    pub(crate) fn counters(&self) -> Result<Stats64, Error> {
-        let interface = self.interface;
-        self.namespace.run(|| Netlink::open()?.counters(interface))
+impl Target for Emulation {
+    fn change(&self, change: &Change) -> Result<(), Error> {
+        self.link.change(change.clone())
     }
 
-    fn dropped(&self) -> Result<u64, Error> {
-        let counters = self.counters()?;
-        Ok(counters.tx_dropped + counters.rx_dropped)
+    fn reset(&self) -> Result<(), Error> {
+        self.link.reset()
+    }
+
+    fn state(&self) -> Result<LinkState, Error> {
+        let since = self.since();
+        let snapshot = self.link.snapshot()?;
+        let report = self.take_report(&snapshot, &since)?;
+        let log = self.packet_log.as_ref().map(PacketLog::report);
+        Ok(LinkState::new(&snapshot.now, report, log))
     }
 }
 
@@ -403,6 +452,23 @@ fn check(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
+/// Refuses what the backend can't do, before anything is made.
+fn check_backend(backend: Backend, options: &Options) -> Result<(), Error> {
+    let beyond = [
+        (options.ip == IpVersion::V6, "IPv6"),
+        (
+            options.topology == Topology::Router,
+            "the topology `router`",
+        ),
+        (options.packet_log.is_some(), "a packet log"),
+    ];
+    let asked = beyond.into_iter().find(|(asked, _)| *asked);
+    match (backend, asked) {
+        (Backend::Netem, Some((_, what))) => Err(beyond_netem(what)),
+        _ => Ok(()),
+    }
+}
+
 /// The namespace of one end.
 fn namespace(end: FarEnd) -> Result<Namespace, Error> {
     match end {
@@ -411,7 +477,11 @@ fn namespace(end: FarEnd) -> Result<Namespace, Error> {
     }
 }
 
-fn choose_subnets(options: &Options, server: &Namespace, tun: &Tun) -> Result<Subnets, Error> {
+fn choose_subnets(
+    options: &Options,
+    server: &Namespace,
+    interface: &Interface,
+) -> Result<Subnets, Error> {
     let ip = options.ip;
     match options.far_end {
         FarEnd::ServerNamespace => Ok(Subnets {
@@ -421,7 +491,7 @@ fn choose_subnets(options: &Options, server: &Namespace, tun: &Tun) -> Result<Su
         // The search begins at the number of the interface, which no other emulation on this host
         // has, so that two that start at the same moment don't choose the same subnet.
         FarEnd::Host => server.run(|| {
-            let (start, in_use) = (tun.index()?, Netlink::open()?.routed_prefixes()?);
+            let (start, in_use) = (interface.index, Netlink::open()?.routed_prefixes()?);
             let link = Subnet::free(ip, start, &in_use).ok_or(Error::NoFreeSubnet)?;
             let cable = Subnet::free_far_from(ip, start, &in_use).ok_or(Error::NoFreeSubnet)?;
             Ok(Subnets { link, cable })
@@ -458,43 +528,4 @@ fn attach_client(
             .run(|| Netlink::open()?.add_route(back, near.address))?;
     }
     Ok((client, Some(router), unset))
-}
-
-/// Sets one end of the link up, on a thread in its namespace; a namespace that was there before is
-/// not tuned.
-fn configure(
-    namespace: &Namespace,
-    tun: &Tun,
-    place: Place,
-    tuning: Option<&Tuning>,
-) -> Result<(End, Vec<Unset>), Error> {
-    let Place {
-        address,
-        subnet,
-        mtu,
-    } = place;
-    let mut unset = tuning.map_or(Ok(Vec::new()), configure_namespace)?;
-    unset.extend(sysctl::prepare_interface(
-        IpVersion::of(address),
-        tun.name(),
-    ));
-    let netlink = Netlink::open()?;
-    let interface = tun.index()?;
-    netlink.set_up(interface, mtu, Tun::QUEUE)?;
-    netlink.add_address(interface, address, subnet)?;
-    let end = End {
-        namespace: namespace.clone(),
-        address,
-        interface,
-    };
-    Ok((end, unset))
-}
-
-/// Sets a namespace of ours up, on a thread in it.
-pub(crate) fn configure_namespace(tuning: &Tuning) -> Result<Vec<Unset>, Error> {
-    Netlink::open()?.set_loopback_up()?;
-    if let Some(name) = &tuning.congestion_control {
-        congestion::set_default(name, &tuning.host)?;
-    }
-    Ok(sysctl::tune_namespace())
 }

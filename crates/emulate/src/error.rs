@@ -3,6 +3,7 @@
 use crate::ip::IpVersion;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// An emulation that could not be set up, or no longer runs.
 ///
@@ -89,6 +90,68 @@ pub enum Error {
     /// Every subnet of the benchmarking ranges is in use on this host.
     #[error("no free subnet in 198.18.0.0/15 or 2001:2::/48 on this host")]
     NoFreeSubnet,
+    /// Nothing on this machine can move the packets of a link.
+    #[error("nothing here can move the packets of a link: {obstacles}")]
+    NoBackend {
+        /// What hinders each backend.
+        obstacles: String,
+    },
+    /// The kernel's netem can't do what a link was to be like.
+    #[error("the link can't be had from netem ({direction})")]
+    Unshapable {
+        /// `up` or `down`.
+        direction: &'static str,
+        /// What it is that netem can't do.
+        source: crate::Unshapable,
+    },
+    /// The program `tc`, which tells the kernel how to shape, could not be run.
+    #[error("cannot run `tc`")]
+    NoTc {
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// This kernel has no netem.
+    #[error("this kernel has no netem")]
+    NoNetem,
+    /// `tc` was told something that it did not do.
+    #[error("`tc` could not shape the link: {answer}")]
+    Tc {
+        /// What it said.
+        answer: String,
+    },
+    /// This host passes no packets from interface to interface, so that there is nothing to shape.
+    #[error("this host does not forward packets between its interfaces")]
+    NoForwarding,
+    /// There is no interface of that name here.
+    #[error("there is no interface `{name}`")]
+    NoInterface {
+        /// The one that was asked for.
+        name: String,
+    },
+    /// An interface that was given can't be one side of a link.
+    #[error("interface `{name}` {reason}")]
+    UnfitInterface {
+        /// Which.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// An interface that was given has another user.
+    #[error("interface `{name}` is in use by {by}")]
+    InterfaceInUse {
+        /// Which.
+        name: String,
+        /// By what.
+        by: &'static str,
+    },
+    /// The backend can't do something else that was asked for.
+    #[error("the backend {backend} can't do {what}")]
+    BeyondBackend {
+        /// Which.
+        backend: crate::Backend,
+        /// What it can't do.
+        what: &'static str,
+    },
     /// The text names no topology.
     #[error("`{text}` is no topology: expected direct, router or proxied")]
     UnknownTopology {
@@ -129,7 +192,7 @@ pub enum Error {
     #[error("cannot look for what was left behind in `{}`", path.display())]
     Clean {
         /// Where.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// The kernel's answer.
         source: io::Error,
     },
@@ -144,4 +207,83 @@ pub enum Error {
     /// The link thread ended before its time, because one of its interfaces went away.
     #[error("the link no longer runs: one of its interfaces went away")]
     LinkStopped,
+    /// The kernel does not say which processors there are.
+    #[error("cannot read which processors may be used")]
+    ReadProcessors {
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// Processors were asked for that this process may not use, or that there are not.
+    #[error("cannot pin to processor {asked}: this process may use {allowed}")]
+    Processors {
+        /// The ones asked for.
+        asked: String,
+        /// The ones that there are for this process.
+        allowed: String,
+    },
+    /// The file of the packet log can't be made.
+    #[error("cannot write the packet log `{}`", path.display())]
+    PacketLog {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The folder in which links listen can't be made, or is not this user's alone.
+    #[error("cannot use the folder `{}` for controlling links", folder.display())]
+    ControlFolder {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+    /// The socket on which a link listens can't be made.
+    #[error("cannot make the socket `{}` for controlling the link", path.display())]
+    ControlSocket {
+        /// The socket.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// A link can't be called that.
+    #[error(
+        "`{name}` is no name for a link: at most 32 letters, digits, `-` and `_`, not digits alone"
+    )]
+    LinkName {
+        /// The one asked for.
+        name: String,
+    },
+    /// No link of this user's runs.
+    #[error("no emulated link runs")]
+    NoLink,
+    /// No link that runs is called that.
+    #[error("no emulated link is called `{wanted}`: there is {running}")]
+    UnknownLink {
+        /// The name or process asked for.
+        wanted: String,
+        /// The links that run, separated by commas.
+        running: String,
+    },
+    /// Several links run, and it wasn't said which is meant.
+    #[error("several emulated links run: {running}")]
+    SeveralLinks {
+        /// The links that could be meant, separated by commas.
+        running: String,
+    },
+    /// A link was found and does not answer.
+    #[error("the link of {link} does not answer")]
+    LinkSilent {
+        /// The link.
+        link: String,
+        /// What came instead.
+        source: io::Error,
+    },
+    /// A link answered that it won't, or something that can't be understood.
+    #[error("the link of {link} refuses: {reason}")]
+    LinkRefused {
+        /// The link.
+        link: String,
+        /// Its words.
+        reason: String,
+    },
 }

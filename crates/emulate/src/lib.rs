@@ -8,6 +8,8 @@
 //!                    ◀── down: loss, queue, rate, delay ◀──
 //! ```
 //!
+//! [`Backend`] says what moves the packets: the thread over TUN interfaces, as drawn, or over packet
+//! sockets, or the kernel's netem; [`Between`] is a link between interfaces that are there already.
 //! What stands between the client and the link is a [`Topology`]: nothing, a router that forwards
 //! packets, or one whose proxies pass bytes on ([`proxy`]).
 //!
@@ -17,15 +19,20 @@
 //!   proxied   client ── cable ── router with proxies ══ link ══ server
 //! ```
 //!
-//! Every packet of the wire passes through user space, so no offload can cheat, and the same seed
-//! loses the same packets. What the model can't see is measured instead: how late packets leave
+//! Every packet is one of the wire, so no offload can cheat, and but for netem the same seed loses the
+//! same packets. What the model can't see is measured instead: how late packets leave
 //! ([`LinkReport::lateness_us_p99`]) and what was dropped outside of it
 //! ([`LinkReport::hidden_drops`]); [`LinkReport::validity`] says whether a measurement counts.
 //! Delay is per direction, so a round trip takes twice that; rates count IP bytes.
 //!
+//! A link can be changed while it runs, without losing a packet in it: by this process
+//! ([`control::Target`]), by another over a socket ([`control::Control`]), or by itself at set times
+//! ([`Emulation::follow`]). [`Options::packet_log`] writes every packet down.
+//!
 //! What each command needs to be able to do is told by [`probe`]; [`enter`] gets it. Nothing is left
-//! behind when the process is killed, but for what its commands started: [`clean()`] takes that away.
-//! Unsafe code is in `sys` only. Left to others: the model itself (`altway-link`), and what to run at the ends
+//! behind when the process is killed, but for what its commands started and the socket of its control:
+//! [`clean()`] takes that away. Unsafe code is in `sys` only. Left to others: the model itself
+//! (`altway-link`), and what to run at the ends
 //! and how often (the command line and the lab).
 //!
 //! ```no_run
@@ -74,23 +81,41 @@
 //! ```
 
 mod awake;
+mod backend;
+mod between;
+mod cable;
+mod checksum;
 mod clean;
+mod clock;
 mod congestion;
+pub mod control;
+mod course;
 mod emulation;
+mod end;
 mod error;
+mod ethernet;
 mod ip;
 mod lateness;
+mod link;
 mod namespace;
+mod netem;
 mod netlink;
+mod packet;
+mod packet_log;
+mod pairs;
+mod pinning;
 mod pool;
+mod port;
 mod privilege;
 pub mod probe;
+mod processors;
 pub mod proxy;
 mod pump;
 mod report;
 mod router;
 mod scratch;
 mod subnet;
+mod switches;
 mod sys;
 mod sysctl;
 mod thread;
@@ -99,12 +124,19 @@ mod tun;
 mod udp_drops;
 mod veth;
 
+pub use backend::{Backend, UnknownBackend};
+pub use between::{Between, BetweenOptions};
 pub use clean::{Remnant, clean};
 pub use emulation::{Emulation, FarEnd, Options};
 pub use error::Error;
 pub use ip::IpVersion;
+pub use netem::Unshapable;
+pub use packet_log::LogReport;
+pub use pinning::Pinning;
 pub use privilege::{Privilege, enter};
+pub use processors::{Processors, ProcessorsError};
 pub use report::{DirectionReport, Invalid, LinkReport, RouterReport};
 pub use scratch::Scratch;
+pub use switches::children_involuntary_switches;
 pub use sysctl::Unset;
 pub use topology::Topology;

@@ -1,5 +1,9 @@
 //! Interfaces, addresses and routes over rtnetlink, in the network namespace of the calling thread.
 
+mod pairs;
+
+pub(crate) use pairs::{Given, Received};
+
 use crate::Error;
 use crate::subnet::Prefix;
 use futures_util::{StreamExt, TryStreamExt};
@@ -138,6 +142,12 @@ impl Netlink {
         });
         // Every interface has them.
         Ok(counters.unwrap_or_default())
+    }
+
+    /// What an interface dropped so far.
+    pub(crate) fn dropped(&self, index: u32) -> Result<u64, Error> {
+        let counters = self.counters(index)?;
+        Ok(counters.tx_dropped + counters.rx_dropped)
     }
 
     /// Whether the kernel has a queueing discipline of that name. `qdisc` must be one that requires

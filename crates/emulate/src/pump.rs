@@ -1,19 +1,29 @@
-//! The loop that moves packets: out of one TUN interface, through the model, into the other.
+//! The loop that moves packets: out of one end, through the model, into the other.
 
+use crate::clock::now;
+use crate::course::Course;
 use crate::lateness::Lateness;
+use crate::packet_log::{Entry, Recorder, Side, Sight};
 use crate::pool::{Pool, Slot};
-use crate::tun::Tun;
-use altway_link::{Config, Counters, Direction, seed_for};
-use altway_units::{DataSize, Timestamp};
+use crate::port::Port;
+use crate::report::mean_loss;
+use crate::switches;
+use altway_link::{Change, Config, Counters, Direction, Schedule, seed_for};
+use altway_units::Timestamp;
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use rustix::time::Timespec;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
+use std::time::Duration;
 
 /// Packets that one step moves at most, so that no direction and no request waits for long: 32
 /// packets take about 0.1 ms.
 const BATCH: usize = 32;
+
+/// Packets that a restart throws away at each end at most: more than the kernel keeps there, and
+/// not so many that an end which goes on sending could hold the restart up.
+const DRAINED: usize = 40_000;
 
 /// What the rest of the program asks of the link thread.
 #[derive(Debug)]
@@ -21,6 +31,18 @@ pub(crate) enum Request {
     /// Begin anew with these parameters.
     Restart {
         parameters: Box<Parameters>,
+        done: SyncSender<()>,
+    },
+    /// Go on in another way, without losing a packet.
+    Change {
+        change: Change,
+        done: SyncSender<()>,
+    },
+    /// Go on without any shaping, and forget the schedule.
+    Reset { done: SyncSender<()> },
+    /// Go through these changes from now on, instead of those that are still to come.
+    Follow {
+        schedule: Schedule,
         done: SyncSender<()>,
     },
     /// Say what happened since the last restart.
@@ -37,14 +59,40 @@ pub(crate) struct Parameters {
     pub(crate) seed: u64,
 }
 
+impl Parameters {
+    fn longer_delay(&self) -> Duration {
+        self.up.delay.max(self.down.delay)
+    }
+}
+
 /// The state of the link at one moment.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) up: Counters,
     pub(crate) down: Counters,
-    pub(crate) lateness: Lateness,
+    /// `None` where nobody can measure it.
+    pub(crate) lateness: Option<Lateness>,
     /// Packets lost in this thread that the model did not lose.
     pub(crate) mishaps: u64,
+    /// Packets lost on the way to this thread that no interface counted.
+    pub(crate) socket_drops: u64,
+    /// How often this thread had to give its processor to another.
+    pub(crate) involuntary_switches: u64,
+    pub(crate) now: Now,
+}
+
+/// What the link is like at one moment.
+#[derive(Debug)]
+pub(crate) struct Now {
+    pub(crate) up: Config,
+    pub(crate) down: Config,
+    /// [`mean_loss`] of either direction, up first, where it is what it was at the last restart.
+    pub(crate) loss: [Option<f64>; 2],
+    /// The least delay that held since the last restart, of the longer of the two directions.
+    pub(crate) least_delay: Duration,
+    pub(crate) running: Duration,
+    /// The changes that are to come, with the time until then.
+    pub(crate) to_come: Vec<(Duration, Change)>,
 }
 
 /// One direction of the link: packets from `from` go through `model` to `to`. The numbers are
@@ -52,28 +100,36 @@ pub(crate) struct Snapshot {
 struct Lane {
     from: usize,
     to: usize,
+    /// [`mean_loss`] of its configuration; `None` once that has changed.
+    loss: Option<f64>,
     model: Direction<Slot>,
 }
 
 /// Everything that the link thread owns.
-pub(crate) struct Pump {
-    /// The client's and the server's interface.
-    ends: [Tun; 2],
+pub(crate) struct Pump<P> {
+    /// The client's and the server's end.
+    ends: [P; 2],
     lanes: [Lane; 2],
     pool: Pool,
     lateness: Lateness,
     mishaps: u64,
+    socket_drops: u64,
+    /// What [`switches::of_this_thread`] was at the start.
+    switches_before: u64,
+    course: Course,
+    recorder: Option<Recorder>,
     epoll: OwnedFd,
     requests: Receiver<Request>,
 }
 
-impl Pump {
-    /// `ends` are the client's and the server's interface, `mtu` is theirs; `wake` becomes readable
+impl<P: Port> Pump<P> {
+    /// `ends` are the client's and the server's end, `mtu` is theirs; `wake` becomes readable
     /// after each new request.
     pub(crate) fn new(
-        ends: [Tun; 2],
+        ends: [P; 2],
         mtu: u16,
         parameters: Parameters,
+        recorder: Option<Recorder>,
         requests: Receiver<Request>,
         wake: &OwnedFd,
     ) -> Result<Self, Errno> {
@@ -85,10 +141,14 @@ impl Pump {
         watch(&epoll, wake, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(Self {
             ends,
+            course: Course::new(now(), parameters.longer_delay()),
             lanes: lanes(parameters),
-            pool: Pool::new(mtu.into()),
+            pool: Pool::new(P::HEADER + usize::from(mtu)),
             lateness: Lateness::new(),
             mishaps: 0,
+            socket_drops: 0,
+            switches_before: 0,
+            recorder,
             epoll,
             requests,
         })
@@ -99,11 +159,16 @@ impl Pump {
     /// # Errors
     /// An interface can't be read any more: it was deleted.
     pub(crate) fn run(mut self) -> Result<(), Errno> {
+        self.switches_before = switches::of_this_thread();
         while self.serve_requests() {
+            self.keep_to_the_schedule();
             let mut moved = 0;
             for lane in 0..self.lanes.len() {
                 moved += self.let_out(lane);
                 moved += self.take_in(lane)?;
+            }
+            if let Some(recorder) = &mut self.recorder {
+                recorder.flush(now());
             }
             if moved == 0 {
                 self.wait()?;
@@ -112,22 +177,51 @@ impl Pump {
         Ok(())
     }
 
+    /// Makes the changes whose time has come, as of that time.
+    fn keep_to_the_schedule(&mut self) {
+        while let Some((at, change)) = self.course.next_due(now()) {
+            self.change(at, &change);
+        }
+    }
+
+    /// Goes on in another way from `at` on; what is in the link stays in it.
+    fn change(&mut self, at: Timestamp, change: &Change) {
+        let [up, down] = &mut self.lanes;
+        let (mut up_config, mut down_config) =
+            (up.model.config().clone(), down.model.config().clone());
+        change.apply(&mut up_config, &mut down_config);
+        self.reconfigure(at, up_config, down_config);
+    }
+
+    fn reconfigure(&mut self, at: Timestamp, up: Config, down: Config) {
+        self.course.delays(up.delay.max(down.delay));
+        for (lane, config) in self.lanes.iter_mut().zip([up, down]) {
+            lane.loss = lane.loss.filter(|loss| Some(*loss) == mean_loss(&config));
+            lane.model.reconfigure(at, config);
+            free_dropped::<P>(lane, &mut self.pool, &mut self.recorder);
+        }
+    }
+
     /// Hands over what is due at the far end of a lane; returns how many packets.
     fn let_out(&mut self, lane: usize) -> usize {
-        let Lane { to, model, .. } = &mut self.lanes[lane];
+        let lane = &mut self.lanes[lane];
         for moved in 0..BATCH {
             let now = now();
-            let delivery = model.dequeue(now);
-            free_dropped(model, &mut self.pool);
+            let delivery = lane.model.dequeue(now);
+            free_dropped::<P>(lane, &mut self.pool, &mut self.recorder);
             let Some(delivery) = delivery else {
                 return moved;
             };
             self.lateness.record((now - delivery.due).as_nanos() as u64);
             if let Some(flip) = delivery.flip {
-                flip.apply(self.pool.packet_mut(&delivery.packet));
+                flip.apply(&mut self.pool.packet_mut(&delivery.packet)[P::HEADER..]);
             }
-            let written = self.ends[*to].write(self.pool.packet(&delivery.packet));
+            let packet = self.pool.packet(&delivery.packet);
+            let written = self.ends[lane.to].write(packet);
             self.mishaps += u64::from(written.is_err());
+            if let Some(recorder) = &mut self.recorder {
+                recorder.record(entry(lane.to, Sight::Left, now, &packet[P::HEADER..]));
+            }
             self.pool.put_back(delivery.packet);
         }
         BATCH
@@ -139,20 +233,40 @@ impl Pump {
             if self.pool.is_exhausted() {
                 return self.discard(self.lanes[lane].from);
             }
-            let Lane { from, model, .. } = &mut self.lanes[lane];
-            let Some(slot) = self.pool.fill(|buffer| self.ends[*from].read(buffer))? else {
+            let lane = &mut self.lanes[lane];
+            let mut arrival = None;
+            let slot = self.pool.fill(|buffer| {
+                arrival = self.ends[lane.from].read(buffer)?;
+                Ok::<_, Errno>(arrival.map(|arrival| arrival.length))
+            })?;
+            let (Some(slot), Some(arrival)) = (slot, arrival) else {
                 return Ok(moved);
             };
-            let size = DataSize::from_bytes(slot.len() as u64);
+            let packet = self.pool.packet(&slot);
+            let Some(size) = arrival.size else {
+                let passed = self.ends[lane.to].write(packet);
+                self.mishaps += u64::from(passed.is_err());
+                self.pool.put_back(slot);
+                continue;
+            };
+            if let Some(recorder) = &mut self.recorder {
+                let packet = &packet[P::HEADER..];
+                recorder.record(entry(lane.from, Sight::Came, arrival.at, packet));
+            }
             let copy = |slot: &Slot| {
                 let copy = self.pool.copy(slot);
                 self.mishaps += u64::from(copy.is_none());
                 copy
             };
-            if let Err(dropped) = model.enqueue_with(now(), size, slot, copy) {
+            if let Err(dropped) = lane.model.enqueue_with(arrival.at, size, slot, copy) {
+                if let Some(recorder) = &mut self.recorder {
+                    let packet = &self.pool.packet(&dropped.packet)[P::HEADER..];
+                    let sight = Sight::Dropped(dropped.reason);
+                    recorder.correct(entry(lane.from, sight, arrival.at, packet));
+                }
                 self.pool.put_back(dropped.packet);
             }
-            free_dropped(model, &mut self.pool);
+            free_dropped::<P>(lane, &mut self.pool, &mut self.recorder);
         }
         Ok(BATCH)
     }
@@ -160,7 +274,7 @@ impl Pump {
     /// Throws packets away when there is no memory for them: left unread, they would wake the
     /// thread for ever.
     fn discard(&mut self, end: usize) -> Result<usize, Errno> {
-        let discarded = drain(&self.ends[end], BATCH)?;
+        let discarded = self.ends[end].drain(BATCH)?;
         self.mishaps += discarded as u64;
         Ok(discarded)
     }
@@ -171,6 +285,8 @@ impl Pump {
             .lanes
             .iter()
             .filter_map(|lane| lane.model.poll_timeout());
+        let flush = self.recorder.as_ref().and_then(Recorder::flush_due);
+        let due = due.chain(self.course.poll_timeout()).chain(flush);
         let timeout = due.min().map(|due| due - now());
         let timeout = timeout.map(|left| Timespec {
             tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
@@ -197,6 +313,22 @@ impl Pump {
                 let _ = done.try_send(());
                 true
             }
+            Ok(Request::Change { change, done }) => {
+                self.change(now(), &change);
+                let _ = done.try_send(());
+                true
+            }
+            Ok(Request::Reset { done }) => {
+                self.course.follow(now(), &Schedule::default());
+                self.reconfigure(now(), Config::default(), Config::default());
+                let _ = done.try_send(());
+                true
+            }
+            Ok(Request::Follow { schedule, done }) => {
+                self.course.follow(now(), &schedule);
+                let _ = done.try_send(());
+                true
+            }
             Ok(Request::Report { reply }) => {
                 let _ = reply.try_send(self.snapshot());
                 true
@@ -205,37 +337,48 @@ impl Pump {
     }
 
     fn restart(&mut self, parameters: Parameters) {
+        self.course = Course::new(now(), parameters.longer_delay());
+        self.switches_before = switches::of_this_thread();
         let fresh = lanes(parameters);
         for lane in std::mem::replace(&mut self.lanes, fresh) {
             for slot in lane.model.into_packets() {
                 self.pool.put_back(slot);
             }
         }
-        for end in &self.ends {
+        for end in &mut self.ends {
             // An error comes up again at the next read.
-            let _ = drain(end, 2 * Tun::QUEUE as usize);
+            let _ = end.drain(DRAINED);
+            end.take_hidden_drops();
         }
         self.lateness = Lateness::new();
         self.mishaps = 0;
+        self.socket_drops = 0;
     }
 
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&mut self) -> Snapshot {
+        for end in &mut self.ends {
+            self.socket_drops += end.take_hidden_drops();
+        }
         let [up, down] = &self.lanes;
+        let now = Now {
+            up: up.model.config().clone(),
+            down: down.model.config().clone(),
+            loss: [up.loss, down.loss],
+            least_delay: self.course.least_delay(),
+            running: self.course.running(now()),
+            to_come: self.course.to_come(now()),
+        };
         let (up, down) = (up.model.counters(), down.model.counters());
         Snapshot {
             up,
             down,
-            lateness: self.lateness.clone(),
+            lateness: Some(self.lateness.clone()),
+            involuntary_switches: switches::of_this_thread().saturating_sub(self.switches_before),
+            now,
             mishaps: self.mishaps + up.packets_over_limit + down.packets_over_limit,
+            socket_drops: self.socket_drops,
         }
     }
-}
-
-/// Nanoseconds of the machine's monotonic clock.
-fn now() -> Timestamp {
-    let time = clock_gettime(ClockId::Monotonic);
-    // The monotonic clock counts from the machine's start and is never negative.
-    Timestamp::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 fn lanes(parameters: Parameters) -> [Lane; 2] {
@@ -243,30 +386,39 @@ fn lanes(parameters: Parameters) -> [Lane; 2] {
     let lane = |from, to, config, up| Lane {
         from,
         to,
+        loss: mean_loss(&config),
         model: Direction::new(config, seed_for(seed, up)),
     };
     [lane(0, 1, up, true), lane(1, 0, down, false)]
 }
 
 /// Frees the memory of the packets that the model dropped after it had taken them.
-fn free_dropped(model: &mut Direction<Slot>, pool: &mut Pool) {
-    while let Some(dropped) = model.poll_dropped() {
+fn free_dropped<P: Port>(lane: &mut Lane, pool: &mut Pool, recorder: &mut Option<Recorder>) {
+    while let Some(dropped) = lane.model.poll_dropped() {
+        if let Some(recorder) = recorder {
+            let packet = &pool.packet(&dropped.packet)[P::HEADER..];
+            recorder.record(entry(
+                lane.from,
+                Sight::Dropped(dropped.reason),
+                now(),
+                packet,
+            ));
+        }
         pool.put_back(dropped.packet);
+    }
+}
+
+/// A line of the packet log about a packet at an end, which is a place in [`Pump::ends`].
+fn entry(end: usize, sight: Sight, at: Timestamp, packet: &[u8]) -> Entry<'_> {
+    let side = if end == 0 { Side::Client } else { Side::Server };
+    Entry {
+        side,
+        sight,
+        at,
+        packet,
     }
 }
 
 fn watch(epoll: &OwnedFd, file: impl AsFd, flags: epoll::EventFlags) -> Result<(), Errno> {
     epoll::add(epoll, file, epoll::EventData::new_u64(0), flags)
-}
-
-/// Reads up to `most` packets and throws them away; returns how many there were.
-fn drain(end: &Tun, most: usize) -> Result<usize, Errno> {
-    // The kernel cuts off what doesn't fit.
-    let mut scratch = [0; 64];
-    for drained in 0..most {
-        if end.read(&mut scratch)?.is_none() {
-            return Ok(drained);
-        }
-    }
-    Ok(most)
 }

@@ -1,7 +1,10 @@
 //! What the link did, and whether a measurement over it counts.
 
+use crate::backend::{Backend, Choice};
+use crate::lateness::Lateness;
 use crate::proxy::ProxyReport;
-use altway_link::Counters;
+use crate::pump::Snapshot;
+use altway_link::{Config, Counters, LossModel};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -12,21 +15,37 @@ pub struct LinkReport {
     pub up: DirectionReport,
     /// From the server to the client.
     pub down: DirectionReport,
-    /// Whether the link thread ran with real-time priority (SCHED_FIFO).
-    pub realtime_priority: bool,
+    /// What moved the packets.
+    pub backend: Backend,
+    /// Why that.
+    pub backend_reason: String,
+    /// Whether the link thread ran with real-time priority (SCHED_FIFO); `None` where the kernel
+    /// itself moved the packets.
+    pub realtime_priority: Option<bool>,
     /// How much later than the model wanted packets left the link: the median, in µs. Quantiles are
-    /// rounded up, by 3 % at most.
-    pub lateness_us_p50: f64,
+    /// rounded up, by 3 % at most. `None` where nobody can measure it: a link in the kernel doesn't
+    /// tell.
+    pub lateness_us_p50: Option<f64>,
     /// The 99th percentile of the same.
-    pub lateness_us_p99: f64,
+    pub lateness_us_p99: Option<f64>,
     /// The largest of the same.
-    pub lateness_us_max: f64,
+    pub lateness_us_max: Option<f64>,
     /// The 99th percentile above which a measurement does not count.
     pub lateness_limit_us: f64,
-    /// Packets that were lost outside of the model: dropped by the kernel because the link thread
-    /// did not read or could not write them in time, or by the link thread for want of memory; and
-    /// what was lost on the way to a router and in its proxies.
+    /// Packets that were lost outside of the model, in all.
     pub hidden_drops: u64,
+    /// Of these, by the interfaces at the ends and between them: because the link thread did not read
+    /// them in time, or a program's processor did not; and what was lost on the way to a router and in
+    /// its proxies.
+    pub hidden_drops_interfaces: u64,
+    /// Of these, by packet sockets: because the link thread did not read them in time, or because they
+    /// were no packets of the wire (longer than the MTU, or with a VLAN tag).
+    pub hidden_drops_sockets: u64,
+    /// Of these, by the link thread: for want of memory, or because the kernel took them no more.
+    pub hidden_drops_thread: u64,
+    /// How often the link thread had to give its processor to another before it was done.
+    #[serde(default)]
+    pub involuntary_switches: u64,
     /// What a router did, where the topology has one. The counters above are then those of the hop
     /// between it and the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,7 +53,7 @@ pub struct LinkReport {
 }
 
 /// What happened on the client's side of a router, and in it, since the last start or restart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RouterReport {
     /// On the hop from the client to the router, a cable that changes nothing.
     pub up: DirectionReport,
@@ -46,7 +65,7 @@ pub struct RouterReport {
 }
 
 /// What one direction of a hop did. Bytes are IP bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DirectionReport {
     /// Packets that entered the link.
@@ -55,6 +74,10 @@ pub struct DirectionReport {
     pub bytes_in: u64,
     /// Packets lost as configured.
     pub packets_lost: u64,
+    /// The share of packets that was to be lost at random, from 0 to 1; `None` where there is no such
+    /// share to hold against what was counted: bursts, a list of packets, or a share that changed
+    /// while the link ran.
+    pub loss_configured: Option<f64>,
     /// Packets dropped because the queue was full.
     pub packets_queue_dropped: u64,
     /// Packets dropped by CoDel.
@@ -71,7 +94,8 @@ pub struct DirectionReport {
     pub bytes_out: u64,
     /// Packets still inside.
     pub packets_queued: u64,
-    /// The most bytes that waited for or were in serialisation at once.
+    /// The most bytes that waited for or were in serialisation at once; 0 where the kernel shaped,
+    /// which doesn't tell.
     pub bytes_backlog_max: u64,
 }
 
@@ -84,6 +108,18 @@ pub enum Invalid {
     HiddenDrops {
         /// How many.
         packets: u64,
+    },
+    /// More or fewer packets were lost than chance explains.
+    #[error(
+        "{lost} of {packets} packets were lost in one direction where {percent}% was asked for"
+    )]
+    Loss {
+        /// How many.
+        lost: u64,
+        /// Of how many.
+        packets: u64,
+        /// What was asked for.
+        percent: f64,
     },
     /// Packets left the link too late.
     #[error(
@@ -118,20 +154,105 @@ impl LinkReport {
     /// Whether a measurement over this link counts.
     ///
     /// # Errors
-    /// Says why it does not: packets lost outside of the model first, then lateness.
+    /// Says why it does not: packets lost outside of the model first, then loss that chance does not
+    /// explain, then lateness.
     pub fn validity(&self) -> Result<(), Invalid> {
         if self.hidden_drops > 0 {
             return Err(Invalid::HiddenDrops {
                 packets: self.hidden_drops,
             });
         }
-        if self.lateness_us_p99 > self.lateness_limit_us {
-            return Err(Invalid::Late {
-                p99_us: self.lateness_us_p99,
+        self.up.plausible_loss()?;
+        self.down.plausible_loss()?;
+        match self.lateness_us_p99 {
+            Some(p99_us) if p99_us > self.lateness_limit_us => Err(Invalid::Late {
+                p99_us,
                 limit_us: self.lateness_limit_us,
-            });
+            }),
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    pub(crate) fn new(snapshot: &Snapshot, circumstances: Circumstances<'_>) -> Self {
+        let lateness = |of: fn(&Lateness) -> u64| {
+            let lateness = snapshot.lateness.as_ref()?;
+            Some(of(lateness) as f64 / 1_000.0)
+        };
+        let Circumstances {
+            choice,
+            realtime_priority,
+            dropped,
+            router,
+        } = circumstances;
+        let [up_loss, down_loss] = snapshot.now.loss;
+        Self {
+            up: DirectionReport::new(snapshot.up, up_loss),
+            down: DirectionReport::new(snapshot.down, down_loss),
+            backend: choice.backend,
+            backend_reason: choice.reason.clone(),
+            realtime_priority,
+            lateness_us_p50: lateness(|lateness| lateness.percentile(50)),
+            lateness_us_p99: lateness(|lateness| lateness.percentile(99)),
+            lateness_us_max: lateness(Lateness::max),
+            lateness_limit_us: Self::lateness_limit_us(snapshot.now.least_delay),
+            hidden_drops: snapshot.mishaps + snapshot.socket_drops + dropped,
+            hidden_drops_interfaces: dropped,
+            hidden_drops_sockets: snapshot.socket_drops,
+            hidden_drops_thread: snapshot.mishaps,
+            involuntary_switches: snapshot.involuntary_switches,
+            router,
+        }
+    }
+}
+
+/// What a link doesn't know of itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Circumstances<'a> {
+    pub(crate) choice: &'a Choice,
+    pub(crate) realtime_priority: Option<bool>,
+    /// What interfaces dropped.
+    pub(crate) dropped: u64,
+    pub(crate) router: Option<RouterReport>,
+}
+
+/// The share of packets that a direction loses at random.
+pub(crate) fn mean_loss(config: &Config) -> Option<f64> {
+    match config.loss {
+        LossModel::Random(ratio) => Some(ratio.as_f64()),
+        _ => None,
+    }
+}
+
+impl DirectionReport {
+    fn new(counters: Counters, loss_configured: Option<f64>) -> Self {
+        Self {
+            loss_configured,
+            ..Self::from(counters)
+        }
+    }
+
+    /// Whether chance explains how many packets were lost: six standard deviations, and three packets
+    /// where there are few, let one honest direction in 100 million be accused.
+    fn plausible_loss(&self) -> Result<(), Invalid> {
+        let Some(share) = self.loss_configured else {
+            return Ok(());
+        };
+        let (packets, lost) = (self.packets_in as f64, self.packets_lost as f64);
+        let deviation = (packets * share * (1.0 - share)).sqrt();
+        // A link that loses nothing or everything leaves nothing to chance.
+        let slack = if deviation == 0.0 {
+            0.0
+        } else {
+            6.0 * deviation + 3.0
+        };
+        if (lost - packets * share).abs() <= slack {
+            return Ok(());
+        }
+        Err(Invalid::Loss {
+            lost: self.packets_lost,
+            packets: self.packets_in,
+            percent: share * 100.0,
+        })
     }
 }
 
@@ -141,6 +262,7 @@ impl From<Counters> for DirectionReport {
             packets_in: counters.packets_in,
             bytes_in: counters.bytes_in,
             packets_lost: counters.packets_lost,
+            loss_configured: None,
             packets_queue_dropped: counters.packets_queue_dropped,
             packets_codel_dropped: counters.packets_codel_dropped,
             packets_duplicated: counters.packets_duplicated,
@@ -162,12 +284,18 @@ mod tests {
         LinkReport {
             up: DirectionReport::default(),
             down: DirectionReport::default(),
-            realtime_priority: true,
-            lateness_us_p50: 30.0,
-            lateness_us_p99,
-            lateness_us_max: 5_000.0,
+            backend: Backend::Tun,
+            backend_reason: "it was asked for".into(),
+            realtime_priority: Some(true),
+            lateness_us_p50: Some(30.0),
+            lateness_us_p99: Some(lateness_us_p99),
+            lateness_us_max: Some(5_000.0),
             lateness_limit_us: LinkReport::lateness_limit_us(Duration::ZERO),
             hidden_drops,
+            hidden_drops_interfaces: hidden_drops,
+            hidden_drops_sockets: 0,
+            hidden_drops_thread: 0,
+            involuntary_switches: 0,
             router: None,
         }
     }
@@ -186,6 +314,39 @@ mod tests {
             [0, 100, 101, 200].map(limit),
             [1_000.0, 1_000.0, 1_010.0, 2_000.0]
         );
+    }
+
+    #[test]
+    fn lateness_that_nobody_measured_is_no_fault() {
+        let mut unknown = report(0, 9_999.0);
+        unknown.lateness_us_p99 = None;
+        assert_eq!(unknown.validity(), Ok(()));
+    }
+
+    #[test]
+    fn a_loss_that_chance_does_not_explain_makes_a_run_invalid() {
+        let lost = |packets_lost, packets_in, share| {
+            let mut report = report(0, 0.0);
+            report.down = DirectionReport {
+                packets_in,
+                packets_lost,
+                loss_configured: share,
+                ..DirectionReport::default()
+            };
+            report.validity()
+        };
+        // 1 % of 10,000: 100, with a standard deviation of 9.95, so up to 62.7 more or fewer.
+        assert_eq!(lost(162, 10_000, Some(0.01)), Ok(()));
+        assert_eq!(lost(38, 10_000, Some(0.01)), Ok(()));
+        let much = lost(163, 10_000, Some(0.01)).unwrap_err().to_string();
+        assert_eq!(
+            much,
+            "163 of 10000 packets were lost in one direction where 1% was asked for"
+        );
+        assert!(lost(37, 10_000, Some(0.01)).is_err());
+        assert!(lost(1, 10_000, Some(0.0)).is_err(), "none was asked for");
+        assert_eq!(lost(0, 0, Some(0.5)), Ok(()));
+        assert_eq!(lost(77, 100, None), Ok(()), "bursts");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What stands between the client and the link in the topologies `router` and `proxied`: a
 //! namespace with a cable to the client's, in which packets are forwarded or proxies run.
 
-use crate::emulation::{End, Tuning, configure_namespace};
+use crate::end::{End, Tuning, configure_namespace};
 use crate::ip::IpVersion;
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;

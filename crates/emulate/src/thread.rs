@@ -1,8 +1,12 @@
 //! The link thread: how it is started, talked to and ended.
 
+use crate::cable::Start;
+use crate::link::Link;
+use crate::pairs::Pairs;
+use crate::port::Port;
 use crate::pump::{Parameters, Pump, Request, Snapshot};
-use crate::tun::Tun;
 use crate::{Error, sys};
+use altway_link::{Change, Schedule};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
@@ -24,16 +28,25 @@ pub(crate) struct LinkThread {
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     realtime: bool,
+    /// The interfaces between the ends, if there are any.
+    between: Option<Pairs>,
 }
 
 impl LinkThread {
-    /// Starts the link between the client's and the server's interface, on processor `pin` if given.
-    pub(crate) fn start(
-        ends: [Tun; 2],
-        mtu: u16,
-        parameters: Parameters,
-        pin: Option<usize>,
+    /// Starts the link between the client's and the server's end; `between` are the interfaces that
+    /// have to be there for as long as it runs.
+    pub(crate) fn start<P: Port>(
+        ends: [P; 2],
+        between: Option<Pairs>,
+        start: Start,
     ) -> Result<Self, Error> {
+        let Start {
+            parameters,
+            mtu,
+            recorder,
+            pin,
+            ..
+        } = start;
         let failed = |attempted| {
             move |errno: Errno| Error::StartLink {
                 attempted,
@@ -44,7 +57,7 @@ impl LinkThread {
             .map_err(failed("create an eventfd"))?;
         let wake = Arc::new(wake);
         let (requests, receiver) = sync_channel(REQUESTS);
-        let pump = Pump::new(ends, mtu, parameters, receiver, &wake)
+        let pump = Pump::new(ends, mtu, parameters, recorder, receiver, &wake)
             .map_err(failed("watch the interfaces"))?;
         let (thread, realtime) = spawn(pump, Arc::clone(&wake), pin)?;
         Ok(Self {
@@ -52,23 +65,8 @@ impl LinkThread {
             wake,
             thread: Some(thread),
             realtime,
+            between,
         })
-    }
-
-    /// Whether the thread has real-time priority.
-    pub(crate) fn is_realtime(&self) -> bool {
-        self.realtime
-    }
-
-    /// Begins anew with these parameters; when it returns they hold.
-    pub(crate) fn restart(&self, parameters: Parameters) -> Result<(), Error> {
-        let parameters = Box::new(parameters);
-        self.ask(|done| Request::Restart { parameters, done })
-    }
-
-    /// What happened since the last restart.
-    pub(crate) fn snapshot(&self) -> Result<Snapshot, Error> {
-        self.ask(|reply| Request::Report { reply })
     }
 
     fn ask<T>(&self, request: impl FnOnce(SyncSender<T>) -> Request) -> Result<T, Error> {
@@ -87,6 +85,37 @@ impl LinkThread {
     }
 }
 
+impl Link for LinkThread {
+    fn restart(&self, parameters: Parameters) -> Result<(), Error> {
+        let parameters = Box::new(parameters);
+        self.ask(|done| Request::Restart { parameters, done })
+    }
+
+    fn change(&self, change: Change) -> Result<(), Error> {
+        self.ask(|done| Request::Change { change, done })
+    }
+
+    fn reset(&self) -> Result<(), Error> {
+        self.ask(|done| Request::Reset { done })
+    }
+
+    fn follow(&self, schedule: Schedule) -> Result<(), Error> {
+        self.ask(|done| Request::Follow { schedule, done })
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, Error> {
+        self.ask(|reply| Request::Report { reply })
+    }
+
+    fn dropped_between(&self) -> Result<u64, Error> {
+        self.between.as_ref().map_or(Ok(0), Pairs::dropped)
+    }
+
+    fn is_realtime(&self) -> Option<bool> {
+        Some(self.realtime)
+    }
+}
+
 impl Drop for LinkThread {
     fn drop(&mut self) {
         let _ = self.send(Request::Stop);
@@ -98,8 +127,8 @@ impl Drop for LinkThread {
 }
 
 /// Starts the thread and waits until it is set up; returns whether it got real-time priority.
-fn spawn(
-    pump: Pump,
+fn spawn<P: Port>(
+    pump: Pump<P>,
     wake: Arc<OwnedFd>,
     pin: Option<usize>,
 ) -> Result<(JoinHandle<()>, bool), Error> {

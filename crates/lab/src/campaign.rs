@@ -8,7 +8,7 @@ use crate::progress::{Pace, Progress, estimate};
 use crate::rows::Seen;
 use crate::schedule::Transfer;
 use crate::{Error, host};
-use altway_emulate::{Emulation, Privilege};
+use altway_emulate::{Backend, Emulation, Privilege};
 use altway_link::{Config, Queue, Rate};
 use altway_record::{
     Cell, LinkSettings, Manifest, Plan, QueueLimit, SCHEMA_VERSION, Sample, Shard,
@@ -34,6 +34,8 @@ pub struct Context {
     pub command: Vec<String>,
     /// What [`altway_emulate::enter`] gave.
     pub privilege: Privilege,
+    /// What is to move the packets of the links; `None` takes the first that this machine has.
+    pub backend: Option<Backend>,
 }
 
 /// How a run ended.
@@ -72,7 +74,7 @@ impl Campaign {
             let cells = plan.cell_count();
             return Err(Error::EmptyShard { cells, shard });
         }
-        let environments = Environments::set_up(&context.binary, plan)?;
+        let environments = Environments::set_up(&context.binary, plan, context.backend)?;
         let network = environments.any_network();
         let now = jiff::Timestamp::now();
         let manifest = Manifest {
@@ -105,7 +107,7 @@ impl Campaign {
         if begun != this {
             return Err(Error::OtherBuild { begun, this });
         }
-        let environments = Environments::set_up(&context.binary, &manifest.plan)?;
+        let environments = Environments::set_up(&context.binary, &manifest.plan, context.backend)?;
         Ok(Self::new(environments, folder))
     }
 
@@ -279,7 +281,7 @@ fn link_config(cell: &Cell) -> Config {
 
 fn link_settings(context: &Context, network: &Emulation) -> Result<LinkSettings, Error> {
     Ok(LinkSettings {
-        backend: "tun".into(),
+        backend: network.backend().name().into(),
         mtu_bytes: MTU,
         realtime_priority: network.report()?.realtime_priority,
         processors_kept_awake: network.keeps_awake(),
@@ -287,8 +289,14 @@ fn link_settings(context: &Context, network: &Emulation) -> Result<LinkSettings,
             Privilege::Root => "root".into(),
             Privilege::UserNamespace => "user namespace".into(),
         },
-        limitations: network.unset().iter().map(ToString::to_string).collect(),
+        limitations: limitations(network),
     })
+}
+
+fn limitations(network: &Emulation) -> Vec<String> {
+    let of_backend = network.backend().limitation().map(ToOwned::to_owned);
+    let unset = network.unset().iter().map(ToString::to_string);
+    of_backend.into_iter().chain(unset).collect()
 }
 
 fn build(version: &str, commit: Option<&str>) -> String {

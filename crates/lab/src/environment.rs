@@ -6,7 +6,7 @@ use crate::Error;
 use crate::client::{Errand, Fetched, fetch};
 use crate::server::{Ground, Server, commands, server_ports};
 use crate::workspace::Workspace;
-use altway_emulate::{Emulation, FarEnd};
+use altway_emulate::{Backend, Emulation, FarEnd};
 use altway_link::Config;
 use altway_record::{Cell, Congestion, Plan, Protocol, ServerCommand, ServerName, Topology};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +36,11 @@ impl Environments {
     ///
     /// # Errors
     /// A program is missing, or a network or server can't be started.
-    pub(crate) fn set_up(binary: &Path, plan: &Plan) -> Result<Self, Error> {
+    pub(crate) fn set_up(
+        binary: &Path,
+        plan: &Plan,
+        backend: Option<Backend>,
+    ) -> Result<Self, Error> {
         let servers = commands(plan)?;
         let clients = crate::client::check(plan)?;
         let versions = servers
@@ -46,7 +50,7 @@ impl Environments {
             .into_iter()
             .map(|(client, version)| (client.to_string(), version));
         let programs = versions.chain(clients).collect();
-        let networks = start_networks(plan)?;
+        let networks = start_networks(plan, backend)?;
         let addresses: BTreeSet<IpAddr> =
             networks.values().map(Emulation::server_address).collect();
         let workspace = Workspace::create(binary, plan, &addresses)?;
@@ -173,12 +177,24 @@ fn key_of(cell: &Cell) -> Key {
     (cell.topology, cell.congestion)
 }
 
-fn start_networks(plan: &Plan) -> Result<BTreeMap<Key, Emulation>, Error> {
+fn start_networks(
+    plan: &Plan,
+    backend: Option<Backend>,
+) -> Result<BTreeMap<Key, Emulation>, Error> {
     let mut networks = BTreeMap::new();
     for topology in &plan.topologies {
         for congestion in &plan.congestions {
             // One network keeps the processors awake for all.
-            let network = start_network(plan, *topology, *congestion, networks.is_empty())?;
+            let options = altway_emulate::Options {
+                backend,
+                far_end: FarEnd::ServerNamespace,
+                topology: emulated(*topology),
+                proxy_ports: server_ports(plan),
+                mtu: MTU,
+                keep_awake: networks.is_empty(),
+                ..altway_emulate::Options::default()
+            };
+            let network = start_network(&options, *congestion)?;
             networks.insert((*topology, *congestion), network);
         }
     }
@@ -188,19 +204,12 @@ fn start_networks(plan: &Plan) -> Result<BTreeMap<Key, Emulation>, Error> {
 /// Where the kernel keeps `congestion` from being a namespace's default, the server still sets it
 /// on its own sockets, and the client sends too little for its control to matter.
 fn start_network(
-    plan: &Plan,
-    topology: Topology,
+    options: &altway_emulate::Options,
     congestion: Congestion,
-    keep_awake: bool,
 ) -> Result<Emulation, Error> {
     let options = |congestion_control| altway_emulate::Options {
-        far_end: FarEnd::ServerNamespace,
-        topology: emulated(topology),
-        proxy_ports: server_ports(plan),
-        mtu: MTU,
         congestion_control,
-        keep_awake,
-        ..altway_emulate::Options::default()
+        ..options.clone()
     };
     match Emulation::start(options(Some(congestion.name().into()))) {
         Err(altway_emulate::Error::CongestionControl { .. }) => {

@@ -263,7 +263,7 @@ mod tests {
             link: LinkSettings {
                 backend: "tun".into(),
                 mtu_bytes: 1500,
-                realtime_priority: false,
+                realtime_priority: Some(false),
                 processors_kept_awake: false,
                 privilege: "root".into(),
                 limitations: vec![],

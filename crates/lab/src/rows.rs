@@ -175,6 +175,7 @@ fn link_fault(report: &LinkReport, total_us: Option<u64>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use altway_emulate::Backend;
     use altway_record::Shard;
 
     fn plan(more: &str) -> Plan {
@@ -207,12 +208,18 @@ mod tests {
         LinkReport {
             up: direction,
             down: direction,
-            realtime_priority: true,
-            lateness_us_p50: 0.0,
-            lateness_us_p99: p99,
-            lateness_us_max: p99,
+            backend: Backend::Tun,
+            backend_reason: String::new(),
+            realtime_priority: Some(true),
+            lateness_us_p50: Some(0.0),
+            lateness_us_p99: Some(p99),
+            lateness_us_max: Some(p99),
             lateness_limit_us: 1_000.0,
             hidden_drops: drops,
+            hidden_drops_interfaces: drops,
+            hidden_drops_sockets: 0,
+            hidden_drops_thread: 0,
+            involuntary_switches: 0,
             router: None,
         }
     }

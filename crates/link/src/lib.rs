@@ -60,6 +60,7 @@
 
 mod bit_flip;
 mod bottleneck;
+mod change;
 mod codel;
 mod config;
 mod counters;
@@ -72,12 +73,15 @@ mod normal;
 mod queue;
 mod rate;
 mod reordering;
+mod schedule;
 mod serializer;
+mod setting;
 mod streams;
 mod text;
 mod trace;
 
 pub use bit_flip::BitFlip;
+pub use change::{Change, ChangeError};
 pub use config::Config;
 pub use counters::Counters;
 pub use direction::{Delivery, Direction, DropReason, Dropped};
@@ -87,5 +91,7 @@ pub use loss::{GilbertElliott, LossModel, PacketList};
 pub use queue::{Discipline, Queue};
 pub use rate::Rate;
 pub use reordering::{Reordering, Shift};
+pub use schedule::{Schedule, Turn};
+pub use setting::{Setting, Way};
 pub use streams::seed_for;
 pub use trace::{Step, Trace};

@@ -77,12 +77,12 @@ pub struct Host {
 /// How the emulated link was run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkSettings {
-    /// What carried the packets: `tun`.
+    /// What carried the packets: `tun`, `packet` or `netem`.
     pub backend: String,
     /// Largest IP packet in bytes.
     pub mtu_bytes: u16,
-    /// Whether the link thread ran with real-time priority.
-    pub realtime_priority: bool,
+    /// Whether the link thread ran with real-time priority; `None` where the kernel was the link.
+    pub realtime_priority: Option<bool>,
     /// Whether the processors were kept from sleeping, without which packets are late at times.
     pub processors_kept_awake: bool,
     /// Whether the run had root, or a user namespace.
@@ -197,7 +197,7 @@ mod tests {
             link: LinkSettings {
                 backend: "tun".into(),
                 mtu_bytes: 1500,
-                realtime_priority: true,
+                realtime_priority: Some(true),
                 processors_kept_awake: true,
                 privilege: "root".into(),
                 limitations: vec![],

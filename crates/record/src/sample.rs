@@ -98,8 +98,8 @@ pub struct Sample {
     pub down_queue_dropped_packets: u64,
     /// Most bytes that waited at the link towards the client.
     pub down_backlog_max_bytes: u64,
-    /// How late the link released packets: 99th percentile.
-    pub lateness_us_p99: f64,
+    /// How late the link released packets: 99th percentile; `None` where nobody can measure it.
+    pub lateness_us_p99: Option<f64>,
     /// Packets dropped where the link could not see it; more than 0 makes the transfer invalid.
     pub hidden_drops_packets: u64,
     /// Involuntary context switches of the client's process.
@@ -294,7 +294,7 @@ pub(crate) mod tests {
             down_lost_packets: 7,
             down_queue_dropped_packets: 2,
             down_backlog_max_bytes: 60_000,
-            lateness_us_p99: 80.5,
+            lateness_us_p99: Some(80.5),
             hidden_drops_packets: 0,
             client_involuntary_switches: 1,
             server_involuntary_switches: 2,

@@ -1,17 +1,27 @@
 //! `altway emulate`: a command behind an emulated link.
 
+mod between;
 mod clean;
+mod conditions;
+mod control;
 mod path;
 mod proxy;
 
+use crate::backend::Asked;
 use crate::printer::Printer;
 use crate::{Answer, signals};
-use altway_emulate::{Emulation, FarEnd, IpVersion, LinkReport, Options, Topology};
+use altway_emulate::control::{Control, folder};
+use altway_emulate::{
+    Emulation, FarEnd, IpVersion, LinkReport, Options, Topology, children_involuntary_switches,
+};
 use altway_units::duration;
 use anyhow::{Context, Result, bail};
+use conditions::{Circumstances, Conditions, name_link};
 use path::PathArguments;
+use serde::Serialize;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -23,7 +33,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 /// The far end of the link is a second namespace in which the command of `--server` runs; without
 /// it, and as root, this host. COMMAND finds the address of the server in $ALTWAY_SERVER, the same as
 /// URLs need it in $ALTWAY_HOST, and its own in $ALTWAY_CLIENT. Nothing is left behind, however the
-/// command ends.
+/// command ends. While it runs, `altway emulate set`, `show` and `reset` change the link.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_long_help = "\
@@ -32,6 +42,8 @@ Examples:
   altway emulate --rate 5mbit --delay 50ms --server 'altway serve site' -- \\
       sh -c 'altway load --protocol h3 https://$ALTWAY_HOST:8443/ --insecure'
   altway emulate --rate 20mbit --up-rate 2mbit --delay 15ms --jitter '3ms pareto' --codel -- ...
+  altway emulate --rate 20mbit --at 3s 'loss 5%, delay 100ms' --pcap path.pcapng -- curl -O URL
+  altway emulate --rate 5mbit --delay 50ms --between eth0 eth1
 
 Exit code: that of COMMAND; 2 when it could not be run.")]
 pub(crate) struct Arguments {
@@ -62,6 +74,18 @@ pub(crate) struct Arguments {
     /// and they use their full power.
     #[arg(long)]
     keep_awake: bool,
+    /// What moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
+    /// machine has; with `--between`, the first of the latter two.
+    #[arg(long, value_name = "BACKEND", default_value = "auto")]
+    backend: Asked,
+    /// Run no command, but be the link between two interfaces of this host, until a signal ends it:
+    /// for a container that stands between others. `packet` is their wire; `netem` shapes what this
+    /// host forwards as their router.
+    #[arg(long, num_args = 2, value_names = ["CLIENT_SIDE", "SERVER_SIDE"])]
+    #[arg(conflicts_with_all = between::WITHOUT)]
+    between: Vec<String>,
+    #[command(flatten)]
+    conditions: Conditions,
     /// Run this command, through a shell, in a namespace at the far end.
     #[arg(long, value_name = "COMMAND")]
     server: Option<String>,
@@ -72,64 +96,107 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// The command to run, with its arguments.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(
+        last = true,
+        required_unless_present = "between",
+        value_name = "COMMAND"
+    )]
     command: Vec<String>,
 }
 
+/// What else can be done; each says itself what it does.
 #[derive(Debug, clap::Subcommand)]
 enum Other {
-    /// Pass TCP connections and UDP datagrams on to another host, both ways and unread.
+    Set(control::Set),
+    Show(control::Show),
+    Reset(control::Reset),
     Proxy(proxy::Arguments),
-    /// Take away what emulations left behind whose process was killed.
     Clean(clean::Arguments),
+}
+
+/// What the link did, and under which circumstances.
+#[derive(Debug, Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    link: &'a LinkReport,
+    #[serde(flatten)]
+    circumstances: Option<&'a Circumstances>,
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.other {
+        Some(Other::Set(arguments)) => control::set(arguments, printer),
+        Some(Other::Show(arguments)) => control::show(arguments, printer),
+        Some(Other::Reset(arguments)) => control::reset(arguments, printer),
         Some(Other::Proxy(arguments)) => proxy::run(arguments, printer),
         Some(Other::Clean(arguments)) => clean::run(arguments, printer),
-        None => run_command(arguments, printer),
+        None => match arguments.between.as_slice() {
+            [client_side, server_side] => {
+                between::run(arguments, [client_side, server_side], printer)
+            }
+            _ => run_command(arguments, printer),
+        },
     }
 }
 
 fn run_command(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let options = options(arguments)?;
+    let schedule = arguments.conditions.schedule()?;
+    let folder = folder();
     altway_emulate::enter()?;
     let terminate = signals::terminate_flag()?;
-    let emulation = Emulation::start(options)?;
-    let mut server = Ended(start_server(arguments, &emulation)?);
+    let emulation = Arc::new(Emulation::start(options)?);
     for unset in emulation.unset() {
         tracing::warn!("{unset}");
     }
+    let conditions = &arguments.conditions;
+    conditions.tell_isolation(emulation.pinning(), printer);
+    let control = conditions.listen(emulation.clone(), &folder, printer);
+    let mut server = Ended(start_server(arguments, &emulation, control.as_ref())?);
     if server.0.is_some() {
         std::thread::sleep(arguments.server_wait);
         server.must_run()?;
     }
+    emulation.follow(schedule)?;
+    let mut client = Ended(Some(start_client(arguments, &emulation, control.as_ref())?));
+    let mut circumstances = Circumstances::of(emulation.pinning());
+    let before = children_involuntary_switches();
+    let status = client.wait(&terminate)?;
+    circumstances.client_involuntary_switches = children_involuntary_switches() - before;
+    let report = emulation.report()?;
+    circumstances.server_involuntary_switches = server.0.is_some().then(|| server.end());
+    drop(control);
+    circumstances.packet_log = Arc::into_inner(emulation).and_then(Emulation::stop);
+    tell(&report, Some(&circumstances), arguments.json, printer)?;
+    std::process::exit(exit_code(status))
+}
+
+fn start_client(
+    arguments: &Arguments,
+    emulation: &Emulation,
+    control: Option<&Control>,
+) -> Result<Child> {
     let (program, rest) = arguments
         .command
         .split_first()
         .expect("clap requires a command");
     let mut client = emulation.client_command(program);
+    name_link(&mut client, control);
     // The terminal's own process group, so that COMMAND may read from it and gets Ctrl-C.
     client
         .args(rest)
         .process_group(rustix::process::getpgrp().as_raw_nonzero().get());
     let client = client.spawn();
-    let mut client = Ended(Some(
-        client.with_context(|| format!("cannot run `{program}`"))?,
-    ));
-    let status = client.wait(&terminate)?;
-    tell(&emulation.report()?, arguments.json, printer)?;
-    drop((client, server, emulation));
-    std::process::exit(exit_code(status))
+    client.with_context(|| format!("cannot run `{program}`"))
 }
 
 fn options(arguments: &Arguments) -> Result<Options> {
     let (up, down) = arguments.path.configs()?;
-    Ok(Options {
+    let mut options = Options {
         up,
         down,
         seed: arguments.seed,
+        backend: arguments.backend.backend(),
         far_end: if arguments.server.is_some() {
             FarEnd::ServerNamespace
         } else {
@@ -144,16 +211,23 @@ fn options(arguments: &Arguments) -> Result<Options> {
         },
         mtu: arguments.mtu,
         congestion_control: arguments.congestion.clone(),
-        pin: None,
         keep_awake: arguments.keep_awake,
-    })
+        ..Options::default()
+    };
+    arguments.conditions.apply(&mut options);
+    Ok(options)
 }
 
-fn start_server(arguments: &Arguments, emulation: &Emulation) -> Result<Option<Child>> {
+fn start_server(
+    arguments: &Arguments,
+    emulation: &Emulation,
+    control: Option<&Control>,
+) -> Result<Option<Child>> {
     let Some(server) = &arguments.server else {
         return Ok(None);
     };
     let mut shell: Command = emulation.server_command("sh");
+    name_link(&mut shell, control);
     // `exec`, so that ending the shell's process ends the server and not only its parent.
     let child = shell.arg("-c").arg(format!("exec {server}")).spawn();
     child
@@ -178,6 +252,20 @@ impl Ended {
         }
     }
 
+    /// Ends the process, if it has not ended; returns its involuntary context switches.
+    fn end(&mut self) -> u64 {
+        let before = children_involuntary_switches();
+        self.kill();
+        children_involuntary_switches().saturating_sub(before)
+    }
+
+    fn kill(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
     fn must_run(&mut self) -> Result<()> {
         let ended = self.0.as_mut().map(Child::try_wait).transpose()?.flatten();
         match ended {
@@ -189,30 +277,50 @@ impl Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.kill();
     }
 }
 
-fn tell(report: &LinkReport, json: bool, printer: &Printer) -> Result<()> {
+fn tell(
+    report: &LinkReport,
+    circumstances: Option<&Circumstances>,
+    json: bool,
+    printer: &Printer,
+) -> Result<()> {
     if json {
-        printer.say(&serde_json::to_string(report)?);
+        let told = Told {
+            link: report,
+            circumstances,
+        };
+        printer.say(&serde_json::to_string(&told)?);
     } else {
-        printer.say(&sentence("link up", &report.up));
-        printer.say(&sentence("link down", &report.down));
-        if let Some(router) = &report.router {
-            printer.say(&sentence("client to router", &router.up));
-            printer.say(&sentence("router to client", &router.down));
-            let proxy = router.proxy.as_ref().map(proxy::sentence);
-            proxy.iter().for_each(|sentence| printer.say(sentence));
+        tell_hops(report, printer);
+        printer.say(&format!(
+            "link by {}: {}",
+            report.backend, report.backend_reason
+        ));
+        if let Some(circumstances) = circumstances {
+            printer.say(&circumstances.switches(report.involuntary_switches));
+            let log = circumstances.packet_log.as_ref().map(control::log_words);
+            log.iter()
+                .for_each(|log| printer.say(&format!("packet log: {log}")));
         }
     }
     if let Err(invalid) = report.validity() {
         tracing::warn!("the link did not do what it was asked to: {invalid}");
     }
     Ok(())
+}
+
+fn tell_hops(report: &LinkReport, printer: &Printer) {
+    printer.say(&sentence("link up", &report.up));
+    printer.say(&sentence("link down", &report.down));
+    if let Some(router) = &report.router {
+        printer.say(&sentence("client to router", &router.up));
+        printer.say(&sentence("router to client", &router.down));
+        let proxy = router.proxy.as_ref().map(proxy::sentence);
+        proxy.iter().for_each(|sentence| printer.say(sentence));
+    }
 }
 
 fn sentence(hop: &str, report: &altway_emulate::DirectionReport) -> String {

@@ -7,7 +7,8 @@ mod watch;
 
 use crate::hint::mistake;
 use crate::printer::Printer;
-use crate::{Answer, commands, signals};
+use crate::{Answer, backend::Asked, commands, signals};
+use altway_emulate::Backend;
 use altway_lab::{Campaign, Context as LabContext, End, Left, Progress, RunFolder, plans};
 use altway_record::{Manifest, Plan, Sample, Sampling, Shard};
 use altway_report::{Rendered, Run};
@@ -75,6 +76,10 @@ struct RunArguments {
     /// tenth of the pairs.
     #[arg(long, conflicts_with = "shard")]
     adaptive: bool,
+    /// What moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
+    /// machine has.
+    #[arg(long, value_name = "BACKEND", default_value = "auto")]
+    backend: Asked,
     /// Print the summary as JSON instead of the table.
     #[arg(long)]
     json: bool,
@@ -85,6 +90,10 @@ struct RunArguments {
 struct ResumeArguments {
     /// The run folder.
     run: PathBuf,
+    /// What moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
+    /// machine has.
+    #[arg(long, value_name = "BACKEND", default_value = "auto")]
+    backend: Asked,
     /// Print the summary as JSON instead of the table.
     #[arg(long)]
     json: bool,
@@ -137,14 +146,14 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
                 true => plan.sampled(Sampling::Adaptive)?,
                 false => plan,
             };
-            let context = context()?;
+            let context = context(arguments.backend.backend())?;
             // Before there is a run folder, so that no Ctrl-C leaves one without a word.
             let stop = signals::stop_flag()?;
             let campaign = Campaign::begin(&context, &plan, arguments.shard, &arguments.runs)?;
             measure(campaign, &stop, arguments.json, printer)
         }
         LabCommand::Resume(arguments) => {
-            let context = context()?;
+            let context = context(arguments.backend.backend())?;
             let stop = signals::stop_flag()?;
             let campaign = Campaign::resume(&context, &arguments.run)?;
             measure(campaign, &stop, arguments.json, printer)
@@ -198,7 +207,7 @@ fn named_or_newest(named: Option<&Path>, runs: &Path) -> Result<PathBuf> {
 }
 
 /// Enters the namespace that the lab needs; before any thread is started.
-fn context() -> Result<LabContext> {
+fn context(backend: Option<Backend>) -> Result<LabContext> {
     let privilege = altway_emulate::enter()?;
     Ok(LabContext {
         binary: std::env::current_exe().context("cannot find altway's own binary")?,
@@ -206,6 +215,7 @@ fn context() -> Result<LabContext> {
         commit: commands::COMMIT.map(Into::into),
         command: std::env::args().collect(),
         privilege,
+        backend,
     })
 }
 

@@ -6,9 +6,11 @@
     reason = "a test ends where it fails"
 )]
 
+mod backends;
 mod bad_input;
 mod certificates;
 mod common;
+mod emulate;
 mod h2spec;
 mod insight;
 mod interop;

@@ -36,7 +36,7 @@ pub enum Topic {
     TunDevice,
     /// Real-time priority (SCHED_FIFO) for the link thread.
     RealtimePriority,
-    /// The kernel's own network emulation. For information: altway's link runs in user space.
+    /// The kernel's own network emulation, which `--backend netem` uses.
     Netem,
     /// The limits of the buffers of UDP sockets.
     UdpBuffers,

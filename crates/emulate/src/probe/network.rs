@@ -103,7 +103,7 @@ pub(super) fn congestion_control() -> Finding {
 /// it calls the request invalid, one that hasn't does not know the name.
 pub(super) fn netem() -> Finding {
     let topic = Topic::Netem;
-    let cost = "none: altway's own link runs in user space";
+    let cost = "`--backend netem` can't be used; altway's own link runs in user space";
     if !has_privilege() {
         return if fs::exists("/sys/module/sch_netem").unwrap_or(false) {
             Finding::ok(topic, "loaded")

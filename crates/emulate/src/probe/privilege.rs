@@ -41,8 +41,11 @@ pub(super) fn tun_device() -> Finding {
     let topic = Topic::TunDevice;
     match Tun::open_device() {
         Ok(_) => Finding::ok(topic, "can be opened"),
-        Err(error) => Finding::flawed(topic, State::Missing, format!("can't be opened: {error}"))
-            .cost("no emulated link: `altway emulate` and `altway lab` can't run")
+        Err(error) => Finding::flawed(topic, State::Limited, format!("can't be opened: {error}"))
+            .cost(
+                "emulated links use packet sockets instead, and where there are none the kernel's \
+                 netem",
+            )
             .mend(tun_mend(&error)),
     }
 }

@@ -6,19 +6,27 @@
 use crate::namespace::Namespace;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// Makes the child of `command` join `namespace` before it becomes the program, and die when the
-/// thread that spawned it ends.
-pub(crate) fn join_before_exec(command: &mut Command, namespace: Namespace) {
+/// thread that spawned it ends; on these processors only, if given.
+pub(crate) fn join_before_exec(
+    command: &mut Command,
+    namespace: Namespace,
+    processors: Option<CpuSet>,
+) {
     let parent = rustix::process::getpid();
     let enter = move || {
         die_with(parent)?;
+        if let Some(processors) = &processors {
+            sched_setaffinity(None, processors)?;
+        }
         namespace.join()
     };
-    // SAFETY: the closure makes four system calls through rustix and returns; converting an error
+    // SAFETY: the closure makes five system calls at most through rustix and returns; converting an error
     // number to `io::Error` doesn't allocate. The namespace's file stays open in the child, as it
     // is closed by exec at the earliest.
     unsafe { command.pre_exec(enter) };

@@ -11,15 +11,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub(crate) fn make_tun(device: BorrowedFd<'_>, pattern: &str) -> io::Result<String> {
     let ifru_flags = libc::c_short::try_from(libc::IFF_TUN | libc::IFF_NO_PI)
         .expect("both flags are below 2^15");
-    let mut request = libc::ifreq {
-        ifr_name: [0; libc::IFNAMSIZ],
-        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags },
-    };
-    // The last byte stays zero: it ends the name.
-    let room = &mut request.ifr_name[..libc::IFNAMSIZ - 1];
-    for (to, from) in room.iter_mut().zip(pattern.bytes()) {
-        *to = libc::c_char::try_from(from).expect("an ASCII pattern");
-    }
+    let mut request = super::interface_request(pattern)?;
+    request.ifr_ifru.ifru_flags = ifru_flags;
     // SAFETY: TUNSETIFF reads and writes one `ifreq`, which outlives the call.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
     if result != 0 {

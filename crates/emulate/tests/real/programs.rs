@@ -1,7 +1,10 @@
 //! The programs that the tests start at the ends of a link: this binary, told by an environment
 //! variable which of them it is. Each prints its findings as words on one line.
 
-use altway_emulate::{Emulation, FarEnd, Options, Scratch, Topology};
+use altway_emulate::{
+    Backend, Between, BetweenOptions, Emulation, FarEnd, Options, Scratch, Topology,
+};
+use altway_link::Config;
 use altway_socket::tcp_info;
 use rustix::net::sockopt::{self, set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -58,17 +61,34 @@ pub(crate) fn run(line: &str) {
         "tcp-steps" => tcp_steps(),
         "hops" => hops(),
         "variable" => say(&std::env::var(words[1]).expect("set for every command")),
-        "hold" => hold(),
+        "status" => status(words[1]),
+        "hold" => hold(words[1].parse().expect("a backend")),
         "hold-with-child" => hold_with_child(),
+        "between" => between(
+            words[1].parse().expect("a backend"),
+            number(2),
+            [words[3], words[4]],
+        ),
         "idle" => std::thread::sleep(Duration::from_secs(60)),
         other => panic!("there is no program `{other}`"),
     }
 }
 
+/// Prints a line of this process's status.
+fn status(name: &str) {
+    let status = std::fs::read_to_string("/proc/self/status").expect("this is Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    say(line
+        .expect("the kernel tells it")
+        .trim_start_matches(':')
+        .trim());
+}
+
 /// Keeps a link to the host, with a program at its client's end, until it is killed; prints the
 /// number of that process.
-fn hold() {
+fn hold(backend: Backend) {
     let options = Options {
+        backend: Some(backend),
         far_end: FarEnd::Host,
         ..Options::default()
     };
@@ -103,6 +123,41 @@ fn hold_with_child() {
         .expect("a number");
     say(&format!("{} {}", child.trim(), scratch.path().display()));
     shell.wait().expect("it was not waited for");
+}
+
+/// Is the link between two interfaces, with so many ms of delay, until the test closes the standard
+/// input; then prints the packets up and down, and the hidden drops. Prints the error that ends it.
+fn between(backend: Backend, delay: u64, [client_side, server_side]: [&str; 2]) {
+    let direction = Config {
+        delay: Duration::from_millis(delay),
+        ..Config::default()
+    };
+    let started = Between::start(BetweenOptions {
+        client_side: client_side.to_owned(),
+        server_side: server_side.to_owned(),
+        up: direction.clone(),
+        down: direction,
+        seed: 1,
+        backend: Some(backend),
+        pin: None,
+    });
+    let link = match started {
+        Ok(link) => link,
+        Err(error) => return say(&error.to_string()),
+    };
+    say("ready");
+    let end = std::thread::spawn(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    loop {
+        let ended = end.is_finished();
+        match link.report() {
+            Err(error) => return say(&error.to_string()),
+            Ok(report) if ended => {
+                let (up, down) = (report.up.packets_in, report.down.packets_in);
+                return say(&format!("{up} {down} {}", report.hidden_drops));
+            }
+            Ok(_) => std::thread::sleep(QUIET),
+        }
+    }
 }
 
 /// Sends every datagram back.
@@ -316,7 +371,7 @@ fn tcp_client() {
 
 /// Handles datagrams until the test closes the standard input and no more come.
 fn serve(mut handle: impl FnMut(&UdpSocket, SocketAddr, &[u8])) {
-    let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, PORT)).expect("the port is free");
+    let socket = UdpSocket::bind((everywhere(), PORT)).expect("the port is free");
     socket.set_read_timeout(Some(QUIET)).expect("not zero");
     // So that a receiver that has to wait for its processor loses nothing; the kernel grants what
     // it allows.
@@ -359,9 +414,16 @@ fn server() -> SocketAddr {
     (address, PORT).into()
 }
 
-/// Takes both versions of IP (bindv6only is 0 by default).
 fn listen() -> TcpListener {
-    TcpListener::bind((Ipv6Addr::UNSPECIFIED, PORT)).expect("the port is free")
+    TcpListener::bind((everywhere(), PORT)).expect("the port is free")
+}
+
+/// All addresses: of both versions of IP (bindv6only is 0 by default), if the kernel has both.
+fn everywhere() -> IpAddr {
+    if std::path::Path::new("/proc/net/if_inet6").exists() {
+        return Ipv6Addr::UNSPECIFIED.into();
+    }
+    Ipv4Addr::UNSPECIFIED.into()
 }
 
 fn say(line: &str) {

@@ -134,10 +134,10 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
     let listed = |values: Vec<String>| words::list(&values);
     let queues = plan.queues.iter().map(ToString::to_string).collect();
     let congestions = plan.congestions.iter().map(ToString::to_string).collect();
-    let priority = if link.realtime_priority {
-        "real-time"
-    } else {
-        "normal: packets may be late"
+    let priority = match link.realtime_priority {
+        Some(true) => "real-time",
+        Some(false) => "normal: packets may be late",
+        None => "none: the kernel was the link",
     };
     let awake = if link.processors_kept_awake {
         "kept awake"
@@ -162,20 +162,22 @@ fn seen(analysis: &Analysis<'_>) -> Facts {
     let samples: Vec<&Sample> = transfers(analysis.run.samples).collect();
     let lateness: Vec<f64> = samples
         .iter()
-        .map(|sample| sample.lateness_us_p99)
+        .filter_map(|sample| sample.lateness_us_p99)
         .collect();
+    let late = if lateness.is_empty() {
+        "not measured".to_owned()
+    } else {
+        format!(
+            "{:.0} µs median, {:.0} µs at most",
+            quantile_of(&lateness, 0.5),
+            quantile_of(&lateness, 1.0)
+        )
+    };
     let sum = |of: fn(&Sample) -> u64| samples.iter().map(|one| of(one)).sum::<u64>();
     let queue_drops = sum(|s| s.up_queue_dropped_packets + s.down_queue_dropped_packets);
     let packets = sum(|s| s.up_packets + s.down_packets);
     vec![
-        (
-            "packets released late (P99 of each transfer)",
-            format!(
-                "{:.0} µs median, {:.0} µs at most",
-                quantile_of(&lateness, 0.5),
-                quantile_of(&lateness, 1.0)
-            ),
-        ),
+        ("packets released late (P99 of each transfer)", late),
         ("loss counted", losses(analysis)),
         (
             "dropped by the full queue",

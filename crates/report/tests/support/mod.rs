@@ -36,7 +36,7 @@ pub(crate) fn manifest(toml: &str) -> Manifest {
         link: LinkSettings {
             backend: "tun".into(),
             mtu_bytes: 1500,
-            realtime_priority: true,
+            realtime_priority: Some(true),
             processors_kept_awake: true,
             privilege: "root".into(),
             limitations: vec![],
@@ -132,7 +132,7 @@ pub(crate) fn sample(
         down_lost_packets: (720.0 * cell.loss.as_f64()) as u64,
         down_queue_dropped_packets: 2,
         down_backlog_max_bytes: 60_000,
-        lateness_us_p99: 60.0 + (ordinal % 17) as f64,
+        lateness_us_p99: Some(60.0 + (ordinal % 17) as f64),
         hidden_drops_packets: 0,
         client_involuntary_switches: ordinal % 3,
         server_involuntary_switches: 1,

@@ -7,7 +7,8 @@ use anyhow::Result;
 /// Take away what emulations left behind whose process was killed, and say what that was.
 ///
 /// Links, namespaces, interfaces and proxies go with their process. What can remain are programs
-/// that a command at an end of a link had started, and the folders of a lab run's files. What belongs
+/// that a command at an end of a link had started, the folders of a lab run's files, and the sockets
+/// of `altway emulate set`. What belongs
 /// to an emulation that runs is left alone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

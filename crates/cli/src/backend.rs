@@ -1,0 +1,38 @@
+//! What is typed for `--backend`: the name of a backend, or `auto`.
+
+use altway_emulate::{Backend, UnknownBackend};
+use std::str::FromStr;
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Asked(Option<Backend>);
+
+impl Asked {
+    /// `None` for whichever this machine has.
+    pub(crate) fn backend(self) -> Option<Backend> {
+        self.0
+    }
+}
+
+impl FromStr for Asked {
+    type Err = UnknownBackend;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self(None)),
+            named => named.parse().map(|backend| Self(Some(backend))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_is_whichever_there_is() {
+        assert_eq!("auto".parse(), Ok(Asked(None)));
+        assert_eq!("netem".parse(), Ok(Asked(Some(Backend::Netem))));
+        assert!("any".parse::<Asked>().is_err());
+    }
+}

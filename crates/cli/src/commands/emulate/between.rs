@@ -1,0 +1,78 @@
+//! `altway emulate --between`: no command, but the link between two interfaces of this host.
+
+use super::{Arguments, LOOK_PERIOD, tell};
+use crate::printer::Printer;
+use crate::{Answer, signals};
+use altway_emulate::control::folder;
+use altway_emulate::{Between, BetweenOptions};
+use anyhow::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often the link is asked whether it is still there.
+const ALIVE_PERIOD: Duration = Duration::from_millis(500);
+
+/// The options that have no sense here: there are no ends of ours, and other programs log what passes
+/// an interface.
+pub(super) const WITHOUT: [&str; 12] = [
+    "server",
+    "command",
+    "topology",
+    "proxy_port",
+    "ipv6",
+    "mtu",
+    "congestion",
+    "keep_awake",
+    "pcap",
+    "pin_client",
+    "pin_server",
+    "isolate",
+];
+
+/// Is the link until a signal comes or one of the interfaces goes.
+pub(super) fn run(arguments: &Arguments, sides: [&String; 2], printer: &Printer) -> Result<Answer> {
+    let conditions = &arguments.conditions;
+    let options = options(arguments, sides)?;
+    let schedule = conditions.schedule()?;
+    let stop = signals::stop_flag()?;
+    let link = Arc::new(Between::start(options)?);
+    let _control = conditions.listen(link.clone(), &folder(), printer);
+    link.follow(schedule)?;
+    printer.say(&format!(
+        "link between {} and {} by {}; Ctrl-C ends it",
+        sides[0],
+        sides[1],
+        link.backend()
+    ));
+    wait(&link, &stop)?;
+    tell(&link.report()?, None, arguments.json, printer)?;
+    Ok(Answer::Done)
+}
+
+fn options(arguments: &Arguments, sides: [&String; 2]) -> Result<BetweenOptions> {
+    let conditions = &arguments.conditions;
+    let (mut up, mut down) = arguments.path.configs()?;
+    conditions.settle(&mut up, &mut down);
+    Ok(BetweenOptions {
+        client_side: sides[0].clone(),
+        server_side: sides[1].clone(),
+        up,
+        down,
+        seed: arguments.seed,
+        backend: arguments.backend.backend(),
+        pin: conditions.processor(),
+    })
+}
+
+fn wait(link: &Between, stop: &AtomicBool) -> Result<()> {
+    let mut looked = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(LOOK_PERIOD);
+        if looked.elapsed() >= ALIVE_PERIOD {
+            link.report()?;
+            looked = Instant::now();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,415 @@
+//! `altway emulate` while it runs: set, show, reset, what it writes down, and what is refused.
+
+use crate::common::{Dir, eventually, installed, refusal, skipped, success};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// `altway` that looks for links in `DIR/run`, and for none that a test runs behind.
+fn altway<const N: usize>(dir: &Dir, arguments: [&str; N]) -> Command {
+    let mut command = dir.altway(arguments);
+    command.env("XDG_RUNTIME_DIR", dir.path().join("run"));
+    command.env_remove("ALTWAY_LINK");
+    command
+}
+
+/// A folder for sockets, and whether links can be made here.
+fn prepare() -> Option<Dir> {
+    let dir = Dir::new();
+    fs::create_dir(dir.path().join("run")).unwrap();
+    let output = altway(&dir, ["emulate", "--server", "sleep 5", "--", "true"])
+        .output()
+        .unwrap();
+    if output.status.success() {
+        return Some(dir);
+    }
+    let reason = String::from_utf8_lossy(&output.stderr).into_owned();
+    skipped(&format!("no emulated link can be made here: {reason}"));
+    None
+}
+
+/// A link that runs until it is dropped.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// With a server that sleeps, and a client that sleeps.
+    fn start(dir: &Dir, more: &[&str]) -> Self {
+        let before = sockets(dir).len();
+        let mut command = altway(dir, ["emulate", "--server", "sleep 60"]);
+        command.args(["--server-wait", "0ms"]).args(more);
+        let child = command.args(["--", "sleep", "60"]).stderr(Stdio::null());
+        let running = Self {
+            child: child.spawn().unwrap(),
+        };
+        eventually("the link's socket", || sockets(dir).len() > before);
+        running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn sockets(dir: &Dir) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir.path().join("run/altway"))
+        .into_iter()
+        .flatten();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "sock")
+        })
+        .collect()
+}
+
+fn json(command: &mut Command) -> Value {
+    serde_json::from_str(&success(command.arg("--json"))).unwrap()
+}
+
+/// One error line, and a hint.
+fn assert_refused(command: &mut Command, error: &str, hint: &str) {
+    let said = refusal(command);
+    assert_eq!(said.matches("error: ").count(), 1, "{said}");
+    assert!(said.contains(error), "expected `{error}` in:\n{said}");
+    assert!(
+        said.contains(&format!("hint: {hint}")),
+        "expected the hint `{hint}` in:\n{said}"
+    );
+}
+
+#[test]
+fn a_running_link_is_shown_changed_and_reset_by_one_command_each() {
+    let Some(dir) = prepare() else { return };
+    let running = Running::start(&dir, &["--rate", "20mbit", "--set", "down loss 1%"]);
+    let shown = success(&mut altway(&dir, ["emulate", "show"]));
+    let first = format!("link of process {}, running for ", running.child.id());
+    assert!(shown.starts_with(&first), "{shown}");
+    assert!(
+        shown.contains("up:      queue 250KB, rate 20mbit\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("down:    loss 1%, queue 250KB, rate 20mbit\n"),
+        "{shown}"
+    );
+
+    let set = ["emulate", "set", "--down", "--rate", "5mbit", "delay 100ms"];
+    let set = json(&mut altway(&dir, set));
+    assert_eq!(
+        (&set["up"]["rate"], &set["up"]["delay"]),
+        (&"20mbit".into(), &"0ms".into())
+    );
+    assert_eq!(
+        (&set["down"]["rate"], &set["down"]["delay"]),
+        (&"5mbit".into(), &"100ms".into())
+    );
+    assert_eq!(set["down"]["loss"], "1%");
+    assert_eq!(set["pid"], running.child.id());
+
+    let reset = success(&mut altway(&dir, ["emulate", "reset"]));
+    assert!(reset.contains("up:      not shaped\n"), "{reset}");
+    assert!(reset.contains("down:    not shaped\n"), "{reset}");
+    let shown = json(&mut altway(&dir, ["emulate", "show"]));
+    assert_eq!(
+        (&shown["up"], &shown["invalid"]),
+        (&reset_settings(), &Value::Null)
+    );
+}
+
+fn reset_settings() -> Value {
+    serde_json::json!({
+        "rate": "none", "delay": "0ms", "jitter": "0ms uniform", "loss": "0%", "duplicate": "0%",
+        "reorder": "0%", "corrupt": "0%", "queue": "none", "discipline": "drop-tail",
+    })
+}
+
+#[test]
+fn the_socket_of_a_killed_link_is_cleaned_away_and_that_of_a_running_one_stays() {
+    let Some(dir) = prepare() else { return };
+    let clean = || json(&mut altway(&dir, ["emulate", "clean"]));
+    let killed = Running::start(&dir, &[]);
+    let left = serde_json::json!({"kind": "socket", "path": sockets(&dir)[0]});
+    let takes = |taken: Value| taken.as_array().unwrap().contains(&left);
+    assert!(!takes(clean()), "its process lives");
+    drop(killed);
+    let _running = Running::start(&dir, &[]);
+    assert_eq!(sockets(&dir).len(), 2);
+    assert!(takes(clean()) && !takes(clean()));
+    assert_eq!(sockets(&dir).len(), 1);
+}
+
+#[test]
+fn a_link_between_two_interfaces_is_changed_while_it_runs() {
+    let Some(dir) = prepare() else { return };
+    let interfaces = [0, 1].map(|n| {
+        format!("ip link add wire{n} type veth peer name end{n} && ip link set wire{n} up && ")
+    });
+    let link = "emulate --between wire0 wire1 --backend packet --delay 1ms --name wire";
+    let script = format!("{}exec \"$0\" {link}", interfaces.concat());
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-Urn", "sh", "-c", &script, env!("CARGO_BIN_EXE_altway")]);
+    unshare.env("XDG_RUNTIME_DIR", dir.path().join("run"));
+    let mut running = Running {
+        child: unshare.stderr(Stdio::null()).spawn().unwrap(),
+    };
+    let mut ended = false;
+    eventually("the link's socket", || {
+        ended = running.child.try_wait().unwrap().is_some();
+        ended || !sockets(&dir).is_empty()
+    });
+    if ended {
+        return skipped("no interfaces can be made here");
+    }
+    let set = [
+        "emulate",
+        "set",
+        "--link",
+        "wire",
+        "up rate 5mbit, down loss 1%",
+    ];
+    let set = json(&mut altway(&dir, set));
+    assert_eq!(
+        (&set["up"]["rate"], &set["up"]["delay"]),
+        (&"5mbit".into(), &"1ms".into())
+    );
+    assert_eq!(set["down"]["loss"], "1%");
+    let shown = success(&mut altway(&dir, ["emulate", "show"]));
+    assert!(shown.starts_with("link of wire (process "), "{shown}");
+    let reset = success(&mut altway(&dir, ["emulate", "reset"]));
+    assert!(reset.contains("down:    not shaped\n"), "{reset}");
+}
+
+#[test]
+fn one_of_several_links_is_chosen_by_name_or_process() {
+    let Some(dir) = prepare() else { return };
+    let show = |link: &str| json(&mut altway(&dir, ["emulate", "show", "--link", link]));
+    let hint = "start one with `altway emulate";
+    assert_refused(
+        &mut altway(&dir, ["emulate", "show"]),
+        "no emulated link runs",
+        hint,
+    );
+    let near = Running::start(&dir, &["--name", "near"]);
+    let far = Running::start(&dir, &["--name", "far", "--delay", "200ms"]);
+    assert_eq!(show("far")["up"]["delay"], "200ms");
+    assert_eq!(show(&near.child.id().to_string())["name"], "near");
+    let hint = "choose one with `--link`";
+    let both = format!("near (process {})", near.child.id());
+    assert_refused(&mut altway(&dir, ["emulate", "reset"]), &both, hint);
+    let mut third = altway(&dir, ["emulate", "show", "--link", "third"]);
+    assert_refused(
+        &mut third,
+        "no emulated link is called `third`: there is",
+        hint,
+    );
+    // A killed process can't take its socket away; the next who looks does.
+    drop(far);
+    assert_eq!(sockets(&dir).len(), 2);
+    assert_eq!(json(&mut altway(&dir, ["emulate", "show"]))["name"], "near");
+    assert_eq!(sockets(&dir).len(), 1);
+}
+
+#[test]
+fn a_command_behind_a_link_changes_its_own() {
+    let Some(dir) = prepare() else { return };
+    let _other = Running::start(&dir, &["--delay", "1ms"]);
+    let altway_path = env!("CARGO_BIN_EXE_altway");
+    let line = format!("{altway_path} emulate set delay 7ms --json");
+    let mut emulate = altway(
+        &dir,
+        ["emulate", "--server", "sleep 60", "--", "sh", "-c", &line],
+    );
+    let state: Value = serde_json::from_str(&success(&mut emulate)).unwrap();
+    assert_eq!(state["up"]["delay"], "7ms");
+    assert_eq!(sockets(&dir).len(), 1, "its socket went with it");
+}
+
+#[test]
+fn a_path_turns_bad_at_the_time_that_was_set() {
+    let Some(dir) = prepare() else { return };
+    let altway_path = env!("CARGO_BIN_EXE_altway");
+    let line = format!(
+        "{altway_path} emulate show; sleep 0.6; {altway_path} emulate show --json | tr -d '\\n '"
+    );
+    let mut emulate = altway(&dir, ["emulate", "--server", "sleep 60", "--at", "500ms"]);
+    emulate.args([
+        "loss 5%, delay 100ms",
+        "--at",
+        "1h",
+        "loss 0%",
+        "--",
+        "sh",
+        "-c",
+        &line,
+    ]);
+    let shown = success(&mut emulate);
+    assert!(shown.contains("to come: in 0."), "{shown}");
+    assert!(shown.contains(" s: loss 5%, delay 100ms\n"), "{shown}");
+    assert!(
+        shown.contains(r#""delay":"100ms""#) && shown.contains(r#""loss":"5%""#),
+        "{shown}"
+    );
+    assert!(shown.contains(r#""change":"loss0%""#), "{shown}");
+}
+
+#[test]
+fn packets_are_logged_for_wireshark() {
+    let Some(dir) = prepare() else { return };
+    if !installed("bash") {
+        return;
+    }
+    let mut emulate = altway(
+        &dir,
+        ["emulate", "--server", "sleep 60", "--pcap", "log.pcapng"],
+    );
+    // Nobody listens there, so each datagram brings an ICMP message back.
+    let talk = "for i in 1 2 3; do echo $i >/dev/udp/$ALTWAY_SERVER/9; sleep 0.2; done";
+    emulate.args(["--json", "--", "bash", "-c", talk]);
+    let output = emulate.output().unwrap();
+    let told: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(told["packet_log"]["packets_logged"], 12, "{told}");
+    assert_eq!(told["packet_log"]["packets_missed"], 0);
+    if installed("tshark") {
+        check_with_tshark(&dir.path().join("log.pcapng"));
+    }
+}
+
+/// Wireshark's own reader finds three datagrams and three answers at both ends.
+fn check_with_tshark(log: &Path) {
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-r").arg(log);
+    tshark.args([
+        "-T",
+        "fields",
+        "-e",
+        "frame.interface_name",
+        "-e",
+        "_ws.col.Protocol",
+    ]);
+    let found = success(&mut tshark);
+    for line in ["client\tUDP", "server\tUDP", "server\tICMP", "client\tICMP"] {
+        // A port that tshark knows has a protocol of its own.
+        let line = line.replace("UDP", "DISCARD");
+        let lines = found.replace("UDP", "DISCARD");
+        assert_eq!(
+            lines.lines().filter(|found| **found == line).count(),
+            3,
+            "{found}"
+        );
+    }
+}
+
+#[test]
+fn programs_are_pinned_and_their_interruptions_counted() {
+    let Some(dir) = prepare() else { return };
+    let mut emulate = altway(
+        &dir,
+        [
+            "emulate",
+            "--server",
+            "sleep 60",
+            "--pin-client",
+            "0",
+            "--json",
+        ],
+    );
+    emulate.args(["--", "sh", "-c", "grep Cpus_allowed_list /proc/self/status"]);
+    let output = emulate.output().unwrap();
+    assert_eq!(output.stdout, b"Cpus_allowed_list:\t0\n");
+    let told: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert_eq!(told["client_processors"], "0");
+    for count in [
+        "involuntary_switches",
+        "client_involuntary_switches",
+        "server_involuntary_switches",
+    ] {
+        assert!(told[count].is_u64(), "{told}");
+    }
+}
+
+#[test]
+fn isolation_says_what_was_done_and_what_was_not() {
+    let Some(dir) = prepare() else { return };
+    let output = altway(
+        &dir,
+        ["emulate", "--server", "sleep 60", "--isolate", "--", "true"],
+    )
+    .output()
+    .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let done = said.contains("isolated: the link on processor") && said.contains("not moved away");
+    assert!(done || said.contains("nothing is isolated"), "{said}");
+}
+
+#[test]
+fn what_can_not_be_is_refused_before_anything_is_made() {
+    let dir = Dir::new();
+    let hint = "`altway emulate set --help` has examples";
+    let mut set = altway(&dir, ["emulate", "set", "loss 150%"]);
+    assert_refused(
+        &mut set,
+        "`loss`: `150%` is not a ratio: it must be from 0% to 100%",
+        hint,
+    );
+    let mut set = altway(&dir, ["emulate", "set", "lots 5%"]);
+    assert_refused(
+        &mut set,
+        "`lots` is no setting of a link: expected rate, delay",
+        hint,
+    );
+    assert_refused(
+        &mut altway(&dir, ["emulate", "set"]),
+        "nothing to change",
+        hint,
+    );
+    let mut both = altway(&dir, ["emulate", "set", "--up", "--down", "loss 5%"]);
+    assert!(refusal(&mut both).contains("cannot be used with"));
+    let mut at = altway(&dir, ["emulate", "--at", "3s", "los 5%", "--", "true"]);
+    assert_refused(
+        &mut at,
+        "--at 3s 'los 5%': `los` is no setting of a link",
+        hint,
+    );
+    let mut at = altway(&dir, ["emulate", "--at", "3", "loss 5%", "--", "true"]);
+    assert!(refusal(&mut at).contains("`3` is not a duration"));
+    for (option, value, reason) in [
+        ("--name", "7", "is no name for a link"),
+        ("--name", "a/b", "is no name for a link"),
+        ("--pin-client", "x", "names no processors"),
+        ("--set", "delay 5", "is not a duration"),
+    ] {
+        let said = refusal(&mut altway(&dir, ["emulate", option, value, "--", "true"]));
+        assert!(said.contains(reason), "{said}");
+    }
+}
+
+#[test]
+fn a_processor_and_a_log_that_can_not_be_are_refused_and_nothing_is_left_behind() {
+    let Some(dir) = prepare() else { return };
+    let server = ["emulate", "--server", "sleep 60"];
+    let mut pinned = altway(&dir, server);
+    pinned.args(["--pin-link", "1000", "--", "true"]);
+    let hint = "leave the pinning out";
+    assert_refused(
+        &mut pinned,
+        "cannot pin to processor 1000: this process may use",
+        hint,
+    );
+    let mut logged = altway(&dir, server);
+    logged.args(["--pcap", "no/log.pcapng", "--", "true"]);
+    let hint = "give --pcap a file in a folder that is there";
+    assert_refused(
+        &mut logged,
+        "cannot write the packet log `no/log.pcapng`: No such file",
+        hint,
+    );
+    assert!(sockets(&dir).is_empty());
+}

@@ -1,0 +1,274 @@
+//! A link between two interfaces that are there already: for a container that stands between others,
+//! as their router or their wire.
+
+use crate::Error;
+use crate::backend::{self, Backend, Choice};
+use crate::cable::{Interface, Start};
+use crate::control::{LinkState, Target};
+use crate::ip::IpVersion;
+use crate::link::Link;
+use crate::netem::{NetemLink, Router};
+use crate::netlink::{Given, Netlink};
+use crate::packet::PacketPort;
+use crate::pump::{Parameters, Snapshot};
+use crate::report::{Circumstances, LinkReport};
+use crate::subnet::Subnet;
+use crate::sys::{self, Offload};
+use crate::thread::LinkThread;
+use altway_link::{Change, Config, Schedule};
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+
+/// What a link between given interfaces is like.
+#[derive(Debug, Clone)]
+pub struct BetweenOptions {
+    /// The interface on the client's side, in the network namespace of the caller.
+    pub client_side: String,
+    /// The interface on the server's side.
+    pub server_side: String,
+    /// The direction from the client to the server.
+    pub up: Config,
+    /// The direction from the server to the client.
+    pub down: Config,
+    /// The seed of the random loss of both directions.
+    pub seed: u64,
+    /// What moves the packets: [`Backend::Packet`] or [`Backend::Netem`]; `None` takes the first of
+    /// the two that can be used.
+    pub backend: Option<Backend>,
+    /// The processor that the link thread keeps to; `None` leaves it to the kernel.
+    pub pin: Option<usize>,
+}
+
+/// A link between two given interfaces that runs. Dropping it ends it, and puts the interfaces back to
+/// what they were.
+///
+/// With [`Backend::Packet`] the link is their wire: whatever comes in through one leaves through the
+/// other, but for what is for this host itself, so that both sides are one Ethernet. With
+/// [`Backend::Netem`] this host is their router, and the kernel shapes what it forwards.
+///
+/// It needs CAP_NET_ADMIN and CAP_NET_RAW. Offloads of the interfaces are off while it runs; those of
+/// the senders should be off too: what they leave to be cut up (TSO, GSO) is no packet of a wire, does
+/// not pass, and is counted in [`LinkReport::hidden_drops_sockets`]. After `kill -9` the offloads stay
+/// off, and netem stays on the interfaces; nothing else is left.
+#[derive(Debug)]
+pub struct Between {
+    link: Box<dyn Link>,
+    choice: Choice,
+    interfaces: [Interface; 2],
+    /// What both had dropped when the link began.
+    dropped: u64,
+    // After the link, in this order.
+    _offloads: Vec<SwitchedOff>,
+    _claims: [Claim; 2],
+}
+
+impl Between {
+    /// Starts the link.
+    ///
+    /// # Errors
+    /// Names the interface that is missing or can't be used, the privilege that is missing, or what
+    /// the backend can't do. Nothing is left behind then.
+    pub fn start(options: BetweenOptions) -> Result<Self, Error> {
+        let names = [&options.client_side, &options.server_side];
+        let (interfaces, mtu) = look_up(names)?;
+        let claims = [claim(&interfaces[0])?, claim(&interfaces[1])?];
+        let choice = backend::choose_between(options.backend)?;
+        let offloads = switch_off(&interfaces)?;
+        let dropped = dropped(&interfaces)?;
+        let start = Start {
+            parameters: Parameters {
+                up: options.up,
+                down: options.down,
+                seed: options.seed,
+            },
+            mtu,
+            recorder: None,
+            pin: options.pin,
+            // Not used between interfaces that have their addresses.
+            subnet: Subnet::number(IpVersion::V4, 0),
+        };
+        let link: Box<dyn Link> = match choice.backend {
+            Backend::Netem => {
+                let router = Router::given(interfaces.clone())?;
+                Box::new(NetemLink::start(router, start.parameters, mtu)?)
+            }
+            _ => {
+                let open = |interface: &Interface| PacketPort::open(interface.index, mtu);
+                let ends = [open(&interfaces[0])?, open(&interfaces[1])?];
+                Box::new(LinkThread::start(ends, None, start)?)
+            }
+        };
+        Ok(Self {
+            link,
+            choice,
+            interfaces,
+            dropped,
+            _offloads: offloads,
+            _claims: claims,
+        })
+    }
+
+    /// What the link did since it was started. Of a link in the kernel, packets that entered are all
+    /// that came in through the interface, those for this host among them.
+    ///
+    /// # Errors
+    /// [`Error::LinkStopped`] when the link no longer runs: one of the interfaces went away.
+    pub fn report(&self) -> Result<LinkReport, Error> {
+        self.take_report(&self.link.snapshot()?)
+    }
+
+    /// Goes through these changes, at times that count from now, as
+    /// [`Emulation::follow`](crate::Emulation::follow) does.
+    ///
+    /// # Errors
+    /// [`Error::LinkStopped`] when the link no longer runs; [`Error::BeyondBackend`] of changes with
+    /// [`Backend::Netem`].
+    pub fn follow(&self, schedule: Schedule) -> Result<(), Error> {
+        self.link.follow(schedule)
+    }
+
+    /// What moves the packets.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.choice.backend
+    }
+
+    fn take_report(&self, snapshot: &Snapshot) -> Result<LinkReport, Error> {
+        let dropped = dropped(&self.interfaces).map_err(|_| Error::LinkStopped)?;
+        let circumstances = Circumstances {
+            choice: &self.choice,
+            realtime_priority: self.link.is_realtime(),
+            dropped: dropped.saturating_sub(self.dropped),
+            router: None,
+        };
+        Ok(LinkReport::new(snapshot, circumstances))
+    }
+}
+
+impl Target for Between {
+    fn change(&self, change: &Change) -> Result<(), Error> {
+        self.link.change(change.clone())
+    }
+
+    fn reset(&self) -> Result<(), Error> {
+        self.link.reset()
+    }
+
+    fn state(&self) -> Result<LinkState, Error> {
+        let snapshot = self.link.snapshot()?;
+        let report = self.take_report(&snapshot)?;
+        Ok(LinkState::new(&snapshot.now, report, None))
+    }
+}
+
+/// Finds both interfaces, and the larger of their MTUs.
+fn look_up(names: [&String; 2]) -> Result<([Interface; 2], u16), Error> {
+    let unfit = |name: &str, reason| Error::UnfitInterface {
+        name: name.to_owned(),
+        reason,
+    };
+    if names[0] == names[1] {
+        return Err(unfit(names[0], "can't be both sides of a link"));
+    }
+    let netlink = Netlink::open()?;
+    let find = |name: &String| {
+        let given = netlink.given(name)?;
+        match flaw(&given) {
+            Some(reason) => Err(unfit(name, reason)),
+            None => Ok(given),
+        }
+    };
+    let (client, server) = (find(names[0])?, find(names[1])?);
+    let mtu = u16::try_from(client.mtu.max(server.mtu)).unwrap_or(u16::MAX);
+    let interface = |name: &String, given: &Given| Interface {
+        name: name.clone(),
+        index: given.index,
+    };
+    Ok((
+        [interface(names[0], &client), interface(names[1], &server)],
+        mtu,
+    ))
+}
+
+fn flaw(given: &Given) -> Option<&'static str> {
+    if !given.is_ethernet {
+        return Some("is no Ethernet interface");
+    }
+    if given.has_master {
+        return Some("belongs to a bridge or a bond");
+    }
+    (!given.is_up).then_some("is not up")
+}
+
+/// Keeps other links of altway from an interface for as long as it lives, and no longer, whatever ends
+/// the process.
+#[derive(Debug)]
+struct Claim {
+    _listener: UnixListener,
+}
+
+fn claim(interface: &Interface) -> Result<Claim, Error> {
+    // Names of this kind belong to the network namespace, as the interface does.
+    let name = format!("altway-link-{}", interface.index);
+    let address = SocketAddr::from_abstract_name(name);
+    let listener = address.and_then(|address| UnixListener::bind_addr(&address));
+    match listener {
+        Ok(listener) => Ok(Claim {
+            _listener: listener,
+        }),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(Error::InterfaceInUse {
+            name: interface.name.clone(),
+            by: "another link of altway",
+        }),
+        Err(source) => Err(Error::Network {
+            attempted: "claim the interface",
+            source,
+        }),
+    }
+}
+
+/// An offload that was on, and will be again.
+#[derive(Debug)]
+struct SwitchedOff {
+    interface: String,
+    offload: Offload,
+}
+
+impl Drop for SwitchedOff {
+    fn drop(&mut self) {
+        // An interface that is gone needs nothing put back.
+        if let Err(error) = sys::set_offload(&self.interface, self.offload, true) {
+            tracing::debug!(%error, interface = self.interface, "an offload stays off");
+        }
+    }
+}
+
+fn switch_off(interfaces: &[Interface; 2]) -> Result<Vec<SwitchedOff>, Error> {
+    let failed = |source| Error::Network {
+        attempted: "switch offloads off",
+        source,
+    };
+    let mut switched = Vec::new();
+    for interface in interfaces {
+        for offload in Offload::ALL {
+            // What can't be asked can't be on.
+            if !sys::offload(&interface.name, offload).unwrap_or(false) {
+                continue;
+            }
+            sys::set_offload(&interface.name, offload, false).map_err(failed)?;
+            switched.push(SwitchedOff {
+                interface: interface.name.clone(),
+                offload,
+            });
+        }
+    }
+    // In the order in which the kernel lets them be switched on again.
+    switched.reverse();
+    Ok(switched)
+}
+
+fn dropped(interfaces: &[Interface; 2]) -> Result<u64, Error> {
+    let netlink = Netlink::open()?;
+    Ok(netlink.dropped(interfaces[0].index)? + netlink.dropped(interfaces[1].index)?)
+}

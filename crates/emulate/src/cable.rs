@@ -1,0 +1,132 @@
+//! What lies between two namespaces: an interface in each, and whatever moves packets between the
+//! two, which each backend makes in its own way.
+
+use crate::Error;
+use crate::backend::Backend;
+use crate::link::Link;
+use crate::namespace::Namespace;
+use crate::netem::{NetemLink, Router};
+use crate::packet::PacketPort;
+use crate::packet_log::Recorder;
+use crate::pairs::{Mac, Pairs};
+use crate::pump::Parameters;
+use crate::subnet::Subnet;
+use crate::thread::LinkThread;
+use crate::tun::Tun;
+
+/// Two interfaces that belong together, and through which nothing passes yet.
+#[derive(Debug)]
+pub(crate) struct Cable {
+    /// The interface in the client's namespace.
+    pub(crate) client: Interface,
+    /// The interface in the server's namespace.
+    pub(crate) server: Interface,
+    middle: Middle,
+}
+
+/// An interface as the namespace that it is in knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Interface {
+    pub(crate) name: String,
+    pub(crate) index: u32,
+}
+
+/// What is between the two interfaces.
+#[derive(Debug)]
+enum Middle {
+    Tun([Tun; 2]),
+    /// A thread between two pairs.
+    Packet(Pairs),
+    /// A router between two pairs.
+    Netem(Pairs),
+}
+
+/// How the link begins.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) parameters: Parameters,
+    /// The MTU of both interfaces.
+    pub(crate) mtu: u16,
+    /// Where every packet is written down, if it is; netem does not.
+    pub(crate) recorder: Option<Recorder>,
+    /// The processor of the link thread, where there is one.
+    pub(crate) pin: Option<usize>,
+    /// The addresses of the two ends.
+    pub(crate) subnet: Subnet,
+}
+
+impl Interface {
+    /// How many packets the kernel keeps for the link thread to read, before it drops them. The
+    /// usual 500 are gone in 5 ms at 1 Gbit/s; these last for 240 ms.
+    pub(crate) const QUEUE: u32 = 20_000;
+}
+
+impl Cable {
+    /// Makes the two interfaces, and what is between them.
+    pub(crate) fn lay(
+        backend: Backend,
+        client: &Namespace,
+        server: &Namespace,
+        mtu: u16,
+    ) -> Result<Self, Error> {
+        if backend == Backend::Tun {
+            return Self::lay_tun(client, server);
+        }
+        let pairs = Pairs::create(client, server, mtu)?;
+        Ok(Self {
+            client: pairs.client.end.clone(),
+            server: pairs.server.end.clone(),
+            middle: match backend {
+                Backend::Netem => Middle::Netem(pairs),
+                _ => Middle::Packet(pairs),
+            },
+        })
+    }
+
+    fn lay_tun(client: &Namespace, server: &Namespace) -> Result<Self, Error> {
+        let (server_tun, server) = server.run(plug_in_tun)?;
+        let (client_tun, client) = client.run(plug_in_tun)?;
+        Ok(Self {
+            client,
+            server,
+            middle: Middle::Tun([client_tun, server_tun]),
+        })
+    }
+
+    /// The hardware addresses at which the client finds the server, and the server the client; `None`
+    /// where there are none.
+    pub(crate) fn neighbours(&self) -> Option<[Mac; 2]> {
+        match &self.middle {
+            Middle::Tun(_) => None,
+            Middle::Packet(pairs) => Some([pairs.server.end_mac, pairs.client.end_mac]),
+            Middle::Netem(pairs) => Some([pairs.client.peer_mac, pairs.server.peer_mac]),
+        }
+    }
+
+    /// Lets packets pass; the interfaces have their addresses by now.
+    pub(crate) fn connect(self, start: Start) -> Result<Box<dyn Link>, Error> {
+        match self.middle {
+            Middle::Tun(ends) => Ok(Box::new(LinkThread::start(ends, None, start)?)),
+            Middle::Packet(pairs) => {
+                let open = |index| PacketPort::open(index, start.mtu);
+                let (client, server) = (pairs.client.peer.index, pairs.server.peer.index);
+                let ends = pairs.middle.run(|| Ok([open(client)?, open(server)?]))?;
+                Ok(Box::new(LinkThread::start(ends, Some(pairs), start)?))
+            }
+            Middle::Netem(pairs) => {
+                let router = Router::between(pairs, start.subnet)?;
+                let link = NetemLink::start(router, start.parameters, start.mtu)?;
+                Ok(Box::new(link))
+            }
+        }
+    }
+}
+
+fn plug_in_tun() -> Result<(Tun, Interface), Error> {
+    let tun = Tun::create()?;
+    let interface = Interface {
+        name: tun.name().to_owned(),
+        index: tun.index()?,
+    };
+    Ok((tun, interface))
+}

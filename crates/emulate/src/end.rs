@@ -1,0 +1,105 @@
+//! The ends of a link, and of the cable to a router: a namespace, an address and an interface each.
+//!
+//! What lies between them is the cable's and the link's; what runs at them is the emulation's.
+
+use crate::Error;
+use crate::cable::{Cable, Interface};
+use crate::congestion;
+use crate::ip::IpVersion;
+use crate::namespace::Namespace;
+use crate::netlink::Netlink;
+use crate::subnet::Prefix;
+use crate::sysctl::{self, Unset};
+use rtnetlink::packet_route::link::Stats64;
+use std::net::IpAddr;
+
+/// One end of the link, or of the cable to a router, as it is seen from outside.
+#[derive(Debug, Clone)]
+pub(crate) struct End {
+    pub(crate) namespace: Namespace,
+    pub(crate) address: IpAddr,
+    /// The index of its interface in the namespace.
+    pub(crate) interface: u32,
+}
+
+/// Where an end of the link is among the addresses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) address: IpAddr,
+    pub(crate) subnet: Prefix,
+    pub(crate) mtu: u16,
+}
+
+/// What the namespaces made here are given.
+#[derive(Debug)]
+pub(crate) struct Tuning {
+    pub(crate) congestion_control: Option<String>,
+    /// The namespace of the caller.
+    pub(crate) host: Namespace,
+}
+
+impl End {
+    /// What passed its interface so far.
+    pub(crate) fn counters(&self) -> Result<Stats64, Error> {
+        let interface = self.interface;
+        self.namespace.run(|| Netlink::open()?.counters(interface))
+    }
+
+    /// What its interface dropped so far.
+    pub(crate) fn dropped(&self) -> Result<u64, Error> {
+        let interface = self.interface;
+        self.namespace.run(|| Netlink::open()?.dropped(interface))
+    }
+}
+
+/// Sets one end of the link up, on a thread in its namespace; a namespace that was there before is
+/// not tuned.
+pub(crate) fn configure(
+    namespace: &Namespace,
+    interface: &Interface,
+    place: Place,
+    tuning: Option<&Tuning>,
+) -> Result<(End, Vec<Unset>), Error> {
+    let Place {
+        address,
+        subnet,
+        mtu,
+    } = place;
+    let mut unset = tuning.map_or(Ok(Vec::new()), configure_namespace)?;
+    unset.extend(sysctl::prepare_interface(
+        IpVersion::of(address),
+        &interface.name,
+    ));
+    let netlink = Netlink::open()?;
+    netlink.set_up(interface.index, mtu, Interface::QUEUE)?;
+    netlink.add_address(interface.index, address, subnet)?;
+    let end = End {
+        namespace: namespace.clone(),
+        address,
+        interface: interface.index,
+    };
+    Ok((end, unset))
+}
+
+/// Tells each end once and for all where the other is, where the link has hardware addresses.
+pub(crate) fn introduce(cable: &Cable, [near, server]: [&End; 2]) -> Result<(), Error> {
+    let Some([of_server, of_near]) = cable.neighbours() else {
+        return Ok(());
+    };
+    let tell = |end: &End, other: &End, mac| {
+        let (interface, address) = (end.interface, other.address);
+        let add = || Netlink::open()?.add_neighbour(interface, address, mac);
+        end.namespace.run(add)
+    };
+    tell(near, server, of_server)?;
+    tell(server, near, of_near)
+}
+
+/// Sets a namespace of ours up, on a thread in it.
+pub(crate) fn configure_namespace(tuning: &Tuning) -> Result<Vec<Unset>, Error> {
+    Netlink::open()?.set_loopback_up()?;
+    if let Some(name) = &tuning.congestion_control {
+        congestion::set_default(name, &tuning.host)?;
+    }
+    Ok(sysctl::tune_namespace())
+}

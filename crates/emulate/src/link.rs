@@ -1,0 +1,42 @@
+//! What every backend offers: a link that runs, is restarted and says what it did.
+
+use crate::Error;
+use crate::pump::{Parameters, Snapshot};
+use altway_link::{Change, Schedule};
+use std::fmt;
+
+/// A link between two interfaces that shapes what passes. Dropping it ends it, and takes away what
+/// was made for it.
+pub(crate) trait Link: fmt::Debug + Send + Sync {
+    /// Begins anew with these parameters; when it returns they hold, the link is empty and the
+    /// counters are zero.
+    fn restart(&self, parameters: Parameters) -> Result<(), Error>;
+
+    /// Goes on in another way, without losing a packet; when it returns the change holds.
+    ///
+    /// # Errors
+    /// [`Error::BeyondBackend`] where that can't be.
+    fn change(&self, change: Change) -> Result<(), Error>;
+
+    /// Goes on without shaping, and forgets the schedule; when it returns there is none.
+    ///
+    /// # Errors
+    /// [`Error::BeyondBackend`] where that can't be.
+    fn reset(&self) -> Result<(), Error>;
+
+    /// Goes through these changes, whose times count from now, instead of those still to come.
+    ///
+    /// # Errors
+    /// [`Error::BeyondBackend`] where there are changes and that can't be.
+    fn follow(&self, schedule: Schedule) -> Result<(), Error>;
+
+    /// What happened since the last restart.
+    fn snapshot(&self) -> Result<Snapshot, Error>;
+
+    /// Packets that interfaces between the ends dropped since they were made; those at the ends are
+    /// counted by whoever has them.
+    fn dropped_between(&self) -> Result<u64, Error>;
+
+    /// Whether what moves the packets has real-time priority; `None` where no thread of ours does.
+    fn is_realtime(&self) -> Option<bool>;
+}

@@ -1,0 +1,36 @@
+//! The log of every packet at both ends of a link, as a pcapng file.
+//!
+//! The link thread must never wait for a disk. It puts the blocks of the file into chunks of memory;
+//! a thread of its own takes the full ones, writes them, and hands them back empty:
+//!
+//! ```text
+//!              full, or old enough
+//! link thread ────────────────────▶ writer thread ──▶ FILE
+//!             ◀────────────────────
+//!                    empty
+//! ```
+//!
+//! When there is no empty chunk, packets are not logged and counted instead: the log has a hole,
+//! and the link is on time. Left to others: what is logged, and when (the link thread).
+
+mod pcapng;
+mod recorder;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub(crate) use recorder::{Entry, Recorder, Side, Sight};
+pub(crate) use writer::PacketLog;
+
+use serde::{Deserialize, Serialize};
+
+/// What a packet log has so far.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogReport {
+    /// Packets in the log, counted at each end.
+    pub packets_logged: u64,
+    /// Packets that are not in the log, because the disk was too slow.
+    pub packets_missed: u64,
+    /// Why nothing is written any more; none while all is well.
+    pub error: Option<String>,
+}

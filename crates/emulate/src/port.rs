@@ -1,0 +1,47 @@
+//! What the link thread needs of an end of the link, whatever kind of interface it is.
+
+use altway_units::{DataSize, Timestamp};
+use rustix::io::Errno;
+use std::fmt;
+use std::os::fd::AsFd;
+
+/// One end of the link as the link thread sees it. Its file becomes readable when a packet has come.
+pub(crate) trait Port: AsFd + fmt::Debug + Send + 'static {
+    /// The bytes before the IP packet in what is read and written.
+    const HEADER: usize;
+
+    /// Takes the next packet that has come; `None` when there is none at the moment.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    fn read(&mut self, buffer: &mut [u8]) -> Result<Option<Arrival>, Errno>;
+
+    /// Hands one packet, as it was read at the other end, to the kernel as if it had come over the
+    /// wire.
+    ///
+    /// # Errors
+    /// The kernel did not take it: the packet is lost.
+    fn write(&mut self, packet: &[u8]) -> Result<(), Errno>;
+
+    /// Throws away what has come, up to `most` packets; returns how many there were.
+    ///
+    /// # Errors
+    /// The interface is gone.
+    fn drain(&mut self, most: usize) -> Result<usize, Errno>;
+
+    /// The packets that were lost before [`read`](Self::read) could see them since this was called
+    /// last, as far as the interface's own counters don't tell.
+    fn take_hidden_drops(&mut self) -> u64;
+}
+
+/// A packet that has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// The bytes read.
+    pub(crate) length: usize,
+    /// Its size in IP bytes; `None` for what is no traffic of the ends but keeps their connection
+    /// up, and so passes the link unshaped.
+    pub(crate) size: Option<DataSize>,
+    /// When it came.
+    pub(crate) at: Timestamp,
+}

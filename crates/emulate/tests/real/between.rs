@@ -1,0 +1,210 @@
+//! Links between interfaces that were given: this binary as the router or the wire between two others.
+
+use crate::cases::{Case, Running, spawn, wait_for};
+use crate::programs::{VARIABLE, this_binary};
+use std::process::{Command, Stdio};
+
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => {
+        &[$(Case { name: stringify!($name), needs_root: true, run: $name }),*]
+    };
+}
+
+/// Those of packet sockets; netem's is run where there is netem.
+pub(crate) const CASES: &[Case] = cases![
+    a_wire_between_two_interfaces_delays_and_counts_packets_but_not_arp,
+    an_interface_is_put_back_to_what_it_was,
+    an_interface_takes_one_link_only,
+    an_interface_that_cannot_be_used_is_named,
+    a_link_ends_with_its_interface,
+];
+
+/// What else the cases need.
+pub(crate) fn tools() -> Result<(), String> {
+    for (tool, question) in [("ip", "-V"), ("nsenter", "-V"), ("unshare", "-V")] {
+        let mut command = Command::new(tool);
+        let answer = command.arg(question).stdout(Stdio::null()).status();
+        answer.map_err(|error| format!("{tool}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Three namespaces in a row. Each is held by a process, and gone with it.
+struct Row {
+    client: Running,
+    router: Running,
+    server: Running,
+}
+
+impl Row {
+    /// The router's interfaces are called `eth0` and `eth1`, those of the ends `end`.
+    fn new() -> Self {
+        let row = Self {
+            client: namespace(),
+            router: namespace(),
+            server: namespace(),
+        };
+        for (name, end) in [("eth0", &row.client), ("eth1", &row.server)] {
+            let line = format!("link add {name} type veth peer name end netns {}", end.id());
+            ip(&row.router, &line);
+            ip(&row.router, &format!("link set {name} up"));
+        }
+        row
+    }
+
+    /// Both ends on one Ethernet.
+    fn on_one_wire() -> Self {
+        let row = Self::new();
+        for (end, address) in [(&row.client, "10.9.0.1"), (&row.server, "10.9.0.2")] {
+            ip(end, &format!("addr add {address}/24 dev end"));
+            ip(end, "link set end up");
+        }
+        row
+    }
+
+    /// The ends in two networks, with the router in both.
+    fn across_a_router() -> Self {
+        let row = Self::new();
+        for (end, name, network) in [(&row.client, "eth0", 1), (&row.server, "eth1", 0)] {
+            ip(
+                &row.router,
+                &format!("addr add 10.9.{network}.9/24 dev {name}"),
+            );
+            ip(end, &format!("addr add 10.9.{network}.2/24 dev end"));
+            ip(end, "link set end up");
+            ip(end, &format!("route add default via 10.9.{network}.9"));
+        }
+        let forward = ["sysctl", "-qw", "net.ipv4.ip_forward=1"];
+        let status = within(&row.router, forward[0]).args(&forward[1..]).status();
+        assert!(status.expect("sysctl is there").success());
+        row
+    }
+
+    /// Starts a link in the router; returns it with the first line that it says.
+    fn link(&self, backend: &str, millis: u64) -> (Running, String) {
+        self.link_of(backend, millis, "eth0 eth1")
+    }
+
+    fn link_of(&self, backend: &str, millis: u64, interfaces: &str) -> (Running, String) {
+        let line = format!("between {backend} {millis} {interfaces}");
+        let mut link = spawn(within(&self.router, this_binary()), &line);
+        let said = link.line();
+        (link, said)
+    }
+
+    /// The least round trip in µs.
+    fn ping(&self, count: u64) -> u64 {
+        let mut server = spawn(within(&self.server, this_binary()), "echo");
+        assert_eq!(server.line(), "ready");
+        let mut client = within(&self.client, this_binary());
+        client.env("ALTWAY_SERVER", "10.9.0.2");
+        spawn(client, &format!("ping {count}")).words()[0]
+    }
+
+    fn says_of_eth0(&self, program: &str, arguments: &[&str]) -> String {
+        let output = within(&self.router, program).args(arguments).output();
+        let output = output.expect("it is installed");
+        String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+fn namespace() -> Running {
+    let mut command = Command::new("unshare");
+    command.arg("--net").arg(this_binary());
+    let holder = spawn(command, "idle");
+    let own = std::fs::read_link("/proc/self/ns/net").expect("this is Linux");
+    let theirs = format!("/proc/{}/ns/net", holder.id());
+    wait_for("the namespace", || {
+        std::fs::read_link(&theirs).is_ok_and(|theirs| theirs != own)
+    });
+    holder
+}
+
+fn within(namespace: &Running, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--net=/proc/{}/ns/net", namespace.id()));
+    command.arg("--").arg(program).env_remove(VARIABLE);
+    command
+}
+
+fn ip(namespace: &Running, line: &str) {
+    let status = within(namespace, "ip").args(line.split(' ')).status();
+    assert!(status.expect("ip is there").success(), "ip {line}");
+}
+
+fn a_wire_between_two_interfaces_delays_and_counts_packets_but_not_arp() {
+    let row = Row::on_one_wire();
+    let (link, said) = row.link("packet", 20);
+    assert_eq!(said, "ready");
+    let least = row.ping(5);
+    assert!((40_000..60_000).contains(&least), "{least} µs");
+    // Packets up and down, and hidden drops: what asked for addresses was neither counted nor lost.
+    assert_eq!(link.words(), [5, 5, 0]);
+}
+
+fn an_interface_is_put_back_to_what_it_was() {
+    let row = Row::on_one_wire();
+    let features = || row.says_of_eth0("ip", &["-d", "link", "show", "eth0"]);
+    let before = features();
+    let (link, said) = row.link("packet", 1);
+    assert_eq!(said, "ready");
+    assert_ne!(features(), before, "it listens to all");
+    link.words();
+    wait_for("the interface to be as it was", || features() == before);
+}
+
+fn an_interface_takes_one_link_only() {
+    let row = Row::on_one_wire();
+    let (_first, said) = row.link("packet", 1);
+    assert_eq!(said, "ready");
+    let (_second, said) = row.link("packet", 1);
+    assert_eq!(said, "interface `eth0` is in use by another link of altway");
+}
+
+fn an_interface_that_cannot_be_used_is_named() {
+    let row = Row::on_one_wire();
+    let refusal = |interfaces| row.link_of("packet", 1, interfaces).1;
+    assert_eq!(refusal("eth0 eth7"), "there is no interface `eth7`");
+    assert_eq!(
+        refusal("eth0 eth0"),
+        "interface `eth0` can't be both sides of a link"
+    );
+    assert_eq!(
+        refusal("lo eth0"),
+        "interface `lo` is no Ethernet interface"
+    );
+    ip(&row.router, "link set eth1 down");
+    assert_eq!(refusal("eth0 eth1"), "interface `eth1` is not up");
+}
+
+fn a_link_ends_with_its_interface() {
+    let row = Row::on_one_wire();
+    let (mut link, said) = row.link("packet", 1);
+    assert_eq!(said, "ready");
+    ip(&row.router, "link del eth1");
+    assert_eq!(
+        link.line(),
+        "the link no longer runs: one of its interfaces went away"
+    );
+}
+
+pub(crate) fn a_router_shapes_what_it_forwards_and_leaves_nothing_behind() {
+    let row = Row::across_a_router();
+    let shown = || row.says_of_eth0("tc", &["qdisc", "show"]);
+    let before = shown();
+    let (link, said) = row.link("netem", 20);
+    assert_eq!(said, "ready");
+    let least = row.ping(5);
+    assert!((40_000..70_000).contains(&least), "{least} µs");
+    let words = link.words();
+    assert!(words[0] >= 5 && words[1] >= 5, "{words:?}");
+    assert_eq!((shown(), words[2]), (before, 0));
+    // Somebody else's is not touched.
+    let other = [
+        "qdisc", "add", "dev", "eth1", "root", "netem", "delay", "1ms",
+    ];
+    row.says_of_eth0("tc", &other);
+    let (_link, said) = row.link("netem", 20);
+    assert_eq!(said, "interface `eth1` is in use by a queueing discipline");
+    assert!(shown().contains("delay 1ms"));
+}

@@ -1,0 +1,204 @@
+//! What is done to a link while it runs, and what is written down of it.
+
+use crate::cases::{
+    Case, at_client, at_server, delayed, flood, lossy, ping, report, start, start_with,
+};
+use altway_emulate::control::{Control, RunningLink, Target};
+use altway_emulate::{Emulation, Options, Pinning};
+use altway_link::{Config, Schedule, Turn};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const ALL: &[Case] = &[
+    Case {
+        name: "a_change_holds_at_once_and_loses_no_packet",
+        needs_root: false,
+        run: a_change_holds_at_once_and_loses_no_packet,
+    },
+    Case {
+        name: "a_schedule_turns_the_path_bad_at_its_time_and_loses_no_packet",
+        needs_root: false,
+        run: a_schedule_turns_the_path_bad_at_its_time_and_loses_no_packet,
+    },
+    Case {
+        name: "a_reset_takes_the_shaping_and_the_schedule_away",
+        needs_root: false,
+        run: a_reset_takes_the_shaping_and_the_schedule_away,
+    },
+    Case {
+        name: "a_share_of_loss_that_changed_is_held_against_no_count",
+        needs_root: false,
+        run: a_share_of_loss_that_changed_is_held_against_no_count,
+    },
+    Case {
+        name: "a_link_is_changed_over_its_socket",
+        needs_root: false,
+        run: a_link_is_changed_over_its_socket,
+    },
+    Case {
+        name: "the_packet_log_has_each_packet_at_both_ends_and_what_was_dropped",
+        needs_root: false,
+        run: the_packet_log_has_each_packet_at_both_ends_and_what_was_dropped,
+    },
+    Case {
+        name: "the_ends_run_on_the_processors_asked_for",
+        needs_root: false,
+        run: the_ends_run_on_the_processors_asked_for,
+    },
+];
+
+fn change(link: &Emulation, words: &str) {
+    let change = words.parse().expect("the words of a change");
+    link.change(&change).expect("the link runs");
+}
+
+fn a_change_holds_at_once_and_loses_no_packet() {
+    let link = start_with(delayed(5), delayed(5));
+    assert!((10_000..25_000).contains(&ping(&link, 5)));
+    // Packets on their way in both directions, in a link whose rate and delay change again and again.
+    let server = at_server(&link, "sink");
+    let client = at_client(&link, "flood 3000 2000");
+    for words in [
+        "rate 20mbit, queue none, delay 40ms",
+        "delay 1ms",
+        "rate none",
+    ] {
+        std::thread::sleep(Duration::from_millis(70));
+        change(&link, words);
+    }
+    client.words();
+    std::thread::sleep(Duration::from_millis(300));
+    let numbers = server.words().split_off(1);
+    assert_eq!(
+        numbers,
+        (0..3_000).collect::<Vec<u64>>(),
+        "all, and in their order"
+    );
+    let report = report(&link);
+    assert_eq!(report.up.packets_in, report.up.packets_out);
+    assert_eq!(
+        (report.up.packets_lost, report.up.packets_queue_dropped),
+        (0, 0)
+    );
+    change(&link, "up delay 20ms, down delay 10ms");
+    assert!((30_000..45_000).contains(&ping(&link, 5)));
+}
+
+fn a_schedule_turns_the_path_bad_at_its_time_and_loses_no_packet() {
+    let link = start_with(delayed(5), delayed(5));
+    let _server = at_server(&link, "echo");
+    let turn = Turn {
+        after: Duration::from_millis(600),
+        change: "delay 50ms".parse().expect("a change"),
+    };
+    link.follow(Schedule::new([turn]).expect("one turn"))
+        .expect("the link runs");
+    // Each answer is waited for, so a lost one would end the client.
+    let before = at_client(&link, "ping 10").words()[0];
+    let state = link.state().expect("the link runs");
+    assert_eq!(state.to_come.len(), 1);
+    assert!(state.to_come[0].in_s < 0.6);
+    std::thread::sleep(Duration::from_secs_f64(state.to_come[0].in_s));
+    let after = at_client(&link, "ping 5").words()[0];
+    assert!((10_000..25_000).contains(&before), "{before} µs");
+    assert!((100_000..115_000).contains(&after), "{after} µs");
+    let state = link.state().expect("the link runs");
+    assert_eq!(
+        (state.to_come.len(), state.up.0["delay"].as_str()),
+        (0, "50ms")
+    );
+    assert_eq!(state.report.up.packets_in, state.report.up.packets_out);
+    // The path was good for a while, so it is held to what a good path is held to.
+    assert!((state.report.lateness_limit_us - 1_000.0).abs() < 0.1);
+}
+
+fn a_share_of_loss_that_changed_is_held_against_no_count() {
+    let link = start_with(delayed(1), lossy(10));
+    change(&link, "up loss 50%, down delay 2ms");
+    flood(&link, 100, 1_000);
+    let lossy = report(&link);
+    assert!(lossy.up.packets_lost > 0, "{lossy:?}");
+    assert_eq!(
+        (lossy.up.loss_configured, lossy.down.loss_configured),
+        (None, Some(0.1))
+    );
+    // Back at what it was at first, there is still no one share for all packets.
+    change(&link, "up loss 0%");
+    let lossy = report(&link);
+    assert_eq!((lossy.up.loss_configured, lossy.validity()), (None, Ok(())));
+    link.restart(Config::default(), Config::default(), 1)
+        .expect("the link runs");
+    assert_eq!(report(&link).up.loss_configured, Some(0.0));
+}
+
+fn a_reset_takes_the_shaping_and_the_schedule_away() {
+    let link = start_with(delayed(20), lossy(100));
+    let turn = Turn {
+        after: Duration::from_secs(60),
+        change: "loss 100%".parse().expect("a change"),
+    };
+    link.follow(Schedule::new([turn]).expect("one turn"))
+        .expect("the link runs");
+    link.reset().expect("the link runs");
+    assert!(ping(&link, 5) < 15_000);
+    let state = link.state().expect("the link runs");
+    assert_eq!(state.up, (&Config::default()).into());
+    assert!(state.to_come.is_empty());
+}
+
+fn a_link_is_changed_over_its_socket() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().join("altway");
+    let link = Arc::new(start_with(Config::default(), Config::default()));
+    let target = Arc::clone(&link) as Arc<dyn Target>;
+    let control = Control::listen(target, &folder, Some("here")).expect("a socket");
+    let running = RunningLink::at(control.path()).expect("it is a link's socket");
+    assert_eq!(running.name.as_deref(), Some("here"));
+    let state = running
+        .set(&"delay 30ms".parse().expect("a change"))
+        .expect("it answers");
+    assert_eq!(state.down.0["delay"], "30ms");
+    assert!(ping(&link, 3) >= 60_000);
+    assert_eq!(running.show().expect("it answers").report.up.packets_in, 3);
+}
+
+fn the_packet_log_has_each_packet_at_both_ends_and_what_was_dropped() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("log.pcapng");
+    let link = start(Options {
+        up: lossy(50),
+        packet_log: Some(path.clone()),
+        seed: 1,
+        ..Options::default()
+    });
+    let server = at_server(&link, "sink");
+    at_client(&link, "flood 200 1000").words();
+    std::thread::sleep(Duration::from_millis(200));
+    let arrived = server.words().len() as u64 - 1;
+    let report = link.stop().expect("there is a log");
+    assert_eq!((report.packets_missed, report.error), (0, None));
+    assert_eq!(report.packets_logged, 200 + arrived);
+    let log = std::fs::read(&path).expect("the log");
+    let comment = b"dropped by the emulated link: loss";
+    let dropped = log
+        .windows(comment.len())
+        .filter(|window| window == comment)
+        .count();
+    assert_eq!(dropped as u64, 200 - arrived);
+    assert!(log.len() as u64 > (200 + arrived) * 1_500);
+}
+
+fn the_ends_run_on_the_processors_asked_for() {
+    let one = "0".parse().ok();
+    let link = start(Options {
+        pin_client: one.clone(),
+        ..Options::default()
+    });
+    let expected = Pinning {
+        client: one,
+        ..Pinning::default()
+    };
+    assert_eq!(link.pinning(), &expected);
+    let mut client = at_client(&link, "status Cpus_allowed_list");
+    assert_eq!(client.line(), "0");
+}

@@ -1,0 +1,245 @@
+//! Links that the kernel shapes, under a kernel that can: user-mode Linux, which runs this binary again.
+//!
+//! What such a link does is asserted strictly, how exactly it does it loosely: that kernel is a process
+//! of this machine's, and what it times is late by milliseconds now and then.
+
+use crate::between::a_router_shapes_what_it_forwards_and_leaves_nothing_behind;
+use crate::cases::{
+    Case, delayed, flood, host_has_a_link, limited, lossy, ping, report, start, start_with,
+};
+use altway_emulate::control::Target;
+use altway_emulate::{Backend, Emulation, Error, FarEnd, IpVersion, Options, Topology};
+use altway_link::{Config, Discipline, Queue, Schedule, Turn};
+use altway_testkit::uml::Kernel;
+use altway_units::DataSize;
+use libtest_mimic::{Completion, Failed, Trial};
+use std::time::Duration;
+
+/// Says that this process is one under that kernel.
+pub(crate) const VARIABLE: &str = "ALTWAY_TEST_NETEM";
+
+/// It takes some 20 s.
+const PATIENCE: Duration = Duration::from_secs(170);
+
+macro_rules! cases {
+    ($($name:ident),* $(,)?) => {
+        &[$(Case { name: stringify!($name), needs_root: true, run: $name }),*]
+    };
+}
+
+/// What runs there.
+pub(crate) const CASES: &[Case] = cases![
+    a_round_trip_takes_the_delay_of_both_directions,
+    the_rate_is_kept,
+    loss_is_what_was_asked_for_and_counted,
+    a_full_queue_drops_what_does_not_fit,
+    lost_and_dropped_are_told_apart,
+    restart_changes_the_parameters_and_forgets_the_past,
+    nothing_but_the_programs_packets_enters_the_link,
+    lateness_is_not_known,
+    what_netem_cannot_do_is_an_error,
+    what_is_beyond_netem_is_refused,
+    the_host_is_reachable_and_nothing_is_left_behind,
+    auto_takes_the_first_that_there_is,
+    a_router_shapes_what_it_forwards_and_leaves_nothing_behind,
+];
+
+/// The test that boots the kernel and runs the cases there.
+pub(crate) fn in_a_kernel_that_has_it() -> Trial {
+    Trial::ignorable_test("netem::in_a_kernel_that_has_it", || {
+        let kernel = match Kernel::find() {
+            Ok(kernel) => kernel,
+            Err(reason) => {
+                eprintln!("SKIPPED: links that the kernel shapes: {reason}");
+                return Ok(Completion::ignored_with(reason));
+            }
+        };
+        let this = crate::programs::this_binary();
+        let command = [this.to_str().expect("a path in UTF-8")];
+        let ran = kernel.run(&command, &[(VARIABLE, "1")], PATIENCE)?;
+        // Also when all is well: it says which cases ran.
+        eprintln!("{}", ran.output);
+        if ran.status == 0 {
+            return Ok::<_, Failed>(Completion::Completed);
+        }
+        Err(format!("under that kernel:\n{}", ran.output).into())
+    })
+}
+
+fn a_round_trip_takes_the_delay_of_both_directions() {
+    let link = start_with(delayed(25), delayed(15));
+    assert_eq!(link.backend(), Backend::Netem);
+    let least = ping(&link, 10);
+    assert!((40_000..60_000).contains(&least), "{least} µs");
+    let report = report(&link);
+    assert_eq!((report.up.packets_in, report.up.packets_out), (10, 10));
+    assert_eq!(report.hidden_drops, 0);
+    assert_eq!(report.validity(), Ok(()));
+}
+
+fn the_rate_is_kept() {
+    let link = start_with(limited(20), Config::default());
+    let measure = || {
+        let (nanos, arrived) = flood(&link, 1_000, 0);
+        assert_eq!(arrived.len(), 1_000);
+        999.0 * 1_500.0 * 8.0 * 1_000.0 / nanos as f64
+    };
+    let measured = [measure(), measure(), measure()];
+    assert!(
+        measured.iter().any(|rate| (19.0..=21.0).contains(rate)),
+        "{measured:?}"
+    );
+}
+
+fn loss_is_what_was_asked_for_and_counted() {
+    let link = start_with(lossy(10), Config::default());
+    let (_, arrived) = flood(&link, 2_000, 5_000);
+    let report = report(&link);
+    // 10 % of 2,000: 200, with a standard deviation of 13.4.
+    let lost = report.up.packets_lost;
+    assert!((130..=270).contains(&lost), "{lost}");
+    assert_eq!(report.up.packets_in, 2_000);
+    assert_eq!(report.up.bytes_in, 2_000 * 1_500);
+    assert_eq!(report.up.packets_out, 2_000 - lost);
+    assert_eq!(arrived.len() as u64, 2_000 - lost);
+    assert_eq!(report.up.loss_configured, Some(0.1));
+    assert_eq!(report.validity(), Ok(()));
+}
+
+fn a_full_queue_drops_what_does_not_fit() {
+    let queue = Queue::Bytes(DataSize::from_bytes(15_000));
+    let slow = Config {
+        queue,
+        ..limited(1)
+    };
+    let link = start_with(slow, Config::default());
+    let (_, arrived) = flood(&link, 20, 0);
+    // Some may have left the queue while the others came.
+    assert!((10..=14).contains(&arrived.len()), "{arrived:?}");
+    let report = report(&link);
+    assert_eq!(report.up.packets_queue_dropped + report.up.packets_out, 20);
+    assert_eq!(report.up.packets_lost, 0);
+    assert_eq!(report.validity(), Ok(()));
+}
+
+fn lost_and_dropped_are_told_apart() {
+    let both = Config {
+        queue: Queue::Packets(10),
+        delay: Duration::from_millis(5),
+        ..limited(1)
+    };
+    let loss = lossy(50).loss;
+    let link = start_with(Config { loss, ..both }, Config::default());
+    let (_, arrived) = flood(&link, 200, 0);
+    let up = report(&link).up;
+    assert!((60..=140).contains(&up.packets_lost), "{up:?}");
+    assert!(up.packets_queue_dropped > 20, "{up:?}");
+    assert_eq!(up.packets_out, arrived.len() as u64);
+    let all = up.packets_lost + up.packets_queue_dropped + up.packets_out + up.packets_queued;
+    assert_eq!(all, up.packets_in, "{up:?}");
+}
+
+fn restart_changes_the_parameters_and_forgets_the_past() {
+    let link = start_with(Config::default(), Config::default());
+    assert!(ping(&link, 5) < 20_000);
+    assert_eq!(report(&link).up.packets_in, 5);
+    link.restart(delayed(20), delayed(10), 2)
+        .expect("the link runs");
+    let forgotten = report(&link);
+    assert_eq!((forgotten.up.packets_in, forgotten.down.packets_in), (0, 0));
+    assert!(ping(&link, 5) >= 30_000);
+}
+
+fn nothing_but_the_programs_packets_enters_the_link() {
+    let link = start_with(Config::default(), Config::default());
+    // The kernel's first router solicitation would come within a second (RFC 4861 §6.3.7).
+    std::thread::sleep(Duration::from_millis(1_500));
+    let report = report(&link);
+    assert_eq!((report.up.packets_in, report.down.packets_in), (0, 0));
+}
+
+fn lateness_is_not_known() {
+    let link = start_with(delayed(1), delayed(1));
+    ping(&link, 3);
+    let report = report(&link);
+    assert_eq!(report.lateness_us_p99, None);
+    assert_eq!(report.realtime_priority, None);
+}
+
+fn what_netem_cannot_do_is_an_error() {
+    let codel = Config {
+        discipline: Discipline::CoDel,
+        ..limited(1)
+    };
+    let error = Emulation::start(Options {
+        down: codel,
+        backend: Some(Backend::Netem),
+        ..Options::default()
+    });
+    let error = error.expect_err("netem has no CoDel");
+    assert!(
+        matches!(
+            error,
+            Error::Unshapable {
+                direction: "down",
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+fn what_is_beyond_netem_is_refused() {
+    let beyond = [
+        Options {
+            ip: IpVersion::V6,
+            ..Options::default()
+        },
+        Options {
+            topology: Topology::Router,
+            ..Options::default()
+        },
+        Options {
+            packet_log: Some("/tmp/log.pcapng".into()),
+            ..Options::default()
+        },
+    ];
+    for options in beyond {
+        let backend = Some(Backend::Netem);
+        let started = Emulation::start(Options { backend, ..options });
+        assert!(matches!(started, Err(Error::BeyondBackend { .. })));
+    }
+    let link = start_with(delayed(1), delayed(1));
+    let change = "loss 1%".parse().expect("a change");
+    let turn = Turn {
+        after: Duration::from_secs(1),
+        change,
+    };
+    let turns = Schedule::new([turn.clone()]).expect("one turn");
+    for refused in [link.change(&turn.change), link.reset(), link.follow(turns)] {
+        assert!(matches!(refused, Err(Error::BeyondBackend { .. })));
+    }
+    link.follow(Schedule::default())
+        .expect("nothing is to come");
+    let state = link.state().expect("the link runs");
+    assert_eq!(state.up, (&delayed(1)).into());
+}
+
+fn the_host_is_reachable_and_nothing_is_left_behind() {
+    let link = start(Options {
+        up: delayed(10),
+        down: delayed(10),
+        far_end: FarEnd::Host,
+        ..Options::default()
+    });
+    assert!(ping(&link, 5) >= 20_000);
+    assert!(host_has_a_link());
+    drop(link);
+    assert!(!host_has_a_link());
+}
+
+fn auto_takes_the_first_that_there_is() {
+    let link = Emulation::start(Options::default()).expect("one of them works");
+    assert_eq!(link.backend(), Backend::Tun);
+    assert_eq!(report(&link).backend_reason, "it is the first choice");
+}
