@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_slip_in_a_preset_is_mended() {
-        let error = ServerName::read("ngnix").unwrap_err();
+        let error = ServerName::read("nginz").unwrap_err();
         assert!(error.ends_with("did you mean `nginx`?"), "{error}");
     }
 

@@ -79,10 +79,10 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_key() {
         "line 4: unknown key `dealy`; did you mean `delay`?"
     );
     assert_eq!(error("colour = 1"), "line 1: unknown key `colour`");
-    let table = format!("{SMALL}\nscenario = \"mixed\"\n[mixed]\nsmal = \"1KB\"");
+    let table = format!("{SMALL}\nscenario = \"mixed\"\n[mixed]\nsmallx = \"1KB\"");
     assert_eq!(
         error(&table),
-        "line 10: unknown key `smal`; did you mean `small`?"
+        "line 10: unknown key `smallx`; did you mean `small`?"
     );
 }
 
@@ -196,7 +196,7 @@ fn a_server_is_a_preset_or_a_command() {
     assert_eq!(names, ["myserver", "other"]);
     assert_eq!(plan.commands[1].config.as_deref(), Some("port {port}"));
     assert_eq!(plan.commands[0].protocols.len(), 3);
-    let slip = format!("{SMALL}\nserver = \"ngnix\"");
+    let slip = format!("{SMALL}\nserver = \"nginz\"");
     assert!(error(&slip).ends_with("did you mean `nginx`?"));
 }
 
