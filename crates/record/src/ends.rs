@@ -3,8 +3,8 @@
 
 use crate::Protocol;
 use crate::axis::AxisValue;
-use crate::words::{nearest, words};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::words::{nearest, text_in_files, words};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -127,19 +127,7 @@ impl fmt::Debug for ServerName {
     }
 }
 
-impl Serialize for ServerName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for ServerName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
-    }
-}
+text_in_files!(ServerName);
 
 /// A preset, for a name without a command means one.
 impl AxisValue for ServerName {

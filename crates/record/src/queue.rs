@@ -1,8 +1,8 @@
 //! The queue in front of an emulated link, as plans and results name it.
 
 use crate::axis::AxisValue;
+use crate::words::text_in_files;
 use altway_units::{DataSize, ParseError};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -41,19 +41,7 @@ impl fmt::Display for QueueLimit {
     }
 }
 
-impl Serialize for QueueLimit {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for QueueLimit {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
-    }
-}
+text_in_files!(QueueLimit);
 
 impl AxisValue for QueueLimit {
     fn read(text: &str) -> Result<Self, String> {

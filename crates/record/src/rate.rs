@@ -1,7 +1,7 @@
 //! The rate of a link: so many bits per second, or no limit.
 
+use crate::words::text_in_files;
 use altway_units::{Bandwidth, ParseError};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -47,19 +47,7 @@ impl fmt::Display for Rate {
     }
 }
 
-impl Serialize for Rate {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
-    }
-}
+text_in_files!(Rate);
 
 #[cfg(test)]
 mod tests {

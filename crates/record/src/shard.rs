@@ -1,7 +1,7 @@
 //! A part of a plan, so that several machines measure it together.
 
 use crate::Cell;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::words::text_in_files;
 use std::fmt;
 use std::str::FromStr;
 
@@ -75,19 +75,7 @@ impl fmt::Display for Shard {
     }
 }
 
-impl Serialize for Shard {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Shard {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?
-            .parse()
-            .map_err(serde::de::Error::custom)
-    }
-}
+text_in_files!(Shard);
 
 #[cfg(test)]
 mod tests {

@@ -94,9 +94,23 @@ macro_rules! words {
             }
         }
 
+        $crate::words::text_in_files!($name);
+
+        impl $crate::axis::AxisValue for $name {
+            fn read(text: &str) -> Result<Self, String> {
+                text.parse::<Self>().map_err(|error| error.to_string())
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+/// Has a type stand in files as its text form: what `Display` writes and `FromStr` reads.
+macro_rules! text_in_files {
+    ($name:ident) => {
         impl ::serde::Serialize for $name {
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.name())
+                serializer.collect_str(self)
             }
         }
 
@@ -109,15 +123,9 @@ macro_rules! words {
                     .map_err(::serde::de::Error::custom)
             }
         }
-
-        impl $crate::axis::AxisValue for $name {
-            fn read(text: &str) -> Result<Self, String> {
-                text.parse::<Self>().map_err(|error| error.to_string())
-            }
-        }
     };
 }
-pub(crate) use words;
+pub(crate) use text_in_files;
 
 #[cfg(test)]
 mod tests {
