@@ -27,6 +27,8 @@ const PACKAGES: [(&str, &str); 12] = [
 ];
 
 const AIOQUIC: &str = "aioquic==1.7.2";
+/// What the notebook of `examples/` reads and draws with.
+const NOTEBOOK: &str = "pandas==3.1.1 pyarrow==26.0.1 matplotlib==3.11.2";
 
 /// The HTTP/2 conformance suite. Its later tags can't be installed: they have a `go.mod` that lacks
 /// the `/v2`, so that Go's proxy refuses them. This one has 145 cases.
@@ -42,7 +44,7 @@ pub(crate) fn run() -> Result<Vec<Variable>> {
     install_packages()?;
     let place = |path: Option<PathBuf>| path.unwrap_or_default().to_string_lossy().into_owned();
     Ok(vec![
-        ("ALTWAY_TEST_PYTHON", place(install_aioquic())),
+        ("ALTWAY_TEST_PYTHON", place(install_python())),
         ("ALTWAY_TEST_H2SPEC", place(install_h2spec())),
         ("ALTWAY_TEST_QUIC_GO", place(install_quic_go())),
         ("ALTWAY_TEST_CADDY", place(install_caddy())),
@@ -72,6 +74,21 @@ fn install_packages() -> Result<()> {
     shell::run_with(&install, &NO_QUESTIONS)?;
     services::disable(&missing);
     Ok(())
+}
+
+/// Gives the Python that has aioquic, if there is one. What the notebook needs comes into it too, but is
+/// not needed by anything else.
+fn install_python() -> Option<PathBuf> {
+    let python = install_aioquic()?;
+    let there = format!(
+        "{} -m pip show -q pandas pyarrow matplotlib",
+        python.display()
+    );
+    if !shell::succeeds(&there) {
+        let install = format!("{} -m pip install -q {NOTEBOOK}", python.display());
+        or_skip("pandas", &shell::run(&install));
+    }
+    Some(python)
 }
 
 /// Gives the Python that has aioquic, if there is one.

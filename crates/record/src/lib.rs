@@ -17,6 +17,7 @@ mod cell;
 mod ends;
 mod har;
 mod manifest;
+mod parquet;
 mod plan;
 mod protocol;
 mod queue;
@@ -39,6 +40,7 @@ pub use har::HarError;
 pub use manifest::{
     Host, LinkSettings, Manifest, ManifestError, Part, SCHEMA_VERSION, SCHEMA_VERSIONS_READ,
 };
+pub use parquet::{PARQUET_FROM_ROWS, parquet};
 pub use plan::{
     File, Files, KEYS as PLAN_KEYS, MAX_ENVIRONMENTS, MAX_INCLUDES, MAX_PAIRS, MAX_TRANSFERS,
     MAX_WARM_UPS, Place, Plan, PlanError, Sampling, Stopping,

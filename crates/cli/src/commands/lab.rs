@@ -10,7 +10,7 @@ use crate::printer::Printer;
 use crate::{Answer, backend::Asked, commands, signals};
 use altway_emulate::Backend;
 use altway_lab::{Campaign, Context as LabContext, End, Left, Progress, RunFolder, plans};
-use altway_record::{Manifest, Plan, Sample, Sampling, Shard};
+use altway_record::{Manifest, PARQUET_FROM_ROWS, Plan, Sample, Sampling, Shard};
 use altway_report::{Rendered, Run};
 use altway_units::duration;
 use anyhow::{Context, Result};
@@ -117,6 +117,9 @@ struct ShowArguments {
 struct ReportArguments {
     /// The run folder.
     run: PathBuf,
+    /// Write samples.parquet too, as is done of itself for runs of 20,000 rows and more.
+    #[arg(long)]
+    parquet: bool,
     /// Print the summary as JSON instead of the table.
     #[arg(long)]
     json: bool,
@@ -168,6 +171,9 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         LabCommand::Report(arguments) => {
             let (manifest, samples) = altway_lab::read_run(&arguments.run)?;
             let rendered = write_report(&arguments.run, &manifest, &samples)?;
+            if arguments.parquet {
+                write_parquet(&arguments.run, &samples)?;
+            }
             answer(&rendered, arguments.json, printer)
         }
         LabCommand::Merge(arguments) => merge(arguments, printer),
@@ -344,7 +350,18 @@ fn write_report(path: &Path, manifest: &Manifest, samples: &[Sample]) -> Result<
     for (name, bytes) in rendered.files() {
         altway_lab::write_whole(&path.join(name), bytes)?;
     }
+    if samples.len() >= PARQUET_FROM_ROWS {
+        write_parquet(path, samples)?;
+    }
     Ok(rendered)
+}
+
+fn write_parquet(path: &Path, samples: &[Sample]) -> Result<()> {
+    let bytes = altway_record::parquet(samples);
+    Ok(altway_lab::write_whole(
+        &path.join("samples.parquet"),
+        &bytes,
+    )?)
 }
 
 fn render(manifest: &Manifest, samples: &[Sample]) -> Result<Rendered> {

@@ -18,6 +18,7 @@ mod interop_h2;
 mod interop_h3;
 mod lab;
 mod lab_plans;
+mod notebook;
 mod peers;
 mod priorities;
 mod raw;

@@ -1,0 +1,83 @@
+//! The data files of a run, as somebody's own scripts read them: by the notebook under `examples/`.
+
+use crate::common::{Dir, provided, success, text};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A run that is kept, with its folder's name below `results/`.
+const KEPT: &str = "2026-11-22-2core-vm-delay-sweep";
+
+/// Runs the notebook's code in one go, as a kernel would cell by cell.
+const RUN_CELLS: &str = "\
+import json, sys
+cells = json.load(open('samples.ipynb'))['cells']
+code = [''.join(cell['source']) for cell in cells if cell['cell_type'] == 'code']
+exec('\\n'.join(code))
+";
+
+fn repository() -> PathBuf {
+    // Cargo runs tests in their package's folder.
+    std::path::absolute("../..").unwrap()
+}
+
+/// A copy of the kept run that may be written to.
+fn copy_of_kept_run(dir: &Dir) -> PathBuf {
+    let kept = repository().join("results").join(KEPT);
+    for name in ["manifest.json", "samples.csv"] {
+        dir.file(&format!("run/{name}"), fs::read(kept.join(name)).unwrap());
+    }
+    dir.path().join("run")
+}
+
+#[test]
+fn a_report_writes_parquet_when_asked() {
+    let dir = Dir::new();
+    let run = copy_of_kept_run(&dir);
+    let report = |more: &[&str]| {
+        success(dir.altway(["lab", "report"]).arg(&run).args(more));
+    };
+    report(&[]);
+    assert!(!run.join("samples.parquet").exists());
+    report(&["--parquet"]);
+    let parquet = fs::read(run.join("samples.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+}
+
+#[test]
+fn the_notebook_finds_the_same_in_both_files() {
+    let Some(python) = provided("pandas", "ALTWAY_TEST_PYTHON").filter(|python| has_pandas(python))
+    else {
+        return;
+    };
+    let dir = Dir::new();
+    let run = copy_of_kept_run(&dir);
+    success(dir.altway(["lab", "report", "--parquet"]).arg(&run));
+    let output = Command::new(python)
+        .args(["-c", RUN_CELLS])
+        .current_dir(repository().join("examples"))
+        .env("RUN", &run)
+        .env("MPLBACKEND", "Agg")
+        .env("MPLCONFIGDIR", dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert!(said.contains("rows in both"), "{said}");
+    assert!(
+        said.contains("450 transfers, 2 that do not count"),
+        "{said}"
+    );
+}
+
+fn has_pandas(python: impl AsRef<Path>) -> bool {
+    let modules = "import pandas, pyarrow, matplotlib";
+    let output = Command::new(python.as_ref()).args(["-c", modules]).output();
+    let has = output.is_ok_and(|output| output.status.success());
+    if !has {
+        crate::common::skipped(
+            "pandas, pyarrow and matplotlib are not there; see `cargo xtask setup`",
+        );
+    }
+    has
+}
