@@ -22,6 +22,7 @@ mod plan;
 mod protocol;
 mod queue;
 mod rate;
+mod reference;
 mod request;
 mod sample;
 mod scenario;
@@ -48,6 +49,7 @@ pub use plan::{
 pub use protocol::{Protocol, UnknownProtocol};
 pub use queue::QueueLimit;
 pub use rate::Rate;
+pub use reference::{ReferenceError, ReferenceRow, read_reference};
 pub use request::RequestRecord;
 pub use sample::{
     CSV_HEADER, Sample, SampleError, csv_row, csv_rows, read_samples, transfers, whole_length,

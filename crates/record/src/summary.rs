@@ -68,6 +68,10 @@ pub struct SummaryRow {
     pub difference_low_percent: Option<f64>,
     /// Upper end of its 95 % interval.
     pub difference_high_percent: Option<f64>,
+    /// How that interval was made: `bootstrap` of fewer than 12 pairs, `signed-rank`, or `looks`,
+    /// which is wide enough for all looks of a plan's rule for stopping.
+    #[serde(default)]
+    pub interval: Option<String>,
     /// Gain of the base study: (T first − T this) / T this, of the means, in per cent.
     pub gain_percent: Option<f64>,
     /// Wilcoxon signed-rank p, two-sided.
@@ -76,7 +80,7 @@ pub struct SummaryRow {
     pub p_adjusted: Option<f64>,
     /// Share of pairs in which this protocol was faster; ties count half.
     pub probability_faster: Option<f64>,
-    /// `h2`, `h3`, …, `tie` or `unclear`; of the null arm `sound`, or `suspect` when its interval
-    /// leaves out 0.
+    /// `h2`, `h3`, …, `tie` or `unclear`; of the null arm `sound`, `suspect` when its interval leaves
+    /// out 0, or `unclear` when it has too few pairs for one.
     pub verdict: Option<String>,
 }

@@ -1,17 +1,20 @@
 //! From rows to results: samples by cell and protocol, pairs compared, crossovers found. Everything
 //! that the tables, pictures and the page say is computed here, once.
 
+use crate::judge::{Judge, Method};
 use crate::{Error, Run};
 use altway_record::{Cell, Protocol, Sample, transfers};
 use altway_stats::{
-    Bootstrap, CompareOptions, Comparison, Crossover, CrossoverPoint, Summary, benjamini_hochberg,
-    compare, crossover, summarize,
+    Bootstrap, Comparison, Crossover, CrossoverPoint, Summary, benjamini_hochberg, crossover,
+    log_ratios, summarize,
 };
 use std::collections::BTreeMap;
 
 /// A run, computed.
 pub(crate) struct Analysis<'a> {
     pub(crate) run: Run<'a>,
+    /// How its cells are judged.
+    pub(crate) judge: Judge,
     /// The protocol that the others are held against: the plan's first.
     pub(crate) baseline: Protocol,
     /// The plan's other protocols, in its order.
@@ -28,11 +31,11 @@ pub(crate) struct CellResult<'a> {
     /// By protocol; every protocol of the plan is there.
     pub(crate) arms: BTreeMap<Protocol, Arm<'a>>,
     /// The other protocols against the baseline; absent without a pair.
-    pub(crate) pairings: BTreeMap<Protocol, Pairing>,
+    pub(crate) pairings: BTreeMap<Protocol, Pairing<'a>>,
     /// The baseline once more; empty when the plan has no null arm.
     pub(crate) null_arm: Arm<'a>,
-    /// The baseline against itself; absent without a pair.
-    pub(crate) null_pairing: Option<Pairing>,
+    /// The baseline against itself; absent with too few pairs for an interval.
+    pub(crate) null_pairing: Option<Pairing<'a>>,
 }
 
 /// One protocol in one cell.
@@ -49,10 +52,14 @@ pub(crate) struct Arm<'a> {
 }
 
 /// One protocol against the baseline in one cell.
-pub(crate) struct Pairing {
+pub(crate) struct Pairing<'a> {
     pub(crate) comparison: Comparison,
+    /// How the comparison's interval was made.
+    pub(crate) method: Method,
+    /// The transfers of each pair: baseline, other.
+    pub(crate) pairs: Vec<(&'a Sample, &'a Sample)>,
     /// ln(other / baseline), a pair each.
-    log_ratios: Vec<f64>,
+    pub(crate) log_ratios: Vec<f64>,
     /// p after Benjamini–Hochberg over the whole run.
     pub(crate) p_adjusted: f64,
 }
@@ -76,26 +83,40 @@ pub(crate) enum Crossing {
 
 impl<'a> Analysis<'a> {
     pub(crate) fn new(run: &Run<'a>) -> Result<Self, Error> {
+        let mut analysis = Self::of_cells(run)?;
+        analysis.find_crossings();
+        Ok(analysis)
+    }
+
+    /// Without the crossings, which cost most of the time.
+    pub(crate) fn of_cells(run: &Run<'a>) -> Result<Self, Error> {
         let plan = &run.manifest.plan;
-        let options = Bootstrap {
-            seed: plan.seed,
-            ..Bootstrap::default()
-        };
+        let judge = Judge::new(plan);
         let baseline = plan.protocols[0];
         let others = plan.protocols[1..].to_vec();
         let mut cells = sort_into_cells(run)?;
         for cell in &mut cells {
-            cell.finish(baseline, &others, &options);
+            cell.finish(baseline, &others, &judge);
         }
         adjust(&mut cells);
-        let series = group(&cells, &others, &options);
+        let series = group(&cells);
         Ok(Self {
             run: *run,
+            judge,
             baseline,
             others,
             cells,
             series,
         })
+    }
+
+    fn find_crossings(&mut self) {
+        let (cells, options) = (&self.cells, self.judge.bootstrap());
+        for series in &mut self.series {
+            let found =
+                |other: &Protocol| Some((*other, crossing(cells, &series.cells, *other, options)?));
+            series.crossings = self.others.iter().filter_map(found).collect();
+        }
     }
 
     /// All protocols, the baseline first.
@@ -126,7 +147,26 @@ impl<'a> Analysis<'a> {
     }
 }
 
-impl Pairing {
+/// Judges log-ratios.
+type Compare<'f> = dyn Fn(&[f64]) -> Option<(Comparison, Method)> + 'f;
+
+impl<'a> Pairing<'a> {
+    fn new(pairs: Vec<(&'a Sample, &'a Sample)>, compare: &Compare<'_>) -> Option<Self> {
+        let (first, second): (Vec<f64>, Vec<f64>) = pairs
+            .iter()
+            .filter_map(|(first, second)| Some((micros(first)?, micros(second)?)))
+            .unzip();
+        let log_ratios = log_ratios(&first, &second)?;
+        let (comparison, method) = compare(&log_ratios)?;
+        Some(Self {
+            comparison,
+            method,
+            pairs,
+            log_ratios,
+            p_adjusted: comparison.p,
+        })
+    }
+
     /// Whether the whole interval lies on one side of zero.
     pub(crate) fn excludes_zero(&self) -> bool {
         let interval = self.comparison.interval;
@@ -134,18 +174,21 @@ impl Pairing {
     }
 }
 
-impl CellResult<'_> {
+impl<'a> CellResult<'a> {
     pub(crate) fn delay_ms(&self) -> f64 {
         self.cell.delay.as_secs_f64() * 1e3
     }
 
-    fn finish(&mut self, baseline: Protocol, others: &[Protocol], options: &Bootstrap) {
+    fn finish(&mut self, baseline: Protocol, others: &[Protocol], judge: &Judge) {
         for arm in self.arms.values_mut().chain([&mut self.null_arm]) {
             arm.finish();
         }
-        self.null_pairing = pair(&self.arms[&baseline], &self.null_arm, options);
+        let against = |arm: &Arm<'a>, compare: &Compare<'_>| {
+            Pairing::new(pairs(&self.arms[&baseline], arm), compare)
+        };
+        self.null_pairing = against(&self.null_arm, &|ratios| judge.compare_null(ratios));
         for other in others {
-            if let Some(pairing) = pair(&self.arms[&baseline], &self.arms[other], options) {
+            if let Some(pairing) = against(&self.arms[other], &|ratios| judge.compare(ratios)) {
                 self.pairings.insert(*other, pairing);
             }
         }
@@ -209,42 +252,22 @@ fn sort_into_cells<'a>(run: &Run<'a>) -> Result<Vec<CellResult<'a>>, Error> {
 }
 
 /// The time that is compared, in µs; `None` when the transfer does not count.
-fn micros(sample: &Sample) -> Option<f64> {
+pub(crate) fn micros(sample: &Sample) -> Option<f64> {
     let time = sample
         .compared_us
         .filter(|time| sample.valid && *time > 0)?;
     Some(time as f64)
 }
 
-/// Compares what both measured in the same blocks.
-fn pair(baseline: &Arm<'_>, other: &Arm<'_>, options: &Bootstrap) -> Option<Pairing> {
-    let time_of_block: BTreeMap<u32, f64> = baseline
+/// What both measured in the same blocks.
+fn pairs<'a>(baseline: &Arm<'a>, other: &Arm<'a>) -> Vec<(&'a Sample, &'a Sample)> {
+    let of_block: BTreeMap<u32, &Sample> = baseline
         .valid
         .iter()
-        .map(|sample| sample.block)
-        .zip(baseline.times.clone())
+        .map(|sample| (sample.block, *sample))
         .collect();
-    let (first, second): (Vec<f64>, Vec<f64>) = other
-        .valid
-        .iter()
-        .zip(&other.times)
-        .filter_map(|(sample, time)| Some((*time_of_block.get(&sample.block)?, *time)))
-        .unzip();
-    let options = CompareOptions {
-        bootstrap: *options,
-        ..CompareOptions::default()
-    };
-    let comparison = compare(&first, &second, &options)?;
-    let log_ratios = first
-        .iter()
-        .zip(&second)
-        .map(|(a, b)| (b / a).ln())
-        .collect();
-    Some(Pairing {
-        comparison,
-        log_ratios,
-        p_adjusted: comparison.p,
-    })
+    let pair = |sample: &&'a Sample| Some((*of_block.get(&sample.block)?, *sample));
+    other.valid.iter().filter_map(pair).collect()
 }
 
 fn adjust(cells: &mut [CellResult<'_>]) {
@@ -256,7 +279,7 @@ fn adjust(cells: &mut [CellResult<'_>]) {
     }
 }
 
-fn group(cells: &[CellResult<'_>], others: &[Protocol], options: &Bootstrap) -> Vec<Series> {
+fn group(cells: &[CellResult<'_>]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for (index, result) in cells.iter().enumerate() {
         match all
@@ -272,9 +295,6 @@ fn group(cells: &[CellResult<'_>], others: &[Protocol], options: &Bootstrap) -> 
     }
     for series in &mut all {
         series.cells.sort_by_key(|index| cells[*index].cell.delay);
-        let found =
-            |other: &Protocol| Some((*other, crossing(cells, &series.cells, *other, options)?));
-        series.crossings = others.iter().filter_map(found).collect();
     }
     all
 }
@@ -306,7 +326,12 @@ fn crossing(
     })
 }
 
-fn points(cells: &[CellResult<'_>], indices: &[usize], other: Protocol) -> Vec<CrossoverPoint> {
+/// What a series says to whoever looks for a crossover.
+pub(crate) fn points(
+    cells: &[CellResult<'_>],
+    indices: &[usize],
+    other: Protocol,
+) -> Vec<CrossoverPoint> {
     let point = |index: &usize| {
         let cell = &cells[*index];
         let log_ratios = cell.pairings.get(&other)?.log_ratios.clone();

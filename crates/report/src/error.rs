@@ -1,8 +1,8 @@
-//! Why a run can't be reported.
+//! Why a run can't be reported, or compared with another.
 
 use altway_record::Protocol;
 
-/// Why a run can't be reported.
+/// Why a run can't be reported, or compared with another.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -24,6 +24,45 @@ pub enum Error {
         /// The protocol found.
         protocol: Protocol,
     },
+    /// Two runs that do not measure the same thing.
+    #[error("one run measures `{first}`, the other `{second}`: their times are of different kinds")]
+    Scenarios {
+        /// What the first does.
+        first: String,
+        /// What the second does.
+        second: String,
+    },
+    /// Two runs whose plans don't begin with the same protocol.
+    #[error("one run holds other protocols against {}, the other against {}", first.name(), second.name())]
+    Baselines {
+        /// Of the first run.
+        first: Protocol,
+        /// Of the second run.
+        second: Protocol,
+    },
+    /// Two runs that hold different protocols against the same one.
+    #[error("the runs hold no protocol in common against {}", first.name())]
+    Seconds {
+        /// The plans' first protocol.
+        first: Protocol,
+    },
+    /// Two runs, or parts of one, that can't be held against each other.
+    #[error("they have no measured cell in common: {differ}")]
+    NoCommonCell {
+        /// What is different everywhere.
+        differ: String,
+    },
+    /// A run that has one value only of what it is to be compared by.
+    #[error("the run has one {axis} only, {value}: there is nothing to compare it with")]
+    OneValue {
+        /// The axis.
+        axis: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A run in which no protocol has a pair with the first.
+    #[error("no pair of two protocols has been measured yet")]
+    NothingMeasured,
     /// The plotting library gave up; its own words.
     #[error("the picture `{name}` can't be drawn: {message}")]
     Drawing {

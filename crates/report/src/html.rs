@@ -189,13 +189,13 @@ fn method(analysis: &Analysis<'_>) -> String {
         "A block measures every cell once with every protocol, in random order, and both transfers \
          of a pair meet a link with the same seed, so that what disturbs one disturbs the other. \
          The difference is the Hodges–Lehmann estimate of the logarithm of the ratio of each \
-         pair's times; its 95 % interval comes from 10,000 seeded bootstrap resamples of the pairs \
-         (BCa). A protocol wins a cell when the interval leaves out zero and the estimate lies \
+         pair's times; its 95 % interval {}. A protocol wins a cell when the interval leaves out zero and the estimate lies \
          beyond 3 %; a tie means that the whole interval lies within 3 %, and unclear that more \
          pairs are needed. The crossover is where a falling curve through the differences \
          (isotonic regression) passes zero; its interval comes from resampling the pairs within \
          each delay. No transfer is left out for being slow: one is repeated only for a fault of \
          the measurement, and counted. Each cell was planned with {} a protocol.",
+        analysis.judge.in_words(),
         words::count(plan.pairs as usize, "transfer"),
     );
     format!(

@@ -25,7 +25,7 @@ pub(crate) fn rows(analysis: &Analysis<'_>) -> Vec<SummaryRow> {
             let row = row(baseline, cell, baseline, &cell.null_arm, pairing);
             rows.push(SummaryRow {
                 null_arm: true,
-                verdict: pairing.map(|one| null_verdict(one).into()),
+                verdict: (row.n > 0).then(|| null_verdict(pairing).into()),
                 ..row
             });
         }
@@ -34,11 +34,11 @@ pub(crate) fn rows(analysis: &Analysis<'_>) -> Vec<SummaryRow> {
 }
 
 /// What the null arm says of its cell.
-fn null_verdict(pairing: &Pairing) -> &'static str {
-    if pairing.excludes_zero() {
-        "suspect"
-    } else {
-        "sound"
+fn null_verdict(pairing: Option<&Pairing<'_>>) -> &'static str {
+    match pairing {
+        None => "unclear",
+        Some(pairing) if pairing.excludes_zero() => "suspect",
+        Some(_) => "sound",
     }
 }
 
@@ -75,12 +75,12 @@ fn row(
     result: &CellResult<'_>,
     protocol: Protocol,
     arm: &Arm<'_>,
-    pairing: Option<&Pairing>,
+    pairing: Option<&Pairing<'_>>,
 ) -> SummaryRow {
     let cell = &result.cell;
     let value =
         |of: fn(&altway_stats::Summary) -> f64| arm.summary.as_ref().map(|s| rounded(of(s), 1));
-    let compared = |of: &dyn Fn(&Pairing) -> Option<f64>| pairing.and_then(of);
+    let compared = |of: &dyn Fn(&Pairing<'_>) -> Option<f64>| pairing.and_then(of);
     SummaryRow {
         cell: cell.index,
         topology: cell.topology,
@@ -119,6 +119,7 @@ fn row(
         difference_high_percent: compared(&|p| {
             Some(rounded(p.comparison.percent_interval()?.1, 3))
         }),
+        interval: pairing.map(|p| p.method.name().into()),
         gain_percent: compared(&|_| gain_percent(&result.arms[&baseline], arm)),
         p: compared(&|p| Some(p.comparison.p)),
         p_adjusted: compared(&|p| Some(p.p_adjusted)),

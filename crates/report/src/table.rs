@@ -114,6 +114,9 @@ pub(crate) fn notes(analysis: &Analysis<'_>) -> Vec<String> {
             .flat_map(|cell| cell.pairings.values());
         pairings.map(|pairing| &pairing.comparison)
     };
+    if comparisons().any(|comparison| !comparison.few) {
+        notes.push(analysis.judge.note());
+    }
     if comparisons().any(|comparison| comparison.winner == Winner::Tie) {
         notes.push("tie: the whole interval lies within ±3 %, too little to matter.".into());
     }
@@ -122,9 +125,10 @@ pub(crate) fn notes(analysis: &Analysis<'_>) -> Vec<String> {
     }
     if comparisons().any(|comparison| comparison.few) {
         notes.push(format!(
-            "{FEW} fewer than {FEW_PAIRS} pairs: the interval is narrower than it should be."
+            "{FEW} fewer than {FEW_PAIRS} pairs: the interval is of resamples, and narrower than it should be."
         ));
     }
+    notes.extend(verdict::sound(analysis).filter(|_| analysis.valid() > 0));
     notes.extend(verdict::repeats(analysis));
     notes
 }
@@ -187,7 +191,7 @@ fn described(analysis: &Analysis<'_>, series: &Series) -> String {
 }
 
 /// Columns as wide as their widest text, numbers to the right, the last column to the left.
-fn aligned(head: &[String], rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned(head: &[String], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let texts = rows.iter().map(|row| &row[column]).chain([&head[column]]);
         texts.map(|text| text.chars().count()).max().unwrap_or(0)
@@ -219,12 +223,16 @@ fn aligned(head: &[String], rows: &[Vec<String>]) -> String {
 
 /// Breaks a sentence before column 100.
 fn wrapped(sentence: &str) -> String {
-    const COLUMNS: usize = 100;
+    wrapped_to(sentence, 100)
+}
+
+/// Breaks a sentence before a column.
+pub(crate) fn wrapped_to(sentence: &str, columns: usize) -> String {
     let mut text = String::new();
     let mut column = 0;
     for word in sentence.split(' ') {
         let width = word.chars().count();
-        if column > 0 && column + 1 + width > COLUMNS {
+        if column > 0 && column + 1 + width > columns {
             text.push('\n');
             column = 0;
         } else if column > 0 {

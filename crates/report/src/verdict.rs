@@ -2,7 +2,7 @@
 //! the page never contradict each other.
 
 use crate::analysis::{Analysis, Crossing, Series};
-use crate::words;
+use crate::{null_arm, words};
 use altway_record::{Protocol, transfers};
 use altway_stats::{Crossover, Interval, Winner};
 
@@ -256,21 +256,14 @@ pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
 
 /// Cells whose null arm says that a protocol differs from itself.
 fn suspects(analysis: &Analysis<'_>) -> Option<String> {
-    let measured = analysis
-        .cells
-        .iter()
-        .filter_map(|cell| cell.null_pairing.as_ref());
-    let measured = measured.filter(|pairing| !pairing.comparison.few);
-    let (suspect, all) = measured.fold((0, 0), |(suspect, all), pairing| {
-        (suspect + usize::from(pairing.excludes_zero()), all + 1)
-    });
-    let name = analysis.baseline.name();
-    (suspect > 0).then(|| {
-        format!(
-            "In {suspect} of {all} cells {name} differs from itself (null arm): by chance it does in \
-             one of 20."
-        )
-    })
+    let check = null_arm::of_analysis(analysis).filter(|check| check.flagged > 0);
+    check.map(|check| check.sentence())
+}
+
+/// That no cell's null arm does, or that it can't be told.
+pub(crate) fn sound(analysis: &Analysis<'_>) -> Option<String> {
+    let check = null_arm::of_analysis(analysis).filter(|check| check.flagged == 0);
+    check.map(|check| check.sentence())
 }
 
 /// How many transfers were invalid, if any.

@@ -90,11 +90,26 @@ pub(crate) fn percent(value: f64) -> String {
 
 /// A signed number with one decimal and the minus sign of typography.
 pub(crate) fn signed(value: f64) -> String {
-    let digits = format!("{:.1}", value.abs());
-    match (digits.as_str(), value < 0.0) {
-        ("0.0", _) => digits,
+    signed_to(value, 1)
+}
+
+/// The same with as many decimals as are asked for.
+pub(crate) fn signed_to(value: f64, decimals: usize) -> String {
+    let digits = format!("{:.decimals$}", value.abs());
+    let is_zero = digits.bytes().all(|c| matches!(c, b'0' | b'.'));
+    match (is_zero, value < 0.0) {
+        (true, _) => digits,
         (_, true) => format!("−{digits}"),
         (_, false) => format!("+{digits}"),
+    }
+}
+
+/// A probability: `37 %`, `0.4 %`, `less than 0.1 %`.
+pub(crate) fn chance(chance: f64) -> String {
+    match 100.0 * chance {
+        percent if percent < 0.1 => "less than 0.1 %".into(),
+        percent if percent < 1.0 => format!("{percent:.1} %"),
+        percent => format!("{percent:.0} %"),
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! `plan` says what a run will do before it starts, `watch` how one stands while it goes on.
 
+mod compare;
+mod null;
 mod plan;
 mod watch;
 
@@ -44,6 +46,10 @@ enum LabCommand {
     Show(ShowArguments),
     /// Draw the tables, pictures and report of a run again, from its samples alone.
     Report(ReportArguments),
+    /// Compare two runs, or two topologies (servers, clients, …) of one.
+    Compare(compare::Arguments),
+    /// Count how often a protocol differs from itself: whether the intervals can be believed.
+    CheckNull(null::Arguments),
     /// Join the runs of a plan's shards into one.
     Merge(MergeArguments),
 }
@@ -176,6 +182,8 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
             }
             answer(&rendered, arguments.json, printer)
         }
+        LabCommand::Compare(arguments) => compare::run(arguments, printer),
+        LabCommand::CheckNull(arguments) => null::run(arguments, printer),
         LabCommand::Merge(arguments) => merge(arguments, printer),
     }
 }

@@ -1,0 +1,137 @@
+//! `altway lab compare`: two environments held against each other.
+
+use crate::Answer;
+use crate::hint::mistake;
+use crate::printer::Printer;
+use altway_record::read_reference;
+use altway_report::{Axis, Contrast, Error, Named, Run};
+use anyhow::{Context, Result};
+use std::error::Error as _;
+use std::path::{Path, PathBuf};
+
+/// Compare two environments: who is faster where in each, how the crossover moves between them, and
+/// which part of the time explains that.
+///
+/// A and B are two runs, or with --by two values of one run: each value is held against the plan's
+/// first. Compared are the cells that both have; the others are named.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Two runs whose cells differ in nothing but what stands around the link (topology, server, client,
+congestion control, connection, queue) are compared over that difference.
+
+Examples:
+  altway lab compare runs/20261122-100000-environments --by topology
+  altway lab compare runs/20261120-100000-delay-sweep runs/20261122-100000-delay-sweep
+  altway lab compare runs/20261122-100000-delay-sweep results/reference/environments.csv")]
+pub(crate) struct Arguments {
+    /// The run folder of A.
+    a: PathBuf,
+    /// The run folder of B; or a CSV file of reference figures (docs/data/reference.md).
+    #[arg(conflicts_with = "by")]
+    b: Option<PathBuf>,
+    /// Compare the parts of one run: topology, server, client, congestion, connection, rate, queue or
+    /// loss.
+    #[arg(long, value_name = "AXIS")]
+    by: Option<Axis>,
+    /// Print all figures as JSON instead of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    match (&arguments.b, arguments.by) {
+        (Some(b), _) if b.is_file() => reference(&arguments.a, b, arguments.json, printer),
+        (Some(b), _) => two_runs(&arguments.a, b, arguments.json, printer),
+        (None, Some(axis)) => parts(&arguments.a, axis, arguments.json, printer),
+        (None, None) => Err(mistake(
+            "there is one run only to compare",
+            "name a second run, or compare the parts of the first with `--by topology`",
+        )),
+    }
+}
+
+fn two_runs(a: &Path, b: &Path, json: bool, printer: &Printer) -> Result<Answer> {
+    let (manifest_a, samples_a) = altway_lab::read_run(a)?;
+    let (manifest_b, samples_b) = altway_lab::read_run(b)?;
+    let (name_a, name_b) = (a.display().to_string(), b.display().to_string());
+    let contrast = altway_report::compare(
+        &Named {
+            name: &name_a,
+            run: Run {
+                manifest: &manifest_a,
+                samples: &samples_a,
+            },
+        },
+        &Named {
+            name: &name_b,
+            run: Run {
+                manifest: &manifest_b,
+                samples: &samples_b,
+            },
+        },
+    );
+    answer(&[contrast.map_err(with_hint)?], json, printer)
+}
+
+fn reference(run: &Path, figures: &Path, json: bool, printer: &Printer) -> Result<Answer> {
+    let text = std::fs::read_to_string(figures)
+        .with_context(|| format!("cannot read {}", figures.display()))?;
+    let rows = read_reference(&text).map_err(|error| {
+        let cause = error
+            .source()
+            .map_or_else(String::new, |cause| format!(": {cause}"));
+        mistake(
+            format!("{}: {error}{cause}", figures.display()),
+            "its columns are those of summary.csv; docs/data/reference.md says which are enough",
+        )
+    })?;
+    let (manifest, samples) = altway_lab::read_run(run)?;
+    let run = Run {
+        manifest: &manifest,
+        samples: &samples,
+    };
+    let contrast = altway_report::compare_with_reference(&run, &rows).map_err(with_hint)?;
+    match json {
+        true => printer.json(&contrast)?,
+        false => printer.data(&contrast.table())?,
+    }
+    Ok(Answer::Done)
+}
+
+fn parts(run: &Path, axis: Axis, json: bool, printer: &Printer) -> Result<Answer> {
+    let (manifest, samples) = altway_lab::read_run(run)?;
+    let run = Run {
+        manifest: &manifest,
+        samples: &samples,
+    };
+    let contrasts = altway_report::compare_by(&run, axis).map_err(with_hint)?;
+    answer(&contrasts, json, printer)
+}
+
+fn answer(contrasts: &[Contrast], json: bool, printer: &Printer) -> Result<Answer> {
+    if json {
+        printer.json(&contrasts)?;
+        return Ok(Answer::Done);
+    }
+    let tables: Vec<String> = contrasts.iter().map(Contrast::table).collect();
+    printer.data(&tables.join("\n"))?;
+    Ok(Answer::Done)
+}
+
+/// What may help where the two can't be compared.
+fn with_hint(error: Error) -> anyhow::Error {
+    let hint = match error {
+        Error::OneValue { .. } => {
+            "name a second run, or see with `altway lab plan show` which axes the plan has"
+        }
+        Error::NothingMeasured => "go on with it: `altway lab resume`",
+        Error::NoCommonCell { .. }
+        | Error::Scenarios { .. }
+        | Error::Baselines { .. }
+        | Error::Seconds { .. } => {
+            "compare runs of one plan, or of plans that share rate, loss, size and some delays"
+        }
+        other => return other.into(),
+    };
+    mistake(error.to_string(), hint)
+}

@@ -1,0 +1,100 @@
+//! `altway lab check-null`: whether the intervals of runs can be believed.
+
+use super::{RUNS, named_or_newest};
+use crate::Answer;
+use crate::hint::mistake;
+use crate::printer::Printer;
+use altway_report::{NullCheck, Run, null_check};
+use anyhow::Result;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Count how often a protocol differs from itself: of 95 % intervals, at most one in 20 should say so.
+///
+/// The null arm of a run measures its first protocol twice. Exits with 1 when luck does not explain
+/// the count: then no verdict of these runs is to be believed before the cause is found.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway lab check-null
+  altway lab check-null runs/*-quick")]
+pub(crate) struct Arguments {
+    /// The run folders [default: the newest].
+    run: Vec<PathBuf>,
+    /// Look for the newest run in here.
+    #[arg(long, value_name = "DIR", default_value = RUNS)]
+    runs: PathBuf,
+    /// Print the counts as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Counted {
+    runs: Vec<OfRun>,
+    together: NullCheck,
+}
+
+#[derive(Serialize)]
+struct OfRun {
+    run: String,
+    #[serde(flatten)]
+    check: NullCheck,
+}
+
+pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let mut runs = arguments.run.clone();
+    if runs.is_empty() {
+        runs.push(named_or_newest(None, &arguments.runs)?);
+    }
+    let runs: Vec<OfRun> = runs.iter().map(|run| of_run(run)).collect::<Result<_>>()?;
+    let checks: Vec<NullCheck> = runs.iter().map(|one| one.check).collect();
+    let together = NullCheck::together(&checks).ok_or_else(|| {
+        mistake(
+            "the runs hold different protocols against themselves",
+            "check those of one plan at a time",
+        )
+    })?;
+    if arguments.json {
+        printer.json(&Counted { runs, together })?;
+    } else {
+        printer.data(&human(&runs, &together))?;
+    }
+    Ok(match together.suspect {
+        true => Answer::No,
+        false => Answer::Done,
+    })
+}
+
+fn of_run(run: &Path) -> Result<OfRun> {
+    let (manifest, samples) = altway_lab::read_run(run)?;
+    let check = null_check(&Run {
+        manifest: &manifest,
+        samples: &samples,
+    })?;
+    let check = check.ok_or_else(|| {
+        mistake(
+            format!("{} has no null arm", run.display()),
+            "leave `null_arm = false` out of its plan, and run it again",
+        )
+    })?;
+    Ok(OfRun {
+        run: run.display().to_string(),
+        check,
+    })
+}
+
+fn human(runs: &[OfRun], together: &NullCheck) -> String {
+    let mut text = String::new();
+    if runs.len() > 1 {
+        for OfRun { run, check } in runs {
+            text.push_str(&format!(
+                "{:>4} of {:>4}  {run}\n",
+                check.flagged, check.cells
+            ));
+        }
+        text.push('\n');
+    }
+    text + &together.sentence() + "\n"
+}

@@ -1,0 +1,100 @@
+//! Reference figures: mean times that somebody else measured, to lay a run beside.
+
+use crate::{Protocol, Topology};
+use serde::Deserialize;
+
+/// A mean time under one condition. The columns are those of `summary.csv`, of which these are enough,
+/// so that any summary can be a reference.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ReferenceRow {
+    /// Where the link was emulated; `direct` when the file does not say it.
+    #[serde(default)]
+    pub topology: Topology,
+    /// Rate of the link; empty without limit.
+    pub rate_bps: Option<u64>,
+    /// One-way delay.
+    pub delay_us: u64,
+    /// Loss configured in each direction, in parts per billion; 0 when the file does not say it.
+    #[serde(default)]
+    pub loss_ppb: u32,
+    /// Size of the object.
+    pub size_bytes: u64,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// Whether it is a summary's row of the null arm, which is no reference.
+    #[serde(default)]
+    null_arm: bool,
+    /// Mean time; a row without one is left out.
+    #[serde(default)]
+    pub mean_us: Option<f64>,
+}
+
+/// Why a file of reference figures can't be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReferenceError {
+    /// A column is missing, or a value is none.
+    #[error("it is no table of reference figures")]
+    Csv(#[from] csv::Error),
+    /// No row has a time.
+    #[error("it holds no mean time")]
+    Empty,
+}
+
+/// Reads reference figures. Lines that begin with `#` are remarks: where the figures come from.
+///
+/// # Errors
+/// A column is missing (docs/data/reference.md), a value is none, or there are no figures.
+///
+/// ```
+/// let text = "# An earlier study.\nrate_bps,delay_us,size_bytes,protocol,mean_us\n\
+///             5000000,50000,1000000,h2,2169000\n";
+/// let rows = altway_record::read_reference(text)?;
+/// assert_eq!(rows[0].mean_us, Some(2_169_000.0));
+/// # Ok::<(), altway_record::ReferenceError>(())
+/// ```
+pub fn read_reference(text: &str) -> Result<Vec<ReferenceRow>, ReferenceError> {
+    let mut reader = csv::ReaderBuilder::new()
+        .comment(Some(b'#'))
+        .from_reader(text.as_bytes());
+    let mut rows: Vec<ReferenceRow> = reader.deserialize().collect::<Result<_, _>>()?;
+    let positive = |time: f64| time.is_finite() && time > 0.0;
+    rows.retain(|row| !row.null_arm && row.mean_us.is_some_and(positive));
+    if rows.is_empty() {
+        return Err(ReferenceError::Empty);
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "topology,rate_bps,delay_us,size_bytes,protocol,null_arm,mean_us,more\n";
+
+    #[test]
+    fn a_summary_is_a_reference_without_its_null_arm() {
+        let text = format!(
+            "{HEAD}proxied,,0,1000,h2,false,5.5,x\n\
+             proxied,,0,1000,h2,true,5.6,x\n\
+             proxied,,0,1000,h3,false,,x\n"
+        );
+        let rows = read_reference(&text).unwrap();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(
+            (rows[0].topology, rows[0].rate_bps),
+            (Topology::Proxied, None)
+        );
+    }
+
+    #[test]
+    fn what_is_no_table_of_figures_is_refused() {
+        let missing = read_reference("delay_us,protocol\n0,h2\n").unwrap_err();
+        assert!(matches!(missing, ReferenceError::Csv(_)), "{missing}");
+        let word = format!("{HEAD}direct,,soon,1000,h2,false,5.5,x\n");
+        assert!(matches!(read_reference(&word), Err(ReferenceError::Csv(_))));
+        assert!(matches!(read_reference(HEAD), Err(ReferenceError::Empty)));
+        let zero = format!("{HEAD}direct,,0,1000,h2,false,0,x\n");
+        assert!(matches!(read_reference(&zero), Err(ReferenceError::Empty)));
+    }
+}

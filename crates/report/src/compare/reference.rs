@@ -1,0 +1,294 @@
+//! A run beside the figures of somebody else, of whom the means alone are known.
+//!
+//! Only the run's own figures carry an interval; what the others' noise was, nobody can say.
+
+use super::numbers::place;
+use super::{Estimate, text};
+use crate::analysis::{Analysis, Arm, CellResult, Series};
+use crate::judge::LEVEL;
+use crate::verdict::Verdict;
+use crate::{Error, Run, words};
+use altway_record::{Cell, Protocol, ReferenceRow};
+use altway_stats::{CompareOptions, PlainCrossing, bootstrap, plain_crossings, theil_sen};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A run beside reference figures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReferenceContrast {
+    /// What both have, by everything but the delay, and each protocol against the first.
+    pub series: Vec<ReferenceSeries>,
+    /// How many conditions of the reference the run does not have.
+    pub only_in_reference: Vec<String>,
+    /// What follows, in sentences.
+    pub findings: Vec<String>,
+}
+
+/// A protocol against the plan's first over the delay, here and there.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReferenceSeries {
+    /// The link, in words.
+    pub condition: String,
+    /// The plan's first protocol.
+    pub first: Protocol,
+    /// The one that is held against it.
+    pub second: Protocol,
+    /// The delays that both have, rising.
+    pub cells: Vec<ReferenceCell>,
+    /// From which delay on the second is faster, here.
+    pub crossover_ms: Option<Estimate>,
+    /// Who is faster where, here, in a sentence.
+    pub finding: String,
+    /// Where straight lines between the reference's means cross, in ms.
+    pub reference_crossovers_ms: Vec<f64>,
+    /// What a millisecond of delay costs, in ms, first and second protocol, in the reference.
+    pub reference_growth: Option<[f64; 2]>,
+}
+
+/// One delay.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReferenceCell {
+    /// One-way delay.
+    pub delay_us: u64,
+    /// Mean time of the first protocol here.
+    pub first_mean_us: Estimate,
+    /// The same in the reference.
+    pub first_reference_us: f64,
+    /// Mean time of the second protocol here.
+    pub second_mean_us: Estimate,
+    /// The same in the reference.
+    pub second_reference_us: f64,
+    /// Difference of the second from the first here, in per cent.
+    pub difference_percent: Estimate,
+    /// The same in the reference, of the means.
+    pub reference_difference_percent: f64,
+    /// Whether the reference's difference lies in the interval of ours, or within 3 % of it.
+    pub agrees: bool,
+}
+
+impl ReferenceContrast {
+    /// The tables and findings for a terminal of 100 columns, with a line end.
+    #[must_use]
+    pub fn table(&self) -> String {
+        text::of_reference(self)
+    }
+}
+
+/// Lays a run beside reference figures, where topology, rate, loss, size and delay are the same.
+///
+/// # Errors
+/// They have no cell with two protocols in common.
+pub fn compare_with_reference(
+    run: &Run<'_>,
+    rows: &[ReferenceRow],
+) -> Result<ReferenceContrast, Error> {
+    let analysis = Analysis::new(run)?;
+    let reference = Reference::new(rows);
+    let mut series = Vec::new();
+    for one in &analysis.series {
+        let seconds = analysis.others.iter();
+        series.extend(seconds.filter_map(|second| of_series(&analysis, one, *second, &reference)));
+    }
+    if series.is_empty() {
+        return Err(Error::NoCommonCell {
+            differ: "topology, rate, loss, size or delay are others in the reference".into(),
+        });
+    }
+    let findings = series.iter().flat_map(findings).collect();
+    Ok(ReferenceContrast {
+        only_in_reference: reference.not_in(&analysis),
+        series,
+        findings,
+    })
+}
+
+/// What figures have in common, whoever measured them: topology, rate, loss, size.
+type Condition = (String, Option<u64>, u32, u64);
+
+/// Mean times by condition, delay and protocol.
+struct Reference {
+    means: BTreeMap<Condition, BTreeMap<u64, BTreeMap<Protocol, f64>>>,
+}
+
+impl Reference {
+    fn new(rows: &[ReferenceRow]) -> Self {
+        let mut means: BTreeMap<_, BTreeMap<_, BTreeMap<_, _>>> = BTreeMap::new();
+        for row in rows {
+            let condition = (
+                row.topology.to_string(),
+                row.rate_bps,
+                row.loss_ppb,
+                row.size_bytes,
+            );
+            let delays = means.entry(condition).or_default();
+            let of_delay = delays.entry(row.delay_us).or_default();
+            of_delay.extend(row.mean_us.map(|mean| (row.protocol, mean)));
+        }
+        Self { means }
+    }
+
+    /// Delays in µs with the means of both protocols.
+    fn of(&self, cell: &Cell, first: Protocol, second: Protocol) -> BTreeMap<u64, (f64, f64)> {
+        let delays = self.means.get(&condition(cell)).into_iter().flatten();
+        let both = |(delay, means): (&u64, &BTreeMap<Protocol, f64>)| {
+            Some((*delay, (*means.get(&first)?, *means.get(&second)?)))
+        };
+        delays.filter_map(both).collect()
+    }
+
+    /// Conditions and delays that no cell of the run has, in words.
+    fn not_in(&self, analysis: &Analysis<'_>) -> Vec<String> {
+        let has = |condition_there: &Condition, delay: u64| {
+            analysis.cells.iter().any(|cell| {
+                !cell.pairings.is_empty()
+                    && condition(&cell.cell) == *condition_there
+                    && delay_us(&cell.cell) == delay
+            })
+        };
+        let missing = self.means.iter().flat_map(|(there, delays)| {
+            let absent = delays.keys().filter(|delay| !has(there, **delay));
+            absent
+                .map(|delay| in_words(there, *delay))
+                .collect::<Vec<_>>()
+        });
+        missing.collect()
+    }
+}
+
+fn condition(cell: &Cell) -> Condition {
+    (
+        cell.topology.to_string(),
+        cell.rate.limit().map(altway_units::Bandwidth::as_bps),
+        cell.loss.as_parts_per_billion(),
+        cell.size.as_bytes(),
+    )
+}
+
+fn in_words((topology, rate, loss, size): &Condition, delay: u64) -> String {
+    let rate = rate.map_or_else(
+        || "no rate limit".to_owned(),
+        |rate| format!("{} Mbit/s", rate as f64 / 1e6),
+    );
+    let (size, loss, delay) = (
+        *size as f64 / 1e6,
+        f64::from(*loss) / 1e7,
+        delay as f64 / 1e3,
+    );
+    format!("{topology} · {rate} · {loss} % loss · {size} MB at {delay} ms")
+}
+
+fn delay_us(cell: &Cell) -> u64 {
+    u64::try_from(cell.delay.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn of_series(
+    analysis: &Analysis<'_>,
+    series: &Series,
+    second: Protocol,
+    reference: &Reference,
+) -> Option<ReferenceSeries> {
+    let first = analysis.baseline;
+    let example = &analysis.cells[series.cells[0]].cell;
+    let there = reference.of(example, first, second);
+    let of_cell = |cell: &CellResult<'_>| {
+        let means = there.get(&delay_us(&cell.cell))?;
+        of_cell(analysis, cell, second, *means)
+    };
+    let cells: Vec<ReferenceCell> = analysis.cells_of(series).filter_map(of_cell).collect();
+    cells.first()?;
+    let crossing = series.crossings.get(&second);
+    Some(ReferenceSeries {
+        condition: words::series(example),
+        first,
+        second,
+        cells,
+        crossover_ms: crossing.and_then(place),
+        finding: Verdict::new(analysis, series, second).sentence(),
+        reference_crossovers_ms: crossovers(&there),
+        reference_growth: growth(&there),
+    })
+}
+
+fn of_cell(
+    analysis: &Analysis<'_>,
+    cell: &CellResult<'_>,
+    second: Protocol,
+    (first_there, second_there): (f64, f64),
+) -> Option<ReferenceCell> {
+    let comparison = &cell.pairings.get(&second)?.comparison;
+    let difference = Estimate::new(comparison.estimate, comparison.interval).as_percent();
+    let there = 100.0 * (second_there / first_there - 1.0);
+    let band = 100.0 * CompareOptions::default().band;
+    let inside = difference.low.is_none_or(|low| low <= there)
+        && difference.high.is_none_or(|high| there <= high);
+    let mean = |protocol| mean(analysis, &cell.arms[&protocol]);
+    Some(ReferenceCell {
+        delay_us: delay_us(&cell.cell),
+        first_mean_us: mean(analysis.baseline)?,
+        first_reference_us: first_there,
+        second_mean_us: mean(second)?,
+        second_reference_us: second_there,
+        difference_percent: difference,
+        reference_difference_percent: there,
+        agrees: inside || (there - difference.value).abs() <= band,
+    })
+}
+
+/// The mean of an arm's times, with its interval by resampling.
+fn mean(analysis: &Analysis<'_>, arm: &Arm<'_>) -> Option<Estimate> {
+    let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
+    let options = altway_stats::Bootstrap {
+        level: LEVEL,
+        ..*analysis.judge.bootstrap()
+    };
+    let interval = bootstrap(&arm.times, mean, &options);
+    Some(Estimate::new(arm.summary?.mean, interval))
+}
+
+fn crossovers(there: &BTreeMap<u64, (f64, f64)>) -> Vec<f64> {
+    let means: Vec<_> = there
+        .iter()
+        .map(|(delay, (first, second))| (*delay as f64 / 1e3, *first, *second))
+        .collect();
+    let found = plain_crossings(&means).unwrap_or_default();
+    found
+        .iter()
+        .map(|crossing: &PlainCrossing| crossing.x)
+        .collect()
+}
+
+fn growth(there: &BTreeMap<u64, (f64, f64)>) -> Option<[f64; 2]> {
+    let delays: Vec<f64> = there.keys().map(|delay| *delay as f64 / 1e3).collect();
+    let slope = |of: fn(&(f64, f64)) -> f64| {
+        let times: Vec<f64> = there.values().map(|means| of(means) / 1e3).collect();
+        theil_sen(&delays, &times, LEVEL).map(|line| line.slope)
+    };
+    Some([slope(|means| means.0)?, slope(|means| means.1)?])
+}
+
+fn findings(series: &ReferenceSeries) -> Vec<String> {
+    let about = format!(
+        "{} against {} · {}: ",
+        series.second.name(),
+        series.first.name(),
+        series.condition
+    );
+    let agreeing = series.cells.iter().filter(|cell| cell.agrees).count();
+    let differ = format!(
+        "the difference agrees at {agreeing} of {}, within 3 % or its interval",
+        words::count(series.cells.len(), "delay")
+    );
+    let places: Vec<String> = series
+        .reference_crossovers_ms
+        .iter()
+        .map(|place| words::milliseconds(*place))
+        .collect();
+    let there = match places.as_slice() {
+        [] => "its lines cross nowhere".to_owned(),
+        places => format!("its lines cross at {}", words::list(places)),
+    };
+    vec![format!(
+        "{about}{differ}. Here: {} In the reference {there}.",
+        series.finding
+    )]
+}
