@@ -34,7 +34,15 @@ pub struct ReferenceRow {
 #[non_exhaustive]
 pub enum ReferenceError {
     /// A column is missing, or a value is none.
-    #[error("it is no table of reference figures")]
+    #[error("line {line}: {reason}")]
+    Row {
+        /// Line in the file, from 1.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It is no CSV.
+    #[error("it is no table")]
     Csv(#[from] csv::Error),
     /// No row has a time.
     #[error("it holds no mean time")]
@@ -57,13 +65,29 @@ pub fn read_reference(text: &str) -> Result<Vec<ReferenceRow>, ReferenceError> {
     let mut reader = csv::ReaderBuilder::new()
         .comment(Some(b'#'))
         .from_reader(text.as_bytes());
-    let mut rows: Vec<ReferenceRow> = reader.deserialize().collect::<Result<_, _>>()?;
+    let mut rows: Vec<ReferenceRow> = reader
+        .deserialize()
+        .collect::<Result<_, _>>()
+        .map_err(located)?;
     let positive = |time: f64| time.is_finite() && time > 0.0;
     rows.retain(|row| !row.null_arm && row.mean_us.is_some_and(positive));
     if rows.is_empty() {
         return Err(ReferenceError::Empty);
     }
     Ok(rows)
+}
+
+fn located(error: csv::Error) -> ReferenceError {
+    match error.kind() {
+        csv::ErrorKind::Deserialize {
+            pos: Some(pos),
+            err,
+        } => ReferenceError::Row {
+            line: pos.line(),
+            reason: err.kind().to_string(),
+        },
+        _ => error.into(),
+    }
 }
 
 #[cfg(test)]
@@ -89,10 +113,15 @@ mod tests {
 
     #[test]
     fn what_is_no_table_of_figures_is_refused() {
-        let missing = read_reference("delay_us,protocol\n0,h2\n").unwrap_err();
-        assert!(matches!(missing, ReferenceError::Csv(_)), "{missing}");
+        let missing = read_reference("# x\ndelay_us,protocol\n0,h2\n").unwrap_err();
+        assert_eq!(missing.to_string(), "line 3: missing field `size_bytes`");
         let word = format!("{HEAD}direct,,soon,1000,h2,false,5.5,x\n");
-        assert!(matches!(read_reference(&word), Err(ReferenceError::Csv(_))));
+        assert!(matches!(
+            read_reference(&word),
+            Err(ReferenceError::Row { line: 2, .. })
+        ));
+        let ragged = read_reference("delay_us,protocol\n0\n");
+        assert!(matches!(ragged, Err(ReferenceError::Csv(_))));
         assert!(matches!(read_reference(HEAD), Err(ReferenceError::Empty)));
         let zero = format!("{HEAD}direct,,0,1000,h2,false,0,x\n");
         assert!(matches!(read_reference(&zero), Err(ReferenceError::Empty)));

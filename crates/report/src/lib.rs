@@ -2,7 +2,8 @@
 //!
 //! A pure function of a run's manifest and samples: the same records give the same bytes, so an old
 //! run can be drawn again years later. It names who is faster where, and how sure that is; it says
-//! what is missing instead of failing when a run is empty or was stopped half-way.
+//! what is missing instead of failing when a run is empty or was stopped half-way. Two runs, or two
+//! parts of one, are held against each other by [`compare`] and [`compare_by`].
 //! Left to others: measuring (`lab`), the statistics themselves (`stats`), the spelling of records
 //! (`record`), and writing the files (`cli`).
 //!

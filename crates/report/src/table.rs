@@ -191,30 +191,24 @@ fn described(analysis: &Analysis<'_>, series: &Series) -> String {
 }
 
 /// Columns as wide as their widest text, numbers to the right, the last column to the left.
-pub(crate) fn aligned(head: &[String], rows: &[Vec<String>]) -> String {
+fn aligned(head: &[String], rows: &[Vec<String>]) -> String {
+    columns(head, rows, head.len() - 1)
+}
+
+/// Columns as wide as their widest text; from `left` on to the left, those before to the right.
+pub(crate) fn columns(head: &[String], rows: &[Vec<String>], left: usize) -> String {
     let width = |column: usize| {
         let texts = rows.iter().map(|row| &row[column]).chain([&head[column]]);
         texts.map(|text| text.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..head.len()).map(width).collect();
     let line = |texts: &[String]| {
-        let last = texts.len() - 1;
-        let columns = texts
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(i, (text, width))| {
-                if i == last {
-                    text.clone()
-                } else {
-                    format!("{text:>width$}")
-                }
-            });
-        format!(
-            "{}{}\n",
-            GAP,
-            columns.collect::<Vec<_>>().join(GAP).trim_end()
-        )
+        let column = |(i, (text, width)): (usize, (&String, &usize))| match i < left {
+            true => format!("{text:>width$}"),
+            false => format!("{text:<width$}"),
+        };
+        let columns: Vec<_> = texts.iter().zip(&widths).enumerate().map(column).collect();
+        format!("{GAP}{}\n", columns.join(GAP).trim_end())
     };
     std::iter::once(line(head))
         .chain(rows.iter().map(|row| line(row)))
@@ -226,11 +220,12 @@ fn wrapped(sentence: &str) -> String {
     wrapped_to(sentence, 100)
 }
 
-/// Breaks a sentence before a column.
+/// Breaks a sentence before a column, but not between a number and its unit.
 pub(crate) fn wrapped_to(sentence: &str, columns: usize) -> String {
     let mut text = String::new();
     let mut column = 0;
-    for word in sentence.split(' ') {
+    let whole = sentence.replace(" %", "\u{a0}%").replace(" ms", "\u{a0}ms");
+    for word in whole.split(' ') {
         let width = word.chars().count();
         if column > 0 && column + 1 + width > columns {
             text.push('\n');
@@ -242,7 +237,7 @@ pub(crate) fn wrapped_to(sentence: &str, columns: usize) -> String {
         text.push_str(word);
         column += width;
     }
-    text
+    text.replace('\u{a0}', " ")
 }
 
 #[cfg(test)]
@@ -257,6 +252,14 @@ mod tests {
         ];
         let text = aligned(&["a".into(), "b".into()], &rows);
         assert_eq!(text, "    a  b\n   −1  x\n  +10  y\n");
+    }
+
+    #[test]
+    fn a_number_stays_with_its_unit() {
+        assert_eq!(
+            wrapped_to("all of 95 % and 3 ms", 9),
+            "all of\n95 % and\n3 ms"
+        );
     }
 
     #[test]

@@ -46,9 +46,7 @@ enum LabCommand {
     Show(ShowArguments),
     /// Draw the tables, pictures and report of a run again, from its samples alone.
     Report(ReportArguments),
-    /// Compare two runs, or two topologies (servers, clients, …) of one.
     Compare(compare::Arguments),
-    /// Count how often a protocol differs from itself: whether the intervals can be believed.
     CheckNull(null::Arguments),
     /// Join the runs of a plan's shards into one.
     Merge(MergeArguments),

@@ -132,7 +132,7 @@ fn shares(parts: &[PartContrast]) -> String {
     let said: Vec<String> = shares
         .iter()
         .map(|(share, part)| match *part {
-            "first byte" => format!("{} from then to the first byte", whole_percent(*share)),
+            "first byte" => format!("{} between set-up and first byte", whole_percent(*share)),
             "set-up" => format!("{} in setting the connection up", whole_percent(*share)),
             part => format!("{} in the {part}", whole_percent(*share)),
         })
@@ -259,7 +259,7 @@ mod tests {
         ]);
         assert_eq!(
             said,
-            " Of that arise 90 % in the transfer, 15 % from then to the first byte and −5 % in setting \
+            " Of that arise 90 % in the transfer, 15 % between set-up and first byte and −5 % in setting \
              the connection up."
         );
         assert_eq!(shares(&[part("set-up", None)]), "");

@@ -41,7 +41,10 @@ pub struct ReferenceSeries {
     pub finding: String,
     /// Where straight lines between the reference's means cross, in ms.
     pub reference_crossovers_ms: Vec<f64>,
-    /// What a millisecond of delay costs, in ms, first and second protocol, in the reference.
+    /// What a millisecond of one-way delay costs here, in ms: first and second protocol, by the means of
+    /// the delays that both have; `None` with fewer than two.
+    pub growth: Option<[f64; 2]>,
+    /// The same in the reference.
     pub reference_growth: Option<[f64; 2]>,
 }
 
@@ -105,6 +108,9 @@ pub fn compare_with_reference(
 /// What figures have in common, whoever measured them: topology, rate, loss, size.
 type Condition = (String, Option<u64>, u32, u64);
 
+/// Means of both protocols by delay, in µs.
+type Means = BTreeMap<u64, (f64, f64)>;
+
 /// Mean times by condition, delay and protocol.
 struct Reference {
     means: BTreeMap<Condition, BTreeMap<u64, BTreeMap<Protocol, f64>>>,
@@ -128,7 +134,7 @@ impl Reference {
     }
 
     /// Delays in µs with the means of both protocols.
-    fn of(&self, cell: &Cell, first: Protocol, second: Protocol) -> BTreeMap<u64, (f64, f64)> {
+    fn of(&self, cell: &Cell, first: Protocol, second: Protocol) -> Means {
         let delays = self.means.get(&condition(cell)).into_iter().flatten();
         let both = |(delay, means): (&u64, &BTreeMap<Protocol, f64>)| {
             Some((*delay, (*means.get(&first)?, *means.get(&second)?)))
@@ -197,15 +203,26 @@ fn of_series(
     let cells: Vec<ReferenceCell> = analysis.cells_of(series).filter_map(of_cell).collect();
     cells.first()?;
     let crossing = series.crossings.get(&second);
+    let means = |of: fn(&ReferenceCell) -> [f64; 2]| -> Means {
+        cells
+            .iter()
+            .map(|cell| (cell.delay_us, of(cell).into()))
+            .collect()
+    };
     Some(ReferenceSeries {
         condition: words::series(example),
         first,
         second,
-        cells,
         crossover_ms: crossing.and_then(place),
         finding: Verdict::new(analysis, series, second).sentence(),
         reference_crossovers_ms: crossovers(&there),
-        reference_growth: growth(&there),
+        growth: growth(&means(|cell| {
+            [cell.first_mean_us.value, cell.second_mean_us.value]
+        })),
+        reference_growth: growth(&means(|cell| {
+            [cell.first_reference_us, cell.second_reference_us]
+        })),
+        cells,
     })
 }
 
@@ -245,7 +262,7 @@ fn mean(analysis: &Analysis<'_>, arm: &Arm<'_>) -> Option<Estimate> {
     Some(Estimate::new(arm.summary?.mean, interval))
 }
 
-fn crossovers(there: &BTreeMap<u64, (f64, f64)>) -> Vec<f64> {
+fn crossovers(there: &Means) -> Vec<f64> {
     let means: Vec<_> = there
         .iter()
         .map(|(delay, (first, second))| (*delay as f64 / 1e3, *first, *second))
@@ -257,7 +274,7 @@ fn crossovers(there: &BTreeMap<u64, (f64, f64)>) -> Vec<f64> {
         .collect()
 }
 
-fn growth(there: &BTreeMap<u64, (f64, f64)>) -> Option<[f64; 2]> {
+fn growth(there: &Means) -> Option<[f64; 2]> {
     let delays: Vec<f64> = there.keys().map(|delay| *delay as f64 / 1e3).collect();
     let slope = |of: fn(&(f64, f64)) -> f64| {
         let times: Vec<f64> = there.values().map(|means| of(means) / 1e3).collect();
@@ -267,28 +284,30 @@ fn growth(there: &BTreeMap<u64, (f64, f64)>) -> Option<[f64; 2]> {
 }
 
 fn findings(series: &ReferenceSeries) -> Vec<String> {
-    let about = format!(
-        "{} against {} · {}: ",
-        series.second.name(),
-        series.first.name(),
-        series.condition
-    );
+    let (first, second) = (series.first.name(), series.second.name());
+    let about = format!("{second} against {first} · {}: ", series.condition);
     let agreeing = series.cells.iter().filter(|cell| cell.agrees).count();
-    let differ = format!(
-        "the difference agrees at {agreeing} of {}, within 3 % or its interval",
-        words::count(series.cells.len(), "delay")
-    );
-    let places: Vec<String> = series
-        .reference_crossovers_ms
-        .iter()
-        .map(|place| words::milliseconds(*place))
-        .collect();
-    let there = match places.as_slice() {
+    let all = words::count(series.cells.len(), "delay");
+    let mut sentences = vec![format!(
+        "{about}the difference agrees at {agreeing} of {all}, within 3 % or its interval."
+    )];
+    let Some((here, there)) = series.growth.zip(series.reference_growth) else {
+        return sentences;
+    };
+    let places = series.reference_crossovers_ms.iter();
+    let places: Vec<String> = places.map(|place| words::milliseconds(*place)).collect();
+    let cross = match places.as_slice() {
         [] => "its lines cross nowhere".to_owned(),
         places => format!("its lines cross at {}", words::list(places)),
     };
-    vec![format!(
-        "{about}{differ}. Here: {} In the reference {there}.",
+    sentences.push(format!(
+        "{about}here: {} In the reference {cross}.",
         series.finding
-    )]
+    ));
+    sentences.push(format!(
+        "{about}a millisecond of one-way delay costs {first} {:.1} ms here and {:.1} ms there, {second} \
+         {:.1} ms and {:.1} ms.",
+        here[0], there[0], here[1], there[1]
+    ));
+    sentences
 }

@@ -5,7 +5,7 @@ use super::{
     CellContrast, CellSide, Circumstance, Contrast, Estimate, Growth, ReferenceCell,
     ReferenceContrast, ReferenceSeries, SeriesContrast,
 };
-use crate::table::{aligned, wrapped_to};
+use crate::table::{columns, wrapped_to};
 use crate::words::{self, TimeUnit};
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ fn of_series(series: &SeriesContrast) -> String {
 }
 
 fn table(title: &str, head: &[String], rows: &[Vec<String>]) -> String {
-    format!("\n{title}\n{}", aligned(head, rows))
+    format!("\n{title}\n{}", columns(head, rows, head.len()))
 }
 
 fn delay(cell: &CellContrast) -> String {

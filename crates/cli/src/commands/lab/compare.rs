@@ -6,14 +6,13 @@ use crate::printer::Printer;
 use altway_record::read_reference;
 use altway_report::{Axis, Contrast, Error, Named, Run};
 use anyhow::{Context, Result};
-use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
-/// Compare two environments: who is faster where in each, how the crossover moves between them, and
-/// which part of the time explains that.
+/// Compare two runs, or two topologies (servers, clients, …) of one.
 ///
-/// A and B are two runs, or with --by two values of one run: each value is held against the plan's
-/// first. Compared are the cells that both have; the others are named.
+/// Says who is faster where in each, how the lead and the crossover change from A to B, and which part
+/// of the time explains that. With --by, each value that the run has is held against the plan's first.
+/// Compared are the cells that both have; the others are named.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Two runs whose cells differ in nothing but what stands around the link (topology, server, client,
@@ -77,11 +76,8 @@ fn reference(run: &Path, figures: &Path, json: bool, printer: &Printer) -> Resul
     let text = std::fs::read_to_string(figures)
         .with_context(|| format!("cannot read {}", figures.display()))?;
     let rows = read_reference(&text).map_err(|error| {
-        let cause = error
-            .source()
-            .map_or_else(String::new, |cause| format!(": {cause}"));
         mistake(
-            format!("{}: {error}{cause}", figures.display()),
+            format!("{} holds no reference figures: {error}", figures.display()),
             "its columns are those of summary.csv; docs/data/reference.md says which are enough",
         )
     })?;

@@ -9,10 +9,11 @@ use anyhow::Result;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Count how often a protocol differs from itself: of 95 % intervals, at most one in 20 should say so.
+/// Count how often a protocol differs from itself: whether intervals can be believed.
 ///
-/// The null arm of a run measures its first protocol twice. Exits with 1 when luck does not explain
-/// the count: then no verdict of these runs is to be believed before the cause is found.
+/// The null arm of a run measures its first protocol twice. Its difference is 0, so of 95 % intervals
+/// one in 20 at most should leave 0 out. Exits with 1 when luck does not explain the count: then no
+/// verdict of these runs is to be believed before the cause is found.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
