@@ -160,6 +160,8 @@ fn a_constant_in_the_set_up_moves_the_crossover_and_is_found_there() {
     }
     let said = contrast.findings.join(" ");
     assert!(said.contains("HTTP/3 becomes faster at 7"), "{said}");
+    assert!(said.contains("At 50 ms HTTP/3 loses 3"), "{said}");
+    assert!(said.contains("% in setting the connection up"), "{said}");
     assert!(!said.contains("luck"), "{said}");
 }
 

@@ -162,7 +162,7 @@ fn what_cannot_be_compared_is_said_in_one_sentence() {
     dir.file("other.csv", REFERENCE.replace(",1000000,", ",7,"));
     let other = "no measured cell in common";
     assert_refused(&dir, ["lab", "compare", "a", "other.csv"], other, alike);
-    let said = refusal(&mut dir.altway(["lab", "compare", "a", "--by", "topolgy"]));
+    let said = refusal(&mut dir.altway(["lab", "compare", "a", "--by", "topologo"]));
     assert!(said.contains("did you mean `topology`?"), "{said}");
 }
 

@@ -143,7 +143,7 @@ mod tests {
         for axis in Axis::ALL {
             assert_eq!(axis.name().parse(), Ok(axis));
         }
-        let error = "topolgy".parse::<Axis>().unwrap_err().to_string();
+        let error = "topologo".parse::<Axis>().unwrap_err().to_string();
         assert!(error.ends_with("did you mean `topology`?"), "{error}");
     }
 }

@@ -94,7 +94,7 @@ fn explained(series: &SeriesContrast) -> Option<String> {
     };
     let delay = words::delay(Duration::from_micros(cell.delay_us));
     Some(format!(
-        "At {delay} {second} {gains} by B: there {first} takes {}, {second} {}.{}",
+        "At {delay} {second} {gains} by B: {first} takes {} there, {second} {}.{}",
         more_or_less(&whole.first_ms),
         more_or_less(&whole.second_ms),
         shares(&cell.parts[..cell.parts.len() - 1]),
@@ -170,7 +170,14 @@ fn dropped(series: &SeriesContrast) -> Option<String> {
     Some(format!("The full queue dropped packets in {side} alone."))
 }
 
+/// `4.0 ms (95 % 3.0 to 5.0) less`; what may be 0 is neither more nor less.
 fn more_or_less(estimate: &Estimate) -> String {
+    if !estimate.excludes_zero() && estimate.low.is_some() {
+        let off = interval(estimate, "ms")
+            .replace(" (", ", ")
+            .replace(')', "");
+        return format!("about as long ({off})");
+    }
     let word = if estimate.value < 0.0 { "less" } else { "more" };
     format!("{} {word}", size(estimate))
 }
@@ -229,6 +236,10 @@ mod tests {
         assert_eq!(more_or_less(&less), "4.0 ms (95 % 3.0 to 5.0) less");
         let around = estimate(-0.5, -2.0, 1.0);
         assert_eq!(size(&around), "0.5 ms (95 % −1.0 to 2.0)");
+        assert_eq!(
+            more_or_less(&around),
+            "about as long (−0.5 ms, 95 % −2.0 to 1.0)"
+        );
     }
 
     #[test]
