@@ -97,7 +97,22 @@ pub fn compare_with_reference(
             differ: "topology, rate, loss, size or delay are others in the reference".into(),
         });
     }
-    let findings = series.iter().flat_map(findings).collect();
+    let named = |one: &ReferenceSeries| {
+        let about = match series.len() {
+            1 => String::new(),
+            _ => format!(
+                "{} against {} · {}: ",
+                one.second.name(),
+                one.first.name(),
+                one.condition
+            ),
+        };
+        let sentences = findings(one).into_iter();
+        sentences
+            .map(|sentence| format!("{about}{sentence}"))
+            .collect::<Vec<_>>()
+    };
+    let findings = series.iter().flat_map(named).collect();
     Ok(ReferenceContrast {
         only_in_reference: reference.not_in(&analysis),
         series,
@@ -285,11 +300,10 @@ fn growth(there: &Means) -> Option<[f64; 2]> {
 
 fn findings(series: &ReferenceSeries) -> Vec<String> {
     let (first, second) = (series.first.name(), series.second.name());
-    let about = format!("{second} against {first} · {}: ", series.condition);
     let agreeing = series.cells.iter().filter(|cell| cell.agrees).count();
     let all = words::count(series.cells.len(), "delay");
     let mut sentences = vec![format!(
-        "{about}the difference agrees at {agreeing} of {all}, within 3 % or its interval."
+        "The difference agrees at {agreeing} of {all}, within 3 % or its interval."
     )];
     let Some((here, there)) = series.growth.zip(series.reference_growth) else {
         return sentences;
@@ -301,12 +315,12 @@ fn findings(series: &ReferenceSeries) -> Vec<String> {
         places => format!("its lines cross at {}", words::list(places)),
     };
     sentences.push(format!(
-        "{about}here: {} In the reference {cross}.",
+        "Here: {} In the reference {cross}.",
         series.finding
     ));
     sentences.push(format!(
-        "{about}a millisecond of one-way delay costs {first} {:.1} ms here and {:.1} ms there, {second} \
-         {:.1} ms and {:.1} ms.",
+        "A millisecond of one-way delay costs {first} {:.1} ms here and {:.1} ms there, {second} {:.1} ms \
+         and {:.1} ms.",
         here[0], there[0], here[1], there[1]
     ));
     sentences
