@@ -22,6 +22,7 @@
 mod analysis;
 mod canvas;
 mod error;
+mod figure;
 mod html;
 mod pictures;
 mod summary;
@@ -33,6 +34,10 @@ use altway_record::{Manifest, Sample, SummaryRow};
 use analysis::Analysis;
 
 pub use error::Error;
+pub use figure::{
+    Align, Axis, Bar, Datum, Figure, Form, Ink, Key, Mark, Panel, Series, Spacing, Spread, Table,
+    Tile, Tiles,
+};
 
 /// What a run left behind.
 #[derive(Debug, Clone, Copy)]
