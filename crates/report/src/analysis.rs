@@ -52,7 +52,7 @@ pub(crate) struct Arm<'a> {
 pub(crate) struct Pairing {
     pub(crate) comparison: Comparison,
     /// ln(other / baseline), a pair each.
-    log_ratios: Vec<f64>,
+    pub(crate) log_ratios: Vec<f64>,
     /// p after Benjamini–Hochberg over the whole run.
     pub(crate) p_adjusted: f64,
 }

@@ -2,6 +2,7 @@
 
 use super::contour::{Polyline, contour};
 use super::grid::GridAxis;
+use super::region::regions;
 use crate::bootstrap::Interval;
 use crate::comparison::gain;
 
@@ -188,6 +189,31 @@ impl Field {
         let values: Vec<f64> = self.places.iter().map(of).collect();
         // A field's axes rise and its values are finite: `None` says nothing but a level that isn't.
         contour(self.x.places(), self.y.places(), &values, level).unwrap_or_default()
+    }
+
+    /// Outlines of the regions of the measured range in which `of` is below zero: what a picture
+    /// fills. All are closed; a region with a hole is cut open along a line to it, so that its
+    /// outline is one. None on a grid of one row or column.
+    ///
+    /// ```
+    /// # use altway_stats::{Field, GridAxis, Place, Scale};
+    /// # let axis = |to: f64| GridAxis::new(&[0.0, to], Scale::Linear).expect("rises");
+    /// # let places = [0.1, -0.1, 0.1, -0.1].map(|estimate| Place {
+    /// #     estimate,
+    /// #     low: estimate - 0.02,
+    /// #     high: estimate + 0.02,
+    /// #     second_faster: f64::from(u8::from(estimate < 0.0)),
+    /// # });
+    /// # let field = Field::new(axis(100.0), axis(5.0), places.to_vec(), 0.95).expect("two by two");
+    /// // Where it stays open who is faster: from 40 to 60 along the first axis.
+    /// let open = field.regions(|place| place.low.max(-place.high));
+    /// let from = open[0].points.iter().map(|point| point.x).fold(f64::MAX, f64::min);
+    /// assert!(open.len() == 1 && (from - 40.0).abs() < 1e-9);
+    /// ```
+    #[must_use]
+    pub fn regions(&self, of: impl Fn(&Place) -> f64) -> Vec<Polyline> {
+        let values: Vec<f64> = self.places.iter().map(of).collect();
+        regions(self.x.places(), self.y.places(), &values)
     }
 }
 
