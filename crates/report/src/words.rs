@@ -160,6 +160,11 @@ impl TimeUnit {
         }
     }
 
+    /// The largest unit in which the largest of the times (µs) is at least 1: for an axis.
+    pub(crate) fn for_axis(times: impl Iterator<Item = f64>) -> Self {
+        Self::for_times(std::iter::once(times.fold(0.0, f64::max)))
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Microseconds => "µs",
@@ -191,6 +196,11 @@ impl TimeUnit {
     pub(crate) fn text(self, micros: f64) -> String {
         format!("{} {}", self.number(micros), self.name())
     }
+}
+
+/// A time in the unit that suits it.
+pub(crate) fn time(micros: f64) -> String {
+    TimeUnit::for_times(std::iter::once(micros)).text(micros)
 }
 
 /// `50ms` → `50 ms`.

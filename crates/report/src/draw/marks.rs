@@ -24,7 +24,7 @@ pub(super) fn draw<B: DrawingBackend>(
 ) -> Drawn<B> {
     match mark {
         Mark::Series(series) => draw_series(series, chart, pen),
-        Mark::Tiles(tiles) => draw_tiles(tiles, chart, pen),
+        Mark::Tiles(tiles) => draw_tiles(tiles, false, chart, pen),
         Mark::Area { ink, outline, .. } => {
             let color = look(*ink).color.mix(0.14);
             chart.draw_series([Polygon::new(outline.clone(), color)])?;
@@ -174,17 +174,31 @@ fn draw_bars<B: DrawingBackend>(bars: &[Bar], chart: &mut Chart<'_, B>) -> Drawn
     Ok(())
 }
 
-fn draw_tiles<B: DrawingBackend>(tiles: &Tiles, chart: &mut Chart<'_, B>, pen: &Pen) -> Drawn<B> {
+/// A map's cells; `lined` when lines go through them.
+pub(super) fn draw_tiles<B: DrawingBackend>(
+    tiles: &Tiles,
+    lined: bool,
+    chart: &mut Chart<'_, B>,
+    pen: &Pen,
+) -> Drawn<B> {
     let side = |a: (f64, f64), b: (f64, f64)| {
         let (a, b) = (chart.backend_coord(&a), chart.backend_coord(&b));
         ((b.0 - a.0).abs(), (b.1 - a.1).abs())
     };
     let size = side((0.0, 0.0), (1.0, 1.0));
-    let text = text_size(tiles, size, pen);
+    // Lines between cells go through their middles: where there is room, the text is above.
+    let text = text_size(tiles, size, pen).map(|text| {
+        let up = if lined && size.1 > 4 * text as i32 {
+            0.27
+        } else {
+            0.0
+        };
+        (text, up)
+    });
     for tile in &tiles.tiles {
         draw_tile(tile, tiles, size, chart)?;
         if let Some(text) = text {
-            draw_tile_text(tile, tiles, (text, size.1), chart)?;
+            draw_tile_text(tile, tiles, text, chart)?;
         }
     }
     Ok(())
@@ -235,7 +249,7 @@ fn draw_tile<B: DrawingBackend>(
 fn draw_tile_text<B: DrawingBackend>(
     tile: &Tile,
     tiles: &Tiles,
-    (size, height): (u32, i32),
+    (size, up): (u32, f64),
     chart: &mut Chart<'_, B>,
 ) -> Drawn<B> {
     let color = if canvas::is_light(color_of(tile, tiles)) {
@@ -244,8 +258,6 @@ fn draw_tile_text<B: DrawingBackend>(
         WHITE
     };
     let style = canvas::text(size, color).pos(Pos::new(HPos::Center, VPos::Center));
-    // Lines between cells go through their middles: where there is room, the text is above.
-    let up = if height > 4 * size as i32 { 0.27 } else { 0.0 };
     let at = (tile.at.0, tile.at.1 + up);
     chart.draw_series([Text::new(tile.text.clone(), at, style)])?;
     Ok(())

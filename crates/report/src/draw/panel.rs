@@ -2,7 +2,7 @@
 
 use super::marks;
 use crate::canvas::{self, Area, Drawn, GREY, GRID, INK};
-use crate::figure::{Axis, Panel};
+use crate::figure::{Axis, Mark, Panel};
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use std::ops::Range;
@@ -94,8 +94,13 @@ pub(super) fn draw<B: DrawingBackend>(panel: &Panel, area: &Area<B>, pen: &Pen) 
         .bold_line_style(GRID)
         .light_line_style(TRANSPARENT)
         .draw()?;
+    let lined = |mark: &Mark| matches!(mark, Mark::Series(_));
+    let lined = panel.marks.iter().any(lined);
     for mark in &panel.marks {
-        marks::draw(mark, &mut chart, pen)?;
+        match mark {
+            Mark::Tiles(tiles) => marks::draw_tiles(tiles, lined, &mut chart, pen)?,
+            other => marks::draw(other, &mut chart, pen)?,
+        }
     }
     Ok(())
 }

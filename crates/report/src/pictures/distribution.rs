@@ -22,13 +22,11 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
         .collect();
     let count = all.len();
     let says = says(analysis, &all);
-    let medians = all.iter().flat_map(|cell| cell.arms.values());
-    let unit = TimeUnit::for_times(medians.filter_map(|arm| Some(arm.summary?.median)));
     let shown = evenly(all, MAX_PANELS);
     let first = &shown.first()?.cell;
     let panels = shown
         .iter()
-        .map(|cell| panel(analysis, &names, cell, unit))
+        .map(|cell| panel(analysis, &names, cell))
         .collect();
     Some(Figure {
         name: "distribution".into(),
@@ -42,7 +40,7 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
         ),
         legend: legend(analysis),
         panels,
-        table: table(analysis, &names, &shown, unit),
+        table: table(analysis, &names, &shown),
     })
 }
 
@@ -92,13 +90,11 @@ fn says(analysis: &Analysis<'_>, cells: &[&CellResult<'_>]) -> String {
     parts.join(" ")
 }
 
-fn panel(analysis: &Analysis<'_>, names: &Names, cell: &CellResult<'_>, unit: TimeUnit) -> Panel {
-    let times = cell
-        .arms
-        .values()
-        .chain([&cell.null_arm])
-        .flat_map(|arm| &arm.times)
-        .map(|time| unit.convert(*time));
+fn panel(analysis: &Analysis<'_>, names: &Names, cell: &CellResult<'_>) -> Panel {
+    let arms = || cell.arms.values().chain([&cell.null_arm]);
+    let unit = TimeUnit::for_axis(arms().filter_map(|arm| Some(arm.summary?.median)));
+    let times = arms().flat_map(|arm| &arm.times);
+    let times = times.map(|time| unit.convert(*time));
     let x = axes::around("time", unit.name(), times);
     let y = Axis {
         name: "share done".into(),
@@ -160,12 +156,7 @@ fn steps(times: &[f64], unit: TimeUnit) -> Vec<Datum> {
     kept.map(datum).collect()
 }
 
-fn table(
-    analysis: &Analysis<'_>,
-    names: &Names,
-    cells: &[&CellResult<'_>],
-    unit: TimeUnit,
-) -> Table {
+fn table(analysis: &Analysis<'_>, names: &Names, cells: &[&CellResult<'_>]) -> Table {
     let head = [
         "cell", "protocol", "fastest", "25 %", "50 %", "75 %", "90 %", "slowest",
     ];
@@ -181,7 +172,7 @@ fn table(
             }
             let mut row = vec![names.row(&cell.cell), name];
             let quantiles = [0.0, 0.25, 0.5, 0.75, 0.9, 1.0];
-            row.extend(quantiles.map(|q| unit.text(quantile_of(&arm.times, q))));
+            row.extend(quantiles.map(|q| words::time(quantile_of(&arm.times, q))));
             rows.push(row);
         }
     }

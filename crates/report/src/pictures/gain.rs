@@ -29,8 +29,13 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
         reading: format!(
             "Difference in time per pair of transfers: estimate and 95 % interval; below zero is \
              faster than {}. A whisker on zero leaves open who is; within the grey band (±3 %) it \
-             hardly matters. Vertical: crossover with its interval.{}{}",
+             hardly matters.{}{}{}",
             analysis.baseline.name(),
+            if lanes.dim == Dim::Delay {
+                " Vertical: crossover with its interval."
+            } else {
+                ""
+            },
             names.common(first),
             left_out(shown.len(), count, "series")
         ),

@@ -174,7 +174,7 @@ fn line(atlas: &Atlas<'_>, map: &Map<'_>) -> Vec<Mark> {
         let x = rank_of(atlas.x, &xs, point.x);
         (x, rank_of(atlas.y, &ys, point.y))
     };
-    let open = line.field.regions(|place| place.low.max(-place.high));
+    let open = line.field.open_regions();
     let area = |outline: &Polyline| Mark::Area {
         name: "it stays open who is faster".into(),
         ink: Ink::Plain,

@@ -28,8 +28,17 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     let (all, count) = (rows.len(), analysis.cells.len());
     let shown = evenly(rows, MAX_ROWS);
     let cell = &shown.first()?.cells.first()?.cell;
-    let pairings = finding::pairings(analysis, other).map(|(_, pairing)| pairing);
-    let sentence = Count::of(pairings).sentence(analysis.baseline, other);
+    let title = match analysis.others.len() {
+        1 => {
+            let pairings = finding::pairings(analysis, other).map(|(_, pairing)| pairing);
+            Count::of(pairings).sentence(analysis.baseline, other)
+        }
+        _ => format!(
+            "who is faster than {} in {}",
+            analysis.baseline.name(),
+            words::count(count, "cell")
+        ),
+    };
     let rest = if shown.len() < all {
         format!(
             " Shown are {} of {all} rows; summary.csv holds all {count} cells.",
@@ -40,8 +49,13 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     };
     Some(Figure {
         name: "overview".into(),
-        title: format!("At a glance: {sentence}"),
-        says: says(analysis, &names, other),
+        title: format!("At a glance: {title}"),
+        says: analysis
+            .others
+            .iter()
+            .map(|other| says(analysis, &names, *other))
+            .collect::<Vec<_>>()
+            .join(" "),
         reading: format!(
             "In each cell the gain in per cent: how much more time {} takes than the other. Hatched: \
              the 95 % interval holds 0, so it stays open who is faster.{}{rest}",

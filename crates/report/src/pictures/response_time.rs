@@ -22,15 +22,14 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
     let count = all.len();
     let shown = evenly(all, MAX_PANELS);
     let first = &shown.first()?.first()?.cell;
-    let unit = TimeUnit::for_times(medians(analysis));
     let panels = shown
         .iter()
-        .map(|lane| panel(analysis, &lanes, &names, lane, unit))
+        .map(|lane| panel(analysis, &lanes, &names, lane))
         .collect();
     Some(Figure {
         name: "response-time".into(),
         title: title(analysis, &lanes),
-        says: says(analysis, &lanes, &shown, unit),
+        says: says(analysis, &lanes, &shown),
         reading: format!(
             "{}: median, band from P10 to P90, each speck one transfer.{}{}",
             compared_time(analysis),
@@ -39,7 +38,7 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
         ),
         legend: keys(analysis.protocols()),
         panels,
-        table: table(analysis, &names, &shown, unit),
+        table: table(analysis, &names, &shown),
     })
 }
 
@@ -53,10 +52,6 @@ pub(super) fn compared_time(analysis: &Analysis<'_>) -> &'static str {
     }
 }
 
-fn medians(analysis: &Analysis<'_>) -> impl Iterator<Item = f64> {
-    analysis.arms().filter_map(|arm| Some(arm.summary?.median))
-}
-
 fn title(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>) -> String {
     let grows = format!("as the {} grows", lanes.dim.name());
     match (analysis.series.as_slice(), analysis.others.as_slice()) {
@@ -67,18 +62,13 @@ fn title(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>) -> String {
 }
 
 /// The verdict, and how each protocol's median goes from one end of the first panel to the other.
-fn says(
-    analysis: &Analysis<'_>,
-    lanes: &Lanes<'_, '_>,
-    shown: &[&Vec<&CellResult<'_>>],
-    unit: TimeUnit,
-) -> String {
+fn says(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, shown: &[&Vec<&CellResult<'_>>]) -> String {
     let verdict = finding::overall(analysis, lanes.dim == super::dims::Dim::Delay);
     let ends = |protocol: Protocol| {
         let lane = shown.first()?;
         let mut medians = lane.iter().filter_map(|cell| {
             let median = cell.arms[&protocol].summary?.median;
-            Some((lanes.dim.text(&cell.cell), unit.text(median)))
+            Some((lanes.dim.text(&cell.cell), words::time(median)))
         });
         let (from, last) = (medians.next()?, medians.next_back()?);
         let name = protocol.name();
@@ -104,13 +94,11 @@ fn panel(
     lanes: &Lanes<'_, '_>,
     names: &Names,
     lane: &[&CellResult<'_>],
-    unit: TimeUnit,
 ) -> Panel {
     let x = lanes.axis(lane);
-    let times = lane
-        .iter()
-        .flat_map(|cell| cell.arms.values())
-        .flat_map(|arm| &arm.times);
+    let arms = || lane.iter().flat_map(|cell| cell.arms.values());
+    let times = arms().flat_map(|arm| &arm.times);
+    let unit = TimeUnit::for_axis(arms().filter_map(|arm| Some(arm.summary?.median)));
     let y = axes::around("time", unit.name(), times.map(|time| unit.convert(*time)));
     let protocols: Vec<Protocol> = analysis.protocols().collect();
     let mut marks = Vec::new();
@@ -193,12 +181,7 @@ fn specks(
     })
 }
 
-fn table(
-    analysis: &Analysis<'_>,
-    names: &Names,
-    shown: &[&Vec<&CellResult<'_>>],
-    unit: TimeUnit,
-) -> Table {
+fn table(analysis: &Analysis<'_>, names: &Names, shown: &[&Vec<&CellResult<'_>>]) -> Table {
     let head = ["cell", "protocol", "transfers", "P10", "median", "P90"];
     let mut rows = Vec::new();
     for cell in shown.iter().flat_map(|lane| lane.iter()) {
@@ -207,7 +190,7 @@ fn table(
             if times.is_empty() {
                 continue;
             }
-            let quantiles = [0.1, 0.5, 0.9].map(|q| unit.text(quantile_of(times, q)));
+            let quantiles = [0.1, 0.5, 0.9].map(|q| words::time(quantile_of(times, q)));
             let mut row = vec![
                 names.row(&cell.cell),
                 protocol.name().to_owned(),

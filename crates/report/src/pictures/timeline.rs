@@ -37,18 +37,14 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
         .collect();
     let first = scenes.first()?;
     let transfers = || scenes.iter().flat_map(|scene| &scene.transfers);
-    let unit = TimeUnit::for_times(transfers().map(Shown::end));
     let most = transfers().map(|one| one.requests.len()).max().unwrap_or(1);
     let panels: Vec<Panel> = if most > 1 {
         scenes
             .iter()
-            .flat_map(|scene| waterfalls(scene, &names, unit))
+            .flat_map(|scene| waterfalls(scene, &names))
             .collect()
     } else {
-        scenes
-            .iter()
-            .map(|scene| lanes(scene, &names, unit))
-            .collect()
+        scenes.iter().map(|scene| lanes(scene, &names)).collect()
     };
     let rest = if most > MAX_REQUESTS {
         format!(" Shown are {MAX_REQUESTS} of up to {most} requests; samples.csv holds them all.")
@@ -60,7 +56,7 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
         title: title(analysis, first, most),
         says: scenes
             .iter()
-            .map(|scene| says(scene, &names, unit))
+            .map(|scene| says(scene, &names))
             .collect::<Vec<_>>()
             .join(" "),
         reading: format!(
@@ -70,7 +66,7 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
         ),
         legend: super::keys(analysis.protocols()),
         panels,
-        table: table(&scenes, &names, unit),
+        table: table(&scenes, &names),
     })
 }
 
@@ -145,6 +141,12 @@ fn phases(sample: &Sample) -> [f64; 4] {
     [start, connected.min(first_byte), first_byte, end].map(|time| time as f64)
 }
 
+impl Scene<'_> {
+    fn unit(&self) -> TimeUnit {
+        TimeUnit::for_axis(self.transfers.iter().map(Shown::end))
+    }
+}
+
 impl Shown<'_> {
     /// When all was there, in µs since the transfer began.
     fn end(&self) -> f64 {
@@ -175,7 +177,8 @@ fn time_axis(scene: &Scene<'_>, unit: TimeUnit) -> Axis {
 }
 
 /// A lane for each protocol: transfers of one request.
-fn lanes(scene: &Scene<'_>, names: &Names, unit: TimeUnit) -> Panel {
+fn lanes(scene: &Scene<'_>, names: &Names) -> Panel {
+    let unit = scene.unit();
     let last = scene.transfers.len() - 1;
     let bars = scene.transfers.iter().enumerate().flat_map(|(i, one)| {
         let y = (last - i) as f64;
@@ -193,11 +196,8 @@ fn lanes(scene: &Scene<'_>, names: &Names, unit: TimeUnit) -> Panel {
 }
 
 /// A panel for each protocol, a bar for each request, the first at the top.
-fn waterfalls<'s>(
-    scene: &'s Scene<'_>,
-    names: &'s Names,
-    unit: TimeUnit,
-) -> impl Iterator<Item = Panel> + 's {
+fn waterfalls<'s>(scene: &'s Scene<'_>, names: &'s Names) -> impl Iterator<Item = Panel> + 's {
+    let unit = scene.unit();
     scene.transfers.iter().map(move |one| {
         let shown = evenly(one.requests.clone(), MAX_REQUESTS);
         let last = shown.len() - 1;
@@ -240,7 +240,7 @@ fn title(analysis: &Analysis<'_>, scene: &Scene<'_>, requests: usize) -> String 
 }
 
 /// How far ahead the last protocol is of the first, on the way and at the end.
-fn says(scene: &Scene<'_>, names: &Names, unit: TimeUnit) -> String {
+fn says(scene: &Scene<'_>, names: &Names) -> String {
     let of_first = |one: &Shown<'_>| phases(one.requests[0]);
     let text = match scene.transfers.as_slice() {
         [first, .., second] => {
@@ -257,8 +257,8 @@ fn says(scene: &Scene<'_>, names: &Names, unit: TimeUnit) -> String {
         [one, ..] => format!(
             "{} has the first byte after {} and everything after {}.",
             one.protocol.name(),
-            unit.text(of_first(one)[2]),
-            unit.text(one.end())
+            words::time(of_first(one)[2]),
+            words::time(one.end())
         ),
         [] => String::new(),
     };
@@ -270,12 +270,14 @@ fn says(scene: &Scene<'_>, names: &Names, unit: TimeUnit) -> String {
 
 /// `20.1 ms before`, from the microseconds that something is ahead.
 fn gap(micros: f64) -> String {
+    if micros.abs() < 1.0 {
+        return "together with".into();
+    }
     let word = if micros < 0.0 { "after" } else { "before" };
-    let unit = TimeUnit::for_times(std::iter::once(micros.abs()));
-    format!("{} {word}", unit.text(micros.abs()))
+    format!("{} {word}", words::time(micros.abs()))
 }
 
-fn table(scenes: &[Scene<'_>], names: &Names, unit: TimeUnit) -> Table {
+fn table(scenes: &[Scene<'_>], names: &Names) -> Table {
     let head = [
         "cell",
         "protocol",
@@ -287,6 +289,7 @@ fn table(scenes: &[Scene<'_>], names: &Names, unit: TimeUnit) -> Table {
     ];
     let mut rows = Vec::new();
     for scene in scenes {
+        let unit = scene.unit();
         for one in &scene.transfers {
             for sample in &one.requests {
                 let [due, connected, first_byte, done] = phases(sample);

@@ -63,11 +63,7 @@ pub(super) fn region(analysis: &Analysis<'_>, atlas: &Atlas<'_>) -> Option<Findi
     let first = groups.iter().find(|regions| !regions.is_empty())?;
     let title = match (groups.as_slice(), atlas.layer) {
         ([only], Some(layer)) if only.len() > 1 => growth_title(only, layer, name),
-        ([only], _) => format!(
-            "{name} is faster on {} of the measured range of {}",
-            per_cent(only[0].share),
-            atlas.ground()
-        ),
+        ([only], _) => format!("{name} is faster {}", extent(only[0].share, atlas)),
         _ => format!(
             "Where {name} stops being the faster one, over {}",
             atlas.ground()
@@ -144,6 +140,16 @@ fn per_cent(share: f64) -> String {
     }
 }
 
+/// `on 62 % of the measured range of one-way delay and loss`, `nowhere in` it.
+fn extent(share: f64, atlas: &Atlas<'_>) -> String {
+    let part = match per_cent(share).as_str() {
+        "0 %" => "nowhere in".to_owned(),
+        "100 %" => "everywhere in".to_owned(),
+        part => format!("on {part} of"),
+    };
+    format!("{part} the measured range of {}", atlas.ground())
+}
+
 fn growth_title(regions: &[Region], layer: Dim, name: &str) -> String {
     let (first, last) = (&regions[0], &regions[regions.len() - 1]);
     let (_, (low, high)) = first.growth(last);
@@ -177,7 +183,7 @@ fn growth(regions: &[Region], layer: Dim) -> String {
     let each = match regions.windows(2).filter(|pair| sure(pair)).count() {
         _ if steps == 1 => String::new(),
         sure if sure == steps => ", and each step on the way is sure by itself".into(),
-        sure => format!(", and {sure} of {steps} steps on the way are sure by themselves"),
+        sure => format!(", with {sure} of {steps} steps on the way sure by themselves"),
     };
     format!(
         " That region {what} with the {}: {} points from {} to {} (95 % interval {} to {}){each}.",
@@ -290,7 +296,7 @@ fn band<'m>(
             .map(|point| (point.x, point.y))
             .collect(),
     };
-    let open = line.field.regions(|place| place.low.max(-place.high));
+    let open = line.field.open_regions();
     open.into_iter().map(area)
 }
 
