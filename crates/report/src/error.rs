@@ -67,7 +67,7 @@ pub enum Error {
     #[error("the picture `{name}` can't be drawn: {message}")]
     Drawing {
         /// Name of the picture.
-        name: &'static str,
+        name: String,
         /// What the library said.
         message: String,
     },

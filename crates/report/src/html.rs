@@ -8,17 +8,16 @@ mod conditions;
 
 use crate::analysis::Analysis;
 use crate::canvas;
-use crate::pictures::Figure;
-use crate::{table, verdict, words};
+use crate::{Picture, table, verdict, words};
 
 /// The whole page.
-pub(crate) fn page(analysis: &Analysis<'_>, figures: &[Figure]) -> String {
+pub(crate) fn page(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
     let manifest = analysis.run.manifest;
     let title = format!("altway lab: {}", manifest.plan.name);
     let body = [
         header(analysis),
         results(analysis),
-        pictures(figures),
+        pictures(drawn),
         conditions::section(analysis),
         method(analysis),
         conditions::reproduction(analysis),
@@ -152,34 +151,35 @@ fn results(analysis: &Analysis<'_>) -> String {
     text + "</section>\n"
 }
 
-fn pictures(figures: &[Figure]) -> String {
-    if figures.is_empty() {
+fn pictures(drawn: &[Picture]) -> String {
+    if drawn.is_empty() {
         return String::new();
     }
-    let figures: String = figures.iter().map(figure).collect();
+    let figures: String = drawn.iter().map(figure).collect();
     format!("<section>\n<h2>Pictures</h2>\n{figures}</section>\n")
 }
 
-fn figure(figure: &Figure) -> String {
-    let picture = &figure.picture;
+fn figure(picture: &Picture) -> String {
+    let figure = &picture.figure;
     format!(
-        "<figure>\n<div class=\"picture\">{}</div>\n<figcaption>{}</figcaption>\n\
+        "<figure>\n<div class=\"picture\">{}</div>\n<figcaption>{} {}</figcaption>\n\
          <details><summary>The numbers behind this picture</summary>\n{}</details>\n</figure>\n",
-        inline(&picture.svg, &picture.title),
-        escape(&picture.caption),
-        data_table(&picture.title, &figure.head, &figure.rows),
+        inline(picture),
+        escape(&figure.says),
+        escape(&figure.reading),
+        data_table(&figure.title, &figure.table.head, &figure.table.rows),
     )
 }
 
 /// An SVG as an element of the page: no namespace, fixed size or font of its own.
-fn inline(svg: &str, title: &str) -> String {
-    let start = svg.find("<rect").unwrap_or(0);
+fn inline(picture: &Picture) -> String {
+    let start = picture.svg.find("<rect").unwrap_or(0);
     format!(
         "<svg role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {}\">\n{}",
-        escape(title),
-        canvas::WIDTH,
-        canvas::HEIGHT,
-        &svg[start..]
+        escape(&picture.figure.title),
+        picture.width,
+        picture.height,
+        &picture.svg[start..]
     )
 }
 

@@ -23,7 +23,9 @@
 mod analysis;
 mod canvas;
 mod compare;
+mod draw;
 mod error;
+pub mod figure;
 mod html;
 mod judge;
 mod null_arm;
@@ -42,6 +44,7 @@ pub use compare::{
     compare_by, compare_with_reference,
 };
 pub use error::Error;
+pub use figure::Figure;
 pub use null_arm::{NullCheck, null_check};
 
 /// What a run left behind.
@@ -68,18 +71,18 @@ pub struct Rendered {
     pub html: String,
 }
 
-/// One picture in both forms.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One picture, as data and drawn.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Picture {
-    /// File name without its ending: `response-time`, `gain`, `stability` or `distribution`.
-    pub name: &'static str,
-    /// What is seen, in a sentence; it also stands on the picture.
-    pub title: String,
-    /// What the picture shows and what follows from it.
-    pub caption: String,
-    /// SVG, 1600 × 900.
+    /// What it shows: its title, its sentences and its numbers.
+    pub figure: Figure,
+    /// Width of both forms, in pixels.
+    pub width: u32,
+    /// Height of both forms, in pixels: grows with the number of panels.
+    pub height: u32,
+    /// The SVG, with its font.
     pub svg: String,
-    /// PNG, 1600 × 900 pixels.
+    /// The PNG.
     pub png: Vec<u8>,
 }
 
@@ -93,9 +96,10 @@ impl Rendered {
         ]
         .map(|(name, text)| (name.to_owned(), text.as_bytes()));
         let pictures = self.pictures.iter().flat_map(|picture| {
+            let name = &picture.figure.name;
             [
-                (format!("{}.svg", picture.name), picture.svg.as_bytes()),
-                (format!("{}.png", picture.name), picture.png.as_slice()),
+                (format!("{name}.svg"), picture.svg.as_bytes()),
+                (format!("{name}.png"), picture.png.as_slice()),
             ]
         });
         texts.into_iter().chain(pictures)
@@ -126,7 +130,7 @@ pub fn render(run: &Run<'_>) -> Result<Rendered, Error> {
         summary_csv: summary::to_csv(&summary),
         table: table::closing(&analysis),
         html: html::page(&analysis, &pictures),
-        pictures: pictures.into_iter().map(|figure| figure.picture).collect(),
+        pictures,
         summary,
     })
 }

@@ -1,88 +1,85 @@
-//! The four pictures: what each shows, and the sentences that go with it.
+//! The pictures of a run: what each shows, and what follows from it.
 //!
-//! A picture is built as plain data (panels of shapes) and only then drawn, so one renderer serves
-//! all of them.
+//! A picture is built as plain data ([`Figure`]); `draw` makes files of it and `html` a chart. Plans
+//! may have any number of cells, so each picture bounds what it shows and says what it left out.
 
-mod axis;
-mod chart;
+mod atlas;
+mod axes;
+mod dims;
 mod distribution;
+mod finding;
 mod gain;
+mod map;
+mod overview;
 mod response_time;
 mod stability;
+mod timeline;
+mod zero_lines;
 
-use crate::analysis::{Analysis, Series};
-use crate::canvas;
+use crate::analysis::Analysis;
+use crate::draw;
+use crate::figure::{Figure, Ink, Key};
 use crate::{Error, Picture};
-use chart::Chart;
+use altway_record::Protocol;
 
-/// A picture draws at most so many panels; a plan with more says so in the caption.
+/// A picture draws at most so many panels; a plan with more says so.
 const MAX_PANELS: usize = 12;
 
-/// A picture and the numbers behind it.
-pub(crate) struct Figure {
-    pub(crate) picture: Picture,
-    pub(crate) head: Vec<String>,
-    pub(crate) rows: Vec<Vec<String>>,
-}
-
-/// A picture before it is drawn.
-struct Draft {
-    name: &'static str,
-    caption: String,
-    chart: Chart,
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
 /// Draws every picture that something was measured for.
-pub(crate) fn draw_all(analysis: &Analysis<'_>) -> Result<Vec<Figure>, Error> {
-    let drafts = [
-        response_time::draft(analysis),
-        gain::draft(analysis),
-        stability::draft(analysis),
-        distribution::draft(analysis),
-    ];
-    drafts.into_iter().flatten().map(Draft::draw).collect()
+pub(crate) fn draw_all(analysis: &Analysis<'_>) -> Result<Vec<Picture>, Error> {
+    figures(analysis).into_iter().map(draw::draw).collect()
 }
 
-impl Draft {
-    fn draw(self) -> Result<Figure, Error> {
-        let (svg, png) = canvas::paint(self.name, &self.chart)?;
-        let title = self.chart.title;
-        let picture = Picture {
-            name: self.name,
-            title,
-            caption: self.caption,
-            svg,
-            png,
-        };
-        Ok(Figure {
-            picture,
-            head: self.head,
-            rows: self.rows,
-        })
+/// Every figure that something was measured for, from what to look at first on.
+fn figures(analysis: &Analysis<'_>) -> Vec<Figure> {
+    let atlases = atlas::all(analysis);
+    let mut figures: Vec<Figure> = Vec::new();
+    figures.extend(response_time::figure(analysis));
+    figures.extend(gain::figure(analysis));
+    figures.extend(atlases.iter().map(|atlas| map::figure(analysis, atlas)));
+    figures.extend(
+        atlases
+            .iter()
+            .filter_map(|atlas| zero_lines::figure(analysis, atlas)),
+    );
+    figures.extend(overview::figure(analysis));
+    figures.extend(stability::figure(analysis));
+    figures.extend(distribution::figure(analysis));
+    figures.extend(timeline::figure(analysis));
+    figures
+}
+
+/// A legend of protocols.
+fn keys(protocols: impl Iterator<Item = Protocol>) -> Vec<Key> {
+    let key = |protocol: Protocol| Key {
+        ink: Ink::Protocol(protocol),
+        name: protocol.name().to_owned(),
+    };
+    protocols.map(key).collect()
+}
+
+/// At most `limit` of them, evenly spread, the first and last included.
+fn evenly<T>(all: Vec<T>, limit: usize) -> Vec<T> {
+    let count = all.len();
+    if count <= limit {
+        return all;
     }
+    let mut wanted = (0..limit).map(|i| i * (count - 1) / (limit - 1)).peekable();
+    let mut kept = Vec::with_capacity(limit);
+    for (i, one) in all.into_iter().enumerate() {
+        if wanted.next_if_eq(&i).is_some() {
+            kept.push(one);
+        }
+    }
+    kept
 }
 
-/// The series that `has_data` holds for, at most [`MAX_PANELS`], and a sentence about the rest.
-fn shown<'a>(
-    analysis: &'a Analysis<'_>,
-    has_data: impl Fn(&Series) -> bool,
-) -> (Vec<&'a Series>, String) {
-    let all: Vec<&Series> = analysis
-        .series
-        .iter()
-        .filter(|series| has_data(series))
-        .collect();
-    let rest = left_out(all.len(), "series");
-    (all.into_iter().take(MAX_PANELS).collect(), rest)
-}
-
-fn left_out(all: usize, noun: &str) -> String {
-    if all <= MAX_PANELS {
+/// A sentence about what a picture leaves out; empty when it shows everything.
+fn left_out(shown: usize, all: usize, noun: &str) -> String {
+    if shown >= all {
         return String::new();
     }
-    format!(" Shown are {MAX_PANELS} of {all} {noun}; summary.csv holds them all.")
+    format!(" Shown are {shown} of {all} {noun}; summary.csv holds them all.")
 }
 
 /// A quantile of values in any order.
@@ -96,4 +93,17 @@ pub(crate) fn quantile_of(values: &[f64], q: f64) -> f64 {
 fn thinned<T: Copy>(values: &[T], limit: usize) -> impl Iterator<Item = T> {
     let step = values.len().div_ceil(limit).max(1);
     values.iter().step_by(step).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_of_many_is_spread_evenly_and_holds_both_ends() {
+        assert_eq!(evenly((0..5).collect(), 9), [0, 1, 2, 3, 4]);
+        assert_eq!(evenly((0..100).collect(), 4), [0, 33, 66, 99]);
+        assert_eq!(left_out(4, 100, "cells").matches("4 of 100").count(), 1);
+        assert_eq!(left_out(5, 5, "cells"), "");
+    }
 }

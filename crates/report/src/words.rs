@@ -64,23 +64,50 @@ pub(crate) fn size(size: DataSize) -> String {
 /// What is the same in a series of cells: `5 Mbit/s · 0 % loss · 1 MB`, and whatever is not as plans
 /// have it that say nothing of it.
 pub(crate) fn series(cell: &Cell) -> String {
-    let mut parts = vec![rate(cell.rate), loss(cell.loss), size(cell.size)];
-    if cell.queue != QueueLimit::default() {
-        parts.push(format!("{} queue", spaced(&cell.queue.to_string())));
-    }
-    if cell.connection == Connection::Warm {
-        parts.push("warm connection".into());
-    }
-    if cell.topology != Topology::default() {
-        parts.push(cell.topology.to_string());
-    }
-    if cell.congestion != Congestion::default() {
-        parts.push(cell.congestion.to_string());
-    }
-    if cell.client != Client::default() || cell.server != ServerName::default() {
-        parts.push(format!("{} from {}", cell.client, cell.server));
-    }
-    parts.join(" · ")
+    let telling = telling(cell);
+    let parts = parts(cell).into_iter().zip(telling);
+    let told = parts.filter(|(_, tell)| *tell).map(|(part, _)| part);
+    told.collect::<Vec<_>>().join(" · ")
+}
+
+/// How many texts [`parts`] gives.
+pub(crate) const PARTS: usize = 8;
+
+/// Every axis of a cell but its delay, as people read it.
+pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
+    let queue = match cell.queue {
+        QueueLimit::Default => "default queue".to_owned(),
+        other => format!("{} queue", spaced(&other.to_string())),
+    };
+    let connection = match cell.connection {
+        Connection::Cold => "cold connection",
+        Connection::Warm => "warm connection",
+    };
+    [
+        rate(cell.rate),
+        loss(cell.loss),
+        size(cell.size),
+        queue,
+        connection.to_owned(),
+        cell.topology.to_string(),
+        cell.congestion.to_string(),
+        format!("{} from {}", cell.client, cell.server),
+    ]
+}
+
+/// Which of [`parts`] say something: what always does, and what is not as it is by default.
+pub(crate) fn telling(cell: &Cell) -> [bool; PARTS] {
+    let ends = cell.client != Client::default() || cell.server != ServerName::default();
+    [
+        true,
+        true,
+        true,
+        cell.queue != QueueLimit::default(),
+        cell.connection == Connection::Warm,
+        cell.topology != Topology::default(),
+        cell.congestion != Congestion::default(),
+        ends,
+    ]
 }
 
 /// `+7.2 %`, `−12.0 %`, `0.0 %`.
@@ -148,6 +175,11 @@ impl TimeUnit {
         }
     }
 
+    /// The largest unit in which the largest of the times (µs) is at least 1: for an axis.
+    pub(crate) fn for_axis(times: impl Iterator<Item = f64>) -> Self {
+        Self::for_times(std::iter::once(times.fold(0.0, f64::max)))
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Microseconds => "µs",
@@ -179,6 +211,11 @@ impl TimeUnit {
     pub(crate) fn text(self, micros: f64) -> String {
         format!("{} {}", self.number(micros), self.name())
     }
+}
+
+/// A time in the unit that suits it.
+pub(crate) fn time(micros: f64) -> String {
+    TimeUnit::for_times(std::iter::once(micros)).text(micros)
 }
 
 /// `50ms` → `50 ms`.

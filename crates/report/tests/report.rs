@@ -23,7 +23,7 @@ fn names(rendered: &Rendered) -> Vec<&str> {
     rendered
         .pictures
         .iter()
-        .map(|picture| picture.name)
+        .map(|picture| picture.figure.name.as_str())
         .collect()
 }
 
@@ -119,7 +119,7 @@ fn the_verdict_comes_first_and_the_same_everywhere() {
         .split(" one-way")
         .next()
         .unwrap();
-    assert!(rendered.pictures[0].title.contains(place));
+    assert!(rendered.pictures[0].figure.title.contains(place));
     let heading = rendered.html.find("<h1>").unwrap();
     assert!(rendered.html[heading..].starts_with("<h1>HTTP/3 becomes faster at "));
     assert!(heading < rendered.html.find("<table").unwrap());
@@ -157,7 +157,7 @@ fn one_protocol_is_described_and_not_compared() {
     assert!(rendered.table.contains("median"));
     assert_eq!(
         names(&rendered),
-        ["response-time", "stability", "distribution"]
+        ["response-time", "stability", "distribution", "timeline"]
     );
 }
 
@@ -170,7 +170,7 @@ fn one_cell_has_a_verdict_and_no_crossover() {
             .contains("With one measured delay there is no crossover to find")
     );
     assert!(rendered.table.contains("HTTP/3 was faster at 100 ms"));
-    assert_eq!(rendered.pictures.len(), 4);
+    assert_eq!(rendered.pictures.len(), 6);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn protocols_that_take_turns_have_no_crossover() {
     );
     assert!(!rendered.table.contains("becomes faster"));
     assert_eq!(
-        rendered.pictures[0].title,
+        rendered.pictures[0].figure.title,
         "HTTP/2 and HTTP/3 take turns at being faster"
     );
 }
@@ -267,7 +267,12 @@ fn many_links_and_protocols_fit_one_picture_and_100_columns() {
         .max()
         .unwrap();
     assert!(widest <= 100, "{widest}");
-    assert!(rendered.pictures[0].caption.contains("12 of 16 series"));
+    assert!(
+        rendered.pictures[0]
+            .figure
+            .reading
+            .contains("12 of 16 series")
+    );
     assert!(rendered.table.contains("no rate limit · 2 % loss · 1 MB"));
 }
 

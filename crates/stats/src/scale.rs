@@ -18,7 +18,14 @@ impl Scale {
     }
 
     /// From the axis' unit to evenly spaced.
-    pub(crate) fn apply(self, place: f64) -> f64 {
+    ///
+    /// ```
+    /// use altway_stats::Scale;
+    /// assert_eq!(Scale::Linear.apply(5.0), 5.0);
+    /// assert_eq!(Scale::Log1p.apply(0.0), 0.0);
+    /// ```
+    #[must_use]
+    pub fn apply(self, place: f64) -> f64 {
         match self {
             Self::Linear => place,
             Self::Log1p => place.ln_1p(),

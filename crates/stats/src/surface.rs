@@ -8,6 +8,7 @@ mod ensemble;
 mod field;
 mod grid;
 mod kriging;
+mod region;
 mod zero_line;
 
 pub use adaptive::{AdaptiveOptions, AdaptiveStop, CellOutlook, Next, next_cells, outlook};

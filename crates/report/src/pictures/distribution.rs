@@ -1,157 +1,183 @@
 //! Which share of transfers is done by which time, per cell: what medians hide.
 
-use super::axis::Axis;
-use super::chart::{Chart, Panel, Shape};
-use super::{Draft, MAX_PANELS, left_out, quantile_of};
+use super::axes;
+use super::dims::Names;
+use super::{MAX_PANELS, evenly, keys, left_out, quantile_of};
 use crate::analysis::{Analysis, CellResult};
+use crate::figure::{
+    Axis, Datum, Figure, Form, Ink, Key, Mark, Panel, Series, Spacing, Spread, Table,
+};
 use crate::words::{self, TimeUnit};
 use altway_record::Protocol;
 
 /// More steps than this look the same.
 const MAX_STEPS: usize = 250;
 
-pub(super) fn draft(analysis: &Analysis<'_>) -> Option<Draft> {
+pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
+    let names = Names::new(analysis);
     let all: Vec<&CellResult<'_>> = analysis
         .cells
         .iter()
         .filter(|cell| cell.arms.values().any(|arm| !arm.times.is_empty()))
         .collect();
-    if all.is_empty() {
-        return None;
-    }
-    let cells = evenly(&all);
-    let one_series = analysis.series.len() == 1;
-    let unit = TimeUnit::for_times(all.iter().flat_map(|cell| {
-        cell.arms
-            .values()
-            .filter_map(|arm| Some(arm.summary?.median))
-            .collect::<Vec<_>>()
-    }));
-    let panels = cells
+    let count = all.len();
+    let says = says(analysis, &all);
+    let shown = evenly(all, MAX_PANELS);
+    let first = &shown.first()?.cell;
+    let panels = shown
         .iter()
-        .map(|cell| panel(analysis, cell, unit, one_series))
+        .map(|cell| panel(analysis, &names, cell))
         .collect();
-    let (head, rows) = table(analysis, &cells, unit);
-    Some(Draft {
-        name: "distribution",
-        caption: format!(
-            "Per cell, the share of transfers that were done by a time: the curve further left is \
-             the faster protocol, a steep curve the steadier one. Where curves cross, the faster \
-             protocol at the median is not the faster one in bad luck.{}",
-            left_out(all.len(), "cells")
+    Some(Figure {
+        name: "distribution".into(),
+        title: "When transfers are done: further left is faster, steeper is steadier".into(),
+        says,
+        reading: format!(
+            "Share of transfers done by a time (empirical distribution), one panel per cell. Where \
+             curves cross, the faster protocol at the median is not the faster one in bad luck.{}{}",
+            names.common(first),
+            left_out(shown.len(), count, "cells")
         ),
-        chart: Chart {
-            title: "When transfers are done: further left is faster, steeper is steadier".into(),
-            subtitle: format!(
-                "Share of transfers done by a time (empirical distribution), one panel per {}",
-                if one_series { "one-way delay" } else { "cell" }
-            ),
-            protocols: analysis.protocols().collect(),
-            panels,
-        },
-        head,
-        rows,
+        legend: legend(analysis),
+        panels,
+        table: table(analysis, &names, &shown),
     })
 }
 
-/// At most [`MAX_PANELS`] of them, evenly spread, the first and last included.
-fn evenly<'a, 'b>(all: &[&'a CellResult<'b>]) -> Vec<&'a CellResult<'b>> {
-    if all.len() <= MAX_PANELS {
-        return all.to_vec();
+fn legend(analysis: &Analysis<'_>) -> Vec<Key> {
+    let mut legend = keys(analysis.protocols());
+    if analysis
+        .cells
+        .iter()
+        .any(|cell| !cell.null_arm.times.is_empty())
+    {
+        legend.push(Key {
+            ink: Ink::Null(analysis.baseline),
+            name: format!("{} once more (null arm)", analysis.baseline.name()),
+        });
     }
-    let last = all.len() - 1;
-    (0..MAX_PANELS)
-        .map(|i| all[i * last / (MAX_PANELS - 1)])
-        .collect()
+    legend
 }
 
-fn panel(
-    analysis: &Analysis<'_>,
-    cell: &CellResult<'_>,
-    unit: TimeUnit,
-    one_series: bool,
-) -> Panel {
-    let delay = words::delay(cell.cell.delay);
-    let title = if one_series {
-        delay
-    } else {
-        format!("{} · {delay}", words::series(&cell.cell))
+/// In how many cells a protocol is ahead at the median, and in how many among the slowest tenth.
+fn says(analysis: &Analysis<'_>, cells: &[&CellResult<'_>]) -> String {
+    let baseline = analysis.baseline;
+    let ahead = |other: &Protocol| {
+        let both = cells.iter().filter_map(|cell| {
+            let (first, second) = (&cell.arms[&baseline].times, &cell.arms[other].times);
+            (!first.is_empty() && !second.is_empty()).then_some((first, second))
+        });
+        let both: Vec<_> = both.collect();
+        let at = |q: f64| {
+            let wins = |(first, second): &&(&Vec<f64>, &Vec<f64>)| {
+                quantile_of(second, q) < quantile_of(first, q)
+            };
+            both.iter().filter(wins).count()
+        };
+        (!both.is_empty()).then(|| {
+            format!(
+                "At the median {} is ahead of {} in {} of {}; in bad luck (the slowest tenth, P90) \
+                 in {}.",
+                other.name(),
+                baseline.name(),
+                at(0.5),
+                words::count(both.len(), "cell"),
+                at(0.9)
+            )
+        })
     };
-    let times = cell
-        .arms
-        .values()
-        .flat_map(|arm| &arm.times)
-        .map(|time| unit.convert(*time));
-    let x = Axis::around(format!("time ({})", unit.name()), times);
+    let parts: Vec<String> = analysis.others.iter().filter_map(ahead).collect();
+    parts.join(" ")
+}
+
+fn panel(analysis: &Analysis<'_>, names: &Names, cell: &CellResult<'_>) -> Panel {
+    let arms = || cell.arms.values().chain([&cell.null_arm]);
+    let unit = TimeUnit::for_axis(arms().filter_map(|arm| Some(arm.summary?.median)));
+    let times = arms().flat_map(|arm| &arm.times);
+    let times = times.map(|time| unit.convert(*time));
+    let x = axes::around("time", unit.name(), times);
     let y = Axis {
-        label: "share done".into(),
-        range: 0.0..1.02,
-        ticks: [(0.0, "0 %"), (0.5, "50 %"), (1.0, "100 %")]
-            .map(|(place, text)| (place, text.to_owned()))
+        name: "share done".into(),
+        unit: "%".into(),
+        range: 0.0..102.0,
+        spacing: Spacing::Linear,
+        ticks: [0, 50, 100]
+            .map(|share: i32| (f64::from(share), share.to_string()))
             .to_vec(),
     };
-    let with_times = analysis
-        .protocols()
-        .filter(|protocol| !cell.arms[protocol].times.is_empty());
-    let shapes = with_times
-        .map(|protocol| Shape::Curve {
-            points: steps(cell, protocol, unit, &x),
-            protocol,
-        })
-        .collect();
+    let arms = analysis.protocols().map(|protocol| {
+        let arm = &cell.arms[&protocol];
+        (protocol.name().to_owned(), Ink::Protocol(protocol), arm)
+    });
+    let baseline = analysis.baseline;
+    let null_arm = (
+        format!("{} once more", baseline.name()),
+        Ink::Null(baseline),
+        &cell.null_arm,
+    );
+    let marks = std::iter::once(null_arm)
+        .chain(arms)
+        .filter(|(.., arm)| !arm.times.is_empty())
+        .map(|(name, ink, arm)| {
+            Mark::Series(Series {
+                name,
+                value: "share done".into(),
+                interval: String::new(),
+                ink,
+                form: Form::Steps,
+                spread: Spread::None,
+                aside: 0.0,
+                points: steps(&arm.times, unit),
+            })
+        });
     Panel {
-        title,
+        title: names.of(&cell.cell, &[]),
         x,
         y,
-        shapes,
+        marks: marks.collect(),
     }
 }
 
-/// The staircase of the empirical distribution, from edge to edge of the axis.
-fn steps(cell: &CellResult<'_>, protocol: Protocol, unit: TimeUnit, x: &Axis) -> Vec<(f64, f64)> {
-    let mut sorted = cell.arms[&protocol].times.clone();
+/// The empirical distribution: each time with the share of transfers done by then, in per cent.
+fn steps(times: &[f64], unit: TimeUnit) -> Vec<Datum> {
+    let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();
     let stride = n.div_ceil(MAX_STEPS);
-    let mut points = vec![(x.range.start, 0.0)];
-    let mut level = 0.0;
-    for (i, time) in sorted.iter().enumerate() {
-        if (i + 1) % stride != 0 && i + 1 != n {
-            continue;
-        }
-        let at = unit.convert(*time);
-        points.push((at, level));
-        level = (i + 1) as f64 / n as f64;
-        points.push((at, level));
-    }
-    points.push((x.range.end, 1.0));
-    points
+    let kept = sorted
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| (i + 1) % stride == 0 || i + 1 == n);
+    let datum = |(i, time): (usize, &f64)| Datum {
+        x: unit.convert(*time),
+        y: 100.0 * (i + 1) as f64 / n as f64,
+        interval: None,
+    };
+    kept.map(datum).collect()
 }
 
-fn table(
-    analysis: &Analysis<'_>,
-    cells: &[&CellResult<'_>],
-    unit: TimeUnit,
-) -> (Vec<String>, Vec<Vec<String>>) {
+fn table(analysis: &Analysis<'_>, names: &Names, cells: &[&CellResult<'_>]) -> Table {
     let head = [
-        "link", "delay", "protocol", "fastest", "25 %", "50 %", "75 %", "90 %", "slowest",
+        "cell", "protocol", "fastest", "25 %", "50 %", "75 %", "90 %", "slowest",
     ];
     let mut rows = Vec::new();
     for cell in cells {
-        for protocol in analysis.protocols() {
-            let times = &cell.arms[&protocol].times;
-            if times.is_empty() {
+        let arms = analysis
+            .protocols()
+            .map(|protocol| (protocol.name().to_owned(), &cell.arms[&protocol]));
+        let again = format!("{} once more", analysis.baseline.name());
+        for (name, arm) in arms.chain([(again, &cell.null_arm)]) {
+            if arm.times.is_empty() {
                 continue;
             }
-            let mut row = vec![
-                words::series(&cell.cell),
-                words::delay(cell.cell.delay),
-                protocol.name().to_owned(),
-            ];
+            let mut row = vec![names.row(&cell.cell), name];
             let quantiles = [0.0, 0.25, 0.5, 0.75, 0.9, 1.0];
-            row.extend(quantiles.map(|q| unit.text(quantile_of(times, q))));
+            row.extend(quantiles.map(|q| words::time(quantile_of(&arm.times, q))));
             rows.push(row);
         }
     }
-    (head.map(str::to_owned).to_vec(), rows)
+    Table {
+        head: head.map(str::to_owned).to_vec(),
+        rows,
+    }
 }

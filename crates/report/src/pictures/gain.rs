@@ -1,60 +1,58 @@
 //! The difference in per cent over delay, with its interval and the crossover.
 
-use super::axis::Axis;
-use super::chart::{Chart, Panel, Shape};
-use super::{Draft, shown};
-use crate::analysis::{Analysis, CellResult, Crossing, Series};
-use crate::canvas::{GREY, INK, look};
+use super::axes;
+use super::dims::{Dim, Lanes, Names};
+use super::response_time::aside;
+use super::{MAX_PANELS, evenly, finding, keys, left_out};
+use crate::analysis::{Analysis, CellResult, Crossing, Series as Line};
+use crate::figure::{Align, Axis, Datum, Figure, Form, Ink, Mark, Panel, Series, Spread, Table};
 use crate::words;
 use altway_record::Protocol;
 use altway_stats::{CompareOptions, Crossover};
-use plotters::style::Color;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::time::Duration;
 
-pub(super) fn draft(analysis: &Analysis<'_>) -> Option<Draft> {
-    let compared = |series: &Series| {
-        analysis
-            .cells_of(series)
-            .any(|cell| !cell.pairings.is_empty())
-    };
-    let (series, rest) = shown(analysis, compared);
-    if series.is_empty() {
-        return None;
-    }
-    let panels = series
+pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
+    let (lanes, names) = (Lanes::new(analysis), Names::new(analysis));
+    let compared = |lane: &&Vec<&CellResult<'_>>| lane.iter().any(|cell| !cell.pairings.is_empty());
+    let all: Vec<_> = lanes.lanes.iter().filter(compared).collect();
+    let count = all.len();
+    let shown = evenly(all, MAX_PANELS);
+    let first = &shown.first()?.first()?.cell;
+    let panels = shown
         .iter()
-        .map(|one| panel(analysis, one, series.len() > 1))
+        .map(|lane| panel(analysis, &lanes, &names, lane, shown.len() == 1))
         .collect();
-    let (head, rows) = table(analysis, &series);
-    let baseline = analysis.baseline.name();
-    Some(Draft {
-        name: "gain",
-        caption: format!(
-            "The difference in time from {baseline}, per pair of transfers in the same block: \
-             below zero is faster than {baseline}, above is slower. A whisker that touches zero \
-             leaves open who is faster; within the grey band the difference is too small to \
-             matter.{rest}"
+    Some(Figure {
+        name: "gain".into(),
+        title: title(analysis, &lanes),
+        says: says(analysis, &lanes, &names),
+        reading: format!(
+            "Difference in time per pair of transfers: estimate and 95 % interval; below zero is \
+             faster than {}. A whisker on zero leaves open who is; within the grey band (±3 %) it \
+             hardly matters.{}{}{}",
+            analysis.baseline.name(),
+            if lanes.dim == Dim::Delay {
+                " Vertical: crossover with its interval."
+            } else {
+                ""
+            },
+            names.common(first),
+            left_out(shown.len(), count, "series")
         ),
-        chart: Chart {
-            title: title(analysis, &series),
-            subtitle:
-                "Difference in time: estimate and 95 % interval; grey: within ±3 %; vertical: \
-                       crossover with its interval"
-                    .into(),
-            protocols: analysis.others.clone(),
-            panels,
-        },
-        head,
-        rows,
+        legend: keys(analysis.others.iter().copied()),
+        panels,
+        table: table(analysis, &names, &shown),
     })
 }
 
 /// The largest and smallest difference of a single series, in words.
-fn title(analysis: &Analysis<'_>, series: &[&Series]) -> String {
+fn title(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>) -> String {
     let baseline = analysis.baseline.name();
-    let ([one], [other]) = (series, analysis.others.as_slice()) else {
-        return format!("Difference in time from {baseline} as the delay grows");
+    let ([one], [other]) = (analysis.series.as_slice(), analysis.others.as_slice()) else {
+        return format!(
+            "Difference in time from {baseline} as the {} grows",
+            lanes.dim.name()
+        );
     };
     let of_cell = |cell: &CellResult<'_>| {
         let pairing = cell.pairings.get(other)?;
@@ -82,154 +80,177 @@ fn title(analysis: &Analysis<'_>, series: &[&Series]) -> String {
     )
 }
 
-fn panel(analysis: &Analysis<'_>, series: &Series, titled: bool) -> Panel {
-    let cells: Vec<&CellResult<'_>> = analysis.cells_of(series).collect();
-    let delays: Vec<f64> = cells.iter().map(|cell| cell.delay_ms()).collect();
-    let x = Axis::delays(&delays);
+fn says(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, names: &Names) -> String {
+    let mut text = finding::overall(analysis, lanes.dim == Dim::Delay);
+    if analysis.series.len() > 1 || analysis.others.len() > 1 {
+        for other in &analysis.others {
+            text.push_str(&finding::extremes(analysis, names, *other));
+        }
+    }
+    text
+}
+
+fn panel(
+    analysis: &Analysis<'_>,
+    lanes: &Lanes<'_, '_>,
+    names: &Names,
+    lane: &[&CellResult<'_>],
+    alone: bool,
+) -> Panel {
+    let x = lanes.axis(lane);
     let band = 100.0 * CompareOptions::default().band;
-    let ends = cells
+    let ends = lane
         .iter()
         .flat_map(|cell| cell.pairings.values())
         .flat_map(|pairing| {
             let (low, high) = pairing.comparison.percent_interval().unwrap_or((0.0, 0.0));
             [low, high, pairing.comparison.percent()]
         });
-    let y = Axis::around(
-        format!("difference from {} (%)", analysis.baseline.name()),
-        ends.chain([-band * 1.5, band * 1.5]),
-    )
-    .with_room_for_notes();
-    let mut shapes = background(&x, &y, band, analysis);
+    let name = format!("difference from {}", analysis.baseline.name());
+    let ends = ends.chain([-band * 1.5, band * 1.5]);
+    let y = axes::with_room_for_notes(axes::around(name, "%", ends));
+    let mut marks = background(&x, &y, band).to_vec();
+    if alone {
+        marks.extend(directions(&x, &y, analysis));
+    }
     for other in &analysis.others {
-        shapes.extend(crossing(series, *other, &x, &y));
+        if let Some(line) = crossed(analysis, lanes, lane) {
+            marks.extend(crossing(line, *other, &x, &y));
+        }
     }
     for (which, other) in analysis.others.iter().enumerate() {
-        let aside = Panel::aside(&x, analysis.others.len(), which);
-        shapes.extend(differences(&cells, *other, aside));
+        let aside = aside(&x, analysis.others.len(), which);
+        marks.push(differences(lanes, lane, *other, aside));
     }
-    let title = if titled {
-        words::series(&cells[0].cell)
-    } else {
-        String::new()
-    };
     Panel {
-        title,
+        title: names.of(&lane[0].cell, &[lanes.dim]),
         x,
         y,
-        shapes,
+        marks,
     }
 }
 
-fn background(x: &Axis, y: &Axis, band: f64, analysis: &Analysis<'_>) -> Vec<Shape> {
-    let (left, right) = (x.range.start, x.range.end);
-    let note = |at: f64, text: String, vertical| Shape::Note {
-        at: (right, at),
-        text,
-        anchor: Pos::new(HPos::Right, vertical),
+/// The series whose crossovers stand in the lane's panel: when the lane goes along the delay.
+fn crossed<'b>(
+    analysis: &'b Analysis<'_>,
+    lanes: &Lanes<'_, '_>,
+    lane: &[&CellResult<'_>],
+) -> Option<&'b Line> {
+    let first = lane.first().filter(|_| lanes.dim == Dim::Delay)?;
+    let holds = |line: &&Line| {
+        let mut cells = analysis.cells_of(line);
+        cells.any(|cell| cell.cell.index == first.cell.index)
     };
-    let baseline = analysis.baseline.name();
-    let air = (y.range.end - y.range.start) / 60.0;
-    vec![
-        rectangle((left, right), (-band, band), GREY.mix(0.12)),
-        Shape::Rule {
+    analysis.series.iter().find(holds)
+}
+
+fn background(x: &Axis, y: &Axis, band: f64) -> [Mark; 2] {
+    let (left, right) = (x.range.start, x.range.end);
+    let band = (y.range.start.max(-band), y.range.end.min(band));
+    [
+        Mark::Area {
+            name: "too little to matter".into(),
+            ink: Ink::Faint,
+            outline: rectangle((left, right), band),
+        },
+        Mark::Rule {
+            name: "no difference".into(),
+            ink: Ink::Plain,
             from: (left, 0.0),
             to: (right, 0.0),
-            color: INK,
             dashed: false,
         },
-        note(
-            y.range.end - air,
-            format!("slower than {baseline} "),
-            VPos::Top,
-        ),
-        note(
-            y.range.start + air,
-            format!("faster than {baseline} "),
-            VPos::Bottom,
-        ),
     ]
 }
 
-fn differences(cells: &[&CellResult<'_>], other: Protocol, aside: f64) -> Vec<Shape> {
-    let mut shapes = Vec::new();
-    let mut points = Vec::new();
-    for cell in cells {
-        let Some(pairing) = cell.pairings.get(&other) else {
-            continue;
-        };
-        let x = cell.delay_ms() + aside;
-        points.push((x, pairing.comparison.percent()));
-        if let Some((low, high)) = pairing.comparison.percent_interval() {
-            shapes.push(Shape::Whisker {
-                x,
-                low,
-                high,
-                protocol: other,
-            });
-        }
-    }
-    shapes.push(Shape::Curve {
-        points: points.clone(),
-        protocol: other,
-    });
-    shapes.push(Shape::Markers {
-        points,
-        protocol: other,
-    });
-    shapes
+/// What up and down mean: where there is room to say it.
+fn directions(x: &Axis, y: &Axis, analysis: &Analysis<'_>) -> [Mark; 2] {
+    let air = axes::span(y) / 60.0;
+    let note = |at: f64, word: &str, align| Mark::Note {
+        at: (x.range.end - axes::span(x) / 200.0, at),
+        text: format!("{word} than {}", analysis.baseline.name()),
+        align: (Align::Before, align),
+    };
+    [
+        note(y.range.end - air, "slower", Align::Before),
+        note(y.range.start + air, "faster", Align::After),
+    ]
+}
+
+fn differences(
+    lanes: &Lanes<'_, '_>,
+    lane: &[&CellResult<'_>],
+    other: Protocol,
+    aside: f64,
+) -> Mark {
+    let datum = |cell: &&CellResult<'_>| {
+        let pairing = cell.pairings.get(&other)?;
+        Some(Datum {
+            x: lanes.place(&cell.cell),
+            y: pairing.comparison.percent(),
+            interval: pairing.comparison.percent_interval(),
+        })
+    };
+    Mark::Series(Series {
+        name: other.name().into(),
+        value: "difference".into(),
+        interval: "95 % interval".into(),
+        ink: Ink::Protocol(other),
+        form: Form::LineAndPoints,
+        spread: Spread::Whiskers,
+        aside,
+        points: lane.iter().filter_map(datum).collect(),
+    })
 }
 
 /// The crossover as a line with its interval behind it, cut to the axis.
-fn crossing(series: &Series, other: Protocol, x: &Axis, y: &Axis) -> Vec<Shape> {
+fn crossing(series: &Line, other: Protocol, x: &Axis, y: &Axis) -> Vec<Mark> {
     let Some(Crossing::Fitted(Crossover::At {
         x: at, interval, ..
     })) = series.crossings.get(&other)
     else {
         return Vec::new();
     };
-    let color = look(other).color;
     let cut = |place: f64| place.clamp(x.range.start, x.range.end);
     let (bottom, top) = (y.range.start, y.range.end);
-    let air = (top - bottom) / 60.0;
+    let air = axes::span(y) / 60.0;
     // Left of its line where the notes on the right would be in its way.
-    let right = *at <= x.range.start + 0.6 * x.span();
-    let step = x.span() / 150.0;
+    let right = *at <= x.range.start + 0.6 * axes::span(x);
+    let step = axes::span(x) / 100.0;
     let (side, beside) = if right {
-        (HPos::Left, step)
+        (Align::After, step)
     } else {
-        (HPos::Right, -step)
+        (Align::Before, -step)
     };
+    let ink = Ink::Protocol(other);
     vec![
-        rectangle(
-            (cut(interval.low), cut(interval.high)),
-            (bottom, top),
-            color.mix(0.12),
-        ),
-        Shape::Rule {
+        Mark::Area {
+            name: "95 % interval of the crossover".into(),
+            ink,
+            outline: rectangle((cut(interval.low), cut(interval.high)), (bottom, top)),
+        },
+        Mark::Rule {
+            name: format!("crossover at {}", words::milliseconds(*at)),
+            ink,
             from: (*at, bottom),
             to: (*at, top),
-            color,
             dashed: true,
         },
-        Shape::Note {
+        Mark::Note {
             at: (*at + beside, top - air),
             text: words::milliseconds(*at),
-            anchor: Pos::new(side, VPos::Top),
+            align: (side, Align::Before),
         },
     ]
 }
 
-fn rectangle(x: (f64, f64), y: (f64, f64), color: plotters::style::RGBAColor) -> Shape {
-    Shape::Fill {
-        outline: vec![(x.0, y.0), (x.1, y.0), (x.1, y.1), (x.0, y.1)],
-        color,
-    }
+fn rectangle(x: (f64, f64), y: (f64, f64)) -> Vec<(f64, f64)> {
+    vec![(x.0, y.0), (x.1, y.0), (x.1, y.1), (x.0, y.1)]
 }
 
-fn table(analysis: &Analysis<'_>, series: &[&Series]) -> (Vec<String>, Vec<Vec<String>>) {
+fn table(analysis: &Analysis<'_>, names: &Names, shown: &[&Vec<&CellResult<'_>>]) -> Table {
     let head = [
-        "link",
-        "delay",
+        "cell",
         "protocol",
         "pairs",
         "difference",
@@ -237,16 +258,18 @@ fn table(analysis: &Analysis<'_>, series: &[&Series]) -> (Vec<String>, Vec<Vec<S
         "p (adjusted)",
     ];
     let mut rows = Vec::new();
-    for cell in series.iter().flat_map(|one| analysis.cells_of(one)) {
-        for (other, pairing) in &cell.pairings {
+    for cell in shown.iter().flat_map(|lane| lane.iter()) {
+        for other in &analysis.others {
+            let Some(pairing) = cell.pairings.get(other) else {
+                continue;
+            };
             let comparison = &pairing.comparison;
             let interval = comparison.percent_interval().map_or_else(
                 || "–".to_owned(),
                 |(low, high)| format!("{} to {} %", words::signed(low), words::signed(high)),
             );
             rows.push(vec![
-                words::series(&cell.cell),
-                words::delay(cell.cell.delay),
+                names.row(&cell.cell),
                 other.name().to_owned(),
                 comparison.n.to_string(),
                 words::percent(comparison.percent()),
@@ -255,5 +278,8 @@ fn table(analysis: &Analysis<'_>, series: &[&Series]) -> (Vec<String>, Vec<Vec<S
             ]);
         }
     }
-    (head.map(str::to_owned).to_vec(), rows)
+    Table {
+        head: head.map(str::to_owned).to_vec(),
+        rows,
+    }
 }

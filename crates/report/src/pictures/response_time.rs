@@ -1,174 +1,198 @@
-//! Time to the last byte over delay: the picture to look at first.
+//! The time that is compared, over delay: the picture to look at first.
 
-use super::axis::Axis;
-use super::chart::{Chart, Panel, Shape};
-use super::{Draft, quantile_of, shown, thinned};
-use crate::analysis::{Analysis, CellResult, Series};
-use crate::canvas::look;
+use super::axes;
+use super::dims::{Lanes, Names};
+use super::{MAX_PANELS, evenly, finding, keys, left_out, quantile_of, thinned};
+use crate::analysis::{Analysis, CellResult};
+use crate::figure::{Axis, Datum, Figure, Form, Ink, Mark, Panel, Series, Spread, Table};
 use crate::verdict::Verdict;
 use crate::words::{self, TimeUnit};
-use altway_record::Protocol;
-use plotters::style::Color;
+use altway_record::{Protocol, Scenario};
 
 /// More transfers than this are thinned evenly, so that a picture of a large run stays small.
 const MAX_SPECKS: usize = 200;
 
-pub(super) fn draft(analysis: &Analysis<'_>) -> Option<Draft> {
-    let measured = |series: &Series| {
-        analysis
-            .cells_of(series)
+pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
+    let (lanes, names) = (Lanes::new(analysis), Names::new(analysis));
+    let measured = |lane: &&Vec<&CellResult<'_>>| {
+        lane.iter()
             .any(|cell| cell.arms.values().any(|arm| !arm.times.is_empty()))
     };
-    let (series, rest) = shown(analysis, measured);
-    if series.is_empty() {
-        return None;
-    }
-    let unit = TimeUnit::for_times(medians(analysis));
-    let panels = series
+    let all: Vec<_> = lanes.lanes.iter().filter(measured).collect();
+    let count = all.len();
+    let shown = evenly(all, MAX_PANELS);
+    let first = &shown.first()?.first()?.cell;
+    let panels = shown
         .iter()
-        .map(|one| panel(analysis, one, unit, series.len() > 1))
+        .map(|lane| panel(analysis, &lanes, &names, lane))
         .collect();
-    let (head, rows) = table(analysis, &series, unit);
-    Some(Draft {
-        name: "response-time",
-        caption: format!(
-            "How long a fetch takes as the delay grows: the line is the median, the band holds the \
-             middle 80 % of transfers, each speck is one transfer. Where the lines part by more \
-             than the bands are wide, the difference is no accident.{rest}"
+    Some(Figure {
+        name: "response-time".into(),
+        title: title(analysis, &lanes),
+        says: says(analysis, &lanes, &shown),
+        reading: format!(
+            "{}: median, band from P10 to P90, each speck one transfer.{}{}",
+            compared_time(analysis),
+            names.common(first),
+            left_out(shown.len(), count, "series")
         ),
-        chart: Chart {
-            title: title(analysis, &series),
-            subtitle: "Time from the socket call to the last byte: median, band from P10 to P90, \
-                       and each transfer"
-                .into(),
-            protocols: analysis.protocols().collect(),
-            panels,
-        },
-        head,
-        rows,
+        legend: keys(analysis.protocols()),
+        panels,
+        table: table(analysis, &names, &shown),
     })
 }
 
-fn medians(analysis: &Analysis<'_>) -> impl Iterator<Item = f64> {
-    analysis.arms().filter_map(|arm| Some(arm.summary?.median))
-}
-
-fn title(analysis: &Analysis<'_>, series: &[&Series]) -> String {
-    match (series, analysis.others.as_slice()) {
-        ([one], [other]) => Verdict::new(analysis, one, *other).title(),
-        (_, []) => format!(
-            "How long {} takes as the delay grows",
-            analysis.baseline.name()
-        ),
-        _ => "How long each protocol takes as the delay grows".into(),
+/// What the time of a transfer is, in the scenario of the plan.
+pub(super) fn compared_time(analysis: &Analysis<'_>) -> &'static str {
+    match analysis.run.manifest.plan.scenario {
+        Scenario::Download => "Time of a fetch to its last byte",
+        Scenario::Page(_) => "Time from the start to the last byte of a page's last object",
+        Scenario::Mixed(_) => "Mean time of small objects beside a large one",
+        Scenario::Repeat(_) => "Sum of the times of a returning client's visits",
     }
 }
 
-fn panel(analysis: &Analysis<'_>, series: &Series, unit: TimeUnit, titled: bool) -> Panel {
-    let cells: Vec<&CellResult<'_>> = analysis.cells_of(series).collect();
-    let delays: Vec<f64> = cells.iter().map(|cell| cell.delay_ms()).collect();
-    let x = Axis::delays(&delays);
-    let times = cells
-        .iter()
-        .flat_map(|cell| cell.arms.values())
-        .flat_map(|arm| &arm.times);
-    let y = Axis::around(
-        format!("time ({})", unit.name()),
-        times.map(|time| unit.convert(*time)),
-    );
-    let protocols: Vec<Protocol> = analysis.protocols().collect();
-    let mut shapes = Vec::new();
-    for protocol in &protocols {
-        shapes.push(band(&cells, *protocol, unit));
+fn title(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>) -> String {
+    let grows = format!("as the {} grows", lanes.dim.name());
+    match (analysis.series.as_slice(), analysis.others.as_slice()) {
+        ([series], [other]) => Verdict::new(analysis, series, *other).title(),
+        (_, []) => format!("How long {} takes {grows}", analysis.baseline.name()),
+        _ => format!("How long each protocol takes {grows}"),
     }
-    for (which, protocol) in protocols.iter().enumerate() {
-        let aside = Panel::aside(&x, protocols.len(), which);
-        shapes.push(specks(&cells, *protocol, unit, aside));
-    }
-    for protocol in &protocols {
-        let points = line(&cells, *protocol, unit, 0.5);
-        shapes.push(Shape::Curve {
-            points: points.clone(),
-            protocol: *protocol,
+}
+
+/// The verdict, and how each protocol's median goes from one end of the first panel to the other.
+fn says(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, shown: &[&Vec<&CellResult<'_>>]) -> String {
+    let verdict = finding::overall(analysis, lanes.dim == super::dims::Dim::Delay);
+    let ends = |protocol: Protocol| {
+        let lane = shown.first()?;
+        let mut medians = lane.iter().filter_map(|cell| {
+            let median = cell.arms[&protocol].summary?.median;
+            Some((lanes.dim.text(&cell.cell), words::time(median)))
         });
-        shapes.push(Shape::Markers {
-            points,
-            protocol: *protocol,
-        });
-    }
-    let title = if titled {
-        words::series(&cells[0].cell)
-    } else {
-        String::new()
+        let (from, last) = (medians.next()?, medians.next_back()?);
+        let name = protocol.name();
+        Some(format!(
+            "{name} takes {} at {} and {} at {}",
+            from.1, from.0, last.1, last.0
+        ))
     };
+    let ends: Vec<String> = match shown {
+        [_] => analysis.protocols().filter_map(ends).collect(),
+        _ => Vec::new(),
+    };
+    match ends.as_slice() {
+        [] => verdict,
+        ends => format!("{verdict} In the median {}.", words::list(ends))
+            .trim_start()
+            .to_owned(),
+    }
+}
+
+fn panel(
+    analysis: &Analysis<'_>,
+    lanes: &Lanes<'_, '_>,
+    names: &Names,
+    lane: &[&CellResult<'_>],
+) -> Panel {
+    let x = lanes.axis(lane);
+    let arms = || lane.iter().flat_map(|cell| cell.arms.values());
+    let times = arms().flat_map(|arm| &arm.times);
+    let unit = TimeUnit::for_axis(arms().filter_map(|arm| Some(arm.summary?.median)));
+    let y = axes::around("time", unit.name(), times.map(|time| unit.convert(*time)));
+    let protocols: Vec<Protocol> = analysis.protocols().collect();
+    let mut marks = Vec::new();
+    for (which, protocol) in protocols.iter().enumerate() {
+        let aside = aside(&x, protocols.len(), which);
+        marks.push(specks(lanes, lane, *protocol, unit, aside));
+    }
+    for protocol in &protocols {
+        marks.push(line(lanes, lane, *protocol, unit));
+    }
     Panel {
-        title,
+        title: names.of(&lane[0].cell, &[lanes.dim]),
         x,
         y,
-        shapes,
+        marks,
     }
 }
 
-fn line(cells: &[&CellResult<'_>], protocol: Protocol, unit: TimeUnit, q: f64) -> Vec<(f64, f64)> {
-    let with_times = cells
+/// A part of the x-axis's length, to set marks beside each other.
+pub(super) fn aside(axis: &Axis, protocols: usize, which: usize) -> f64 {
+    let step = axes::span(axis) / 130.0;
+    step * (which as f64 - (protocols as f64 - 1.0) / 2.0)
+}
+
+fn line(
+    lanes: &Lanes<'_, '_>,
+    lane: &[&CellResult<'_>],
+    protocol: Protocol,
+    unit: TimeUnit,
+) -> Mark {
+    let with_times = lane
         .iter()
         .filter(|cell| !cell.arms[&protocol].times.is_empty());
-    with_times
-        .map(|cell| {
-            let time = quantile_of(&cell.arms[&protocol].times, q);
-            (cell.delay_ms(), unit.convert(time))
-        })
-        .collect()
+    let points = with_times.map(|cell| {
+        let at = |q| unit.convert(quantile_of(&cell.arms[&protocol].times, q));
+        Datum {
+            x: lanes.place(&cell.cell),
+            y: at(0.5),
+            interval: Some((at(0.1), at(0.9))),
+        }
+    });
+    Mark::Series(Series {
+        name: protocol.name().into(),
+        value: "median".into(),
+        interval: "P10 to P90".into(),
+        ink: Ink::Protocol(protocol),
+        form: Form::LineAndPoints,
+        spread: Spread::Ribbon,
+        aside: 0.0,
+        points: points.collect(),
+    })
 }
 
-fn band(cells: &[&CellResult<'_>], protocol: Protocol, unit: TimeUnit) -> Shape {
-    let mut outline = line(cells, protocol, unit, 0.1);
-    outline.extend(line(cells, protocol, unit, 0.9).into_iter().rev());
-    Shape::Fill {
-        outline,
-        color: look(protocol).color.mix(0.18),
-    }
-}
-
-fn specks(cells: &[&CellResult<'_>], protocol: Protocol, unit: TimeUnit, aside: f64) -> Shape {
-    let of_cell = |cell: &&CellResult<'_>| {
-        let x = cell.delay_ms() + aside;
-        let times = thinned(&cell.arms[&protocol].times, MAX_SPECKS);
-        times
-            .map(|time| (x, unit.convert(time)))
-            .collect::<Vec<_>>()
-    };
-    Shape::Specks {
-        points: cells.iter().flat_map(of_cell).collect(),
-        protocol,
-    }
-}
-
-fn table(
-    analysis: &Analysis<'_>,
-    series: &[&Series],
+fn specks(
+    lanes: &Lanes<'_, '_>,
+    lane: &[&CellResult<'_>],
+    protocol: Protocol,
     unit: TimeUnit,
-) -> (Vec<String>, Vec<Vec<String>>) {
-    let head = [
-        "link",
-        "delay",
-        "protocol",
-        "transfers",
-        "P10",
-        "median",
-        "P90",
-    ];
+    aside: f64,
+) -> Mark {
+    let of_cell = |cell: &&CellResult<'_>| {
+        let x = lanes.place(&cell.cell);
+        let datum = |time| Datum {
+            x,
+            y: unit.convert(time),
+            interval: None,
+        };
+        let times = thinned(&cell.arms[&protocol].times, MAX_SPECKS);
+        times.map(datum).collect::<Vec<_>>()
+    };
+    Mark::Series(Series {
+        name: protocol.name().into(),
+        value: "a transfer".into(),
+        interval: String::new(),
+        ink: Ink::Protocol(protocol),
+        form: Form::Specks,
+        spread: Spread::None,
+        aside,
+        points: lane.iter().flat_map(of_cell).collect(),
+    })
+}
+
+fn table(analysis: &Analysis<'_>, names: &Names, shown: &[&Vec<&CellResult<'_>>]) -> Table {
+    let head = ["cell", "protocol", "transfers", "P10", "median", "P90"];
     let mut rows = Vec::new();
-    for cell in series.iter().flat_map(|one| analysis.cells_of(one)) {
+    for cell in shown.iter().flat_map(|lane| lane.iter()) {
         for protocol in analysis.protocols() {
             let times = &cell.arms[&protocol].times;
             if times.is_empty() {
                 continue;
             }
-            let quantiles = [0.1, 0.5, 0.9].map(|q| unit.text(quantile_of(times, q)));
+            let quantiles = [0.1, 0.5, 0.9].map(|q| words::time(quantile_of(times, q)));
             let mut row = vec![
-                words::series(&cell.cell),
-                words::delay(cell.cell.delay),
+                names.row(&cell.cell),
                 protocol.name().to_owned(),
                 times.len().to_string(),
             ];
@@ -176,5 +200,8 @@ fn table(
             rows.push(row);
         }
     }
-    (head.map(str::to_owned).to_vec(), rows)
+    Table {
+        head: head.map(str::to_owned).to_vec(),
+        rows,
+    }
 }

@@ -1,50 +1,42 @@
 //! How far single transfers stray from their protocol's median: can a user rely on it?
 
-use super::axis::Axis;
-use super::chart::{Chart, Panel, Shape};
-use super::{Draft, quantile_of, shown, thinned};
-use crate::analysis::{Analysis, Arm, CellResult, Series};
-use crate::canvas::{INK, look};
+use super::axes;
+use super::dims::{Lanes, Names};
+use super::{MAX_PANELS, evenly, keys, left_out, quantile_of, thinned};
+use crate::analysis::{Analysis, Arm, CellResult};
+use crate::figure::{Datum, Figure, Form, Ink, Mark, Panel, Series, Spread, Table};
 use crate::words;
 use altway_record::Protocol;
-use plotters::style::Color;
 
 const MAX_SPECKS: usize = 200;
-/// Width of a bar; the distance between two delays is 1.
-const BAR: f64 = 0.16;
 
-pub(super) fn draft(analysis: &Analysis<'_>) -> Option<Draft> {
-    let spread = |series: &Series| {
-        analysis
-            .cells_of(series)
+pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
+    let (lanes, names) = (Lanes::new(analysis), Names::new(analysis));
+    let spread = |lane: &&Vec<&CellResult<'_>>| {
+        lane.iter()
             .any(|cell| cell.arms.values().any(|arm| arm.times.len() > 1))
     };
-    let (series, rest) = shown(analysis, spread);
-    if series.is_empty() {
-        return None;
-    }
-    let panels = series
+    let all: Vec<_> = lanes.lanes.iter().filter(spread).collect();
+    let count = all.len();
+    let shown = evenly(all, MAX_PANELS);
+    let first = &shown.first()?.first()?.cell;
+    let panels = shown
         .iter()
-        .map(|one| panel(analysis, one, series.len() > 1))
+        .map(|lane| panel(analysis, &lanes, &names, lane))
         .collect();
-    let (head, rows) = table(analysis, &series);
-    Some(Draft {
-        name: "stability",
-        caption: format!(
-            "How far transfers of the same kind stray from their median: the bar holds the middle \
-             80 %, each speck is one transfer. Long bars mean that a user cannot rely on the \
-             median.{rest}"
+    Some(Figure {
+        name: "stability".into(),
+        title: title(analysis),
+        says: says(analysis, &names),
+        reading: format!(
+            "Deviation of each transfer from the median of its protocol and cell: bars from P10 to \
+             P90, each speck one transfer.{}{}",
+            names.common(first),
+            left_out(shown.len(), count, "series")
         ),
-        chart: Chart {
-            title: title(analysis),
-            subtitle: "Deviation of each transfer from the median of its protocol and delay; bars \
-                       from P10 to P90"
-                .into(),
-            protocols: analysis.protocols().collect(),
-            panels,
-        },
-        head,
-        rows,
+        legend: keys(analysis.protocols()),
+        panels,
+        table: table(analysis, &names, &shown),
     })
 }
 
@@ -59,110 +51,133 @@ fn deviations(arm: &Arm<'_>) -> Vec<f64> {
         .collect()
 }
 
+/// A protocol's coefficients of variation in per cent, each with its cell.
+fn variations<'b>(
+    analysis: &'b Analysis<'_>,
+    protocol: Protocol,
+) -> Vec<(f64, &'b CellResult<'b>)> {
+    let of_cell = |cell: &'b CellResult<'_>| -> Option<(f64, &'b CellResult<'b>)> {
+        let variation = cell.arms[&protocol].summary?.coefficient_of_variation?;
+        Some((100.0 * variation, cell))
+    };
+    analysis.cells.iter().filter_map(of_cell).collect()
+}
+
 /// Each protocol's typical coefficient of variation.
 fn title(analysis: &Analysis<'_>) -> String {
     let typical = |protocol: Protocol| {
-        let arms = analysis.cells.iter().map(|cell| &cell.arms[&protocol]);
-        let all: Vec<f64> = arms
-            .filter_map(|arm| arm.summary?.coefficient_of_variation)
-            .collect();
-        let value = 100.0 * quantile_of(&all, 0.5);
-        (!all.is_empty()).then(|| format!("{:.1} % for {}", value, protocol.name()))
+        let all = variations(analysis, protocol);
+        let all: Vec<f64> = all.into_iter().map(|(variation, _)| variation).collect();
+        let value = quantile_of(&all, 0.5);
+        (!all.is_empty()).then(|| format!("{value:.1} % for {}", protocol.name()))
     };
     let parts: Vec<String> = analysis.protocols().filter_map(typical).collect();
     format!("Typical spread: {}", words::list(&parts))
 }
 
-fn panel(analysis: &Analysis<'_>, series: &Series, titled: bool) -> Panel {
-    let cells: Vec<&CellResult<'_>> = analysis.cells_of(series).collect();
+/// Where each protocol is least to be relied on.
+fn says(analysis: &Analysis<'_>, names: &Names) -> String {
+    let worst = |protocol: Protocol| {
+        let all = variations(analysis, protocol);
+        let (most, cell) = all.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let arm = deviations(&cell.arms[&protocol]);
+        let place = match names.of(&cell.cell, &[]) {
+            text if text.is_empty() => String::new(),
+            text => format!(" ({text})"),
+        };
+        Some(format!(
+            "{} spreads by {most:.1} % at worst{place}, where one transfer in ten takes {} or more",
+            protocol.name(),
+            over_the_median(quantile_of(&arm, 0.9)),
+        ))
+    };
+    let parts: Vec<String> = analysis.protocols().filter_map(worst).collect();
+    format!("{}.", parts.join("; "))
+}
+
+fn over_the_median(percent: f64) -> String {
+    format!("{:.1} % over the median", percent.max(0.0))
+}
+
+fn panel(
+    analysis: &Analysis<'_>,
+    lanes: &Lanes<'_, '_>,
+    names: &Names,
+    lane: &[&CellResult<'_>],
+) -> Panel {
     let protocols: Vec<Protocol> = analysis.protocols().collect();
-    let all = cells
+    let all = lane
         .iter()
         .flat_map(|cell| cell.arms.values())
         .flat_map(deviations);
-    let y = Axis::around("deviation from median (%)".into(), all.chain([-1.0, 1.0]));
-    let x = delays_in_order(&cells);
-    let zero = Shape::Rule {
+    let y = axes::around("deviation from median", "%", all.chain([-1.0, 1.0]));
+    let x = lanes.ranks();
+    let zero = Mark::Rule {
+        name: "median".into(),
+        ink: Ink::Plain,
         from: (x.range.start, 0.0),
         to: (x.range.end, 0.0),
-        color: INK,
         dashed: false,
     };
-    let mut shapes = vec![zero];
+    let mut marks = vec![zero];
     for (which, protocol) in protocols.iter().enumerate() {
         let aside = 0.26 * (which as f64 - (protocols.len() as f64 - 1.0) / 2.0);
-        shapes.extend(strips(&cells, *protocol, aside));
+        marks.extend(strips(lanes, lane, *protocol, aside));
     }
-    let title = if titled {
-        words::series(&cells[0].cell)
-    } else {
-        String::new()
-    };
     Panel {
-        title,
+        title: names.of(&lane[0].cell, &[lanes.dim]),
         x,
         y,
-        shapes,
+        marks,
     }
 }
 
-/// One place per delay, whatever their distance: bars never overlap.
-fn delays_in_order(cells: &[&CellResult<'_>]) -> Axis {
-    let step = cells.len().div_ceil(16);
-    let name = |(i, cell): (usize, &&CellResult<'_>)| {
-        let text = if i % step == 0 {
-            words::significant(cell.delay_ms())
-        } else {
-            String::new()
-        };
-        (i as f64, text)
-    };
-    Axis {
-        label: "one-way delay (ms)".into(),
-        range: -0.6..cells.len() as f64 - 0.4,
-        ticks: cells.iter().enumerate().map(name).collect(),
-    }
-}
-
-fn strips(cells: &[&CellResult<'_>], protocol: Protocol, aside: f64) -> Vec<Shape> {
-    let mut shapes = Vec::new();
-    let mut specks = Vec::new();
-    for (i, cell) in cells.iter().enumerate() {
+fn strips(
+    lanes: &Lanes<'_, '_>,
+    lane: &[&CellResult<'_>],
+    protocol: Protocol,
+    aside: f64,
+) -> [Mark; 2] {
+    let (mut bars, mut specks) = (Vec::new(), Vec::new());
+    for cell in lane {
         let deviations = deviations(&cell.arms[&protocol]);
         if deviations.is_empty() {
             continue;
         }
-        let x = i as f64 + aside;
-        let (low, high) = (quantile_of(&deviations, 0.1), quantile_of(&deviations, 0.9));
-        let (left, right) = (x - BAR / 2.0, x + BAR / 2.0);
-        shapes.push(Shape::Fill {
-            outline: vec![(left, low), (right, low), (right, high), (left, high)],
-            color: look(protocol).color.mix(0.3),
-        });
-        shapes.push(Shape::Markers {
-            points: vec![(x, 0.0)],
-            protocol,
-        });
-        specks.extend(thinned(&deviations, MAX_SPECKS).map(|deviation| (x, deviation)));
+        let x = lanes.rank(&cell.cell);
+        let ends = (quantile_of(&deviations, 0.1), quantile_of(&deviations, 0.9));
+        let datum = |y, interval| Datum { x, y, interval };
+        bars.push(datum(0.0, Some(ends)));
+        specks.extend(thinned(&deviations, MAX_SPECKS).map(|deviation| datum(deviation, None)));
     }
-    shapes.push(Shape::Specks {
-        points: specks,
-        protocol,
-    });
-    shapes
+    let series = |value: &str, interval: &str, form, spread, points| {
+        Mark::Series(Series {
+            name: protocol.name().into(),
+            value: value.into(),
+            interval: interval.into(),
+            ink: Ink::Protocol(protocol),
+            form,
+            spread,
+            aside,
+            points,
+        })
+    };
+    [
+        series("median", "P10 to P90", Form::Points, Spread::Bars, bars),
+        series("a transfer", "", Form::Specks, Spread::None, specks),
+    ]
 }
 
-fn table(analysis: &Analysis<'_>, series: &[&Series]) -> (Vec<String>, Vec<Vec<String>>) {
+fn table(analysis: &Analysis<'_>, names: &Names, shown: &[&Vec<&CellResult<'_>>]) -> Table {
     let head = [
-        "link",
-        "delay",
+        "cell",
         "protocol",
         "coefficient of variation",
         "P10 deviation",
         "P90 deviation",
     ];
     let mut rows = Vec::new();
-    for cell in series.iter().flat_map(|one| analysis.cells_of(one)) {
+    for cell in shown.iter().flat_map(|lane| lane.iter()) {
         for protocol in analysis.protocols() {
             let arm = &cell.arms[&protocol];
             let Some(summary) = arm.summary else { continue };
@@ -170,8 +185,7 @@ fn table(analysis: &Analysis<'_>, series: &[&Series]) -> (Vec<String>, Vec<Vec<S
             let spread = spread.map_or_else(|| "–".to_owned(), |v| format!("{:.2} %", 100.0 * v));
             let deviations = deviations(arm);
             rows.push(vec![
-                words::series(&cell.cell),
-                words::delay(cell.cell.delay),
+                names.row(&cell.cell),
                 protocol.name().to_owned(),
                 spread,
                 words::percent(quantile_of(&deviations, 0.1)),
@@ -179,5 +193,8 @@ fn table(analysis: &Analysis<'_>, series: &[&Series]) -> (Vec<String>, Vec<Vec<S
             ]);
         }
     }
-    (head.map(str::to_owned).to_vec(), rows)
+    Table {
+        head: head.map(str::to_owned).to_vec(),
+        rows,
+    }
 }

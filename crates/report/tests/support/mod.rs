@@ -76,6 +76,40 @@ pub(crate) fn samples(plan: &Plan) -> Vec<Sample> {
     samples
 }
 
+/// Three rates over four delays and four losses.
+pub(crate) const MAP: &str = "name = \"map\"\nrate = [\"20mbit\", \"50mbit\", \"100mbit\"]\n\
+    delay = [\"0ms\", \"5ms\", \"15ms\", \"25ms\"]\nloss = [\"0%\", \"1%\", \"3%\", \"5%\"]\n\
+    size = \"2MB\"\npairs = 12";
+
+/// The delay in ms at which neither is faster on [`MAP`] by [`mapped`], at a loss in per cent and
+/// the rate's ordinal. Straight on the scales of the axes, so that it is exact between the cells.
+pub(crate) fn zero_of_map(loss: f64, rate: usize) -> f64 {
+    (0.02 + 0.08 * rate as f64 - 0.08 * loss.ln_1p()) / 0.008
+}
+
+/// As [`samples`], with times whose difference follows [`zero_of_map`] and 2 % of noise.
+pub(crate) fn mapped(plan: &Plan) -> Vec<Sample> {
+    let mut noise = Noise(plan.seed);
+    let mut samples = samples(plan);
+    for sample in samples
+        .iter_mut()
+        .filter(|one| one.protocol == Protocol::H3)
+    {
+        let rate = plan
+            .rates
+            .iter()
+            .position(|rate| rate.limit().map(altway_units::Bandwidth::as_bps) == sample.rate_bps);
+        let loss = f64::from(sample.loss_ppb) / 1e7;
+        let delay = sample.delay_us as f64 / 1e3;
+        let zero = zero_of_map(loss, rate.unwrap_or(0));
+        let ratio = 0.008 * (zero - delay) + 0.02 * noise.draw();
+        let baseline = model(&sample.condition(), Protocol::H2) * ratio.exp();
+        sample.total_us = Some(baseline as u64);
+        sample.compared_us = sample.total_us;
+    }
+    samples
+}
+
 /// Seconds of transfer, and round trips: HTTP/3 needs fewer of them and a little more work. µs.
 fn model(cell: &Cell, protocol: Protocol) -> f64 {
     let bits = cell.size.as_bytes() as f64 * 8.0 * 1.04;

@@ -2,6 +2,7 @@
 
 use super::contour::{Polyline, contour};
 use super::grid::GridAxis;
+use super::region::regions;
 use crate::bootstrap::Interval;
 use crate::comparison::gain;
 
@@ -188,6 +189,46 @@ impl Field {
         let values: Vec<f64> = self.places.iter().map(of).collect();
         // A field's axes rise and its values are finite: `None` says nothing but a level that isn't.
         contour(self.x.places(), self.y.places(), &values, level).unwrap_or_default()
+    }
+
+    /// Outlines of where it stays open who is faster, as [`Place::is_open`] says: what a picture
+    /// fills. All are closed; one with a hole is cut open along a line to it, so that its outline is
+    /// one. Where the band is narrower than a 240th of an axis, it may be left out. None on a grid of
+    /// one row or column.
+    ///
+    /// ```
+    /// # use altway_stats::{Field, GridAxis, Place, Scale};
+    /// # let axis = |to: f64| GridAxis::new(&[0.0, to], Scale::Linear).expect("rises");
+    /// # let places = [0.1, -0.1, 0.1, -0.1].map(|estimate| Place {
+    /// #     estimate,
+    /// #     low: estimate - 0.02,
+    /// #     high: estimate + 0.02,
+    /// #     second_faster: f64::from(u8::from(estimate < 0.0)),
+    /// # });
+    /// # let field = Field::new(axis(100.0), axis(5.0), places.to_vec(), 0.95).expect("two by two");
+    /// let open = field.open_regions();
+    /// let from = open[0].points.iter().map(|point| point.x).fold(f64::MAX, f64::min);
+    /// assert!(open.len() == 1 && (from - 40.0).abs() < 0.5, "from 40 to 60 along the first axis");
+    /// ```
+    #[must_use]
+    pub fn open_regions(&self) -> Vec<Polyline> {
+        const STEPS: usize = 240;
+        let finer = |axis: &GridAxis| {
+            let steps = axis.places().len() - 1;
+            axis.refined(STEPS.div_ceil(steps.max(1)))
+        };
+        let (x, y) = (finer(&self.x), finer(&self.y));
+        // Below 0 where 0 lies within the band.
+        let beyond = |x: f64, y: f64| {
+            let place = self.at(x, y);
+            place.map_or(1.0, |place| place.low.max(-place.high))
+        };
+        let rows = y.places().iter();
+        let values: Vec<f64> = rows
+            .flat_map(|row| x.places().iter().map(move |column| (*column, *row)))
+            .map(|(column, row)| beyond(column, row))
+            .collect();
+        regions(x.places(), y.places(), &values)
     }
 }
 

@@ -1,0 +1,324 @@
+//! What a picture shows, apart from how it is drawn: its sentences, its axes and its numbers.
+//!
+//! One figure is drawn twice, for files and print by plotters, and on the page as an interactive
+//! chart with a table behind it. So all that a reader may learn from a picture stands here, with
+//! names and units, and nothing about pixels or colours. Left to others: which figures a run has and
+//! what they say (`pictures`), and drawing them (`draw`, `html`).
+
+use altway_record::Protocol;
+use std::ops::Range;
+
+/// A picture's contents.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figure {
+    /// Names its files and its place on the page: lower-case letters, digits and `-`.
+    pub name: String,
+    /// What is seen, in a sentence without full stop.
+    pub title: String,
+    /// What follows from it, with the run's numbers: one to three sentences for readers who have not
+    /// read the manual.
+    pub says: String,
+    /// How to read it: what lines, bands and marks are, and what was left out.
+    pub reading: String,
+    /// What the inks mean; empty when the panels say it themselves.
+    pub legend: Vec<Key>,
+    /// At least one.
+    pub panels: Vec<Panel>,
+    /// The numbers behind it.
+    pub table: Table,
+}
+
+/// An entry of a legend.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    /// What marks of this meaning are drawn with.
+    pub ink: Ink,
+    /// As `HTTP/3` or `20 Mbit/s`.
+    pub name: String,
+}
+
+/// Rows of texts under a head of as many.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Table {
+    /// What stands in the columns.
+    pub head: Vec<String>,
+    /// The first column names the row.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// One pair of axes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Panel {
+    /// What sets it apart from the others; empty when it is the only one.
+    pub title: String,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// From back to front.
+    pub marks: Vec<Mark>,
+}
+
+/// An axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// What it measures, without its unit.
+    pub name: String,
+    /// As `ms` or `%`; empty for counts, and for places that are no quantity.
+    pub unit: String,
+    /// From its beginning to its end, both finite; above 0 when it is logarithmic.
+    pub range: Range<f64>,
+    /// How places lie between the two.
+    pub spacing: Spacing,
+    /// Places worth naming, with their texts, in rising order.
+    pub ticks: Vec<(f64, String)>,
+}
+
+/// How the places of an axis are spaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spacing {
+    /// Equal steps are equally far.
+    #[default]
+    Linear,
+    /// Equal factors are equally far: for rates and sizes.
+    Logarithmic,
+}
+
+/// What something is drawn with, by its meaning: the same for a protocol in every picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ink {
+    /// A protocol.
+    Protocol(Protocol),
+    /// The protocol once more, as the null arm: its ink, faint.
+    Null(Protocol),
+    /// One of an ordered lot, as of rates from slow to fast.
+    Step {
+        /// Which, from 0.
+        at: usize,
+        /// Of how many.
+        of: usize,
+    },
+    /// Text, zero lines, frames.
+    Plain,
+    /// What lies behind: bands within which a difference does not matter.
+    Faint,
+}
+
+/// What can stand in a panel; all places in the units of its axes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Mark {
+    /// Values along x.
+    Series(Series),
+    /// A map's cells.
+    Tiles(Tiles),
+    /// A filled outline, lightly: a band.
+    Area {
+        /// What lies inside, for a tooltip.
+        name: String,
+        /// The ink, thinned.
+        ink: Ink,
+        /// Its corners.
+        outline: Vec<(f64, f64)>,
+    },
+    /// Spans of x, each at its height: a time line.
+    Bars(Vec<Bar>),
+    /// A straight line.
+    Rule {
+        /// What it marks; may be empty.
+        name: String,
+        /// Its ink.
+        ink: Ink,
+        /// Its beginning.
+        from: (f64, f64),
+        /// Its end.
+        to: (f64, f64),
+        /// Whether it is dashed.
+        dashed: bool,
+    },
+    /// A text at a place.
+    Note {
+        /// The place.
+        at: (f64, f64),
+        /// The text.
+        text: String,
+        /// On which side of the place it stands.
+        align: (Align, Align),
+    },
+}
+
+/// Where a text stands along an axis, seen from its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Align {
+    /// Towards smaller values: its end is at the place.
+    Before,
+    /// Around the place.
+    #[default]
+    Centre,
+    /// Towards larger values: its beginning is at the place.
+    After,
+}
+
+/// Values of one kind along x.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Whose they are: `HTTP/2`, `20 Mbit/s`.
+    pub name: String,
+    /// What y is: `median`, `difference`.
+    pub value: String,
+    /// What the intervals are: `95 % interval`; empty when there are none.
+    pub interval: String,
+    /// Its ink.
+    pub ink: Ink,
+    /// How values are drawn.
+    pub form: Form,
+    /// How their intervals are drawn.
+    pub spread: Spread,
+    /// How far beside their places marks are drawn, in the unit of x, so that those of several
+    /// series do not hide each other.
+    pub aside: f64,
+    /// The values, along x.
+    pub points: Vec<Datum>,
+}
+
+/// One value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Datum {
+    /// Its place.
+    pub x: f64,
+    /// The value.
+    pub y: f64,
+    /// From where to where it is uncertain, or spreads.
+    pub interval: Option<(f64, f64)>,
+}
+
+/// How the values of a series are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// A line.
+    Line,
+    /// A marker each.
+    Points,
+    /// Both.
+    LineAndPoints,
+    /// A staircase that rises at each value, as of a distribution.
+    Steps,
+    /// Small and light: single transfers.
+    Specks,
+}
+
+/// How the intervals of a series are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Spread {
+    /// Not at all.
+    #[default]
+    None,
+    /// As a band along the line.
+    Ribbon,
+    /// As a line with caps at each value.
+    Whiskers,
+    /// As a broad bar at each value.
+    Bars,
+}
+
+/// The cells of a map, coloured from the ink of one protocol over white to that of another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tiles {
+    /// Who is faster where a value is below 0.
+    pub below: Protocol,
+    /// Who is faster where a value is above 0.
+    pub above: Protocol,
+    /// What the values are: `gain of HTTP/3 (%)`.
+    pub value: String,
+    /// From this size on the ink is full; above 0.
+    pub limit: f64,
+    /// The cells.
+    pub tiles: Vec<Tile>,
+}
+
+/// A cell of a map: a square of side 1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tile {
+    /// Its middle.
+    pub at: (f64, f64),
+    /// The value; `None` when nothing was measured.
+    pub value: Option<f64>,
+    /// Whether the sign of the value is sure; else the cell is hatched.
+    pub sure: bool,
+    /// What stands in it: short.
+    pub text: String,
+    /// The same at length, for a tooltip.
+    pub note: String,
+}
+
+/// A span of x.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bar {
+    /// What happens meanwhile: `waiting for the first byte`.
+    pub name: String,
+    /// Its ink.
+    pub ink: Ink,
+    /// How much of the ink, above 0 up to 1.
+    pub strength: f64,
+    /// Its middle along y.
+    pub y: f64,
+    /// Its breadth along y.
+    pub breadth: f64,
+    /// From where to where.
+    pub x: Range<f64>,
+}
+
+impl Axis {
+    /// Its name with its unit, as it stands beside the axis.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.unit.as_str() {
+            "" => self.name.clone(),
+            unit => format!("{} ({unit})", self.name),
+        }
+    }
+
+    /// Where a place lies, 0 at the beginning of the axis to 1 at its end.
+    #[must_use]
+    pub fn share(&self, place: f64) -> f64 {
+        let spaced = |place: f64| match self.spacing {
+            Spacing::Linear => place,
+            Spacing::Logarithmic => place.ln(),
+        };
+        let (start, end) = (spaced(self.range.start), spaced(self.range.end));
+        (spaced(place) - start) / (end - start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(range: Range<f64>, spacing: Spacing) -> Axis {
+        Axis {
+            name: "rate".into(),
+            unit: "Mbit/s".into(),
+            range,
+            spacing,
+            ticks: vec![],
+        }
+    }
+
+    #[test]
+    fn equal_factors_are_equally_far_on_a_logarithmic_axis() {
+        let rates = axis(1.0..100.0, Spacing::Logarithmic);
+        assert!((rates.share(10.0) - 0.5).abs() < 1e-12);
+        let even = axis(1.0..101.0, Spacing::Linear);
+        assert!((even.share(51.0) - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_label_names_the_unit_once() {
+        let rates = axis(1.0..100.0, Spacing::Linear);
+        assert_eq!(rates.label(), "rate (Mbit/s)");
+        let bare = Axis {
+            unit: String::new(),
+            ..rates
+        };
+        assert_eq!(bare.label(), "rate");
+    }
+}

@@ -1,0 +1,151 @@
+//! Sentences about many cells at once: who wins how many, and where the extremes lie.
+
+use super::dims::Names;
+use crate::analysis::{Analysis, CellResult, Pairing};
+use crate::verdict::Verdict;
+use crate::words;
+use altway_record::Protocol;
+
+/// Who is faster in how many cells, by the sign of what their intervals are sure of.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) first: usize,
+    pub(super) second: usize,
+    pub(super) open: usize,
+}
+
+impl Count {
+    pub(super) fn of<'b, 'r: 'b>(pairings: impl Iterator<Item = &'b Pairing<'r>>) -> Self {
+        let mut count = Self::default();
+        for pairing in pairings {
+            match (pairing.excludes_zero(), pairing.comparison.estimate < 0.0) {
+                (false, _) => count.open += 1,
+                (true, false) => count.first += 1,
+                (true, true) => count.second += 1,
+            }
+        }
+        count
+    }
+
+    pub(super) fn all(self) -> usize {
+        self.first + self.second + self.open
+    }
+
+    /// `HTTP/3 is faster in 12 of 16 cells, HTTP/2 in 3; 1 leaves it open`, the winner of more first.
+    pub(super) fn sentence(self, first: Protocol, second: Protocol) -> String {
+        let (first, second) = ((first.name(), self.first), (second.name(), self.second));
+        let (more, less) = if first.1 > second.1 {
+            (first, second)
+        } else {
+            (second, first)
+        };
+        let all = words::count(self.all(), "cell");
+        if more.1 == 0 {
+            return format!(
+                "no sure difference between {} and {} in {all}",
+                first.0, second.0
+            );
+        }
+        let mut text = if more.1 == self.all() && self.all() > 1 {
+            format!("{} is faster in all {all}", more.0)
+        } else {
+            format!("{} is faster in {} of {all}", more.0, more.1)
+        };
+        if less.1 > 0 {
+            text.push_str(&format!(", {} in {}", less.0, less.1));
+        }
+        match self.open {
+            0 => text,
+            1 => text + "; 1 leaves it open",
+            open => text + &format!("; {open} leave it open"),
+        }
+    }
+}
+
+/// All comparisons of one protocol with the baseline.
+pub(super) fn pairings<'b, 'r>(
+    analysis: &'b Analysis<'r>,
+    other: Protocol,
+) -> impl Iterator<Item = (&'b CellResult<'r>, &'b Pairing<'r>)> {
+    let of_cell = move |result: &'b CellResult<'r>| Some((result, result.pairings.get(&other)?));
+    analysis.cells.iter().filter_map(of_cell)
+}
+
+/// What is to be said of one lane at length, and of many in numbers.
+pub(super) fn overall(analysis: &Analysis<'_>, along_delay: bool) -> String {
+    let one = |other: &Protocol| match analysis.series.as_slice() {
+        [series] if along_delay => Verdict::new(analysis, series, *other).sentence(),
+        _ => {
+            let count = Count::of(pairings(analysis, *other).map(|(_, pairing)| pairing));
+            format!(
+                "{}.",
+                capitalised(&count.sentence(analysis.baseline, *other))
+            )
+        }
+    };
+    let all: Vec<String> = analysis.others.iter().map(one).collect();
+    all.join(" ")
+}
+
+/// Where a protocol gains and loses most: `At most HTTP/3 takes 12.0 % less time (0.5 % loss, 50 ms)
+/// and 3.0 % more (0 ms).`
+pub(super) fn extremes(analysis: &Analysis<'_>, names: &Names, other: Protocol) -> String {
+    let percent = |(_, pairing): &(_, &Pairing<'_>)| pairing.comparison.percent();
+    let all: Vec<_> = pairings(analysis, other).collect();
+    let least = all.iter().min_by(|a, b| percent(a).total_cmp(&percent(b)));
+    let most = all.iter().max_by(|a, b| percent(a).total_cmp(&percent(b)));
+    let place = |result: &CellResult<'_>| match names.of(&result.cell, &[]) {
+        text if text.is_empty() => String::new(),
+        text => format!(" ({text})"),
+    };
+    let mut parts = Vec::new();
+    if let Some(one) = least.filter(|one| percent(one) < 0.0) {
+        parts.push(format!("{:.1} % less time{}", -percent(one), place(one.0)));
+    }
+    if let Some(one) = most.filter(|one| percent(one) > 0.0) {
+        parts.push(format!("{:.1} % more time{}", percent(one), place(one.0)));
+    }
+    if parts.is_empty() {
+        return String::new();
+    }
+    let (name, baseline) = (other.name(), analysis.baseline.name());
+    format!(
+        " Against {baseline}, {name} takes up to {}.",
+        parts.join(" and up to ")
+    )
+}
+
+/// With a capital letter.
+pub(super) fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|c| c.to_uppercase().collect::<String>());
+    first.unwrap_or_default() + chars.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(first: usize, second: usize, open: usize) -> String {
+        let count = Count {
+            first,
+            second,
+            open,
+        };
+        count.sentence(Protocol::H2, Protocol::H3)
+    }
+
+    #[test]
+    fn a_count_reads_as_a_sentence() {
+        assert_eq!(
+            said(3, 12, 1),
+            "HTTP/3 is faster in 12 of 16 cells, HTTP/2 in 3; 1 leaves it open"
+        );
+        assert_eq!(said(2, 0, 0), "HTTP/2 is faster in all 2 cells");
+        assert_eq!(said(0, 1, 0), "HTTP/3 is faster in 1 of 1 cell");
+        assert_eq!(
+            said(0, 0, 4),
+            "no sure difference between HTTP/2 and HTTP/3 in 4 cells"
+        );
+    }
+}
