@@ -22,5 +22,6 @@ mod notebook;
 mod peers;
 mod priorities;
 mod raw;
+mod report_page;
 mod takeover;
 mod topologies;
