@@ -10,6 +10,7 @@ mod backends;
 mod bad_input;
 mod certificates;
 mod common;
+mod containers;
 mod emulate;
 mod h2spec;
 mod insight;
