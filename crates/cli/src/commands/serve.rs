@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
     /// Clear text over TCP: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3.
     #[arg(long)]
     h2c: bool,
-    /// The same in a word, for the environment of a container: h2 is TLS, h2c clear text.
+    /// TLS (h2) or clear text (h2c), in a word: for the environment of a container.
     #[arg(
         long,
         value_name = "MODE",

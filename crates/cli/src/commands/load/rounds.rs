@@ -82,7 +82,7 @@ pub(super) fn tell(
     }
     let mut text = table(protocols, turns);
     for comparison in &comparisons {
-        let _ = write!(text, "\n{}", sentence(comparison));
+        text.push_str(&sentence(comparison));
     }
     match arguments.csv {
         true => printer.say(&text),
@@ -146,9 +146,16 @@ impl Compared {
 fn table(protocols: &[Protocol], turns: &[Turn]) -> String {
     let rounds = turns.last().map_or(0, |turn| turn.round);
     let mut text = format!(
-        "{rounds} rounds, each over new connections; medians in ms\n\n\
+        "{}, each over new connections; medians in ms\n\n\
          {:10} {:>7} {:>9} {:>11} {:>9} {:>9} {:>9}\n",
-        "", "failed", "connect", "first byte", "all", "min", "max"
+        counted(rounds as usize),
+        "",
+        "failed",
+        "connect",
+        "first byte",
+        "all",
+        "min",
+        "max"
     );
     for &protocol in protocols {
         let own = turns
@@ -171,6 +178,7 @@ fn table(protocols: &[Protocol], turns: &[Turn]) -> String {
             at(1.0, all()),
         );
     }
+    text.push('\n');
     text
 }
 
@@ -202,10 +210,15 @@ fn sentence(compared: &Compared) -> String {
         Winner::Unclear => "unclear, more --rounds may tell".to_owned(),
     };
     format!(
-        "{second} beside {first}: {} % time ({interval}{} rounds): {verdict}\n",
+        "{second} beside {first}: {} % time ({interval}{}): {verdict}\n",
         signed(compared.difference_percent),
-        compared.rounds,
+        counted(compared.rounds),
     )
+}
+
+fn counted(rounds: usize) -> String {
+    let plural = if rounds == 1 { "" } else { "s" };
+    format!("{rounds} round{plural}")
 }
 
 /// With its sign, the true minus.
