@@ -1,13 +1,14 @@
 //! The project's own chores, in Rust so that they run wherever the project builds.
 //!
 //! `cargo xtask test` sets up what the tests need and runs them; `cargo xtask ci` runs here what CI
-//! runs; `cargo xtask fuzz` looks for inputs that break the engines; `cargo xtask bench` measures
+//! runs; `cargo xtask image` makes the container image; `cargo xtask fuzz` looks for inputs that break the engines; `cargo xtask bench` measures
 //! altway against its peers. Left to others: what is tested, which stands with the code it tests.
 
 mod bench;
 mod checks;
 mod fuzz;
 mod go;
+mod image;
 mod setup;
 mod shell;
 mod tidy;
@@ -37,6 +38,8 @@ enum Chore {
     Setup,
     /// Look for inputs that break the engines, a minute for each target of `fuzz/`.
     Fuzz(fuzz::Fuzz),
+    /// Build a static binary and, where there is Docker, the container image around it (docker/).
+    Image,
     /// Measure altway against its peers; on a quiet machine.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -55,6 +58,7 @@ fn main() -> Result<()> {
             checks::run()
         }
         Chore::Fuzz(fuzz) => fuzz::run(&fuzz),
+        Chore::Image => image::run(),
         Chore::Setup => setup::run().map(drop),
         Chore::Bench(bench) => bench::run(&bench),
         Chore::Tidy => tidy::run(),

@@ -6,12 +6,12 @@
 
 mod services;
 
-use crate::{go, shell};
+use crate::{go, image, shell};
 use anyhow::Result;
 use std::path::PathBuf;
 
 /// Debian package, and the program that shows that it is there.
-const PACKAGES: [(&str, &str); 12] = [
+const PACKAGES: [(&str, &str); 14] = [
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("nghttp2-client", "nghttp"),
@@ -24,6 +24,8 @@ const PACKAGES: [(&str, &str); 12] = [
     ("python3-venv", "python3"),
     ("user-mode-linux", "linux.uml"),
     ("iproute2", "tc"),
+    ("docker.io", "dockerd"),
+    ("docker-compose", "docker-compose"),
 ];
 
 const AIOQUIC: &str = "aioquic==1.7.2";
@@ -48,6 +50,7 @@ pub(crate) fn run() -> Result<Vec<Variable>> {
         ("ALTWAY_TEST_H2SPEC", place(install_h2spec())),
         ("ALTWAY_TEST_QUIC_GO", place(install_quic_go())),
         ("ALTWAY_TEST_CADDY", place(install_caddy())),
+        ("ALTWAY_TEST_STATIC", place(build_static())),
     ])
 }
 
@@ -127,6 +130,19 @@ fn install_quic_go() -> Option<PathBuf> {
 fn install_caddy() -> Option<PathBuf> {
     let built = go::install_caddy();
     or_skip("Caddy", &built).then(go::caddy)?
+}
+
+/// Gives altway as one static binary, for containers.
+fn build_static() -> Option<PathBuf> {
+    shell::find("dockerd")?;
+    let built = image::for_tests();
+    built
+        .inspect_err(|error| {
+            shell::say(&format!(
+                "no static altway, its tests are skipped: {error:#}"
+            ));
+        })
+        .ok()
 }
 
 /// A folder below cargo's target folder, absolute.

@@ -101,6 +101,9 @@ fn of_emulate(error: &EmulateError) -> Option<String> {
             "load it with `modprobe sch_netem` as root, or use another `--backend`"
         }
         EmulateError::NoInterface { .. } => "`ip link` lists the interfaces that there are",
+        EmulateError::NoInterfaceIn { .. } => {
+            "`ip address` lists the addresses that there are; a name like eth0 will do as well"
+        }
         EmulateError::UnfitInterface { .. } => {
             "--between wants two Ethernet interfaces that are up and have no other master"
         }

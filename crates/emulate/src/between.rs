@@ -23,9 +23,10 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 /// What a link between given interfaces is like.
 #[derive(Debug, Clone)]
 pub struct BetweenOptions {
-    /// The interface on the client's side, in the network namespace of the caller.
+    /// The interface on the client's side, in the network namespace of the caller: its name, or a
+    /// block of addresses of which it has one (`198.19.1.0/24`).
     pub client_side: String,
-    /// The interface on the server's side.
+    /// The interface on the server's side, named in the same way.
     pub server_side: String,
     /// The direction from the client to the server.
     pub up: Config,
@@ -70,8 +71,7 @@ impl Between {
     /// Names the interface that is missing or can't be used, the privilege that is missing, or what
     /// the backend can't do. Nothing is left behind then.
     pub fn start(options: BetweenOptions) -> Result<Self, Error> {
-        let names = [&options.client_side, &options.server_side];
-        let (interfaces, mtu) = look_up(names)?;
+        let (interfaces, mtu) = look_up(&options)?;
         let claims = [claim(&interfaces[0])?, claim(&interfaces[1])?];
         let choice = backend::choose_between(options.backend)?;
         let offloads = switch_off(&interfaces)?;
@@ -128,6 +128,13 @@ impl Between {
         self.link.follow(schedule)
     }
 
+    /// The names of the interfaces on the client's side and on the server's.
+    #[must_use]
+    pub fn sides(&self) -> [&str; 2] {
+        let [client, server] = &self.interfaces;
+        [&client.name, &server.name]
+    }
+
     /// What moves the packets.
     #[must_use]
     pub fn backend(&self) -> Backend {
@@ -163,32 +170,30 @@ impl Target for Between {
 }
 
 /// Finds both interfaces, and the larger of their MTUs.
-fn look_up(names: [&String; 2]) -> Result<([Interface; 2], u16), Error> {
-    let unfit = |name: &str, reason| Error::UnfitInterface {
-        name: name.to_owned(),
-        reason,
-    };
-    if names[0] == names[1] {
-        return Err(unfit(names[0], "can't be both sides of a link"));
-    }
+fn look_up(options: &BetweenOptions) -> Result<([Interface; 2], u16), Error> {
     let netlink = Netlink::open()?;
-    let find = |name: &String| {
-        let given = netlink.given(name)?;
-        match flaw(&given) {
-            Some(reason) => Err(unfit(name, reason)),
-            None => Ok(given),
+    let client = netlink.meant(&options.client_side)?;
+    let server = netlink.meant(&options.server_side)?;
+    if client == server {
+        return Err(unfit(client, "can't be both sides of a link"));
+    }
+    let mut mtu = 0;
+    for side in [&client, &server] {
+        let given = netlink.given(&side.name)?;
+        if let Some(reason) = flaw(&given) {
+            return Err(unfit(side.clone(), reason));
         }
-    };
-    let (client, server) = (find(names[0])?, find(names[1])?);
-    let mtu = u16::try_from(client.mtu.max(server.mtu)).unwrap_or(u16::MAX);
-    let interface = |name: &String, given: &Given| Interface {
-        name: name.clone(),
-        index: given.index,
-    };
-    Ok((
-        [interface(names[0], &client), interface(names[1], &server)],
-        mtu,
-    ))
+        mtu = given.mtu.max(mtu);
+    }
+    let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+    Ok(([client, server], mtu))
+}
+
+fn unfit(interface: Interface, reason: &'static str) -> Error {
+    Error::UnfitInterface {
+        name: interface.name,
+        reason,
+    }
 }
 
 fn flaw(given: &Given) -> Option<&'static str> {

@@ -128,6 +128,18 @@ pub enum Error {
         /// The one that was asked for.
         name: String,
     },
+    /// No interface here has such an address.
+    #[error("no interface here has an address in {block}")]
+    NoInterfaceIn {
+        /// The block of addresses that was asked for.
+        block: String,
+    },
+    /// The text is no [`InterfaceAddress`](crate::InterfaceAddress).
+    #[error("`{text}` is no address with its length: expected one like 198.18.0.1/24")]
+    UnknownAddress {
+        /// What was given.
+        text: String,
+    },
     /// An interface that was given can't be one side of a link.
     #[error("interface `{name}` {reason}")]
     UnfitInterface {

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! [`Backend`] says what moves the packets: the thread over TUN interfaces, as drawn, or over packet
-//! sockets, or the kernel's netem; [`Between`] is a link between interfaces that are there already.
+//! sockets, or the kernel's netem; [`Between`] is a link between interfaces that are there already, whose
+//! ends [`attach`] themselves.
 //! What stands between the client and the link is a [`Topology`]: nothing, a router that forwards
 //! packets, or one whose proxies pass bytes on ([`proxy`]).
 //!
@@ -80,6 +81,7 @@
 //! }
 //! ```
 
+mod attachment;
 mod awake;
 mod backend;
 mod between;
@@ -94,6 +96,7 @@ mod emulation;
 mod end;
 mod error;
 mod ethernet;
+mod interface_address;
 mod ip;
 mod lateness;
 mod link;
@@ -124,11 +127,13 @@ mod tun;
 mod udp_drops;
 mod veth;
 
+pub use attachment::attach;
 pub use backend::{Backend, UnknownBackend};
 pub use between::{Between, BetweenOptions};
 pub use clean::{Remnant, clean};
 pub use emulation::{Emulation, FarEnd, Options};
 pub use error::Error;
+pub use interface_address::InterfaceAddress;
 pub use ip::IpVersion;
 pub use netem::Unshapable;
 pub use packet_log::LogReport;

@@ -1,5 +1,6 @@
 //! Interfaces, addresses and routes over rtnetlink, in the network namespace of the calling thread.
 
+mod meant;
 mod pairs;
 
 pub(crate) use pairs::{Given, Received};

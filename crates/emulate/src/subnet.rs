@@ -41,6 +41,11 @@ impl Prefix {
         self.length
     }
 
+    /// Whether an address is in it.
+    pub(crate) fn has(self, address: IpAddr) -> bool {
+        self.contains(Self::new(address, IpVersion::of(address).bits()))
+    }
+
     const fn of_bits(version: IpVersion, bits: u128, length: u8) -> Self {
         let host_bits = (version.bits() - length) as u32;
         // A shift by all bits there are is an overflow.

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 /// What Debian asks before it starts a service (`invoke-rc.d(8)`); there is none by default.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// Packages that bring a service of their name.
-const SERVICES: [&str; 2] = ["h2o", "nginx"];
+/// Packages that bring a service, and its name.
+const SERVICES: [(&str, &str); 3] = [("h2o", "h2o"), ("nginx", "nginx"), ("docker.io", "docker")];
 
 /// Until it is dropped no package starts a service.
 pub(super) struct Forbidden {
@@ -54,8 +54,10 @@ impl Drop for Forbidden {
 
 /// Has the services among the packages that were just installed not started at boot.
 pub(super) fn disable(packages: &[&str]) {
-    let services = packages.iter().filter(|name| SERVICES.contains(name));
-    for service in services {
+    let services = SERVICES
+        .iter()
+        .filter(|(package, _)| packages.contains(package));
+    for (_, service) in services {
         if let Err(error) = shell::run(&format!("update-rc.d {service} disable")) {
             shell::say(&format!("{service} will be started at boot: {error:#}"));
         }

@@ -1,5 +1,6 @@
 //! `altway emulate`: a command behind an emulated link.
 
+mod attach;
 mod between;
 mod clean;
 mod conditions;
@@ -79,8 +80,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: Asked,
     /// Run no command, but be the link between two interfaces of this host, until a signal ends it:
-    /// for a container that stands between others. `packet` is their wire; `netem` shapes what this
-    /// host forwards as their router.
+    /// for a container that stands between others, which `altway emulate attach` to it. Each is a name,
+    /// or a block of addresses of which the interface has one: 198.19.1.0/24. `packet` is their wire;
+    /// `netem` shapes what this host forwards as their router.
     #[arg(long, num_args = 2, value_names = ["CLIENT_SIDE", "SERVER_SIDE"])]
     #[arg(conflicts_with_all = between::WITHOUT)]
     between: Vec<String>,
@@ -110,6 +112,7 @@ enum Other {
     Set(control::Set),
     Show(control::Show),
     Reset(control::Reset),
+    Attach(attach::Arguments),
     Proxy(proxy::Arguments),
     Clean(clean::Arguments),
 }
@@ -128,6 +131,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         Some(Other::Set(arguments)) => control::set(arguments, printer),
         Some(Other::Show(arguments)) => control::show(arguments, printer),
         Some(Other::Reset(arguments)) => control::reset(arguments, printer),
+        Some(Other::Attach(arguments)) => attach::run(arguments),
         Some(Other::Proxy(arguments)) => proxy::run(arguments, printer),
         Some(Other::Clean(arguments)) => clean::run(arguments, printer),
         None => match arguments.between.as_slice() {

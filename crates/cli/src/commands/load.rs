@@ -1,24 +1,28 @@
 //! `altway load`: requests over one protocol, each timed.
 
+mod records;
+mod rounds;
+
 use crate::Answer;
+use crate::hint::mistake;
 use crate::insight::Insight;
 use crate::printer::Printer;
 use altway_load::{LoadSummary, Options, Percentiles, Stop, Trust, Version};
 use altway_record::{Protocol, RequestRecord, Visit};
 use altway_units::{DataSize, duration};
 use anyhow::{Context, Result};
+use records::Records;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde::Serialize;
-use std::io;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Requests that `--json` keeps until the end; the summary counts all. `--csv` keeps none.
-const MAX_KEPT: usize = 1_000_000;
+/// The most rounds: what each came to is kept until the end.
+const MAX_ROUNDS: i64 = 10_000;
 
-/// Fetch URL over one protocol and time every request.
+/// Fetch URL over one protocol and time every request, or over several and compare them.
 ///
 /// It never falls back: a request that was answered over another protocol than the one asked for is
 /// an error. A response with any status is an answer; failed connections, time-outs and cut bodies
@@ -28,14 +32,19 @@ const MAX_KEPT: usize = 1_000_000;
 Examples:
   altway load https://localhost:8443/ --protocol h3 -n 1000 -c 10 -m 10
   altway load https://localhost:8443/big.bin --duration 10s --csv > requests.csv
+  altway load https://localhost:8443/big.bin --protocol h2,h3 --rounds 10
 
 Exit code: 0 when every request was answered, 1 when some failed, 2 when none could be.")]
 pub(crate) struct Arguments {
     /// What to fetch: https://, or http:// for HTTP/1.1 and clear-text HTTP/2.
     url: String,
-    /// The protocol: h1, h2 or h3.
-    #[arg(short, long, default_value_t = Protocol::H2)]
-    protocol: Protocol,
+    /// The protocol: h1, h2 or h3. Several, separated by commas, take turns and are compared.
+    #[arg(short, long, value_delimiter = ',', default_value = "h2")]
+    protocol: Vec<Protocol>,
+    /// Do all of it so often, each time over new connections.
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=MAX_ROUNDS))]
+    rounds: u32,
     /// Connections.
     #[arg(short, long, default_value = "1")]
     connections: NonZeroU32,
@@ -85,7 +94,7 @@ pub(crate) struct Arguments {
     csv: bool,
 }
 
-/// What `--json` prints.
+/// What `--json` prints of a single run.
 #[derive(Serialize)]
 struct Output<'a> {
     requests: &'a [RequestRecord],
@@ -93,43 +102,48 @@ struct Output<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
-    let options = options(arguments, printer)?;
+    name_each_once(&arguments.protocol)?;
+    let each = arguments.protocol.iter();
+    let each: Vec<_> = each
+        .map(|protocol| options(arguments, *protocol, printer))
+        .collect::<Result<_>>()?;
     allow_many_connections();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.context("cannot start the event loop")?;
-    let mut kept = Vec::new();
-    let mut rows = arguments
-        .csv
-        .then(|| csv::Writer::from_writer(io::stdout()));
-    let mut row_error = None;
-    let summary = runtime.block_on(altway_load::run(&options, |record| {
-        if let Some(rows) = &mut rows {
-            row_error = row_error.take().or_else(|| rows.serialize(record).err());
-        } else if arguments.json && kept.len() < MAX_KEPT {
-            kept.push(record.clone());
-        }
-    }))?;
-    if let Some(mut rows) = rows {
-        rows.flush()?;
+    let mut records = Records::new(arguments.json, arguments.csv);
+    let turns = rounds::measure(&each, arguments.rounds, &mut records)?;
+    let kept = records.finish()?;
+    match turns.as_slice() {
+        [only] => tell(&kept, &only.summary, arguments, printer)?,
+        turns => rounds::tell(&kept, turns, arguments, printer)?,
     }
-    if let Some(error) = row_error {
-        return Err(io::Error::from(error).into());
-    }
+    let failed = turns.iter().any(|turn| turn.summary.failed > 0);
+    Ok(if failed { Answer::No } else { Answer::Done })
+}
+
+fn tell(
+    requests: &[RequestRecord],
+    summary: &LoadSummary,
+    arguments: &Arguments,
+    printer: &Printer,
+) -> Result<()> {
     match (arguments.json, arguments.csv) {
-        (true, _) => printer.json(&Output {
-            requests: &kept,
-            summary: &summary,
-        })?,
-        (_, true) => printer.say(&table(&summary)),
-        _ => printer.data(&table(&summary))?,
+        (true, _) => printer.json(&Output { requests, summary })?,
+        (_, true) => printer.say(&table(summary)),
+        _ => printer.data(&table(summary))?,
     }
-    Ok(if summary.failed == 0 {
-        Answer::Done
-    } else {
-        Answer::No
-    })
+    Ok(())
+}
+
+fn name_each_once(protocols: &[Protocol]) -> Result<()> {
+    let mut others = protocols.iter();
+    while let Some(protocol) = others.next() {
+        if others.as_slice().contains(protocol) {
+            return Err(mistake(
+                format!("{protocol} is named twice"),
+                "name each protocol once: it has its turn in every round",
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Every connection is a file descriptor or two, and the usual soft limit is 1,024. Where the limit
@@ -140,8 +154,8 @@ fn allow_many_connections() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-fn options(arguments: &Arguments, printer: &Printer) -> Result<Options> {
-    let mut options = Options::new(&arguments.url, arguments.protocol)?;
+fn options(arguments: &Arguments, protocol: Protocol, printer: &Printer) -> Result<Options> {
+    let mut options = Options::new(&arguments.url, protocol)?;
     if let Some(file) = &arguments.visit {
         options = options.with_visit(read_visit(file)?)?;
     } else {

@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DIR", default_value = ".")]
     root: PathBuf,
     /// Port number for TCP and UDP; 0: any that is free.
-    #[arg(short, long, default_value_t = DEFAULT_PORT)]
+    #[arg(short, long, env = "ALTWAY_PORT", hide_env_values = true, default_value_t = DEFAULT_PORT)]
     port: u16,
     /// Address to listen on [default: all, IPv6 and IPv4].
     #[arg(long, value_name = "IP")]
@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     certificate: certificate::Files,
     /// Worker threads [default: one per core].
-    #[arg(short = 'n', long)]
+    #[arg(short = 'n', long, env = "ALTWAY_THREADS", hide_env_values = true)]
     threads: Option<NonZeroUsize>,
     /// Who accepts: per-worker (no hand-over) or round-robin (one thread for all; even shares).
     #[arg(long, value_name = "HOW", default_value_t = Spread::default())]
@@ -78,6 +78,14 @@ pub(crate) struct Arguments {
     /// Clear text over TCP: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3.
     #[arg(long)]
     h2c: bool,
+    /// TLS (h2) or clear text (h2c), in a word: for the environment of a container.
+    #[arg(
+        long,
+        value_name = "MODE",
+        env = "ALTWAY_RUN_MODE",
+        hide_env_values = true
+    )]
+    run_mode: Option<RunMode>,
     /// Who is offered HTTP/3: h2, h3, threshold or threshold:rtt=TIME,loss=SHARE.
     #[arg(long, default_value_t = Policy::default())]
     policy: Policy,
@@ -104,6 +112,15 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// What the variable of a container can say of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum RunMode {
+    #[value(name = "h2")]
+    Tls,
+    #[value(name = "h2c")]
+    ClearText,
+}
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Listening<'a> {
@@ -116,7 +133,8 @@ struct Listening<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
-    let source = match arguments.h2c {
+    let clear = arguments.h2c || arguments.run_mode == Some(RunMode::ClearText);
+    let source = match clear {
         true => None,
         false => Some(Source::new(&arguments.certificate)?),
     };

@@ -268,6 +268,44 @@ fn a_server_that_is_not_there() {
 }
 
 #[test]
+fn a_protocol_that_is_compared_with_itself() {
+    let dir = Dir::new();
+    let mut load = dir.altway(["load", "https://localhost:1/", "-p", "h2,h3,h2"]);
+    assert_error(&mut load, "h2 is named twice", "name each protocol once");
+    let said = refusal(&mut dir.altway(["load", "https://localhost:1/", "--rounds", "0"]));
+    assert!(said.contains("0 is not in 1..=10000"), "{said}");
+}
+
+#[test]
+fn an_end_of_a_link_with_an_address_that_is_none() {
+    let dir = Dir::new();
+    let mut attach = dir.altway(["emulate", "attach", "--address", "198.18.0.1", "--", "true"]);
+    let said = refusal(&mut attach);
+    assert!(
+        said.contains("is no address with its length: expected one like 198.18.0.1/24"),
+        "{said}"
+    );
+    let address = "--address=198.18.0.1/24";
+    let mut attach = dir.altway(["emulate", "attach", address, "--interface", "altway-none"]);
+    assert_error(
+        attach.args(["--", "true"]),
+        "there is no interface `altway-none`",
+        "`ip link` lists",
+    );
+}
+
+#[test]
+fn a_run_mode_that_there_is_not() {
+    let dir = Dir::new();
+    let said = refusal(dir.altway(["serve"]).env("ALTWAY_RUN_MODE", "h3"));
+    assert!(
+        said.contains("invalid value 'h3' for '--run-mode <MODE>'"),
+        "{said}"
+    );
+    assert!(said.contains("h2, h2c"), "{said}");
+}
+
+#[test]
 fn a_certificate_that_nobody_trusts() {
     let dir = Dir::new();
     dir.file("site/index.html", "hello");

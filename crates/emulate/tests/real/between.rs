@@ -13,6 +13,7 @@ macro_rules! cases {
 /// Those of packet sockets; netem's is run where there is netem.
 pub(crate) const CASES: &[Case] = cases![
     a_wire_between_two_interfaces_delays_and_counts_packets_but_not_arp,
+    sides_are_found_by_their_addresses_and_attached_ends_send_packets_of_the_wire,
     an_interface_is_put_back_to_what_it_was,
     an_interface_takes_one_link_only,
     an_interface_that_cannot_be_used_is_named,
@@ -142,6 +143,29 @@ fn a_wire_between_two_interfaces_delays_and_counts_packets_but_not_arp() {
     assert_eq!(link.words(), [5, 5, 0]);
 }
 
+fn sides_are_found_by_their_addresses_and_attached_ends_send_packets_of_the_wire() {
+    let row = Row::new();
+    for (name, network) in [("eth0", 1), ("eth1", 2)] {
+        let line = format!("addr add 10.8.{network}.9/24 dev {name}");
+        ip(&row.router, &line);
+    }
+    for (end, address) in [(&row.client, "10.9.0.1/24"), (&row.server, "10.9.0.2/24")] {
+        ip(end, "link set end up");
+        let attach = |line: &str| spawn(within(end, this_binary()), line).line();
+        assert_eq!(attach(&format!("attach end {address}")), "end");
+    }
+    let (link, said) = row.link_of("packet", 1, "10.8.1.0/24 10.8.2.0/24");
+    assert_eq!(said, "ready");
+    let mut server = spawn(within(&row.server, this_binary()), "tcp-server 2000000");
+    assert_eq!(server.line(), "ready");
+    let mut client = within(&row.client, this_binary());
+    client.env("ALTWAY_SERVER", "10.9.0.2");
+    assert_eq!(spawn(client, "tcp-client").words()[0], 2_000_000);
+    // Segments larger than a packet of the wire would have been hidden drops.
+    let words = link.words();
+    assert!(words[1] > 1_300 && words[2] == 0, "{words:?}");
+}
+
 fn an_interface_is_put_back_to_what_it_was() {
     let row = Row::on_one_wire();
     let features = || row.says_of_eth0("ip", &["-d", "link", "show", "eth0"]);
@@ -168,6 +192,10 @@ fn an_interface_that_cannot_be_used_is_named() {
     assert_eq!(
         refusal("eth0 eth0"),
         "interface `eth0` can't be both sides of a link"
+    );
+    assert_eq!(
+        refusal("eth0 10.7.0.0/16"),
+        "no interface here has an address in 10.7.0.0/16"
     );
     assert_eq!(
         refusal("lo eth0"),

@@ -69,6 +69,7 @@ pub(crate) fn run(line: &str) {
             number(2),
             [words[3], words[4]],
         ),
+        "attach" => attach(words[1], words[2]),
         "idle" => std::thread::sleep(Duration::from_secs(60)),
         other => panic!("there is no program `{other}`"),
     }
@@ -158,6 +159,12 @@ fn between(backend: Backend, delay: u64, [client_side, server_side]: [&str; 2]) 
             Ok(_) => std::thread::sleep(QUIET),
         }
     }
+}
+
+/// Becomes an end of a link that another is; prints the interface's name.
+fn attach(interface: &str, address: &str) {
+    let address = address.parse().expect("an address");
+    say(&altway_emulate::attach(interface, address).expect("this is root"));
 }
 
 /// Sends every datagram back.

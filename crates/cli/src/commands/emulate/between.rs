@@ -39,10 +39,9 @@ pub(super) fn run(arguments: &Arguments, sides: [&String; 2], printer: &Printer)
     let link = Arc::new(Between::start(options)?);
     let _control = conditions.listen(link.clone(), &folder(), printer);
     link.follow(schedule)?;
+    let [client_side, server_side] = link.sides();
     printer.say(&format!(
-        "link between {} and {} by {}; Ctrl-C ends it",
-        sides[0],
-        sides[1],
+        "link between {client_side} and {server_side} by {}; Ctrl-C ends it",
         link.backend()
     ));
     wait(&link, &stop)?;
