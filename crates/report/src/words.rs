@@ -1,6 +1,8 @@
 //! Numbers and quantities as people read them, the same in the terminal, the pictures and the page.
 
-use altway_record::{Cell, Client, Congestion, Connection, QueueLimit, Rate, ServerName, Topology};
+use altway_record::{
+    Cell, Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName, Topology,
+};
 use altway_units::{DataSize, Ratio, duration};
 use std::time::Duration;
 
@@ -67,6 +69,9 @@ pub(crate) fn series(cell: &Cell) -> String {
     let mut parts = vec![rate(cell.rate), loss(cell.loss), size(cell.size)];
     if cell.queue != QueueLimit::default() {
         parts.push(format!("{} queue", spaced(&cell.queue.to_string())));
+    }
+    if cell.link != LinkName::default() {
+        parts.push(cell.link.to_string());
     }
     if cell.connection == Connection::Warm {
         parts.push("warm connection".into());
