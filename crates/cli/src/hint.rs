@@ -3,7 +3,7 @@
 //! The crates' errors say what happened; what to do about it at a command line is said here.
 
 use altway_emulate::Error as EmulateError;
-use altway_lab::Error as LabError;
+use altway_lab::{BadLink, Error as LabError};
 use altway_link::ChangeError;
 use altway_load::Error as LoadError;
 use altway_raw::Error as RawError;
@@ -52,6 +52,12 @@ fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     }
     if error.is::<ChangeError>() {
         return Some("`altway emulate set --help` has examples".into());
+    }
+    if let Some(error) = error.downcast_ref::<BadLink>() {
+        return Some(error.hint().into());
+    }
+    if let Some(LabError::Link(link)) = error.downcast_ref::<LabError>() {
+        return Some(link.hint().into());
     }
     if let Some(error) = error.downcast_ref::<LabError>() {
         return of_lab(error);

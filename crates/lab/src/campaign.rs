@@ -1,25 +1,19 @@
-//! A run from its first transfer to its last: the loop that makes, checks and keeps them.
+//! A run from its beginning to its end: what is set up, written down, measured, and resumed.
 
-use crate::client::Fetched;
-use crate::director::{ATTEMPTS, Director, Left};
-use crate::environment::{Environments, MTU};
+use crate::course::Courses;
+use crate::crew::{Crew, Orders};
+use crate::desk::Desk;
+use crate::director::Left;
+use crate::environment::Environments;
 use crate::folder::RunFolder;
-use crate::progress::{Pace, Progress, estimate};
-use crate::rows::Seen;
-use crate::schedule::Transfer;
+use crate::progress::Progress;
+use crate::side_by_side::{Sharing, lanes};
 use crate::{Error, host};
 use altway_emulate::{Backend, Emulation, Privilege};
-use altway_link::{Config, Queue, Rate};
-use altway_record::{
-    Cell, LinkSettings, Manifest, Plan, QueueLimit, SCHEMA_VERSION, Sample, Shard,
-};
+use altway_record::{LinkSettings, Manifest, Network, Plan, SCHEMA_VERSION, Shard};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-/// After so many transfers in a row that did not count, the run ends: something is wrong that
-/// repeating won't mend.
-const HOPELESS_AFTER: u32 = 2 * ATTEMPTS;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Who runs the lab, and as what.
 #[derive(Debug, Clone)]
@@ -51,11 +45,10 @@ pub enum End {
 #[derive(Debug)]
 pub struct Campaign {
     plan: Plan,
-    environments: Environments,
-    folder: RunFolder,
-    director: Director,
-    pace: Pace,
-    failures_in_a_row: u32,
+    courses: Courses,
+    /// Where transfers are made, at least one: each has networks and servers of its own.
+    lanes: Vec<Environments>,
+    desk: Desk,
 }
 
 impl Campaign {
@@ -74,8 +67,9 @@ impl Campaign {
             let cells = plan.cell_count();
             return Err(Error::EmptyShard { cells, shard });
         }
-        let environments = Environments::set_up(&context.binary, plan, context.backend)?;
-        let network = environments.any_network();
+        let set_up = SetUp::of(context, plan)?;
+        let first = &set_up.lanes[0];
+        let networks = set_up.networks(context)?;
         let now = jiff::Timestamp::now();
         let manifest = Manifest {
             schema_version: SCHEMA_VERSION,
@@ -86,13 +80,15 @@ impl Campaign {
             plan: plan.clone(),
             shard,
             merged: Vec::new(),
-            host: host::describe(network),
-            link: link_settings(context, network)?,
-            programs: environments.programs.clone(),
+            host: host::describe(first_of(first)),
+            link: networks[0].link.clone(),
+            networks,
+            running: None,
+            programs: first.programs.clone(),
         };
         let stamp = now.strftime("%Y%m%d-%H%M%S").to_string();
         let folder = RunFolder::create(parent, &stamp, manifest)?;
-        Ok(Self::new(environments, folder))
+        Ok(set_up.campaign(folder))
     }
 
     /// Sets up to go on with the run in `path`.
@@ -107,27 +103,13 @@ impl Campaign {
         if begun != this {
             return Err(Error::OtherBuild { begun, this });
         }
-        let environments = Environments::set_up(&context.binary, &manifest.plan, context.backend)?;
-        Ok(Self::new(environments, folder))
+        let set_up = SetUp::of(context, &manifest.plan)?;
+        Ok(set_up.campaign(folder))
     }
 
-    fn new(environments: Environments, folder: RunFolder) -> Self {
-        let manifest = folder.manifest();
-        let plan = manifest.plan.clone();
-        let director = Director::new(&plan, manifest.shard, folder.samples());
-        Self {
-            plan,
-            environments,
-            folder,
-            director,
-            pace: Pace::default(),
-            failures_in_a_row: 0,
-        }
-    }
-
-    /// Makes the transfers that are still to be made, each kept before the next begins; calls
-    /// `observe` after each, and once before the first. Setting `stop` ends the run within a
-    /// fraction of a second; the transfer under way is then not counted.
+    /// Makes the transfers that are still to be made, each kept as soon as it is made; calls `observe`
+    /// after each, and once before the first. Setting `stop` ends the run within a fraction of a
+    /// second; the transfers under way are then not counted.
     ///
     /// # Errors
     /// The folder can't be written, the link or a server can't be kept up, or transfer after
@@ -137,152 +119,125 @@ impl Campaign {
         stop: &AtomicBool,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<End, Error> {
-        observe(&self.progress(None));
-        loop {
-            let batch = self.director.next_batch();
-            if batch.is_empty() {
-                return Ok(End::Complete);
-            }
-            for transfer in &batch {
-                let begun = Instant::now();
-                if self.make(transfer, stop)? == End::Stopped {
-                    return Ok(End::Stopped);
-                }
-                self.pace
-                    .learn(&transfer.cell, transfer.protocol, begun.elapsed());
-                observe(&self.progress(Some(transfer)));
-            }
-        }
+        let halt = AtomicBool::new(false);
+        let orders = Orders {
+            plan: &self.plan,
+            courses: &self.courses,
+            halt: &halt,
+        };
+        let (lanes, desk) = (&mut self.lanes, &mut self.desk);
+        std::thread::scope(|scope| {
+            let mut crew = Crew::start(scope, lanes, orders, stop);
+            desk.work(&mut crew, observe)
+        })
     }
 
     /// The folder and what is in it so far.
     #[must_use]
     pub fn folder(&self) -> &RunFolder {
-        &self.folder
+        &self.desk.folder
+    }
+
+    /// How many transfers are made at once at most.
+    #[must_use]
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
     }
 
     /// How many transfers are still to be made, at most.
     #[must_use]
     pub fn transfers_left(&self) -> u64 {
-        Left::total(&self.director.left())
+        Left::total(&self.desk.director.left())
     }
 
     /// How long they will take, about.
     #[must_use]
     pub fn time_left(&self) -> Duration {
-        self.pace.predict(&self.director.left())
-    }
-
-    /// Makes one transfer until it counts, or until its attempts are used up.
-    fn make(&mut self, transfer: &Transfer, stop: &AtomicBool) -> Result<End, Error> {
-        for attempt in 1..=ATTEMPTS {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(End::Stopped);
-            }
-            let Some(rows) = self.measure(transfer, attempt, stop)? else {
-                return Ok(End::Stopped);
-            };
-            let first = rows[0].clone();
-            self.folder.append(rows)?;
-            self.director.learn(&first);
-            if first.valid {
-                self.failures_in_a_row = 0;
-                return Ok(End::Complete);
-            }
-            tracing::debug!(fault = %first.fault, attempt, "the transfer does not count");
-            self.failures_in_a_row += 1;
-            if self.failures_in_a_row >= HOPELESS_AFTER {
-                return Err(Error::Hopeless {
-                    attempts: self.failures_in_a_row,
-                    fault: first.fault,
-                });
-            }
-        }
-        Ok(End::Complete)
-    }
-
-    /// The rows of one attempt, at least one; `None` when it was stopped.
-    fn measure(
-        &mut self,
-        transfer: &Transfer,
-        attempt: u32,
-        stop: &AtomicBool,
-    ) -> Result<Option<Vec<Sample>>, Error> {
-        let cell = &transfer.cell;
-        self.environments.keep_the_server_up(cell)?;
-        let network = self.environments.network(cell);
-        let link = link_config(cell);
-        network.restart(link.clone(), link, transfer.link_seed)?;
-        let started_unix_ms = jiff::Timestamp::now().as_millisecond();
-        let switches_before = self.environments.server_switches(cell);
-        let fetched = self.environments.fetch(cell, transfer.protocol, stop);
-        let report = network.report()?;
-        let server_switches = self.environments.server_switches(cell);
-        let (fetched, client_switches) = match fetched {
-            Fetched::Stopped => return Ok(None),
-            Fetched::Failed(reason) => (Err(reason), 0),
-            Fetched::Measured {
-                records,
-                involuntary_switches,
-            } => (Ok(records), involuntary_switches),
-        };
-        let seen = Seen {
-            transfer,
-            attempt,
-            ordinal: self.folder.next_ordinal(),
-            started_unix_ms,
-            report,
-            client_switches,
-            server_switches: server_switches.saturating_sub(switches_before),
-            fetched,
-        };
-        Ok(Some(seen.rows(&self.plan)))
-    }
-
-    fn progress(&self, last: Option<&Transfer>) -> Progress {
-        let left = self.director.left();
-        let first = self.plan.protocols[0];
-        let others = || {
-            self.plan
-                .protocols
-                .iter()
-                .copied()
-                .filter(|one| *one != first)
-        };
-        let estimate = last.and_then(|last| {
-            let held_against = others().find(|one| *one == last.protocol);
-            let held_against = held_against.or_else(|| others().next())?;
-            estimate(self.folder.samples(), last.cell, held_against, first)
-        });
-        let done = self.director.done() as u64;
-        Progress {
-            done,
-            total: done + Left::total(&left),
-            remaining: self.pace.predict(&left),
-            estimate,
-        }
+        self.desk.time_left()
     }
 }
 
-fn link_config(cell: &Cell) -> Config {
-    let rate = Rate::from(cell.rate.limit());
-    Config {
-        queue: match cell.queue {
-            QueueLimit::Default => Queue::default_for(&rate),
-            QueueLimit::Bytes(size) => Queue::Bytes(size),
-            QueueLimit::Unlimited => Queue::Unlimited,
-        },
-        rate,
-        delay: cell.delay,
-        loss: cell.loss.into(),
-        ..Config::default()
+/// The networks and servers of a run, before it has a folder.
+struct SetUp {
+    plan: Plan,
+    courses: Courses,
+    sharing: Sharing,
+    lanes: Vec<Environments>,
+}
+
+impl SetUp {
+    fn of(context: &Context, plan: &Plan) -> Result<Self, Error> {
+        let courses = Courses::of(plan)?;
+        let sharing = Sharing::of(plan, &courses);
+        let count = match sharing.is_empty() {
+            true => 1,
+            false => lanes(plan, processors()),
+        };
+        let one =
+            |lane| Environments::set_up(&context.binary, plan, &courses, context.backend, lane);
+        let lanes = (0..count).map(one).collect::<Result<_, _>>()?;
+        Ok(Self {
+            plan: plan.clone(),
+            courses,
+            sharing,
+            lanes,
+        })
+    }
+
+    fn campaign(self, folder: RunFolder) -> Campaign {
+        Campaign {
+            desk: Desk::new(folder, self.sharing, self.lanes.len()),
+            plan: self.plan,
+            courses: self.courses,
+            lanes: self.lanes,
+        }
+    }
+
+    /// The networks of all lanes, each kind once.
+    fn networks(&self, context: &Context) -> Result<Vec<Network>, Error> {
+        let mut networks: Vec<Network> = Vec::new();
+        // One network keeps them awake for all.
+        let awake = self.lanes[0]
+            .networks()
+            .any(|(_, _, one)| one.keeps_awake());
+        for lane in &self.lanes {
+            for (topology, congestion, network) in lane.networks() {
+                let network = Network {
+                    topology,
+                    congestion,
+                    link: LinkSettings {
+                        processors_kept_awake: awake,
+                        ..link_settings(context, &self.plan, network)?
+                    },
+                };
+                if !networks.contains(&network) {
+                    networks.push(network);
+                }
+            }
+        }
+        Ok(networks)
     }
 }
 
-fn link_settings(context: &Context, network: &Emulation) -> Result<LinkSettings, Error> {
+/// How many processors this process may use.
+#[must_use]
+pub(crate) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn first_of(environments: &Environments) -> &Emulation {
+    let first = environments.networks().next();
+    first.expect("a plan has a topology").2
+}
+
+fn link_settings(
+    context: &Context,
+    plan: &Plan,
+    network: &Emulation,
+) -> Result<LinkSettings, Error> {
     Ok(LinkSettings {
         backend: network.backend().name().into(),
-        mtu_bytes: MTU,
+        mtu_bytes: plan.mtu,
         realtime_priority: network.report()?.realtime_priority,
         processors_kept_awake: network.keeps_awake(),
         privilege: match context.privilege {
@@ -314,22 +269,5 @@ mod tests {
     fn a_build_is_its_version_and_commit() {
         assert_eq!(build("0.1.0", None), "0.1.0");
         assert_eq!(build("0.1.0", Some("abc")), "0.1.0 (abc)");
-    }
-
-    #[test]
-    fn the_queue_is_what_the_cell_says() {
-        let queue = |queue: &str| {
-            let text = format!(
-                "name = \"p\"\nrate = \"5mbit\"\ndelay = \"1ms\"\nsize = \"1KB\"\npairs = 1\nqueue = \"{queue}\""
-            );
-            link_config(&text.parse::<Plan>().unwrap().cells()[0]).queue
-        };
-        assert_eq!(queue("unlimited"), Queue::Unlimited);
-        assert_eq!(
-            queue("7KB"),
-            Queue::Bytes(altway_units::DataSize::from_bytes(7_000))
-        );
-        let rate: altway_units::Bandwidth = "5mbit".parse().unwrap();
-        assert_eq!(queue("default"), Queue::default_for(&rate.into()));
     }
 }

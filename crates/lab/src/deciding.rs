@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Times that count, by cell, protocol and block.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Measured {
     baseline: Option<Protocol>,
     times: BTreeMap<(u32, Protocol), BTreeMap<u32, f64>>,

@@ -44,7 +44,7 @@ impl Left {
 }
 
 /// Knows what has been measured and says what is next.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Director {
     plan: Plan,
     cells: Vec<Cell>,
@@ -56,6 +56,8 @@ pub struct Director {
     known: BTreeMap<u32, u32>,
     /// The block that the grid has come to.
     block: u32,
+    /// Transfers that a batch of the grid has at least, if no look is in between.
+    at_least: usize,
     /// The batch given last.
     batch: Vec<Transfer>,
     /// Adaptive sampling has found what it looked for, or spent its budget.
@@ -76,6 +78,7 @@ impl Director {
                 .map(|stopping| Looks::new(&stopping, plan.pairs)),
             known: BTreeMap::new(),
             block: 0,
+            at_least: 1,
             batch: Vec::new(),
             is_over: false,
         };
@@ -91,10 +94,16 @@ impl Director {
         self.measured.add(sample);
     }
 
+    /// From now on a batch has so many transfers at least, from several blocks if need be: enough to
+    /// keep several lanes at work. A look at the cells still ends a batch.
+    pub(crate) fn give_at_least(&mut self, transfers: usize) {
+        self.at_least = transfers.max(1);
+    }
+
     /// The transfers to be made next, in order; none when the run is complete.
     pub fn next_batch(&mut self) -> Vec<Transfer> {
         self.batch = match self.plan.sampling {
-            Sampling::Grid => self.next_block(),
+            Sampling::Grid => self.next_blocks(),
             Sampling::Adaptive => self.next_round(),
         };
         self.batch.clone()
@@ -190,19 +199,22 @@ impl Director {
         transfers
     }
 
-    fn next_block(&mut self) -> Vec<Transfer> {
-        while self.block < self.plan.pairs {
+    fn next_blocks(&mut self) -> Vec<Transfer> {
+        let mut given = Vec::new();
+        while self.block < self.plan.pairs && given.len() < self.at_least {
+            let looks = self.looks.as_ref();
+            if !given.is_empty() && looks.is_some_and(|looks| looks.is_due(self.block)) {
+                break;
+            }
             self.look();
             let mut transfers = block_of(&self.plan, &self.cells, self.block);
             transfers.retain(|one| {
                 !self.known.contains_key(&one.cell.index) && !self.finished.contains(&one.id())
             });
             self.block += 1;
-            if !transfers.is_empty() {
-                return transfers;
-            }
+            given.append(&mut transfers);
         }
-        Vec::new()
+        given
     }
 
     /// Looks at the cells, if it is time for it.
@@ -230,7 +242,7 @@ mod tests {
     }
 
     fn row(transfer: &Transfer, total_us: u64) -> Sample {
-        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,cold,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0.0,0,0,0,true,\n";
+        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,true,\n";
         let mut sample = read_samples(&format!("{CSV_HEADER}{row}"))
             .unwrap()
             .remove(0);
@@ -309,6 +321,28 @@ mod tests {
                 "{stopped_after}"
             );
         }
+    }
+
+    #[test]
+    fn a_batch_of_several_blocks_ends_at_a_look() {
+        let plan = plan("pairs = 30\n[stop]");
+        let mut director = Director::new(&plan, Shard::WHOLE, &[]);
+        director.give_at_least(40);
+        let blocks = |batch: &[Transfer]| {
+            let mut blocks: Vec<u32> = batch.iter().map(|one| one.block).collect();
+            blocks.dedup();
+            blocks.len()
+        };
+        let left = Left::total(&director.left());
+        let batch = director.next_batch();
+        assert_eq!((batch.len(), blocks(&batch)), (42, 7));
+        assert_eq!(Left::total(&director.left()), left);
+        assert_eq!(blocks(&director.next_batch()), 5);
+        let mut whole = Director::new(&plan, Shard::WHOLE, &[]);
+        let mut large = Director::new(&plan, Shard::WHOLE, &[]);
+        large.give_at_least(100);
+        let ids = |made: Vec<Sample>| made.iter().map(id_of).collect::<Vec<_>>();
+        assert_eq!(ids(run(&mut whole)), ids(run(&mut large)));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::Error;
 use crate::client::{Errand, Fetched, fetch};
+use crate::course::Courses;
 use crate::server::{Ground, Server, commands, server_ports};
 use crate::workspace::Workspace;
 use altway_emulate::{Backend, Emulation, FarEnd};
@@ -13,8 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-
-pub(crate) const MTU: u16 = 1500;
 
 type Key = (Topology, Congestion);
 
@@ -32,14 +31,18 @@ pub(crate) struct Environments {
 }
 
 impl Environments {
-    /// Sets everything up that the plan needs.
+    /// Sets everything up that the plan needs, for the first lane of a run or a further one: the
+    /// first keeps the processors awake for all.
     ///
     /// # Errors
-    /// A program is missing, or a network or server can't be started.
+    /// A program is missing, a network or server can't be started, or the network can't do what one
+    /// of the plan's links asks of it.
     pub(crate) fn set_up(
         binary: &Path,
         plan: &Plan,
+        courses: &Courses,
         backend: Option<Backend>,
+        lane: usize,
     ) -> Result<Self, Error> {
         let servers = commands(plan)?;
         let clients = crate::client::check(plan)?;
@@ -50,7 +53,7 @@ impl Environments {
             .into_iter()
             .map(|(client, version)| (client.to_string(), version));
         let programs = versions.chain(clients).collect();
-        let networks = start_networks(plan, backend)?;
+        let networks = start_networks(plan, backend, lane)?;
         let addresses: BTreeSet<IpAddr> =
             networks.values().map(Emulation::server_address).collect();
         let workspace = Workspace::create(binary, plan, &addresses)?;
@@ -63,6 +66,7 @@ impl Environments {
             networks,
             servers: BTreeMap::new(),
         };
+        environments.try_links(courses)?;
         for key in environments.networks.keys().copied().collect::<Vec<_>>() {
             for server in &plan.servers {
                 environments.start_server(key, *server)?;
@@ -76,10 +80,10 @@ impl Environments {
         &self.networks[&key_of(cell)]
     }
 
-    /// Any of the networks, to ask what holds for all.
-    pub(crate) fn any_network(&self) -> &Emulation {
-        let first = self.networks.first_key_value();
-        first.expect("a plan has a topology").1
+    /// All networks, with where each emulates and its congestion control; at least one.
+    pub(crate) fn networks(&self) -> impl Iterator<Item = (Topology, Congestion, &Emulation)> {
+        let networks = self.networks.iter();
+        networks.map(|((topology, congestion), network)| (*topology, *congestion, network))
     }
 
     /// Starts the server of a cell again if it has ended.
@@ -116,6 +120,23 @@ impl Environments {
             port: server.port(),
         };
         fetch(&errand, stop)
+    }
+
+    /// Has each link of the plan run once, in each kind of network: what a backend can't do is said
+    /// before anything is measured.
+    fn try_links(&self, courses: &Courses) -> Result<(), Error> {
+        let mut tried = BTreeSet::new();
+        for cell in self.plan.cells() {
+            if !tried.insert((key_of(&cell), cell.link)) {
+                continue;
+            }
+            let (network, course) = (self.network(&cell), courses.cell(&cell));
+            network.restart(course.up, course.down, 0)?;
+            if !course.schedule.turns().is_empty() {
+                network.follow(course.schedule)?;
+            }
+        }
+        Ok(())
     }
 
     fn ground(&self, key: Key) -> Ground<'_> {
@@ -180,6 +201,7 @@ fn key_of(cell: &Cell) -> Key {
 fn start_networks(
     plan: &Plan,
     backend: Option<Backend>,
+    lane: usize,
 ) -> Result<BTreeMap<Key, Emulation>, Error> {
     let mut networks = BTreeMap::new();
     for topology in &plan.topologies {
@@ -190,8 +212,8 @@ fn start_networks(
                 far_end: FarEnd::ServerNamespace,
                 topology: emulated(*topology),
                 proxy_ports: server_ports(plan),
-                mtu: MTU,
-                keep_awake: networks.is_empty(),
+                mtu: plan.mtu,
+                keep_awake: lane == 0 && networks.is_empty(),
                 ..altway_emulate::Options::default()
             };
             let network = start_network(&options, *congestion)?;

@@ -1,5 +1,6 @@
 //! Why a run can't start, go on or be resumed.
 
+use crate::BadLink;
 use altway_record::{Client, ManifestError, Protocol, SampleError, Shard};
 use std::io;
 use std::path::PathBuf;
@@ -100,6 +101,9 @@ pub enum Error {
         /// What differs.
         reason: String,
     },
+    /// A link of the plan can't be.
+    #[error(transparent)]
+    Link(#[from] BadLink),
     /// Namespaces or link can't be made.
     #[error("cannot set up the emulated network")]
     Network(#[from] altway_emulate::Error),

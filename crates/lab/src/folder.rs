@@ -1,24 +1,24 @@
 //! The run folder: `manifest.json`, `samples.csv` and what is made from them.
 
 use crate::Error;
-use altway_record::{
-    CSV_HEADER, Manifest, SCHEMA_VERSION, Sample, csv_rows, read_samples, whole_length,
-};
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use crate::table::{Table, folder_error};
+use altway_record::{Manifest, Running, SCHEMA_VERSION, Sample, read_samples};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-const MANIFEST: &str = "manifest.json";
-const SAMPLES: &str = "samples.csv";
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const SAMPLES: &str = "samples.csv";
+const ALONE: &str = "alone.csv";
 
 /// A run folder that this process may write to; locked against others as long as it is open.
 #[derive(Debug)]
 pub struct RunFolder {
     path: PathBuf,
     manifest: Manifest,
-    samples: Vec<Sample>,
-    file: File,
-    length: u64,
+    table: Table,
+    /// Transfers that were made alone as well; `None` before the first.
+    alone: Option<Table>,
 }
 
 impl RunFolder {
@@ -30,16 +30,13 @@ impl RunFolder {
         fs::create_dir_all(parent).map_err(folder_error("create", parent))?;
         let path = make_unused(parent, &format!("{stamp}-{}", manifest.plan.name))?;
         write_whole(&path.join(MANIFEST), manifest.to_json().as_bytes())?;
-        let file = open_locked(&path)?;
-        let mut folder = Self {
+        let table = Table::open(&path, SAMPLES)?;
+        Ok(Self {
             path,
             manifest,
-            samples: Vec::new(),
-            file,
-            length: 0,
-        };
-        folder.append_text(CSV_HEADER)?;
-        Ok(folder)
+            table,
+            alone: None,
+        })
     }
 
     /// Opens a run to go on with it. A row that a crash or a full disk cut off is removed.
@@ -53,48 +50,48 @@ impl RunFolder {
                 found: manifest.schema_version,
             });
         }
-        let mut file = open_locked(path)?;
-        let samples_path = path.join(SAMPLES);
-        let mut text = String::new();
-        file.read_to_string(&mut text)
-            .map_err(folder_error("read", &samples_path))?;
-        let damaged = |source| Error::Samples {
-            path: samples_path.clone(),
-            source,
-        };
-        let samples = read_samples(&text).map_err(damaged)?;
-        let length = whole_length(&text).map_err(damaged)? as u64;
-        file.set_len(length)
-            .map_err(folder_error("write", &samples_path))?;
-        file.seek(SeekFrom::End(0))
-            .map_err(folder_error("write", &samples_path))?;
-        let mut folder = Self {
+        let table = Table::open(path, SAMPLES)?;
+        let has_alone = path.join(ALONE).exists();
+        let alone = has_alone.then(|| Table::open(path, ALONE)).transpose()?;
+        Ok(Self {
             path: path.into(),
             manifest,
-            samples,
-            file,
-            length,
-        };
-        if length == 0 {
-            folder.append_text(CSV_HEADER)?;
-        }
-        Ok(folder)
+            table,
+            alone,
+        })
     }
 
-    /// Adds the rows of a transfer. On a full disk the file keeps its last whole transfer.
+    /// Adds the rows of a transfer, which get the next ordinal. On a full disk the file keeps its last
+    /// whole transfer.
     ///
     /// # Errors
     /// The rows can't be written; then none of them is in the file.
     pub fn append(&mut self, rows: Vec<Sample>) -> Result<(), Error> {
-        self.append_text(&csv_rows(&rows))?;
-        self.samples.extend(rows);
-        Ok(())
+        self.table.append(rows)
     }
 
-    /// The ordinal of the transfer that is made next.
-    #[must_use]
-    pub fn next_ordinal(&self) -> u64 {
-        self.samples.last().map_or(0, |last| last.ordinal + 1)
+    /// Adds the rows of a transfer that was made alone, to be held against the run's.
+    ///
+    /// # Errors
+    /// As for [`RunFolder::append`].
+    pub fn append_alone(&mut self, rows: Vec<Sample>) -> Result<(), Error> {
+        let table = match &mut self.alone {
+            Some(table) => table,
+            none => none.insert(Table::open(&self.path, ALONE)?),
+        };
+        table.append(rows)
+    }
+
+    /// Writes down how the run went so far.
+    ///
+    /// # Errors
+    /// The manifest can't be written; the old one is still there.
+    pub fn conclude(&mut self, running: Running) -> Result<(), Error> {
+        self.manifest.running = Some(running);
+        write_whole(
+            &self.path.join(MANIFEST),
+            self.manifest.to_json().as_bytes(),
+        )
     }
 
     /// Where the folder is.
@@ -112,23 +109,13 @@ impl RunFolder {
     /// The rows so far.
     #[must_use]
     pub fn samples(&self) -> &[Sample] {
-        &self.samples
+        self.table.samples()
     }
 
-    fn append_text(&mut self, text: &str) -> Result<(), Error> {
-        if let Err(source) = self.file.write_all(text.as_bytes()) {
-            // The length is only shortened: a full disk can't refuse it, and if it does all the
-            // same, the reader leaves the cut row out.
-            let _ = self.file.set_len(self.length);
-            let _ = self.file.seek(SeekFrom::Start(self.length));
-            return Err(Error::Folder {
-                action: "write",
-                path: self.path.join(SAMPLES),
-                source,
-            });
-        }
-        self.length += text.len() as u64;
-        Ok(())
+    /// The rows of what was made alone as well.
+    #[must_use]
+    pub fn alone(&self) -> &[Sample] {
+        self.alone.as_ref().map_or(&[], Table::samples)
     }
 }
 
@@ -182,7 +169,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     })
 }
 
-fn read_manifest(path: &Path) -> Result<Manifest, Error> {
+pub(crate) fn read_manifest(path: &Path) -> Result<Manifest, Error> {
     let file = path.join(MANIFEST);
     let text = match fs::read_to_string(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -191,24 +178,6 @@ fn read_manifest(path: &Path) -> Result<Manifest, Error> {
         other => other.map_err(folder_error("read", &file))?,
     };
     Manifest::from_json(&text).map_err(|source| Error::Manifest { path: file, source })
-}
-
-fn open_locked(path: &Path) -> Result<File, Error> {
-    let samples = path.join(SAMPLES);
-    let mut options = File::options();
-    let options = options.read(true).write(true).create(true).truncate(false);
-    let file = options
-        .open(&samples)
-        .map_err(folder_error("open", &samples))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(Error::InUse(path.into())),
-        Err(fs::TryLockError::Error(source)) => Err(Error::Folder {
-            action: "lock",
-            path: samples,
-            source,
-        }),
-    }
 }
 
 /// Two runs that start in the same second get `-2`, `-3`, … behind the name.
@@ -225,24 +194,14 @@ fn make_unused(parent: &Path, name: &str) -> Result<PathBuf, Error> {
     unreachable!("a folder holds fewer names than there are numbers")
 }
 
-fn folder_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Folder {
-        action,
-        path,
-        source,
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use altway_record::{Host, LinkSettings, Shard};
+    use crate::table::tests::sample;
+    use altway_record::{CSV_HEADER, Host, LinkSettings, Shard};
     use std::collections::BTreeMap;
 
-    const ROW: &str = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,cold,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0.0,0,0,0,true,\n";
-
-    fn manifest() -> Manifest {
+    pub(crate) fn manifest() -> Manifest {
         let plan = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1";
         Manifest {
             schema_version: SCHEMA_VERSION,
@@ -268,14 +227,10 @@ mod tests {
                 privilege: "root".into(),
                 limitations: vec![],
             },
+            networks: vec![],
+            running: None,
             programs: BTreeMap::new(),
         }
-    }
-
-    fn sample() -> Sample {
-        read_samples(&format!("{CSV_HEADER}{ROW}"))
-            .unwrap()
-            .remove(0)
     }
 
     #[test]
@@ -294,19 +249,21 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_row_is_removed_and_the_next_follows_cleanly() {
+    fn what_was_made_alone_and_how_the_run_went_are_kept_beside_the_rows() {
         let parent = tempfile::tempdir().unwrap();
         let mut folder = RunFolder::create(parent.path(), "stamp", manifest()).unwrap();
-        folder.append(vec![sample()]).unwrap();
-        folder.file.write_all(b"1,0,0,1,h").unwrap();
+        assert!(folder.alone().is_empty() && !folder.path().join(ALONE).exists());
+        folder.append_alone(vec![sample()]).unwrap();
+        let running = Running {
+            wall_ms: 7,
+            ..Running::default()
+        };
+        folder.conclude(running.clone()).unwrap();
         let path = folder.path().to_owned();
         drop(folder);
-        RunFolder::open(&path)
-            .unwrap()
-            .append(vec![sample()])
-            .unwrap();
-        let text = fs::read_to_string(path.join(SAMPLES)).unwrap();
-        assert_eq!(text, format!("{CSV_HEADER}{ROW}{ROW}"));
+        let again = RunFolder::open(&path).unwrap();
+        assert_eq!((again.alone().len(), again.samples().len()), (1, 0));
+        assert_eq!(again.manifest().running, Some(running));
     }
 
     #[test]

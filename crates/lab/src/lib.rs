@@ -19,11 +19,15 @@
 
 mod campaign;
 mod client;
+mod course;
+mod crew;
 mod deciding;
+mod desk;
 mod director;
 mod environment;
 mod error;
 mod folder;
+mod follow;
 mod host;
 mod merge;
 pub mod plans;
@@ -33,14 +37,19 @@ mod progress;
 mod rows;
 mod schedule;
 mod server;
+mod side_by_side;
 mod status;
+mod table;
 mod workspace;
 
 pub use campaign::{Campaign, Context, End};
+pub use course::BadLink;
 pub use director::{Director, Left};
 pub use error::Error;
 pub use folder::{RunFolder, newest_run, read_run, write_whole};
+pub use follow::Follower;
 pub use merge::merge;
 pub use progress::{Estimate, Pace, Progress};
 pub use schedule::{Transfer, schedule};
+pub use side_by_side::lanes;
 pub use status::{CellStatus, Status};

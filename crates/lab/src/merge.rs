@@ -45,6 +45,7 @@ pub fn merge(runs: &[PathBuf], parent: &Path) -> Result<RunFolder, Error> {
     let manifest = Manifest {
         shard: Shard::WHOLE,
         merged: parts.collect(),
+        running: None,
         ..first.manifest.clone()
     };
     let stamp = manifest

@@ -1,7 +1,12 @@
 //! The plans that ship with altway, so that the binary alone can run them, and plans from files.
 
-use altway_record::{File, Plan, PlanError};
+use crate::course::Courses;
+use crate::progress::Pace;
+use crate::side_by_side::{Sharing, lanes};
+use crate::{BadLink, Director, Left, campaign};
+use altway_record::{File, Plan, PlanError, Shard};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The plan that `altway lab run` takes when none is named.
 pub const DEFAULT: &str = "quick";
@@ -12,7 +17,7 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: [(&str, &str); 10] = shipped![
+const SHIPPED: [(&str, &str); 12] = shipped![
     "quick",
     "delay-sweep",
     "fine-delay",
@@ -23,6 +28,8 @@ const SHIPPED: [(&str, &str); 10] = shipped![
     "page",
     "mixed",
     "repeat",
+    "turns-bad",
+    "bufferbloat",
 ];
 
 /// The names of the shipped plans.
@@ -62,6 +69,14 @@ pub enum Error {
         /// Why.
         source: PlanError,
     },
+    /// A link of the plan can't be.
+    #[error("{name} can't be run")]
+    Link {
+        /// The name that was given.
+        name: String,
+        /// Why.
+        source: BadLink,
+    },
 }
 
 /// Reads a shipped plan by its name, or a file. Files that it names are looked for beside it;
@@ -80,10 +95,30 @@ pub fn read(named: &str) -> Result<Plan, Error> {
         None => return Err(Error::None(named.into())),
     };
     let mut load = |from: Option<&str>, name: &str| load(from.unwrap_or(named), name);
-    Plan::read(&text, &mut load).map_err(|source| Error::Plan {
-        name: named.into(),
+    let name = || named.to_owned();
+    let plan = Plan::read(&text, &mut load).map_err(|source| Error::Plan {
+        name: name(),
         source,
-    })
+    })?;
+    match Courses::of(&plan) {
+        Ok(_) => Ok(plan),
+        Err(source) => Err(Error::Link {
+            name: name(),
+            source,
+        }),
+    }
+}
+
+/// The transfers of a part of `plan`, at most, and how long they take on this machine, about.
+///
+/// # Errors
+/// A link of the plan can't be.
+pub fn cost(plan: &Plan, shard: Shard) -> Result<(u64, Duration), BadLink> {
+    let sharing = Sharing::of(plan, &Courses::of(plan)?);
+    let left = Director::new(plan, shard, &[]).left();
+    let lanes = u32::try_from(lanes(plan, campaign::processors())).unwrap_or(u32::MAX);
+    let time = Pace::default().predict_shared(&left, lanes, &sharing);
+    Ok((Left::total(&left), time))
 }
 
 /// The file `name` that is named in the file `from`.
@@ -108,7 +143,6 @@ fn load(from: &str, name: &str) -> Result<File, String> {
 mod tests {
     use super::*;
     use altway_record::{Rate, Scenario, Topology};
-    use std::time::Duration;
 
     fn plan(name: &str) -> Plan {
         read(name).unwrap()
@@ -198,6 +232,47 @@ mod tests {
             assert_eq!(plan(name).scenario.name(), name);
         }
         assert_eq!(plan("quick").scenario, Scenario::Download);
+    }
+
+    #[test]
+    fn a_path_turns_bad_and_a_queue_is_too_long() {
+        let turns_bad = plan("turns-bad");
+        let changing = turns_bad.links.iter().filter(|link| !link.at.is_empty());
+        assert_eq!((changing.count(), turns_bad.links.len()), (2, 3));
+        let bufferbloat = plan("bufferbloat");
+        assert!(
+            bufferbloat
+                .links
+                .iter()
+                .any(|link| link.set.contains("codel"))
+        );
+    }
+
+    #[test]
+    fn side_by_side_takes_a_share_of_the_time() {
+        let plan = plan("quick");
+        let alone = cost(&plan, Shard::WHOLE).unwrap();
+        let four = cost(
+            &plan.at_once(altway_record::SideBySide::AtMost(4)),
+            Shard::WHOLE,
+        )
+        .unwrap();
+        assert_eq!((four.0, four.1), (alone.0, alone.1 / 4));
+    }
+
+    #[test]
+    fn a_link_that_can_not_be_is_said_before_anything_is_set_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own.toml");
+        std::fs::write(&path, "include = \"quick\"\nlink = \"lots 5%\"").unwrap();
+        let error = read(path.to_str().unwrap()).unwrap_err();
+        let Error::Link { source, .. } = error else {
+            panic!("{error}");
+        };
+        assert!(
+            source.to_string().contains("`lots` is no setting"),
+            "{source}"
+        );
     }
 
     #[test]

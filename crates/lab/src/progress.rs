@@ -1,7 +1,8 @@
 //! What a run looks like while it goes on: how far, how long still, and the estimate so far.
 
 use crate::director::Left;
-use altway_record::{Cell, Connection, Protocol, Sample, transfers};
+use crate::side_by_side::Sharing;
+use altway_record::{Cell, Connection, Protocol, Sample};
 use altway_stats::hodges_lehmann;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -76,6 +77,14 @@ impl Pace {
         Duration::try_from_secs_f64(seconds.sum()).unwrap_or(Duration::MAX)
     }
 
+    /// The same where the transfers of some cells are made in so many lanes at once.
+    #[must_use]
+    pub(crate) fn predict_shared(&self, left: &[Left], lanes: u32, sharing: &Sharing) -> Duration {
+        let (shared, others): (Vec<Left>, Vec<Left>) =
+            left.iter().partition(|left| sharing.has(&left.cell));
+        self.predict(&shared) / lanes.max(1) + self.predict(&others)
+    }
+
     fn correction(&self) -> f64 {
         if self.guessed_total.is_zero() {
             return 1.0;
@@ -84,42 +93,53 @@ impl Pace {
     }
 }
 
-/// What `samples` say about `cell` and `protocol` against `first`.
-#[must_use]
-pub(crate) fn estimate(
-    samples: &[Sample],
-    cell: Cell,
-    protocol: Protocol,
-    first: Protocol,
-) -> Option<Estimate> {
-    let times = |wanted: Protocol| -> BTreeMap<u32, u64> {
-        let of_cell = transfers(samples).filter(|s| s.valid && s.cell == cell.index);
-        let of_protocol = of_cell.filter(|s| s.protocol == wanted && !s.null_arm);
-        of_protocol
-            .filter_map(|s| Some((s.block, s.compared_us?)))
-            .collect()
-    };
-    let (first, other) = (times(first), times(protocol));
-    let log_ratio = |(block, time): (&u32, &u64)| {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "microseconds of a transfer fit 2^53"
-        )]
-        first
-            .get(block)
-            .map(|base| (*time as f64 / *base as f64).ln())
-    };
-    let log_ratios: Vec<f64> = other.iter().filter_map(log_ratio).collect();
-    let difference_percent = (hodges_lehmann(&log_ratios)?.exp() - 1.0) * 100.0;
-    Some(Estimate {
-        cell,
-        protocol,
-        pairs: log_ratios.len() as u64,
-        difference_percent,
-    })
+/// The times that count so far, by cell, protocol and block.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Times(BTreeMap<(u32, Protocol), BTreeMap<u32, u64>>);
+
+impl Times {
+    /// Takes in a transfer's first row.
+    pub(crate) fn add(&mut self, sample: &Sample) {
+        let time = sample
+            .compared_us
+            .filter(|_| sample.valid && !sample.null_arm);
+        if let Some(time) = time {
+            let arm = self.0.entry((sample.cell, sample.protocol)).or_default();
+            arm.insert(sample.block, time);
+        }
+    }
+
+    /// What they say about `cell` and `protocol` against `first`.
+    pub(crate) fn estimate(
+        &self,
+        cell: Cell,
+        protocol: Protocol,
+        first: Protocol,
+    ) -> Option<Estimate> {
+        let times = |protocol| self.0.get(&(cell.index, protocol));
+        let (first, other) = (times(first)?, times(protocol)?);
+        let log_ratio = |(block, time): (&u32, &u64)| {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "microseconds of a transfer fit 2^53"
+            )]
+            first
+                .get(block)
+                .map(|base| (*time as f64 / *base as f64).ln())
+        };
+        let log_ratios: Vec<f64> = other.iter().filter_map(log_ratio).collect();
+        let difference_percent = (hodges_lehmann(&log_ratios)?.exp() - 1.0) * 100.0;
+        Some(Estimate {
+            cell,
+            protocol,
+            pairs: log_ratios.len() as u64,
+            difference_percent,
+        })
+    }
 }
 
-fn guess(cell: &Cell) -> Duration {
+/// How long a transfer of the cell takes, before any was seen.
+pub(crate) fn guess(cell: &Cell) -> Duration {
     let on_the_link = cell
         .rate
         .limit()
@@ -170,7 +190,7 @@ mod tests {
     fn the_estimate_pairs_transfers_of_the_same_block() {
         let row = |block, protocol, total, valid| {
             format!(
-                "0,{block},0,1,0,1,{protocol},false,,direct,altway,altway,cubic,cold,default,8000000,0,0,1,0,0,0,1,1,{total},{total},1,0,0,0,0,0,0,0,0,0,0,0,{valid},\n"
+                "0,{block},0,1,0,1,{protocol},false,,direct,altway,altway,cubic,cold,plain,default,8000000,0,0,1,0,0,0,1,1,{total},{total},1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,{valid},\n"
             )
         };
         let rows = [
@@ -181,9 +201,12 @@ mod tests {
         ];
         let samples = read_samples(&format!("{CSV_HEADER}{}", rows.concat())).unwrap();
         let cell = plan().cells()[0];
-        let estimate = estimate(&samples, cell, Protocol::H3, Protocol::H2).unwrap();
+        let mut times = Times::default();
+        samples.iter().for_each(|sample| times.add(sample));
+        let estimate = times.estimate(cell, Protocol::H3, Protocol::H2).unwrap();
         assert_eq!(estimate.pairs, 1);
         assert!((estimate.difference_percent + 10.0).abs() < 1e-9);
-        assert!(super::estimate(&samples, plan().cells()[1], Protocol::H3, Protocol::H2).is_none());
+        let other = plan().cells()[1];
+        assert_eq!(times.estimate(other, Protocol::H3, Protocol::H2), None);
     }
 }

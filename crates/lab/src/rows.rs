@@ -1,6 +1,6 @@
 //! From what a client and the link say of a transfer to its rows, and whether it counts.
 
-use crate::schedule::Transfer;
+use crate::crew::Task;
 use altway_emulate::{Invalid, LinkReport};
 use altway_record::{Plan, Protocol, RequestRecord, Sample, Visit};
 use std::time::Duration;
@@ -14,9 +14,7 @@ const LATENESS_SHARE: f64 = 0.005;
 /// What was seen of one transfer.
 #[derive(Debug)]
 pub(crate) struct Seen<'a> {
-    pub(crate) transfer: &'a Transfer,
-    pub(crate) attempt: u32,
-    pub(crate) ordinal: u64,
+    pub(crate) task: &'a Task,
     pub(crate) started_unix_ms: i64,
     pub(crate) report: LinkReport,
     pub(crate) client_switches: u64,
@@ -26,9 +24,10 @@ pub(crate) struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// The rows of the transfer, at least one; valid when there is no fault.
+    /// The rows of the transfer, at least one, without their ordinal; valid when there is no fault.
     pub(crate) fn rows(&self, plan: &Plan) -> Vec<Sample> {
-        let (cell, protocol) = (&self.transfer.cell, self.transfer.protocol);
+        let transfer = &self.task.transfer;
+        let (cell, protocol) = (&transfer.cell, transfer.protocol);
         let visit = plan.visit(cell, protocol);
         let (records, failure) = match &self.fetched {
             Ok(records) => (records.as_slice(), fault_of(records, &visit, protocol)),
@@ -58,29 +57,31 @@ impl Seen<'_> {
 
     /// What is the same in all rows of the transfer.
     fn row(&self) -> Sample {
-        let cell = self.transfer.cell;
+        let transfer = &self.task.transfer;
+        let cell = transfer.cell;
         let (up, down) = (&self.report.up, &self.report.down);
         Sample {
-            ordinal: self.ordinal,
-            block: self.transfer.block,
+            ordinal: 0,
+            block: transfer.block,
             cell: cell.index,
-            attempt: self.attempt,
+            attempt: self.task.attempt,
             request: 0,
             requests: 1,
-            protocol: self.transfer.protocol,
-            null_arm: self.transfer.null_arm,
+            protocol: transfer.protocol,
+            null_arm: transfer.null_arm,
             protocol_used: None,
             topology: cell.topology,
             server: cell.server,
             client: cell.client,
             congestion: cell.congestion,
             connection: cell.connection,
+            link: cell.link,
             queue: cell.queue,
             rate_bps: cell.rate.limit().map(altway_units::Bandwidth::as_bps),
             delay_us: micros(cell.delay),
             loss_ppb: cell.loss.as_parts_per_billion(),
             size_bytes: cell.size.as_bytes(),
-            link_seed: self.transfer.link_seed,
+            link_seed: transfer.link_seed,
             started_unix_ms: self.started_unix_ms,
             start_us: 0,
             connect_us: None,
@@ -95,6 +96,11 @@ impl Seen<'_> {
             down_lost_packets: down.packets_lost,
             down_queue_dropped_packets: down.packets_queue_dropped,
             down_backlog_max_bytes: down.bytes_backlog_max,
+            codel_dropped_packets: up.packets_codel_dropped + down.packets_codel_dropped,
+            duplicated_packets: up.packets_duplicated + down.packets_duplicated,
+            reordered_packets: up.packets_reordered + down.packets_reordered,
+            corrupted_packets: up.packets_corrupted + down.packets_corrupted,
+            beside: self.task.beside,
             lateness_us_p99: self.report.lateness_us_p99,
             hidden_drops_packets: self.report.hidden_drops,
             client_involuntary_switches: self.client_switches,
@@ -175,6 +181,7 @@ fn link_fault(report: &LinkReport, total_us: Option<u64>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Transfer;
     use altway_emulate::Backend;
     use altway_record::Shard;
 
@@ -227,10 +234,13 @@ mod tests {
     fn rows(plan: &Plan, fetched: Result<Vec<RequestRecord>, String>) -> Vec<Sample> {
         let transfers = crate::schedule(plan, Shard::WHOLE);
         let is_h3 = |one: &&Transfer| one.protocol == Protocol::H3;
+        let task = Task {
+            transfer: *transfers.iter().find(is_h3).unwrap(),
+            attempt: 2,
+            beside: 3,
+        };
         let seen = Seen {
-            transfer: transfers.iter().find(is_h3).unwrap(),
-            attempt: 1,
-            ordinal: 7,
+            task: &task,
             started_unix_ms: 0,
             report: late(0.0, 0),
             client_switches: 0,
@@ -286,7 +296,7 @@ mod tests {
         assert!(
             whole
                 .iter()
-                .all(|row| row.compared_us == Some(3) && row.ordinal == 7)
+                .all(|row| row.compared_us == Some(3) && (row.attempt, row.beside) == (2, 3))
         );
         assert_eq!((whole[0].request, whole[1].request), (0, 1));
         let half = rows(&plan, Ok(vec![opener]));

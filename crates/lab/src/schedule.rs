@@ -82,12 +82,16 @@ pub(crate) fn transfers_of(plan: &Plan, cell: &Cell, block: u32) -> Vec<Transfer
 }
 
 /// What a generator decides; each kind draws numbers of its own.
-enum Purpose {
+pub(crate) enum Purpose {
+    /// The order of the cells in a block.
     Order = 1,
+    /// The order of the arms, and the link's seed.
     Cell = 2,
+    /// Which transfers are made alone as well, where others are made side by side.
+    Alone = 3,
 }
 
-fn generator(seed: u64, purpose: Purpose, block: u32, cell: u32) -> Xoshiro256PlusPlus {
+pub(crate) fn generator(seed: u64, purpose: Purpose, block: u32, cell: u32) -> Xoshiro256PlusPlus {
     let mut words = [0; 32];
     words[..8].copy_from_slice(&seed.to_le_bytes());
     words[8] = purpose as u8;

@@ -1,8 +1,8 @@
 //! How a run stands, from its folder alone: what `altway lab watch` and `show` tell.
 
 use crate::director::{Director, Left};
-use crate::progress::{Pace, estimate};
-use altway_record::{Cell, Manifest, Sample, transfers};
+use crate::progress::{Pace, Times};
+use altway_record::{Cell, Manifest, Plan, Protocol, Sample, Shard, transfers};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +32,7 @@ pub struct CellStatus {
     /// The condition.
     pub cell: Cell,
     /// The protocol held against the plan's first.
-    pub protocol: altway_record::Protocol,
+    pub protocol: Protocol,
     /// Pairs so far.
     pub pairs: u64,
     /// Difference in time, in per cent; below 0: faster than the plan's first protocol.
@@ -43,38 +43,9 @@ impl Status {
     /// What a manifest and its rows say.
     #[must_use]
     pub fn of(manifest: &Manifest, samples: &[Sample]) -> Self {
-        let plan = &manifest.plan;
-        let mut director = Director::new(plan, manifest.shard, samples);
-        // Goes to where the run is: looks at cells only when there is enough to look at.
-        let _ = director.next_batch();
-        let left = director.left();
-        let first = plan.protocols[0];
-        let others = || plan.protocols.iter().copied().filter(|one| *one != first);
-        let cells = plan
-            .cells()
-            .into_iter()
-            .filter(|cell| manifest.shard.has(cell));
-        let one = |cell: Cell| {
-            others().map(move |protocol| {
-                let estimate = estimate(samples, cell, protocol, first);
-                CellStatus {
-                    cell,
-                    protocol,
-                    pairs: estimate.map_or(0, |found| found.pairs),
-                    difference_percent: estimate.map(|found| found.difference_percent),
-                }
-            })
-        };
-        let remaining = pace_of(samples, &plan.cells()).predict(&left);
-        Self {
-            plan: plan.name.clone(),
-            done: director.done() as u64,
-            left: Left::total(&left),
-            invalid: transfers(samples).filter(|one| !one.valid).count() as u64,
-            remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
-            newest_unix_ms: samples.last().map(|sample| sample.started_unix_ms),
-            cells: cells.flat_map(one).collect(),
-        }
+        let mut standing = Standing::new(manifest);
+        transfers(samples).for_each(|sample| standing.learn(sample));
+        standing.status()
     }
 
     /// Time that the rest will take, about.
@@ -84,21 +55,89 @@ impl Status {
     }
 }
 
-/// The pace that the rows tell: a transfer took until the next one began.
-fn pace_of(samples: &[Sample], cells: &[Cell]) -> Pace {
-    /// A longer gap is a run that was stopped and resumed.
-    const LONGEST: u64 = 10 * 60 * 1_000;
-    let cells: BTreeMap<u32, &Cell> = cells.iter().map(|cell| (cell.index, cell)).collect();
-    let mut pace = Pace::default();
-    let rows: Vec<&Sample> = transfers(samples).collect();
-    for pair in rows.windows(2) {
-        let took = pair[1].started_unix_ms - pair[0].started_unix_ms;
-        let took = u64::try_from(took).ok().filter(|took| *took < LONGEST);
-        if let (Some(took), Some(cell)) = (took, cells.get(&pair[0].cell)) {
-            pace.learn(cell, pair[0].protocol, Duration::from_millis(took));
+/// What of a run's rows its status is made from: of each transfer some numbers, whatever its rows hold.
+/// At most [`altway_record::MAX_TRANSFERS`] of them, and those that did not count.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    plan: Plan,
+    shard: Shard,
+    cells: BTreeMap<u32, Cell>,
+    director: Director,
+    times: Times,
+    pace: Pace,
+    /// The transfer learned last: it took until the next one began.
+    last: Option<(u32, Protocol, i64)>,
+    invalid: u64,
+}
+
+impl Standing {
+    pub(crate) fn new(manifest: &Manifest) -> Self {
+        let plan = manifest.plan.clone();
+        let cells = plan.cells().into_iter().map(|cell| (cell.index, cell));
+        Self {
+            shard: manifest.shard,
+            cells: cells.collect(),
+            director: Director::new(&plan, manifest.shard, &[]),
+            times: Times::default(),
+            pace: Pace::default(),
+            last: None,
+            invalid: 0,
+            plan,
         }
     }
-    pace
+
+    /// Takes in a transfer's first row.
+    pub(crate) fn learn(&mut self, sample: &Sample) {
+        /// A longer gap is a run that was stopped and resumed.
+        const LONGEST: u64 = 10 * 60 * 1_000;
+        self.director.learn(sample);
+        self.times.add(sample);
+        self.invalid += u64::from(!sample.valid);
+        let began = sample.started_unix_ms;
+        if let Some((cell, protocol, last)) = self.last {
+            let took = u64::try_from(began - last).ok();
+            let took = took.filter(|took| *took < LONGEST);
+            if let (Some(took), Some(cell)) = (took, self.cells.get(&cell)) {
+                self.pace.learn(cell, protocol, Duration::from_millis(took));
+            }
+        }
+        self.last = Some((sample.cell, sample.protocol, began));
+    }
+
+    /// How the run stands.
+    pub(crate) fn status(&self) -> Status {
+        let mut director = self.director.clone();
+        // Goes to where the run is: looks at cells only when there is enough to look at.
+        let _ = director.next_batch();
+        let left = director.left();
+        let first = self.plan.protocols[0];
+        let all = self.plan.protocols.iter().copied();
+        let others: Vec<Protocol> = all.filter(|one| *one != first).collect();
+        let cells = self.cells.values().filter(|cell| self.shard.has(cell));
+        let one = |cell: &Cell| {
+            let cell = *cell;
+            let status = |protocol: &Protocol| {
+                let estimate = self.times.estimate(cell, *protocol, first);
+                CellStatus {
+                    cell,
+                    protocol: *protocol,
+                    pairs: estimate.map_or(0, |found| found.pairs),
+                    difference_percent: estimate.map(|found| found.difference_percent),
+                }
+            };
+            others.iter().map(status).collect::<Vec<_>>()
+        };
+        let remaining = self.pace.predict(&left);
+        Status {
+            plan: self.plan.name.clone(),
+            done: director.done() as u64,
+            left: Left::total(&left),
+            invalid: self.invalid,
+            remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),
+            newest_unix_ms: self.last.map(|(_, _, began)| began),
+            cells: cells.flat_map(one).collect(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -168,7 +168,7 @@ fn way(text: &str) -> (Way, &str) {
 
 fn rate(value: &str) -> Result<Setting, Error> {
     let rate = match value {
-        "none" => Rate::Unlimited,
+        "none" | "unlimited" => Rate::Unlimited,
         rate => rate.parse::<Bandwidth>()?.into(),
     };
     Ok(Setting::Rate(rate))
@@ -271,6 +271,12 @@ pub(crate) mod tests {
 
     fn value(text: &str) -> Setting {
         read(text).unwrap().1
+    }
+
+    #[test]
+    fn what_plans_call_unlimited_is_none() {
+        assert_eq!(value("rate unlimited"), value("rate none"));
+        assert_eq!(value("queue unlimited"), value("queue none"));
     }
 
     #[test]

@@ -13,6 +13,8 @@ use std::str::FromStr;
 
 /// The word for what is not there.
 const NONE: &str = "none";
+/// Another for a limit that is not there, as plans have it.
+const UNLIMITED: &str = "unlimited";
 const UNIFORM: &str = "uniform";
 const NORMAL: &str = "normal";
 const PARETO: &str = "pareto";
@@ -108,13 +110,13 @@ impl fmt::Display for LossModel {
     }
 }
 
-/// `64KiB`, `100ms`, `50packets`, `none`.
+/// `64KiB`, `100ms`, `50packets`, `none` (or `unlimited`).
 impl FromStr for Queue {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let word = text.trim();
-        if word == NONE {
+        if [NONE, UNLIMITED].contains(&word) {
             return Ok(Self::Unlimited);
         }
         let count = word

@@ -1,6 +1,6 @@
 //! One condition of a plan's matrix.
 
-use crate::{Client, Congestion, Connection, QueueLimit, Rate, ServerName, Topology};
+use crate::{Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName, Topology};
 use altway_units::{DataSize, Ratio};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -20,6 +20,9 @@ pub struct Cell {
     pub congestion: Congestion,
     /// Whether setting a connection up is measured.
     pub connection: Connection,
+    /// What the link is like beside what follows.
+    #[serde(default)]
+    pub link: LinkName,
     /// Rate of the link.
     pub rate: Rate,
     /// Room for waiting packets.

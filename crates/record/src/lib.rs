@@ -16,6 +16,7 @@ mod axis;
 mod cell;
 mod ends;
 mod har;
+mod link;
 mod manifest;
 mod parquet;
 mod plan;
@@ -27,6 +28,7 @@ mod request;
 mod sample;
 mod scenario;
 mod shard;
+mod side_by_side;
 mod summary;
 mod visit;
 mod words;
@@ -38,13 +40,17 @@ pub use ends::{
     Topology,
 };
 pub use har::HarError;
+pub use link::{
+    BadLinkName, LinkName, LinkTurn, LinkWords, MAX_LINK_NAME, MAX_LINK_TRACE, MAX_LINK_WORDS,
+};
 pub use manifest::{
-    Host, LinkSettings, Manifest, ManifestError, Part, SCHEMA_VERSION, SCHEMA_VERSIONS_READ,
+    AloneCheck, Host, LinkSettings, Manifest, ManifestError, Network, Part, Running,
+    SCHEMA_VERSION, SCHEMA_VERSIONS_READ,
 };
 pub use parquet::{PARQUET_FROM_ROWS, parquet};
 pub use plan::{
-    File, Files, KEYS as PLAN_KEYS, MAX_ENVIRONMENTS, MAX_INCLUDES, MAX_PAIRS, MAX_TRANSFERS,
-    MAX_WARM_UPS, Place, Plan, PlanError, Sampling, Stopping,
+    DEFAULT_MTU, File, Files, KEYS as PLAN_KEYS, LEAST_MTU, MAX_ENVIRONMENTS, MAX_INCLUDES,
+    MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Place, Plan, PlanError, Sampling, Stopping,
 };
 pub use protocol::{Protocol, UnknownProtocol};
 pub use queue::QueueLimit;
@@ -52,12 +58,13 @@ pub use rate::Rate;
 pub use reference::{ReferenceError, ReferenceRow, read_reference};
 pub use request::RequestRecord;
 pub use sample::{
-    CSV_HEADER, Sample, SampleError, csv_row, csv_rows, read_samples, transfers, whole_length,
+    CSV_HEADER, Sample, SampleError, csv_row, csv_rows, read_samples, read_whole, transfers,
 };
 pub use scenario::{
     MAX_OBJECTS, MAX_VISITS, Mixed, OPENER_SIZE, PAGE_PATH, Page, Repeat, Scenario, object_path,
 };
 pub use shard::{BadShard, Shard};
+pub use side_by_side::{BadSideBySide, SideBySide};
 pub use summary::SummaryRow;
 pub use visit::{After, MAX_VISIT_REQUESTS, Visit, VisitError, VisitRequest};
 pub use words::UnknownWord;

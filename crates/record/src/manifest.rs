@@ -1,6 +1,6 @@
 //! Under what circumstances a run was measured.
 
-use crate::{Plan, Shard};
+use crate::{Congestion, Plan, Shard, Topology};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 pub const SCHEMA_VERSIONS_READ: RangeInclusive<u32> = 1..=SCHEMA_VERSION;
 
 /// `manifest.json`: everything that is needed to judge a run and to repeat it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of the schema that the run was written in; only one of [`SCHEMA_VERSION`] can be
     /// gone on with.
@@ -37,11 +37,66 @@ pub struct Manifest {
     pub merged: Vec<Part>,
     /// The machine.
     pub host: Host,
-    /// How the link was run.
+    /// How the link was run, in the first of the networks.
     pub link: LinkSettings,
+    /// The networks of the run, one for each topology and congestion control; where those of several
+    /// lanes differ, each kind once.
+    #[serde(default)]
+    pub networks: Vec<Network>,
+    /// How the run went so far; `None` before it was first ended or stopped.
+    #[serde(default)]
+    pub running: Option<Running>,
     /// Programs that took part beside altway, by their name: what each says of its version.
     #[serde(default)]
     pub programs: BTreeMap<String, String>,
+}
+
+/// One network of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Network {
+    /// Where the link was emulated.
+    pub topology: Topology,
+    /// Congestion control of both transports.
+    pub congestion: Congestion,
+    /// How its link was run.
+    pub link: LinkSettings,
+}
+
+/// How a run went: what its time went into, and what making transfers side by side did.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Running {
+    /// Transfers that were made at once at most.
+    pub side_by_side: u32,
+    /// Time within which transfers were made: without setting up, and without pauses.
+    pub wall_ms: u64,
+    /// Time of the transfers themselves, all added up, those made side by side too: from the first
+    /// request to the last byte.
+    pub transfers_ms: u64,
+    /// What was made side by side, held against the same made alone; `None` when nothing was.
+    pub alone: Option<AloneCheck>,
+}
+
+/// How much longer transfers take with others beside them than alone.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct AloneCheck {
+    /// Transfers that were made both ways, over links with the same seed.
+    pub pairs: u64,
+    /// The difference in time, in per cent; above 0: longer side by side (Hodges–Lehmann estimate).
+    pub difference_percent: f64,
+    /// Lower end of its 95 % interval (signed rank); `None` with fewer than six pairs.
+    pub low_percent: Option<f64>,
+    /// Upper end of the interval.
+    pub high_percent: Option<f64>,
+}
+
+impl Running {
+    /// The share of the wall time in which transfers were under way, in per cent; above 100 where
+    /// they were made side by side.
+    #[must_use]
+    pub fn transfers_percent(&self) -> Option<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "milliseconds of a run fit 2^53")]
+        (self.wall_ms > 0).then(|| self.transfers_ms as f64 / self.wall_ms as f64 * 100.0)
+    }
 }
 
 /// A run that others were merged with.
@@ -202,6 +257,8 @@ mod tests {
                 privilege: "root".into(),
                 limitations: vec![],
             },
+            networks: vec![],
+            running: None,
             programs: BTreeMap::new(),
         }
     }

@@ -5,6 +5,8 @@
 mod check;
 mod error;
 mod file;
+mod links;
+mod servers;
 mod text;
 
 pub use error::{Place, PlanError};
@@ -12,8 +14,8 @@ pub use file::{File, Files, KEYS, MAX_INCLUDES};
 
 use crate::words::words;
 use crate::{
-    Cell, Client, Congestion, Connection, Protocol, QueueLimit, Rate, Scenario, ServerCommand,
-    ServerName, Topology, Visit,
+    Cell, Client, Congestion, Connection, LinkName, LinkWords, Protocol, QueueLimit, Rate,
+    Scenario, ServerCommand, ServerName, SideBySide, Topology, Visit,
 };
 use altway_units::{DataSize, Ratio};
 use serde::{Deserialize, Serialize};
@@ -27,6 +29,13 @@ pub const MAX_PAIRS: u32 = 10_000;
 
 /// The most transfers that warm a server up.
 pub const MAX_WARM_UPS: u32 = 100;
+
+/// The largest IP packet on a plan's link, in bytes, when it says nothing: what Ethernet carries.
+pub const DEFAULT_MTU: u16 = 1_500;
+
+/// The least [`Plan::mtu`]: QUIC wants paths that carry 1,200 bytes of UDP (RFC 9000 §14), which are
+/// 1,228 of IPv4.
+pub const LEAST_MTU: u16 = 1_228;
 
 /// The most environments that a plan may have, for each costs namespaces and a link of its own:
 /// topologies × congestion controls.
@@ -65,9 +74,12 @@ pub struct Plan {
     pub congestions: Vec<Congestion>,
     /// Whether setting a connection up is measured.
     pub connections: Vec<Connection>,
+    /// What the link is like beside what the axes below say.
+    #[serde(default = "only_plain")]
+    pub links: Vec<LinkWords>,
     /// Rates of the link, the same in both directions.
     pub rates: Vec<Rate>,
-    /// Bytes that wait at the link before packets are dropped.
+    /// What waits at the link before packets are dropped.
     pub queues: Vec<QueueLimit>,
     /// Share of packets lost at random in each direction.
     pub losses: Vec<Ratio>,
@@ -82,12 +94,18 @@ pub struct Plan {
     pub null_arm: bool,
     /// What a transfer fetches.
     pub scenario: Scenario,
+    /// The largest IP packet on the link, in bytes.
+    #[serde(default = "ethernet_mtu")]
+    pub mtu: u16,
     /// How often each cell is measured with each protocol, at most.
     pub pairs: u32,
     /// How a cell may do with fewer pairs; `None`: it has them all.
     pub stopping: Option<Stopping>,
     /// Which cell is measured next.
     pub sampling: Sampling,
+    /// How many transfers over slow links are made at once.
+    #[serde(default)]
+    pub side_by_side: SideBySide,
     /// Unmeasured transfers by each client over each protocol when a server has started.
     pub warm_ups: u32,
     /// Decides the order of the transfers and which packets the links lose.
@@ -149,6 +167,8 @@ impl Plan {
         spread(&mut cells, &self.clients, |c, v| c.client = v);
         spread(&mut cells, &self.congestions, |c, v| c.congestion = v);
         spread(&mut cells, &self.connections, |c, v| c.connection = v);
+        let links: Vec<LinkName> = self.links.iter().map(|link| link.name).collect();
+        spread(&mut cells, &links, |c, v| c.link = v);
         spread(&mut cells, &self.rates, |c, v| c.rate = v);
         spread(&mut cells, &self.queues, |c, v| c.queue = v);
         spread(&mut cells, &self.losses, |c, v| c.loss = v);
@@ -169,6 +189,7 @@ impl Plan {
             self.clients.len(),
             self.congestions.len(),
             self.connections.len(),
+            self.links.len(),
             self.rates.len(),
             self.queues.len(),
             self.losses.len(),
@@ -204,6 +225,26 @@ impl Plan {
         Self { sampling, ..self }.check()
     }
 
+    /// The same plan, but for how many transfers are made at once.
+    #[must_use]
+    pub fn at_once(self, side_by_side: SideBySide) -> Self {
+        Self {
+            side_by_side,
+            ..self
+        }
+    }
+
+    /// What the link of `cell` is like beside the axes.
+    ///
+    /// # Panics
+    /// The cell is not of this plan.
+    #[must_use]
+    pub fn link_of(&self, cell: &Cell) -> &LinkWords {
+        let mut links = self.links.iter();
+        let found = links.find(|link| link.name == cell.link);
+        found.expect("a cell's link is one of its plan's")
+    }
+
     /// All values are of the plan but the index.
     fn first_cell(&self) -> Cell {
         Cell {
@@ -213,6 +254,7 @@ impl Plan {
             client: self.clients[0],
             congestion: self.congestions[0],
             connection: self.connections[0],
+            link: self.links[0].name,
             rate: self.rates[0],
             queue: self.queues[0],
             loss: self.losses[0],
@@ -244,6 +286,16 @@ fn product(lengths: &[usize]) -> u64 {
     lengths.iter().fold(1_u64, |product, length| {
         product.saturating_mul(*length as u64)
     })
+}
+
+/// The links of plans that know of no other.
+fn only_plain() -> Vec<LinkWords> {
+    vec![LinkWords::plain()]
+}
+
+/// The MTU of plans that could not say another.
+fn ethernet_mtu() -> u16 {
+    DEFAULT_MTU
 }
 
 /// A list of durations as texts.

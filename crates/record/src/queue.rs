@@ -2,12 +2,13 @@
 
 use crate::axis::AxisValue;
 use crate::words::text_in_files;
-use altway_units::{DataSize, ParseError};
+use altway_units::{DataSize, duration};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
-/// How many bytes wait at the link before packets are dropped. Text form: `64KB`, `default`,
-/// `unlimited`.
+/// How much waits at the link before packets are dropped. Text form: `64KB`, `50packets`, `30ms`,
+/// `default`, `unlimited` (`none`, as `altway emulate` says it, is read too).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum QueueLimit {
     /// What the link takes for its rate when nothing is said: 100 ms of it, at least 64 KiB.
@@ -15,19 +16,38 @@ pub enum QueueLimit {
     Default,
     /// So many bytes.
     Bytes(DataSize),
+    /// So many packets, whatever their size.
+    Packets(u32),
+    /// As many bytes as the rate passes in that time.
+    Time(Duration),
     /// Nothing is dropped for want of room.
     Unlimited,
 }
 
-impl FromStr for QueueLimit {
-    type Err = ParseError;
+/// A text that is no queue.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a queue: expected bytes, packets or a time, like `64KB`, `50packets` or `30ms`; or default or unlimited"
+)]
+pub struct BadQueue(String);
 
-    fn from_str(text: &str) -> Result<Self, ParseError> {
+impl FromStr for QueueLimit {
+    type Err = BadQueue;
+
+    fn from_str(text: &str) -> Result<Self, BadQueue> {
         match text {
-            "default" => Ok(Self::Default),
-            "unlimited" => Ok(Self::Unlimited),
-            size => size.parse().map(Self::Bytes),
+            "default" => return Ok(Self::Default),
+            "unlimited" | "none" => return Ok(Self::Unlimited),
+            _ => {}
         }
+        let count = text
+            .strip_suffix("packets")
+            .or_else(|| text.strip_suffix("packet"));
+        let packets = count.and_then(|count| Some(Self::Packets(count.trim().parse().ok()?)));
+        packets
+            .or_else(|| Some(Self::Bytes(text.parse().ok()?)))
+            .or_else(|| Some(Self::Time(duration::parse(text).ok()?)))
+            .ok_or_else(|| BadQueue(text.into()))
     }
 }
 
@@ -36,6 +56,8 @@ impl fmt::Display for QueueLimit {
         match self {
             Self::Default => f.pad("default"),
             Self::Bytes(size) => size.fmt(f),
+            Self::Packets(count) => f.pad(&format!("{count}packets")),
+            Self::Time(time) => f.pad(&duration::format(*time)),
             Self::Unlimited => f.pad("unlimited"),
         }
     }
@@ -45,13 +67,13 @@ text_in_files!(QueueLimit);
 
 impl AxisValue for QueueLimit {
     fn read(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|error: ParseError| error.to_string())
+        text.parse().map_err(|error: BadQueue| error.to_string())
     }
 
     fn to_number(self) -> Option<u64> {
         match self {
             Self::Bytes(size) => Some(size.as_bytes()),
-            Self::Default | Self::Unlimited => None,
+            Self::Default | Self::Packets(_) | Self::Time(_) | Self::Unlimited => None,
         }
     }
 
@@ -66,9 +88,14 @@ mod tests {
 
     #[test]
     fn parses_what_it_prints() {
-        for text in ["default", "unlimited", "64KB"] {
+        for text in ["default", "unlimited", "64KB", "50packets", "30ms"] {
             assert_eq!(text.parse::<QueueLimit>().unwrap().to_string(), text);
         }
-        assert!("5mbit".parse::<QueueLimit>().is_err());
+        assert_eq!("none".parse(), Ok(QueueLimit::Unlimited));
+        let error = "5mbit".parse::<QueueLimit>().unwrap_err().to_string();
+        assert!(
+            error.contains("like `64KB`, `50packets` or `30ms`"),
+            "{error}"
+        );
     }
 }

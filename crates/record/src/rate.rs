@@ -5,7 +5,8 @@ use altway_units::{Bandwidth, ParseError};
 use std::fmt;
 use std::str::FromStr;
 
-/// The rate of an emulated link, counted in IP bytes. Text form: `20mbit`, or `unlimited`.
+/// The rate of an emulated link, counted in IP bytes. Text form: `20mbit`, or `unlimited`
+/// (`none`, as `altway emulate` says it, is read too).
 ///
 /// Ordered by speed: no limit is the fastest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,7 +33,7 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
         match text {
-            "unlimited" => Ok(Self::Unlimited),
+            "unlimited" | "none" => Ok(Self::Unlimited),
             limit => limit.parse().map(Self::Limited),
         }
     }
@@ -58,6 +59,7 @@ mod tests {
         for text in ["5mbit", "unlimited"] {
             assert_eq!(text.parse::<Rate>().unwrap().to_string(), text);
         }
+        assert_eq!("none".parse(), Ok(Rate::Unlimited));
     }
 
     #[test]

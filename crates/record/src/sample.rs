@@ -1,7 +1,8 @@
 //! One measured request, and the CSV file that holds them.
 
 use crate::{
-    Cell, Client, Congestion, Connection, Protocol, QueueLimit, Rate, ServerName, Topology,
+    Cell, Client, Congestion, Connection, LinkName, Protocol, QueueLimit, Rate, ServerName,
+    Topology,
 };
 use altway_units::{Bandwidth, DataSize, Ratio};
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,9 @@ pub struct Sample {
     /// Whether the transfer includes setting its connection up.
     #[serde(default)]
     pub connection: Connection,
+    /// What the link was like beside rate, delay, loss and queue: a name in the plan's `links`.
+    #[serde(default)]
+    pub link: LinkName,
     /// Room for waiting packets.
     #[serde(default)]
     pub queue: QueueLimit,
@@ -98,6 +102,21 @@ pub struct Sample {
     pub down_queue_dropped_packets: u64,
     /// Most bytes that waited at the link towards the client.
     pub down_backlog_max_bytes: u64,
+    /// Packets that CoDel dropped, both directions.
+    #[serde(default)]
+    pub codel_dropped_packets: u64,
+    /// Copies that the link made of packets, both directions.
+    #[serde(default)]
+    pub duplicated_packets: u64,
+    /// Packets that the link sent out of their order, both directions.
+    #[serde(default)]
+    pub reordered_packets: u64,
+    /// Packets of which the link flipped a bit, both directions.
+    #[serde(default)]
+    pub corrupted_packets: u64,
+    /// Transfers that were under way beside this one when it began.
+    #[serde(default)]
+    pub beside: u32,
     /// How late the link released packets: 99th percentile; `None` where nobody can measure it.
     pub lateness_us_p99: Option<f64>,
     /// Packets dropped where the link could not see it; more than 0 makes the transfer invalid.
@@ -126,6 +145,7 @@ impl Sample {
             client: self.client,
             congestion: self.congestion,
             connection: self.connection,
+            link: self.link,
             rate: limit.map_or(Rate::Unlimited, Rate::Limited),
             queue: self.queue,
             loss: Ratio::from_parts_per_billion(self.loss_ppb).unwrap_or(Ratio::ONE),
@@ -150,10 +170,11 @@ pub enum SampleError {
 
 /// The first line of `samples.csv`, with its line end.
 pub const CSV_HEADER: &str = "ordinal,block,cell,attempt,request,requests,protocol,null_arm,\
-protocol_used,topology,server,client,congestion,connection,queue,rate_bps,delay_us,loss_ppb,\
+protocol_used,topology,server,client,congestion,connection,link,queue,rate_bps,delay_us,loss_ppb,\
 size_bytes,link_seed,started_unix_ms,start_us,connect_us,first_byte_us,total_us,compared_us,\
 body_bytes,up_packets,up_lost_packets,up_queue_dropped_packets,down_packets,down_lost_packets,\
-down_queue_dropped_packets,down_backlog_max_bytes,lateness_us_p99,hidden_drops_packets,\
+down_queue_dropped_packets,down_backlog_max_bytes,codel_dropped_packets,duplicated_packets,\
+reordered_packets,corrupted_packets,beside,lateness_us_p99,hidden_drops_packets,\
 client_involuntary_switches,server_involuntary_switches,valid,fault\n";
 
 /// One line of `samples.csv`, with its line end.
@@ -187,27 +208,28 @@ pub fn csv_rows(samples: &[Sample]) -> String {
 }
 
 /// Reads the whole transfers of `samples.csv`. What a crash or a full disk has cut off (a last line
-/// without its end, a last transfer without all its rows) is left out; [`whole_length`] tells where
-/// the file should be cut before more is written.
+/// without its end, a last transfer without all its rows) is left out.
 ///
 /// # Errors
 /// A whole line that is no row of the schema.
 pub fn read_samples(text: &str) -> Result<Vec<Sample>, SampleError> {
-    let mut samples = read_lines(text)?;
-    samples.truncate(samples.len() - cut_off(&samples));
-    Ok(samples)
+    read_whole(text).map(|(samples, _)| samples)
 }
 
-/// The length in bytes of the whole transfers of `text`, header included.
+/// The same, and the length in bytes of what was read, header included: where the file is to be cut
+/// before more is written, or from where on more of it is to be read.
 ///
 /// # Errors
 /// As for [`read_samples`].
-pub fn whole_length(text: &str) -> Result<usize, SampleError> {
+pub fn read_whole(text: &str) -> Result<(Vec<Sample>, usize), SampleError> {
+    let mut samples = read_lines(text)?;
+    let cut_off = cut_off(&samples);
+    samples.truncate(samples.len() - cut_off);
     let mut length = length_of_lines(text);
-    for _ in 0..cut_off(&read_lines(text)?) {
+    for _ in 0..cut_off {
         length = text[..length - 1].rfind('\n').map_or(0, |last| last + 1);
     }
-    Ok(length)
+    Ok((samples, length))
 }
 
 /// One row of each transfer: its first.
@@ -274,6 +296,7 @@ pub(crate) mod tests {
             client: Client::Curl,
             congestion: Congestion::Reno,
             connection: Connection::Warm,
+            link: "jitter 5ms".parse().unwrap(),
             queue: QueueLimit::Bytes(DataSize::from_bytes(64_000)),
             rate_bps: Some(5_000_000),
             delay_us: 50_000,
@@ -294,6 +317,11 @@ pub(crate) mod tests {
             down_lost_packets: 7,
             down_queue_dropped_packets: 2,
             down_backlog_max_bytes: 60_000,
+            codel_dropped_packets: 1,
+            duplicated_packets: 2,
+            reordered_packets: 3,
+            corrupted_packets: 4,
+            beside: 1,
             lateness_us_p99: Some(80.5),
             hidden_drops_packets: 0,
             client_involuntary_switches: 1,
@@ -326,7 +354,7 @@ pub(crate) mod tests {
         let whole = format!("{CSV_HEADER}{}", csv_row(&sample()));
         let cut = format!("{whole}8,3,1,1,h2,50000");
         assert_eq!(read_samples(&cut).unwrap().len(), 1);
-        assert_eq!(whole_length(&cut).unwrap(), whole.len());
+        assert_eq!(read_whole(&cut).unwrap().1, whole.len());
         assert_eq!(read_samples("ordinal,blo").unwrap(), []);
     }
 
@@ -343,7 +371,7 @@ pub(crate) mod tests {
         let cut = format!("{whole}{}", csv_rows(&[of_page(9, 0), of_page(9, 1)]));
         let samples = read_samples(&cut).unwrap();
         assert_eq!(samples.len(), 4);
-        assert_eq!(whole_length(&cut).unwrap(), whole.len());
+        assert_eq!(read_whole(&cut).unwrap().1, whole.len());
         let ordinals: Vec<_> = transfers(&samples).map(|sample| sample.ordinal).collect();
         assert_eq!(ordinals, [7, 8]);
     }

@@ -1,6 +1,6 @@
 //! What a run says about each cell: the rows of `summary.csv`.
 
-use crate::{Client, Congestion, Connection, Protocol, QueueLimit, ServerName, Topology};
+use crate::{Client, Congestion, Connection, LinkName, Protocol, QueueLimit, ServerName, Topology};
 use serde::{Deserialize, Serialize};
 
 /// One protocol in one cell, described, and held against the plan's first protocol.
@@ -22,6 +22,8 @@ pub struct SummaryRow {
     pub congestion: Congestion,
     /// Whether setting a connection up is in the times.
     pub connection: Connection,
+    /// What the link was like beside rate, delay, loss and queue: a name in the plan's `links`.
+    pub link: LinkName,
     /// Room for waiting packets.
     pub queue: QueueLimit,
     /// Rate of the link; empty without limit.

@@ -88,6 +88,7 @@ fn row(
         client: cell.client,
         congestion: cell.congestion,
         connection: cell.connection,
+        link: cell.link,
         queue: cell.queue,
         rate_bps: cell.rate.limit().map(altway_units::Bandwidth::as_bps),
         delay_us: u64::try_from(cell.delay.as_micros()).unwrap_or(u64::MAX),

@@ -1,6 +1,8 @@
 //! Numbers and quantities as people read them, the same in the terminal, the pictures and the page.
 
-use altway_record::{Cell, Client, Congestion, Connection, QueueLimit, Rate, ServerName, Topology};
+use altway_record::{
+    Cell, Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName, Topology,
+};
 use altway_units::{DataSize, Ratio, duration};
 use std::time::Duration;
 
@@ -71,7 +73,7 @@ pub(crate) fn series(cell: &Cell) -> String {
 }
 
 /// How many texts [`parts`] gives.
-pub(crate) const PARTS: usize = 8;
+pub(crate) const PARTS: usize = 9;
 
 /// Every axis of a cell but its delay, as people read it.
 pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
@@ -88,6 +90,7 @@ pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
         loss(cell.loss),
         size(cell.size),
         queue,
+        format!("{} link", cell.link),
         connection.to_owned(),
         cell.topology.to_string(),
         cell.congestion.to_string(),
@@ -103,6 +106,7 @@ pub(crate) fn telling(cell: &Cell) -> [bool; PARTS] {
         true,
         true,
         cell.queue != QueueLimit::default(),
+        cell.link != LinkName::default(),
         cell.connection == Connection::Warm,
         cell.topology != Topology::default(),
         cell.congestion != Congestion::default(),

@@ -12,7 +12,9 @@ use crate::printer::Printer;
 use crate::{Answer, backend::Asked, commands, signals};
 use altway_emulate::Backend;
 use altway_lab::{Campaign, Context as LabContext, End, Left, Progress, RunFolder, plans};
-use altway_record::{Manifest, PARQUET_FROM_ROWS, Plan, Sample, Sampling, Shard};
+use altway_record::{
+    Manifest, PARQUET_FROM_ROWS, Plan, Running, Sample, Sampling, Shard, SideBySide,
+};
 use altway_report::{Rendered, Run};
 use altway_units::duration;
 use anyhow::{Context, Result};
@@ -80,6 +82,10 @@ struct RunArguments {
     /// tenth of the pairs.
     #[arg(long, conflicts_with = "shard")]
     adaptive: bool,
+    /// Make so many transfers over slow links at once: off, auto or a number. Some are made alone as
+    /// well, and the run says whether that makes a difference [default: as the plan says, or off].
+    #[arg(long, value_name = "COUNT")]
+    side_by_side: Option<SideBySide>,
     /// What moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
     /// machine has.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
@@ -152,6 +158,10 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
             let plan = match arguments.adaptive {
                 true => plan.sampled(Sampling::Adaptive)?,
                 false => plan,
+            };
+            let plan = match arguments.side_by_side {
+                Some(side_by_side) => plan.at_once(side_by_side),
+                None => plan,
             };
             let context = context(arguments.backend.backend())?;
             // Before there is a run folder, so that no Ctrl-C leaves one without a word.
@@ -259,7 +269,10 @@ fn measure(
         Ok(End::Complete) => {
             let rendered = write_report(path, folder.manifest(), folder.samples())?;
             answer(&rendered, json, printer)?;
-            printer.say(&format!("\nreport: {}", path.join("report.html").display()));
+            if let Some(running) = &folder.manifest().running {
+                printer.say(&format!("\n{}", how_it_went(running)));
+            }
+            printer.say(&format!("report: {}", path.join("report.html").display()));
             Ok(Answer::Done)
         }
         Ok(End::Stopped) => {
@@ -297,6 +310,12 @@ fn say_what_comes(campaign: &Campaign, printer: &Printer) {
     if manifest.shard != Shard::WHOLE {
         printer.say(&format!("shard {} of it", manifest.shard));
     }
+    if campaign.lanes() > 1 {
+        printer.say(&format!(
+            "up to {} transfers over slow links at once; some are made alone as well",
+            campaign.lanes()
+        ));
+    }
     printer.say(&format!(
         "run folder: {}",
         campaign.folder().path().display()
@@ -328,6 +347,30 @@ fn show(bar: &ProgressBar, progress: &Progress) {
         ));
     }
     bar.set_message(message);
+}
+
+/// What the time of a run went into, and what making transfers side by side did.
+fn how_it_went(running: &Running) -> String {
+    let share = running.transfers_percent().unwrap_or(0.0);
+    let wall = in_words(Duration::from_millis(running.wall_ms));
+    let time = if running.side_by_side > 1 {
+        format!(
+            "{wall}, with {:.1} transfers under way on average",
+            share / 100.0
+        )
+    } else {
+        format!("{wall}, {share:.0} % of them in transfers")
+    };
+    let Some(check) = running.alone else {
+        return time;
+    };
+    let (much, pairs) = (check.difference_percent, check.pairs);
+    let interval = check.low_percent.zip(check.high_percent);
+    let interval = interval.map_or_else(
+        || "too few pairs for an interval".to_owned(),
+        |(low, high)| format!("{low:+.1} to {high:+.1} %"),
+    );
+    format!("{time}\nside by side against alone: {much:+.1} % time ({interval}; {pairs} pairs)")
 }
 
 /// `1 min 20 s`, `3 h 5 min`: as exact as a guess deserves.
@@ -386,6 +429,34 @@ fn answer(rendered: &Rendered, json: bool, printer: &Printer) -> Result<Answer> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_says_what_its_time_went_into() {
+        let alone = Running {
+            side_by_side: 1,
+            wall_ms: 100_000,
+            transfers_ms: 96_400,
+            alone: None,
+        };
+        assert_eq!(how_it_went(&alone), "1 min 40 s, 96 % of them in transfers");
+        let check = altway_record::AloneCheck {
+            pairs: 27,
+            difference_percent: 0.12,
+            low_percent: Some(-0.2),
+            high_percent: Some(0.44),
+        };
+        let beside = Running {
+            side_by_side: 4,
+            transfers_ms: 340_000,
+            alone: Some(check),
+            ..alone
+        };
+        assert_eq!(
+            how_it_went(&beside),
+            "1 min 40 s, with 3.4 transfers under way on average\n\
+             side by side against alone: +0.1 % time (-0.2 to +0.4 %; 27 pairs)"
+        );
+    }
 
     #[test]
     fn times_are_told_in_minutes_and_seconds() {

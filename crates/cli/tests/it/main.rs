@@ -19,6 +19,7 @@ mod interop_h2;
 mod interop_h3;
 mod lab;
 mod lab_compare;
+mod lab_links;
 mod lab_plans;
 mod notebook;
 mod peers;

@@ -1,6 +1,8 @@
 //! What a plan may not ask for: values that can't be, and those that don't go together.
 
-use super::{MAX_ENVIRONMENTS, MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Plan, PlanError, Sampling};
+use super::{
+    LEAST_MTU, MAX_ENVIRONMENTS, MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Plan, PlanError, Sampling,
+};
 use crate::scenario::{MAX_OBJECTS, MAX_VISITS};
 use crate::{
     Client, Congestion, Connection, Protocol, QueueLimit, Rate, Scenario, ServerName, Stopping,
@@ -170,6 +172,12 @@ impl Plan {
             no_rate && self.queues != [QueueLimit::Default],
             || "a `queue` has no effect on a link without a rate",
             || "leave `queue` out, or give a `rate`",
+        )?;
+        let mtu = self.mtu;
+        refuse(
+            mtu < LEAST_MTU,
+            || format!("an `mtu` of {mtu} bytes is too small for QUIC"),
+            || format!("take {LEAST_MTU} at least, or leave `mtu` out to have 1500"),
         )?;
         let environments = self.topologies.len() * self.congestions.len();
         refuse(

@@ -3,11 +3,13 @@
 //! A key of the plan goes before the same key of what it includes, and of several included files
 //! the later goes before the earlier; tables are replaced whole. Files are read by the caller.
 
-use super::{Place, PlanError, Sampling, Stopping};
+use super::links::{self, TypedLink};
+use super::servers::TypedServer;
+use super::{DEFAULT_MTU, Place, PlanError, Sampling, Stopping};
 use crate::axis::{self, AxisError, AxisValue};
 use crate::scenario::{Mixed, Page, Repeat};
 use crate::words::nearest;
-use crate::{PLAN_SCHEMA_VERSION, Plan, Scenario, ServerCommand, ServerName};
+use crate::{PLAN_SCHEMA_VERSION, Plan, Scenario, SideBySide};
 use altway_units::{DataSize, Ratio};
 use serde::Deserialize;
 use std::str::FromStr;
@@ -17,7 +19,7 @@ use std::time::Duration;
 pub const MAX_INCLUDES: usize = 16;
 
 /// The keys of a plan.
-pub const KEYS: [&str; 26] = [
+pub const KEYS: [&str; 29] = [
     "schema",
     "include",
     "name",
@@ -27,6 +29,8 @@ pub const KEYS: [&str; 26] = [
     "client",
     "congestion",
     "connection",
+    "link",
+    "mtu",
     "rate",
     "queue",
     "loss",
@@ -41,18 +45,20 @@ pub const KEYS: [&str; 26] = [
     "pairs",
     "stop",
     "sampling",
+    "side_by_side",
     "warm_ups",
     "seed",
     "timeout",
 ];
 
 /// The keys of the tables in a plan.
-const TABLES: [(&str, &[&str]); 5] = [
+const TABLES: [(&str, &[&str]); 6] = [
     ("page", &["html", "objects", "har"]),
     ("mixed", &["small", "count"]),
     ("repeat", &["visits", "early_data"]),
     ("stop", &["least_pairs", "looks", "half_width"]),
     ("server", &["name", "command", "config", "protocols"]),
+    ("link", &links::KEYS),
 ];
 
 /// A file that a plan names.
@@ -76,10 +82,12 @@ struct Typed {
     #[serde(default)]
     description: String,
     topology: Option<OneOrMany<String>>,
-    server: Option<OneOrMany<Server>>,
+    server: Option<OneOrMany<TypedServer>>,
     client: Option<OneOrMany<String>>,
     congestion: Option<OneOrMany<String>>,
     connection: Option<OneOrMany<String>>,
+    link: Option<OneOrMany<TypedLink>>,
+    mtu: Option<u16>,
     rate: Option<OneOrMany<String>>,
     queue: Option<OneOrMany<String>>,
     loss: Option<OneOrMany<String>>,
@@ -94,6 +102,7 @@ struct Typed {
     pairs: Option<u32>,
     stop: Option<TypedStop>,
     sampling: Option<String>,
+    side_by_side: Option<Count>,
     warm_ups: Option<u32>,
     seed: Option<u64>,
     timeout: Option<TimeOut>,
@@ -125,6 +134,14 @@ struct TypedStop {
     half_width: Option<Ratio>,
 }
 
+/// A number, or a word in its place.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a number, `\"auto\"` or `\"off\"`")]
+enum Count {
+    Number(u32),
+    Word(String),
+}
+
 #[derive(Deserialize)]
 struct TimeOut(#[serde(with = "altway_units::duration")] Duration);
 
@@ -133,34 +150,18 @@ struct TimeOut(#[serde(with = "altway_units::duration")] Duration);
     untagged,
     expecting = "expected a text or a list of texts, like `\"5mbit\"`"
 )]
-enum OneOrMany<T> {
+pub(super) enum OneOrMany<T> {
     One(T),
     Many(Vec<T>),
 }
 
 impl<T> OneOrMany<T> {
-    fn list(self) -> Vec<T> {
+    pub(super) fn list(self) -> Vec<T> {
         match self {
             Self::One(one) => vec![one],
             Self::Many(many) => many,
         }
     }
-}
-
-/// The name of a preset, or how to start a server.
-#[derive(Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected the name of a server or a table with its `command`"
-)]
-enum Server {
-    Preset(String),
-    Command {
-        name: Option<String>,
-        command: String,
-        config: Option<String>,
-        protocols: Option<Vec<String>>,
-    },
 }
 
 impl Plan {
@@ -188,10 +189,10 @@ impl FromStr for Plan {
 }
 
 /// The texts of a plan, the plan's own first, to say where a key stands.
-struct Sources(Vec<Source>);
+pub(super) struct Sources(Vec<Source>);
 
-struct Source {
-    file: Option<String>,
+pub(super) struct Source {
+    pub(super) file: Option<String>,
     text: String,
 }
 
@@ -247,6 +248,7 @@ impl Sources {
             load,
         )?;
         let (servers, commands) = self.servers(typed.server)?;
+        let links = self.links(typed.link, load)?;
         let pairs = typed.pairs.ok_or(PlanError::Missing("pairs"))?;
         Ok(Plan {
             name: typed.name.ok_or(PlanError::Missing("name"))?,
@@ -257,6 +259,8 @@ impl Sources {
             clients: self.axis("client", typed.client, Some(&["altway"]))?,
             congestions: self.axis("congestion", typed.congestion, Some(&["cubic"]))?,
             connections: self.axis("connection", typed.connection, Some(&["cold"]))?,
+            links,
+            mtu: typed.mtu.unwrap_or(DEFAULT_MTU),
             rates: self.axis("rate", typed.rate, None)?,
             queues: self.axis("queue", typed.queue, Some(&["default"]))?,
             losses: self.axis("loss", typed.loss, Some(&["0%"]))?,
@@ -268,6 +272,7 @@ impl Sources {
             pairs,
             stopping: typed.stop.as_ref().map(stopping_of),
             sampling: self.word("sampling", typed.sampling.as_deref(), Sampling::Grid)?,
+            side_by_side: self.side_by_side(typed.side_by_side)?,
             warm_ups: typed.warm_ups.unwrap_or(1),
             seed: typed.seed.unwrap_or(1),
             timeout: typed
@@ -370,49 +375,14 @@ impl Sources {
         })
     }
 
-    fn servers(
-        &self,
-        typed: Option<OneOrMany<Server>>,
-    ) -> Result<(Vec<ServerName>, Vec<ServerCommand>), PlanError> {
-        let Some(typed) = typed else {
-            return Ok((vec![ServerName::ALTWAY], Vec::new()));
+    fn side_by_side(&self, typed: Option<Count>) -> Result<SideBySide, PlanError> {
+        let text = match typed {
+            None => return Ok(SideBySide::Off),
+            Some(Count::Number(number)) => number.to_string(),
+            Some(Count::Word(word)) => word,
         };
-        let mut names = Vec::new();
-        let mut commands = Vec::new();
-        for server in typed.list() {
-            match server {
-                Server::Preset(name) => {
-                    let name = ServerName::read(&name);
-                    names.push(name.map_err(|reason| self.value_error("server", reason))?);
-                }
-                Server::Command {
-                    name,
-                    command,
-                    config,
-                    protocols,
-                } => {
-                    let name = name.unwrap_or_else(|| program_of(&command));
-                    let name: ServerName = name
-                        .parse()
-                        .map_err(|error| self.value_error("name", format!("{error}")))?;
-                    let spoken =
-                        protocols.unwrap_or_else(|| vec!["h1".into(), "h2".into(), "h3".into()]);
-                    let protocols = axis::read(&spoken)
-                        .map_err(|source| self.axis_error("protocols", source))?;
-                    names.push(name);
-                    commands.push(ServerCommand {
-                        name,
-                        command,
-                        config,
-                        protocols,
-                    });
-                }
-            }
-        }
-        if names.is_empty() {
-            return Err(self.axis_error("server", AxisError::Empty));
-        }
-        Ok((names, commands))
+        let read: Result<SideBySide, _> = text.parse();
+        read.map_err(|error| self.value_error("side_by_side", error.to_string()))
     }
 
     fn axis<T: AxisValue>(
@@ -441,23 +411,23 @@ impl Sources {
         T::read(text).map_err(|reason| self.value_error(key, reason))
     }
 
-    fn axis_error(&self, key: &'static str, source: AxisError) -> PlanError {
+    pub(super) fn axis_error(&self, key: &'static str, source: AxisError) -> PlanError {
         let place = self.place_of(key);
         PlanError::Axis { key, place, source }
     }
 
-    fn value_error(&self, key: &str, reason: String) -> PlanError {
+    pub(super) fn value_error(&self, key: &str, reason: String) -> PlanError {
         let place = self.place_of(key);
         let key = key.into();
         PlanError::Value { key, place, reason }
     }
 
-    fn place_of(&self, key: &str) -> Place {
+    pub(super) fn place_of(&self, key: &str) -> Place {
         self.source_of(key).place_of(key)
     }
 
     /// The text whose `key` counts: the first that has it.
-    fn source_of(&self, key: &str) -> &Source {
+    pub(super) fn source_of(&self, key: &str) -> &Source {
         let has_it = self.0.iter().find(|source| source.line_of(key).is_some());
         has_it.unwrap_or(&self.0[0])
     }
@@ -547,13 +517,6 @@ fn unknown_scenario(found: &str) -> String {
     let suggestion =
         nearest(found, known).map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
     format!("`{found}` is not a scenario: expected download, page, mixed or repeat{suggestion}")
-}
-
-/// The last part of the program's path, in lower case.
-fn program_of(command: &str) -> String {
-    let program = command.split_whitespace().next().unwrap_or_default();
-    let name = program.rsplit('/').next().unwrap_or_default();
-    name.to_ascii_lowercase()
 }
 
 /// `20 x 15KB`, or `15KB`.

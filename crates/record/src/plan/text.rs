@@ -1,12 +1,13 @@
 //! A plan as the text of a file that gives the same plan again.
 
 use super::{Plan, Sampling};
-use crate::{Scenario, ServerName};
+use crate::{LinkWords, Scenario, ServerName};
 use altway_units::duration;
 use std::fmt::Display;
 
 impl Plan {
-    /// The plan as TOML, every key said, nothing included.
+    /// The plan as TOML, every key said, nothing included but the files of traces: those are named by
+    /// their link and key, `NAME.rate_trace`, and [`Plan::links`] has their texts.
     ///
     /// # Panics
     /// Never: a text is a JSON string.
@@ -25,6 +26,8 @@ impl Plan {
             format!("client = {}", list(&self.clients)),
             format!("congestion = {}", list(&self.congestions)),
             format!("connection = {}", list(&self.connections)),
+            format!("link = [{}]", self.link_list()),
+            format!("mtu = {}", self.mtu),
             format!("rate = {}", list(&self.rates)),
             format!("queue = {}", list(&self.queues)),
             format!("loss = {}", list(&self.losses)),
@@ -32,6 +35,7 @@ impl Plan {
             format!("protocols = {}", list(&self.protocols)),
             format!("null_arm = {}", self.null_arm),
             format!("pairs = {}", self.pairs),
+            format!("side_by_side = {}", text(&self.side_by_side.to_string())),
             format!("warm_ups = {}", self.warm_ups),
             format!("seed = {}", self.seed),
             format!("timeout = {}", text(&duration::format(self.timeout))),
@@ -52,6 +56,35 @@ impl Plan {
         }
         lines.extend(self.scenario_table());
         lines.join("\n") + "\n"
+    }
+
+    fn link_list(&self) -> String {
+        let one = |link: &LinkWords| {
+            let mut keys = vec![format!("name = {}", text(link.name.as_str()))];
+            if !link.set.is_empty() {
+                keys.push(format!("set = {}", text(&link.set)));
+            }
+            if !link.at.is_empty() {
+                let turns = link.at.iter();
+                let turns = turns.map(|turn| {
+                    format!(
+                        "{} = {}",
+                        text(&duration::format(turn.time)),
+                        text(&turn.set)
+                    )
+                });
+                let turns: Vec<_> = turns.collect();
+                keys.push(format!("at = {{ {} }}", turns.join(", ")));
+            }
+            let traces = link.traces();
+            let named = traces.iter().filter(|(_, trace)| trace.is_some());
+            keys.extend(
+                named.map(|(key, _)| format!("{key} = {}", text(&format!("{}.{key}", link.name)))),
+            );
+            format!("{{ {} }}", keys.join(", "))
+        };
+        let links: Vec<_> = self.links.iter().map(one).collect();
+        links.join(", ")
     }
 
     fn server_list(&self) -> String {
@@ -145,6 +178,10 @@ mod tests {
         );
         assert_round_trip("scenario = \"mixed\"\nsize = \"1MB\"\n[mixed]\ncount = 4");
         assert_round_trip("scenario = \"repeat\"\nsize = \"1KB\"\n[repeat]\nearly_data = false");
-        assert_round_trip("size = \"1KB\"\nsampling = \"adaptive\"");
+        assert_round_trip("size = \"1KB\"\nsampling = \"adaptive\"\nside_by_side = 4\nmtu = 1400");
+        assert_round_trip(
+            "size = \"1KB\"\nqueue = [\"50packets\", \"30ms\"]\nlink = [\"plain\", \"jitter 5ms\", \
+             {name = \"x\", set = \"loss 1%, jitter 1ms\", at = {\"2.5s\" = \"loss 5%\", 10s = \"loss 0%\"}}]",
+        );
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::words;
 use altway_record::{
-    Cell, Client, Congestion, Connection, QueueLimit, Rate, ServerName, Topology, UnknownWord,
+    Cell, Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName, Topology,
+    UnknownWord,
 };
 use altway_units::Ratio;
 use std::fmt;
@@ -26,6 +27,8 @@ pub enum Axis {
     Rate,
     /// Room for waiting packets.
     Queue,
+    /// What else the link is like, by its name in the plan.
+    Link,
     /// Share of packets lost.
     Loss,
 }
@@ -38,12 +41,13 @@ const NAMES: &[&str] = &[
     "connection",
     "rate",
     "queue",
+    "link",
     "loss",
 ];
 
 impl Axis {
     /// All of them, in a plan's order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Topology,
         Self::Server,
         Self::Client,
@@ -51,6 +55,7 @@ impl Axis {
         Self::Connection,
         Self::Rate,
         Self::Queue,
+        Self::Link,
         Self::Loss,
     ];
 
@@ -81,6 +86,7 @@ impl Axis {
             Self::Connection => format!("{} connection", cell.connection),
             Self::Rate => words::rate(cell.rate),
             Self::Queue => format!("{} queue", cell.queue),
+            Self::Link => format!("{} link", cell.link),
             Self::Loss => words::loss(cell.loss),
         }
     }
@@ -95,6 +101,7 @@ impl Axis {
             Self::Connection => a.connection == b.connection,
             Self::Rate => a.rate == b.rate,
             Self::Queue => a.queue == b.queue,
+            Self::Link => a.link == b.link,
             Self::Loss => a.loss == b.loss,
         }
     }
@@ -109,6 +116,7 @@ impl Axis {
             Self::Connection => cell.connection = Connection::default(),
             Self::Rate => cell.rate = Rate::Unlimited,
             Self::Queue => cell.queue = QueueLimit::default(),
+            Self::Link => cell.link = LinkName::default(),
             Self::Loss => cell.loss = Ratio::ZERO,
         }
         cell

@@ -5,8 +5,8 @@ use crate::analysis::Analysis;
 use crate::pictures::quantile_of;
 use crate::summary::loss_counted_percent;
 use crate::words;
-use altway_record::{Plan, Sample, Scenario, transfers};
-use std::collections::BTreeMap;
+use altway_record::{LinkWords, Manifest, Plan, Running, Sample, Scenario, transfers};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many kinds of faults are listed.
 const MAX_FAULTS: usize = 10;
@@ -20,10 +20,18 @@ pub(super) fn section(analysis: &Analysis<'_>) -> String {
     if !analysis.run.samples.is_empty() {
         text.push_str(&facts("The link, as it was", &seen(analysis)));
     }
-    for limitation in &analysis.run.manifest.link.limitations {
+    for limitation in limitations(analysis.run.manifest) {
         text.push_str(&paragraph("warning", limitation));
     }
     text + "</section>\n"
+}
+
+/// What some network of the run could not set up as wanted, each sentence once.
+fn limitations(manifest: &Manifest) -> BTreeSet<&str> {
+    let networks = manifest.networks.iter().map(|network| &network.link);
+    let links = networks.chain([&manifest.link]);
+    let all = links.flat_map(|link| &link.limitations);
+    all.map(String::as_str).collect()
 }
 
 /// The command and the plan.
@@ -85,6 +93,35 @@ fn run(analysis: &Analysis<'_>) -> Facts {
         ),
     ];
     facts.push(("transfers repeated", repeated(analysis.run.samples)));
+    if let Some(running) = &manifest.running {
+        facts.extend(how_it_went(running));
+    }
+    facts
+}
+
+/// What the time went into, and what making transfers side by side did.
+fn how_it_went(running: &Running) -> Facts {
+    let mut facts = Vec::new();
+    if let Some(share) = running.transfers_percent() {
+        let under_way = match running.side_by_side {
+            0 | 1 => format!("{share:.0} % of the time"),
+            _ => format!("{:.1} on average", share / 100.0),
+        };
+        facts.push(("transfers under way", under_way));
+    }
+    if let Some(check) = running.alone {
+        let interval = check.low_percent.zip(check.high_percent);
+        let interval = interval.map_or_else(
+            || "too few for an interval".into(),
+            |(low, high)| format!("{} to {}", words::percent(low), words::percent(high)),
+        );
+        let longer = format!(
+            "{} time ({interval}; {} pairs)",
+            words::percent(check.difference_percent),
+            check.pairs
+        );
+        facts.push(("side by side against alone", longer));
+    }
     facts
 }
 
@@ -148,7 +185,7 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
         .protocols
         .iter()
         .map(|protocol| protocol.name().to_owned());
-    vec![
+    let mut facts = vec![
         ("what was fetched", fetched(plan)),
         ("protocols", listed(protocols.collect())),
         ("rate", of_axis(&plan.rates, |rate| words::rate(*rate))),
@@ -170,7 +207,23 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
             format!("{} on both transports", listed(congestions)),
         ),
         ("priority of the link's thread", priority.into()),
-    ]
+    ];
+    let links = plan.links.iter().filter(|link| !link.is_plain());
+    facts.extend(links.map(|link| ("link", format!("{}: {}", link.name, course(link)))));
+    facts
+}
+
+/// What a link goes through, in the plan's words.
+fn course(link: &LinkWords) -> String {
+    let traces = link
+        .traces()
+        .into_iter()
+        .filter(|(_, trace)| trace.is_some());
+    let mut course: Vec<String> = traces.map(|(key, _)| key.replace('_', " ")).collect();
+    course.extend((!link.set.is_empty()).then(|| link.set.clone()));
+    let turns = link.at.iter();
+    course.extend(turns.map(|turn| format!("at {} {}", words::delay(turn.time), turn.set)));
+    course.join("; ")
 }
 
 /// The scenario, and of which size.

@@ -41,6 +41,8 @@ pub(crate) fn manifest(toml: &str) -> Manifest {
             privilege: "root".into(),
             limitations: vec![],
         },
+        networks: vec![],
+        running: None,
         programs: BTreeMap::new(),
     }
 }
@@ -146,6 +148,7 @@ pub(crate) fn sample(
         client: cell.client,
         congestion: cell.congestion,
         connection: cell.connection,
+        link: cell.link,
         queue: cell.queue,
         rate_bps: cell.rate.limit().map(altway_units::Bandwidth::as_bps),
         delay_us: cell.delay.as_micros() as u64,
@@ -166,6 +169,11 @@ pub(crate) fn sample(
         down_lost_packets: (720.0 * cell.loss.as_f64()) as u64,
         down_queue_dropped_packets: 2,
         down_backlog_max_bytes: 60_000,
+        codel_dropped_packets: 0,
+        duplicated_packets: 0,
+        reordered_packets: 0,
+        corrupted_packets: 0,
+        beside: 0,
         lateness_us_p99: Some(60.0 + (ordinal % 17) as f64),
         hidden_drops_packets: 0,
         client_involuntary_switches: ordinal % 3,

@@ -3,8 +3,8 @@
 use super::{in_words, read_plan};
 use crate::Answer;
 use crate::printer::Printer;
-use altway_lab::{Director, Left, Pace, plans};
-use altway_record::{Cell, Plan, Shard};
+use altway_lab::plans;
+use altway_record::{Cell, LinkWords, Plan, Shard, SideBySide};
 use anyhow::Result;
 use clap::Subcommand;
 use serde::Serialize;
@@ -108,7 +108,7 @@ fn list(json: bool, printer: &Printer) -> Result<Answer> {
     let mut listed = Vec::new();
     for name in plans::names() {
         let plan = read_plan(name)?;
-        let (transfers, time) = cost(&plan, Shard::WHOLE);
+        let (transfers, time) = plans::cost(&plan, Shard::WHOLE)?;
         listed.push(Listed {
             name,
             cells: plan.cell_count(),
@@ -134,7 +134,7 @@ fn list(json: bool, printer: &Printer) -> Result<Answer> {
 fn show(plan: &Plan, shard: Shard, json: bool, printer: &Printer) -> Result<Answer> {
     let mut cells = plan.cells();
     cells.retain(|cell| shard.has(cell));
-    let (transfers, time) = cost(plan, shard);
+    let (transfers, time) = plans::cost(plan, shard)?;
     if json {
         printer.json(&Shown {
             plan,
@@ -149,17 +149,12 @@ fn show(plan: &Plan, shard: Shard, json: bool, printer: &Printer) -> Result<Answ
     Ok(Answer::Done)
 }
 
-/// Transfers, and the time that they will take, about.
-fn cost(plan: &Plan, shard: Shard) -> (u64, Duration) {
-    let left = Director::new(plan, shard, &[]).left();
-    (Left::total(&left), Pace::default().predict(&left))
-}
-
 fn human(plan: &Plan, shard: Shard, cells: &[Cell], transfers: u64, time: Duration) -> String {
     let mut text = format!("{}: {}\n\n", plan.name, plan.description);
     for (name, values) in axes(plan) {
         text.push_str(&format!("  {name:<12} {values}\n"));
     }
+    text.push_str(&links(plan));
     text.push_str(&format!("\n{}\n", sum(plan)));
     if shard != Shard::WHOLE {
         text.push_str(&format!(
@@ -173,7 +168,12 @@ fn human(plan: &Plan, shard: Shard, cells: &[Cell], transfers: u64, time: Durati
             stopping.looks, stopping.least_pairs, stopping.half_width
         ));
     }
-    text.push_str(&format!("about {}\n\n", in_words(time)));
+    let at_once = match plan.side_by_side {
+        SideBySide::Off => String::new(),
+        SideBySide::Auto => ", slow links side by side as the machine allows".into(),
+        SideBySide::AtMost(count) => format!(", up to {count} slow links side by side"),
+    };
+    text.push_str(&format!("about {}{at_once}\n\n", in_words(time)));
     let shown = cells.iter().take(MAX_CELLS_SHOWN);
     shown.for_each(|cell| text.push_str(&line(plan, cell)));
     if cells.len() > MAX_CELLS_SHOWN {
@@ -197,13 +197,54 @@ fn axes(plan: &Plan) -> Vec<(&'static str, String)> {
         ("client", words(&plan.clients)),
         ("congestion", words(&plan.congestions)),
         ("connection", words(&plan.connections)),
+        (
+            "link",
+            plan.links
+                .iter()
+                .map(|link| link.name.to_string())
+                .collect::<Vec<_>>()
+                .join(", "),
+        ),
         ("rate", words(&plan.rates)),
         ("queue", words(&plan.queues)),
         ("loss", words(&plan.losses)),
         ("size", words(&plan.sizes)),
         ("delay", delays.join(", ")),
         ("protocols", words(&plan.protocols)),
+        ("MTU", format!("{} bytes", plan.mtu)),
     ]
+}
+
+/// The links of which more is said than their name: a line for each change.
+fn links(plan: &Plan) -> String {
+    let mut text = String::new();
+    for link in plan.links.iter().filter(|link| !link.is_plain()) {
+        for (when, what) in course(link) {
+            text.push_str(&format!("  {:<12} {}: {when} {what}\n", "", link.name));
+        }
+    }
+    text
+}
+
+/// What a link goes through, in the words of the plan.
+fn course(link: &LinkWords) -> Vec<(String, String)> {
+    let start = || "from the start".to_owned();
+    let traces = link
+        .traces()
+        .into_iter()
+        .filter(|(_, trace)| trace.is_some());
+    let mut course: Vec<_> = traces
+        .map(|(key, _)| (start(), key.replace('_', " ")))
+        .collect();
+    if !link.set.is_empty() {
+        course.push((start(), link.set.clone()));
+    }
+    let turns = link.at.iter();
+    course.extend(turns.map(|turn| {
+        let time = altway_units::duration::format(turn.time);
+        (format!("at {time}"), turn.set.clone())
+    }));
+    course
 }
 
 fn words<T: Display>(values: &[T]) -> String {
@@ -220,6 +261,7 @@ fn line(plan: &Plan, cell: &Cell) -> String {
         (plan.clients.len(), cell.client.to_string()),
         (plan.congestions.len(), cell.congestion.to_string()),
         (plan.connections.len(), cell.connection.to_string()),
+        (plan.links.len(), cell.link.to_string()),
         (plan.rates.len(), cell.rate.to_string()),
         (plan.queues.len(), format!("queue {}", cell.queue)),
         (plan.losses.len(), format!("loss {}", cell.loss)),

@@ -3,7 +3,7 @@
 use super::{RUNS, in_words, named_or_newest};
 use crate::printer::Printer;
 use crate::{Answer, signals};
-use altway_lab::{Status, read_run};
+use altway_lab::{Follower, Status};
 use altway_units::duration;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -37,10 +37,10 @@ const STOP_CHECK_PERIOD: Duration = Duration::from_millis(100);
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let run = named_or_newest(arguments.run.as_deref(), &arguments.runs)?;
     let stop = signals::stop_flag()?;
+    let mut follower = Follower::open(&run)?;
     let mut told = None;
     loop {
-        let (manifest, samples) = read_run(&run)?;
-        let status = Status::of(&manifest, &samples);
+        let status = follower.look()?;
         if told.as_ref() != Some(&status) {
             tell(&run, &status, arguments.json, printer)?;
         }

@@ -12,6 +12,7 @@ const NAMES: [&str; PARTS + 1] = [
     "loss",
     "size",
     "queue",
+    "link",
     "connection",
     "topology",
     "congestion control",

@@ -1,0 +1,203 @@
+//! The lanes of a run at work: each makes one transfer at a time, over networks of its own.
+//!
+//! A lane is a thread for as long as the run lasts, for the kernel ends a client when the thread that
+//! started it does. What is made next, and what becomes of the rows, is decided by the one who has the
+//! crew (`desk`).
+
+use crate::Error;
+use crate::client::Fetched;
+use crate::course::Courses;
+use crate::environment::Environments;
+use crate::process::{STOP_CHECK_PERIOD, process_error};
+use crate::rows::Seen;
+use crate::schedule::Transfer;
+use altway_record::{Plan, Sample};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+/// What a lane is told to make.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Task {
+    pub(crate) transfer: Transfer,
+    /// From 1.
+    pub(crate) attempt: u32,
+    /// Transfers that are under way in other lanes.
+    pub(crate) beside: u32,
+}
+
+/// What a lane has made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) lane: usize,
+    pub(crate) task: Task,
+    /// At least one, without their ordinal; `None` when it was stopped.
+    pub(crate) rows: Option<Vec<Sample>>,
+    /// All around it included.
+    pub(crate) took: Duration,
+}
+
+/// What all lanes know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Orders<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) courses: &'a Courses,
+    /// Ends what the lanes are at.
+    pub(crate) halt: &'a AtomicBool,
+}
+
+/// The lanes, each with at most one transfer under way. When it is dropped they end what they are at.
+#[derive(Debug)]
+pub(crate) struct Crew<'scope> {
+    tasks: Vec<Sender<Task>>,
+    made: Receiver<Result<Made, Error>>,
+    threads: Vec<ScopedJoinHandle<'scope, ()>>,
+    under_way: u32,
+    /// Asks for the end of the run from outside.
+    stop: &'scope AtomicBool,
+    halt: &'scope AtomicBool,
+}
+
+impl<'scope> Crew<'scope> {
+    /// One thread for each of the `lanes`.
+    pub(crate) fn start(
+        scope: &'scope Scope<'scope, '_>,
+        lanes: &'scope mut [Environments],
+        orders: Orders<'scope>,
+        stop: &'scope AtomicBool,
+    ) -> Self {
+        let (report, made) = mpsc::channel();
+        let mut tasks = Vec::new();
+        let mut threads = Vec::new();
+        for (lane, environments) in lanes.iter_mut().enumerate() {
+            let (sender, receiver) = mpsc::channel();
+            let report = report.clone();
+            tasks.push(sender);
+            threads.push(scope.spawn(move || {
+                for task in receiver {
+                    let begun = Instant::now();
+                    let rows = measure(environments, orders, &task);
+                    let made = rows.map(|rows| Made {
+                        lane,
+                        task,
+                        rows,
+                        took: begun.elapsed(),
+                    });
+                    // Nobody listens any more when the run has failed elsewhere.
+                    let _ = report.send(made);
+                }
+            }));
+        }
+        Self {
+            tasks,
+            made,
+            threads,
+            under_way: 0,
+            stop,
+            halt: orders.halt,
+        }
+    }
+
+    /// How many lanes there are.
+    pub(crate) fn lanes(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// How many of them are at something.
+    pub(crate) fn under_way(&self) -> u32 {
+        self.under_way
+    }
+
+    /// Whether the run is to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.halt.load(Ordering::Relaxed)
+    }
+
+    /// Has a lane make a transfer; it must not be at one.
+    pub(crate) fn give(&mut self, lane: usize, transfer: Transfer, attempt: u32) {
+        let task = Task {
+            transfer,
+            attempt,
+            beside: self.under_way,
+        };
+        self.under_way += 1;
+        // A thread that has ended is found by `next`.
+        let _ = self.tasks[lane].send(task);
+    }
+
+    /// Waits for the next transfer that is made, or not made: one must be under way. When the run is
+    /// to end, what is under way is ended.
+    ///
+    /// # Errors
+    /// A lane can't go on.
+    pub(crate) fn next(&mut self) -> Result<Made, Error> {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                self.halt();
+            }
+            match self.made.recv_timeout(STOP_CHECK_PERIOD) {
+                Ok(made) => {
+                    self.under_way -= 1;
+                    return made;
+                }
+                Err(RecvTimeoutError::Timeout)
+                    if !self.threads.iter().any(ScopedJoinHandle::is_finished) => {}
+                Err(_) => {
+                    // It panicked, which the scope passes on when all others have ended.
+                    self.under_way = 0;
+                    return Err(process_error("altway lab", "a lane has ended"));
+                }
+            }
+        }
+    }
+
+    /// Ends what is under way; [`next`](Self::next) still tells of it.
+    pub(crate) fn halt(&self) {
+        self.halt.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Crew<'_> {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+/// The rows of one attempt; `None` when it was stopped.
+fn measure(
+    environments: &mut Environments,
+    orders: Orders<'_>,
+    task: &Task,
+) -> Result<Option<Vec<Sample>>, Error> {
+    let cell = &task.transfer.cell;
+    environments.keep_the_server_up(cell)?;
+    let network = environments.network(cell);
+    let course = orders.courses.cell(cell);
+    network.restart(course.up, course.down, task.transfer.link_seed)?;
+    let started_unix_ms = jiff::Timestamp::now().as_millisecond();
+    let switches_before = environments.server_switches(cell);
+    if !course.schedule.turns().is_empty() {
+        network.follow(course.schedule)?;
+    }
+    let fetched = environments.fetch(cell, task.transfer.protocol, orders.halt);
+    let report = network.report()?;
+    let server_switches = environments.server_switches(cell);
+    let (fetched, client_switches) = match fetched {
+        Fetched::Stopped => return Ok(None),
+        Fetched::Failed(reason) => (Err(reason), 0),
+        Fetched::Measured {
+            records,
+            involuntary_switches,
+        } => (Ok(records), involuntary_switches),
+    };
+    let seen = Seen {
+        task,
+        started_unix_ms,
+        report,
+        client_switches,
+        server_switches: server_switches.saturating_sub(switches_before),
+        fetched,
+    };
+    Ok(Some(seen.rows(orders.plan)))
+}
