@@ -17,6 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod browser;
 mod campaign;
 mod client;
 mod deciding;
@@ -25,6 +26,7 @@ mod environment;
 mod error;
 mod folder;
 mod host;
+mod image;
 mod merge;
 pub mod plans;
 mod presets;

@@ -12,7 +12,7 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: [(&str, &str); 10] = shipped![
+const SHIPPED: [(&str, &str); 11] = shipped![
     "quick",
     "delay-sweep",
     "fine-delay",
@@ -23,6 +23,7 @@ const SHIPPED: [(&str, &str); 10] = shipped![
     "page",
     "mixed",
     "repeat",
+    "browsers",
 ];
 
 /// The names of the shipped plans.
@@ -107,7 +108,7 @@ fn load(from: &str, name: &str) -> Result<File, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use altway_record::{Rate, Scenario, Topology};
+    use altway_record::{Client, Rate, Scenario, Topology};
     use std::time::Duration;
 
     fn plan(name: &str) -> Plan {
@@ -198,6 +199,21 @@ mod tests {
             assert_eq!(plan(name).scenario.name(), name);
         }
         assert_eq!(plan("quick").scenario, Scenario::Download);
+    }
+
+    #[test]
+    fn browsers_load_the_page_of_the_plan_page() {
+        let (browsers, page) = (plan("browsers"), plan("page"));
+        assert_eq!(browsers.scenario, page.scenario);
+        assert!(
+            browsers
+                .clients
+                .iter()
+                .filter(|one| one.is_browser())
+                .count()
+                == 2
+        );
+        assert!(browsers.clients.contains(&Client::Altway));
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod interop;
 mod interop_h2;
 mod interop_h3;
 mod lab;
+mod lab_browsers;
 mod lab_plans;
 mod notebook;
 mod peers;
