@@ -21,6 +21,9 @@ const TCP_DELAY: &str = "10ms";
 /// The mean pause between datagrams whose delay is measured.
 const DELAY_PAUSE_NS: u64 = 2_000_000;
 
+/// Half of the link's queue of 100 ms.
+const RATE_AHEAD_NS: u64 = 50_000_000;
+
 /// The pause between datagrams of which some are lost: 40,000 a second.
 const LOSS_PAUSE_NS: u64 = 25_000;
 
@@ -108,12 +111,14 @@ fn delay(rig: &Rig, by: By, ms: u32) -> Result<Outcome> {
     })
 }
 
-/// A tenth more than the rate arrives at the link, so that it always has something to send.
+/// A tenth more than the rate arrives at the link, and half a queue of it at once, so that it always has
+/// something to send.
 fn rate(rig: &Rig, by: By, mbit: u32) -> Result<Outcome> {
     let bits_per_ms = u64::from(mbit) * 1_000;
     let every_ns = PACKET * 8 * 1_000_000 * 10 / 11 / bits_per_ms;
     let count = (rig.scale.rate_ms * 1_000_000 / every_ns).max(2);
-    let question = format!("datagrams --count {count} --every-ns {every_ns}");
+    let question =
+        format!("datagrams --count {count} --every-ns {every_ns} --ahead-ns {RATE_AHEAD_NS}");
     let told = rig.ask(by, &["--down-rate", &format!("{mbit}mbit")], &question)?;
     let report: Datagrams = told.report()?;
     let rate = bits_per_ms as f64 * 1e3;
@@ -171,7 +176,7 @@ fn question_for_a_stream(rig: &Rig) -> String {
 /// What iperf3 finds, which knows whole seconds only.
 fn iperf3(rig: &Rig, options: &[&str]) -> Result<(Told, f64)> {
     let whole = |ms: u64| ms.div_ceil(1_000);
-    let server = format!("iperf3 --server --one-off --port {PORT}");
+    let server = format!("iperf3 --server --one-off --port {PORT} > /dev/null");
     let client = format!(
         "iperf3 --client \"$ALTWAY_SERVER\" --port {PORT} --reverse --congestion cubic --json \
          --omit {} --time {}",

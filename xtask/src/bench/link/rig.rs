@@ -161,7 +161,11 @@ impl Rig<'_> {
             stdout,
             stderr,
         } = ended;
-        ensure!(status.success(), "{status}: {stdout}{stderr}");
+        ensure!(
+            status.success(),
+            "{status}: {}",
+            last_words(&stdout, &stderr)
+        );
         Ok((stdout, stderr))
     }
 }
@@ -172,9 +176,10 @@ impl Told {
         let whole = serde_json::from_str(&self.stdout).ok();
         let mut lines = self.stdout.lines().rev();
         let line = || lines.find_map(|line| serde_json::from_str(line).ok());
-        whole
-            .or_else(line)
-            .with_context(|| format!("the client's words make no sense: {}", self.stdout))
+        whole.or_else(line).with_context(|| {
+            let words = last_words(&self.stdout, "");
+            format!("the client's words make no sense: {words}")
+        })
     }
 }
 
@@ -200,6 +205,18 @@ impl LinkReport {
             (drops, _) => Some(format!("{drops} packets were dropped outside of the link")),
         }
     }
+}
+
+/// The last two lines that a program wrote, of its complaints if there are any.
+fn last_words(stdout: &str, stderr: &str) -> String {
+    let of = |text: &str| {
+        let lines = text.lines().map(str::trim);
+        let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(2)..].join("; ")
+    };
+    Some(of(stderr))
+        .filter(|words| !words.is_empty())
+        .unwrap_or_else(|| of(stdout))
 }
 
 /// For a shell.
@@ -230,6 +247,14 @@ mod tests {
         assert_eq!(number("nothing"), None);
         let spread: Vec<u32> = told("[\n1,\n2\n]\n").report().unwrap();
         assert_eq!(spread, [1, 2]);
+    }
+
+    #[test]
+    fn a_program_that_fails_is_quoted_with_its_last_complaints() {
+        let complaints = "link up\n{}\n\nerror: no\n";
+        assert_eq!(last_words("figures\n", complaints), "{}; error: no");
+        assert_eq!(last_words("1\n2\n3\n", "\n"), "2; 3");
+        assert_eq!(last_words("", ""), "");
     }
 
     #[test]

@@ -39,6 +39,10 @@ pub(crate) struct Wanted {
     /// Let each pause be any time between none and twice that, so that no timer can keep step.
     #[arg(long)]
     uneven: bool,
+    /// Begin with as many at once as there would have been in this time, ns: what a sender that is held
+    /// up sends late is then not missing at the link.
+    #[arg(long, default_value_t = 0)]
+    ahead_ns: u64,
 }
 
 /// What a datagram says.
@@ -84,7 +88,9 @@ pub(crate) fn read(datagram: &[u8]) -> Option<Said> {
 }
 
 fn send_all(socket: &UdpSocket, wanted: &Wanted) -> Result<()> {
-    let mut due = Instant::now();
+    let start = Instant::now();
+    let ahead = Duration::from_nanos(wanted.ahead_ns);
+    let mut due = start.checked_sub(ahead).unwrap_or(start);
     for number in 0..wanted.count {
         let left = due.saturating_duration_since(Instant::now());
         if !left.is_zero() {
@@ -133,6 +139,7 @@ mod tests {
             bytes: FULL,
             every_ns: 1_000,
             uneven: true,
+            ahead_ns: 0,
         };
         let sum: Duration = (0..10_000).map(|_| pause(&wanted)).sum();
         let mean = sum.as_nanos() / 10_000;

@@ -325,9 +325,10 @@ mod tests {
         let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = server.local_addr().unwrap();
         let sending = std::thread::spawn(move || crate::datagrams::serve(&server));
-        let wanted: Wanted =
-            serde_json::from_str(r#"{"count":50,"bytes":100,"every_ns":20000,"uneven":true}"#)
-                .unwrap();
+        let wanted: Wanted = serde_json::from_str(
+            r#"{"count":50,"bytes":100,"every_ns":20000,"uneven":true,"ahead_ns":100000}"#,
+        )
+        .unwrap();
         let report = ask(address, &wanted, 0).unwrap();
         assert_eq!(
             (report.sent, report.received, report.overflowed),
