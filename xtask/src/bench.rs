@@ -22,6 +22,7 @@ mod http2;
 mod http3;
 mod idle;
 mod install;
+mod link;
 mod network;
 mod origin;
 mod process;
@@ -47,6 +48,7 @@ use clap::Subcommand;
 pub(crate) enum Bench {
     Http2(http2::Arguments),
     Http3(http3::Arguments),
+    Link(link::Arguments),
     Raw(raw::Arguments),
     Spread(spread::Arguments),
 }
@@ -55,6 +57,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Http2(arguments) => http2::run(arguments),
         Bench::Http3(arguments) => http3::run(arguments),
+        Bench::Link(arguments) => link::run(arguments),
         Bench::Raw(arguments) => raw::run(arguments),
         Bench::Spread(arguments) => spread::run(arguments),
     }

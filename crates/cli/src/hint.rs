@@ -114,7 +114,7 @@ fn of_emulate(error: &EmulateError) -> Option<String> {
             "--between wants two Ethernet interfaces that are up and have no other master"
         }
         EmulateError::InterfaceInUse { .. } => {
-            "end what uses it; what a killed link left goes with `tc qdisc del dev INTERFACE root`"
+            "end what uses it; what a killed link left goes with `altway emulate clean`"
         }
         EmulateError::NoForwarding => {
             "sysctl -w net.ipv4.ip_forward=1, or use `--backend packet` to be their wire"

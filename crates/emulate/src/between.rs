@@ -4,21 +4,21 @@
 use crate::Error;
 use crate::backend::{self, Backend, Choice};
 use crate::cable::{Interface, Start};
+use crate::changes::Changes;
+use crate::claim::{Claim, claim};
 use crate::control::{LinkState, Target};
 use crate::ip::IpVersion;
 use crate::link::Link;
-use crate::netem::{NetemLink, Router};
+use crate::netem::{NetemLink, Router, beyond_netem};
 use crate::netlink::{Given, Netlink};
 use crate::packet::PacketPort;
+use crate::packet_log::{LogReport, PacketLog};
 use crate::pump::{Parameters, Snapshot};
 use crate::report::{Circumstances, LinkReport};
 use crate::subnet::Subnet;
-use crate::sys::{self, Offload};
 use crate::thread::LinkThread;
 use altway_link::{Change, Config, Schedule};
-use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::PathBuf;
 
 /// What a link between given interfaces is like.
 #[derive(Debug, Clone)]
@@ -39,6 +39,9 @@ pub struct BetweenOptions {
     pub backend: Option<Backend>,
     /// The processor that the link thread keeps to; `None` leaves it to the kernel.
     pub pin: Option<usize>,
+    /// The file for a log of all packets at both interfaces (pcapng), as
+    /// [`Options::packet_log`](crate::Options::packet_log); not with [`Backend::Netem`].
+    pub packet_log: Option<PathBuf>,
 }
 
 /// A link between two given interfaces that runs. Dropping it ends it, and puts the interfaces back to
@@ -51,16 +54,18 @@ pub struct BetweenOptions {
 /// It needs CAP_NET_ADMIN and CAP_NET_RAW. Offloads of the interfaces are off while it runs; those of
 /// the senders should be off too: what they leave to be cut up (TSO, GSO) is no packet of a wire, does
 /// not pass, and is counted in [`LinkReport::hidden_drops_sockets`]. After `kill -9` the offloads stay
-/// off, and netem stays on the interfaces; nothing else is left.
+/// off, and netem stays on the interfaces, until [`clean`](crate::clean()) puts them back.
 #[derive(Debug)]
 pub struct Between {
     link: Box<dyn Link>,
+    /// After the link, which must be gone before it can end.
+    packet_log: Option<PacketLog>,
     choice: Choice,
     interfaces: [Interface; 2],
     /// What both had dropped when the link began.
     dropped: u64,
     // After the link, in this order.
-    _offloads: Vec<SwitchedOff>,
+    _changes: Changes,
     _claims: [Claim; 2],
 }
 
@@ -74,7 +79,13 @@ impl Between {
         let (interfaces, mtu) = look_up(&options)?;
         let claims = [claim(&interfaces[0])?, claim(&interfaces[1])?];
         let choice = backend::choose_between(options.backend)?;
-        let offloads = switch_off(&interfaces)?;
+        let is_netem = choice.backend == Backend::Netem;
+        if is_netem && options.packet_log.is_some() {
+            return Err(beyond_netem("a packet log"));
+        }
+        let log = options.packet_log.as_deref().map(PacketLog::create);
+        let (packet_log, recorder) = log.transpose()?.unzip();
+        let changes = Changes::make(&interfaces, is_netem)?;
         let dropped = dropped(&interfaces)?;
         let start = Start {
             parameters: Parameters {
@@ -83,7 +94,7 @@ impl Between {
                 seed: options.seed,
             },
             mtu,
-            recorder: None,
+            recorder,
             pin: options.pin,
             // Not used between interfaces that have their addresses.
             subnet: Subnet::number(IpVersion::V4, 0),
@@ -101,10 +112,11 @@ impl Between {
         };
         Ok(Self {
             link,
+            packet_log,
             choice,
             interfaces,
             dropped,
-            _offloads: offloads,
+            _changes: changes,
             _claims: claims,
         })
     }
@@ -133,6 +145,16 @@ impl Between {
     pub fn sides(&self) -> [&str; 2] {
         let [client, server] = &self.interfaces;
         [&client.name, &server.name]
+    }
+
+    /// Ends the link, and returns what its packet log has when all of it is written; `None` when
+    /// there is none.
+    pub fn stop(self) -> Option<LogReport> {
+        let Self {
+            link, packet_log, ..
+        } = self;
+        drop(link);
+        packet_log.map(PacketLog::finish)
     }
 
     /// What moves the packets.
@@ -165,7 +187,8 @@ impl Target for Between {
     fn state(&self) -> Result<LinkState, Error> {
         let snapshot = self.link.snapshot()?;
         let report = self.take_report(&snapshot)?;
-        Ok(LinkState::new(&snapshot.now, report, None))
+        let log = self.packet_log.as_ref().map(PacketLog::report);
+        Ok(LinkState::new(&snapshot.now, report, log))
     }
 }
 
@@ -204,73 +227,6 @@ fn flaw(given: &Given) -> Option<&'static str> {
         return Some("belongs to a bridge or a bond");
     }
     (!given.is_up).then_some("is not up")
-}
-
-/// Keeps other links of altway from an interface for as long as it lives, and no longer, whatever ends
-/// the process.
-#[derive(Debug)]
-struct Claim {
-    _listener: UnixListener,
-}
-
-fn claim(interface: &Interface) -> Result<Claim, Error> {
-    // Names of this kind belong to the network namespace, as the interface does.
-    let name = format!("altway-link-{}", interface.index);
-    let address = SocketAddr::from_abstract_name(name);
-    let listener = address.and_then(|address| UnixListener::bind_addr(&address));
-    match listener {
-        Ok(listener) => Ok(Claim {
-            _listener: listener,
-        }),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(Error::InterfaceInUse {
-            name: interface.name.clone(),
-            by: "another link of altway",
-        }),
-        Err(source) => Err(Error::Network {
-            attempted: "claim the interface",
-            source,
-        }),
-    }
-}
-
-/// An offload that was on, and will be again.
-#[derive(Debug)]
-struct SwitchedOff {
-    interface: String,
-    offload: Offload,
-}
-
-impl Drop for SwitchedOff {
-    fn drop(&mut self) {
-        // An interface that is gone needs nothing put back.
-        if let Err(error) = sys::set_offload(&self.interface, self.offload, true) {
-            tracing::debug!(%error, interface = self.interface, "an offload stays off");
-        }
-    }
-}
-
-fn switch_off(interfaces: &[Interface; 2]) -> Result<Vec<SwitchedOff>, Error> {
-    let failed = |source| Error::Network {
-        attempted: "switch offloads off",
-        source,
-    };
-    let mut switched = Vec::new();
-    for interface in interfaces {
-        for offload in Offload::ALL {
-            // What can't be asked can't be on.
-            if !sys::offload(&interface.name, offload).unwrap_or(false) {
-                continue;
-            }
-            sys::set_offload(&interface.name, offload, false).map_err(failed)?;
-            switched.push(SwitchedOff {
-                interface: interface.name.clone(),
-                offload,
-            });
-        }
-    }
-    // In the order in which the kernel lets them be switched on again.
-    switched.reverse();
-    Ok(switched)
 }
 
 fn dropped(interfaces: &[Interface; 2]) -> Result<u64, Error> {

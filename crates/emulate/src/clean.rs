@@ -3,10 +3,11 @@
 //! Namespaces, interfaces, routes, proxies and the link itself go with the process, whatever ends
 //! it: they are held by its descriptors and threads. Its commands at the ends are killed with it
 //! too. What can remain is what those commands started in turn (they keep their namespace, without
-//! a network, as long as they run), the folders of a run's files ([`Scratch`](crate::Scratch)) and
-//! the socket on which the link was controlled.
+//! a network, as long as they run), the folders of a run's files ([`Scratch`](crate::Scratch)), the
+//! socket on which the link was controlled, and what a link between given interfaces
+//! ([`Between`](crate::Between)) changed at them.
 
-use crate::{Error, control, scratch};
+use crate::{Error, changes, control, scratch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Serialize;
@@ -47,6 +48,23 @@ pub enum Remnant {
         /// Where it was.
         path: PathBuf,
     },
+    /// An interface whose offloads a link had switched off, or that it had the kernel shape: it is put
+    /// back to what it was.
+    Interface {
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Remnant {
+    /// What was done with it: `took away`, or `put back`.
+    #[must_use]
+    pub fn deed(&self) -> &'static str {
+        match self {
+            Self::Interface { .. } => "put back",
+            _ => "took away",
+        }
+    }
 }
 
 impl fmt::Display for Remnant {
@@ -55,21 +73,28 @@ impl fmt::Display for Remnant {
             Self::Process { pid, command } => write!(f, "process {pid} (`{command}`)"),
             Self::Folder { path } => write!(f, "folder {}", path.display()),
             Self::Socket { path } => write!(f, "socket {}", path.display()),
+            Self::Interface { name } => write!(f, "interface {name}"),
         }
     }
 }
 
 /// Takes away what emulations of this user (root: of all users) left behind whose process is gone:
-/// kills their processes and removes their folders, and this user's sockets. Returns what that was.
+/// kills their processes and removes their folders, and this user's sockets, and puts interfaces of the
+/// caller's network namespace back to what they were. Returns what that was.
 ///
 /// What belongs to an emulation that runs is left alone, and so is what is in another process
-/// namespace, where it can't be known.
+/// namespace, where it can't be known, or an interface in another network namespace, which is said.
 ///
 /// # Errors
 /// [`Error::Clean`] when the list of processes or the temporary folder can't be read.
 pub fn clean() -> Result<Vec<Remnant>, Error> {
     let mut taken = kill_orphans(Path::new("/proc"))?;
-    let folders = scratch::remove_abandoned(&std::env::temp_dir())?;
+    let folders = scratch::remove_abandoned(&std::env::temp_dir(), |folder| {
+        let undone = changes::undo(folder).map(|undone| taken.extend(undone));
+        undone
+            .inspect_err(|error| tracing::warn!("{} stays for now: {error}", folder.display()))
+            .is_ok()
+    })?;
     taken.extend(folders.into_iter().map(|path| Remnant::Folder { path }));
     let sockets = control::remove_abandoned();
     taken.extend(sockets.into_iter().map(|path| Remnant::Socket { path }));

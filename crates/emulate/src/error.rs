@@ -156,6 +156,12 @@ pub enum Error {
         /// By what.
         by: &'static str,
     },
+    /// What a killed link changed is in another network namespace than the caller's.
+    #[error("what it left at {interfaces} is in another network namespace")]
+    OtherNetwork {
+        /// The interfaces, separated by commas.
+        interfaces: String,
+    },
     /// The backend can't do something else that was asked for.
     #[error("the backend {backend} can't do {what}")]
     BeyondBackend {

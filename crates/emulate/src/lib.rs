@@ -31,8 +31,8 @@
 //! ([`Emulation::follow`]). [`Options::packet_log`] writes every packet down.
 //!
 //! What each command needs to be able to do is told by [`probe`]; [`enter`] gets it. Nothing is left
-//! behind when the process is killed, but for what its commands started and the socket of its control:
-//! [`clean()`] takes that away. Unsafe code is in `sys` only. Left to others: the model itself
+//! behind when the process is killed, but for what its commands started, the socket of its control, and
+//! what a [`Between`] changed at its interfaces: [`clean()`] takes that away, and puts those back. Unsafe code is in `sys` only. Left to others: the model itself
 //! (`altway-link`), and what to run at the ends
 //! and how often (the command line and the lab).
 //!
@@ -86,7 +86,9 @@ mod awake;
 mod backend;
 mod between;
 mod cable;
+mod changes;
 mod checksum;
+mod claim;
 mod clean;
 mod clock;
 mod congestion;

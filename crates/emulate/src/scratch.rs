@@ -52,8 +52,12 @@ impl Scratch {
     }
 }
 
-/// Removes the folders of this user in `parent` whose owners are gone; returns which.
-pub(crate) fn remove_abandoned(parent: &Path) -> Result<Vec<PathBuf>, Error> {
+/// Removes the folders of this user in `parent` whose owners are gone; returns which. `prepare` gets
+/// each before, and decides whether it may go.
+pub(crate) fn remove_abandoned(
+    parent: &Path,
+    mut prepare: impl FnMut(&Path) -> bool,
+) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Clean {
         path: parent.into(),
         source,
@@ -64,16 +68,20 @@ pub(crate) fn remove_abandoned(parent: &Path) -> Result<Vec<PathBuf>, Error> {
         let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
         is_ours.then(|| entry.path())
     });
-    Ok(ours.filter(|path| remove_if_abandoned(path)).collect())
+    let removed = ours.filter(|path| remove_if_abandoned(path, &mut prepare));
+    Ok(removed.collect())
 }
 
-fn remove_if_abandoned(path: &Path) -> bool {
+fn remove_if_abandoned(path: &Path, prepare: impl FnOnce(&Path) -> bool) -> bool {
     let Ok(lock) = open(path) else {
         return false;
     };
     let me = rustix::process::geteuid().as_raw();
     let is_mine = lock.metadata().is_ok_and(|metadata| metadata.uid() == me);
     if !is_mine || flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return false;
+    }
+    if !prepare(path) {
         return false;
     }
     match fs::remove_dir_all(path) {
@@ -125,7 +133,9 @@ mod tests {
         let lock = open(&path("used")).unwrap();
         flock(&lock, FlockOperation::LockExclusive).unwrap();
 
-        let removed = remove_abandoned(parent.path()).unwrap();
+        let kept = remove_abandoned(parent.path(), |_| false).unwrap();
+        assert!(kept.is_empty() && path("abandoned").exists());
+        let removed = remove_abandoned(parent.path(), |_| true).unwrap();
         assert_eq!(removed, [path("abandoned")]);
         for left in [
             path("used"),
@@ -135,12 +145,13 @@ mod tests {
             assert!(left.exists(), "{}", left.display());
         }
         drop(lock);
-        assert_eq!(remove_abandoned(parent.path()).unwrap(), [path("used")]);
+        let removed = remove_abandoned(parent.path(), |_| true).unwrap();
+        assert_eq!(removed, [path("used")]);
     }
 
     #[test]
     fn a_folder_that_cannot_be_read_is_an_error() {
-        let missing = remove_abandoned(Path::new("/nowhere"));
+        let missing = remove_abandoned(Path::new("/nowhere"), |_| true);
         assert!(matches!(missing, Err(Error::Clean { .. })));
     }
 }

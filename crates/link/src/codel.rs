@@ -31,7 +31,7 @@ pub(crate) struct Head<T> {
 }
 
 impl CoDel {
-    /// Takes the next packet to send from a queue, and drops others before it: `deque` of RFC 8289 §5.5.
+    /// Takes the next packet to send from a queue, and drops others before it: `dequeue` of RFC 8289 §5.5.
     pub(crate) fn next<T>(
         &mut self,
         now: Timestamp,

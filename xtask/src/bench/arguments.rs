@@ -40,6 +40,11 @@ impl Common {
         if self.quick { QUICK_DIVISOR } else { 1 }
     }
 
+    /// The one of a whole run, or that of a quick one.
+    pub(crate) fn of<T>(&self, whole: T, quick: T) -> T {
+        if self.quick { quick } else { whole }
+    }
+
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
     }

@@ -13,7 +13,8 @@ use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_emulate::control::{Control, folder};
 use altway_emulate::{
-    Emulation, FarEnd, IpVersion, LinkReport, Options, Topology, children_involuntary_switches,
+    Emulation, FarEnd, IpVersion, LinkReport, LogReport, Options, Topology,
+    children_involuntary_switches,
 };
 use altway_units::duration;
 use anyhow::{Context, Result, bail};
@@ -44,7 +45,7 @@ Examples:
       sh -c 'altway load --protocol h3 https://$ALTWAY_HOST:8443/ --insecure'
   altway emulate --rate 20mbit --up-rate 2mbit --delay 15ms --jitter '3ms pareto' --codel -- ...
   altway emulate --rate 20mbit --at 3s 'loss 5%, delay 100ms' --pcap path.pcapng -- curl -O URL
-  altway emulate --rate 5mbit --delay 50ms --between eth0 eth1
+  altway emulate --rate 5mbit --delay 50ms --between eth0 eth1 --pcap path.pcapng
 
 Exit code: that of COMMAND; 2 when it could not be run.")]
 pub(crate) struct Arguments {
@@ -124,6 +125,8 @@ struct Told<'a> {
     link: &'a LinkReport,
     #[serde(flatten)]
     circumstances: Option<&'a Circumstances>,
+    /// What the packet log has; none when there is none.
+    packet_log: Option<&'a LogReport>,
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
@@ -170,8 +173,13 @@ fn run_command(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let report = emulation.report()?;
     circumstances.server_involuntary_switches = server.0.is_some().then(|| server.end());
     drop(control);
-    circumstances.packet_log = Arc::into_inner(emulation).and_then(Emulation::stop);
-    tell(&report, Some(&circumstances), arguments.json, printer)?;
+    let log = Arc::into_inner(emulation).and_then(Emulation::stop);
+    let told = Told {
+        link: &report,
+        circumstances: Some(&circumstances),
+        packet_log: log.as_ref(),
+    };
+    tell(&told, arguments.json, printer)?;
     std::process::exit(exit_code(status))
 }
 
@@ -285,35 +293,31 @@ impl Drop for Ended {
     }
 }
 
-fn tell(
-    report: &LinkReport,
-    circumstances: Option<&Circumstances>,
-    json: bool,
-    printer: &Printer,
-) -> Result<()> {
+fn tell(told: &Told<'_>, json: bool, printer: &Printer) -> Result<()> {
     if json {
-        let told = Told {
-            link: report,
-            circumstances,
-        };
-        printer.say(&serde_json::to_string(&told)?);
+        printer.say(&serde_json::to_string(told)?);
     } else {
-        tell_hops(report, printer);
-        printer.say(&format!(
-            "link by {}: {}",
-            report.backend, report.backend_reason
-        ));
-        if let Some(circumstances) = circumstances {
-            printer.say(&circumstances.switches(report.involuntary_switches));
-            let log = circumstances.packet_log.as_ref().map(control::log_words);
-            log.iter()
-                .for_each(|log| printer.say(&format!("packet log: {log}")));
-        }
+        tell_in_words(told, printer);
     }
-    if let Err(invalid) = report.validity() {
+    if let Err(invalid) = told.link.validity() {
         tracing::warn!("the link did not do what it was asked to: {invalid}");
     }
     Ok(())
+}
+
+fn tell_in_words(told: &Told<'_>, printer: &Printer) {
+    let report = told.link;
+    tell_hops(report, printer);
+    printer.say(&format!(
+        "link by {}: {}",
+        report.backend, report.backend_reason
+    ));
+    if let Some(circumstances) = told.circumstances {
+        printer.say(&circumstances.switches(report.involuntary_switches));
+    }
+    if let Some(log) = told.packet_log.map(control::log_words) {
+        printer.say(&format!("packet log: {log}"));
+    }
 }
 
 fn tell_hops(report: &LinkReport, printer: &Printer) {

@@ -34,6 +34,17 @@ pub(crate) fn has_tc() -> bool {
     tc::is_there()
 }
 
+/// Whether a link shapes what leaves an interface of the calling thread's namespace, or did so until it
+/// was killed.
+pub(crate) fn is_shaped(interface: &Interface) -> Result<bool, Error> {
+    tc::is_shaped(None, interface)
+}
+
+/// Takes away what shapes there.
+pub(crate) fn unshape(interface: &Interface) -> Result<(), Error> {
+    tc::remove(None, interface)
+}
+
 /// A link in the kernel.
 #[derive(Debug)]
 pub(crate) struct NetemLink {

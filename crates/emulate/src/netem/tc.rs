@@ -72,12 +72,25 @@ pub(crate) fn count(
     namespace: Option<&Namespace>,
     interface: &Interface,
 ) -> Result<Counted, Error> {
+    look(namespace, interface)?.ok_or(Error::LinkStopped)
+}
+
+/// Whether it has a shape of ours.
+pub(crate) fn is_shaped(
+    namespace: Option<&Namespace>,
+    interface: &Interface,
+) -> Result<bool, Error> {
+    Ok(look(namespace, interface)?.is_some())
+}
+
+/// What a shape of ours counted; `None` where there is none.
+fn look(namespace: Option<&Namespace>, interface: &Interface) -> Result<Option<Counted>, Error> {
     let arguments = ["-s", "-j", "qdisc", "show", "dev", &interface.name];
     let output = run(namespace, &arguments, "")?;
     if !output.status.success() {
         return Err(refused(interface, &output));
     }
-    parse(&output.stdout).ok_or(Error::LinkStopped)
+    Ok(parse(&output.stdout))
 }
 
 fn removal(interface: &Interface) -> String {
@@ -142,6 +155,8 @@ fn refused(interface: &Interface, output: &Output) -> Error {
 #[derive(Debug, Deserialize)]
 struct Shown {
     #[serde(default)]
+    kind: String,
+    #[serde(default)]
     handle: String,
     #[serde(default)]
     packets: u64,
@@ -156,7 +171,9 @@ struct Shown {
 /// `None` when the shape is not there any more.
 fn parse(json: &[u8]) -> Option<Counted> {
     let shown: Vec<Shown> = serde_json::from_slice(json).ok()?;
-    let named = |handle| shown.iter().find(|qdisc| qdisc.handle == handle);
+    let is_netem = |qdisc: &&Shown| qdisc.kind == "netem";
+    let all = shown.iter().filter(is_netem);
+    let named = |handle| all.clone().find(|qdisc| qdisc.handle == handle);
     let path = named(PATH)?;
     let (queue_dropped, waiting) =
         named(BOTTLENECK).map_or((0, 0), |inner| (inner.drops, inner.qlen));
@@ -198,6 +215,10 @@ mod tests {
             None
         );
         assert_eq!(parse(b"not JSON"), None);
+        assert_eq!(
+            parse(br#"[{"kind":"htb","handle":"1:","root":true}]"#),
+            None
+        );
     }
 
     #[test]

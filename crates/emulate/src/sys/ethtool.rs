@@ -2,6 +2,7 @@
 //! from 5.6 on only, and takes a library for six switches.
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::AsRawFd;
 
@@ -10,7 +11,8 @@ const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 /// Something that the interface does in the kernel's stead, or that the kernel does for several
 /// packets at once. The numbers are the commands of linux/ethtool.h that read and set it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Offload {
     /// Segmentation of TCP.
     TcpSegmentation,

@@ -2,7 +2,10 @@
 
 use crate::cases::{Case, Running, spawn, wait_for};
 use crate::programs::{VARIABLE, this_binary};
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use pcap_parser::{Block, PcapBlockOwned, PcapError, PcapNGReader};
 use std::process::{Command, Stdio};
+use tempfile::TempDir;
 
 macro_rules! cases {
     ($($name:ident),* $(,)?) => {
@@ -18,6 +21,9 @@ pub(crate) const CASES: &[Case] = cases![
     an_interface_takes_one_link_only,
     an_interface_that_cannot_be_used_is_named,
     a_link_ends_with_its_interface,
+    the_packet_log_has_what_passed_at_both_interfaces_and_nothing_else,
+    what_a_killed_link_changed_is_put_back,
+    an_interface_is_not_put_back_while_another_link_has_it,
 ];
 
 /// What else the cases need.
@@ -35,6 +41,8 @@ struct Row {
     client: Running,
     router: Running,
     server: Running,
+    /// Where links write down what they change, so that nobody else puts it back.
+    folder: TempDir,
 }
 
 impl Row {
@@ -44,6 +52,7 @@ impl Row {
             client: namespace(),
             router: namespace(),
             server: namespace(),
+            folder: tempfile::tempdir().expect("a folder"),
         };
         for (name, end) in [("eth0", &row.client), ("eth1", &row.server)] {
             let line = format!("link add {name} type veth peer name end netns {}", end.id());
@@ -87,10 +96,21 @@ impl Row {
     }
 
     fn link_of(&self, backend: &str, millis: u64, interfaces: &str) -> (Running, String) {
-        let line = format!("between {backend} {millis} {interfaces}");
-        let mut link = spawn(within(&self.router, this_binary()), &line);
-        let said = link.line();
-        (link, said)
+        self.run(&format!("between {backend} {millis} {interfaces}"))
+    }
+
+    /// What `clean` puts back in the router.
+    fn clean(&self) -> String {
+        self.run("clean").1
+    }
+
+    /// Starts a program in the router; returns it with the first line that it says.
+    fn run(&self, line: &str) -> (Running, String) {
+        let mut command = within(&self.router, this_binary());
+        command.env("TMPDIR", self.folder.path());
+        let mut program = spawn(command, line);
+        let said = program.line();
+        (program, said)
     }
 
     /// The least round trip in µs.
@@ -214,6 +234,78 @@ fn a_link_ends_with_its_interface() {
         link.line(),
         "the link no longer runs: one of its interfaces went away"
     );
+}
+
+fn the_packet_log_has_what_passed_at_both_interfaces_and_nothing_else() {
+    let row = Row::on_one_wire();
+    let path = row.folder.path().join("log.pcapng");
+    let (link, said) = row.link_of("packet", 1, &format!("eth0 eth1 {}", path.display()));
+    assert_eq!(said, "ready");
+    row.ping(5);
+    // Each packet at both interfaces, either way; what asked for addresses is not among them.
+    assert_eq!(link.words(), [5, 5, 0, 20]);
+    let log = std::fs::read(&path).expect("the log");
+    let interfaces = packets_of(&log);
+    let at = |interface| interfaces.iter().filter(|seen| **seen == interface).count();
+    assert_eq!((at(0), at(1)), (10, 10));
+}
+
+/// The interface at which each packet of a log was seen. All are IP packets, without what Ethernet puts
+/// in front of them.
+fn packets_of(log: &[u8]) -> Vec<u32> {
+    let mut reader = PcapNGReader::new(1 << 20, log).expect("a log");
+    let mut interfaces = Vec::new();
+    loop {
+        match reader.next() {
+            Ok((length, block)) => {
+                if let PcapBlockOwned::NG(Block::EnhancedPacket(packet)) = &block {
+                    assert_eq!(packet.packet_data()[0], 0x45, "the header of IPv4");
+                    interfaces.push(packet.if_id);
+                }
+                reader.consume(length);
+            }
+            Err(PcapError::Eof) => return interfaces,
+            Err(PcapError::Incomplete(_)) => reader.refill().expect("it is in memory"),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+fn what_a_killed_link_changed_is_put_back() {
+    let row = Row::on_one_wire();
+    // The second time shows that they were on again: what is off is not switched off.
+    for time in 1..=2 {
+        let (link, said) = row.link("packet", 1);
+        assert_eq!((said.as_str(), row.clean().as_str()), ("ready", ""));
+        drop(link);
+        assert_eq!(row.clean(), "eth0 eth1", "time {time}");
+        assert_eq!(row.clean(), "", "time {time}");
+    }
+    // A link that ended by itself has put everything back.
+    let (link, _) = row.link("packet", 1);
+    link.words();
+    assert_eq!(row.clean(), "");
+}
+
+fn an_interface_is_not_put_back_while_another_link_has_it() {
+    let row = Row::on_one_wire();
+    drop(row.link("packet", 1));
+    let (second, said) = row.link("packet", 1);
+    assert_eq!((said.as_str(), row.clean().as_str()), ("ready", ""));
+    second.words();
+    assert_eq!(row.clean(), "eth0 eth1");
+}
+
+pub(crate) fn what_a_killed_link_in_the_kernel_left_is_put_back() {
+    let row = Row::across_a_router();
+    let shown = || row.says_of_eth0("tc", &["qdisc", "show"]);
+    let before = shown();
+    let (link, said) = row.link("netem", 20);
+    assert_eq!((said.as_str(), row.clean().as_str()), ("ready", ""));
+    drop(link);
+    assert!(shown().contains("netem"), "{}", shown());
+    assert_eq!(row.clean(), "eth0 eth1");
+    assert_eq!(shown(), before);
 }
 
 pub(crate) fn a_router_shapes_what_it_forwards_and_leaves_nothing_behind() {

@@ -3,7 +3,10 @@
 //! What such a link does is asserted strictly, how exactly it does it loosely: that kernel is a process
 //! of this machine's, and what it times is late by milliseconds now and then.
 
-use crate::between::a_router_shapes_what_it_forwards_and_leaves_nothing_behind;
+use crate::between::{
+    a_router_shapes_what_it_forwards_and_leaves_nothing_behind,
+    what_a_killed_link_in_the_kernel_left_is_put_back,
+};
 use crate::cases::{
     Case, delayed, flood, host_has_a_link, limited, lossy, ping, report, start, start_with,
 };
@@ -42,6 +45,7 @@ pub(crate) const CASES: &[Case] = cases![
     the_host_is_reachable_and_nothing_is_left_behind,
     auto_takes_the_first_that_there_is,
     a_router_shapes_what_it_forwards_and_leaves_nothing_behind,
+    what_a_killed_link_in_the_kernel_left_is_put_back,
 ];
 
 /// The test that boots the kernel and runs the cases there.

@@ -2,7 +2,7 @@
 //! variable which of them it is. Each prints its findings as words on one line.
 
 use altway_emulate::{
-    Backend, Between, BetweenOptions, Emulation, FarEnd, Options, Scratch, Topology,
+    Backend, Between, BetweenOptions, Emulation, FarEnd, Options, Remnant, Scratch, Topology, clean,
 };
 use altway_link::Config;
 use altway_socket::tcp_info;
@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{
     IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket,
 };
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -35,7 +36,7 @@ pub(crate) fn program<'a>(command: &'a mut Command, line: &str) -> &'a mut Comma
 }
 
 /// The command that [`program`] makes a program of.
-pub(crate) fn this_binary() -> std::path::PathBuf {
+pub(crate) fn this_binary() -> PathBuf {
     std::env::current_exe().expect("this binary has a path")
 }
 
@@ -68,8 +69,10 @@ pub(crate) fn run(line: &str) {
             words[1].parse().expect("a backend"),
             number(2),
             [words[3], words[4]],
+            words.get(5).map(Into::into),
         ),
         "attach" => attach(words[1], words[2]),
+        "clean" => clean_interfaces(),
         "idle" => std::thread::sleep(Duration::from_secs(60)),
         other => panic!("there is no program `{other}`"),
     }
@@ -127,8 +130,14 @@ fn hold_with_child() {
 }
 
 /// Is the link between two interfaces, with so many ms of delay, until the test closes the standard
-/// input; then prints the packets up and down, and the hidden drops. Prints the error that ends it.
-fn between(backend: Backend, delay: u64, [client_side, server_side]: [&str; 2]) {
+/// input; then prints the packets up and down, the hidden drops, and how many packets it logged where
+/// there is a log. Prints the error that ends it.
+fn between(
+    backend: Backend,
+    delay: u64,
+    [client_side, server_side]: [&str; 2],
+    packet_log: Option<PathBuf>,
+) {
     let direction = Config {
         delay: Duration::from_millis(delay),
         ..Config::default()
@@ -141,6 +150,7 @@ fn between(backend: Backend, delay: u64, [client_side, server_side]: [&str; 2]) 
         seed: 1,
         backend: Some(backend),
         pin: None,
+        packet_log,
     });
     let link = match started {
         Ok(link) => link,
@@ -154,7 +164,11 @@ fn between(backend: Backend, delay: u64, [client_side, server_side]: [&str; 2]) 
             Err(error) => return say(&error.to_string()),
             Ok(report) if ended => {
                 let (up, down) = (report.up.packets_in, report.down.packets_in);
-                return say(&format!("{up} {down} {}", report.hidden_drops));
+                let log = link.stop().map_or(String::new(), |log| {
+                    assert_eq!((log.packets_missed, log.error), (0, None));
+                    log.packets_logged.to_string()
+                });
+                return say(&format!("{up} {down} {} {log}", report.hidden_drops));
             }
             Ok(_) => std::thread::sleep(QUIET),
         }
@@ -165,6 +179,16 @@ fn between(backend: Backend, delay: u64, [client_side, server_side]: [&str; 2]) 
 fn attach(interface: &str, address: &str) {
     let address = address.parse().expect("an address");
     say(&altway_emulate::attach(interface, address).expect("this is root"));
+}
+
+/// Takes away what killed links left behind; prints the interfaces that were put back.
+fn clean_interfaces() {
+    let taken = clean().expect("there is /proc");
+    let names = taken.into_iter().filter_map(|remnant| match remnant {
+        Remnant::Interface { name } => Some(name),
+        _ => None,
+    });
+    say(&names.collect::<Vec<_>>().join(" "));
 }
 
 /// Sends every datagram back.

@@ -1,6 +1,6 @@
 //! `altway emulate --between`: no command, but the link between two interfaces of this host.
 
-use super::{Arguments, LOOK_PERIOD, tell};
+use super::{Arguments, LOOK_PERIOD, Told, tell};
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_emulate::control::folder;
@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 /// How often the link is asked whether it is still there.
 const ALIVE_PERIOD: Duration = Duration::from_millis(500);
 
-/// The options that have no sense here: there are no ends of ours, and other programs log what passes
-/// an interface.
-pub(super) const WITHOUT: [&str; 12] = [
+/// The options that have no sense here: there are no ends of ours.
+pub(super) const WITHOUT: [&str; 11] = [
     "server",
     "command",
     "topology",
@@ -24,7 +23,6 @@ pub(super) const WITHOUT: [&str; 12] = [
     "mtu",
     "congestion",
     "keep_awake",
-    "pcap",
     "pin_client",
     "pin_server",
     "isolate",
@@ -37,7 +35,7 @@ pub(super) fn run(arguments: &Arguments, sides: [&String; 2], printer: &Printer)
     let schedule = conditions.schedule()?;
     let stop = signals::stop_flag()?;
     let link = Arc::new(Between::start(options)?);
-    let _control = conditions.listen(link.clone(), &folder(), printer);
+    let control = conditions.listen(link.clone(), &folder(), printer);
     link.follow(schedule)?;
     let [client_side, server_side] = link.sides();
     printer.say(&format!(
@@ -45,7 +43,15 @@ pub(super) fn run(arguments: &Arguments, sides: [&String; 2], printer: &Printer)
         link.backend()
     ));
     wait(&link, &stop)?;
-    tell(&link.report()?, None, arguments.json, printer)?;
+    let report = link.report()?;
+    drop(control);
+    let log = Arc::into_inner(link).and_then(Between::stop);
+    let told = Told {
+        link: &report,
+        circumstances: None,
+        packet_log: log.as_ref(),
+    };
+    tell(&told, arguments.json, printer)?;
     Ok(Answer::Done)
 }
 
@@ -61,6 +67,7 @@ fn options(arguments: &Arguments, sides: [&String; 2]) -> Result<BetweenOptions>
         seed: arguments.seed,
         backend: arguments.backend.backend(),
         pin: conditions.processor(),
+        packet_log: conditions.packet_log(),
     })
 }
 

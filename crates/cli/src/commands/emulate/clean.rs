@@ -7,9 +7,10 @@ use anyhow::Result;
 /// Take away what emulations left behind whose process was killed, and say what that was.
 ///
 /// Links, namespaces, interfaces and proxies go with their process. What can remain are programs
-/// that a command at an end of a link had started, the folders of a lab run's files, and the sockets
-/// of `altway emulate set`. What belongs
-/// to an emulation that runs is left alone.
+/// that a command at an end of a link had started, the folders of a lab run's files, the sockets of
+/// `altway emulate set`, and at the interfaces of `--between` offloads that are off and the kernel's
+/// shaping: they are put back to what they were, if they are in the network namespace where this runs.
+/// What belongs to an emulation that runs is left alone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Print what was taken away as JSON.
@@ -24,7 +25,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         return Ok(Answer::Done);
     }
     for remnant in &taken {
-        printer.data(&format!("took away {remnant}"))?;
+        printer.data(&format!("{} {remnant}", remnant.deed()))?;
     }
     if taken.is_empty() {
         printer.say("nothing was left behind");

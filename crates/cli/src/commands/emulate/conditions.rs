@@ -2,7 +2,7 @@
 //! written down, and where everything runs.
 
 use crate::printer::Printer;
-use altway_emulate::{LogReport, Options, Pinning, Processors, control};
+use altway_emulate::{Options, Pinning, Processors, control};
 use altway_link::{Change, Config, Schedule, Turn};
 use altway_units::duration;
 use anyhow::{Context, Result};
@@ -38,6 +38,10 @@ pub(super) struct Conditions {
     pin_server: Option<Processors>,
     /// Keep the link, COMMAND and the server command to processors of their own, as far as there are
     /// enough.
+    ///
+    /// It binds what is started here. Other programs are not moved away, for a partition of the
+    /// machine's processors would outlive a killed altway: how often they got in the way is in the
+    /// involuntary context switches that are told at the end.
     #[arg(long)]
     isolate: bool,
 }
@@ -53,8 +57,6 @@ pub(super) struct Circumstances {
     pub(super) link_processor: Option<usize>,
     pub(super) client_processors: Option<String>,
     pub(super) server_processors: Option<String>,
-    /// What the packet log has; none when there is none.
-    pub(super) packet_log: Option<LogReport>,
 }
 
 impl Conditions {
@@ -73,6 +75,11 @@ impl Conditions {
         if let Some(change) = &self.set {
             change.apply(up, down);
         }
+    }
+
+    /// The file of the packet log.
+    pub(super) fn packet_log(&self) -> Option<PathBuf> {
+        self.pcap.clone()
     }
 
     /// The processor for the link.

@@ -1,0 +1,228 @@
+//! What is measured of a link, over what, and the figures that come of it.
+
+use clap::ValueEnum;
+use serde::{Serialize, Serializer};
+use std::fmt;
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Topic {
+    /// How exactly a delay of so many ms each way is kept.
+    Delay { ms: u32 },
+    /// How exactly a rate is kept, by datagrams that are too many for it.
+    Rate { mbit: u32 },
+    /// How much of a rate TCP gets, of what it could get at most.
+    Goodput { mbit: u32 },
+    /// How many of many datagrams are lost, and which.
+    Loss { percent: u32 },
+    /// Whether TCP notices a loss of 1 %.
+    LossyTcp,
+    /// How much TCP gets through a link that limits nothing.
+    Unlimited,
+    /// How long a topology takes to be built and taken down.
+    SetUp { topology: Topology },
+    /// Whether eight slow links side by side all count.
+    SideBySide,
+}
+
+/// What stands between the client and the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Topology {
+    Direct,
+    Router,
+    Proxied,
+}
+
+/// Topics that are chosen together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Group {
+    Delay,
+    Rate,
+    Goodput,
+    Loss,
+    Unlimited,
+    SetUp,
+    SideBySide,
+}
+
+/// What is measured by what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum By {
+    /// altway's link, its thread with SCHED_FIFO.
+    Altway,
+    /// Its thread with normal priority.
+    AltwayNormal,
+    /// As the first, with the processors kept awake as the lab keeps them.
+    AltwayAwake,
+    /// As the first, and what comes is measured by iperf3.
+    Iperf3,
+    /// rattan's link.
+    Rattan,
+}
+
+/// One thing to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+pub(crate) struct Cell {
+    pub(crate) topic: Topic,
+    pub(crate) by: By,
+}
+
+/// A number that is known of a cell after a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Figure {
+    /// How far a datagram's delay is from the one asked for: the median, µs.
+    ErrorUsP50,
+    /// The 99th percentile of the same.
+    ErrorUsP99,
+    /// The median of the same until the receiving program has the datagram.
+    ProgramErrorUsP50,
+    /// altway's median error goes into this one's so often; in the same round.
+    ErrorRatioP50,
+    /// The same of the 99th percentiles.
+    ErrorRatioP99,
+    /// How far off the rate is, % of it.
+    RateErrorPercent,
+    /// How far off the goodput is from the most there can be, % of it.
+    GoodputErrorPercent,
+    /// Payload, Gbit/s.
+    GoodputGbit,
+    /// This one's goodput goes into altway's so often; in the same round.
+    GoodputRatio,
+    /// How much was lost, %.
+    LossPercent,
+    /// How far that is from what was asked for, in standard deviations of chance.
+    LossDeviations,
+    /// Whether other datagrams were lost than in an earlier round with the same seed: 1 or 0.
+    OthersLost,
+    /// What TCP sent again, segments.
+    Retransmissions,
+    /// The median of the round's, ms.
+    MillisecondsP50,
+    /// The longest of the round's, ms.
+    MillisecondsMax,
+    /// Links that did not do what they were asked to.
+    InvalidLinks,
+    /// Payload of the slowest, Mbit/s.
+    SlowestMbit,
+}
+
+impl Topic {
+    pub(crate) fn group(self) -> Group {
+        match self {
+            Self::Delay { .. } => Group::Delay,
+            Self::Rate { .. } => Group::Rate,
+            Self::Goodput { .. } => Group::Goodput,
+            Self::Loss { .. } | Self::LossyTcp => Group::Loss,
+            Self::Unlimited => Group::Unlimited,
+            Self::SetUp { .. } => Group::SetUp,
+            Self::SideBySide => Group::SideBySide,
+        }
+    }
+}
+
+impl Cell {
+    /// What comes of it, in the order of the table.
+    pub(crate) fn figures(self) -> &'static [Figure] {
+        use Figure::*;
+        match (self.topic, self.by) {
+            (Topic::Delay { .. }, By::Rattan) => &[
+                ErrorUsP50,
+                ErrorUsP99,
+                ProgramErrorUsP50,
+                ErrorRatioP50,
+                ErrorRatioP99,
+            ],
+            (Topic::Delay { .. }, _) => &[ErrorUsP50, ErrorUsP99, ProgramErrorUsP50],
+            (Topic::Rate { .. }, _) => &[RateErrorPercent],
+            (Topic::Goodput { .. }, _) => &[GoodputErrorPercent],
+            (Topic::Loss { .. }, _) => &[LossPercent, LossDeviations, OthersLost],
+            (Topic::LossyTcp, _) => &[Retransmissions],
+            (Topic::Unlimited, By::Rattan) => &[GoodputGbit, GoodputRatio],
+            (Topic::Unlimited, _) => &[GoodputGbit],
+            (Topic::SetUp { .. }, _) => &[MillisecondsP50, MillisecondsMax],
+            (Topic::SideBySide, _) => &[InvalidLinks, SlowestMbit],
+        }
+    }
+
+    /// The same by altway.
+    pub(crate) fn of_altway(self) -> Self {
+        Self {
+            by: By::Altway,
+            ..self
+        }
+    }
+}
+
+impl Topology {
+    pub(crate) const ALL: [Self; 3] = [Self::Direct, Self::Router, Self::Proxied];
+
+    /// As `altway emulate` calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Router => "router",
+            Self::Proxied => "proxied",
+        }
+    }
+}
+
+impl Figure {
+    /// What it is, and its unit.
+    pub(crate) fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::ErrorUsP50 => ("error of the delay, median", "µs"),
+            Self::ErrorUsP99 => ("error of the delay, 99 %", "µs"),
+            Self::ProgramErrorUsP50 => ("  as the program sees it, median", "µs"),
+            Self::ErrorRatioP50 => ("its error / altway's, median", "×"),
+            Self::ErrorRatioP99 => ("its error / altway's, 99 %", "×"),
+            Self::RateErrorPercent => ("error of the rate", "%"),
+            Self::GoodputErrorPercent => ("goodput, off the ideal", "%"),
+            Self::GoodputGbit => ("goodput", "Gbit/s"),
+            Self::GoodputRatio => ("altway's goodput / its", "×"),
+            Self::LossPercent => ("lost", "%"),
+            Self::LossDeviations => ("off what was asked for", "σ"),
+            Self::OthersLost => ("rounds that lost others", ""),
+            Self::Retransmissions => ("retransmissions", ""),
+            Self::MillisecondsP50 => ("set-up and tear-down, median", "ms"),
+            Self::MillisecondsMax => ("  longest", "ms"),
+            Self::InvalidLinks => ("links that don't count", ""),
+            Self::SlowestMbit => ("goodput of the slowest", "Mbit/s"),
+        }
+    }
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delay { ms } => write!(f, "delay-{ms}ms"),
+            Self::Rate { mbit } => write!(f, "rate-{mbit}mbit"),
+            Self::Goodput { mbit } => write!(f, "goodput-{mbit}mbit"),
+            Self::Loss { percent } => write!(f, "loss-{percent}%"),
+            Self::LossyTcp => f.write_str("lossy-tcp"),
+            Self::Unlimited => f.write_str("unlimited"),
+            Self::SetUp { topology } => write!(f, "set-up-{}", topology.name()),
+            Self::SideBySide => f.write_str("side-by-side"),
+        }
+    }
+}
+
+impl Serialize for Topic {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value().expect("none is hidden");
+        f.pad(value.get_name())
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {}", self.topic, self.by)
+    }
+}
