@@ -5,12 +5,14 @@ use crate::analysis::{Analysis, CellResult, Pairing};
 use crate::verdict::Verdict;
 use crate::words;
 use altway_record::Protocol;
+use altway_stats::Winner;
 
-/// Who is faster in how many cells, by the sign of what their intervals are sure of.
+/// How many cells went to whom, as the tables have it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) first: usize,
     pub(super) second: usize,
+    pub(super) tie: usize,
     pub(super) open: usize,
 }
 
@@ -18,17 +20,18 @@ impl Count {
     pub(super) fn of<'b, 'r: 'b>(pairings: impl Iterator<Item = &'b Pairing<'r>>) -> Self {
         let mut count = Self::default();
         for pairing in pairings {
-            match (pairing.excludes_zero(), pairing.comparison.estimate < 0.0) {
-                (false, _) => count.open += 1,
-                (true, false) => count.first += 1,
-                (true, true) => count.second += 1,
-            }
+            *match pairing.comparison.winner {
+                Winner::First => &mut count.first,
+                Winner::Second => &mut count.second,
+                Winner::Tie => &mut count.tie,
+                Winner::Unclear => &mut count.open,
+            } += 1;
         }
         count
     }
 
     pub(super) fn all(self) -> usize {
-        self.first + self.second + self.open
+        self.first + self.second + self.tie + self.open
     }
 
     /// `HTTP/3 is faster in 12 of 16 cells, HTTP/2 in 3; 1 leaves it open`, the winner of more first.
@@ -40,25 +43,26 @@ impl Count {
             (second, first)
         };
         let all = words::count(self.all(), "cell");
-        if more.1 == 0 {
-            return format!(
-                "no sure difference between {} and {} in {all}",
+        let mut text = match more.1 {
+            0 => format!(
+                "neither {} nor {} is faster in any of {all}",
                 first.0, second.0
-            );
-        }
-        let mut text = if more.1 == self.all() && self.all() > 1 {
-            format!("{} is faster in all {all}", more.0)
-        } else {
-            format!("{} is faster in {} of {all}", more.0, more.1)
+            ),
+            won if won == self.all() && won > 1 => format!("{} is faster in all {all}", more.0),
+            won => format!("{} is faster in {won} of {all}", more.0),
         };
         if less.1 > 0 {
             text.push_str(&format!(", {} in {}", less.0, less.1));
         }
-        match self.open {
-            0 => text,
-            1 => text + "; 1 leaves it open",
-            open => text + &format!("; {open} leave it open"),
+        let rest = [
+            (self.tie, "is a tie", "are ties"),
+            (self.open, "leaves it open", "leave it open"),
+        ];
+        for (count, one, many) in rest.into_iter().filter(|(count, ..)| *count > 0) {
+            let what = if count == 1 { one } else { many };
+            text.push_str(&format!("; {count} {what}"));
         }
+        text
     }
 }
 
@@ -126,10 +130,11 @@ pub(super) fn capitalised(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn said(first: usize, second: usize, open: usize) -> String {
+    fn said(first: usize, second: usize, tie: usize, open: usize) -> String {
         let count = Count {
             first,
             second,
+            tie,
             open,
         };
         count.sentence(Protocol::H2, Protocol::H3)
@@ -138,14 +143,18 @@ mod tests {
     #[test]
     fn a_count_reads_as_a_sentence() {
         assert_eq!(
-            said(3, 12, 1),
+            said(3, 12, 0, 1),
             "HTTP/3 is faster in 12 of 16 cells, HTTP/2 in 3; 1 leaves it open"
         );
-        assert_eq!(said(2, 0, 0), "HTTP/2 is faster in all 2 cells");
-        assert_eq!(said(0, 1, 0), "HTTP/3 is faster in 1 of 1 cell");
+        assert_eq!(said(2, 0, 0, 0), "HTTP/2 is faster in all 2 cells");
+        assert_eq!(said(0, 1, 0, 0), "HTTP/3 is faster in 1 of 1 cell");
         assert_eq!(
-            said(0, 0, 4),
-            "no sure difference between HTTP/2 and HTTP/3 in 4 cells"
+            said(0, 6, 3, 0),
+            "HTTP/3 is faster in 6 of 9 cells; 3 are ties"
+        );
+        assert_eq!(
+            said(0, 0, 1, 3),
+            "neither HTTP/2 nor HTTP/3 is faster in any of 4 cells; 1 is a tie; 3 leave it open"
         );
     }
 }

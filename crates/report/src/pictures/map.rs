@@ -10,7 +10,7 @@ use crate::analysis::{Analysis, CellResult, Pairing};
 use crate::figure::{
     Axis, Datum, Figure, Form, Ink, Key, Mark, Panel, Series, Spread, Table, Tile, Tiles,
 };
-use crate::words;
+use crate::{verdict, words};
 use altway_record::{Cell, Protocol};
 use altway_stats::{Point, Polyline};
 
@@ -55,7 +55,7 @@ fn reading(analysis: &Analysis<'_>, atlas: &Atlas<'_>, shown: &[&Map<'_>]) -> St
     let (first, second) = (analysis.baseline.name(), atlas.other.name());
     let mut text = format!(
         "In each cell the gain of {second} in per cent: how much more time {first} takes. Hatched: \
-         the 95 % interval holds 0. Line: neither is faster; shaded around it: it stays open who is."
+         the 95 % interval holds 0. A tie lies within ±3 %. Line: neither is faster; shaded around it: it stays open who is."
     );
     if atlas.placeless {
         text.push_str(" Cells without a rate limit have no place here.");
@@ -219,7 +219,7 @@ fn rank_of(dim: Dim, places: &[f64], place: f64) -> f64 {
 }
 
 fn table(analysis: &Analysis<'_>, atlas: &Atlas<'_>, names: &Names, shown: &[&Map<'_>]) -> Table {
-    let head = ["cell", "pairs", "gain", "95 % interval", "faster"];
+    let head = ["cell", "pairs", "gain", "95 % interval", "winner"];
     let row = |result: &&CellResult<'_>| {
         let pairing = result.pairings.get(&atlas.other)?;
         let comparison = &pairing.comparison;
@@ -230,17 +230,13 @@ fn table(analysis: &Analysis<'_>, atlas: &Atlas<'_>, names: &Names, shown: &[&Ma
                 format!("{low} to {high} %")
             },
         );
-        let faster = match (pairing.excludes_zero(), comparison.estimate < 0.0) {
-            (false, _) => "open",
-            (true, true) => atlas.other.name(),
-            (true, false) => analysis.baseline.name(),
-        };
+        let winner = verdict::winner(comparison.winner, analysis.baseline, atlas.other);
         Some(vec![
             names.row(&result.cell),
             comparison.n.to_string(),
             words::percent(gain(pairing)),
             interval,
-            faster.to_owned(),
+            winner.to_owned(),
         ])
     };
     let results = shown.iter().flat_map(|map| map.results.iter().flatten());

@@ -58,7 +58,7 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
             .join(" "),
         reading: format!(
             "In each cell the gain in per cent: how much more time {} takes than the other. Hatched: \
-             the 95 % interval holds 0, so it stays open who is faster.{}{rest}",
+             the 95 % interval holds 0, so it stays open who is faster. A tie lies within ±3 %.{}{rest}",
             analysis.baseline.name(),
             names.common(cell)
         ),
