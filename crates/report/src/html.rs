@@ -1,36 +1,46 @@
 //! `report.html`: the verdict, the table, the pictures, the conditions, the method, and the way to
 //! repeat it, for someone who has not read the manual.
 //!
-//! One file: style, font and pictures stand in it; there is no script and nothing to load. Every
-//! text that comes from a run passes [`escape`].
+//! One file: style, font, pictures and the scripts that make them interactive stand in it; there is
+//! nothing to load, and without scripts the pictures stand still. Every text that comes from a run
+//! passes [`escape`], or goes as inert JSON to the script ([`charts`]).
 
+mod charts;
 mod conditions;
+mod headline;
+mod reading;
 
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, Series};
 use crate::canvas;
-use crate::{Picture, table, verdict, words};
+use crate::verdict::Verdict;
+use crate::{Picture, table, words};
+use altway_record::Protocol;
 
 /// The whole page.
 pub(crate) fn page(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
     let manifest = analysis.run.manifest;
     let title = format!("altway lab: {}", manifest.plan.name);
     let body = [
-        header(analysis),
+        headline::section(analysis),
         results(analysis),
         pictures(drawn),
         conditions::section(analysis),
+        reading::section(analysis),
         method(analysis),
         conditions::reproduction(analysis),
+        reading::files(),
     ];
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n{}\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n<style>\n{}\n{}</style>\n</head>\n<body>\n<main>\n{}</main>\n</body>\n\
+         <title>{}</title>\n<style>\n{}\n{}</style>\n</head>\n<body>\n<main>\n{}</main>\n{}</body>\n\
          </html>\n",
+        charts::policy(),
         escape(&title),
         canvas::font_face(),
         include_str!("html/style.css"),
         body.concat(),
+        charts::scripts(analysis, drawn),
     )
 }
 
@@ -54,7 +64,8 @@ pub(crate) fn escape(text: &str) -> String {
 fn unbroken(sentence: &str) -> String {
     let text = escape(sentence)
         .replace(" %", "&nbsp;%")
-        .replace(" ms", "&nbsp;ms");
+        .replace(" ms", "&nbsp;ms")
+        .replace(" Mbit/s", "&nbsp;Mbit/s");
     text.replace("one-way", "<span class=\"whole\">one-way</span>")
 }
 
@@ -85,63 +96,19 @@ fn data_table(caption: &str, head: &[String], rows: &[Vec<String>]) -> String {
     )
 }
 
-fn header(analysis: &Analysis<'_>) -> String {
-    let manifest = analysis.run.manifest;
-    let over = format!(
-        "altway lab · {} · {}",
-        manifest.plan.name, manifest.started_at
-    );
-    let findings = verdict::findings(analysis);
-    let mut text = paragraph("over", &over);
-    let (heading, rest) = match findings.as_slice() {
-        _ if analysis.valid() == 0 => ("Nothing has been measured yet".to_owned(), Vec::new()),
-        [] => (
-            format!("{} on its own", analysis.baseline.name()),
-            Vec::new(),
-        ),
-        [one] => (one.trim_end_matches('.').to_owned(), Vec::new()),
-        all => (
-            format!("Who is faster, on {}", words::count(all.len(), "link")),
-            all.to_vec(),
-        ),
-    };
-    text.push_str(&format!("<h1>{}</h1>\n", unbroken(&heading)));
-    if !rest.is_empty() {
-        let items = rest
-            .iter()
-            .map(|finding| format!("<li>{}</li>\n", unbroken(finding)));
-        text.push_str(&format!(
-            "<ul class=\"findings\">\n{}</ul>\n",
-            items.collect::<String>()
-        ));
-    }
-    if !manifest.plan.description.is_empty() {
-        text.push_str(&paragraph("about", &manifest.plan.description));
-    }
-    for gap in verdict::gaps(analysis) {
-        text.push_str(&paragraph("warning", &gap));
-    }
-    text
-}
-
 fn results(analysis: &Analysis<'_>) -> String {
     if analysis.valid() == 0 {
         return String::new();
     }
     let mut text = "<section>\n<h2>Result</h2>\n".to_owned();
+    let folded = analysis.series.len() * analysis.others.len().max(1) > headline::MAX_FINDINGS;
     for series in &analysis.series {
-        let link = words::series(&analysis.cells[series.cells[0]].cell);
         for other in &analysis.others {
-            let (head, rows) = table::comparison_rows(analysis, series, *other);
-            let caption = format!(
-                "{} against {}: {link}",
-                other.name(),
-                analysis.baseline.name()
-            );
-            text.push_str(&data_table(&caption, &head, &rows));
+            text.push_str(&comparison(analysis, series, *other, folded));
         }
         if analysis.others.is_empty() {
             let (head, rows) = table::description_rows(analysis, series);
+            let link = words::series(&analysis.cells[series.cells[0]].cell);
             text.push_str(&data_table(&link, &head, &rows));
         }
     }
@@ -149,6 +116,28 @@ fn results(analysis: &Analysis<'_>) -> String {
         text.push_str(&paragraph("note", &note));
     }
     text + "</section>\n"
+}
+
+/// The table of one protocol on one link; folded, it lies under its finding.
+fn comparison(analysis: &Analysis<'_>, series: &Series, other: Protocol, folded: bool) -> String {
+    let link = words::series(&analysis.cells[series.cells[0]].cell);
+    let (head, rows) = table::comparison_rows(analysis, series, other);
+    let caption = format!(
+        "{} against {}: {link}",
+        other.name(),
+        analysis.baseline.name()
+    );
+    let table = data_table(&caption, &head, &rows);
+    if !folded {
+        return table;
+    }
+    let verdict = Verdict::new(analysis, series, other);
+    format!(
+        "<details><summary>{}: {}</summary>\n{}{table}</details>\n",
+        escape(&link),
+        escape(&verdict.title()),
+        paragraph("about", &verdict.sentence()),
+    )
 }
 
 fn pictures(drawn: &[Picture]) -> String {
@@ -159,14 +148,20 @@ fn pictures(drawn: &[Picture]) -> String {
     format!("<section>\n<h2>Pictures</h2>\n{figures}</section>\n")
 }
 
+/// The picture stands still until the script has drawn its chart; it has its sentences on itself.
 fn figure(picture: &Picture) -> String {
     let figure = &picture.figure;
+    let reading = [Some(figure.reading.clone()), charts::thinned(figure)];
+    let reading: Vec<String> = reading.into_iter().flatten().collect();
     format!(
-        "<figure>\n<div class=\"picture\">{}</div>\n<figcaption>{} {}</figcaption>\n\
+        "<figure data-figure=\"{}\">\n<h3>{}</h3>\n<p class=\"says\">{}</p>\n<div class=\"picture\">{}</div>\n\
+         <figcaption>{}</figcaption>\n\
          <details><summary>The numbers behind this picture</summary>\n{}</details>\n</figure>\n",
+        escape(&figure.name),
+        unbroken(&figure.title),
+        unbroken(&figure.says),
         inline(picture),
-        escape(&figure.says),
-        escape(&figure.reading),
+        escape(&reading.join(" ")),
         data_table(&figure.title, &figure.table.head, &figure.table.rows),
     )
 }

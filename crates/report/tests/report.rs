@@ -73,25 +73,44 @@ fn every_file_of_the_run_folder_is_there() {
     );
 }
 
+/// The page without what stands in its scripts, and the texts of these.
+fn split_scripts(html: &str) -> (String, Vec<&str>) {
+    let mut parts = html.split("<script");
+    let mut markup = parts.next().unwrap().to_owned();
+    let mut scripts = Vec::new();
+    for part in parts {
+        let (script, rest) = part.split_once("</script>").unwrap();
+        scripts.push(script);
+        markup.push_str(rest);
+    }
+    (markup, scripts)
+}
+
 #[test]
 fn the_page_loads_nothing_from_elsewhere() {
     let html = of_plan(QUICK).html;
-    assert!(!html.contains("://"), "no address");
-    for loading in [
-        "<script", "<link", "<img", "<iframe", "@import", "href=", "src=\"",
-    ] {
-        assert!(!html.contains(loading), "{loading}");
+    let (markup, scripts) = split_scripts(&html);
+    assert!(!markup.contains("://"), "no address");
+    for loading in ["<link", "<img", "<iframe", "@import", "href=", "src=\""] {
+        assert!(!markup.contains(loading), "{loading}");
     }
-    let urls: Vec<&str> = html
+    let urls: Vec<&str> = markup
         .match_indices("url(")
-        .map(|(at, _)| &html[at..at + 9])
+        .map(|(at, _)| &markup[at..at + 9])
         .collect();
     assert!(urls.iter().all(|url| *url == "url(data:"), "{urls:?}");
+    let policy = "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';";
+    assert!(markup.find(policy).unwrap() < markup.find("<style").unwrap());
+    let heads: Vec<&str> = scripts
+        .iter()
+        .map(|one| one.split('>').next().unwrap())
+        .collect();
+    assert_eq!(heads, [" type=\"application/json\" id=\"figures\"", "", ""]);
 }
 
 #[test]
 fn texts_of_a_plan_and_of_faults_are_escaped() {
-    let evil = "<script>alert(1)</script>";
+    let evil = "</script><script>alert(1)</script><!--";
     let mut manifest = manifest(&format!("{QUICK}\ndescription = \"{evil}\""));
     manifest.host.cpu = evil.into();
     manifest.started_at = evil.into();
@@ -100,8 +119,37 @@ fn texts_of_a_plan_and_of_faults_are_escaped() {
     let mut samples = samples(&manifest.plan);
     samples.push(spoiled(&samples[0], evil));
     let html = rendered(&manifest, &samples).html;
-    assert!(!html.contains("<script"));
-    assert!(html.matches("&lt;script&gt;").count() >= 6);
+    let (markup, scripts) = split_scripts(&html);
+    assert_eq!(scripts.len(), 3, "the page's own");
+    assert!(!markup.contains("<!--") && !markup.contains("</script"));
+    assert!(markup.matches("&lt;script&gt;").count() >= 6);
+}
+
+#[test]
+fn a_picture_stands_still_where_no_script_runs_and_has_its_numbers_behind_it() {
+    let rendered = of_plan(QUICK);
+    let figures: Vec<&str> = rendered
+        .html
+        .split("<figure data-figure=")
+        .skip(1)
+        .collect();
+    assert_eq!(figures.len(), rendered.pictures.len());
+    for figure in figures {
+        let figure = figure.split("</figure>").next().unwrap();
+        assert!(figure.contains("<svg role=\"img\" aria-label="));
+        assert!(figure.contains("<table>"));
+    }
+}
+
+#[test]
+fn many_links_are_told_by_a_count_and_each_by_its_table() {
+    let html = of_plan(
+        "name = \"many\"\nrate = [\"1mbit\", \"5mbit\", \"50mbit\"]\nloss = [\"0%\", \"1%\"]\n\
+         delay = [\"0ms\", \"100ms\"]\nsize = \"1MB\"\npairs = 5",
+    )
+    .html;
+    assert!(html.contains("<h1>HTTP/3 is faster than HTTP/2 by more than 3&nbsp;% in "));
+    assert!(html.contains("<details><summary>50 Mbit/s · 1 % loss · 1 MB: "));
 }
 
 #[test]

@@ -23,5 +23,6 @@ mod notebook;
 mod peers;
 mod priorities;
 mod raw;
+mod report_page;
 mod takeover;
 mod topologies;

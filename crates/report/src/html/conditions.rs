@@ -5,7 +5,7 @@ use crate::analysis::Analysis;
 use crate::pictures::quantile_of;
 use crate::summary::loss_counted_percent;
 use crate::words;
-use altway_record::{Sample, transfers};
+use altway_record::{Plan, Sample, Scenario, transfers};
 use std::collections::BTreeMap;
 
 /// How many kinds of faults are listed.
@@ -144,7 +144,22 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
     } else {
         "may sleep: packets may be late"
     };
+    let protocols = plan
+        .protocols
+        .iter()
+        .map(|protocol| protocol.name().to_owned());
     vec![
+        ("what was fetched", fetched(plan)),
+        ("protocols", listed(protocols.collect())),
+        ("rate", of_axis(&plan.rates, |rate| words::rate(*rate))),
+        (
+            "one-way delay",
+            of_axis(&plan.delays, |delay| words::delay(*delay)),
+        ),
+        (
+            "loss in each direction",
+            of_axis(&plan.losses, |loss| words::ratio(*loss)),
+        ),
         ("carried by", link.backend.clone()),
         ("processors", awake.into()),
         ("privilege", link.privilege.clone()),
@@ -156,6 +171,40 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
         ),
         ("priority of the link's thread", priority.into()),
     ]
+}
+
+/// The scenario, and of which size.
+fn fetched(plan: &Plan) -> String {
+    let sizes = of_axis(&plan.sizes, |size| words::size(*size));
+    match &plan.scenario {
+        Scenario::Page(page) => format!(
+            "a page of {} in {}",
+            words::size(page.total()),
+            words::count(page.objects.len() + 1, "request")
+        ),
+        Scenario::Download => format!("one object of {sizes}"),
+        Scenario::Mixed(_) => format!("small objects beside one of {sizes}"),
+        Scenario::Repeat(repeat) => format!(
+            "one object of {sizes}, {}",
+            words::count(repeat.visits as usize, "visit")
+        ),
+    }
+}
+
+/// The values of an axis: all of a few, else how many between which.
+fn of_axis<T>(values: &[T], text: impl Fn(&T) -> String) -> String {
+    const FEW: usize = 6;
+    match values {
+        [first, .., last] if values.len() > FEW => {
+            format!(
+                "{} values from {} to {}",
+                values.len(),
+                text(first),
+                text(last)
+            )
+        }
+        few => words::list(&few.iter().map(text).collect::<Vec<_>>()),
+    }
 }
 
 fn seen(analysis: &Analysis<'_>) -> Facts {

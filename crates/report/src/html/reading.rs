@@ -1,0 +1,106 @@
+//! How to read the page, and which files hold what it was made of: for someone who has never seen one.
+
+use super::{escape, paragraph};
+use crate::analysis::Analysis;
+use crate::words;
+
+/// Questions that the tables and pictures raise, with their answers.
+pub(super) fn section(analysis: &Analysis<'_>) -> String {
+    let mut text = "<section>\n<h2>How to read this page</h2>\n<dl>\n".to_owned();
+    for (term, meaning) in terms(analysis) {
+        text.push_str(&format!(
+            "<dt>{}</dt><dd>{}</dd>\n",
+            escape(term),
+            escape(&meaning)
+        ));
+    }
+    text + "</dl>\n</section>\n"
+}
+
+/// What lies beside the page in its folder.
+pub(super) fn files() -> String {
+    let files = [
+        (
+            "samples.csv",
+            "a row a request, as measured; everything else is made from it",
+        ),
+        ("manifest.json", "the plan, the machine and the link"),
+        (
+            "summary.csv",
+            "a row for each cell and protocol: the numbers of this page",
+        ),
+        ("*.svg, *.png", "the pictures"),
+    ];
+    let items: String = files
+        .iter()
+        .map(|(name, what)| format!("<li><code>{name}</code>: {what}</li>\n"))
+        .collect();
+    format!(
+        "<section>\n<h2>Data</h2>\n<ul>\n{items}</ul>\n{}</section>\n",
+        paragraph(
+            "note",
+            "altway lab report FOLDER makes this page, the summary and the pictures again, byte for byte."
+        )
+    )
+}
+
+fn terms(analysis: &Analysis<'_>) -> Vec<(&'static str, String)> {
+    let mut terms = vec![
+        (
+            "Cell",
+            "One link and one size of what is fetched: a rate, a delay, a loss. Delays are one way; \
+             a round trip takes twice as long."
+                .to_owned(),
+        ),
+        (
+            "Median and P90",
+            "Half of the transfers took at most the median, nine of ten at most the P90.".into(),
+        ),
+    ];
+    if let Some(other) = analysis.others.first() {
+        let (first, second) = (analysis.baseline.name(), other.name());
+        terms.extend([
+            (
+                "Difference",
+                format!(
+                    "The time of {second} against that of {first}, from pairs of transfers that \
+                     followed each other closely over the same link. −5 % means that {second} \
+                     takes 5 % less time."
+                ),
+            ),
+            (
+                "95 % interval",
+                "Where the true value lies, as far as chance allows to tell: of 20 such intervals \
+                 19 hold it. A difference whose interval holds 0 may be none at all; more pairs \
+                 make it narrower."
+                    .into(),
+            ),
+            (
+                "Winner",
+                "Named when the interval leaves out 0 and the difference is more than 3 %. Smaller \
+                 ones are no reason to change a protocol: a tie."
+                    .into(),
+            ),
+            (
+                "Crossover",
+                format!(
+                    "The delay from which {second} is the faster one; over several axes, the line \
+                     where the difference is 0."
+                ),
+            ),
+        ]);
+    }
+    let invalid = analysis.invalid();
+    terms.push((
+        "Transfers that do not count",
+        format!(
+            "A transfer is made again when the measurement failed, as when the link was late; never \
+             for being slow. Here: {}.",
+            match invalid {
+                0 => "none".to_owned(),
+                n => words::count(n, "transfer"),
+            }
+        ),
+    ));
+    terms
+}
