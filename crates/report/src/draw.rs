@@ -7,11 +7,13 @@ mod panel;
 
 use crate::canvas::{self, Area, Drawing, Drawn, GREY, HEIGHT, INK, Look, Marker, WIDTH, look};
 use crate::figure::{Figure, Key, Mark, Panel};
+use crate::pictures::{evenly, left_out};
 use crate::{Error, Picture};
 use panel::Pen;
 use plotters::element::{DashedPathElement, PathElement};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::borrow::Cow;
 
 /// Space around everything, in pixels.
 const MARGIN: i32 = 40;
@@ -23,9 +25,13 @@ const LINES: [i32; 4] = [52, 37, 46, 30];
 /// Least height of a panel, and of a row of places that are no quantity.
 const LEAST: (i32, i32) = (300, 30);
 
+/// Paper has room for so many panels.
+pub(crate) const MAX_PANELS: usize = 12;
+
 /// Draws a figure.
 pub(crate) fn draw(figure: Figure) -> Result<Picture, Error> {
-    let sheet = Sheet::new(&figure);
+    let on_paper = abridged(&figure);
+    let sheet = Sheet::new(&on_paper);
     let height = sheet.height;
     let (svg, png) = canvas::paint(&figure.name, height, &sheet)?;
     Ok(Picture {
@@ -34,6 +40,19 @@ pub(crate) fn draw(figure: Figure) -> Result<Picture, Error> {
         height,
         svg,
         png,
+    })
+}
+
+/// The figure with as many of its panels as paper has room for, and a sentence about the rest.
+fn abridged(figure: &Figure) -> Cow<'_, Figure> {
+    let all = figure.panels.len();
+    if all <= MAX_PANELS {
+        return Cow::Borrowed(figure);
+    }
+    Cow::Owned(Figure {
+        panels: evenly(figure.panels.clone(), MAX_PANELS),
+        reading: figure.reading.clone() + &left_out(MAX_PANELS, all, "panels"),
+        ..figure.clone()
     })
 }
 

@@ -189,6 +189,8 @@ pub struct Datum {
     pub y: f64,
     /// From where to where it is uncertain, or spreads.
     pub interval: Option<(f64, f64)>,
+    /// Of how many transfers, or pairs of them, it is; `None` when that is of no interest.
+    pub of: Option<usize>,
 }
 
 /// How the values of a series are drawn.

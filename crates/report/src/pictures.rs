@@ -22,8 +22,9 @@ use crate::figure::{Figure, Ink, Key};
 use crate::{Error, Picture};
 use altway_record::Protocol;
 
-/// A picture draws at most so many panels; a plan with more says so.
-const MAX_PANELS: usize = 12;
+/// A figure has at most so many panels, among which readers of the page choose; paper has room for
+/// fewer ([`draw::MAX_PANELS`]). A plan with more says so.
+const MAX_PANELS: usize = 240;
 
 /// Draws every picture that something was measured for.
 pub(crate) fn draw_all(analysis: &Analysis<'_>) -> Result<Vec<Picture>, Error> {
@@ -59,7 +60,7 @@ fn keys(protocols: impl Iterator<Item = Protocol>) -> Vec<Key> {
 }
 
 /// At most `limit` of them, evenly spread, the first and last included.
-fn evenly<T>(all: Vec<T>, limit: usize) -> Vec<T> {
+pub(crate) fn evenly<T>(all: Vec<T>, limit: usize) -> Vec<T> {
     let count = all.len();
     if count <= limit {
         return all;
@@ -75,7 +76,7 @@ fn evenly<T>(all: Vec<T>, limit: usize) -> Vec<T> {
 }
 
 /// A sentence about what a picture leaves out; empty when it shows everything.
-fn left_out(shown: usize, all: usize, noun: &str) -> String {
+pub(crate) fn left_out(shown: usize, all: usize, noun: &str) -> String {
     if shown >= all {
         return String::new();
     }

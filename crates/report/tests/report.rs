@@ -5,6 +5,8 @@ mod support;
 
 use altway_record::{Manifest, Protocol, Sample, read_samples};
 use altway_report::{Error, Rendered, Run, render};
+use serde_json::Value;
+use std::collections::BTreeSet;
 use support::{manifest, samples, spoiled};
 
 const QUICK: &str = "name = \"quick\"\nrate = \"5mbit\"\ndelay = \"0ms..100ms by 50ms\"\n\
@@ -150,6 +152,39 @@ fn many_links_are_told_by_a_count_and_each_by_its_table() {
     .html;
     assert!(html.contains("<h1>HTTP/3 is faster than HTTP/2 by more than 3&nbsp;% in "));
     assert!(html.contains("<details><summary>50 Mbit/s · 1 % loss · 1 MB: "));
+}
+
+#[test]
+fn readers_can_choose_every_panel_by_the_axes_of_the_plan() {
+    let html = of_plan(
+        "name = \"many\"\nrate = [\"1mbit\", \"5mbit\"]\ntopology = [\"direct\", \"router\"]\n\
+         delay = [\"0ms\", \"100ms\"]\nsize = \"1MB\"\npairs = 2",
+    )
+    .html;
+    let (_, scripts) = split_scripts(&html);
+    let json = scripts[0].split_once('>').unwrap().1;
+    let data: Value = serde_json::from_str(json).unwrap();
+    let axes = data["axes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|axis| &axis["name"]);
+    assert_eq!(axes.collect::<Vec<_>>(), ["rate", "topology", "delay"]);
+    let figures = data["figures"].as_array().unwrap();
+    let places = |name: &str| {
+        let figure = figures
+            .iter()
+            .find(|figure| figure["name"] == name)
+            .unwrap();
+        let panels = figure["panels"].as_array().unwrap().iter();
+        panels
+            .map(|panel| panel["at"].to_string())
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(places("response-time").len(), 4);
+    assert_eq!(places("distribution").len(), 8);
+    let expected = r#"{"delay":"100 ms delay","rate":"5 Mbit/s","topology":"router"}"#;
+    assert!(places("distribution").contains(expected));
 }
 
 #[test]
@@ -315,12 +350,8 @@ fn many_links_and_protocols_fit_one_picture_and_100_columns() {
         .max()
         .unwrap();
     assert!(widest <= 100, "{widest}");
-    assert!(
-        rendered.pictures[0]
-            .figure
-            .reading
-            .contains("12 of 16 series")
-    );
+    assert_eq!(rendered.pictures[0].figure.panels.len(), 16);
+    assert!(rendered.pictures[0].svg.contains("12 of 16 panels"));
     assert!(rendered.table.contains("no rate limit · 2 % loss · 1 MB"));
 }
 

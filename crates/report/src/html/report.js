@@ -62,6 +62,7 @@
     const text = tick?.[1] || number(value, decimals(axis.to - axis.from));
     return axis.unit ? `${text}\u00a0${axis.unit}` : text;
   };
+  const nearest = ({ ticks }, value) => ticks.find(([at]) => Math.abs(at - value) <= 0.5)?.[1];
   const place = (axis, value) => [axis.name, quantity(value, axis)].filter(Boolean).join(" ");
 
   // ---- marks ------------------------------------------------------------------------------------
@@ -160,29 +161,30 @@
     panel.marks.forEach((mark, row) => {
       if (mark.ink && isOff(figure, mark.ink)) return;
       if (mark.kind === "series" && mark.form !== "specks") {
-        for (const [x, y, low, high, note] of mark.points) {
+        for (const [x, y, low, high, of] of mark.points) {
           const lines = [`${mark.name} · ${place(xs, x)}`, `${mark.value}: ${quantity(y, ys)}`];
           if (low != null) lines.push(`${mark.interval}: ${quantity(low, ys)} to ${quantity(high, ys)}`);
-          if (note) lines.push(note);
-          targets.push({ x: x + mark.aside, y, row, text: lines.join("\n") });
+          if (of != null) lines.push(`of ${of} ${mark.value === "difference" ? "pairs" : "transfers"}`);
+          targets.push({ x: x + mark.aside, y, row, text: lines.join("\n"), isAside: false });
         }
       } else if (mark.kind === "tiles") {
         for (const { at, note } of mark.tiles) {
           const text = `${place(xs, at[0])} · ${place(ys, at[1])}\n${note}`;
-          targets.push({ x: at[0], y: at[1], row: at[1], text });
+          targets.push({ x: at[0], y: at[1], row: at[1], text, isAside: false });
         }
       } else if (mark.kind === "bars") {
         for (const { name, ink, from, to, y } of mark.bars) {
           if (isOff(figure, ink)) continue;
-          const text = `${name}\n${quantity(from, xs)} to ${quantity(to, xs)}`;
-          targets.push({ x: (from + to) / 2, y, row: y, text });
+          const rowName = nearest(ys, y);
+          const text = `${rowName ? `${rowName} · ` : ""}${name}\n${quantity(from, xs)} to ${quantity(to, xs)}`;
+          targets.push({ x: (from + to) / 2, y, row: y, text, isAside: false });
         }
-      } else if (mark.kind === "rule" && mark.name) {
+      } else if (mark.kind === "rule" && mark.name && mark.ink !== "plain") {
         const middle = [(mark.from[0] + mark.to[0]) / 2, (mark.from[1] + mark.to[1]) / 2];
-        targets.push({ x: middle[0], y: middle[1], row, text: mark.name });
+        targets.push({ x: middle[0], y: middle[1], row, text: mark.name, isAside: true });
       }
     });
-    return targets;
+    return targets.sort((a, b) => a.isAside - b.isAside);
   };
 
   // The nearest other target to the right (1, 0), left, above or below, in the row or the next one.
@@ -224,15 +226,16 @@
 
   const axisOptions = (axis, ticks) => {
     const options = { label: axis.unit ? `${axis.name} (${axis.unit})` : axis.name, labelArrow: "none", color: "var(--soft)" };
-    if (!ticks) return { ...options, tickFormat: (value) => number(value, decimals(axis.to - axis.from)) };
+    if (!ticks) return options;
     const texts = new Map(ticks);
     return { ...options, ticks: ticks.map(([place]) => place), tickFormat: (place) => texts.get(place) };
   };
 
+  const isTable = ({ marks }) => marks.some(({ kind }) => kind === "tiles" || kind === "bars");
+
   const draw = (panel, figure, width, label) => {
     const longest = (axis) => Math.max(3, ...axis.ticks.map(([, text]) => text.length));
-    const isTable = panel.marks.some(({ kind }) => kind === "tiles" || kind === "bars");
-    const rows = isTable ? panel.y.to - panel.y.from : 0;
+    const rows = isTable(panel) ? panel.y.to - panel.y.from : 0;
     const height = Math.round(Math.max(260, Math.min(440, width * 0.55), rows * 26 + 86));
     const marginLeft = Math.min(width / 3, 16 + 7.5 * longest(panel.y));
     const room = width - marginLeft - 18;
@@ -270,6 +273,7 @@
   // Reads values to pointers and to arrow keys; drags and +, \u2212, 0 choose a part of the x-axis.
   const explore = (plot, panel, figure, tip, zoomTo) => {
     const [x, y] = [plot.scale("x"), plot.scale("y")];
+    const isMap = isTable(panel);
     const targets = targetsOf(panel, figure)
       .map((target) => ({ ...target, px: x.apply(target.x), py: y.apply(target.y) }))
       .filter(({ x: place }) => place >= panel.x.from && place <= panel.x.to);
@@ -316,7 +320,7 @@
       }
       const far = (target) => Math.abs(target.px - px) + 0.6 * Math.abs(target.py - py);
       const near = targets.length ? targets.reduce((a, b) => (far(b) < far(a) ? b : a)) : null;
-      show(near && far(near) < 90 ? near : null);
+      show(near && (isMap || far(near) < 90) ? near : null);
     });
     plot.addEventListener("pointerdown", (event) => {
       if (event.pointerType === "mouse" && event.button === 0 && zoomTo) began = pointed(event)[0];
@@ -346,6 +350,13 @@
 
   // ---- a figure -----------------------------------------------------------------------------------
 
+  // Whether there is a panel for every choice; else the figure has a choice of its own.
+  const fillsItsAxes = ({ panels }) => {
+    const used = axes.filter(({ name: axis }) => panels.some(({ at }) => axis in at));
+    const places = new Set(panels.map(({ at }) => JSON.stringify(at)));
+    const all = used.reduce((product, { values }) => product * values.length, 1);
+    return places.size === panels.length && all === panels.length;
+  };
   const suits = (panel) => Object.entries(panel.at).every(([axis, value]) => chosen[axis] === value);
 
   const swatch = (ink, filled) => {
@@ -385,9 +396,8 @@
     const chart = element("div", { class: "chart" });
     const tip = element("div", { class: "tip", role: "status", hidden: "" });
     const buttons = element("div", { class: "buttons" });
-    const isQuantity = figure.panels.every(({ marks }) => marks.every(({ kind }) => kind !== "tiles" && kind !== "bars"));
-    const places = new Set(figure.panels.map(({ at }) => JSON.stringify(at)));
-    const isPlaced = places.size === figure.panels.length;
+    const isQuantity = !figure.panels.some(isTable);
+    const isPlaced = fillsItsAxes(figure);
     let which = 0;
     let zoom = null;
     let every = false;
@@ -437,7 +447,6 @@
           return part;
         }),
       );
-      if (!panels.length) chart.append(element("p", { class: "note" }, "This picture has nothing for the chosen link; its table and summary.csv have what was measured."));
     };
 
     if (isQuantity) {
@@ -476,7 +485,8 @@
   const drawAll = () => views.forEach(({ paint }) => paint());
 
   const controls = () => {
-    const used = axes.filter(({ name: axis }) => figures.some(({ panels }) => panels.some(({ at }) => axis in at)));
+    const placed = figures.filter(fillsItsAxes).flatMap(({ panels }) => panels);
+    const used = axes.filter(({ name: axis }) => placed.some(({ at }) => axis in at));
     if (!used.length) return null;
     const bar = element("form", { class: "controls", "aria-label": "What the charts show" });
     for (const { name: axis, values } of used) {

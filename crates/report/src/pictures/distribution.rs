@@ -152,6 +152,7 @@ fn steps(times: &[f64], unit: TimeUnit) -> Vec<Datum> {
         x: unit.convert(*time),
         y: 100.0 * (i + 1) as f64 / n as f64,
         interval: None,
+        of: None,
     };
     kept.map(datum).collect()
 }

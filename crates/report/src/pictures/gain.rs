@@ -189,6 +189,7 @@ fn differences(
             x: lanes.place(&cell.cell),
             y: pairing.comparison.percent(),
             interval: pairing.comparison.percent_interval(),
+            of: Some(pairing.comparison.n),
         })
     };
     Mark::Series(Series {

@@ -184,7 +184,12 @@ fn line(atlas: &Atlas<'_>, map: &Map<'_>) -> Vec<Mark> {
         let datum = |point: &Point| {
             let (x, y) = squared(point);
             let interval = None;
-            Datum { x, y, interval }
+            Datum {
+                x,
+                y,
+                interval,
+                of: None,
+            }
         };
         let closing = curve.points.first().filter(|_| curve.closed);
         Mark::Series(Series {

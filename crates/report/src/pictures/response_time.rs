@@ -138,6 +138,7 @@ fn line(
             x: lanes.place(&cell.cell),
             y: at(0.5),
             interval: Some((at(0.1), at(0.9))),
+            of: Some(cell.arms[&protocol].times.len()),
         }
     });
     Mark::Series(Series {
@@ -165,6 +166,7 @@ fn specks(
             x,
             y: unit.convert(time),
             interval: None,
+            of: None,
         };
         let times = thinned(&cell.arms[&protocol].times, MAX_SPECKS);
         times.map(datum).collect::<Vec<_>>()

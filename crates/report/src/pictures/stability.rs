@@ -146,9 +146,18 @@ fn strips(
         }
         let x = lanes.rank(&cell.cell);
         let ends = (quantile_of(&deviations, 0.1), quantile_of(&deviations, 0.9));
-        let datum = |y, interval| Datum { x, y, interval };
-        bars.push(datum(0.0, Some(ends)));
-        specks.extend(thinned(&deviations, MAX_SPECKS).map(|deviation| datum(deviation, None)));
+        bars.push(Datum {
+            x,
+            y: 0.0,
+            interval: Some(ends),
+            of: Some(deviations.len()),
+        });
+        specks.extend(thinned(&deviations, MAX_SPECKS).map(|y| Datum {
+            x,
+            y,
+            interval: None,
+            of: None,
+        }));
     }
     let series = |value: &str, interval: &str, form, spread, points| {
         Mark::Series(Series {

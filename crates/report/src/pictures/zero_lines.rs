@@ -314,6 +314,7 @@ fn curves<'m>(
         x: point.x,
         y: point.y,
         interval: None,
+        of: None,
     };
     line.lines.iter().map(move |curve| {
         let closing = curve.points.first().filter(|_| curve.closed);

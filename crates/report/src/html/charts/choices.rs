@@ -60,7 +60,9 @@ impl Choices {
 /// Everything that may set a cell apart, as panels name it.
 fn values(cell: &Cell) -> Vec<String> {
     let parts = words::parts(cell).into_iter();
-    parts.chain([words::delay(cell.delay)]).collect()
+    parts
+        .chain([format!("{} delay", words::delay(cell.delay))])
+        .collect()
 }
 
 /// Each value once, in the order in which they come.

@@ -182,9 +182,11 @@ fn series(series: &Series, thinning: &Thinning) -> Value {
 
 fn datum(datum: &Datum) -> Value {
     let (x, y) = (number(datum.x), number(datum.y));
-    match datum.interval {
-        Some((low, high)) => json!([x, y, number(low), number(high)]),
-        None => json!([x, y]),
+    let (low, high) = datum.interval.unzip();
+    match (low.map(number), high.map(number), datum.of) {
+        (None, None, None) => json!([x, y]),
+        (low, high, None) => json!([x, y, low, high]),
+        (low, high, of) => json!([x, y, low, high, of]),
     }
 }
 
@@ -271,6 +273,7 @@ mod tests {
             x: f64::from(i),
             y: 0.0,
             interval: None,
+            of: None,
         };
         let points: Vec<Datum> = (0..1000).map(point).collect();
         let kept = evenly(&points, 12);
@@ -291,6 +294,7 @@ mod tests {
             x: 1.23456 + f64::from(i) / 97.0,
             y: f64::from(i) / f64::from(transfers),
             interval: None,
+            of: None,
         };
         let of_protocol = |protocol: Protocol| {
             Mark::Series(Series {
