@@ -90,7 +90,8 @@ fn a_link_is_as_its_words_say_and_changes_at_its_times() {
     assert_eq!(number(&plain, "duplicated_packets"), 0);
     assert!(number(&twice, "duplicated_packets") > 5, "{twice:?}");
     let longer = number(&far, "compared_us").saturating_sub(number(&plain, "compared_us"));
-    assert!((390_000..2_000_000).contains(&longer), "{longer} µs");
+    // One round trip more at least, and a window that grows by round trips.
+    assert!(longer > 780_000, "{longer} µs");
     let manifest: Value =
         serde_json::from_slice(&fs::read(run.join("manifest.json")).unwrap()).unwrap();
     assert_eq!(manifest["plan"]["links"][2]["at"][0]["time"], "100ms");
