@@ -122,6 +122,11 @@ impl Incoming {
         }
     }
 
+    /// Keeps no room for more streams.
+    pub(crate) fn shrink(&mut self) {
+        self.streams.shrink_to_fit();
+    }
+
     fn position(&self, id: StreamId) -> Option<usize> {
         self.streams.iter().position(|(of, _)| *of == id)
     }
@@ -178,6 +183,13 @@ impl Outgoing {
     /// Whether this is the stream's ID.
     pub(crate) fn is(&self, id: StreamId) -> bool {
         self.stream == Some(id)
+    }
+
+    /// Keeps no room for more bytes, if none wait.
+    pub(crate) fn shrink(&mut self) {
+        if self.unsent.is_empty() {
+            self.unsent = BytesMut::new();
+        }
     }
 
     /// Writes what waits, as far as the stream takes it; QUIC's `StreamsAvailable` and `Writable`

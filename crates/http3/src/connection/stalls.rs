@@ -73,6 +73,10 @@ impl Connection {
         self.events.shrink_to_fit();
         self.last_request = LastRequest::default();
         self.last_response = LastResponse::default();
+        self.incoming.shrink();
+        for stream in self.outgoing() {
+            stream.shrink();
+        }
     }
 }
 
