@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use altway_fields::Priority;
 use altway_quic as quic;
@@ -19,6 +19,9 @@ use crate::{
     ClientConfig, Code, ConnectionHandle, Datagram, Deliveries, EndpointStatistics, Error, Event,
     PathStatistics, Received, Role, ServerConfig, Sessions, StreamId, Transmit,
 };
+
+/// How long a connection without exchanges keeps what only saves time.
+const REST: Duration = Duration::from_secs(1);
 
 /// Many HTTP/3 connections over one UDP socket.
 ///
@@ -42,7 +45,7 @@ pub struct Endpoint {
     eager: VecDeque<usize>,
     /// Slots whose compression tables may have something to say.
     changed: Vec<usize>,
-    /// When to look after which slot's slow exchanges; in order, as all wait as long.
+    /// When to look after which slot's slow exchanges, or let it rest; in order, as all wait as long.
     sweeps: VecDeque<(Instant, usize)>,
     /// What the connection had delivered whose end was told last.
     ended: Option<(ConnectionHandle, Deliveries)>,
@@ -233,7 +236,8 @@ impl Endpoint {
         connection.send_message(quic, stream, head, data, end)
     }
 
-    /// Sends trailers, and with them the end of a message whose body was sent without.
+    /// Sends trailers, and with them the end of a message whose body was sent without. Where there is no
+    /// field to send, the end alone.
     ///
     /// # Errors
     /// As [`send_data`](Self::send_data); [`Error::HeadTooLarge`].
@@ -532,7 +536,7 @@ impl Endpoint {
             && slot.sweep.is_none()
             && !slot.connection.is_idle()
         {
-            let at = now + self.terms.limits.stall / 4;
+            let at = now + (self.terms.limits.stall / 4).min(REST);
             slot.sweep = Some(at);
             self.sweeps.push_back((at, index));
         }

@@ -21,7 +21,8 @@ pub enum Event {
     ///
     /// A server hears of the connection for the first time here, if the client sends early data. Until
     /// [`Event::Connected`] it is given requests of those kinds only, each marked with
-    /// [`EarlyData`](crate::EarlyData); others wait.
+    /// [`EarlyData`](crate::EarlyData). It is not told of those of other methods, which are answered with
+    /// status 425 (Too Early, RFC 8470 section 5.2); those with a body wait.
     EarlyData,
     /// Client: the server took none of the requests sent so far. [`Event::Connected`] follows, and with
     /// it they are sent again, on the same streams; nothing is to be done.

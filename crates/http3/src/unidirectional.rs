@@ -3,7 +3,6 @@
 
 use altway_quic::{Connection, Direction};
 use bytes::{Buf, Bytes, BytesMut};
-use rustc_hash::FxHashMap;
 
 use crate::failure::Violation;
 use crate::frame::{self, Frame};
@@ -48,7 +47,8 @@ enum Stream {
 #[derive(Debug)]
 pub(crate) struct Incoming {
     role: Role,
-    streams: FxHashMap<StreamId, Stream>,
+    /// In any order: they are few, and a table has room for twice as many.
+    streams: Vec<(StreamId, Stream)>,
     /// Which of control, QPACK encoder and QPACK decoder stream there were.
     seen: [bool; 3],
 }
@@ -57,7 +57,7 @@ impl Incoming {
     pub(crate) fn new(role: Role) -> Self {
         Self {
             role,
-            streams: FxHashMap::default(),
+            streams: Vec::new(),
             seen: [false; 3],
         }
     }
@@ -68,7 +68,7 @@ impl Incoming {
             bytes: [0; varint::MAX_LEN],
             filled: 0,
         };
-        self.streams.insert(id, stream);
+        self.streams.push((id, stream));
     }
 
     /// How many of the peer's streams stay open as long as the connection.
@@ -82,15 +82,16 @@ impl Incoming {
         id: StreamId,
         piece: &mut Bytes,
     ) -> Result<Outcome, Violation> {
-        let Some(stream) = self.streams.get_mut(&id) else {
+        let Some(at) = self.position(id) else {
             return Ok(Outcome::Unwanted);
         };
+        let stream = &mut self.streams[at].1;
         if let Stream::Untyped { bytes, filled } = stream {
             let Some(stream_type) = take_type(bytes, filled, piece) else {
                 return Ok(Outcome::Consumed);
             };
             let Some(typed) = typed(stream_type, self.role, &mut self.seen)? else {
-                self.streams.remove(&id);
+                self.streams.swap_remove(at);
                 return Ok(Outcome::Unwanted);
             };
             *stream = typed;
@@ -112,10 +113,22 @@ impl Incoming {
     /// closed at any point, this MUST be treated as a connection error of type
     /// H3_CLOSED_CRITICAL_STREAM"; RFC 9204 section 4.2 says the same of QPACK's.
     pub(crate) fn close(&mut self, id: StreamId) -> Result<(), Violation> {
-        match self.streams.remove(&id) {
-            None | Some(Stream::Untyped { .. }) => Ok(()),
-            Some(_) => Err(closed_critical_stream()),
+        let Some(at) = self.position(id) else {
+            return Ok(());
+        };
+        match self.streams.swap_remove(at).1 {
+            Stream::Untyped { .. } => Ok(()),
+            _ => Err(closed_critical_stream()),
         }
+    }
+
+    /// Keeps no room for more streams.
+    pub(crate) fn shrink(&mut self) {
+        self.streams.shrink_to_fit();
+    }
+
+    fn position(&self, id: StreamId) -> Option<usize> {
+        self.streams.iter().position(|(of, _)| *of == id)
     }
 }
 
@@ -170,6 +183,13 @@ impl Outgoing {
     /// Whether this is the stream's ID.
     pub(crate) fn is(&self, id: StreamId) -> bool {
         self.stream == Some(id)
+    }
+
+    /// Keeps no room for more bytes, if none wait.
+    pub(crate) fn shrink(&mut self) {
+        if self.unsent.is_empty() {
+            self.unsent = BytesMut::new();
+        }
     }
 
     /// Writes what waits, as far as the stream takes it; QUIC's `StreamsAvailable` and `Writable`

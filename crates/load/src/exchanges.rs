@@ -5,6 +5,7 @@
 
 use crate::error::Failure;
 use crate::run::{Answer, Due, Run, Sent};
+use crate::tickets::Ticket;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -88,6 +89,20 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         if let Some(request) = self.in_flight.get_mut(&stream) {
             request.answer.on_head(now, status, length);
             self.run.tickets.on_first_byte(request.sent.item, now);
+        }
+    }
+
+    /// What the request on the stream is for.
+    pub(crate) fn ticket(&self, stream: Id) -> Option<Ticket> {
+        self.in_flight.get(&stream).map(|it| it.due.ticket)
+    }
+
+    /// The request was sent once more, and its answer comes on the stream `to`; what has come of it on
+    /// `from` doesn't count.
+    pub(crate) fn go_on_as(&mut self, from: Id, to: Id) {
+        if let Some(request) = self.in_flight.remove(&from) {
+            let answer = Answer::default();
+            self.in_flight.insert(to, InFlight { answer, ..request });
         }
     }
 

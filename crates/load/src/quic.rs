@@ -7,7 +7,7 @@ use crate::slot::Opening;
 use crate::tickets::Ticket;
 use crate::udp::Driver;
 use altway_http3::{ClientConfig, Code, Error as Http3Error, Event, Received, Sessions, StreamId};
-use http::Response;
+use http::{Response, StatusCode};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,6 +15,11 @@ use std::time::{Duration, Instant};
 /// How long a connection stays for a session ticket. Servers send one after the hand-shake, thus about a
 /// round trip after an answer to early data.
 const TICKET_WAIT: Duration = Duration::from_secs(1);
+
+/// The largest UDP payload that connections take which end after a request each: what a network carries. On
+/// the same machine servers may have larger packets to send (64 KB); to find out whether they arrive
+/// would cost more than such a connection.
+const SHORT_LIVED_PAYLOAD: u16 = 1452;
 
 /// Opens a connection for the request of `opening` and keeps its streams busy until it closes or
 /// the tickets run out.
@@ -25,19 +30,20 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
     let job = run.job;
     let deadline = opening.begun + job.timeout;
     let opened = tokio::time::timeout_at(deadline.into(), open(run)).await;
-    let driver = opened.map_err(|_| Failure::TimedOut(job.timeout))??;
+    let opened = opened.map_err(|_| Failure::TimedOut(job.timeout))??;
     let connect = opening.begun.elapsed();
     let mut connection = Connection {
         run,
-        driver,
+        driver: opened.driver,
         exchanges: Exchanges::new(run, opening.connection),
-        refused: false,
+        early: None,
     };
-    connection.send(Due {
+    let stream = connection.send(Due {
         ticket: opening.ticket,
         connect: Some(connect),
         deadline,
     });
+    connection.early = stream.filter(|_| opened.early);
     if job.new_connections {
         connection.exchanges.drain();
     }
@@ -49,23 +55,30 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
     Ok(())
 }
 
+/// A connection that requests can be sent on.
+struct Opened {
+    driver: Driver,
+    /// The handshake goes on.
+    early: bool,
+}
+
 /// The first of the addresses that completes a handshake; or that did before, where a request can
 /// leave with the first packets.
-async fn open(run: &Run<'_>) -> Result<Driver, Failure> {
+async fn open(run: &Run<'_>) -> Result<Opened, Failure> {
     let job = run.job;
     let (last, others) = job.addresses.split_last().expect("a job has an address");
     if let Some(reached) = run.reached().filter(|_| job.sessions.is_some()) {
         return handshake(run, reached).await;
     }
     for address in others {
-        if let Ok(driver) = handshake(run, *address).await {
-            return Ok(driver);
+        if let Ok(opened) = handshake(run, *address).await {
+            return Ok(opened);
         }
     }
     handshake(run, *last).await
 }
 
-async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Driver, Failure> {
+async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Opened, Failure> {
     let job = run.job;
     let tls = job.tls.clone().expect("options refuse HTTP/3 without TLS");
     let seed = seed(&tls)?;
@@ -79,11 +92,19 @@ async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Driver, Failure>
     // It sends requests and acknowledgements: larger packets than the smallest would carry nothing,
     // and the probes for them would take their share of the path.
     config.transport.mtu_upper_bound = 1200;
+    if job.one_each {
+        config.transport.max_udp_payload = SHORT_LIVED_PAYLOAD;
+    }
     let mut driver = Driver::connect(config, seed, remote, &job.host)?;
     let mut connected = false;
     loop {
         match driver.poll_event() {
-            Some(Event::EarlyData) => return Ok(driver),
+            Some(Event::EarlyData) => {
+                return Ok(Opened {
+                    driver,
+                    early: true,
+                });
+            }
             Some(Event::Connected) => connected = true,
             // A server may refuse a connection by closing it as soon as it has begun.
             Some(Event::Closed { reason }) => return Err(Failure::Handshake(reason)),
@@ -94,7 +115,10 @@ async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Driver, Failure>
     }
     run.on_connected();
     run.on_reached(remote);
-    Ok(driver)
+    Ok(Opened {
+        driver,
+        early: false,
+    })
 }
 
 /// Connection IDs come from it, so it must not be guessed.
@@ -109,8 +133,9 @@ struct Connection<'r, 'a> {
     run: &'r Run<'a>,
     driver: Driver,
     exchanges: Exchanges<'r, 'a, StreamId>,
-    /// The server has taken nothing of the first packets but the hand-shake.
-    refused: bool,
+    /// The stream of the request that left with the first packets, unless the server has taken nothing of
+    /// them but the hand-shake.
+    early: Option<StreamId>,
 }
 
 impl Connection<'_, '_> {
@@ -166,14 +191,20 @@ impl Connection<'_, '_> {
 
     fn on_ticket(&mut self, ticket: Option<Ticket>) {
         match ticket {
-            Some(ticket) => self.send(Due::now(ticket, self.run.job)),
+            Some(ticket) => {
+                self.send(Due::now(ticket, self.run.job));
+            }
             None => self.exchanges.drain(),
         }
     }
 
-    fn send(&mut self, due: Due) {
+    /// The stream, if it could be sent.
+    fn send(&mut self, due: Due) -> Option<StreamId> {
         match self.driver.request(self.run.job.head(due.ticket)) {
-            Ok(stream) => self.exchanges.on_sent(stream, due),
+            Ok(stream) => {
+                self.exchanges.on_sent(stream, due);
+                return Some(stream);
+            }
             Err(Http3Error::StreamsExhausted) if due.connect.is_none() => {
                 self.exchanges.on_exhausted();
                 self.run.tickets.give_back(due.ticket);
@@ -185,6 +216,7 @@ impl Connection<'_, '_> {
             }
             Err(error) => self.exchanges.on_unsendable(&due, Failure::Http3(error)),
         }
+        None
     }
 
     fn on_event(&mut self, event: Event) {
@@ -195,11 +227,11 @@ impl Connection<'_, '_> {
                 let failure = Failure::Reset(code.to_string());
                 self.exchanges.end(stream, Instant::now(), Err(failure));
             }
-            Event::EarlyDataRefused => self.refused = true,
+            Event::EarlyDataRefused => self.early = None,
             // Only where a request is on its way already.
             Event::Connected => {
                 self.run.on_connected();
-                self.run.on_early_data(!self.refused);
+                self.run.on_early_data(self.early.is_some());
             }
             Event::StreamsAvailable => self.exchanges.on_stream_free(),
             Event::GoAway => self.exchanges.drain(),
@@ -212,11 +244,36 @@ impl Connection<'_, '_> {
     }
 
     fn on_head(&mut self, stream: StreamId, head: &Response<()>, end: bool) {
+        if head.status() == StatusCode::TOO_EARLY && self.early == Some(stream) {
+            return self.send_again(stream);
+        }
         let (now, length) = (Instant::now(), content_length(head.headers()));
         self.exchanges
             .on_head(stream, now, head.status().as_u16(), length);
         if end {
             self.exchanges.complete(stream, now);
+        }
+    }
+
+    /// Asks once more, in the same exchange, for what the server would not answer in early data (RFC 8470
+    /// section 5.2). Whoever has its answer has done the hand-shake.
+    fn send_again(&mut self, early: StreamId) {
+        self.early = None;
+        let Some(ticket) = self.exchanges.ticket(early) else {
+            return;
+        };
+        // There may be one stream at a time.
+        let (connection, code) = (self.driver.connection, Code::H3_REQUEST_CANCELLED);
+        self.driver.endpoint.reset_stream(connection, early, code);
+        match self.driver.request(self.run.job.head(ticket)) {
+            Ok(stream) => {
+                self.exchanges.go_on_as(early, stream);
+                self.run.on_too_early();
+            }
+            Err(error) => {
+                let failure = Err(Failure::Http3(error));
+                self.exchanges.end(early, Instant::now(), failure);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! What the streams of a run share: what to fetch, the tickets, and where records go.
 
 use crate::error::Failure;
-use crate::options::Options;
+use crate::options::{Options, Stop};
 use crate::script::Script;
 use crate::summary::{Circumstances, EarlyDataCount, LoadSummary, Tally};
 use crate::tickets::{Schedule, Ticket, Tickets};
@@ -34,6 +34,8 @@ pub(crate) struct Job {
     learning: Option<Arc<rustls::ClientConfig>>,
     /// Each request has a connection of its own.
     pub(crate) new_connections: bool,
+    /// Of several connections, none carries more than one request.
+    pub(crate) one_each: bool,
     /// What connections remember for the next, where early data is asked for.
     pub(crate) sessions: Option<Sessions>,
     pub(crate) qlog: Option<Qlog>,
@@ -47,6 +49,7 @@ impl Job {
             .then(|| tls_for(options, options.protocol()));
         let learns = visit.is_some_and(|visit| visit.learn_http3);
         let learning = learns.then(|| tls_for(options, Protocol::H2));
+        let new_connections = options.early_data() || visit.is_some_and(|v| v.new_connections);
         Ok(Self {
             protocol: options.protocol(),
             streams: options.streams().get(),
@@ -57,7 +60,8 @@ impl Job {
             addresses: resolve(options).await?,
             tls: tls.transpose()?,
             learning: learning.transpose()?,
-            new_connections: options.early_data() || visit.is_some_and(|v| v.new_connections),
+            new_connections,
+            one_each: new_connections || (visit.is_none() && makes_one_request_each(options)),
             qlog: options.qlog.clone(),
             sessions: options.early_data().then(Sessions::new),
         })
@@ -101,6 +105,15 @@ impl Job {
         let uri = self.heads.first().map(Request::uri);
         uri.and_then(Uri::authority)
             .map_or("", |authority| authority.as_str())
+    }
+}
+
+/// Whether there are several connections, and not more requests than connections.
+fn makes_one_request_each(options: &Options) -> bool {
+    let connections = u64::from(options.connections.get());
+    match options.stop {
+        Stop::Requests(requests) => connections > 1 && requests.get() <= connections,
+        Stop::Time(_) => false,
     }
 }
 
@@ -283,6 +296,13 @@ impl<'a> Run<'a> {
             true => count.accepted += 1,
             false => count.refused += 1,
         }
+        self.early_data.set(count);
+    }
+
+    /// The server has taken what came with the first packets, and asked for it to be sent again.
+    pub(crate) fn on_too_early(&self) {
+        let mut count = self.early_data.get();
+        count.too_early += 1;
         self.early_data.set(count);
     }
 

@@ -64,6 +64,10 @@ pub struct EarlyDataCount {
     pub accepted: u64,
     /// It refused them, and they were sent again after the hand-shake.
     pub refused: u64,
+    /// Of those that it took: it answered status 425 (Too Early, RFC 8470), and they were sent again after
+    /// the hand-shake.
+    #[serde(default)]
+    pub too_early: u64,
 }
 
 /// How often an error occurred.

@@ -5,11 +5,15 @@ mod common;
 
 use altway_load::{EarlyDataCount, Options, Trust};
 use altway_record::Protocol;
-use altway_serve::{Bind, Security, Server, Site, StopHandle, certs, stop_channel};
+use altway_serve::{Bind, EarlyData, Security, Server, Site, StopHandle, certs, stop_channel};
+use axum::Router;
+use axum::extract::Extension;
+use axum::http::StatusCode;
 use common::{assert_sound, count, options, requests, run};
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
@@ -117,6 +121,26 @@ async fn a_returning_visitor_s_requests_leave_with_the_first_packets() {
     let server = Running::start_with(with_certificate, |options| options.early_data = true);
     let count = visit_10_times(&server).await;
     assert_eq!((count.accepted, count.refused), (9, 0));
+}
+
+#[tokio::test]
+async fn what_a_server_finds_too_early_is_asked_for_again_after_the_hand_shake() {
+    let answered = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&answered);
+    let careful = async move |early: Option<Extension<EarlyData>>| match early {
+        Some(_) => (StatusCode::TOO_EARLY, vec![b'!'; 9]),
+        None => {
+            count.fetch_add(1, Ordering::SeqCst);
+            (StatusCode::OK, vec![b'x'; SIZE])
+        }
+    };
+    let server = Running::start_with(with_certificate, |options| {
+        options.early_data = true;
+        options.site = Site::service(Router::new().fallback(careful));
+    });
+    let count = visit_10_times(&server).await;
+    assert_eq!((count.accepted, count.refused, count.too_early), (9, 0, 9));
+    assert_eq!(answered.load(Ordering::SeqCst), 10);
 }
 
 #[tokio::test]

@@ -124,6 +124,11 @@ pub struct Transport {
     /// Path MTU discovery looks for the largest UDP payload up to this many bytes, from 1,200
     /// upwards; 1,200 switches it off. Default: 1,452, what an Ethernet path with IPv6 carries.
     pub mtu_upper_bound: u16,
+    /// Server: the same bound for clients on the same machine (loopback addresses), whose packets no
+    /// network carries. Theirs have 1,452 bytes from the beginning, the first probe is for the bound, and
+    /// the first congestion window holds four packets of it. A client that doesn't want them says so by
+    /// its [`max_udp_payload`](Self::max_udp_payload). Default (`None`): as for everybody else.
+    pub loopback_mtu: Option<u16>,
     /// The largest UDP payload that this side takes, as it tells the peer, whose path MTU discovery
     /// looks no further: what the link here carries saves it probes in vain. 1,200 to 65,527 bytes.
     /// Default: 65,527, the protocol's own (RFC 9000 section 18.2).
@@ -160,6 +165,7 @@ impl Default for Transport {
             idle_timeout: Duration::from_secs(30),
             keep_alive: None,
             mtu_upper_bound: 1452,
+            loopback_mtu: None,
             max_udp_payload: 65_527,
             stream_receive_window: None,
             receive_window: None,

@@ -6,8 +6,10 @@
 
 mod initial;
 mod keys;
+mod padding;
 mod retry;
 mod session;
+mod upcoming;
 #[cfg(test)]
 mod vectors;
 

@@ -37,11 +37,22 @@ fn initial_window(mtu: u16) -> u64 {
 
 /// Builds controllers for paths.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CubicFactory;
+pub(crate) struct CubicFactory {
+    first_window: u64,
+}
+
+impl CubicFactory {
+    /// Of controllers whose first window is this, or what the RFC has if that is more.
+    pub(crate) fn with_first_window(bytes: u64) -> Self {
+        Self {
+            first_window: bytes,
+        }
+    }
+}
 
 impl ControllerFactory for CubicFactory {
     fn build(self: Arc<Self>, _: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        Box::new(Cubic::new(current_mtu))
+        Box::new(Cubic::new(current_mtu, self.first_window))
     }
 }
 
@@ -50,6 +61,8 @@ impl ControllerFactory for CubicFactory {
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
     mtu: u16,
+    /// What the first window holds at least.
+    first_window: u64,
     window: f64,
     slow_start_threshold: f64,
     /// Packets sent until then were sent before the window was cut: their loss or arrival says nothing
@@ -80,10 +93,11 @@ struct Avoidance {
 }
 
 impl Cubic {
-    fn new(mtu: u16) -> Self {
+    fn new(mtu: u16, first_window: u64) -> Self {
         Self {
             mtu,
-            window: initial_window(mtu) as f64,
+            first_window,
+            window: initial_window(mtu).max(first_window) as f64,
             slow_start_threshold: f64::INFINITY,
             cut: None,
             avoidance: None,
@@ -245,7 +259,8 @@ impl Controller for Cubic {
     /// congestion window SHOULD be recalculated with the new size."
     fn on_mtu_update(&mut self, new_mtu: u16) {
         if self.slow_start_threshold == f64::INFINITY {
-            let more = initial_window(new_mtu).saturating_sub(initial_window(self.mtu));
+            let first = |mtu| initial_window(mtu).max(self.first_window);
+            let more = first(new_mtu).saturating_sub(first(self.mtu));
             self.window += more as f64;
         }
         self.mtu = new_mtu;
@@ -268,7 +283,7 @@ impl Controller for Cubic {
     }
 
     fn initial_window(&self) -> u64 {
-        initial_window(self.mtu)
+        initial_window(self.mtu).max(self.first_window)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -293,7 +308,7 @@ mod tests {
     impl Sender {
         fn new() -> Self {
             Self {
-                cubic: Cubic::new(MTU),
+                cubic: Cubic::new(MTU, 0),
                 now: Instant::now(),
             }
         }
@@ -344,11 +359,13 @@ mod tests {
             (1_473, 14_720),
             (9_000, 18_000),
         ] {
-            assert_eq!(Cubic::new(mtu).window(), bytes);
+            assert_eq!(Cubic::new(mtu, 0).window(), bytes);
         }
-        let mut cubic = Cubic::new(1_200);
-        cubic.on_mtu_update(1_452);
-        assert_eq!(cubic.window(), 14_520, "larger packets were found");
+        for (first_window, bytes) in [(0, 14_520), (14_000, 14_520), (50_000, 50_000)] {
+            let mut cubic = Cubic::new(1_200, first_window);
+            cubic.on_mtu_update(1_452);
+            assert_eq!(cubic.window(), bytes, "larger packets were found");
+        }
     }
 
     #[test]

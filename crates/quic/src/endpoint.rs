@@ -16,6 +16,7 @@ use crate::connection::Connection;
 use crate::connection_ids::{derive, engine_config};
 use crate::long_header;
 use crate::qlog::Logging;
+use crate::servers::Servers;
 use crate::timers::Timers;
 use crate::transport;
 use crate::validation::Clock;
@@ -47,7 +48,7 @@ pub struct Endpoint {
     quic: quinn_proto::Endpoint,
     /// Set in the client role.
     client: Option<quinn_proto::ClientConfig>,
-    /// Set in the server role: for each of [`Version::ALL`] in turn.
+    /// Set in the server role.
     servers: Option<Servers>,
     /// Of new connections: a client's own; a server's is that of the last long header that came, by which
     /// the engine takes what comes.
@@ -75,8 +76,6 @@ pub struct Endpoint {
     ignoring: bool,
 }
 
-type Servers = [Arc<quinn_proto::ServerConfig>; Version::ALL.len()];
-
 struct Slot {
     connection: Connection,
     /// Whether it counts as unvalidated.
@@ -103,12 +102,7 @@ impl Endpoint {
         let own = || Tokens::of_one(derive(seed, b"tokens"));
         let tokens = config.tokens.clone().unwrap_or_else(own);
         let clock = Arc::new(tokens.clock());
-        let server = |version| {
-            let mut quic = transport::server(config, version)?;
-            tokens.install(&mut quic, version, &clock);
-            Ok::<_, Error>(Arc::new(quic))
-        };
-        let servers = [server(Version::V1)?, server(Version::V2)?];
+        let servers = Servers::new(config, &tokens, &clock)?;
         let engine = engine_config(&Version::ALL, config.connection_ids, config.reset_key, seed);
         let mut endpoint = Self::new(engine, Some(servers), &config.transport, &config.limits);
         endpoint.clock = Some(clock);
@@ -162,7 +156,7 @@ impl Endpoint {
             });
         }
         let config = match &self.logging {
-            Some(logging) => logging.client(config, now),
+            Some(logging) => logging.client(config, remote, now),
             None => config,
         };
         let (handle, connection) = self
@@ -344,7 +338,7 @@ impl Endpoint {
             .max_udp_payload_size(transport.max_udp_payload)
             .expect("the transport was checked");
         let version = Version::default();
-        let server = servers.as_ref().map(|of| Arc::clone(&of[version.index()]));
+        let server = servers.as_ref().map(|servers| servers.of(version));
         let pool = server.is_some().then(|| transport::pool(transport, limits));
         let quic = quinn_proto::Endpoint::new(Arc::new(config), server, true, None);
         Self {
@@ -376,8 +370,7 @@ impl Endpoint {
         if let Some(servers) = &self.servers
             && self.version != version
         {
-            let server = Arc::clone(&servers[version.index()]);
-            self.quic.set_server_config(Some(server));
+            self.quic.set_server_config(Some(servers.of(version)));
             self.version = version;
         }
     }
@@ -481,7 +474,7 @@ impl Endpoint {
             Budget::EMPTY
         };
         budget.on_received(datagram.payload.len());
-        let config = self.logged(&incoming, now);
+        let config = self.config_of(&incoming, now);
         match self.quic.accept(incoming, now, &mut answer, config) {
             Ok((handle, quic)) => self.insert(handle.0, quic, now, budget),
             Err(error) => {
@@ -506,14 +499,19 @@ impl Endpoint {
         self.answer(&transmit, answer);
     }
 
-    /// The configuration of a connection that is to be logged.
-    fn logged(&self, incoming: &Incoming, now: Instant) -> Option<Arc<quinn_proto::ServerConfig>> {
-        let (logging, servers) = self.logging.as_ref().zip(self.servers.as_ref())?;
-        let transport = logging.transport(incoming.orig_dst_cid(), now)?;
-        let server = &servers[self.version.index()];
-        let mut config = quinn_proto::ServerConfig::clone(server);
-        config.transport_config(transport);
-        Some(Arc::new(config))
+    /// The configuration of a connection that begins now, if it has one of its own.
+    fn config_of(
+        &self,
+        incoming: &Incoming,
+        now: Instant,
+    ) -> Option<Arc<quinn_proto::ServerConfig>> {
+        let (servers, remote) = (self.servers.as_ref()?, incoming.remote_address());
+        let logging = self.logging.as_ref();
+        let log = logging.and_then(|it| it.transport(incoming.orig_dst_cid(), remote, now));
+        match log {
+            Some(transport) => Some(servers.over(self.version, &transport)),
+            None => servers.of_client(self.version, remote),
+        }
     }
 
     fn answer(&mut self, transmit: &quinn_proto::Transmit, mut bytes: Vec<u8>) {

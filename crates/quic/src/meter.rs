@@ -22,12 +22,16 @@ pub(crate) struct MeterFactory {
 }
 
 impl MeterFactory {
-    pub(crate) fn new(congestion: Congestion) -> Self {
-        let inner: Arc<dyn ControllerFactory + Send + Sync> = match congestion {
-            Congestion::Cubic => Arc::new(CubicFactory),
+    /// For networks.
+    pub(crate) fn of(congestion: Congestion) -> Self {
+        Self::new(match congestion {
+            Congestion::Cubic => Arc::new(CubicFactory::default()),
             Congestion::NewReno => Arc::new(NewRenoConfig::default()),
             Congestion::Bbr => Arc::new(BbrConfig::default()),
-        };
+        })
+    }
+
+    pub(crate) fn new(inner: Arc<dyn ControllerFactory + Send + Sync>) -> Self {
         Self { inner }
     }
 }

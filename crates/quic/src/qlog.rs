@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use quinn_proto::{
     ConnectionId, ConnectionIdGenerator, QlogConfig, RandomConnectionIdGenerator, TransportConfig,
 };
 
-use crate::{Limits, Role, Transport, transport};
+use crate::{Limits, Role, Transport, loopback, transport};
 
 /// Bytes of the ID that a client chooses for its server at first: the most there may be (RFC 9000
 /// section 7.2 asks for 8 at least).
@@ -61,10 +62,11 @@ pub(crate) struct Logging {
 }
 
 impl Logging {
-    /// Of a connection that begins now; `None` if it is not to be logged.
+    /// Of a connection to this peer that begins now; `None` if it is not to be logged.
     pub(crate) fn transport(
         &self,
         name: &ConnectionId,
+        peer: SocketAddr,
         now: Instant,
     ) -> Option<Arc<TransportConfig>> {
         let writer = self.qlog.open(&name.to_string())?;
@@ -79,6 +81,12 @@ impl Logging {
         // The engine knows a connection's log by its transport alone.
         let mut transport = transport::engine(&self.transport, &self.limits, self.role)
             .expect("the configuration was checked when the endpoint was made");
+        if let Some(most) = self.transport.loopback_mtu
+            && self.role == Role::Server
+            && loopback::is_near(peer)
+        {
+            loopback::adapt(&mut transport, &self.transport, most);
+        }
         transport.qlog_stream(log.into_stream());
         Some(Arc::new(transport))
     }
@@ -87,10 +95,11 @@ impl Logging {
     pub(crate) fn client(
         &self,
         mut config: quinn_proto::ClientConfig,
+        server: SocketAddr,
         now: Instant,
     ) -> quinn_proto::ClientConfig {
         let name = RandomConnectionIdGenerator::new(FIRST_ID_BYTES).generate_cid();
-        if let Some(transport) = self.transport(&name, now) {
+        if let Some(transport) = self.transport(&name, server, now) {
             config.initial_dst_cid_provider(Arc::new(move || name));
             config.transport_config(transport);
         }

@@ -8,6 +8,7 @@ use quinn_proto::{
 };
 
 use crate::crypto::{ClientCrypto, ServerCrypto};
+use crate::loopback;
 use crate::meter::MeterFactory;
 use crate::sessions::{BoundSessions, BoundTickets, Terms};
 use crate::windows::{FIRST_RECEIVE, FIRST_SEND, Pool};
@@ -49,6 +50,17 @@ pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig,
     quic.transport_config(Arc::new(transport))
         .token_store(Arc::new(tokens));
     Ok(quic)
+}
+
+/// The engine's transport of a server's connections to clients on the same machine; `None`: they are
+/// like others.
+pub(crate) fn near(from: &Transport, limits: &Limits) -> Result<Option<TransportConfig>, Error> {
+    let Some(most) = from.loopback_mtu else {
+        return Ok(None);
+    };
+    let mut transport = engine(from, limits, Role::Server)?;
+    loopback::adapt(&mut transport, from, most);
+    Ok(Some(transport))
 }
 
 /// The TLS configuration, with or without early data, whose sessions are bound to the version.
@@ -139,7 +151,7 @@ pub(crate) fn engine(
         .initial_mtu(MIN_MTU)
         .mtu_discovery_config(mtu_discovery(from.mtu_upper_bound))
         .ack_frequency_config(from.ack_threshold.map(ack_frequency))
-        .congestion_controller_factory(Arc::new(MeterFactory::new(from.congestion)))
+        .congestion_controller_factory(Arc::new(MeterFactory::of(from.congestion)))
         // The spin bit tells every middlebox the round-trip time and is of no use to either peer.
         .allow_spin(false)
         // The face has no RFC 9221 datagrams.
@@ -157,6 +169,11 @@ fn check(transport: &Transport, limits: &Limits) -> Result<(), Error> {
         (
             transport.mtu_upper_bound >= MIN_MTU,
             "mtu_upper_bound",
+            "1200 bytes or more",
+        ),
+        (
+            transport.loopback_mtu.is_none_or(|mtu| mtu >= MIN_MTU),
+            "loopback_mtu",
             "1200 bytes or more",
         ),
         (
@@ -245,6 +262,8 @@ mod tests {
             Some("mtu_upper_bound")
         );
         assert_eq!(field_of(|t, _| t.mtu_upper_bound = 1200), None);
+        let loopback = field_of(|t, _| t.loopback_mtu = Some(1199));
+        assert_eq!(loopback, Some("loopback_mtu"));
         for payload in [1199, 65_528] {
             let field = field_of(|t, _| t.max_udp_payload = payload);
             assert_eq!(field, Some("max_udp_payload"));

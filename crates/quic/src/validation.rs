@@ -5,8 +5,8 @@
 //! send it as much as it likes. Any other client is answered up to three times what it sent
 //! ([`budget`](crate::budget)), or by Retry once [`Retry`] says so.
 //!
-//! Every validated path gets [`NEW_TOKENS`] tokens for later connections. They live for
-//! [`NEW_TOKEN_LIFETIME`], hold for the client's IP address, and count once.
+//! Every validated path gets [`NEW_TOKENS`] tokens for later connections. One lives for
+//! [`NEW_TOKEN_LIFETIME`], holds for the client's IP address, and counts once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,9 +19,10 @@ use quinn_proto::{BloomTokenLog, TimeSource, ValidationTokenConfig};
 
 use crate::{Error, Version};
 
-/// Tokens that a client gets for later connections whenever its address has been validated: enough
-/// for a browser that opens two at once, at some 60 bytes each.
-const NEW_TOKENS: u32 = 2;
+/// Tokens that a client gets for later connections whenever its address has been validated: one, of some
+/// 60 bytes, as a client has one connection at a time, and is given another on the next. Each has a key of
+/// its own, which is a fiftieth of a hand-shake to derive.
+const NEW_TOKENS: u32 = 1;
 
 /// How long they count: a day holds who comes back for another page, and keeps the log of those that
 /// were used short.

@@ -44,6 +44,9 @@ use udp::Udp;
 /// memory that a client which doesn't acknowledge can hold.
 const SEND_WINDOW: u64 = 4 << 20;
 
+/// What Linux' loopback device, whose MTU is 65,536, carries behind the headers of IPv6 and UDP.
+const LOOPBACK_MTU: u16 = 65_488;
+
 /// A client that has acknowledged the end of a response may still be reading it, and some lose what
 /// they have not read when the connection closes. At a stop, those that were being answered have so
 /// long to go by themselves.
@@ -67,6 +70,7 @@ pub(crate) fn config(
     config.transport.idle_timeout = limits.idle_timeout;
     config.limits.stall = limits.idle_timeout;
     config.transport.send_window = SEND_WINDOW;
+    config.transport.loopback_mtu = Some(LOOPBACK_MTU);
     config.limits.max_concurrent_requests = limits.max_concurrent_requests;
     config.limits.max_connections = limits.max_connections;
     config.limits.max_held_bytes = limits.max_quic_held_bytes;

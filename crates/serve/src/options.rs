@@ -40,8 +40,9 @@ pub struct Options {
     /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP, CUBIC for QUIC.
     pub congestion: Option<Congestion>,
     /// Answer clients that come back over HTTP/3 a round trip earlier: requests of GET, HEAD and OPTIONS
-    /// without content are handled before the hand-shake is done (0-RTT, RFC 9001 section 4.6), others
-    /// wait for it. Over TCP there is no early data. Default: off.
+    /// without content are handled before the hand-shake is done (0-RTT, RFC 9001 section 4.6). Other
+    /// methods are answered 425 (Too Early, RFC 8470), for the client to ask again; what has content
+    /// waits. Over TCP there is no early data. Default: off.
     ///
     /// Whoever sees such a request on its way can send it again. No copy is handled: a session is good
     /// for one resumption, whichever worker it comes to. A service finds

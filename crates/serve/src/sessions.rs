@@ -11,7 +11,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Sessions that are kept, of some 300 bytes each: 10 MB. A hand-shake makes two. Beyond, the oldest
+/// Sessions that are kept, of some 300 bytes each: 10 MB. A hand-shake makes one. Beyond, the oldest
 /// are forgotten, and their clients make a full hand-shake.
 pub(crate) const MAX_SESSIONS: NonZeroUsize = NonZeroUsize::new(32_768).expect("not zero");
 

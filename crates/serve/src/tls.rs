@@ -11,11 +11,14 @@ use std::sync::Arc;
 /// Protocols on TCP in the server's order (RFC 7301).
 const ALPN_TCP: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Session tickets after a TLS 1.3 hand-shake. Clients use each once, lest they can be followed
-/// from connection to connection (RFC 8446 appendix C.4): one is for the next connection, the other
-/// for a second at the same time (IPv6 raced against IPv4, a download beside the page). Each is a
+/// Session tickets after a hand-shake of TLS 1.3 over TCP. Clients use each once, lest they can be
+/// followed from connection to connection (RFC 8446 appendix C.4): one is for the next connection, the
+/// other for a second at the same time (IPv6 raced against IPv4, a download beside the page). Each is a
 /// record of some 200 bytes; whoever resumes is given new ones.
 const TICKETS: usize = 2;
+
+/// The same over QUIC, of which a client has one connection at a time.
+const TICKETS_QUIC: usize = 1;
 
 /// The cryptography: aws-lc, with AES-128-GCM before AES-256-GCM and ChaCha20. On every processor
 /// with AES instructions it costs the least per byte, and clients that know it lose no strength
@@ -62,6 +65,7 @@ pub(crate) fn configs(identity: Identity, choices: &Choices<'_>) -> Result<Tls, 
     tcp.alpn_protocols = ALPN_TCP.map(<[u8]>::to_vec).into();
     tcp.ticketer = Arc::clone(&ticketer);
     let mut quic = config(&reload, &[&TLS13])?;
+    quic.send_tls13_tickets = TICKETS_QUIC;
     if choices.early_data {
         quic.session_storage = Arc::new(Sessions::new());
     } else {

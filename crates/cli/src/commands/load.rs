@@ -220,6 +220,12 @@ fn table(summary: &LoadSummary) -> String {
             "  early data: {} requests accepted, {} refused and sent again\n",
             early.accepted, early.refused
         ));
+        if early.too_early > 0 {
+            text.push_str(&format!(
+                "  {} of the accepted were answered 425 (Too Early) and sent again\n",
+                early.too_early
+            ));
+        }
     }
     text.push_str(&format!(
         "\n{:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",

@@ -34,7 +34,8 @@ Examples:
 
 Early data: a request that comes with the first packets can be sent again by whoever sees it. This
 server handles no copy, as each session is good for one resumption; but it knows sessions only as
-long as it runs, and shares them with no other server.
+long as it runs, and shares them with no other server. What could do harm (POST, PUT, DELETE …) is
+answered 425 (Too Early), and browsers ask again after the hand-shake.
 
 Policies: who is offered HTTP/3 by the Alt-Svc field
   h2         nobody; clients that were told of HTTP/3 before are told to forget it
@@ -92,7 +93,7 @@ pub(crate) struct Arguments {
     /// Congestion control of TCP and QUIC: cubic, reno or bbr [default: the system's, cubic].
     #[arg(long, value_name = "NAME")]
     congestion: Option<Congestion>,
-    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): GET, HEAD and OPTIONS only.
+    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): GET, HEAD and OPTIONS; else 425.
     #[arg(long, conflicts_with = "h2c")]
     early_data: bool,
     #[command(flatten)]

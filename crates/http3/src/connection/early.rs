@@ -2,14 +2,15 @@
 //!
 //! Whoever sees early data on its way can send it again. So a client sends only requests in it that
 //! are safe and have no body; and a server hands only such to its application, marked
-//! ([`EarlyData`]), before the hand-shake is done. What else comes waits for that: RFC 8470 section
-//! 3 allows a server to "delay processing of early data until the handshake completes", which costs
-//! an honest client less than an answer with status 425 and another request.
+//! ([`EarlyData`]), before the hand-shake is done. A method that is not safe is answered with status
+//! 425 (Too Early), for the client to ask again after the hand-shake. A safe request of which more is to
+//! come waits for that: RFC 8470 section 3 allows a server to "delay processing of early data until the
+//! handshake completes".
 
 use std::sync::Arc;
 
 use altway_quic::{self as quic, Direction};
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use rustls::pki_types::ServerName;
 
 use super::tables::Parked;
@@ -36,7 +37,7 @@ pub(super) struct Early {
     /// Client: what was sent, to be sent again if the server refuses; `None`: given up since. At most
     /// [`Limits::max_concurrent_requests`](crate::Limits::max_concurrent_requests).
     sent: Vec<(StreamId, Option<Request<()>>)>,
-    /// Server: streams whose requests wait for the end of the hand-shake.
+    /// Server: streams whose requests, safe ones, wait for the end of the hand-shake.
     held: Vec<StreamId>,
     /// Client: the server's settings that it acted on.
     remembered: Option<Settings>,
@@ -104,7 +105,7 @@ impl Connection {
                 known => Some(known),
             };
             if let Some(follow) = follow {
-                self.announce_request(id, head, follow);
+                self.announce_request(quic, id, head, follow);
             }
         }
     }
@@ -130,13 +131,30 @@ impl Connection {
         }
     }
 
-    /// Server: whether a request has to wait for the end of the hand-shake. `end`: it is complete.
-    pub(super) fn must_wait(&self, head: &Request<()>, end: bool) -> bool {
-        self.phase == Phase::Early && !(end && is_safe(head.method()))
+    /// Server: takes in a request that came before the hand-shake was done. It, with its mark, if the
+    /// application may be told of it now.
+    pub(super) fn admit_early(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        mut head: Arc<Request<()>>,
+        follow: Follow,
+    ) -> Option<Arc<Request<()>>> {
+        if !is_safe(head.method()) {
+            let failing = Code::H3_REQUEST_REJECTED;
+            self.answer_untold(quic, id, StatusCode::TOO_EARLY, failing);
+            return None;
+        }
+        if follow != Follow::End {
+            self.hold(id, head, follow);
+            return None;
+        }
+        Arc::make_mut(&mut head).extensions_mut().insert(EarlyData);
+        Some(head)
     }
 
     /// Server: keeps a request until the end of the hand-shake.
-    pub(super) fn hold(&mut self, id: StreamId, head: Arc<Request<()>>, follow: Follow) {
+    fn hold(&mut self, id: StreamId, head: Arc<Request<()>>, follow: Follow) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             exchange.parked = Some(Parked::Request(head, follow));
             self.early.held.push(id);
@@ -187,8 +205,8 @@ impl Connection {
     }
 }
 
-/// What an application may be given in early data. RFC 9110 section 9.2.1 calls TRACE safe as well, but
-/// nobody needs it fast.
+/// Of which methods an application may be given requests in early data. RFC 9110 section 9.2.1 calls TRACE
+/// safe as well, but nobody needs it fast.
 fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }

@@ -156,6 +156,11 @@ impl Connection {
         fields: &HeaderMap,
     ) -> Result<(), Error> {
         let section = message::encode_trailers(fields, &mut self.encoder);
+        if section.size() == 0 {
+            // RFC 9114 section 4.1: trailers are "optionally" there; and some peers take a section that
+            // has no line for one that can't be decompressed.
+            return self.end_message(quic, id);
+        }
         self.send_section(quic, id, &section, Kind::Trailers)
     }
 
@@ -351,6 +356,14 @@ impl Connection {
             self.exchanges.remove(&id);
             self.offer_streams(Giver::Us);
         }
+    }
+
+    /// Sends the end of a message whose body was sent without.
+    fn end_message(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<(), Error> {
+        let exchange = self.exchanges.get_mut(&id).ok_or(Error::UnknownStream)?;
+        let sender = exchange.sender.as_mut().ok_or(Error::UnknownStream)?;
+        sender.check(Kind::Trailers)?;
+        sender.data(quic, id, &mut Bytes::new(), true)
     }
 
     fn send_section(

@@ -6,7 +6,6 @@ use altway_quic as quic;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 
-use super::early::EarlyData;
 use super::exchange::Exchange;
 use super::repeats::RequestHead;
 use super::tables::Parked;
@@ -209,28 +208,27 @@ impl Connection {
         }
         self.begin_body(id, body);
         if let Some(follow) = self.poll_follow(quic, id) {
-            self.announce_request(id, head, follow);
+            self.announce_request(quic, id, head, follow);
         }
     }
 
-    /// Server: tells the application of a request, if its time has come.
+    /// Server: tells the application of a request, if it may be told now.
     pub(super) fn announce_request(
         &mut self,
+        quic: &mut quic::Connection,
         id: StreamId,
-        mut head: Arc<Request<()>>,
+        head: Arc<Request<()>>,
         follow: Follow,
     ) {
-        let end = follow == Follow::End;
-        if self.must_wait(&head, end) {
-            return self.hold(id, head, follow);
-        }
-        if self.phase == Phase::Early {
-            Arc::make_mut(&mut head).extensions_mut().insert(EarlyData);
-        }
+        let admitted = match self.phase {
+            Phase::Early => self.admit_early(quic, id, head, follow),
+            _ => Some(head),
+        };
+        let Some(head) = admitted else { return };
         let event = Event::Request {
             stream: id,
             head,
-            end,
+            end: follow == Follow::End,
         };
         self.announce(id, follow, event);
     }
@@ -324,13 +322,26 @@ impl Connection {
         if self.terms.role == Role::Client {
             return Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD));
         }
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        self.answer_untold(quic, id, status, Code::H3_EXCESSIVE_LOAD);
+        Ok(())
+    }
+
+    /// Server: answers a request that the application is not told of, and wants no more of it; resets it
+    /// with `failing` where that can't be.
+    pub(super) fn answer_untold(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        status: StatusCode,
+        failing: Code,
+    ) {
         let mut head = http::Response::new(());
-        *head.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        *head.status_mut() = status;
         match self.send_response(quic, id, &head, true) {
             Ok(()) => self.stop_reading(quic, id, Code::H3_NO_ERROR),
-            Err(_) => self.reset_stream(quic, id, Code::H3_EXCESSIVE_LOAD),
+            Err(_) => self.reset_stream(quic, id, failing),
         }
-        Ok(())
     }
 }
 

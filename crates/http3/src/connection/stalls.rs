@@ -39,8 +39,8 @@ impl Progress {
 }
 
 impl Connection {
-    /// Gives up what has not moved. To be called four times in [`Limits::stall`], as long as there
-    /// are exchanges, and once more.
+    /// Gives up what has not moved. To be called four times in [`Limits::stall`] or more often, as long as
+    /// there are exchanges, and once more.
     ///
     /// [`Limits::stall`]: crate::Limits::stall
     pub(crate) fn sweep(&mut self, quic: &mut quic::Connection, now: Instant) {
@@ -73,6 +73,10 @@ impl Connection {
         self.events.shrink_to_fit();
         self.last_request = LastRequest::default();
         self.last_response = LastResponse::default();
+        self.incoming.shrink();
+        for stream in self.outgoing() {
+            stream.shrink();
+        }
     }
 }
 

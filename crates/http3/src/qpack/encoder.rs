@@ -55,7 +55,7 @@ pub(crate) struct Encoder {
     /// What the peer's acknowledgements are awaited for, with the stream, oldest first: peers
     /// acknowledge nearly in order, so that the one they mean is near the front.
     outstanding: VecDeque<(u64, References)>,
-    seen: Box<[u64; SEEN]>,
+    seen: [u16; SEEN],
     partial: Partial,
     /// For the encoder stream.
     instructions: Vec<u8>,
@@ -121,7 +121,7 @@ impl Encoder {
             peer_capacity: 0,
             known: 0,
             outstanding: VecDeque::new(),
-            seen: Box::new([0; SEEN]),
+            seen: [0; SEEN],
             partial: Partial::default(),
             instructions: Vec::new(),
         }
@@ -319,7 +319,10 @@ impl Encoder {
     /// Whether it was; it is from now on.
     fn seen_before(&mut self, hash: u64) -> bool {
         let slot = usize::try_from(hash % SEEN as u64).expect("below SEEN");
-        std::mem::replace(&mut self.seen[slot], hash) == hash
+        // What is taken for another is inserted once in vain.
+        let [a, b, ..] = hash.to_be_bytes();
+        let short = u16::from_be_bytes([a, b]);
+        std::mem::replace(&mut self.seen[slot], short) == short
     }
 
     fn insert(

@@ -224,8 +224,15 @@ fn write(quic: &mut quinn_proto::Connection, dir: quinn_proto::Dir, bytes: &[u8]
     }
 }
 
+/// HEADERS with the status 425 of QPACK's static table, and the end.
+const TOO_EARLY: [u8; 6] = [HEADERS, 4, 0, 0, 0xff, 70 - 63];
+
+fn id(index: u64) -> quinn_proto::StreamId {
+    quinn_proto::StreamId::new(quinn_proto::Side::Client, quinn_proto::Dir::Bi, index)
+}
+
 #[test]
-fn a_server_lets_what_could_do_harm_wait_for_the_end_of_the_hand_shake() {
+fn a_server_answers_early_what_is_safe_and_425_to_what_is_not() {
     let kinds = [
         ("POST", true),
         ("GET", false),
@@ -259,23 +266,42 @@ fn a_server_lets_what_could_do_harm_wait_for_the_end_of_the_hand_shake() {
         (Method::GET, true, true),
         (Method::HEAD, true, true),
         (Method::OPTIONS, true, true),
-        (Method::POST, true, false),
         (Method::GET, false, false),
-        (Method::DELETE, true, false),
-        (Method::TRACE, true, false),
     ];
     assert_eq!(told, expected);
+    for (index, (method, _)) in (0..).zip(kinds) {
+        let refused = ["POST", "DELETE", "TRACE"].contains(&method);
+        let answer = if refused { &TOO_EARLY[..] } else { &[] };
+        assert_eq!(peer.read(id(index)).unwrap(), answer, "{method}");
+    }
     assert!(peer.closed.is_none() && peer.lost.is_none());
+}
+
+#[test]
+fn what_was_too_early_is_welcome_after_the_hand_shake() {
+    let mut peer = raw_returning(|quic| {
+        write(quic, quinn_proto::Dir::Bi, &request("POST"), false);
+    });
+    peer.run();
+    assert_eq!(peer.read(id(0)).unwrap(), TOO_EARLY);
+    let no_error = Code::H3_NO_ERROR.get().try_into().unwrap();
+    assert_eq!(
+        peer.stopped,
+        [(id(0), no_error)],
+        "its body is not waited for"
+    );
+    assert_eq!(peer.requests(), 0);
+    let again = peer.bi(&request("POST"));
+    peer.finish(again);
+    assert_eq!((peer.requests(), peer.stream_of_request().get()), (1, 4));
 }
 
 #[test]
 fn a_request_that_is_given_up_while_it_waits_is_never_told() {
     let mut peer = raw_returning(|quic| {
-        write(quic, quinn_proto::Dir::Bi, &request("POST"), false);
-        write(quic, quinn_proto::Dir::Bi, &request("POST"), false);
+        write(quic, quinn_proto::Dir::Bi, &request("GET"), false);
+        write(quic, quinn_proto::Dir::Bi, &request("GET"), false);
     });
-    let id =
-        |index| quinn_proto::StreamId::new(quinn_proto::Side::Client, quinn_proto::Dir::Bi, index);
     // All of this before the server's part of the hand-shake is on its way.
     peer.send_raw();
     peer.listen();

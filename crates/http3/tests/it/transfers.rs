@@ -178,6 +178,32 @@ fn trailers_come_after_the_body_in_both_directions() {
 }
 
 #[test]
+fn trailers_without_a_field_are_the_end_alone_in_both_directions() {
+    let mut connection_specific = http::HeaderMap::new();
+    connection_specific.insert("connection", "close".parse().unwrap());
+    for none in [http::HeaderMap::new(), connection_specific] {
+        let mut pair = Pair::new().connected();
+        let (client, head) = (&mut pair.client, post("/echo"));
+        let stream = client.send_request(pair.connection, &head, false).unwrap();
+        pair.fetches.upload(stream, pattern(7), none.clone());
+        pair.fetches.write(client, pair.connection, stream);
+        assert!(pair.run_until(|pair| pair.fetches.all_done()));
+        let fetch = &pair.fetches.fetches[&stream];
+        assert_eq!(fetch.body, pattern(7));
+        assert_eq!(fetch.trailers, None, "the server was told of none");
+
+        let stream = pair.start(&get("/trickle"), Bytes::new());
+        assert!(pair.run_until(|pair| pair.fetches.fetches[&stream].head.is_some()));
+        let connection = pair.server_connection.unwrap();
+        pair.server
+            .send_trailers(connection, stream, &none)
+            .unwrap();
+        assert!(pair.run_until(|pair| pair.fetches.all_done()));
+        assert_eq!(pair.fetches.fetches[&stream].trailers, None);
+    }
+}
+
+#[test]
 fn trailers_out_of_order_are_refused_and_harm_nothing() {
     let mut pair = Pair::new().connected();
     let stream = pair.start(&get("/hang"), Bytes::new());

@@ -7,8 +7,9 @@
 
 use bytes::BytesMut;
 use quinn_proto::crypto::{CryptoError, HeaderKey, KeyPair, Keys, PacketKey};
-use rustls::quic::{DirectionalKeys, HeaderProtectionKey, PacketKeySet};
+use rustls::quic::{DirectionalKeys, HeaderProtectionKey};
 
+use super::padding::Unpadded;
 use crate::{Version, long_header};
 
 /// Keys of one direction.
@@ -24,20 +25,14 @@ pub(super) fn of_long_headers(version: Version, keys: rustls::quic::Keys) -> Key
 
 /// Keys of 1-RTT packets.
 pub(super) fn of_short_headers(keys: rustls::quic::Keys) -> Keys {
-    paired(of_short_header(keys.local), of_short_header(keys.remote))
+    let mut keys = paired(of_short_header(keys.local), of_short_header(keys.remote));
+    keys.packet.remote = Box::new(Unpadded::new(keys.packet.remote));
+    keys
 }
 
 /// Those that go one way.
 pub(super) fn of_short_header(keys: DirectionalKeys) -> OneWay {
     (Box::new(keys.header), Box::new(keys.packet))
-}
-
-/// The next keys of 1-RTT packets.
-pub(super) fn updated(keys: PacketKeySet) -> KeyPair<Box<dyn PacketKey>> {
-    KeyPair {
-        local: Box::new(keys.local),
-        remote: Box::new(keys.remote),
-    }
 }
 
 /// Keys of packets with long headers that go one way: all there is for early data.

@@ -1,6 +1,11 @@
 //! One connection's hand-shake: TLS by rustls as the engine wants it.
+//!
+//! An idle connection should cost little: a server's state of TLS goes when the hand-shake is over and its
+//! tickets are written, for no client has anything more to say to it; and the keys that packets go over to
+//! one day are derived then ([`Upcoming`]).
 
 use std::any::Any;
+use std::sync::Arc;
 
 use quinn_proto::coding::Codec;
 use quinn_proto::crypto::{self, ExportKeyingMaterialError, KeyPair, Keys, PacketKey};
@@ -10,19 +15,32 @@ use rustls::pki_types::CertificateDer;
 use rustls::quic::{Connection, KeyChange, Secrets, Suite};
 
 use super::initial::InitialKeys;
+use super::padding::Unpadded;
+use super::upcoming::Upcoming;
 use super::{keys, retry};
 use crate::version_information::{self, Fault};
 use crate::{Role, Version};
 
+/// TLS' `unexpected_message` (RFC 8446 section 6).
+const UNEXPECTED_MESSAGE: u8 = 10;
+
 /// The state of TLS.
 pub(super) struct Session {
     version: Version,
-    tls: Connection,
+    side: Side,
+    /// `None`: a server has no more use for it.
+    tls: Option<Box<Connection>>,
     initial: Suite,
     /// Keys that were derived before the connection began, until it has others.
     derived: Option<InitialKeys>,
-    /// From which the next keys follow, once there are keys for 1-RTT packets.
-    next: Option<Secrets>,
+    next: Option<Next>,
+}
+
+/// Where the next keys of 1-RTT packets come from.
+enum Next {
+    Secrets(Secrets),
+    /// From what follows those that the engine has.
+    After(Arc<Upcoming>),
 }
 
 impl Session {
@@ -32,19 +50,27 @@ impl Session {
         initial: Suite,
         derived: Option<InitialKeys>,
     ) -> Self {
+        let side = match tls {
+            Connection::Client(_) => Side::Client,
+            Connection::Server(_) => Side::Server,
+        };
         Self {
             version,
-            tls,
+            side,
+            tls: Some(Box::new(tls)),
             initial,
             derived,
             next: None,
         }
     }
 
-    fn side(&self) -> Side {
-        match self.tls {
-            Connection::Client(_) => Side::Client,
-            Connection::Server(_) => Side::Server,
+    /// Lets go of what a server needs no more once nothing is left to write.
+    fn forget_if_over(&mut self) {
+        if self.side == Side::Server
+            && self.next.is_some()
+            && !crypto::Session::is_handshaking(self)
+        {
+            self.tls = None;
         }
     }
 }
@@ -63,34 +89,39 @@ impl crypto::Session for Session {
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
-        let chain = self.tls.peer_certificates()?;
+        let chain = self.tls.as_ref()?.peer_certificates()?;
         let chain: Vec<CertificateDer<'static>> =
             chain.iter().map(|one| one.clone().into_owned()).collect();
         Some(Box::new(chain))
     }
 
     fn early_crypto(&self) -> Option<keys::OneWay> {
-        let keys = self.tls.zero_rtt_keys()?;
+        let keys = self.tls.as_ref()?.zero_rtt_keys()?;
         Some(keys::of_long_header(self.version, keys))
     }
 
     fn early_data_accepted(&self) -> Option<bool> {
-        match &self.tls {
+        match self.tls.as_deref()? {
             Connection::Client(tls) => Some(tls.is_early_data_accepted()),
             Connection::Server(_) => None,
         }
     }
 
     fn is_handshaking(&self) -> bool {
-        self.tls.is_handshaking()
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
-        let read = self.tls.read_hs(bytes);
+        let Some(tls) = &mut self.tls else {
+            // Clients have nothing to say after their Finished: KeyUpdate has no place in QUIC (RFC 9001
+            // section 6), and certificates are asked for in the hand-shake alone (section 4.4).
+            let code = TransportErrorCode::crypto(UNEXPECTED_MESSAGE);
+            return Err(fatal(code, "message after the hand-shake".to_owned()));
+        };
+        let read = tls.read_hs(bytes);
         read.map_err(|error| {
             // RFC 9001 section 4.8: "A TLS alert is converted into a QUIC connection error."
-            let code = self
-                .tls
+            let code = tls
                 .alert()
                 .map_or(TransportErrorCode::PROTOCOL_VIOLATION, |alert| {
                     TransportErrorCode::crypto(alert.into())
@@ -101,11 +132,12 @@ impl crypto::Session for Session {
     }
 
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
-        let Some(encoded) = self.tls.quic_transport_parameters() else {
+        let tls = self.tls.as_ref();
+        let Some(encoded) = tls.and_then(|tls| tls.quic_transport_parameters()) else {
             return Ok(None);
         };
-        let parameters = TransportParameters::read(self.side(), &mut &encoded[..])?;
-        let peer = match self.side() {
+        let parameters = TransportParameters::read(self.side, &mut &encoded[..])?;
+        let peer = match self.side {
             Side::Client => Role::Server,
             Side::Server => Role::Client,
         };
@@ -114,21 +146,34 @@ impl crypto::Session for Session {
     }
 
     fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
-        match self.tls.write_hs(buf)? {
-            KeyChange::Handshake { keys } => {
+        match self.tls.as_mut()?.write_hs(buf) {
+            Some(KeyChange::Handshake { keys }) => {
                 self.derived = None;
-                Some(keys::of_long_headers(self.version, keys))
+                let mut keys = keys::of_long_headers(self.version, keys);
+                keys.packet.remote = Box::new(Unpadded::new(keys.packet.remote));
+                Some(keys)
             }
-            KeyChange::OneRtt { keys, next } => {
-                self.next = Some(next);
+            Some(KeyChange::OneRtt { keys, next }) => {
+                self.next = Some(Next::Secrets(next));
                 Some(keys::of_short_headers(keys))
+            }
+            None => {
+                if buf.is_empty() {
+                    self.forget_if_over();
+                }
+                None
             }
         }
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
-        let keys = self.next.as_mut()?.next_packet_keys();
-        Some(keys::updated(keys))
+        let upcoming = Arc::new(match self.next.take()? {
+            Next::Secrets(secrets) => Upcoming::new(secrets),
+            Next::After(former) => former.after()?,
+        });
+        let keys = upcoming.lend();
+        self.next = Some(Next::After(upcoming));
+        Some(keys)
     }
 
     fn is_valid_retry(&self, id: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
@@ -141,9 +186,8 @@ impl crypto::Session for Session {
         label: &[u8],
         context: &[u8],
     ) -> Result<(), ExportKeyingMaterialError> {
-        let exported = self
-            .tls
-            .export_keying_material(output, label, Some(context));
+        let tls = self.tls.as_ref().ok_or(ExportKeyingMaterialError)?;
+        let exported = tls.export_keying_material(output, label, Some(context));
         exported.map(drop).map_err(|_| ExportKeyingMaterialError)
     }
 }
@@ -219,6 +263,69 @@ mod tests {
                 let expected = if said == version { Ok(()) } else { Err(0x11) };
                 assert_eq!(code, expected, "{said} over {version}");
             }
+        }
+    }
+
+    /// A hand-shake to its end; the server's side, and what it wrote after that.
+    fn after_the_hand_shake() -> (Session, Vec<u8>) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der());
+        let mut server = rustls::ServerConfig::builder()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.unwrap())
+            .unwrap();
+        server.ticketer = rustls::crypto::aws_lc_rs::Ticketer::new().unwrap();
+        let initial = initial_suite(server.crypto_provider()).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let client = rustls::ClientConfig::builder()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let (tls, name) = (Version::V1.tls(), "localhost".try_into().unwrap());
+        let mut client = ClientConnection::new(Arc::new(client), tls, name, Vec::new()).unwrap();
+        let server = ServerConnection::new(Arc::new(server), tls, Vec::new()).unwrap();
+        let server = Connection::Server(server);
+        let mut session = Session::new(Version::V1, server, initial, None);
+        let mut written = Vec::new();
+        while session.is_handshaking() {
+            let mut hello = Vec::new();
+            while client.write_hs(&mut hello).is_some() {}
+            session.read_handshake(&hello).unwrap();
+            // Nothing may come with other keys than its own.
+            loop {
+                written.clear();
+                let more = session.write_handshake(&mut written).is_some();
+                client.read_hs(&written).unwrap();
+                if !more {
+                    break;
+                }
+            }
+        }
+        (session, written)
+    }
+
+    #[test]
+    fn a_server_keeps_tls_until_its_tickets_are_written_and_its_keys_for_good() {
+        let (mut session, tickets) = after_the_hand_shake();
+        assert!(!tickets.is_empty() && session.tls.is_some());
+        assert!(session.next_1rtt_keys().is_some());
+        assert!(session.write_handshake(&mut Vec::new()).is_none());
+        assert!(session.tls.is_none() && !session.is_handshaking());
+        assert!(session.next_1rtt_keys().is_some());
+    }
+
+    #[test]
+    fn who_goes_on_with_tls_after_the_hand_shake_is_refused_with_its_code() {
+        let key_update = [24, 0, 0, 1, 0];
+        for is_kept in [true, false] {
+            let (mut session, _) = after_the_hand_shake();
+            if !is_kept {
+                session.write_handshake(&mut Vec::new());
+            }
+            assert_eq!(session.tls.is_some(), is_kept);
+            let read = session.read_handshake(&key_update);
+            let expected = TransportErrorCode::crypto(UNEXPECTED_MESSAGE);
+            assert_eq!(read.map_err(|error| error.code), Err(expected));
         }
     }
 

@@ -149,7 +149,7 @@ const AES_GCM: u64 = 1 << 23;
 #[test]
 fn without_a_reason_keys_stay_as_they_are() {
     let (pair, keys) = pair(AES_GCM);
-    // The next ones are made ahead.
+    // The engine changes them once, early, for peers that can't follow to fail soon.
     assert_eq!(transfer(pair, keys, |_| {}), 2);
 }
 

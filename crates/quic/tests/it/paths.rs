@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use altway_link::{Config as Link, Queue, Rate};
-use altway_quic::{CloseReason, Congestion, Direction};
+use altway_quic::{CloseReason, Congestion, Direction, ServerConfig};
 use altway_units::Ratio;
 
-use crate::pair::{Pair, delay, pattern};
+use crate::pair::{CLIENT, Pair, delay, pattern};
 
 fn lossy(ms: u64, percent: u32) -> Link {
     Link {
@@ -91,6 +91,82 @@ fn packets_grow_to_what_the_path_carries_but_not_past_what_the_peer_takes() {
         let statistics = pair.server.endpoint.path_statistics(server).unwrap();
         assert_eq!(statistics.mtu, mtu, "of a peer that takes {takes}");
     }
+}
+
+/// A server that knows of loopback, and a client there.
+fn near(takes: u16, change: impl FnOnce(&mut ServerConfig)) -> Pair {
+    let mut pair = Pair::with(delay(1), |client, server| {
+        client.transport.max_udp_payload = takes;
+        server.transport.loopback_mtu = Some(65_488);
+        change(server);
+    });
+    pair.client.address = "127.0.0.1:1000".parse().unwrap();
+    pair
+}
+
+#[test]
+fn packets_to_the_same_machine_are_large_after_one_probe_and_never_small() {
+    for congestion in [Congestion::Cubic, Congestion::NewReno, Congestion::Bbr] {
+        let mut pair = near(65_527, |server| server.transport.congestion = congestion);
+        pair = transfer(pair.connected());
+        let server = pair.server.connection.unwrap();
+        let statistics = pair.server.endpoint.path_statistics(server).unwrap();
+        assert_eq!(statistics.mtu, 65_488, "{congestion:?}");
+        let flight = pair.server.flight.iter().map(Vec::len);
+        let large = flight.filter(|size| *size > 1452).count();
+        // A megabyte in 16 of them but for its beginning, and the probe.
+        assert!((12..=20).contains(&large), "{large} with {congestion:?}");
+    }
+}
+
+#[test]
+fn a_probe_to_the_same_machine_holds_nothing_up() {
+    let mut pair = near(65_527, |_| {}).connected();
+    let probe = |pair: &Pair| {
+        pair.server
+            .flight
+            .iter()
+            .any(|packet| packet.len() == 65_488)
+    };
+    assert!(pair.run_until(probe));
+    let (began, stream) = (pair.elapsed(), pair.server.open(Direction::Unidirectional));
+    pair.server.send(stream, pattern(10_000));
+    assert!(pair.run_until(|pair| pair.client.ended == [stream]));
+    assert_eq!(pair.elapsed() - began, Duration::from_millis(1));
+}
+
+#[test]
+fn a_client_on_the_same_machine_is_sent_no_larger_packets_than_it_takes() {
+    for (takes, mtu) in [
+        (1_200, 1_200),
+        (1_350, 1_350),
+        (1_472, 1_452),
+        (40_000, 40_000),
+    ] {
+        let mut pair = near(takes, |_| {});
+        pair = transfer(pair.connected());
+        let server = pair.server.connection.unwrap();
+        let statistics = pair.server.endpoint.path_statistics(server).unwrap();
+        assert_eq!(statistics.mtu, mtu, "of one that takes {takes}");
+        assert!(
+            pair.server
+                .flight
+                .iter()
+                .all(|packet| packet.len() <= usize::from(takes))
+        );
+    }
+}
+
+#[test]
+fn who_is_elsewhere_is_sent_what_networks_carry() {
+    let mut pair = near(65_527, |_| {});
+    pair.client.address = CLIENT.parse().unwrap();
+    pair = transfer(pair.connected());
+    let server = pair.server.connection.unwrap();
+    let statistics = pair.server.endpoint.path_statistics(server).unwrap();
+    assert_eq!(statistics.mtu, 1452);
+    let largest = pair.server.flight.iter().map(Vec::len).max();
+    assert_eq!(largest, Some(1452));
 }
 
 #[test]

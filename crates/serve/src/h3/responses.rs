@@ -19,8 +19,9 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
+use std::ptr;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -37,7 +38,8 @@ type Key = (ConnectionHandle, StreamId);
 /// requests on each; a response holds one chunk of its body, an upload [`MAX_UNREAD`] bytes.
 pub(super) struct Responses {
     setup: Arc<Setup>,
-    connections: FxHashMap<ConnectionHandle, Connection>,
+    /// Boxed: the table has room for up to twice as many as there are.
+    connections: FxHashMap<ConnectionHandle, Box<Connection>>,
     exchanges: Exchanges<Key>,
     /// The worker's.
     files: Rc<RefCell<FileCache>>,
@@ -56,8 +58,9 @@ struct Connection {
     measured: Option<Instant>,
     /// What the policy says of it, and until when.
     verdict: Option<(Instant, Option<Decision>)>,
-    /// The last request for a file, and the file: the next one may be the same.
-    found: Option<(Arc<Request<()>>, Rc<Entry>)>,
+    /// The last request for a file, as long as the engine keeps it, and the file: the next one may be the
+    /// same.
+    found: Option<(Weak<Request<()>>, Rc<Entry>)>,
     sending: FxHashMap<StreamId, Outgoing>,
 }
 
@@ -143,10 +146,13 @@ impl Responses {
         }
     }
 
-    /// Gives up responses whose clients have taken nothing of them for the idle time-out.
+    /// Gives up responses whose clients have taken nothing of them for the idle time-out, and what is
+    /// kept of requests that don't come again.
     pub(super) fn cut_off_stalled(&mut self, endpoint: &mut Endpoint) {
         let limit = self.setup.limits.idle_timeout;
         for (handle, connection) in &mut self.connections {
+            let found = &mut connection.found;
+            found.take_if(|(request, _)| request.strong_count() == 0);
             connection.sending.retain(|stream, outgoing| {
                 let held_up = outgoing.source.is_held_up();
                 let stalled = held_up && outgoing.moved.elapsed() >= limit;
@@ -164,16 +170,16 @@ impl Responses {
         };
         let client = remote.ip().to_canonical();
         // One with early data is told of twice.
-        self.connections
-            .entry(handle)
-            .or_insert_with(|| Connection {
+        self.connections.entry(handle).or_insert_with(|| {
+            Box::new(Connection {
                 peer: SocketAddr::new(client, remote.port()),
                 meter: Meter::new(client),
                 measured: None,
                 verdict: None,
                 found: None,
                 sending: FxHashMap::default(),
-            });
+            })
+        });
     }
 
     fn closed(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
@@ -192,7 +198,7 @@ impl Responses {
     ) -> Option<Rc<Entry>> {
         let found = &mut self.connections.get_mut(&connection)?.found;
         if let Some((known, entry)) = found
-            && Arc::ptr_eq(known, head)
+            && ptr::eq(known.as_ptr(), Arc::as_ptr(head))
             && entry.is_fresh(self.now)
         {
             return Some(Rc::clone(entry));
@@ -206,7 +212,7 @@ impl Responses {
         let entry = self.files.borrow_mut().find(files, path, self.now)?;
         // The engine has kept it, so that it may come once more.
         if Arc::strong_count(head) > 1 {
-            *found = Some((Arc::clone(head), Rc::clone(&entry)));
+            *found = Some((Arc::downgrade(head), Rc::clone(&entry)));
         }
         Some(entry)
     }

@@ -2,6 +2,7 @@
 
 pub(crate) mod h3;
 pub(crate) mod ocsp;
+pub(crate) mod raw;
 mod recorder;
 
 use altway_serve::{

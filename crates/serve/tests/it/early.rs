@@ -1,6 +1,7 @@
 //! Early data over HTTP/3: services are told of it, and no copy of a first flight is handled again.
 
 use crate::common::h3::H3;
+use crate::common::raw::Raw;
 use crate::common::{Running, get, h1, read, soon};
 use altway_http3::{ClientConfig, Sessions};
 use altway_serve::{EarlyData, Options, Site};
@@ -61,6 +62,34 @@ fn a_service_is_told_what_came_early_and_is_not_given_what_could_do_harm() {
     let (head, _) = client.head(posted);
     assert_eq!(head.status(), StatusCode::OK);
     assert_eq!(client.body(posted), b"in time");
+}
+
+/// HEADERS with the section of a request for `/`: the method (a literal behind the static table's name),
+/// and from the static table the scheme and the path; the authority.
+fn request(method: &str) -> Vec<u8> {
+    let (name, scheme, path, authority) = (0x50 | 0x0f, 0xc0 | 23, 0xc0 | 1, 0x50);
+    let mut section = vec![0, 0, name, 0, method.len() as u8];
+    section.extend_from_slice(method.as_bytes());
+    section.extend_from_slice(&[scheme, path, authority, 9]);
+    section.extend_from_slice(b"localhost");
+    [&[1, section.len() as u8][..], &section].concat()
+}
+
+#[test]
+fn what_could_do_harm_is_answered_425_in_early_data_and_by_the_service_after_it() {
+    let count = Arc::<AtomicUsize>::default();
+    let server = Running::tls(telling(&count));
+    let mut client = Raw::new(&server);
+    client.come_again();
+    let asked = ["POST", "GET", "DELETE"].map(|method| client.ask(&request(method)));
+    // 70 is 425 in QPACK's static table.
+    let too_early = [1, 4, 0, 0, 0xff, 70 - 63];
+    assert_eq!(client.answer(asked[0]), too_early);
+    assert!(client.answer(asked[1]).ends_with(b"early"));
+    assert_eq!(client.answer(asked[2]), too_early);
+    assert_eq!(count.load(Ordering::SeqCst), 1, "of which no service hears");
+    let again = client.ask(&request("POST"));
+    assert!(client.answer(again).ends_with(b"in time"));
 }
 
 #[test]

@@ -28,12 +28,19 @@ struct Client {
 struct Heard {
     first: u8,
     ecn: Option<Ecn>,
+    size: usize,
 }
 
 impl Client {
     fn new(server: &Running, from: IpAddr) -> Self {
-        let tls = Arc::new(server.site.client_tls(&[]));
-        let mut endpoint = Endpoint::client(ClientConfig::new(tls), [7; 32]).unwrap();
+        Self::that_takes(65_527, server, from)
+    }
+
+    /// `payload`: the largest datagram that it takes.
+    fn that_takes(payload: u16, server: &Running, from: IpAddr) -> Self {
+        let mut config = ClientConfig::new(Arc::new(server.site.client_tls(&[])));
+        config.transport.max_udp_payload = payload;
+        let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
         let now = Instant::now();
         let connection = endpoint.connect(now, server.address, "localhost").unwrap();
         let socket = UdpSocket::bind((from, 0)).unwrap();
@@ -46,11 +53,19 @@ impl Client {
         }
     }
 
-    /// Done when the hand-shake is.
     fn connect(server: &Running) -> Self {
-        let mut client = Self::new(server, Ipv4Addr::LOCALHOST.into());
-        client.wait(|event| matches!(event, Event::Connected).then_some(()));
-        client
+        Self::new(server, Ipv4Addr::LOCALHOST.into()).connected()
+    }
+
+    /// Done when the hand-shake is.
+    fn connected(mut self) -> Self {
+        self.wait(|event| matches!(event, Event::Connected).then_some(()));
+        self
+    }
+
+    /// The largest datagram that came.
+    fn largest(&self) -> Option<usize> {
+        self.heard.iter().map(|heard| heard.size).max()
     }
 
     /// Asks for it; how many bytes came.
@@ -123,6 +138,7 @@ impl Client {
             heard.push(Heard {
                 first: datagram.payload[0],
                 ecn: datagram.ecn,
+                size: datagram.payload.len(),
             });
             endpoint.handle_datagram(Instant::now(), datagram);
         };
@@ -227,6 +243,21 @@ fn a_connection_that_the_server_has_forgotten_is_reset() {
         }
     };
     assert_eq!(reason, CloseReason::Reset);
+}
+
+#[test]
+fn datagrams_over_loopback_are_as_large_as_it_carries_and_the_client_takes() {
+    let server = start(|_| {});
+    for (takes, largest) in [(65_527, 65_488), (1_472, 1_452), (1_200, 1_200)] {
+        let client = Client::that_takes(takes, &server, Ipv4Addr::LOCALHOST.into());
+        let mut client = client.connected();
+        assert_eq!(client.get("/large"), LARGE);
+        assert_eq!(
+            client.largest(),
+            Some(largest),
+            "for one that takes {takes}"
+        );
+    }
 }
 
 /// Who stops setting marks has not been told of them by the other side.

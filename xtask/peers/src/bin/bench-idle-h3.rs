@@ -169,6 +169,8 @@ fn endpoint(authority: &Path, connections: usize) -> Result<Endpoint> {
         ..config.limits
     };
     config.transport.idle_timeout = IDLE_TIMEOUT;
+    // Who asks for so little needs no packets larger than a network's, and no probes for them.
+    config.transport.max_udp_payload = config.transport.mtu_upper_bound;
     let mut seed = [0; 32];
     let filled = bench_peers::provider().secure_random.fill(&mut seed);
     filled.ok().context("no random numbers")?;
