@@ -166,7 +166,8 @@ fn figure(picture: &Picture) -> String {
     )
 }
 
-/// An SVG as an element of the page: no namespace, fixed size or font of its own.
+/// An SVG as an element of the page: no namespace, fixed size or font of its own, and without what
+/// goes without saying, a tenth of the page of a large run.
 fn inline(picture: &Picture) -> String {
     let start = picture.svg.find("<rect").unwrap_or(0);
     format!(
@@ -174,7 +175,7 @@ fn inline(picture: &Picture) -> String {
         escape(&picture.figure.title),
         picture.width,
         picture.height,
-        &picture.svg[start..]
+        picture.svg[start..].replace(" stroke=\"none\" stroke-width=\"1\"", "")
     )
 }
 
