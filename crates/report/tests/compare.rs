@@ -239,6 +239,20 @@ fn two_runs_of_one_topology_each_are_compared_over_it() {
 }
 
 #[test]
+fn one_delay_is_compared_without_talk_of_crossovers() {
+    let plan = PLAN.replace("0ms..100ms by 50ms", "50ms");
+    let b = Environment::new(&plan, 2).times(Protocol::H3, 90);
+    let contrast = contrast(&Environment::new(&plan, 1), &b).unwrap();
+    let table = contrast.table();
+    assert!(!table.to_lowercase().contains("crossover"), "{table}");
+    assert!(
+        table.contains("HTTP/3's difference from HTTP/2 is clearly another"),
+        "{table}"
+    );
+    assert!(table.contains("At 50 ms HTTP/3 gains"), "{table}");
+}
+
+#[test]
 fn tables_fit_a_terminal_of_100_columns() {
     let a = Environment::new(PLAN, 1);
     let b = Environment::new(PLAN, 2).times(Protocol::H2, 140);

@@ -17,7 +17,7 @@ pub(super) fn of(contrast: &Contrast) -> Vec<String> {
         let (first, second) = (series.first.name(), series.second.name());
         let about = format!("{second} against {first} · {}: ", series.condition);
         let of_series = [
-            Some(crossover(series)),
+            crossover(series),
             Some(changed(series)),
             explained(series),
             growth(series),
@@ -32,48 +32,53 @@ pub(super) fn of(contrast: &Contrast) -> Vec<String> {
     sentences
 }
 
-/// `behind proxies the crossover lies at 12 ms instead of 16 ms (difference …)`, or why not.
-fn crossover(series: &SeriesContrast) -> String {
+/// From which delay on the second is faster in B instead of in A; nothing where one delay was measured.
+fn crossover(series: &SeriesContrast) -> Option<String> {
+    if series.growth_a.is_none() && series.growth_b.is_none() {
+        return None;
+    }
     let second = series.second.name();
     let places = series.crossover_a.at_ms.zip(series.crossover_b.at_ms);
-    if let Some((a, b)) = places {
-        let shift = series.crossover_shift_ms.map_or_else(String::new, |shift| {
-            format!("; difference {}", interval(&shift, "ms"))
-        });
-        let moved = match series.crossover_shift_ms {
-            Some(shift) if !shift.excludes_zero() => ", which may be luck",
-            _ => "",
+    let Some((a, b)) = places else {
+        return Some(format!(
+            "In A: {} In B: {}",
+            series.crossover_a.finding, series.crossover_b.finding
+        ));
+    };
+    let shift = series.crossover_shift_ms.map_or_else(String::new, |shift| {
+        let luck = match shift.excludes_zero() {
+            true => "",
+            false => ", which may be luck",
         };
-        return format!(
-            "{second} becomes faster at {} one-way delay in B instead of {} in A{shift}{moved}.",
-            words::milliseconds(b.value),
-            words::milliseconds(a.value),
-        );
-    }
-    format!(
-        "In A: {} In B: {}",
-        series.crossover_a.finding, series.crossover_b.finding
-    )
+        format!("; difference {}{luck}", interval(&shift, "ms"))
+    });
+    Some(format!(
+        "{second} becomes faster at {} one-way delay in B instead of {} in A{shift}.",
+        words::milliseconds(b.value),
+        words::milliseconds(a.value),
+    ))
 }
 
 /// In how many cells the lead is another one.
 fn changed(series: &SeriesContrast) -> String {
-    let (first, second) = (series.first.name(), series.second.name());
+    let difference = format!(
+        "{}'s difference from {}",
+        series.second.name(),
+        series.first.name()
+    );
     let clear: Vec<_> = series.cells.iter().filter(|cell| is_clear(cell)).collect();
     let better = clear.iter().filter(|cell| cell.change_percent.value < 0.0);
     let (better, all) = (better.count(), series.cells.len());
-    let cells = words::count(all, "delay");
-    if clear.is_empty() {
-        return format!(
-            "At none of {cells} {second}'s difference from {first} is clearly another one in B."
-        );
+    match (clear.len(), all) {
+        (0, 1) => format!("{difference} is not clearly another one in B."),
+        (0, _) => format!("At none of {all} delays {difference} is clearly another one in B."),
+        (1, 1) => format!("{difference} is clearly another one in B."),
+        (clear, _) => format!(
+            "At {clear} of {all} delays {difference} is clearly another one in B: it does better there at \
+             {better}, worse at {}.",
+            clear - better,
+        ),
     }
-    format!(
-        "At {} of {cells} {second}'s difference from {first} is clearly another one in B: it does \
-         better there at {better}, worse at {}.",
-        clear.len(),
-        clear.len() - better,
-    )
 }
 
 fn is_clear(cell: &CellContrast) -> bool {

@@ -253,6 +253,9 @@ fn parts_of(series: &SeriesContrast) -> impl Iterator<Item = &'static str> {
 
 fn along_the_delay(series: &SeriesContrast) -> String {
     let (first, second) = (series.first.name(), series.second.name());
+    if series.growth_a.is_none() && series.growth_b.is_none() {
+        return String::new();
+    }
     let mut text = String::new();
     if let Some((a, b)) = series.growth_a.zip(series.growth_b) {
         let head = ["ms a ms of one-way delay", "A", "B"].map(str::to_owned);
