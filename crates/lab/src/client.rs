@@ -1,13 +1,16 @@
 //! The client's process for one transfer, and what it measured.
 
+mod browser;
 mod curl;
 
 use crate::Error;
+use crate::browser::START_LIMIT;
 use crate::process::{Outcome, outcome};
 use crate::server::{Ground, in_url};
 use altway_record::{Cell, Client, Plan, Protocol, RequestRecord, Visit};
 use altway_units::duration;
 use serde::Deserialize;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -46,6 +49,19 @@ impl Errand<'_> {
         let host = in_url(self.ground.network.server_address());
         format!("https://{host}:{}", self.port)
     }
+
+    /// What is to be fetched, as a file.
+    fn visit_file(&self) -> Result<PathBuf, Error> {
+        let cell = self.cell;
+        let kind = if cell.client.is_browser() {
+            "pages"
+        } else {
+            "objects"
+        };
+        let size = cell.size.as_bytes();
+        let name = format!("{kind}-{size}-{}-{}", cell.connection, self.protocol);
+        self.ground.workspace.visit(&name, self.visit)
+    }
 }
 
 /// The programs beside altway that fetch, with their versions.
@@ -53,31 +69,30 @@ impl Errand<'_> {
 /// # Errors
 /// One is not installed, or does not speak what the plan asks for.
 pub(crate) fn check(plan: &Plan) -> Result<Vec<(Client, String)>, Error> {
-    let curl = plan.clients.contains(&Client::Curl);
-    let version = curl.then(|| curl::check(plan)).transpose()?;
-    Ok(version
-        .map(|version| (Client::Curl, version))
-        .into_iter()
-        .collect())
+    let mut versions = Vec::new();
+    for client in &plan.clients {
+        let version = match client {
+            Client::Altway => continue,
+            Client::Curl => curl::check(plan)?,
+            Client::Chromium | Client::Firefox => browser::check(*client)?,
+        };
+        versions.push((*client, version));
+    }
+    Ok(versions)
 }
 
 /// Makes one transfer in the client's namespace.
 pub(crate) fn fetch(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
     match errand.cell.client {
         Client::Curl => curl::fetch(errand, stop),
+        Client::Chromium | Client::Firefox => browser::fetch(errand, stop),
         Client::Altway => fetch_with_load(errand, stop),
     }
 }
 
 fn fetch_with_load(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
-    let (ground, cell) = (errand.ground, errand.cell);
-    let name = format!(
-        "{}-{}-{}",
-        cell.size.as_bytes(),
-        cell.connection,
-        errand.protocol
-    );
-    let visit = match ground.workspace.visit(&name, errand.visit) {
+    let ground = errand.ground;
+    let visit = match errand.visit_file() {
         Ok(visit) => visit,
         Err(error) => return Fetched::Failed(error.to_string()),
     };
@@ -128,7 +143,11 @@ fn run(
     } else {
         2
     };
-    let limit = errand.ground.plan.timeout.saturating_mul(in_turn) + GRACE;
+    let start = match errand.cell.client.is_browser() {
+        true => START_LIMIT,
+        false => Duration::ZERO,
+    };
+    let limit = errand.ground.plan.timeout.saturating_mul(in_turn) + start + GRACE;
     match outcome(child, Instant::now() + limit, stop) {
         Outcome::Stopped => Err(Fetched::Stopped),
         Outcome::Overdue => Err(Fetched::Failed(format!("`{name}` did not end by itself"))),

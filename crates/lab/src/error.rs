@@ -67,6 +67,14 @@ pub enum Error {
         /// Which.
         client: Client,
     },
+    /// A browser did not do what it was told.
+    #[error("{browser} could not load the page")]
+    Browser {
+        /// Which.
+        browser: Client,
+        /// What it said, or how it ended.
+        source: io::Error,
+    },
     /// A program does not speak what the plan measures.
     #[error("{program} speaks no {}", protocol.name())]
     Unspoken {

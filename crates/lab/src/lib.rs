@@ -17,6 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod browser;
 mod campaign;
 mod client;
 mod course;
@@ -29,6 +30,7 @@ mod error;
 mod folder;
 mod follow;
 mod host;
+mod image;
 mod merge;
 pub mod plans;
 mod presets;

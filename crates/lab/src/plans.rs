@@ -17,7 +17,7 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: [(&str, &str); 12] = shipped![
+const SHIPPED: [(&str, &str); 13] = shipped![
     "quick",
     "delay-sweep",
     "fine-delay",
@@ -30,6 +30,7 @@ const SHIPPED: [(&str, &str); 12] = shipped![
     "repeat",
     "turns-bad",
     "bufferbloat",
+    "browsers",
 ];
 
 /// The names of the shipped plans.
@@ -142,7 +143,7 @@ fn load(from: &str, name: &str) -> Result<File, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use altway_record::{Rate, Scenario, Topology};
+    use altway_record::{Client, Rate, Scenario, Topology};
 
     fn plan(name: &str) -> Plan {
         read(name).unwrap()
@@ -273,6 +274,21 @@ mod tests {
             source.to_string().contains("`lots` is no setting"),
             "{source}"
         );
+    }
+
+    #[test]
+    fn browsers_load_the_page_of_the_plan_page() {
+        let (browsers, page) = (plan("browsers"), plan("page"));
+        assert_eq!(browsers.scenario, page.scenario);
+        assert!(
+            browsers
+                .clients
+                .iter()
+                .filter(|one| one.is_browser())
+                .count()
+                == 2
+        );
+        assert!(browsers.clients.contains(&Client::Altway));
     }
 
     #[test]

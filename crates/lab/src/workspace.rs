@@ -1,9 +1,9 @@
 //! The folder of a run's objects, certificates and server files; gone with the run's end.
 
-use crate::Error;
 use crate::process::{process_error, start_error};
+use crate::{Error, image};
 use altway_emulate::Scratch;
-use altway_record::{OPENER_SIZE, PAGE_PATH, Plan, Scenario, Visit, object_path};
+use altway_record::{OPENER_SIZE, Plan, Visit, object_path};
 use altway_units::DataSize;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -16,8 +16,8 @@ use std::process::{Command, Stdio};
 /// The folder in the workspace that is served.
 const OBJECTS: &str = "objects";
 
-/// What the certificate is for beside the server's addresses.
-const HOST: &str = "altway.test";
+/// What the certificate is for beside the server's addresses, and what browsers know the server by.
+pub(crate) const HOST: &str = "altway.test";
 
 /// Folder of a run's objects, certificates and server logs.
 #[derive(Debug)]
@@ -81,6 +81,7 @@ pub(crate) struct Certificates {
     pub(crate) ca_certificate: PathBuf,
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
+    pub(crate) spki_sha256_base64: String,
 }
 
 impl Certificates {
@@ -112,24 +113,22 @@ fn write_objects(folder: &Path, plan: &Plan) -> io::Result<()> {
     for size in sizes.chain([OPENER_SIZE]) {
         write_object(&folder.join(&object_path(size)[1..]), size)?;
     }
-    if let Scenario::Page(page) = &plan.scenario {
+    let pages = plan
+        .sizes
+        .iter()
+        .flat_map(|size| plan.scenario.pages(*size));
+    for page in pages {
         let html = page.to_html().expect("a plan's page fits its HTML");
-        fs::write(folder.join(&PAGE_PATH[1..]), html)?;
+        fs::write(folder.join(&page.path()[1..]), html)?;
     }
     Ok(())
 }
 
-/// Bytes that no one can compress, so that nothing on the way makes the object smaller.
+/// An image for browsers, of bytes that no one can compress, so that nothing on the way makes the
+/// object smaller.
 fn write_object(path: &Path, size: DataSize) -> io::Result<()> {
     let mut file = io::BufWriter::new(File::create(path)?);
-    let mut random = fastrand::Rng::with_seed(size.as_bytes());
-    let mut left = size.as_bytes();
-    while left > 0 {
-        let word = random.u64(..).to_le_bytes();
-        let length = left.min(word.len() as u64);
-        file.write_all(&word[..usize::try_from(length).expect("at most 8")])?;
-        left -= length;
-    }
+    image::write(&mut file, size)?;
     file.flush()
 }
 
@@ -138,23 +137,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_has_its_size_and_does_not_compress_to_a_pattern() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("object");
-        write_object(&path, DataSize::from_bytes(1_003)).unwrap();
-        let bytes = fs::read(&path).unwrap();
-        assert_eq!(bytes.len(), 1_003);
-        assert!((0..=255_u8).filter(|value| bytes.contains(value)).count() > 200);
-    }
-
-    #[test]
     fn all_that_a_page_names_is_there() {
         let folder = tempfile::tempdir().unwrap();
         let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\npairs = 1\nscenario = \"page\"\n[page]\nhtml = \"1KB\"\nobjects = [\"2 x 3KB\", \"7KB\"]";
         let objects = folder.path().join("objects");
         write_objects(&objects, &text.parse().unwrap()).unwrap();
         let length = |name: &str| fs::metadata(objects.join(name)).unwrap().len();
-        assert_eq!(length("page.html"), 1_000);
+        assert_eq!(length("page-14000.html"), 1_000);
+        assert_eq!(length("page-125.html"), 125);
         assert_eq!((length("3000.bin"), length("7000.bin")), (3_000, 7_000));
         assert_eq!(length("125.bin"), 125);
     }

@@ -28,6 +28,18 @@ words! {
         Altway = "altway",
         /// curl, in its installed version.
         Curl = "curl",
+        /// Chromium, in its installed version, without a window.
+        Chromium = "chromium",
+        /// Firefox, in its installed version, without a window.
+        Firefox = "firefox",
+    }
+}
+
+impl Client {
+    /// Whether it loads pages, and decides itself when it asks for what they name.
+    #[must_use]
+    pub fn is_browser(self) -> bool {
+        matches!(self, Self::Chromium | Self::Firefox)
     }
 }
 

@@ -61,7 +61,8 @@ pub use sample::{
     CSV_HEADER, Sample, SampleError, csv_row, csv_rows, read_samples, read_whole, transfers,
 };
 pub use scenario::{
-    MAX_OBJECTS, MAX_VISITS, Mixed, OPENER_SIZE, PAGE_PATH, Page, Repeat, Scenario, object_path,
+    LEAST_IMAGE, MAX_OBJECTS, MAX_REPORTED_OBJECTS, MAX_VISITS, Mixed, OPENER_SIZE, Page, Repeat,
+    Scenario, object_path,
 };
 pub use shard::{BadShard, Shard};
 pub use side_by_side::{BadSideBySide, SideBySide};

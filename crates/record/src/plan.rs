@@ -214,7 +214,8 @@ impl Plan {
     /// What the client does for a transfer in `cell` over `protocol`.
     #[must_use]
     pub fn visit(&self, cell: &Cell, protocol: Protocol) -> Visit {
-        self.scenario.visit(cell.size, cell.connection, protocol)
+        let (client, connection) = (cell.client, cell.connection);
+        self.scenario.visit(client, cell.size, connection, protocol)
     }
 
     /// The same plan, but for which cell is measured next.

@@ -1,7 +1,7 @@
 //! What one transfer fetches, and which time of it is compared.
 
 use crate::visit::{After, Visit, VisitRequest};
-use crate::{Connection, Protocol, RequestRecord};
+use crate::{Client, Connection, Protocol, RequestRecord};
 use altway_units::DataSize;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,12 @@ pub const MAX_OBJECTS: usize = 1_000;
 /// The most visits that a transfer of the scenario `repeat` makes.
 pub const MAX_VISITS: u32 = 100;
 
+/// The most objects of a page whose times browsers keep (Resource Timing §4.4: "250").
+pub const MAX_REPORTED_OBJECTS: usize = 250;
+
+/// The smallest object that a page can show as an image, as which browsers fetch objects.
+pub const LEAST_IMAGE: DataSize = DataSize::from_bytes(100);
+
 /// The object that opens a warm connection.
 pub const OPENER_SIZE: DataSize = DataSize::from_bytes(125);
 
@@ -18,7 +24,8 @@ pub const OPENER_SIZE: DataSize = DataSize::from_bytes(125);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Scenario {
-    /// One object. Compared: its time.
+    /// One object; of browsers a page of [`OPENER_SIZE`] that names it. Compared: its time, or the
+    /// page's.
     #[default]
     Download,
     /// A page: HTML, and when it has come its objects, all at once. Compared: from the start to the
@@ -93,16 +100,35 @@ pub fn object_path(size: DataSize) -> String {
     format!("/{}.bin", size.as_bytes())
 }
 
-/// The path of the page's HTML.
-pub const PAGE_PATH: &str = "/page.html";
+/// What a browser opens a connection with: a page of [`OPENER_SIZE`] that names nothing.
+const OPENER: Page = Page {
+    html: OPENER_SIZE,
+    objects: Vec::new(),
+};
 
 impl Page {
+    /// A small page with one object: how a browser downloads.
+    fn around(object: DataSize) -> Self {
+        Self {
+            objects: vec![object],
+            ..OPENER
+        }
+    }
+
+    /// The path of its HTML.
+    #[must_use]
+    pub fn path(&self) -> String {
+        format!("/page-{}.html", self.total().as_bytes())
+    }
+
     /// The HTML that names all objects, filled up to its size; `None` when they don't fit.
     ///
-    /// No object's address stands twice, so that no cache answers for the server.
+    /// No object's address stands twice, so that no cache answers for the server; and no browser asks
+    /// for an icon.
     #[must_use]
     pub fn to_html(&self) -> Option<String> {
-        let mut text = String::from("<!doctype html><title>page</title>\n");
+        let mut text =
+            String::from("<!doctype html><title>page</title>\n<link rel=icon href=data:,>\n");
         for (ordinal, size) in self.objects.iter().enumerate() {
             text.push_str(&format!("<img src={}?{ordinal}>\n", object_path(*size)));
         }
@@ -144,17 +170,39 @@ impl Scenario {
         }
     }
 
-    /// What the client does for a transfer of `size` over `protocol`.
+    /// The pages that a server must have for a transfer of `size`, those of browsers included.
     #[must_use]
-    pub fn visit(&self, size: DataSize, connection: Connection, protocol: Protocol) -> Visit {
+    pub fn pages(&self, size: DataSize) -> Vec<Page> {
+        let page = match self {
+            Self::Download => Some(Page::around(size)),
+            Self::Page(page) => Some(page.clone()),
+            Self::Mixed(_) | Self::Repeat(_) => None,
+        };
+        page.into_iter().chain([OPENER]).collect()
+    }
+
+    /// What `client` does for a transfer of `size` over `protocol`.
+    #[must_use]
+    pub fn visit(
+        &self,
+        client: Client,
+        size: DataSize,
+        connection: Connection,
+        protocol: Protocol,
+    ) -> Visit {
         let mut visit = match self {
+            Self::Download if client.is_browser() => page_visit(&Page::around(size)),
             Self::Download => Visit::of(vec![VisitRequest::new(object_path(size), size)]),
             Self::Page(page) => page_visit(page),
             Self::Mixed(mixed) => mixed_visit(*mixed, size),
             Self::Repeat(repeat) => repeat_visit(*repeat, size, protocol),
         };
         if connection == Connection::Warm {
-            visit.open_with(VisitRequest::new(object_path(OPENER_SIZE), OPENER_SIZE));
+            let path = match client.is_browser() {
+                true => OPENER.path(),
+                false => object_path(OPENER_SIZE),
+            };
+            visit.open_with(VisitRequest::new(path, OPENER_SIZE));
         }
         visit
     }
@@ -172,8 +220,7 @@ impl Scenario {
             Connection::Warm => records.get(1..)?,
         };
         match self {
-            Self::Download => Some(measured.first()?.total_us),
-            Self::Page(_) => span(measured),
+            Self::Download | Self::Page(_) => span(measured),
             Self::Mixed(_) => mean_beside_the_first(measured),
             Self::Repeat(_) => {
                 (!measured.is_empty()).then(|| measured.iter().map(|one| one.total_us).sum())
@@ -183,7 +230,7 @@ impl Scenario {
 }
 
 fn page_visit(page: &Page) -> Visit {
-    let mut requests = vec![VisitRequest::new(PAGE_PATH.into(), page.html)];
+    let mut requests = vec![VisitRequest::new(page.path(), page.html)];
     for (ordinal, size) in page.objects.iter().enumerate() {
         let path = format!("{}?{ordinal}", object_path(*size));
         requests.push(VisitRequest {
@@ -319,7 +366,7 @@ mod tests {
     #[test]
     fn a_warm_download_is_the_second_request_of_its_connection() {
         let size = DataSize::from_bytes(1_000);
-        let visit = Scenario::Download.visit(size, Connection::Warm, Protocol::H3);
+        let visit = Scenario::Download.visit(Client::Curl, size, Connection::Warm, Protocol::H3);
         assert_eq!(visit.requests.len(), 2);
         assert_eq!(visit.requests[0].size_bytes, OPENER_SIZE.as_bytes());
         assert_eq!(visit.requests[1].after, Some(After::EndOf(0)));
@@ -329,10 +376,30 @@ mod tests {
     }
 
     #[test]
+    fn a_browser_downloads_an_object_by_a_page_that_names_it() {
+        let size = DataSize::from_bytes(1_000);
+        let visit = Scenario::Download.visit(Client::Firefox, size, Connection::Warm, Protocol::H2);
+        let pages = Scenario::Download.pages(size);
+        let paths: Vec<_> = visit.requests.iter().map(|one| one.path.clone()).collect();
+        assert_eq!(
+            paths,
+            [pages[1].path(), pages[0].path(), "/1000.bin?0".into()]
+        );
+        for (page, request) in pages.iter().rev().zip(&visit.requests) {
+            let length = page.to_html().unwrap().len() as u64;
+            assert_eq!(length, request.size_bytes);
+        }
+        let records = [record(0, 0, 30), record(1, 40, 7), record(2, 47, 100)];
+        let compared = Scenario::Download.compared_us(Connection::Warm, &records);
+        assert_eq!(compared, Some(107));
+    }
+
+    #[test]
     fn only_http3_has_to_be_learned_and_sends_early() {
         let visit = |protocol| {
             let size = DataSize::from_bytes(1);
-            Scenario::Repeat(Repeat::default()).visit(size, Connection::Cold, protocol)
+            let scenario = Scenario::Repeat(Repeat::default());
+            scenario.visit(Client::Altway, size, Connection::Cold, protocol)
         };
         let (h2, h3) = (visit(Protocol::H2), visit(Protocol::H3));
         assert!(!h2.learn_http3 && !h2.early_data && h2.new_connections);

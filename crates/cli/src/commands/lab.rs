@@ -2,6 +2,7 @@
 //!
 //! `plan` says what a run will do before it starts, `watch` how one stands while it goes on.
 
+mod browse;
 mod compare;
 mod null;
 mod plan;
@@ -52,6 +53,12 @@ enum LabCommand {
     CheckNull(null::Arguments),
     /// Join the runs of a plan's shards into one.
     Merge(MergeArguments),
+    /// Load pages with a browser, as the lab's client.
+    #[command(hide = true)]
+    Browse(browse::BrowseArguments),
+    /// Run a program that ends with this process's parent.
+    #[command(hide = true)]
+    Tether(browse::TetherArguments),
 }
 
 /// Run a plan: every cell of its matrix is measured in random interleaved blocks, client and server
@@ -193,6 +200,8 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         LabCommand::Compare(arguments) => compare::run(arguments, printer),
         LabCommand::CheckNull(arguments) => null::run(arguments, printer),
         LabCommand::Merge(arguments) => merge(arguments, printer),
+        LabCommand::Browse(arguments) => browse::browse(arguments, printer),
+        LabCommand::Tether(arguments) => browse::tether(arguments),
     }
 }
 

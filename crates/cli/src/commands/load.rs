@@ -186,7 +186,8 @@ fn options(arguments: &Arguments, protocol: Protocol, printer: &Printer) -> Resu
     Ok(options)
 }
 
-fn read_visit(file: &Path) -> Result<Visit> {
+/// The visit that a JSON file holds; whether it can be made is not asked.
+pub(crate) fn read_visit(file: &Path) -> Result<Visit> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     serde_json::from_slice(&text).with_context(|| format!("{} is not a visit", file.display()))
 }

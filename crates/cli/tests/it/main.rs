@@ -18,6 +18,7 @@ mod interop;
 mod interop_h2;
 mod interop_h3;
 mod lab;
+mod lab_browsers;
 mod lab_compare;
 mod lab_links;
 mod lab_plans;

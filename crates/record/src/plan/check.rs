@@ -3,7 +3,7 @@
 use super::{
     LEAST_MTU, MAX_ENVIRONMENTS, MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Plan, PlanError, Sampling,
 };
-use crate::scenario::{MAX_OBJECTS, MAX_VISITS};
+use crate::scenario::{LEAST_IMAGE, MAX_OBJECTS, MAX_REPORTED_OBJECTS, MAX_VISITS};
 use crate::{
     Client, Congestion, Connection, Protocol, QueueLimit, Rate, Scenario, ServerName, Stopping,
 };
@@ -111,6 +111,37 @@ impl Plan {
             curl && !matches!(self.scenario, Scenario::Download),
             || format!("the client `curl` can't do the scenario `{scenario}`"),
             || "it does `download`; leave it out of `client`, or make a second plan",
+        )?;
+        let browser = self.clients.iter().find(|client| client.is_browser());
+        browser.map_or(Ok(()), |browser| self.check_browser(browser.name()))
+    }
+
+    fn check_browser(&self, browser: &str) -> Result<(), PlanError> {
+        let scenario = self.scenario.name();
+        refuse(
+            !matches!(self.scenario, Scenario::Download | Scenario::Page(_)),
+            || format!("the client `{browser}` can't do the scenario `{scenario}`"),
+            || "it does `download` and `page`; leave it out of `client`, or make a second plan",
+        )?;
+        let mut objects = self.sizes.iter().map(|size| self.scenario.objects(*size));
+        let (most, least) = (MAX_REPORTED_OBJECTS, LEAST_IMAGE);
+        refuse(
+            objects.clone().any(|of_one| of_one.len() > most),
+            || {
+                format!(
+                    "the client `{browser}` tells the times of {most} objects of a page at most"
+                )
+            },
+            || format!("take {most} objects or fewer in [page], or leave it out of `client`"),
+        )?;
+        refuse(
+            objects.any(|of_one| of_one.iter().any(|size| *size < least)),
+            || {
+                format!(
+                    "the client `{browser}` fetches objects as images, which have {least} or more"
+                )
+            },
+            || format!("take objects of {least} or more, or leave it out of `client`"),
         )
     }
 

@@ -212,6 +212,28 @@ fn a_page_has_its_sizes_in_words() {
     assert!(error(&tight).contains("has no room to name 4 objects"));
 }
 
+#[test]
+fn a_browser_is_asked_only_for_what_it_can_do() {
+    let small = with("client = [\"altway\", \"chromium\", \"firefox\"]");
+    assert_eq!(small.cell_count(), 6);
+    let refused = |text: &str| error(&format!("{text}\nclient = \"chromium\""));
+    let repeat = refused(&format!("{SMALL}\nscenario = \"repeat\""));
+    assert_eq!(
+        repeat,
+        "the client `chromium` can't do the scenario `repeat`"
+    );
+    let tiny = refused(&SMALL.replace("1MB", "99B"));
+    assert!(
+        tiny.contains("as images, which have 100B or more"),
+        "{tiny}"
+    );
+    let page = SMALL.replace("size = \"1MB\"", "scenario = \"page\"");
+    let of =
+        |count: u32| format!("{page}\nclient = \"firefox\"\n[page]\nobjects = \"{count} x 1KB\"");
+    assert!(of(250).parse::<Plan>().is_ok());
+    assert!(error(&of(251)).contains("the times of 250 objects"));
+}
+
 fn files(from: Option<&str>, name: &str) -> Result<File, String> {
     let text = match name {
         "common.toml" => "rate = \"1mbit\"\ndelay = \"7ms\"\nsize = \"1KB\"\npairs = 9",

@@ -1,0 +1,68 @@
+//! Browsers as the client: pages, loaded by `altway lab browse` in the client's namespace.
+
+use super::{Errand, Fetched, parse, run};
+use crate::{Error, browser, presets};
+use altway_record::Client;
+use altway_units::duration;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+/// The folder in the workspace for the browsers' own.
+const FOLDER: &str = "browsers";
+
+/// Whether the browser is there: its version.
+pub(super) fn check(client: Client) -> Result<String, Error> {
+    let program = browser::program(client);
+    let version = program
+        .and_then(|program| presets::version_of(&program.display().to_string(), "--version"));
+    version.ok_or(Error::NoClient { client })
+}
+
+pub(super) fn fetch(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
+    match fetch_with_browser(errand, stop) {
+        Ok(fetched) => fetched,
+        Err(error) => Fetched::Failed(error.to_string()),
+    }
+}
+
+fn fetch_with_browser(errand: &Errand<'_>, stop: &AtomicBool) -> Result<Fetched, Error> {
+    let visit = errand.visit_file()?;
+    let parent = errand.ground.workspace.state(FOLDER)?;
+    // Removed here, for a driver that is ended can't do it.
+    let folder = tempfile::tempdir_in(&parent).map_err(|source| Error::Folder {
+        action: "create a folder in",
+        path: parent.clone(),
+        source,
+    })?;
+    let command = command(errand, &visit, folder.path());
+    Ok(match run(command, errand, stop) {
+        Ok((stdout, stderr, _)) => parse(&stdout).unwrap_or_else(|| {
+            let said = stderr.trim().trim_start_matches("error: ");
+            Fetched::Failed(match said {
+                "" => format!("{} gave no measurement", errand.cell.client),
+                said => said.to_owned(),
+            })
+        }),
+        Err(fetched) => fetched,
+    })
+}
+
+fn command(errand: &Errand<'_>, visit: &Path, folder: &Path) -> Command {
+    let ground = errand.ground;
+    let mut command = ground.network.client_command(ground.binary);
+    command.args(["lab", "browse", errand.cell.client.name()]);
+    command.args(["--address", &ground.network.server_address().to_string()]);
+    command.args(["--port", &errand.port.to_string()]);
+    command.args(["--protocol", &errand.protocol.to_string()]);
+    command.args([
+        "--key-digest",
+        &ground.workspace.certificates.spki_sha256_base64,
+    ]);
+    command.arg("--visit").arg(visit);
+    command.arg("--folder").arg(folder);
+    command
+        .arg("--timeout")
+        .arg(duration::format(ground.plan.timeout));
+    command
+}
