@@ -10,6 +10,9 @@ use std::time::Duration;
 /// What every transfer costs beside the link: two processes' start and the look at the link.
 const OVERHEAD: Duration = Duration::from_millis(150);
 
+/// What a transfer costs beside when a browser is started and ended for it.
+const BROWSER: Duration = Duration::from_secs(4);
+
 /// Packet headers over the body, about: 52 of 1,500 bytes.
 const HEADER_SHARE: f64 = 1.04;
 
@@ -145,7 +148,11 @@ pub(crate) fn guess(cell: &Cell) -> Duration {
         .limit()
         .map_or(Duration::ZERO, |rate| cell.size / rate);
     let opener = u32::from(cell.connection == Connection::Warm);
-    on_the_link.mul_f64(HEADER_SHARE) + cell.delay * 2 * (ROUND_TRIPS + opener) + OVERHEAD
+    let around = match cell.client.is_browser() {
+        true => OVERHEAD + BROWSER,
+        false => OVERHEAD,
+    };
+    on_the_link.mul_f64(HEADER_SHARE) + cell.delay * 2 * (ROUND_TRIPS + opener) + around
 }
 
 #[cfg(test)]
