@@ -10,7 +10,7 @@ use png::{BitDepth, ColorType, Encoder};
 use std::io::{self, Write};
 
 /// Private, and nothing that a reader must understand (PNG §5.4).
-const FILLING: ChunkType = ChunkType(*b"raNd");
+const FILLING: ChunkType = ChunkType(*b"loAd");
 
 /// Length, type and check sum of a chunk (PNG §5.3).
 const CHUNK_FRAME: u64 = 12;

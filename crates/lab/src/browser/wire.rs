@@ -154,8 +154,8 @@ mod tests {
     #[test]
     fn messages_arrive_in_pieces_and_in_bunches() {
         for (framing, sent) in [
-            (Framing::Terminated, "one\0two\0thr"),
-            (Framing::Counted, "3:one3:two5:thr"),
+            (Framing::Terminated, "one\0two\0cut"),
+            (Framing::Counted, "3:one3:two5:cut"),
         ] {
             let (mut wire, mut browser) = pair(framing);
             browser.write_all(sent.as_bytes()).unwrap();
