@@ -121,15 +121,11 @@ fn browse(dir: &Dir, browser: &str, protocol: &str, port: u16) -> Output {
     let folder = dir.path().join("browser");
     fs::create_dir_all(&folder).unwrap();
     let mut command = dir.altway(["lab", "browse", browser, "--address", "127.0.0.1"]);
-    command.args([
-        "--visit",
-        "visit.json",
-        "--folder",
-        "browser",
-        "--timeout",
-        "5s",
-    ]);
-    command.args(["--protocol", protocol, "--port", &port.to_string()]);
+    // A Firefox that finds no QUIC does not give up by itself.
+    let timeout = if protocol == "h3" { "5s" } else { "1min" };
+    command.args(["--visit", "visit.json", "--folder", "browser"]);
+    command.args(["--timeout", timeout, "--protocol", protocol]);
+    command.args(["--port", &port.to_string()]);
     command.args([
         "--key-digest",
         certs["spki_sha256_base64"].as_str().unwrap(),
