@@ -28,9 +28,9 @@ const SHIPPED: [(&str, &str); 13] = shipped![
     "page",
     "mixed",
     "repeat",
-    "browsers",
     "turns-bad",
     "bufferbloat",
+    "browsers",
 ];
 
 /// The names of the shipped plans.
