@@ -12,6 +12,7 @@ mod certificates;
 mod common;
 mod containers;
 mod emulate;
+mod first_byte;
 mod h2spec;
 mod insight;
 mod interop;

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 /// A run that is kept.
 const RUN: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/../../results/2026-11-21-2core-vm-delay-sweep"
+    "/../../results/2026-11-22-2core-vm-delay-sweep"
 );
 /// As many blocks of it as a test needs.
 const BLOCKS: u32 = 6;

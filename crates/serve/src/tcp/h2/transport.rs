@@ -16,6 +16,14 @@ use tokio::net::TcpStream;
 /// Slices of one system call; the kernel takes up to 1,024.
 const MAX_SLICES: usize = 128;
 
+/// How much of a connection's beginning is sent in short records, in bytes: about the initial window of
+/// ten segments (RFC 6928). A record is of no use before its end has come, and one of 16 KB has its
+/// end in the second round trip.
+const BEGINNING: usize = 16 << 10;
+
+/// The plain text of a short record, in bytes: with what TLS adds it fits a segment of any usual path.
+const SHORT_RECORD: usize = 1_300;
+
 /// What a peer may go on sending while its connection is closed.
 const MAX_DISCARDED: usize = 1 << 20;
 
@@ -29,6 +37,8 @@ struct Tls {
     session: ServerConnection,
     /// Bytes of records that are not sent, but for what encryption adds.
     unsent: usize,
+    /// What is left of the [`BEGINNING`].
+    beginning: usize,
 }
 
 /// What came.
@@ -47,7 +57,11 @@ impl Transport {
         let tls = tls.map(|mut session| {
             // What is written is bounded by the driver.
             session.set_buffer_limit(None);
-            Box::new(Tls { session, unsent: 0 })
+            Box::new(Tls {
+                session,
+                unsent: 0,
+                beginning: BEGINNING,
+            })
         });
         Self { stream, tls }
     }
@@ -200,6 +214,7 @@ fn send_clear(stream: &TcpStream, output: &mut Output) -> io::Result<bool> {
 }
 
 fn send_tls(stream: &TcpStream, tls: &mut Tls, output: &mut Output) -> io::Result<bool> {
+    write_beginning(tls, output)?;
     let mut writer = tls.session.writer();
     if let Some(bytes) = output.as_slice() {
         writer.write_all(bytes)?;
@@ -211,6 +226,24 @@ fn send_tls(stream: &TcpStream, tls: &mut Tls, output: &mut Output) -> io::Resul
     tls.unsent += output.len();
     output.clear();
     flush_tls(stream, tls)
+}
+
+/// Takes what `output` has of the connection's beginning, in short records.
+fn write_beginning(tls: &mut Tls, output: &mut Output) -> io::Result<()> {
+    let mut record = Vec::new();
+    while tls.beginning > 0 && output.len() > SHORT_RECORD {
+        record.clear();
+        for slice in output.slices() {
+            let room = SHORT_RECORD - record.len();
+            record.extend_from_slice(&slice[..slice.len().min(room)]);
+        }
+        tls.session.writer().write_all(&record)?;
+        output.advance(record.len());
+        tls.unsent += record.len();
+        tls.beginning = tls.beginning.saturating_sub(record.len());
+    }
+    tls.beginning = tls.beginning.saturating_sub(output.len());
+    Ok(())
 }
 
 /// Sends the records that there are; whether all of them left.

@@ -1,0 +1,42 @@
+//! How many round trips the first byte of a response takes.
+
+use crate::common::{Dir, success};
+use crate::lab::can_emulate;
+
+const ROUND_TRIP_US: u64 = 100_000;
+
+/// From the end of the hand-shake to the first byte of a response that is larger than a TLS record.
+fn wait_us(protocol: &str) -> Option<u64> {
+    let dir = Dir::alone();
+    if !can_emulate(&dir) {
+        return None;
+    }
+    dir.file("site/object", vec![b'x'; 100_000]);
+    let altway = env!("CARGO_BIN_EXE_altway");
+    let server = format!("{altway} serve site");
+    let client =
+        format!("{altway} load https://$ALTWAY_HOST:8443/object --insecure -p {protocol} --json");
+    let mut emulate = dir.altway(["emulate", "--delay", "50ms"]);
+    let output = success(emulate.args(["--server", &server, "--", "sh", "-c", &client]));
+    let output: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let request = &output["requests"][0];
+    let us = |name: &str| request[name].as_u64().unwrap();
+    Some(us("first_byte_us") - us("connect_us"))
+}
+
+fn assert_one_round_trip(protocol: &str) {
+    if let Some(us) = wait_us(protocol) {
+        assert!(us > ROUND_TRIP_US * 9 / 10, "{protocol}: {us} µs");
+        assert!(us < ROUND_TRIP_US * 18 / 10, "{protocol}: {us} µs");
+    }
+}
+
+#[test]
+fn the_first_byte_over_http2_takes_one_round_trip_however_large_the_response() {
+    assert_one_round_trip("h2");
+}
+
+#[test]
+fn the_first_byte_over_http3_takes_one_round_trip_however_large_the_response() {
+    assert_one_round_trip("h3");
+}
