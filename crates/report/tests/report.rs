@@ -156,6 +156,7 @@ fn many_links_are_told_by_a_count_and_each_by_its_table() {
 
 #[test]
 fn readers_can_choose_every_panel_by_the_axes_of_the_plan() {
+    const AXES: [&str; 3] = ["rate", "topology", "delay"];
     let html = of_plan(
         "name = \"many\"\nrate = [\"1mbit\", \"5mbit\"]\ntopology = [\"direct\", \"router\"]\n\
          delay = [\"0ms\", \"100ms\"]\nsize = \"1MB\"\npairs = 2",
@@ -169,7 +170,7 @@ fn readers_can_choose_every_panel_by_the_axes_of_the_plan() {
         .unwrap()
         .iter()
         .map(|axis| &axis["name"]);
-    assert_eq!(axes.collect::<Vec<_>>(), ["rate", "topology", "delay"]);
+    assert_eq!(axes.collect::<Vec<_>>(), AXES);
     let figures = data["figures"].as_array().unwrap();
     let places = |name: &str| {
         let figure = figures
@@ -178,13 +179,13 @@ fn readers_can_choose_every_panel_by_the_axes_of_the_plan() {
             .unwrap();
         let panels = figure["panels"].as_array().unwrap().iter();
         panels
-            .map(|panel| panel["at"].to_string())
+            .map(|panel| AXES.map(|axis| panel["at"][axis].as_str().map(str::to_owned)))
             .collect::<BTreeSet<_>>()
     };
     assert_eq!(places("response-time").len(), 4);
     assert_eq!(places("distribution").len(), 8);
-    let expected = r#"{"delay":"100 ms delay","rate":"5 Mbit/s","topology":"router"}"#;
-    assert!(places("distribution").contains(expected));
+    let expected = ["5 Mbit/s", "router", "100 ms delay"].map(|value| Some(value.to_owned()));
+    assert!(places("distribution").contains(&expected));
 }
 
 #[test]

@@ -144,7 +144,7 @@ impl Rig<'_> {
     pub(crate) fn ask_rattan(&self, delay_ms: u32, question: &str) -> Result<Told> {
         let rattan = self.rattan.as_ref().context("rattan is not here")?;
         let config = rattan.config(self, delay_ms, question)?;
-        let mut command = rattan.command(self.places, config.path());
+        let mut command = rattan.command(config.path());
         let (stdout, _) = self.run(&mut command)?;
         Ok(Told { stdout, link: None })
     }
