@@ -3,6 +3,7 @@
 
 use crate::Protocol;
 use crate::axis::AxisValue;
+use crate::short_text::ShortText;
 use crate::words::{nearest, text_in_files, words};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -67,38 +68,20 @@ words! {
 pub const MAX_SERVER_NAME: usize = 24;
 
 /// The name of a server: 1 to [`MAX_SERVER_NAME`] lower-case letters, digits, `-` and `.`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServerName {
-    bytes: [u8; MAX_SERVER_NAME],
-    length: u8,
-}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerName(ShortText<MAX_SERVER_NAME>);
 
 impl ServerName {
     /// altway itself.
-    pub const ALTWAY: Self = Self::of_preset("altway");
+    pub const ALTWAY: Self = Self(ShortText::new("altway"));
 
     /// The servers that a plan may name without saying how they are started.
     pub const PRESETS: [&'static str; 5] = ["altway", "nginx", "caddy", "h2o", "quic-go"];
 
-    const fn of_preset(name: &str) -> Self {
-        let mut bytes = [0; MAX_SERVER_NAME];
-        let mut i = 0;
-        while i < name.len() {
-            bytes[i] = name.as_bytes()[i];
-            i += 1;
-        }
-        // The presets' names are short.
-        Self {
-            bytes,
-            length: name.len() as u8,
-        }
-    }
-
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        let bytes = &self.bytes[..usize::from(self.length)];
-        std::str::from_utf8(bytes).expect("made of ASCII")
+        self.0.as_str()
     }
 }
 
@@ -123,7 +106,7 @@ impl FromStr for ServerName {
         if text.is_empty() || text.len() > MAX_SERVER_NAME || !text.bytes().all(good) {
             return Err(BadServerName(text.into()));
         }
-        Ok(Self::of_preset(text))
+        Ok(Self(ShortText::new(text)))
     }
 }
 
@@ -133,19 +116,13 @@ impl fmt::Display for ServerName {
     }
 }
 
-impl fmt::Debug for ServerName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.as_str())
-    }
-}
-
 text_in_files!(ServerName);
 
 /// A preset, for a name without a command means one.
 impl AxisValue for ServerName {
     fn read(text: &str) -> Result<Self, String> {
         if Self::PRESETS.contains(&text) {
-            return Ok(Self::of_preset(text));
+            return Ok(Self(ShortText::new(text)));
         }
         let presets = Self::PRESETS.join(", ");
         let suggestion = nearest(text, Self::PRESETS)

@@ -28,6 +28,7 @@ mod request;
 mod sample;
 mod scenario;
 mod shard;
+mod short_text;
 mod side_by_side;
 mod summary;
 mod visit;

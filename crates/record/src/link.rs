@@ -4,6 +4,7 @@
 //! Whether such a text is a setting is the business of the link's own crate; here it is kept,
 //! named, and bounded.
 
+use crate::short_text::ShortText;
 use crate::words::text_in_files;
 use altway_units::duration;
 use serde::{Deserialize, Serialize};
@@ -23,35 +24,17 @@ pub const MAX_LINK_TRACE: usize = 1 << 20;
 
 /// The name of a link: 1 to [`MAX_LINK_NAME`] bytes without commas, quotes and control characters,
 /// so that it stands in tables, files and pictures as it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LinkName {
-    bytes: [u8; MAX_LINK_NAME],
-    length: u8,
-}
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkName(ShortText<MAX_LINK_NAME>);
 
 impl LinkName {
     /// The link of which nothing more is said.
-    pub const PLAIN: Self = Self::new("plain");
-
-    /// `name` must be short enough.
-    const fn new(name: &str) -> Self {
-        let mut bytes = [0; MAX_LINK_NAME];
-        let mut i = 0;
-        while i < name.len() {
-            bytes[i] = name.as_bytes()[i];
-            i += 1;
-        }
-        Self {
-            bytes,
-            length: name.len() as u8,
-        }
-    }
+    pub const PLAIN: Self = Self(ShortText::new("plain"));
 
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        let bytes = &self.bytes[..usize::from(self.length)];
-        std::str::from_utf8(bytes).expect("made of a whole text")
+        self.0.as_str()
     }
 }
 
@@ -76,19 +59,13 @@ impl FromStr for LinkName {
         if text.trim() != text || !(1..=MAX_LINK_NAME).contains(&text.len()) || text.contains(bad) {
             return Err(BadLinkName(text.into()));
         }
-        Ok(Self::new(text))
+        Ok(Self(ShortText::new(text)))
     }
 }
 
 impl fmt::Display for LinkName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
-    }
-}
-
-impl fmt::Debug for LinkName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.as_str())
     }
 }
 

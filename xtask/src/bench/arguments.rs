@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::{Path, PathBuf};
 
-/// A quick run has a tenth of the requests.
+/// A quick run has a tenth of the work.
 const QUICK_DIVISOR: u64 = 10;
 
 const QUICK_ROUNDS: u32 = 2;
@@ -13,10 +13,10 @@ const ROUNDS: u32 = 5;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Common {
-    /// Rounds, in each of which every server is measured once [default: 5; quick: 2].
+    /// Rounds, in each of which everything is measured once [default: 5; quick: 2].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// A tenth of the requests: to see that it works, not how fast it is.
+    /// A tenth of the work: to see that it works, not how fast it is.
     #[arg(long)]
     quick: bool,
     /// Measure the release binaries as they are (`setup.json` tells their commit).
