@@ -8,9 +8,9 @@ use rustc_hash::FxHashMap;
 use crate::Priority;
 use crate::window::{ReceiveWindow, SendWindow};
 
-/// How many streams that we reset are remembered at least: frames that the peer sent before it knew
-/// are ignored then, instead of ending the connection. And at most: all that can be open at once may
-/// be reset at once, but the list is searched from end to end.
+/// How many streams that we reset are remembered one by one at least: frames that the peer sent
+/// before it knew are ignored then, instead of ending the connection. And at most: all that can be
+/// open at once may be reset at once, but the list is searched from end to end.
 const RESETS_REMEMBERED: (usize, usize) = (128, 1 << 14);
 
 /// What must move of a stream's bodies in [`Timeouts::stall`](crate::Timeouts::stall), bytes: 34
@@ -99,6 +99,8 @@ pub(crate) struct Streams {
     newest: Option<Stream>,
     others: FxHashMap<u32, Stream>,
     reset: VecDeque<u32>,
+    /// Highest stream of those that we reset and no longer remember, 0 if there is none.
+    reset_before: u32,
 }
 
 impl Streams {
@@ -151,15 +153,18 @@ impl Streams {
     /// Remembers that we reset one of at most `max` streams.
     pub(crate) fn note_reset(&mut self, id: u32, max: usize) {
         let (least, most) = RESETS_REMEMBERED;
-        if self.reset.len() >= max.clamp(least, most) {
-            self.reset.pop_front();
+        if self.reset.len() >= max.clamp(least, most)
+            && let Some(oldest) = self.reset.pop_front()
+        {
+            self.reset_before = self.reset_before.max(oldest);
         }
         self.reset.push_back(id);
     }
 
-    /// Whether we reset it, as far as we remember.
+    /// Whether we reset it, or did perhaps: a client that does not know our limit yet may open more
+    /// streams at once than are remembered, and be refused all of them.
     pub(crate) fn was_reset(&self, id: u32) -> bool {
-        self.reset.contains(&id)
+        id <= self.reset_before || self.reset.contains(&id)
     }
 }
 
@@ -204,14 +209,25 @@ mod tests {
     }
 
     #[test]
-    fn the_last_resets_are_remembered() {
+    fn resets_are_remembered_one_by_one() {
         let mut streams = Streams::default();
-        let last = 2 * 128 + 1;
+        for id in (3..2 * 128).step_by(4) {
+            streams.note_reset(id, 1);
+        }
+        assert!(streams.was_reset(3));
+        assert!(!streams.was_reset(1));
+        assert!(!streams.was_reset(5));
+    }
+
+    #[test]
+    fn nothing_that_was_reset_is_forgotten() {
+        let mut streams = Streams::default();
+        let last = 4 * 128 + 1;
         for id in (1..=last).step_by(2) {
             streams.note_reset(id, 1);
         }
-        assert!(streams.was_reset(last));
-        assert!(streams.was_reset(3));
-        assert!(!streams.was_reset(1));
+        assert!((1..=last).step_by(2).all(|id| streams.was_reset(id)));
+        assert!(!streams.was_reset(last + 2));
+        assert!(streams.reset.len() <= 128);
     }
 }

@@ -85,6 +85,28 @@ fn a_bad_priority_of_an_idle_stream_does_not_reset_it() {
     }
 }
 
+/// A client may open as many streams as it likes before it knows the limit, and go on with each of
+/// them until it knows that it was refused.
+#[test]
+fn the_body_of_any_refused_request_is_ignored() {
+    let config = Config {
+        max_concurrent_streams: 1,
+        ..Config::default()
+    };
+    let mut engine = Engine::new_server(config);
+    let last = 401;
+    let posts = (1..=last).step_by(2);
+    let heads = posts
+        .clone()
+        .map(|id| frame(HEADERS, END_HEADERS, id, POST));
+    let bodies = posts.map(|id| frame(DATA, END_STREAM, id, b"body"));
+    let mut said = vec![PREFACE.to_vec(), frame(SETTINGS, 0, 0, &[])];
+    said.extend(heads.chain(bodies));
+    let expected = [Seen::Request(1, false), Seen::Data(1, 4, true)];
+    assert_eq!(engine.feed_all(&said), expected);
+    engine.assert_reset(3, Code::REFUSED_STREAM);
+}
+
 #[test]
 fn a_shutdown_and_the_idle_time_out_at_once_end_a_connection_once() {
     let config = Config::default();
