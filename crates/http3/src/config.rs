@@ -127,6 +127,9 @@ impl ClientConfig {
             tls.resumption = Resumption::store(sessions.store());
         }
         let mut config = quic::ClientConfig::new(Arc::new(tls));
+        if let Some(sessions) = &self.early_data {
+            config.tokens = sessions.tokens();
+        }
         config.version = self.version;
         config.early_data = self.early_data.is_some();
         config.qlog = self.qlog.clone();

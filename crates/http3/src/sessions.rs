@@ -1,11 +1,12 @@
-//! What a client keeps of its connections for the next ones: tickets of TLS, and the settings that
-//! came with them.
+//! What a client keeps of its connections for the next ones: tickets of TLS, the settings that came
+//! with them, and tokens for its address.
 //!
 //! RFC 9114 section 7.2.4.2: with 0-RTT, "the initial value of each server setting is the value used in
 //! the previous session", so the two are kept together.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use altway_quic::TokenCache;
 use rustc_hash::FxHashMap;
 use rustls::NamedGroup;
 use rustls::client::{
@@ -26,7 +27,9 @@ const MAX_TICKETS: usize = 8;
 ///
 /// Up to 8 tickets of each of 32 servers, by the name that was connected to; each is used once
 /// (RFC 8446 appendix C.4), and by clients of the very same certificate verifier only: their TLS
-/// configurations must be clones of one.
+/// configurations must be clones of one. And the tokens by which a server knows a client's address
+/// again ([`TokenCache`]): without one it answers early data with three times what came, and no more
+/// before the next round trip.
 ///
 /// [`ClientConfig::early_data`]: crate::ClientConfig::early_data
 #[derive(Clone, Debug)]
@@ -35,6 +38,7 @@ pub struct Sessions(Arc<Store>);
 #[derive(Debug)]
 struct Store {
     tickets: ClientSessionMemoryCache,
+    tokens: TokenCache,
     servers: Mutex<FxHashMap<ServerName<'static>, Known>>,
 }
 
@@ -51,6 +55,7 @@ impl Sessions {
     pub fn new() -> Self {
         Self(Arc::new(Store {
             tickets: ClientSessionMemoryCache::new(MAX_SERVERS * MAX_TICKETS),
+            tokens: TokenCache::new(),
             servers: Mutex::default(),
         }))
     }
@@ -64,6 +69,10 @@ impl Sessions {
 
     pub(crate) fn store(&self) -> Arc<dyn ClientSessionStore> {
         Arc::clone(&self.0) as _
+    }
+
+    pub(crate) fn tokens(&self) -> TokenCache {
+        self.0.tokens.clone()
     }
 
     /// What a server announced when its tickets were given.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{ConnectionIds, Qlog, ResetKey, Retry, Tokens, Version};
+use crate::{ConnectionIds, Qlog, ResetKey, Retry, TokenCache, Tokens, Version};
 
 /// A server's configuration. It speaks all of [`Version::ALL`](crate::Version::ALL).
 #[derive(Clone, Debug)]
@@ -79,6 +79,9 @@ pub struct ClientConfig {
     /// connection: [`Event::EarlyData`](crate::Event::EarlyData) tells. What is known of earlier
     /// connections is in `tls` (`resumption`). Default: off.
     pub early_data: bool,
+    /// Where tokens are kept for later connections; clients of the same machine may share it. Default:
+    /// a new one, which the endpoint's connections share.
+    pub tokens: TokenCache,
     /// Log what happens on connections, as for [`ServerConfig::qlog`].
     pub qlog: Option<Qlog>,
 }
@@ -93,6 +96,7 @@ impl ClientConfig {
             transport: Transport::default(),
             limits: Limits::default(),
             early_data: false,
+            tokens: TokenCache::new(),
             qlog: None,
         }
     }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn_proto::{
-    AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TokenMemoryCache, TransportConfig, VarInt,
-};
+use quinn_proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
 use crate::crypto::{ClientCrypto, ServerCrypto};
 use crate::loopback;
@@ -20,11 +18,6 @@ const MIN_MTU: u16 = 1200;
 /// Largest UDP payload over IPv4 and IPv6 (RFC 9000 section 18.2: "The default for this parameter
 /// is the maximum permitted UDP payload of 65527").
 const MAX_UDP_PAYLOAD: u16 = 65_527;
-
-/// Servers whose tokens a client keeps for its next connections there, those used last; and tokens of
-/// each, of some 60 bytes.
-const TOKEN_SERVERS: u32 = 256;
-const TOKENS_PER_SERVER: usize = 2;
 
 /// Checks a server's configuration and turns it into the engine's, for connections of one version.
 pub(crate) fn server(
@@ -46,9 +39,8 @@ pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig,
     let crypto = ClientCrypto::new(config.version, tls)?;
     let mut quic = quinn_proto::ClientConfig::new(Arc::new(crypto));
     quic.version(config.version.number());
-    let tokens = TokenMemoryCache::new(TOKEN_SERVERS, TOKENS_PER_SERVER);
     quic.transport_config(Arc::new(transport))
-        .token_store(Arc::new(tokens));
+        .token_store(config.tokens.of(config.version));
     Ok(quic)
 }
 

@@ -44,6 +44,11 @@ fn returning(change: impl FnOnce(&mut ServerConfig)) -> Pair {
 
 /// Ends the connection and begins another one.
 fn again(pair: &mut Pair) {
+    leave(pair);
+    come(pair);
+}
+
+fn leave(pair: &mut Pair) {
     let now = pair.now;
     pair.client
         .close(now, pair.connection, Code::H3_NO_ERROR, b"");
@@ -51,6 +56,9 @@ fn again(pair: &mut Pair) {
     (pair.early, pair.connected) = (false, false);
     pair.closed = None;
     pair.fetches.fetches.clear();
+}
+
+fn come(pair: &mut Pair) {
     let server = SERVER.parse().unwrap();
     pair.connection = pair.client.connect(pair.now, server, "localhost").unwrap();
     pair.flight.clear();
@@ -82,6 +90,39 @@ fn a_returning_client_has_its_answer_after_one_round_trip_and_a_new_one_after_tw
         pair.run_for(Duration::from_secs(1));
     }
     assert!(!pair.refused && pair.closed.is_none());
+}
+
+/// More than three times what comes with its first packets, for it shows a token for its address.
+#[test]
+fn a_client_that_is_known_again_gets_a_window_at_once_from_any_endpoint() {
+    let sessions = Sessions::new();
+    let config = || {
+        let mut config = ClientConfig::new(tls::client());
+        config.early_data = Some(sessions.clone());
+        config
+    };
+    let tls = config().tls;
+    let path = Path {
+        delay: DELAY,
+        ..Path::default()
+    };
+    let mut pair = Pair::with(path, |client, server| {
+        *client = config();
+        client.tls = Arc::clone(&tls);
+        server.early_data = true;
+    })
+    .connected();
+    pair.run_for(Duration::from_secs(1));
+    for _ in 0..2 {
+        leave(&mut pair);
+        let mut other = config();
+        other.tls = Arc::clone(&tls);
+        pair.client = Endpoint::client(other, [9; 32]).unwrap();
+        come(&mut pair);
+        let time = time_to_fetch(&mut pair, &get("/bytes/9000"));
+        assert_eq!((time, pair.refused), (ROUND_TRIP, false));
+        pair.run_for(Duration::from_secs(1));
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use altway_quic::{CloseReason, Endpoint, Event, Retry, Tokens};
+use altway_quic::{CloseReason, Endpoint, Event, Retry, TokenCache, Tokens, Version};
 
 use crate::wire::{
     client, client_address, connect, events, exchange, give, initial, sent, server, server_address,
@@ -205,6 +205,26 @@ fn a_client_gets_tokens_for_two_connections_at_once() {
         is_retry(&sent(&mut server, now)[0])
     });
     assert_eq!(asked.collect::<Vec<_>>(), [false, false, true]);
+}
+
+#[test]
+fn clients_that_share_their_tokens_show_those_of_their_own_version() {
+    let now = Instant::now();
+    for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let mut server = server_with_limits(|limits| limits.retry = Retry::Always);
+        let tokens = TokenCache::new();
+        for version in [first, second] {
+            let mut client = client(|config| {
+                config.version = Version::ALL[version];
+                config.tokens = tokens.clone();
+            });
+            connect(&mut client, now);
+            let heard = exchange(&mut client, client_address(1), &mut server, now);
+            assert!(is_connected(&heard), "{heard:?}");
+        }
+        let asked = if first == second { 1 } else { 2 };
+        assert_eq!(server.statistics().retries, asked, "{first}, {second}");
+    }
 }
 
 /// Wherever it is shown the second time.
