@@ -125,16 +125,21 @@ impl RunFolder {
 /// There is no run, or it is damaged.
 pub fn read_run(path: &Path) -> Result<(Manifest, Vec<Sample>), Error> {
     let manifest = read_manifest(path)?;
-    let samples_path = path.join(SAMPLES);
-    let text = match fs::read_to_string(&samples_path) {
+    Ok((manifest, read_table(path.join(SAMPLES))?))
+}
+
+/// What a run made alone as well, without the right to write to it.
+pub(crate) fn read_alone(path: &Path) -> Result<Vec<Sample>, Error> {
+    read_table(path.join(ALONE))
+}
+
+/// No rows, if there is no file yet.
+fn read_table(path: PathBuf) -> Result<Vec<Sample>, Error> {
+    let text = match fs::read_to_string(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        other => other.map_err(folder_error("read", &samples_path))?,
+        other => other.map_err(folder_error("read", &path))?,
     };
-    let samples = read_samples(&text).map_err(|source| Error::Samples {
-        path: samples_path,
-        source,
-    })?;
-    Ok((manifest, samples))
+    read_samples(&text).map_err(|source| Error::Samples { path, source })
 }
 
 /// The newest run folder below `parent`, by its name; `None` when there is none.

@@ -1,8 +1,9 @@
 //! Parts of a plan that were measured apart become one run.
 
 use crate::Error;
-use crate::folder::{RunFolder, read_run};
-use altway_record::{Manifest, SCHEMA_VERSION, Sample, Shard};
+use crate::folder::{RunFolder, read_alone, read_run};
+use crate::side_by_side::check;
+use altway_record::{Manifest, Running, SCHEMA_VERSION, Sample, Shard};
 use std::path::{Path, PathBuf};
 
 /// A run that is merged.
@@ -10,6 +11,8 @@ struct Source {
     path: PathBuf,
     manifest: Manifest,
     samples: Vec<Sample>,
+    /// What was made alone as well.
+    alone: Vec<Sample>,
 }
 
 /// Joins the runs of one plan's shards in a new run folder below `parent`, which can be reported
@@ -26,6 +29,7 @@ pub fn merge(runs: &[PathBuf], parent: &Path) -> Result<RunFolder, Error> {
             path: path.clone(),
             manifest,
             samples,
+            alone: read_alone(path)?,
         });
     }
     let Some(first) = sources.first() else {
@@ -53,10 +57,36 @@ pub fn merge(runs: &[PathBuf], parent: &Path) -> Result<RunFolder, Error> {
         .replace(['-', ':', 'Z'], "")
         .replace('T', "-");
     let mut folder = RunFolder::create(parent, &format!("{stamp}-merged"), manifest)?;
-    for transfer in in_order(sources) {
+    let running = running(&sources);
+    let (samples, alone): (Vec<_>, Vec<_>) = sources
+        .into_iter()
+        .map(|source| (source.samples, source.alone))
+        .unzip();
+    for transfer in in_order(samples) {
         folder.append(transfer)?;
     }
+    for transfer in in_order(alone) {
+        folder.append_alone(transfer)?;
+    }
+    if let Some(mut running) = running {
+        running.alone = check(folder.samples(), folder.alone());
+        folder.conclude(running)?;
+    }
     Ok(folder)
+}
+
+/// How all of them went, one after the other; `None` if one of them was not concluded.
+fn running(sources: &[Source]) -> Option<Running> {
+    let parts = sources.iter().map(|source| source.manifest.running.clone());
+    parts
+        .collect::<Option<Vec<_>>>()?
+        .into_iter()
+        .reduce(|one, other| Running {
+            side_by_side: one.side_by_side.max(other.side_by_side),
+            wall_ms: one.wall_ms + other.wall_ms,
+            transfers_ms: one.transfers_ms + other.transfers_ms,
+            alone: None,
+        })
 }
 
 impl Source {
@@ -91,10 +121,10 @@ impl Source {
 }
 
 /// All transfers, block by block as one machine would have made them, numbered anew.
-fn in_order(sources: Vec<Source>) -> Vec<Vec<Sample>> {
+fn in_order(shards: Vec<Vec<Sample>>) -> Vec<Vec<Sample>> {
     let mut all: Vec<Vec<Sample>> = Vec::new();
-    for source in sources {
-        let transfers = source.samples.chunk_by(|a, b| a.ordinal == b.ordinal);
+    for samples in shards {
+        let transfers = samples.chunk_by(|a, b| a.ordinal == b.ordinal);
         all.extend(transfers.map(<[Sample]>::to_vec));
     }
     all.sort_by_key(|rows| (rows[0].block, rows[0].cell, rows[0].ordinal));
@@ -125,9 +155,22 @@ mod tests {
         let name = shard.replace('/', "-");
         let mut folder = RunFolder::create(parent, &name, manifest).unwrap();
         for sample in samples {
+            let sample = Sample {
+                beside: 1,
+                ..sample
+            };
             folder.append(vec![sample]).unwrap();
         }
         folder.path().to_owned()
+    }
+
+    fn went(wall_ms: u64) -> Running {
+        Running {
+            side_by_side: 1,
+            wall_ms,
+            transfers_ms: wall_ms - 1,
+            alone: None,
+        }
     }
 
     fn refused(second: &str, change: impl Fn(&mut Manifest)) -> String {
@@ -158,6 +201,29 @@ mod tests {
         );
         let again = fs::read_to_string(folder.path().join("samples.csv")).unwrap();
         assert_eq!(read_samples(&again).unwrap(), samples);
+    }
+
+    #[test]
+    fn what_was_made_alone_is_held_against_all_shards() {
+        let parent = tempfile::tempdir().unwrap();
+        let runs = ["1/2", "2/2"].map(|part| {
+            let path = shard(parent.path(), part, |_| ());
+            let mut folder = RunFolder::open(&path).unwrap();
+            let sample = folder.samples()[0].clone();
+            let alone = Sample {
+                beside: 0,
+                ..sample
+            };
+            folder.append_alone(vec![alone]).unwrap();
+            folder.conclude(went(10)).unwrap();
+            path
+        });
+        let folder = merge(&runs, &parent.path().join("out")).unwrap();
+        assert_eq!(folder.alone().len(), 2);
+        let running = folder.manifest().running.clone().unwrap();
+        assert_eq!((running.wall_ms, running.transfers_ms), (20, 18));
+        let check = running.alone.unwrap();
+        assert_eq!((check.pairs, check.difference_percent), (2, 0.0));
     }
 
     #[test]
