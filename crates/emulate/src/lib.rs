@@ -128,6 +128,7 @@ mod topology;
 mod tun;
 mod udp_drops;
 mod veth;
+mod vigil;
 
 pub use attachment::attach;
 pub use backend::{Backend, UnknownBackend};

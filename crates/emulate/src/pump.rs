@@ -8,6 +8,7 @@ use crate::pool::{Pool, Slot};
 use crate::port::Port;
 use crate::report::mean_loss;
 use crate::switches;
+use crate::vigil::{Rest, Vigil};
 use altway_link::{Change, Config, Counters, Direction, Schedule, seed_for};
 use altway_units::Timestamp;
 use rustix::event::epoll;
@@ -117,6 +118,7 @@ pub(crate) struct Pump<P> {
     /// What [`switches::of_this_thread`] was at the start.
     switches_before: u64,
     course: Course,
+    vigil: Vigil,
     recorder: Option<Recorder>,
     epoll: OwnedFd,
     requests: Receiver<Request>,
@@ -142,6 +144,7 @@ impl<P: Port> Pump<P> {
         Ok(Self {
             ends,
             course: Course::new(now(), parameters.longer_delay()),
+            vigil: Vigil::new(now()),
             lanes: lanes(parameters),
             pool: Pool::new(P::HEADER + usize::from(mtu)),
             lateness: Lateness::new(),
@@ -279,16 +282,23 @@ impl<P: Port> Pump<P> {
         Ok(discarded)
     }
 
-    /// Sleeps until a packet is due, a packet has come, or there is a request.
-    fn wait(&self) -> Result<(), Errno> {
+    /// Waits until a packet is due, a packet has come, or there is a request; returns at once when it is
+    /// better not to sleep.
+    fn wait(&mut self) -> Result<(), Errno> {
         let due = self
             .lanes
             .iter()
             .filter_map(|lane| lane.model.poll_timeout());
+        let due = due.chain(self.course.poll_timeout()).min();
+        let asleep = now();
+        let left = match self.vigil.rest(asleep, due) {
+            Rest::Awake => return Ok(()),
+            Rest::Sleep(left) => Some(left),
+            Rest::Long => None,
+        };
         let flush = self.recorder.as_ref().and_then(Recorder::flush_due);
-        let due = due.chain(self.course.poll_timeout()).chain(flush);
-        let timeout = due.min().map(|due| due - now());
-        let timeout = timeout.map(|left| Timespec {
+        let left = left.into_iter().chain(flush.map(|due| due - asleep)).min();
+        let timeout = left.map(|left| Timespec {
             tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
         });
@@ -297,6 +307,10 @@ impl<P: Port> Pump<P> {
             data: epoll::EventData::new_u64(0),
         }; 4];
         match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok(0) => {
+                self.vigil.woke(now());
+                Ok(())
+            }
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno),
         }
