@@ -26,6 +26,9 @@ pub(crate) enum Fetched {
         /// One a request, by item.
         records: Vec<RequestRecord>,
         involuntary_switches: u64,
+        /// Processor time of its process, from its start to its end; `None` of browsers, which are many
+        /// processes that start long before the transfer.
+        cpu: Option<Duration>,
     },
     /// The client did not come back with a measurement.
     Failed(String),
@@ -112,20 +115,24 @@ fn fetch_with_load(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
         .arg("--ca")
         .arg(&ground.workspace.certificates.ca_certificate);
     match run(command, errand, stop) {
-        Ok((stdout, stderr, _)) => parse(&stdout).unwrap_or_else(|| {
-            let said = stderr.trim();
+        Ok(ended) => parse(&ended.stdout, ended.cpu).unwrap_or_else(|| {
+            let said = ended.stderr.trim();
             Fetched::Failed(format!("`altway load` gave no measurement: {said}"))
         }),
         Err(fetched) => fetched,
     }
 }
 
-/// Runs a client to its end: what it wrote on both sides, and its involuntary context switches.
-fn run(
-    mut command: Command,
-    errand: &Errand<'_>,
-    stop: &AtomicBool,
-) -> Result<(String, String, u64), Fetched> {
+/// A client that has ended by itself.
+struct Ended {
+    stdout: String,
+    stderr: String,
+    involuntary_switches: u64,
+    cpu: Option<Duration>,
+}
+
+/// Runs a client to its end.
+fn run(mut command: Command, errand: &Errand<'_>, stop: &AtomicBool) -> Result<Ended, Fetched> {
     let name = match errand.cell.client {
         Client::Altway => "altway load",
         other => other.name(),
@@ -155,7 +162,13 @@ fn run(
             stdout,
             stderr,
             involuntary_switches,
-        } => Ok((stdout, stderr, involuntary_switches)),
+            cpu,
+        } => Ok(Ended {
+            stdout,
+            stderr,
+            involuntary_switches,
+            cpu,
+        }),
     }
 }
 
@@ -171,7 +184,7 @@ struct LoadSummary {
     involuntary_context_switches: Option<u64>,
 }
 
-fn parse(text: &str) -> Option<Fetched> {
+fn parse(text: &str, cpu: Option<Duration>) -> Option<Fetched> {
     let output: LoadOutput = serde_json::from_str(text).ok()?;
     let mut records = output.requests;
     records.sort_by_key(|record| record.item);
@@ -179,6 +192,7 @@ fn parse(text: &str) -> Option<Fetched> {
     (!records.is_empty()).then_some(Fetched::Measured {
         records,
         involuntary_switches,
+        cpu,
     })
 }
 
@@ -188,7 +202,8 @@ mod tests {
 
     #[test]
     fn output_without_a_request_is_no_measurement() {
-        assert!(parse("").is_none());
-        assert!(parse(r#"{"requests":[],"summary":{"involuntary_context_switches":1}}"#).is_none());
+        assert!(parse("", None).is_none());
+        let empty = r#"{"requests":[],"summary":{"involuntary_context_switches":1}}"#;
+        assert!(parse(empty, None).is_none());
     }
 }

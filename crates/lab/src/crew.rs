@@ -177,19 +177,22 @@ fn measure(
     network.restart(course.up, course.down, task.transfer.link_seed)?;
     let started_unix_ms = jiff::Timestamp::now().as_millisecond();
     let switches_before = environments.server_switches(cell);
+    let cpu_before = environments.server_cpu(cell);
     if !course.schedule.turns().is_empty() {
         network.follow(course.schedule)?;
     }
     let fetched = environments.fetch(cell, task.transfer.protocol, orders.halt);
     let report = network.report()?;
+    let cpu_after = environments.server_cpu(cell);
     let server_switches = environments.server_switches(cell);
-    let (fetched, client_switches) = match fetched {
+    let (fetched, client_switches, client_cpu) = match fetched {
         Fetched::Stopped => return Ok(None),
-        Fetched::Failed(reason) => (Err(reason), 0),
+        Fetched::Failed(reason) => (Err(reason), 0, None),
         Fetched::Measured {
             records,
             involuntary_switches,
-        } => (Ok(records), involuntary_switches),
+            cpu,
+        } => (Ok(records), involuntary_switches, cpu),
     };
     let seen = Seen {
         task,
@@ -197,6 +200,8 @@ fn measure(
         report,
         client_switches,
         server_switches: server_switches.saturating_sub(switches_before),
+        client_cpu,
+        server_cpu: cpu_after.and_then(|after| after.since(&cpu_before?)),
         fetched,
     };
     Ok(Some(seen.rows(orders.plan)))

@@ -5,6 +5,7 @@
 use crate::Error;
 use crate::client::{Errand, Fetched, fetch};
 use crate::course::Courses;
+use crate::processor_time::FamilyTime;
 use crate::server::{Ground, Server, commands, server_ports};
 use crate::workspace::Workspace;
 use altway_emulate::{Backend, Emulation, FarEnd};
@@ -104,6 +105,11 @@ impl Environments {
     pub(crate) fn server_switches(&self, cell: &Cell) -> u64 {
         let server = self.servers.get(&(key_of(cell), cell.server));
         server.map_or(0, Server::involuntary_switches)
+    }
+
+    /// Processor time of a cell's server so far, where it can be told.
+    pub(crate) fn server_cpu(&self, cell: &Cell) -> Option<FamilyTime> {
+        self.servers.get(&(key_of(cell), cell.server))?.cpu()
     }
 
     /// Makes one transfer over the network of its cell as that is now.

@@ -35,6 +35,7 @@ mod merge;
 pub mod plans;
 mod presets;
 mod process;
+mod processor_time;
 mod progress;
 mod rows;
 mod schedule;

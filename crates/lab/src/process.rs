@@ -1,6 +1,7 @@
 //! Processes at the ends of the link: started, awaited without disturbing them, ended.
 
-use crate::Error;
+use crate::{Error, processor_time};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use std::fs;
 use std::io::{self, Read};
 use std::process::Child;
@@ -23,6 +24,8 @@ pub(crate) enum Outcome {
         stderr: String,
         /// Times that the kernel took the processor away from it.
         involuntary_switches: u64,
+        /// Processor time from its start to its end.
+        cpu: Option<Duration>,
     },
     /// It was ended, for it did not end by itself.
     Overdue,
@@ -51,12 +54,23 @@ pub(crate) fn outcome(mut child: Child, deadline: Instant, stop: &AtomicBool) ->
         }
     };
     let involuntary_switches = involuntary_switches(child.id());
+    await_end(&child);
+    let cpu = processor_time::of_process(child.id());
     let _ = child.wait();
     Outcome::Ended {
         stdout,
         stderr: said.recv_timeout(STOP_CHECK_PERIOD).unwrap_or_default(),
         involuntary_switches,
+        cpu,
     }
+}
+
+/// Waits until a process has ended, and leaves its traces there until it is waited for once more.
+fn await_end(child: &Child) {
+    let process = WaitId::Pid(Pid::from_child(child));
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    // It is this process's child, so that nothing but a signal can get in the way.
+    let _ = rustix::io::retry_on_intr(|| waitid(process.clone(), options));
 }
 
 /// Ends a process and forgets it.

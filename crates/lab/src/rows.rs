@@ -19,6 +19,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) report: LinkReport,
     pub(crate) client_switches: u64,
     pub(crate) server_switches: u64,
+    pub(crate) client_cpu: Option<Duration>,
+    pub(crate) server_cpu: Option<Duration>,
     /// What the client measured, or why it did not.
     pub(crate) fetched: Result<Vec<RequestRecord>, String>,
 }
@@ -105,6 +107,8 @@ impl Seen<'_> {
             hidden_drops_packets: self.report.hidden_drops,
             client_involuntary_switches: self.client_switches,
             server_involuntary_switches: self.server_switches,
+            client_cpu_us: self.client_cpu.map(micros),
+            server_cpu_us: self.server_cpu.map(micros),
             valid: false,
             fault: String::new(),
         }
@@ -245,6 +249,8 @@ mod tests {
             report: late(0.0, 0),
             client_switches: 0,
             server_switches: 0,
+            client_cpu: Some(Duration::from_nanos(7_999)),
+            server_cpu: None,
             fetched,
         };
         seen.rows(plan)
@@ -265,6 +271,12 @@ mod tests {
         let missing = fault(|record| record.status = Some(404));
         assert_eq!(missing, "the server answered 404");
         assert_eq!(fault(|record| record.error = Some("reset".into())), "reset");
+    }
+
+    #[test]
+    fn processor_time_is_in_whole_microseconds_and_empty_where_nobody_knows_it() {
+        let row = &rows(&plan(""), Ok(vec![record(0)]))[0];
+        assert_eq!((row.client_cpu_us, row.server_cpu_us), (Some(7), None));
     }
 
     #[test]

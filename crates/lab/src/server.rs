@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::presets::{find, preset};
 use crate::process::{end, involuntary_switches, process_error, start_error};
+use crate::processor_time::FamilyTime;
 use crate::workspace::Workspace;
 use altway_emulate::Emulation;
 use altway_record::{Congestion, Plan, Protocol, Scenario, ServerCommand, ServerName};
@@ -110,6 +111,11 @@ impl Server {
     /// Involuntary context switches of all its threads so far.
     pub(crate) fn involuntary_switches(&self) -> u64 {
         involuntary_switches(self.child.id())
+    }
+
+    /// Processor time of all its processes so far, where it can be told.
+    pub(crate) fn cpu(&self) -> Option<FamilyTime> {
+        FamilyTime::of(self.child.id())
     }
 
     fn start_altway(ground: Ground<'_>, port: u16) -> Result<Self, Error> {

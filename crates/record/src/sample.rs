@@ -125,6 +125,14 @@ pub struct Sample {
     pub client_involuntary_switches: u64,
     /// Involuntary context switches of the server's process during the transfer.
     pub server_involuntary_switches: u64,
+    /// Processor time of the client's process, user and system, from its start to its end; empty
+    /// where it is not known, as of browsers.
+    #[serde(default)]
+    pub client_cpu_us: Option<u64>,
+    /// Processor time of the server's processes during the transfer, user and system; empty where it
+    /// is not known.
+    #[serde(default)]
+    pub server_cpu_us: Option<u64>,
     /// Whether the transfer counts.
     pub valid: bool,
     /// Why it does not; empty when it does.
@@ -175,7 +183,7 @@ size_bytes,link_seed,started_unix_ms,start_us,connect_us,first_byte_us,total_us,
 body_bytes,up_packets,up_lost_packets,up_queue_dropped_packets,down_packets,down_lost_packets,\
 down_queue_dropped_packets,down_backlog_max_bytes,codel_dropped_packets,duplicated_packets,\
 reordered_packets,corrupted_packets,beside,lateness_us_p99,hidden_drops_packets,\
-client_involuntary_switches,server_involuntary_switches,valid,fault\n";
+client_involuntary_switches,server_involuntary_switches,client_cpu_us,server_cpu_us,valid,fault\n";
 
 /// One line of `samples.csv`, with its line end.
 ///
@@ -326,6 +334,8 @@ pub(crate) mod tests {
             hidden_drops_packets: 0,
             client_involuntary_switches: 1,
             server_involuntary_switches: 2,
+            client_cpu_us: Some(21_000),
+            server_cpu_us: Some(9_000),
             valid: true,
             fault: String::new(),
         }
@@ -397,6 +407,17 @@ pub(crate) mod tests {
             (row.server, row.topology),
             (ServerName::ALTWAY, Topology::Direct)
         );
+    }
+
+    #[test]
+    fn rows_without_the_processor_time_are_read() {
+        let mut of_none = sample();
+        (of_none.client_cpu_us, of_none.server_cpu_us) = (None, None);
+        let text = format!("{CSV_HEADER}{}", csv_row(&of_none));
+        let older = text.replace(",client_cpu_us,server_cpu_us", "");
+        let older = older.replace(",,,true", ",true");
+        assert_ne!(older, text);
+        assert_eq!(read_samples(&older).unwrap(), [of_none]);
     }
 
     #[test]

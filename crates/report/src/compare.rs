@@ -71,7 +71,8 @@ pub struct SeriesContrast {
     pub crossover_b: Crossing,
     /// How far the crossover lies from A to B, in ms; `None` when one of them has none.
     pub crossover_shift_ms: Option<Estimate>,
-    /// What transfers met on average, over the delays that both have.
+    /// What transfers met on average, over the delays that both have; only that of which both
+    /// environments can tell.
     pub circumstances: Vec<Circumstance>,
 }
 
@@ -172,6 +173,14 @@ pub struct Circumstance {
     pub second_a: Option<f64>,
     /// The second protocol in B.
     pub second_b: Option<f64>,
+}
+
+impl Circumstance {
+    /// Whether there is something to hold against each other.
+    fn is_of_both(&self) -> bool {
+        let first = self.first_a.is_some() && self.first_b.is_some();
+        first || (self.second_a.is_some() && self.second_b.is_some())
+    }
 }
 
 impl Contrast {

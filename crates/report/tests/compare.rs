@@ -363,3 +363,29 @@ fn a_reference_of_other_conditions_is_refused() {
         "{error}"
     );
 }
+
+/// What is told of the server's processor time, in the order of the columns.
+fn processor_time(a: &Environment, b: &Environment) -> Option<[Option<f64>; 4]> {
+    let contrast = contrast(a, b).unwrap();
+    let name = "processor time of the server (ms)";
+    let mut rows = contrast.series[0].circumstances.iter();
+    let row = rows.find(|row| row.name == name);
+    assert_eq!(contrast.table().contains(name), row.is_some());
+    row.map(|row| [row.first_a, row.first_b, row.second_a, row.second_b])
+}
+
+#[test]
+fn processor_time_is_held_against_each_other_where_both_runs_have_it() {
+    let a = Environment::new(PLAN, 1);
+    let mut b = Environment::new(PLAN, 2);
+    let second = |one: &&mut Sample| one.protocol == Protocol::H3;
+    for sample in b.samples.iter_mut().filter(second) {
+        sample.server_cpu_us = Some(12_500);
+    }
+    let expected = [10.0, 10.0, 10.0, 12.5].map(Some);
+    assert_eq!(processor_time(&a, &b), Some(expected));
+    for sample in &mut b.samples {
+        sample.server_cpu_us = None;
+    }
+    assert_eq!(processor_time(&a, &b), None);
+}

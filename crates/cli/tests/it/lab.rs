@@ -76,6 +76,18 @@ fn assert_whole(run: &Path) {
     assert_eq!(known, rows.len(), "{rows:#?}");
 }
 
+/// Both ends of each transfer that counts took processor time, and less than the whole run took.
+fn assert_processor_time(run: &Path, took: Duration) {
+    let text = fs::read_to_string(run.join("samples.csv")).unwrap();
+    let samples = altway_record::read_samples(&text).unwrap();
+    for sample in samples.iter().filter(|sample| sample.valid) {
+        for end in [sample.client_cpu_us, sample.server_cpu_us] {
+            let time = Duration::from_micros(end.unwrap());
+            assert!(Duration::ZERO < time && time < took, "{sample:#?}");
+        }
+    }
+}
+
 #[test]
 fn emulate_delays_both_directions_and_passes_the_exit_code_on() {
     let dir = Dir::alone();
@@ -114,13 +126,16 @@ fn a_run_is_whole_and_its_report_is_drawn_again_byte_for_byte() {
         return;
     }
     dir.file("tiny.toml", PLAN);
+    let begun = Instant::now();
     let table = success(&mut dir.altway(["lab", "run", "tiny.toml"]));
+    let took = begun.elapsed();
     assert!(
         table.contains("HTTP/2") && table.contains("HTTP/3"),
         "{table}"
     );
     let run = only_run(&dir);
     assert_whole(&run);
+    assert_processor_time(&run, took);
 
     let made = |name: &&str| !["samples.csv", "manifest.json"].contains(name);
     let names: Vec<_> = fs::read_dir(&run)

@@ -37,8 +37,8 @@ fn fetch_with_browser(errand: &Errand<'_>, stop: &AtomicBool) -> Result<Fetched,
     })?;
     let command = command(errand, &visit, folder.path());
     Ok(match run(command, errand, stop) {
-        Ok((stdout, stderr, _)) => parse(&stdout).unwrap_or_else(|| {
-            let said = stderr.trim().trim_start_matches("error: ");
+        Ok(ended) => parse(&ended.stdout, None).unwrap_or_else(|| {
+            let said = ended.stderr.trim().trim_start_matches("error: ");
             Fetched::Failed(match said {
                 "" => format!("{} gave no measurement", errand.cell.client),
                 said => said.to_owned(),

@@ -62,12 +62,16 @@ pub(super) fn fetch(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
         command.args(["--output", "/dev/null", &url]);
     }
     match run(command, errand, stop) {
-        Ok((stdout, stderr, involuntary_switches)) => match parse(&stdout, errand.protocol) {
+        Ok(ended) => match parse(&ended.stdout, errand.protocol) {
             Some(records) => Fetched::Measured {
                 records,
-                involuntary_switches,
+                involuntary_switches: ended.involuntary_switches,
+                cpu: ended.cpu,
             },
-            None => Fetched::Failed(format!("`curl` gave no measurement: {}", stderr.trim())),
+            None => {
+                let said = ended.stderr.trim();
+                Fetched::Failed(format!("`curl` gave no measurement: {said}"))
+            }
         },
         Err(fetched) => fetched,
     }

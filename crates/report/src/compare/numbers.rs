@@ -382,5 +382,6 @@ fn circumstances(a: &[&Pairing<'_>], b: &[&Pairing<'_>]) -> Vec<Circumstance> {
             second_a: second(a, *met),
             second_b: second(b, *met),
         })
+        .filter(Circumstance::is_of_both)
         .collect()
 }

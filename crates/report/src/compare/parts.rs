@@ -69,7 +69,7 @@ pub(super) fn rows_by_transfer(samples: &[Sample]) -> BTreeMap<u64, Vec<&Sample>
 type Met = fn(&Sample) -> Option<(f64, f64)>;
 
 /// Name with its unit, and how it is read from a transfer's first row.
-pub(super) const CIRCUMSTANCES: [(&str, Met); 7] = [
+pub(super) const CIRCUMSTANCES: [(&str, Met); 9] = [
     ("packets up", |row| each(row.up_packets)),
     ("packets down", |row| each(row.down_packets)),
     ("lost at random (%)", |row| {
@@ -91,6 +91,12 @@ pub(super) const CIRCUMSTANCES: [(&str, Met); 7] = [
     }),
     ("processor taken from the server (times)", |row| {
         each(row.server_involuntary_switches)
+    }),
+    ("processor time of the client (ms)", |row| {
+        Some((ms(row.client_cpu_us?), 1.0))
+    }),
+    ("processor time of the server (ms)", |row| {
+        Some((ms(row.server_cpu_us?), 1.0))
     }),
 ];
 
@@ -116,7 +122,7 @@ mod tests {
         let row = |(i, (connect, first, total)): (usize, &(&str, u64, u64))| {
             format!(
                 "0,0,0,1,{i},{},h2,false,h2,direct,altway,altway,cubic,{connection},plain,default,8000000,0,0,\
-                 1,0,0,0,{connect},{first},{total},100000,1,10,1,0,10,0,0,4000,0,0,0,0,0,,0,0,0,true,\n",
+                 1,0,0,0,{connect},{first},{total},100000,1,10,1,0,10,0,0,4000,0,0,0,0,0,,0,0,0,,,true,\n",
                 times.len()
             )
         };
@@ -156,6 +162,20 @@ mod tests {
         rows[0].first_byte_us = None;
         assert_eq!(parts(&Scenario::Download, &rows), None);
         assert_eq!(parts(&Scenario::Download, &[]), None);
+    }
+
+    #[test]
+    fn processor_time_is_the_mean_of_those_that_know_it() {
+        let mut rows = rows("cold", &[("1", 2, 3), ("1", 2, 3), ("1", 2, 3)]);
+        let of_client = CIRCUMSTANCES
+            .iter()
+            .find(|(name, _)| *name == "processor time of the client (ms)");
+        let met = of_client.unwrap().1;
+        assert_eq!(mean(met, rows.iter()), None);
+        rows[0].client_cpu_us = Some(2_000);
+        rows[2].client_cpu_us = Some(5_000);
+        rows[0].server_cpu_us = Some(7_000);
+        assert_eq!(mean(met, rows.iter()), Some(3.5));
     }
 
     #[test]

@@ -178,6 +178,8 @@ pub(crate) fn sample(
         hidden_drops_packets: 0,
         client_involuntary_switches: ordinal % 3,
         server_involuntary_switches: 1,
+        client_cpu_us: Some(20_000),
+        server_cpu_us: Some(10_000),
         valid: true,
         fault: String::new(),
     }
