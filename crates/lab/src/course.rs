@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The rate up to which a link leaves its machine time for others.
-const SLOW: Bandwidth = Bandwidth::from_mbit(20).expect("more than 0");
+pub(crate) const SLOW: Bandwidth = Bandwidth::from_mbit(20).expect("more than 0");
 
 /// Why a link of a plan can't be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,6 +4,7 @@ use crate::director::Left;
 use crate::side_by_side::Sharing;
 use altway_record::{Cell, Connection, Protocol, Sample};
 use altway_stats::hodges_lehmann;
+use altway_units::Bandwidth;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ const HEADER_SHARE: f64 = 1.04;
 
 /// Round trips of a transfer beside the body: handshake, request and a short slow start.
 const ROUND_TRIPS: u32 = 4;
+
+/// Bytes of body in a full packet.
+const SEGMENT: f64 = 1_448.0;
 
 /// Where a run stands after a transfer.
 #[derive(Debug, Clone, PartialEq)]
@@ -146,13 +150,29 @@ pub(crate) fn guess(cell: &Cell) -> Duration {
     let on_the_link = cell
         .rate
         .limit()
-        .map_or(Duration::ZERO, |rate| cell.size / rate);
+        .map_or(Duration::ZERO, |rate| cell.size / rate)
+        .max(lossy_pace(cell).map_or(Duration::ZERO, |rate| cell.size / rate));
     let opener = u32::from(cell.connection == Connection::Warm);
     let around = match cell.client.is_browser() {
         true => OVERHEAD + BROWSER,
         false => OVERHEAD,
     };
     on_the_link.mul_f64(HEADER_SHARE) + cell.delay * 2 * (ROUND_TRIPS + opener) + around
+}
+
+/// What random loss lets a connection have, about: a segment a round trip times the root of 1.5 over the
+/// loss (Mathis, Semke, Mahdavi, Ott: The macroscopic behavior of the TCP congestion avoidance
+/// algorithm, 1997). `None` without loss, or without delay.
+pub(crate) fn lossy_pace(cell: &Cell) -> Option<Bandwidth> {
+    let window = SEGMENT * 8.0 * (1.5 / cell.loss.as_f64()).sqrt();
+    let pace = window / (2.0 * cell.delay.as_secs_f64());
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is finite and above 0"
+    )]
+    let pace = pace.is_finite().then_some(pace as u64)?;
+    Bandwidth::from_bps(pace)
 }
 
 #[cfg(test)]
@@ -175,6 +195,27 @@ mod tests {
         // Two at 1.04 s + 0.15 s, two at 1.04 s + 0.8 s + 0.15 s.
         let predicted = Pace::default().predict(&left());
         assert_eq!(predicted, Duration::from_millis(6_360));
+    }
+
+    #[test]
+    fn loss_on_a_long_path_makes_transfers_longer() {
+        let pace = |more: &str| {
+            let text =
+                format!("name = \"p\"\nrate = \"100mbit\"\nsize = \"1MB\"\npairs = 1\n{more}");
+            let plan: Plan = text.parse().unwrap();
+            let cell = plan.cells()[0];
+            (lossy_pace(&cell), guess(&cell))
+        };
+        let (none, without) = pace("delay = \"25ms\"");
+        assert_eq!(
+            (none, pace("delay = \"0ms\"\nloss = \"3%\"").0),
+            (None, None)
+        );
+        let (lossy, with) = pace("delay = \"25ms\"\nloss = \"1%\"");
+        // 12.2 segments in 50 ms.
+        let mbit = lossy.unwrap().as_bps() / 100_000;
+        assert_eq!(mbit, 28);
+        assert!(with > without + Duration::from_secs(2), "{with:?}");
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Several transfers at once: how many, which of them, and whether that changes what they take.
 //!
 //! Only transfers that mostly wait are made side by side, each over networks of its own: both
-//! directions of their links are slow, the link alone takes a while for them, and their client is a
-//! light one. Whether it changes nothing is measured, not assumed: of every fourth cell of a block
+//! directions of their links are slow, or loss keeps them from being fast, the link alone takes a while
+//! for them, and their client is a light one. Whether it changes nothing is measured, not assumed: of every fourth cell of a block
 //! one transfer is made once more with nothing beside it, before or after by chance, and what the two
 //! took is held against each other.
 
-use crate::course::Courses;
-use crate::progress::guess;
+use crate::course::{Courses, SLOW};
+use crate::progress::{guess, lossy_pace};
 use crate::schedule::{Purpose, Transfer, TransferId, generator, id_of, transfers_of};
 use altway_record::{AloneCheck, Cell, Client, Plan, Sample, SideBySide, transfers};
 use altway_stats::{hodges_lehmann, signed_rank_interval};
@@ -51,7 +51,9 @@ impl Sharing {
     pub(crate) fn of(plan: &Plan, courses: &Courses) -> Self {
         let may = |cell: &Cell| {
             let light = matches!(cell.client, Client::Altway | Client::Curl);
-            light && guess(cell) >= LEAST_WAIT && courses.cell(cell).is_slow()
+            let slowed = lossy_pace(cell).is_some_and(|pace| pace <= SLOW);
+            let slow = courses.cell(cell).is_slow() || slowed;
+            light && guess(cell) >= LEAST_WAIT && slow
         };
         let cells = plan.cells();
         Self(
@@ -164,6 +166,7 @@ mod tests {
         assert!(shares(SLOW));
         assert!(!shares("rate = \"unlimited\"\nsize = \"1MB\""));
         assert!(!shares("rate = \"50mbit\"\nsize = \"10MB\""));
+        assert!(shares("rate = \"50mbit\"\nsize = \"10MB\"\nloss = \"3%\""));
         assert!(!shares("rate = \"20mbit\"\nsize = \"10KB\""));
     }
 

@@ -71,6 +71,21 @@ pub(crate) struct Cubic {
     /// Congestion avoidance; `None` in slow start.
     avoidance: Option<Avoidance>,
     hystart: HyStart,
+    usage: Usage,
+}
+
+/// How much was under way at once lately, bytes.
+///
+/// RFC 9002 section 7.8: a window that isn't used SHOULD NOT grow. In slow start one counts as used of
+/// which more than half was, as in Linux' TCP (`tcp_is_cwnd_limited`): the last flight of a response is
+/// rarely a full one, and would cost the next response a round trip.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    in_flight: u64,
+    most: u64,
+    /// When that was; once a packet that was sent later is acknowledged, it is of a former round trip.
+    at: Option<Instant>,
+    over: bool,
 }
 
 /// One stage of congestion avoidance (RFC 9438 section 4.2).
@@ -102,6 +117,7 @@ impl Cubic {
             cut: None,
             avoidance: None,
             hystart: HyStart::default(),
+            usage: Usage::default(),
         }
     }
 
@@ -159,11 +175,11 @@ impl Cubic {
     /// A packet was acknowledged.
     fn acked(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: Duration) {
         self.hystart.on_ack(sent);
+        self.usage.on_ack(sent);
         if self.is_before_cut(sent) {
             return;
         }
-        if app_limited {
-            // RFC 9002 section 7.8: a window that isn't used doesn't grow.
+        if app_limited && !(self.in_slow_start() && self.usage.is_most_of(self.window)) {
             if let Some(avoidance) = &mut self.avoidance {
                 avoidance.paused.get_or_insert(now);
             }
@@ -179,6 +195,23 @@ impl Cubic {
 
     fn is_before_cut(&self, sent: Instant) -> bool {
         self.cut.is_some_and(|cut| sent <= cut)
+    }
+}
+
+impl Usage {
+    fn on_sent(&mut self, now: Instant, bytes: u64) {
+        self.in_flight += bytes;
+        if self.in_flight > self.most || self.over {
+            (self.most, self.at, self.over) = (self.in_flight, Some(now), false);
+        }
+    }
+
+    fn on_ack(&mut self, sent: Instant) {
+        self.over |= self.at.is_some_and(|at| at < sent);
+    }
+
+    fn is_most_of(&self, window: f64) -> bool {
+        window < 2.0 * self.most as f64
     }
 }
 
@@ -222,6 +255,10 @@ impl Avoidance {
 }
 
 impl Controller for Cubic {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _: u64) {
+        self.usage.on_sent(now, bytes);
+    }
+
     fn on_ack(
         &mut self,
         now: Instant,
@@ -233,7 +270,8 @@ impl Controller for Cubic {
         self.acked(now, sent, bytes, app_limited, rtt.get());
     }
 
-    fn on_end_acks(&mut self, now: Instant, _: u64, _: bool, _: Option<u64>) {
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
+        self.usage.in_flight = in_flight;
         let verdict = self.hystart.on_end_acks(now);
         if verdict == Verdict::End && self.in_slow_start() {
             self.slow_start_threshold = self.window;
@@ -375,6 +413,42 @@ mod tests {
         assert_near(sender.packets(), 20.0);
         sender.round(false);
         assert_near(sender.packets(), 40.0);
+    }
+
+    /// Sends so many packets at once, the last that there are, and has them acknowledged.
+    fn last_flight(sender: &mut Sender, packets: u64) {
+        let sent = sender.now;
+        sender.cubic.on_sent(sent, packets * u64::from(MTU), 0);
+        sender.now += RTT;
+        for left in (0..packets).rev() {
+            let (now, mtu) = (sender.now, u64::from(MTU));
+            sender.cubic.acked(now, sent, mtu, true, RTT);
+            sender.cubic.on_end_acks(now, left * mtu, true, None);
+        }
+    }
+
+    #[test]
+    fn a_window_of_which_more_than_half_was_used_grows_in_slow_start() {
+        for (packets, window) in [(10, 20.0), (6, 12.0), (5, 10.0), (1, 10.0)] {
+            let mut sender = Sender::new();
+            last_flight(&mut sender, packets);
+            assert_near(sender.packets(), window);
+        }
+        let mut sender = Sender::after_a_loss_at(20);
+        last_flight(&mut sender, 14);
+        assert_near(sender.packets(), 14.0);
+    }
+
+    #[test]
+    fn what_was_used_before_the_last_round_trip_does_not_count() {
+        let mut sender = Sender::after_a_loss_at(100);
+        last_flight(&mut sender, 70);
+        sender.lose(true);
+        for _ in 0..10 {
+            sender.now += RTT;
+            last_flight(&mut sender, 1);
+        }
+        assert!(sender.packets() < 4.0, "{}", sender.packets());
     }
 
     #[test]
