@@ -14,7 +14,7 @@ use crate::{Answer, backend::Asked, commands, signals};
 use altway_emulate::Backend;
 use altway_lab::{Campaign, Context as LabContext, End, Left, Progress, RunFolder, plans};
 use altway_record::{
-    Manifest, PARQUET_FROM_ROWS, Plan, Running, Sample, Sampling, Shard, SideBySide,
+    Manifest, PARQUET_FROM_ROWS, Plan, Running, Sample, Sampling, Shard, SideBySide, transfers,
 };
 use altway_report::{Rendered, Run};
 use altway_units::duration;
@@ -286,25 +286,26 @@ fn measure(
         }
         Ok(End::Stopped) => {
             keep_what_there_is(path, folder.manifest(), folder.samples(), printer);
-            Err(stopped(path, folder.samples().len()))
+            Err(stopped(path, folder.samples()))
         }
         Err(error) => {
             let error = anyhow::Error::from(error);
-            Err(error.context(kept(folder.samples().len(), path)))
+            Err(error.context(kept(folder.samples(), path)))
         }
     }
 }
 
-fn kept(transfers: usize, path: &Path) -> String {
+fn kept(samples: &[Sample], path: &Path) -> String {
     format!(
-        "stopped after {transfers} transfers, all kept in {}",
+        "stopped after {} transfers, all kept in {}",
+        transfers(samples).count(),
         path.display()
     )
 }
 
-fn stopped(path: &Path, transfers: usize) -> anyhow::Error {
+fn stopped(path: &Path, samples: &[Sample]) -> anyhow::Error {
     let mend = format!("go on with `altway lab resume {}`", path.display());
-    mistake(kept(transfers, path), mend)
+    mistake(kept(samples, path), mend)
 }
 
 fn say_what_comes(campaign: &Campaign, printer: &Printer) {
@@ -465,6 +466,19 @@ mod tests {
             "1 min 40 s, with 3.4 transfers under way on average\n\
              side by side against alone: +0.1 % time (-0.2 to +0.4 %; 27 pairs)"
         );
+    }
+
+    #[test]
+    fn a_run_that_was_stopped_counts_transfers_and_not_requests() {
+        let samples = include_str!("../../../report/tests/data/samples.csv");
+        let first = altway_record::read_samples(samples).unwrap().remove(0);
+        let request = |request| Sample {
+            request,
+            ..first.clone()
+        };
+        let rows = [request(0), request(1), request(0), request(1)];
+        let said = kept(&rows, Path::new("runs/r"));
+        assert_eq!(said, "stopped after 2 transfers, all kept in runs/r");
     }
 
     #[test]
