@@ -11,34 +11,41 @@ const URGENCIES: usize = 8;
 /// once (the caller sees to it), so it is bounded by the number of open streams.
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
-    queues: [VecDeque<u32>; URGENCIES],
+    queues: [Queue; URGENCIES],
     /// Bit n: queue n may hold something.
     waiting: u8,
-    /// Whose turn it was last.
-    last: Option<u32>,
+}
+
+/// Streams of one urgency. Those that are not incremental come first, in the order of their requests: so
+/// RFC 9218 section 10 has it, for half a response of that kind is of no use to its client.
+#[derive(Debug, Default)]
+struct Queue {
+    /// By their numbers.
+    in_order: VecDeque<u32>,
+    in_turns: VecDeque<u32>,
 }
 
 impl Scheduler {
-    /// A stream that has something to send. The one whose turn it was last goes on before its
-    /// equals, unless it is incremental.
+    /// A stream that has something to send. One that had nothing for a while takes its place again.
     pub(crate) fn push(&mut self, stream: u32, priority: Priority) {
-        let goes_on = self.last.take() == Some(stream) && !priority.incremental;
         let urgency = usize::from(priority.urgency);
         self.waiting |= 1 << urgency;
-        if goes_on {
-            self.queues[urgency].push_front(stream);
+        let queue = &mut self.queues[urgency];
+        if priority.incremental {
+            queue.in_turns.push_back(stream);
         } else {
-            self.queues[urgency].push_back(stream);
+            let place = queue.in_order.partition_point(|other| *other < stream);
+            queue.in_order.insert(place, stream);
         }
     }
 
     /// The stream whose turn it is.
     pub(crate) fn pop(&mut self) -> Option<u32> {
         while self.waiting != 0 {
-            let urgency = self.waiting.trailing_zeros() as usize;
-            self.last = self.queues[urgency].pop_front();
-            if self.last.is_some() {
-                return self.last;
+            let queue = &mut self.queues[self.waiting.trailing_zeros() as usize];
+            let next = queue.in_order.pop_front();
+            if let Some(stream) = next.or_else(|| queue.in_turns.pop_front()) {
+                return Some(stream);
             }
             self.waiting &= self.waiting - 1;
         }
@@ -48,6 +55,10 @@ impl Scheduler {
     /// The stream ended, or moves to another priority.
     pub(crate) fn remove(&mut self, stream: u32, priority: Priority) {
         let queue = &mut self.queues[usize::from(priority.urgency)];
+        let queue = match priority.incremental {
+            true => &mut queue.in_turns,
+            false => &mut queue.in_order,
+        };
         if let Some(index) = queue.iter().position(|waiting| *waiting == stream) {
             queue.remove(index);
         }
@@ -92,6 +103,21 @@ mod tests {
         };
         assert_eq!(turns(false), [1, 1, 1, 1]);
         assert_eq!(turns(true), [1, 3, 1, 3]);
+    }
+
+    #[test]
+    fn a_response_that_stood_still_goes_on_before_later_ones() {
+        let mut scheduler = Scheduler::default();
+        let (whole, shared) = (priority(3, false), priority(3, true));
+        for (stream, priority) in [(1, shared), (3, whole), (5, whole), (7, shared)] {
+            scheduler.push(stream, priority);
+        }
+        assert_eq!(scheduler.pop(), Some(3));
+        // Its next bytes come while another one is on its way.
+        assert_eq!(scheduler.pop(), Some(5));
+        scheduler.push(3, whole);
+        scheduler.push(5, whole);
+        assert_eq!(drain(&mut scheduler), [3, 5, 1, 7]);
     }
 
     fn drain(scheduler: &mut Scheduler) -> Vec<u32> {
