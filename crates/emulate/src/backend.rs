@@ -25,7 +25,8 @@ pub enum Backend {
     /// (AF_PACKET).
     Packet,
     /// A router between the ends, in which the kernel's netem shapes both directions. What a seed
-    /// loses is chance, the queue is counted in full packets, and nobody knows how late packets are.
+    /// loses is chance, the queue is counted in full packets, and nobody knows how late packets are. A
+    /// delay that becomes shorter while the link runs lets later packets overtake.
     Netem,
 }
 

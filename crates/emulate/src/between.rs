@@ -98,6 +98,7 @@ impl Between {
             pin: options.pin,
             // Not used between interfaces that have their addresses.
             subnet: Subnet::number(IpVersion::V4, 0),
+            beyond: None,
         };
         let link: Box<dyn Link> = match choice.backend {
             Backend::Netem => {
@@ -134,8 +135,8 @@ impl Between {
     /// [`Emulation::follow`](crate::Emulation::follow) does.
     ///
     /// # Errors
-    /// [`Error::LinkStopped`] when the link no longer runs; [`Error::BeyondBackend`] of changes with
-    /// [`Backend::Netem`].
+    /// [`Error::LinkStopped`] when the link no longer runs; [`Error::Unshapable`] of changes that
+    /// [`Backend::Netem`] has nothing for.
     pub fn follow(&self, schedule: Schedule) -> Result<(), Error> {
         self.link.follow(schedule)
     }

@@ -3,6 +3,7 @@
 
 use crate::Error;
 use crate::backend::Backend;
+use crate::ip::IpVersion;
 use crate::link::Link;
 use crate::namespace::Namespace;
 use crate::netem::{NetemLink, Router};
@@ -10,7 +11,7 @@ use crate::packet::PacketPort;
 use crate::packet_log::Recorder;
 use crate::pairs::{Mac, Pairs};
 use crate::pump::Parameters;
-use crate::subnet::Subnet;
+use crate::subnet::{Prefix, Subnet};
 use crate::thread::LinkThread;
 use crate::tun::Tun;
 
@@ -53,6 +54,8 @@ pub(crate) struct Start {
     pub(crate) pin: Option<usize>,
     /// The addresses of the two ends.
     pub(crate) subnet: Subnet,
+    /// What the client's end passes on to, if it does.
+    pub(crate) beyond: Option<Prefix>,
 }
 
 impl Interface {
@@ -68,11 +71,13 @@ impl Cable {
         client: &Namespace,
         server: &Namespace,
         mtu: u16,
+        ip: IpVersion,
     ) -> Result<Self, Error> {
         if backend == Backend::Tun {
             return Self::lay_tun(client, server);
         }
-        let pairs = Pairs::create(client, server, mtu)?;
+        let forward = (backend == Backend::Netem).then_some(ip);
+        let pairs = Pairs::create(client, server, mtu, forward)?;
         Ok(Self {
             client: pairs.client.end.clone(),
             server: pairs.server.end.clone(),
@@ -114,7 +119,7 @@ impl Cable {
                 Ok(Box::new(LinkThread::start(ends, Some(pairs), start)?))
             }
             Middle::Netem(pairs) => {
-                let router = Router::between(pairs, start.subnet)?;
+                let router = Router::between(pairs, start.subnet, start.beyond)?;
                 let link = NetemLink::start(router, start.parameters, start.mtu)?;
                 Ok(Box::new(link))
             }

@@ -181,7 +181,7 @@ impl Emulation {
             // Before there are interfaces: each would join the group of all routers, and report it.
             near.run(|| sysctl::let_forward(options.ip))?;
         }
-        let cable = Cable::lay(choice.backend, &near, &server, mtu)?;
+        let cable = Cable::lay(choice.backend, &near, &server, mtu, options.ip)?;
         let subnets = choose_subnets(&options, &server, &cable.server)?;
         let far_tuning = match far_end {
             FarEnd::ServerNamespace => Some(&tuning),
@@ -208,6 +208,7 @@ impl Emulation {
             recorder,
             pin: pinning.link,
             subnet: subnets.link,
+            beyond: (options.topology == Topology::Router).then(|| subnets.cable.prefix()),
         })?;
         let (client, router, more) = attach_client(&options, &near, &server, subnets, &tuning)?;
         unset.extend(more);
@@ -246,8 +247,8 @@ impl Emulation {
     /// schedule is forgotten. A [`restart`](Self::restart) forgets it too.
     ///
     /// # Errors
-    /// [`Error::LinkStopped`] when the link no longer runs; [`Error::BeyondBackend`] of changes with
-    /// [`Backend::Netem`].
+    /// [`Error::LinkStopped`] when the link no longer runs; [`Error::Unshapable`] of changes that
+    /// [`Backend::Netem`] has nothing for.
     pub fn follow(&self, schedule: Schedule) -> Result<(), Error> {
         self.link.follow(schedule)
     }
@@ -454,19 +455,10 @@ fn check(options: &Options) -> Result<(), Error> {
 
 /// Refuses what the backend can't do, before anything is made.
 fn check_backend(backend: Backend, options: &Options) -> Result<(), Error> {
-    let beyond = [
-        (options.ip == IpVersion::V6, "IPv6"),
-        (
-            options.topology == Topology::Router,
-            "the topology `router`",
-        ),
-        (options.packet_log.is_some(), "a packet log"),
-    ];
-    let asked = beyond.into_iter().find(|(asked, _)| *asked);
-    match (backend, asked) {
-        (Backend::Netem, Some((_, what))) => Err(beyond_netem(what)),
-        _ => Ok(()),
+    if backend == Backend::Netem && options.packet_log.is_some() {
+        return Err(beyond_netem("a packet log"));
     }
+    Ok(())
 }
 
 /// The namespace of one end.

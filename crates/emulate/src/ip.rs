@@ -17,6 +17,9 @@ pub enum IpVersion {
 }
 
 impl IpVersion {
+    /// Both, the older one first.
+    pub(crate) const ALL: [Self; 2] = [Self::V4, Self::V6];
+
     /// The version of an address.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {

@@ -15,19 +15,19 @@ pub(crate) trait Link: fmt::Debug + Send + Sync {
     /// Goes on in another way, without losing a packet; when it returns the change holds.
     ///
     /// # Errors
-    /// [`Error::BeyondBackend`] where that can't be.
+    /// [`Error::Unshapable`] where that can't be.
     fn change(&self, change: Change) -> Result<(), Error>;
 
     /// Goes on without shaping, and forgets the schedule; when it returns there is none.
     ///
     /// # Errors
-    /// [`Error::BeyondBackend`] where that can't be.
+    /// [`Error::Unshapable`] where that can't be.
     fn reset(&self) -> Result<(), Error>;
 
     /// Goes through these changes, whose times count from now, instead of those still to come.
     ///
     /// # Errors
-    /// [`Error::BeyondBackend`] where there are changes and that can't be.
+    /// [`Error::Unshapable`] where one of them can't be.
     fn follow(&self, schedule: Schedule) -> Result<(), Error>;
 
     /// What happened since the last restart.

@@ -45,14 +45,27 @@ pub(crate) struct Pair {
 }
 
 impl Pairs {
-    /// Makes both pairs. They vanish with the namespace between them, so with this value.
-    pub(crate) fn create(client: &Namespace, server: &Namespace, mtu: u16) -> Result<Self, Error> {
+    /// Makes both pairs, and has the kernel pass packets of one version of IP `forward` between them,
+    /// if it is to. They vanish with the namespace between them, so with this value.
+    pub(crate) fn create(
+        client: &Namespace,
+        server: &Namespace,
+        mtu: u16,
+        forward: Option<IpVersion>,
+    ) -> Result<Self, Error> {
         let middle = Namespace::create()?;
         let (client, server) = middle.run(|| {
+            // Before there are interfaces: each would join the group of all routers, and report it.
+            forward.map_or(Ok(()), sysctl::let_forward)?;
             let netlink = Netlink::open()?;
+            let create = |name, end, macs| {
+                let pair = Pair::create(&netlink, name, end, macs)?;
+                prepare_peer(&netlink, &pair.peer, mtu, forward)?;
+                Ok(pair)
+            };
             Ok((
-                Pair::create(&netlink, "client", client, [mac(1), mac(2)], mtu)?,
-                Pair::create(&netlink, "server", server, [mac(3), mac(4)], mtu)?,
+                create("client", client, [mac(1), mac(2)])?,
+                create("server", server, [mac(3), mac(4)])?,
             ))
         })?;
         Ok(Self {
@@ -93,7 +106,6 @@ impl Pair {
         name: &str,
         end: &Namespace,
         [end_mac, peer_mac]: [Mac; 2],
-        mtu: u16,
     ) -> Result<Self, Error> {
         let near = (name, peer_mac);
         let (near, far) = netlink.add_pair(near, (NAME_PATTERN, end_mac), end)?;
@@ -101,7 +113,6 @@ impl Pair {
             name: name.to_owned(),
             index: near,
         };
-        prepare_peer(netlink, &peer, mtu)?;
         let end = end.run(|| {
             let end = Netlink::open()?.interface(far)?;
             only_wire_packets(&end.name)?;
@@ -116,10 +127,15 @@ impl Pair {
     }
 }
 
-fn prepare_peer(netlink: &Netlink, peer: &Interface, mtu: u16) -> Result<(), Error> {
+fn prepare_peer(
+    netlink: &Netlink,
+    peer: &Interface,
+    mtu: u16,
+    forward: Option<IpVersion>,
+) -> Result<(), Error> {
     only_wire_packets(&peer.name)?;
     // It would send router solicitations to the end; without IPv6 in the kernel there are none.
-    sysctl::prepare_interface(IpVersion::V4, &peer.name);
+    sysctl::prepare_interface(forward.unwrap_or(IpVersion::V4), &peer.name);
     netlink.set_up(peer.index, mtu, Interface::QUEUE)
 }
 

@@ -104,6 +104,15 @@ pub(crate) fn let_forward(version: IpVersion) -> Result<(), Error> {
         })
 }
 
+/// Whether the namespace of the calling thread forwards packets of one version of IP.
+pub(crate) fn forwards(version: IpVersion) -> bool {
+    let parameter = match version {
+        IpVersion::V4 => "net.ipv4.ip_forward",
+        IpVersion::V6 => "net.ipv6.conf.all.forwarding",
+    };
+    read(parameter).is_ok_and(|value| value != "0")
+}
+
 /// The value of a parameter, without white space around it.
 pub(crate) fn read(parameter: &str) -> io::Result<String> {
     fs::read_to_string(path(parameter)).map(|text| text.trim().to_owned())

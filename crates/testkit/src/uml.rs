@@ -25,8 +25,10 @@ const KERNEL: &str = "/usr/bin/linux.uml";
 /// Where Debian keeps its modules, below a folder for each version.
 const MODULES: &str = "/usr/lib/uml/modules";
 
-/// The modules that a network between namespaces takes, with netem.
-const NEEDED: [&str; 3] = [
+/// The modules that a network between namespaces takes, with netem, each after those it needs.
+const NEEDED: [&str; 5] = [
+    "kernel/lib/crc-ccitt.ko",
+    "kernel/net/ipv6/ipv6.ko",
     "kernel/drivers/net/veth.ko",
     "kernel/drivers/net/tun.ko",
     "kernel/net/sched/sch_netem.ko",

@@ -123,24 +123,18 @@ fn what_netem_does_not_do_is_refused_in_one_sentence() {
         return skipped("no namespaces can be made here");
     }
     let dir = Dir::new();
-    for (option, what) in [
-        ("--ipv6", "IPv6"),
-        ("--topology=router", "the topology `router`"),
-        ("--pcap=log.pcapng", "a packet log"),
-    ] {
-        let command = [
-            "emulate",
-            "--backend=netem",
-            option,
-            "--server=true",
-            "--",
-            "true",
-        ];
-        let said = refusal(&mut dir.altway(command));
-        let error = format!("error: the backend netem can't do {what}\n");
-        assert!(said.contains(&error), "{said}");
-        assert!(said.contains("hint: use `--backend tun`"), "{said}");
-    }
+    let command = [
+        "emulate",
+        "--backend=netem",
+        "--pcap=log.pcapng",
+        "--server=true",
+        "--",
+        "true",
+    ];
+    let said = refusal(&mut dir.altway(command));
+    let error = "error: the backend netem can't do a packet log\n";
+    assert!(said.contains(error), "{said}");
+    assert!(said.contains("hint: use `--backend tun`"), "{said}");
 }
 
 fn can_make_namespaces() -> bool {

@@ -3,27 +3,26 @@
 //! Never on an end's own interface: there, netem tells the local TCP of each packet that it drops, and
 //! the TCP behaves as if none had been lost.
 
+mod alarm;
+mod router;
+mod run;
 mod shape;
 mod tc;
 
+pub(crate) use router::Router;
 pub use shape::Unshapable;
 
 use crate::cable::Interface;
 use crate::clock::now;
-use crate::ip::IpVersion;
 use crate::link::Link;
-use crate::namespace::Namespace;
-use crate::netlink::{Netlink, Received};
-use crate::pairs::{Pair, Pairs};
-use crate::pump::{Now, Parameters, Snapshot};
-use crate::report::mean_loss;
-use crate::subnet::Subnet;
-use crate::{Backend, Error, sysctl};
+use crate::netlink::Received;
+use crate::pump::{Parameters, Snapshot};
+use crate::{Backend, Error};
+use alarm::Alarm;
 use altway_link::{Change, Config, Counters, Schedule};
 use altway_units::Timestamp;
-use shape::Shape;
-use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use run::Run;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tc::Counted;
 
 /// The header of Ethernet, which is counted below IP and no part of what a report says.
@@ -46,153 +45,126 @@ pub(crate) fn unshape(interface: &Interface) -> Result<(), Error> {
 }
 
 /// A link in the kernel.
+///
+/// A delay that becomes shorter while it runs lets later packets overtake those that are on their way,
+/// for netem lets packets out by their times.
 #[derive(Debug)]
 pub(crate) struct NetemLink {
+    /// Makes the changes of a schedule at their times; ended before what it changes goes away.
+    alarm: Alarm,
+    shaping: Arc<Shaping>,
+}
+
+/// What is shaped, and how. Dropping it takes the shape off.
+#[derive(Debug)]
+struct Shaping {
     router: Router,
-    mtu: u16,
     run: Mutex<Run>,
-}
-
-/// What is remembered of the last start or restart.
-#[derive(Debug)]
-struct Run {
-    parameters: Parameters,
-    at: Timestamp,
-    /// What each interface had received by then, the client's first.
-    received: [Received; 2],
-}
-
-/// Where the kernel shapes: a namespace, and its interfaces on the client's and the server's side.
-#[derive(Debug)]
-pub(crate) struct Router {
-    /// `None` for that of the caller.
-    namespace: Option<Namespace>,
-    client_side: Interface,
-    server_side: Interface,
-    /// The pairs that it is made of; `None` when its interfaces were given, so that what was put on
-    /// them is to be taken off.
-    pairs: Option<Pairs>,
-}
-
-impl Router {
-    /// Makes the namespace between two pairs a router for two addresses.
-    pub(crate) fn between(pairs: Pairs, subnet: Subnet) -> Result<Self, Error> {
-        let (IpAddr::V4(client), IpAddr::V4(server)) = (subnet.client(), subnet.server()) else {
-            return Err(beyond_netem("IPv6"));
-        };
-        let ends = [(&pairs.client, client), (&pairs.server, server)];
-        pairs.middle.run(|| {
-            sysctl::let_forward(IpVersion::V4)?;
-            let netlink = Netlink::open()?;
-            for (Pair { peer, end_mac, .. }, address) in ends {
-                netlink.add_host_route(peer.index, address)?;
-                netlink.add_neighbour(peer.index, address.into(), *end_mac)?;
-            }
-            Ok(())
-        })?;
-        Ok(Self {
-            namespace: Some(pairs.middle.clone()),
-            client_side: pairs.client.peer.clone(),
-            server_side: pairs.server.peer.clone(),
-            pairs: Some(pairs),
-        })
-    }
-
-    /// The calling thread's namespace, which forwards between two interfaces of its own.
-    pub(crate) fn given([client_side, server_side]: [Interface; 2]) -> Result<Self, Error> {
-        if sysctl::read("net.ipv4.ip_forward").is_ok_and(|forwards| forwards == "0") {
-            return Err(Error::NoForwarding);
-        }
-        Ok(Self {
-            namespace: None,
-            client_side,
-            server_side,
-            pairs: None,
-        })
-    }
-
-    fn interfaces(&self) -> [&Interface; 2] {
-        [&self.client_side, &self.server_side]
-    }
-
-    fn received(&self) -> Result<[Received; 2], Error> {
-        let [client, server] = self.interfaces().map(|interface| interface.index);
-        let received = || {
-            let netlink = Netlink::open()?;
-            Ok([netlink.received(client)?, netlink.received(server)?])
-        };
-        match &self.namespace {
-            Some(namespace) => namespace.run(received),
-            None => received(),
-        }
-    }
-
-    fn namespace(&self) -> Option<&Namespace> {
-        self.namespace.as_ref()
-    }
 }
 
 impl NetemLink {
     /// Shapes what leaves the router on either side.
     pub(crate) fn start(router: Router, parameters: Parameters, mtu: u16) -> Result<Self, Error> {
-        let [up, down] = shapes(&parameters, mtu)?;
-        let run = Mutex::new(Run {
-            parameters,
-            at: now(),
-            received: router.received()?,
-        });
-        tc::add(router.namespace(), &router.server_side, &up)?;
-        if let Err(error) = tc::add(router.namespace(), &router.client_side, &down) {
+        let run = Run::new(now(), parameters, mtu, router.received()?)?;
+        let [up, down] = run.ways().shapes();
+        tc::add(router.namespace(), router.server_side(), up)?;
+        if let Err(error) = tc::add(router.namespace(), router.client_side(), down) {
             // What is on the other one is not ours to take off.
-            let _ = tc::remove(router.namespace(), &router.server_side);
+            let _ = tc::remove(router.namespace(), router.server_side());
             return Err(error);
         }
-        Ok(Self { router, mtu, run })
+        let shaping = Arc::new(Shaping {
+            router,
+            run: Mutex::new(run),
+        });
+        let due = Arc::clone(&shaping);
+        let alarm = Alarm::start(move || due.keep_to_the_schedule())?;
+        Ok(Self { shaping, alarm })
+    }
+}
+
+impl Shaping {
+    fn run(&self) -> MutexGuard<'_, Run> {
+        // What panics with it has changed nothing of it yet.
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn last_run(&self) -> MutexGuard<'_, Run> {
-        // Nothing that holds it can panic.
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Has the kernel go on as these configurations say.
+    fn reconfigure(&self, run: &mut Run, configs: [Config; 2]) -> Result<(), Error> {
+        let next = run.ways().next(configs)?;
+        let (router, [up, down]) = (&self.router, run.ways().shapes());
+        let [next_up, next_down] = next.shapes();
+        let namespace = router.namespace();
+        let changed = tc::change(namespace, router.server_side(), up, next_up)
+            .and_then(|()| tc::change(namespace, router.client_side(), down, next_down));
+        match changed {
+            Ok(()) => run.go_on(next),
+            // Perhaps the one direction is changed and the other is not.
+            Err(_) => run.fail(),
+        }
+        changed
+    }
+
+    fn change(&self, run: &mut Run, change: &Change) -> Result<(), Error> {
+        let configs = run.ways().changed_by(change);
+        self.reconfigure(run, configs)
+    }
+
+    /// Makes the changes whose time has come; returns when the next is to come.
+    fn keep_to_the_schedule(&self) -> Option<Timestamp> {
+        let mut run = self.run();
+        while let Some((_, change)) = run.course.next_due(now()) {
+            // All of them were tried out when the schedule was given; others may have come between.
+            if let Err(error) = self.change(&mut run, &change) {
+                tracing::error!(%error, %change, "the link could not be changed");
+                run.fail();
+            }
+        }
+        run.course.poll_timeout()
     }
 }
 
 impl Link for NetemLink {
     /// The seed is without effect: netem has a generator of its own.
     fn restart(&self, parameters: Parameters) -> Result<(), Error> {
-        let [up, down] = shapes(&parameters, self.mtu)?;
-        let mut run = self.last_run();
-        tc::replace(self.router.namespace(), &self.router.server_side, &up)?;
-        tc::replace(self.router.namespace(), &self.router.client_side, &down)?;
-        *run = Run {
-            parameters,
-            at: now(),
-            received: self.router.received()?,
-        };
+        let router = &self.shaping.router;
+        let mut run = self.shaping.run();
+        let mtu = run.ways().mtu();
+        let mut fresh = Run::new(now(), parameters, mtu, Default::default())?;
+        let [up, down] = fresh.ways().shapes();
+        tc::replace(router.namespace(), router.server_side(), up)?;
+        tc::replace(router.namespace(), router.client_side(), down)?;
+        fresh.received = router.received()?;
+        *run = fresh;
         Ok(())
     }
 
-    /// Another shape would take the packets in the old one away.
-    fn change(&self, _: Change) -> Result<(), Error> {
-        Err(beyond_netem("changes of a running link"))
+    fn change(&self, change: Change) -> Result<(), Error> {
+        self.shaping.change(&mut self.shaping.run(), &change)
     }
 
     fn reset(&self) -> Result<(), Error> {
-        Err(beyond_netem("changes of a running link"))
+        let mut run = self.shaping.run();
+        run.course.follow(now(), &Schedule::default());
+        self.shaping.reconfigure(&mut run, Default::default())
     }
 
     fn follow(&self, schedule: Schedule) -> Result<(), Error> {
-        if schedule.turns().is_empty() {
-            return Ok(());
-        }
-        Err(beyond_netem("changes of a running link"))
+        let mut run = self.shaping.run();
+        run.try_out(&schedule)?;
+        run.course.follow(now(), &schedule);
+        drop(run);
+        self.alarm.set();
+        Ok(())
     }
 
     fn snapshot(&self) -> Result<Snapshot, Error> {
-        let run = self.last_run();
-        let received = self.router.received()?;
-        let count = |interface| tc::count(self.router.namespace(), interface);
-        let up = count(&self.router.server_side)?;
-        let down = count(&self.router.client_side)?;
+        let router = &self.shaping.router;
+        let run = self.shaping.run();
+        let received = router.received()?;
+        let count = |interface| tc::count(router.namespace(), interface);
+        let up = count(router.server_side())?;
+        let down = count(router.client_side())?;
         Ok(Snapshot {
             up: counters(since(received[0], run.received[0]), up),
             down: counters(since(received[1], run.received[1]), down),
@@ -200,12 +172,12 @@ impl Link for NetemLink {
             mishaps: 0,
             socket_drops: 0,
             involuntary_switches: 0,
-            now: run.now(),
+            now: run.now(now())?,
         })
     }
 
     fn dropped_between(&self) -> Result<u64, Error> {
-        self.router.pairs.as_ref().map_or(Ok(0), Pairs::dropped)
+        self.shaping.router.dropped()
     }
 
     fn is_realtime(&self) -> Option<bool> {
@@ -213,31 +185,9 @@ impl Link for NetemLink {
     }
 }
 
-impl Drop for NetemLink {
+impl Drop for Shaping {
     fn drop(&mut self) {
-        if self.router.pairs.is_some() {
-            return;
-        }
-        for interface in self.router.interfaces() {
-            // An interface that is gone took it with it.
-            if let Err(error) = tc::remove(self.router.namespace(), interface) {
-                tracing::debug!(%error, interface = interface.name, "nothing to take off");
-            }
-        }
-    }
-}
-
-impl Run {
-    fn now(&self) -> Now {
-        let Parameters { up, down, .. } = &self.parameters;
-        Now {
-            loss: [up, down].map(mean_loss),
-            up: up.clone(),
-            down: down.clone(),
-            least_delay: up.delay.max(down.delay),
-            running: now() - self.at,
-            to_come: Vec::new(),
-        }
+        self.router.unshape();
     }
 }
 
@@ -247,16 +197,6 @@ pub(crate) fn beyond_netem(what: &'static str) -> Error {
         backend: Backend::Netem,
         what,
     }
-}
-
-fn shapes(parameters: &Parameters, mtu: u16) -> Result<[Shape; 2], Error> {
-    let shape = |direction, config: &Config| {
-        Shape::of(config, mtu).map_err(|source| Error::Unshapable { direction, source })
-    };
-    Ok([
-        shape("up", &parameters.up)?,
-        shape("down", &parameters.down)?,
-    ])
 }
 
 fn since(now: Received, before: Received) -> Received {

@@ -28,6 +28,10 @@ pub(crate) struct Shape {
     pub(crate) path: String,
     /// The queue and the rate, if there is one.
     pub(crate) bottleneck: Option<String>,
+    /// What the kernel has a table of distribution for, and whether jitter asks for none.
+    table: Option<Distribution>,
+    is_uniform: bool,
+    copies: bool,
 }
 
 impl Shape {
@@ -49,12 +53,60 @@ impl Shape {
             loss(&config.loss)?,
             duplication(config)?,
             reordering(config)?,
-            share("corrupt", config.corruption),
+            // Even if there is none: what is not named at a change stays as it was.
+            format!(" corrupt {}", config.corruption),
         ];
+        let jitter = (!config.jitter.spread.is_zero()).then_some(config.jitter.distribution);
         Ok(Self {
             path: format!("netem limit {MOST_PACKETS}{}", words.concat()),
             bottleneck: rate.map(|rate| bottleneck(rate, config.queue, mtu)),
+            table: jitter.filter(|distribution| *distribution != Distribution::Uniform),
+            is_uniform: jitter == Some(Distribution::Uniform),
+            copies: config.duplication != Ratio::ZERO,
         })
+    }
+
+    /// What this shape becomes when it is to be `next`, and no packet in it may be lost: what the
+    /// kernel can't be told to forget stays.
+    ///
+    /// # Errors
+    /// What stays would shape too.
+    pub(crate) fn turned_into(&self, next: Self) -> Result<Self, Unshapable> {
+        if self.bottleneck.is_some() && next.copies {
+            return Err(Unshapable("copies of packets where a rate was"));
+        }
+        if self.table.is_some() && next.is_uniform {
+            return Err(Unshapable("uniform jitter where another was"));
+        }
+        let no_rate = || format!("netem limit {MOST_PACKETS} rate 0bit");
+        let stays = self.bottleneck.is_some().then(no_rate);
+        Ok(Self {
+            bottleneck: next.bottleneck.or(stays),
+            table: next.table.or(self.table),
+            ..next
+        })
+    }
+
+    /// The lines of a `tc` batch that turn this shape of an interface into `next`.
+    pub(crate) fn lines_to(&self, next: &Self, interface: &str) -> Vec<String> {
+        let mut lines = vec![format!(
+            "qdisc change dev {interface} root handle {PATH} {}",
+            next.path
+        )];
+        let word = if self.bottleneck.is_some() {
+            "change"
+        } else {
+            "add"
+        };
+        lines.extend(next.bottleneck_line(word, interface));
+        lines
+    }
+
+    fn bottleneck_line(&self, word: &str, interface: &str) -> Option<String> {
+        let bottleneck = self.bottleneck.as_ref()?;
+        Some(format!(
+            "qdisc {word} dev {interface} parent {PATH}1 handle {BOTTLENECK} {bottleneck}"
+        ))
     }
 
     /// The lines of a `tc` batch that give an interface this shape.
@@ -63,9 +115,7 @@ impl Shape {
             "qdisc add dev {interface} root handle {PATH} {}",
             self.path
         )];
-        lines.extend(self.bottleneck.as_ref().map(|bottleneck| {
-            format!("qdisc add dev {interface} parent {PATH}1 handle {BOTTLENECK} {bottleneck}")
-        }));
+        lines.extend(self.bottleneck_line("add", interface));
         lines
     }
 }
@@ -146,8 +196,7 @@ fn share(word: &str, ratio: Ratio) -> String {
 }
 
 fn bottleneck(rate: Bandwidth, queue: Queue, mtu: u16) -> String {
-    let bps = rate.as_bps();
-    let limit = queue_limit(rate, queue, mtu);
+    let (bps, limit) = (rate.as_bps(), queue_limit(rate, queue, mtu));
     format!("netem limit {limit} rate {bps}bit -{ETHERNET_HEADER}")
 }
 
@@ -166,7 +215,7 @@ fn queue_limit(rate: Bandwidth, queue: Queue, mtu: u16) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use altway_link::{GilbertElliott, PacketList};
+    use altway_link::{Change, GilbertElliott, PacketList};
 
     #[test]
     fn a_link_that_changes_nothing_is_a_netem_that_does_nothing() {
@@ -174,7 +223,7 @@ mod tests {
         let lines = shape.lines("server");
         assert_eq!(
             lines,
-            ["qdisc add dev server root handle 1: netem limit 262144"]
+            ["qdisc add dev server root handle 1: netem limit 262144 corrupt 0%"]
         );
     }
 
@@ -196,7 +245,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "qdisc add dev x root handle 1: netem limit 262144 delay 12500.001us loss random 0.5%",
+                "qdisc add dev x root handle 1: netem limit 262144 delay 12500.001us loss random 0.5% corrupt 0%",
                 "qdisc add dev x parent 1:1 handle 2: netem limit 166 rate 20000000bit -14",
             ]
         );
@@ -267,6 +316,55 @@ mod tests {
             ..Config::default()
         };
         assert!(refusal(copies).contains("copies"));
+    }
+
+    fn shape(words: &str) -> Shape {
+        let (mut up, mut down) = (Config::default(), Config::default());
+        let change: Change = words.parse().unwrap();
+        change.apply(&mut up, &mut down);
+        Shape::of(&up, 1_500).unwrap()
+    }
+
+    fn turned(before: &Shape, words: &str) -> Result<(Shape, Vec<String>), Unshapable> {
+        let after = before.turned_into(shape(words))?;
+        let lines = before.lines_to(&after, "x");
+        Ok((after, lines))
+    }
+
+    #[test]
+    fn a_running_shape_is_changed_where_it_is() {
+        let free = shape("delay 5ms");
+        let (slow, lines) = turned(&free, "delay 1ms, rate 12mbit, queue 9packets").unwrap();
+        assert_eq!(
+            lines,
+            [
+                "qdisc change dev x root handle 1: netem limit 262144 delay 1000.000us corrupt 0%",
+                "qdisc add dev x parent 1:1 handle 2: netem limit 9 rate 12000000bit -14",
+            ]
+        );
+        let (free, lines) = turned(&slow, "loss 1%").unwrap();
+        assert_eq!(
+            lines,
+            [
+                "qdisc change dev x root handle 1: netem limit 262144 loss random 1% corrupt 0%",
+                "qdisc change dev x parent 1:1 handle 2: netem limit 262144 rate 0bit",
+            ]
+        );
+        // It is there for good.
+        let (_, lines) = turned(&free, "corrupt 1%").unwrap();
+        assert!(lines[1].ends_with("limit 262144 rate 0bit"), "{lines:?}");
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_forget_is_no_part_of_another_shape() {
+        let refusal = |before, words| turned(&shape(before), words).unwrap_err().to_string();
+        let jitter = "delay 9ms, jitter 2ms normal may-reorder";
+        let uniform = "delay 9ms, jitter 2ms may-reorder";
+        assert!(refusal(jitter, uniform).contains("uniform jitter where another was"));
+        assert!(refusal("rate 1mbit", "duplicate 1%").contains("where a rate was"));
+        let (calm, _) = turned(&shape(jitter), "delay 9ms").unwrap();
+        assert!(turned(&calm, uniform).is_err());
+        assert!(turned(&calm, jitter).is_ok());
     }
 
     #[test]

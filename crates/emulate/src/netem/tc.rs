@@ -51,6 +51,16 @@ pub(crate) fn add(
     batch(namespace, interface, &shape.lines(&interface.name))
 }
 
+/// Turns the shape `from` of an interface into `to`, and leaves the packets in it.
+pub(crate) fn change(
+    namespace: Option<&Namespace>,
+    interface: &Interface,
+    from: &Shape,
+    to: &Shape,
+) -> Result<(), Error> {
+    batch(namespace, interface, &from.lines_to(to, &interface.name))
+}
+
 /// Takes the shape away, with the packets in it, and gives another.
 pub(crate) fn replace(
     namespace: Option<&Namespace>,

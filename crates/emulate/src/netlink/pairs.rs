@@ -12,7 +12,7 @@ use rtnetlink::packet_route::link::{
 use rtnetlink::packet_route::route::RouteScope;
 use rtnetlink::{LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// What is to be known of an interface before a link uses it.
@@ -47,9 +47,12 @@ impl Netlink {
         let peer = LinkMessageBuilder::<LinkUnspec>::new()
             .name(far)
             .address(far_mac.to_vec())
+            .arp(false)
             .setns_by_fd(there.as_fd().as_raw_fd());
         let pair = LinkMessageBuilder::<LinkVeth>::new(near, "")
             .address(near_mac.to_vec())
+            // Nor does it listen to the group in which IPv6 would be asked, and report that it does.
+            .arp(false)
             .set_info_data(InfoData::Veth(InfoVeth::Peer(peer.build())));
         let request = self.handle.link().add(pair.build());
         self.run("create a pair of interfaces", request.execute())?;
@@ -142,12 +145,18 @@ impl Netlink {
     }
 
     /// Sends what is for `address` out of an interface.
-    pub(crate) fn add_host_route(&self, index: u32, address: Ipv4Addr) -> Result<(), Error> {
-        let route = RouteMessageBuilder::<Ipv4Addr>::new()
-            .destination_prefix(address, 32)
-            .output_interface(index)
-            .scope(RouteScope::Link)
-            .build();
+    pub(crate) fn add_host_route(&self, index: u32, address: IpAddr) -> Result<(), Error> {
+        let route = match address {
+            IpAddr::V4(address) => RouteMessageBuilder::<Ipv4Addr>::new()
+                .destination_prefix(address, 32)
+                .output_interface(index)
+                .scope(RouteScope::Link)
+                .build(),
+            IpAddr::V6(address) => RouteMessageBuilder::<Ipv6Addr>::new()
+                .destination_prefix(address, 128)
+                .output_interface(index)
+                .build(),
+        };
         self.run("route to an end", self.handle.route().add(route).execute())
     }
 

@@ -112,7 +112,7 @@ fn a_schedule_turns_the_path_bad_at_its_time_and_loses_no_packet() {
     assert!((state.report.lateness_limit_us - 1_000.0).abs() < 0.1);
 }
 
-fn a_share_of_loss_that_changed_is_held_against_no_count() {
+pub(crate) fn a_share_of_loss_that_changed_is_held_against_no_count() {
     let link = start_with(delayed(1), lossy(10));
     change(&link, "up loss 50%, down delay 2ms");
     flood(&link, 100, 1_000);
@@ -131,7 +131,7 @@ fn a_share_of_loss_that_changed_is_held_against_no_count() {
     assert_eq!(report(&link).up.loss_configured, Some(0.0));
 }
 
-fn a_reset_takes_the_shaping_and_the_schedule_away() {
+pub(crate) fn a_reset_takes_the_shaping_and_the_schedule_away() {
     let link = start_with(delayed(20), lossy(100));
     let turn = Turn {
         after: Duration::from_secs(60),

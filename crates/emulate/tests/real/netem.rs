@@ -8,7 +8,16 @@ use crate::between::{
     what_a_killed_link_in_the_kernel_left_is_put_back,
 };
 use crate::cases::{
-    Case, delayed, flood, host_has_a_link, limited, lossy, ping, report, start, start_with,
+    Case, at_client, at_server, delayed, flood, host_has_a_link, limited, lossy, ping, report,
+    start, start_with,
+};
+use crate::control::{
+    a_reset_takes_the_shaping_and_the_schedule_away,
+    a_share_of_loss_that_changed_is_held_against_no_count,
+};
+use crate::programs::PORT;
+use crate::topologies::{
+    both_hops_count_the_same_wire_packets, nothing_but_the_programs_packets_enters_a_link_of_ipv6,
 };
 use altway_emulate::control::Target;
 use altway_emulate::{Backend, Emulation, Error, FarEnd, IpVersion, Options, Topology};
@@ -41,7 +50,16 @@ pub(crate) const CASES: &[Case] = cases![
     nothing_but_the_programs_packets_enters_the_link,
     lateness_is_not_known,
     what_netem_cannot_do_is_an_error,
-    what_is_beyond_netem_is_refused,
+    a_packet_log_is_refused,
+    every_topology_is_there_in_both_versions_of_ip,
+    both_hops_count_the_same_wire_packets,
+    nothing_but_the_programs_packets_enters_a_link_of_ipv6,
+    a_change_holds_at_once_and_loses_no_packet,
+    a_rate_comes_and_goes_while_the_link_runs,
+    a_schedule_turns_the_path_bad_at_its_time,
+    a_reset_takes_the_shaping_and_the_schedule_away,
+    a_share_of_loss_that_changed_is_held_against_no_count,
+    a_change_that_netem_cannot_make_changes_nothing,
     the_host_is_reachable_and_nothing_is_left_behind,
     auto_takes_the_first_that_there_is,
     a_router_shapes_what_it_forwards_and_leaves_nothing_behind,
@@ -193,40 +211,125 @@ fn what_netem_cannot_do_is_an_error() {
     );
 }
 
-fn what_is_beyond_netem_is_refused() {
-    let beyond = [
-        Options {
-            ip: IpVersion::V6,
-            ..Options::default()
-        },
-        Options {
-            topology: Topology::Router,
-            ..Options::default()
-        },
-        Options {
-            packet_log: Some("/tmp/log.pcapng".into()),
-            ..Options::default()
-        },
-    ];
-    for options in beyond {
-        let backend = Some(Backend::Netem);
-        let started = Emulation::start(Options { backend, ..options });
-        assert!(matches!(started, Err(Error::BeyondBackend { .. })));
+fn a_packet_log_is_refused() {
+    let started = Emulation::start(Options {
+        packet_log: Some("/tmp/log.pcapng".into()),
+        backend: Some(Backend::Netem),
+        ..Options::default()
+    });
+    assert!(matches!(started, Err(Error::BeyondBackend { .. })));
+}
+
+fn every_topology_is_there_in_both_versions_of_ip() {
+    for topology in Topology::ALL {
+        for ip in [IpVersion::V4, IpVersion::V6] {
+            let link = start(Options {
+                up: delayed(20),
+                down: delayed(10),
+                topology,
+                ip,
+                proxy_ports: vec![PORT],
+                ..Options::default()
+            });
+            let least = ping(&link, 10);
+            assert!(
+                (30_000..50_000).contains(&least),
+                "{topology} {ip}: {least} µs"
+            );
+            let report = report(&link);
+            let packets = [report.up, report.down].map(|way| (way.packets_in, way.packets_out));
+            assert_eq!(packets, [(10, 10); 2], "{topology} {ip}");
+            assert_eq!(report.hidden_drops, 0, "{topology} {ip}");
+            assert!(link.unset().is_empty(), "{:?}", link.unset());
+        }
     }
+}
+
+fn a_change_holds_at_once_and_loses_no_packet() {
+    let link = start_with(delayed(5), delayed(5));
+    let server = at_server(&link, "sink");
+    let client = at_client(&link, "flood 1000 2000");
+    for words in [
+        "rate 20mbit, queue none, delay 80ms",
+        "delay 1ms, rate 10mbit, queue none",
+        "rate none",
+    ] {
+        std::thread::sleep(Duration::from_millis(300));
+        let change = words.parse().expect("a change");
+        link.change(&change).expect("netem can do that");
+    }
+    client.words();
+    std::thread::sleep(Duration::from_millis(300));
+    let mut numbers = server.words().split_off(1);
+    // What came after the delay was shortened overtook what was on its way.
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..1_000).collect::<Vec<u64>>());
+    let up = report(&link).up;
+    assert_eq!((up.packets_in, up.packets_out), (1_000, 1_000));
+    let change = "up delay 20ms, down delay 10ms".parse().expect("a change");
+    link.change(&change).expect("netem can do that");
+    let least = ping(&link, 5);
+    assert!((30_000..50_000).contains(&least), "{least} µs");
+}
+
+fn a_rate_comes_and_goes_while_the_link_runs() {
+    let link = start_with(Config::default(), Config::default());
+    let took_ms = |change: &str| {
+        let change = change.parse().expect("a change");
+        link.change(&change).expect("netem can do that");
+        let (nanos, arrived) = flood(&link, 11, 0);
+        assert_eq!(arrived.len(), 11);
+        nanos / 1_000_000
+    };
+    // 1,500 bytes take 12 ms.
+    assert!(took_ms("rate none") < 60);
+    assert!((115..180).contains(&took_ms("rate 1mbit, queue none")));
+    assert!((55..110).contains(&took_ms("rate 2mbit")));
+    assert!(took_ms("rate none") < 60);
+}
+
+fn a_schedule_turns_the_path_bad_at_its_time() {
+    let link = start_with(delayed(5), delayed(5));
+    let turn = |after, change: &str| Turn {
+        after: Duration::from_millis(after),
+        change: change.parse().expect("a change"),
+    };
+    let schedule = Schedule::new([turn(1_500, "delay 50ms"), turn(60_000, "loss 100%")]);
+    link.follow(schedule.expect("two turns"))
+        .expect("netem can do that");
+    let before = ping(&link, 10);
+    let state = link.state().expect("the link runs");
+    assert_eq!(state.to_come.len(), 2);
+    std::thread::sleep(Duration::from_secs_f64(state.to_come[0].in_s + 0.1));
+    let after = ping(&link, 5);
+    assert!((10_000..40_000).contains(&before), "{before} µs");
+    assert!((100_000..130_000).contains(&after), "{after} µs");
+    let state = link.state().expect("the link runs");
+    assert_eq!(
+        (state.to_come.len(), state.up.0["delay"].as_str()),
+        (1, "50ms")
+    );
+}
+
+fn a_change_that_netem_cannot_make_changes_nothing() {
     let link = start_with(delayed(1), delayed(1));
-    let change = "loss 1%".parse().expect("a change");
+    let change = "down discipline codel".parse().expect("a change");
     let turn = Turn {
         after: Duration::from_secs(1),
         change,
     };
-    let turns = Schedule::new([turn.clone()]).expect("one turn");
-    for refused in [link.change(&turn.change), link.reset(), link.follow(turns)] {
-        assert!(matches!(refused, Err(Error::BeyondBackend { .. })));
+    let schedule = Schedule::new([turn.clone()]).expect("one turn");
+    for refused in [link.change(&turn.change), link.follow(schedule)] {
+        assert!(matches!(
+            refused,
+            Err(Error::Unshapable {
+                direction: "down",
+                ..
+            })
+        ));
     }
-    link.follow(Schedule::default())
-        .expect("nothing is to come");
     let state = link.state().expect("the link runs");
-    assert_eq!(state.up, (&delayed(1)).into());
+    assert_eq!((state.up, state.to_come.len()), ((&delayed(1)).into(), 0));
 }
 
 fn the_host_is_reachable_and_nothing_is_left_behind() {

@@ -151,7 +151,7 @@ fn bytes_of_tcp_arrive_through_every_topology() {
     }
 }
 
-fn both_hops_count_the_same_wire_packets() {
+pub(crate) fn both_hops_count_the_same_wire_packets() {
     let link = start_in(Topology::Router, Config::default);
     // Large writes, which offloads would carry as one over the cable.
     let words = with_server(&link, "tcp-server 2000000", "tcp-client");
@@ -219,7 +219,7 @@ fn datagrams_that_a_proxy_had_no_room_for_are_hidden_drops() {
     assert_eq!(report.validity().is_err(), report.hidden_drops > 0);
 }
 
-fn nothing_but_the_programs_packets_enters_a_link_of_ipv6() {
+pub(crate) fn nothing_but_the_programs_packets_enters_a_link_of_ipv6() {
     for topology in Topology::ALL {
         let link = start(options(topology, IpVersion::V6, Config::default));
         // The kernel's first router solicitation would come within a second (RFC 4861 §6.3.7), its

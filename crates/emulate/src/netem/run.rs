@@ -1,0 +1,223 @@
+//! One run of a link in the kernel, from a restart to the next: what it is like, and what it becomes.
+
+use super::shape::{Shape, Unshapable};
+use crate::Error;
+use crate::course::Course;
+use crate::netlink::Received;
+use crate::pump::{Now, Parameters};
+use crate::report::mean_loss;
+use altway_link::{Change, Config, Schedule};
+use altway_units::Timestamp;
+use std::time::Duration;
+
+/// What is remembered since the last start or restart.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// The changes that are to come.
+    pub(super) course: Course,
+    /// What each interface had received when it began, the client's first.
+    pub(super) received: [Received; 2],
+    ways: Ways,
+    /// Where there was one share of random loss for all packets, that.
+    loss: [Option<f64>; 2],
+    /// A change could not be made, or by half.
+    has_failed: bool,
+}
+
+/// Both directions as they are at one moment, up first.
+#[derive(Debug, Clone)]
+pub(super) struct Ways {
+    mtu: u16,
+    configs: [Config; 2],
+    shapes: [Shape; 2],
+}
+
+impl Run {
+    /// A run that begins at `at`, with packets of up to `mtu` bytes of IP.
+    ///
+    /// # Errors
+    /// [`Error::Unshapable`].
+    pub(super) fn new(
+        at: Timestamp,
+        parameters: Parameters,
+        mtu: u16,
+        received: [Received; 2],
+    ) -> Result<Self, Error> {
+        let Parameters { up, down, .. } = parameters;
+        let ways = Ways::new([up, down], mtu)?;
+        Ok(Self {
+            course: Course::new(at, ways.longer_delay()),
+            received,
+            loss: ways.configs.each_ref().map(mean_loss),
+            ways,
+            has_failed: false,
+        })
+    }
+
+    /// What the directions are now.
+    pub(super) fn ways(&self) -> &Ways {
+        &self.ways
+    }
+
+    /// The kernel shapes in this way from now on.
+    pub(super) fn go_on(&mut self, next: Ways) {
+        self.course.delays(next.longer_delay());
+        for (loss, config) in self.loss.iter_mut().zip(&next.configs) {
+            *loss = loss.filter(|loss| Some(*loss) == mean_loss(config));
+        }
+        self.ways = next;
+    }
+
+    /// Goes through a schedule without making its changes.
+    ///
+    /// # Errors
+    /// [`Error::Unshapable`] of the first change that netem has nothing for.
+    pub(super) fn try_out(&self, schedule: &Schedule) -> Result<(), Error> {
+        let mut ways = self.ways.clone();
+        for turn in schedule.turns() {
+            ways = ways.next(ways.changed_by(&turn.change))?;
+        }
+        Ok(())
+    }
+
+    /// From now on nobody knows what the link is like.
+    pub(super) fn fail(&mut self) {
+        self.has_failed = true;
+    }
+
+    /// # Errors
+    /// [`Error::LinkStopped`] when a change could not be made.
+    pub(super) fn now(&self, now: Timestamp) -> Result<Now, Error> {
+        if self.has_failed {
+            return Err(Error::LinkStopped);
+        }
+        let [up, down] = self.ways.configs.clone();
+        Ok(Now {
+            up,
+            down,
+            loss: self.loss,
+            least_delay: self.course.least_delay(),
+            running: self.course.running(now),
+            to_come: self.course.to_come(now),
+        })
+    }
+}
+
+impl Ways {
+    fn new(configs: [Config; 2], mtu: u16) -> Result<Self, Error> {
+        let [up, down] = &configs;
+        let shapes = [
+            named("up", Shape::of(up, mtu))?,
+            named("down", Shape::of(down, mtu))?,
+        ];
+        Ok(Self {
+            mtu,
+            configs,
+            shapes,
+        })
+    }
+
+    /// What they are when they go on as these configurations say.
+    ///
+    /// # Errors
+    /// [`Error::Unshapable`].
+    pub(super) fn next(&self, configs: [Config; 2]) -> Result<Self, Error> {
+        let fresh = Self::new(configs, self.mtu)?;
+        let ([up, down], [next_up, next_down]) = (&self.shapes, fresh.shapes);
+        let shapes = [
+            named("up", up.turned_into(next_up))?,
+            named("down", down.turned_into(next_down))?,
+        ];
+        Ok(Self { shapes, ..fresh })
+    }
+
+    /// What a change makes of their configurations.
+    pub(super) fn changed_by(&self, change: &Change) -> [Config; 2] {
+        let [mut up, mut down] = self.configs.clone();
+        change.apply(&mut up, &mut down);
+        [up, down]
+    }
+
+    pub(super) fn shapes(&self) -> [&Shape; 2] {
+        self.shapes.each_ref()
+    }
+
+    pub(super) fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    fn longer_delay(&self) -> Duration {
+        let [up, down] = &self.configs;
+        up.delay.max(down.delay)
+    }
+}
+
+/// Says which direction can't be shaped.
+fn named(direction: &'static str, shape: Result<Shape, Unshapable>) -> Result<Shape, Error> {
+    shape.map_err(|source| Error::Unshapable { direction, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use altway_link::Turn;
+
+    fn run(change: &str) -> Run {
+        let (mut up, mut down) = (Config::default(), Config::default());
+        let change: Change = change.parse().unwrap();
+        change.apply(&mut up, &mut down);
+        let seed = 1;
+        let parameters = Parameters { up, down, seed };
+        Run::new(Timestamp::ZERO, parameters, 1_500, Default::default()).unwrap()
+    }
+
+    fn schedule(changes: &[&str]) -> Schedule {
+        let turn = |(after, change): (u64, &&str)| Turn {
+            after: Duration::from_secs(after),
+            change: change.parse().unwrap(),
+        };
+        Schedule::new((1..).zip(changes).map(turn)).unwrap()
+    }
+
+    #[test]
+    fn a_schedule_is_tried_out_from_turn_to_turn() {
+        let run = run("rate 10mbit");
+        assert!(run.try_out(&schedule(&["loss 1%", "rate none"])).is_ok());
+        // A rate that is gone by the second turn still leaves its netem there.
+        let refused = run.try_out(&schedule(&["rate none", "down duplicate 1%"]));
+        let said = refused.unwrap_err();
+        assert!(
+            matches!(
+                said,
+                Error::Unshapable {
+                    direction: "down",
+                    ..
+                }
+            ),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn a_share_of_loss_that_changed_is_held_against_no_count() {
+        let mut run = run("loss 1%, delay 20ms");
+        let change = |run: &mut Run, words: &str| {
+            let next = run.ways().changed_by(&words.parse().unwrap());
+            let next = run.ways().next(next).unwrap();
+            run.go_on(next);
+        };
+        change(&mut run, "up loss 2%, delay 5ms");
+        change(&mut run, "up loss 1%, delay 50ms");
+        let now = run.now(Timestamp::ZERO).unwrap();
+        assert_eq!(now.loss, [None, Some(0.01)]);
+        assert_eq!(now.least_delay, Duration::from_millis(5));
+        assert_eq!(now.up.delay, Duration::from_millis(50));
+    }
+
+    #[test]
+    fn after_a_change_that_could_not_be_made_nothing_is_known() {
+        let mut run = run("loss 1%");
+        run.fail();
+        assert!(matches!(run.now(Timestamp::ZERO), Err(Error::LinkStopped)));
+    }
+}
