@@ -101,6 +101,10 @@ pub struct ClientConfig {
     /// server allowed it: [`Event::EarlyData`](crate::Event::EarlyData). Default: `None`, no early
     /// data; whether sessions are resumed is then `tls`'s business.
     pub early_data: Option<Sessions>,
+    /// Connection IDs of this side are empty:
+    /// [`quic::ClientConfig::empty_connection_ids`](altway_quic::ClientConfig::empty_connection_ids).
+    /// Default: they are not.
+    pub empty_connection_ids: bool,
     /// Log what happens on connections. Default: none is.
     pub qlog: Option<Qlog>,
 }
@@ -115,6 +119,7 @@ impl ClientConfig {
             transport: Transport::default(),
             limits: Limits::default(),
             early_data: None,
+            empty_connection_ids: false,
             qlog: None,
         }
     }
@@ -132,6 +137,7 @@ impl ClientConfig {
         }
         config.version = self.version;
         config.early_data = self.early_data.is_some();
+        config.empty_connection_ids = self.empty_connection_ids;
         config.qlog = self.qlog.clone();
         config.transport = self.transport.clone();
         config.limits = self.limits.quic(0);

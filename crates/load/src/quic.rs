@@ -92,6 +92,8 @@ async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Opened, Failure>
     // It sends requests and acknowledgements: larger packets than the smallest would carry nothing,
     // and the probes for them would take their share of the path.
     config.transport.mtu_upper_bound = 1200;
+    // Each connection has a socket of its own, by which it is known, as a browser's has.
+    config.empty_connection_ids = true;
     if job.one_each {
         config.transport.max_udp_payload = SHORT_LIVED_PAYLOAD;
     }

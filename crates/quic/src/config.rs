@@ -82,6 +82,10 @@ pub struct ClientConfig {
     /// Where tokens are kept for later connections; clients of the same machine may share it. Default:
     /// a new one, which the endpoint's connections share.
     pub tokens: TokenCache,
+    /// Connection IDs of this side are empty, as those of browsers are, and what the server sends is 8
+    /// bytes a packet smaller (RFC 9000 section 5.1). What comes is then the connection's for whom the
+    /// socket is, so an endpoint has one at a time, whatever `limits` says. Default: they have 8 bytes.
+    pub empty_connection_ids: bool,
     /// Log what happens on connections, as for [`ServerConfig::qlog`].
     pub qlog: Option<Qlog>,
 }
@@ -97,6 +101,7 @@ impl ClientConfig {
             limits: Limits::default(),
             early_data: false,
             tokens: TokenCache::new(),
+            empty_connection_ids: false,
             qlog: None,
         }
     }

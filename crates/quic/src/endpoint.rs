@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use quinn_proto::{ConnectError, DatagramEvent, EndpointConfig, Incoming};
+use quinn_proto::{
+    ConnectError, DatagramEvent, EndpointConfig, Incoming, RandomConnectionIdGenerator,
+};
 
 use crate::budget::Budget;
 use crate::connection::Connection;
@@ -121,8 +123,13 @@ impl Endpoint {
     /// See [`server`](Self::server).
     pub fn client(config: &ClientConfig, seed: [u8; 32]) -> Result<Self, Error> {
         let quic = transport::client(config)?;
-        let engine = engine_config(&[config.version], None, None, seed);
-        let mut endpoint = Self::new(engine, None, &config.transport, &config.limits);
+        let mut engine = engine_config(&[config.version], None, None, seed);
+        let mut limits = config.limits.clone();
+        if config.empty_connection_ids {
+            engine.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(0)));
+            limits.max_connections = limits.max_connections.min(1);
+        }
+        let mut endpoint = Self::new(engine, None, &config.transport, &limits);
         endpoint.client = Some(quic);
         endpoint.version = config.version;
         endpoint.logging = config.qlog.clone().map(|qlog| Logging {

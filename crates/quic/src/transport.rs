@@ -19,6 +19,14 @@ const MIN_MTU: u16 = 1200;
 /// is the maximum permitted UDP payload of 65527").
 const MAX_UDP_PAYLOAD: u16 = 65_527;
 
+/// How exactly the largest payload is looked for, in bytes. The engine halves the range until a step is
+/// smaller than this, and then tries what is left. So between 1,200 and 1,452 bytes, what nearly every
+/// path carries, it tries 1,452 at once, and where that is lost 1,325. A probe is a full packet with
+/// nothing of the application's: eight of them, for a search to the byte, took 18 ms of a connection at
+/// 5 Mbit/s. What a path carries beyond is at most a tenth more for each packet, and packets cost 60
+/// bytes each.
+const MTU_PRECISION: u16 = 127;
+
 /// Checks a server's configuration and turns it into the engine's, for connections of one version.
 pub(crate) fn server(
     config: &ServerConfig,
@@ -209,8 +217,9 @@ fn mtu_discovery(upper_bound: u16) -> Option<MtuDiscoveryConfig> {
         return None;
     }
     let mut discovery = MtuDiscoveryConfig::default();
-    // To the byte: three or four probes more, against 1 % of the path's capacity for good.
-    discovery.upper_bound(upper_bound).minimum_change(1);
+    discovery
+        .upper_bound(upper_bound)
+        .minimum_change(MTU_PRECISION);
     Some(discovery)
 }
 

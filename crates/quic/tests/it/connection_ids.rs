@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use altway_quic::{
-    CloseReason, ConnectionIds, Direction, Endpoint, Generation, ResetKey, ServerConfig, ServerId,
-    WorkerId,
+    ClientConfig, CloseReason, ConnectionIds, Direction, Endpoint, Error, Generation, ResetKey,
+    ServerConfig, ServerId, WorkerId,
 };
 
 use crate::pair::{Pair, delay, pattern};
@@ -97,4 +97,53 @@ fn an_endpoint_may_leave_new_connections_to_another_and_keep_its_own() {
     assert!(!pair.client.connected && pair.client.closed.is_none());
     pair.server.endpoint.ignore_new_connections(false);
     assert!(pair.run_until(|pair| pair.client.connected));
+}
+
+#[test]
+fn a_client_with_empty_ids_moves_and_is_found() {
+    let pair = Pair::with(delay(5), |client, _| client.empty_connection_ids = true);
+    let mut pair = pair.connected();
+    for port in 2000..2005 {
+        pair.client.address.set_port(port);
+        upload(&mut pair);
+        let stream = pair.server.open(Direction::Unidirectional);
+        pair.server.send(stream, pattern(200_000));
+        assert!(pair.run_until(|pair| pair.client.ended.contains(&stream)));
+        assert_eq!(pair.client.received[&stream], pattern(200_000));
+    }
+}
+
+/// Lengths of the connection IDs in the long headers that a client sends, its own and the server's.
+fn id_lengths(pair: &Pair) -> (Vec<u8>, Vec<u8>) {
+    let initials = pair.client.flight.iter().filter(|it| it[0] & 0x80 != 0);
+    initials
+        .map(|it| {
+            let destination = it[5];
+            (it[6 + usize::from(destination)], destination)
+        })
+        .unzip()
+}
+
+#[test]
+fn ids_of_a_client_are_empty_if_asked_for() {
+    for (empty, length) in [(true, 0), (false, 8)] {
+        let pair = Pair::with(delay(5), |client, _| client.empty_connection_ids = empty);
+        let (own, servers) = id_lengths(&pair.connected());
+        assert!(own.iter().all(|it| *it == length), "{own:?}");
+        assert!(servers.iter().all(|it| *it >= 8), "{servers:?}");
+    }
+}
+
+#[test]
+fn with_empty_ids_an_endpoint_has_one_connection() {
+    let mut config = ClientConfig::new(tls::client());
+    config.empty_connection_ids = true;
+    let mut client = Endpoint::client(&config, [1; 32]).unwrap();
+    let mut connect = |port: u16| {
+        let server = (std::net::Ipv4Addr::LOCALHOST, port).into();
+        client.connect(std::time::Instant::now(), server, "localhost")
+    };
+    assert!(connect(1).is_ok());
+    let refused = connect(2).unwrap_err();
+    assert!(matches!(refused, Error::TooManyConnections { limit: 1 }));
 }

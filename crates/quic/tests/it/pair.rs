@@ -66,6 +66,8 @@ pub(crate) struct Pair {
     pub(crate) server: End,
     /// Swallows what either side sends.
     pub(crate) black_hole: bool,
+    /// The largest datagram that the path carries; larger ones are lost.
+    pub(crate) mtu: usize,
     began: Instant,
     now: Timestamp,
 }
@@ -108,6 +110,7 @@ impl Pair {
             client,
             server,
             black_hole: false,
+            mtu: usize::MAX,
             began,
             now: Timestamp::ZERO,
         }
@@ -187,8 +190,9 @@ impl Pair {
         let now = self.now();
         self.client.deliver(&mut self.server, now, self.now);
         self.server.deliver(&mut self.client, now, self.now);
+        let carried = if self.black_hole { 0 } else { self.mtu };
         let ends = [&mut self.client, &mut self.server];
-        let next = ends.map(|end| end.turn(now, self.now, self.black_hole));
+        let next = ends.map(|end| end.turn(now, self.now, carried));
         let timer = next.into_iter().flatten().min();
         let timer = timer.map(|at| Timestamp::ZERO + at.saturating_duration_since(self.began));
         let links = [
@@ -274,11 +278,11 @@ impl End {
         }
     }
 
-    fn turn(&mut self, now: Instant, at: Timestamp, black_hole: bool) -> Option<Instant> {
+    fn turn(&mut self, now: Instant, at: Timestamp, carried: usize) -> Option<Instant> {
         self.endpoint.handle_timeout(now);
         loop {
             let events = self.events();
-            if self.transmit(now, at, black_hole) + events == 0 {
+            if self.transmit(now, at, carried) + events == 0 {
                 return self.endpoint.poll_timeout();
             }
         }
@@ -321,7 +325,7 @@ impl End {
         }
     }
 
-    fn transmit(&mut self, now: Instant, at: Timestamp, black_hole: bool) -> usize {
+    fn transmit(&mut self, now: Instant, at: Timestamp, carried: usize) -> usize {
         let (mut batches, mut buf) = (0, Vec::new());
         while let Some(transmit) = self.endpoint.poll_transmit(now, &mut buf) {
             batches += 1;
@@ -336,7 +340,7 @@ impl End {
                     payload: payload.to_vec(),
                 };
                 let size = DataSize::from_bytes((payload.len() + HEADERS) as u64);
-                if !black_hole {
+                if payload.len() <= carried {
                     // What the link drops is lost.
                     let _ = self.out.enqueue(at, size, packet);
                 }

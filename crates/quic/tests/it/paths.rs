@@ -81,15 +81,52 @@ fn statistics_tell_the_links_truth() {
 
 #[test]
 fn packets_grow_to_what_the_path_carries_but_not_past_what_the_peer_takes() {
-    for (takes, mtu) in [(65_527, 65_507), (9_000, 9_000), (1_200, 1_200)] {
+    for takes in [65_507, 9_000, 1_472, 1_200] {
         let pair = Pair::with(delay(1), |client, server| {
             client.transport.max_udp_payload = takes;
             server.transport.mtu_upper_bound = 65_507;
         });
         let mut pair = transfer(pair.connected());
-        let server = pair.server.connection.unwrap();
-        let statistics = pair.server.endpoint.path_statistics(server).unwrap();
-        assert_eq!(statistics.mtu, mtu, "of a peer that takes {takes}");
+        assert_eq!(
+            mtu_of_server(&mut pair),
+            takes,
+            "of a peer that takes {takes}"
+        );
+    }
+}
+
+fn mtu_of_server(pair: &mut Pair) -> u16 {
+    let server = pair.server.connection.unwrap();
+    pair.server.endpoint.path_statistics(server).unwrap().mtu
+}
+
+/// How many datagrams of the server are larger than the smallest that every path carries.
+fn large_datagrams(pair: &Pair) -> usize {
+    let sizes = pair.server.flight.iter().map(Vec::len);
+    sizes.filter(|size| *size > 1_200).count()
+}
+
+#[test]
+fn one_probe_finds_that_a_path_carries_what_ethernet_does() {
+    let mut pair = Pair::over(delay(10)).connected();
+    pair.run_for(Duration::from_secs(5));
+    assert_eq!(
+        (mtu_of_server(&mut pair), large_datagrams(&pair)),
+        (1_452, 1)
+    );
+}
+
+#[test]
+fn a_path_that_carries_less_is_found_by_few_probes() {
+    // A tunnel over Ethernet; 6in4 with another in it; what carries no more than it must.
+    for (carries, mtu) in [(1_392, 1_325), (1_330, 1_325), (1_200, 1_200)] {
+        let mut pair = Pair::over(delay(10));
+        pair.mtu = carries;
+        let mut pair = transfer(pair.connected());
+        assert_eq!(mtu_of_server(&mut pair), mtu, "of {carries}");
+        let lost = pair.server.flight.iter().filter(|it| it.len() > carries);
+        // Each size is tried three times.
+        assert!(lost.count() <= 6, "of {carries}");
     }
 }
 
