@@ -230,6 +230,7 @@ impl Network {
                         *offset += piece.len();
                     }
                 }
+                Ok(Received::Trailers(_)) => panic!("no answer has trailers"),
                 Ok(Received::End) => return assert_eq!(*offset, ANSWER, "a body cut short"),
                 Ok(Received::Pending) | Err(_) => return,
             }

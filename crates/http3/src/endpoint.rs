@@ -296,7 +296,8 @@ impl Endpoint {
         connection.send_data(quic, stream, data, end)
     }
 
-    /// Reads body bytes. Reading gives the peer credit to send on; not reading holds it back.
+    /// Reads body bytes, and the trailers behind them. Reading gives the peer credit to send on; not
+    /// reading holds it back.
     ///
     /// # Errors
     /// [`Error::StreamReset`] if the exchange failed; this tells it, no event follows.

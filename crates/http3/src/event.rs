@@ -60,13 +60,6 @@ pub enum Event {
         /// The response is complete.
         end: bool,
     },
-    /// Fields after the body, which is complete; `recv_data` answers `End` once the message is.
-    Trailers {
-        /// The stream.
-        stream: StreamId,
-        /// The fields.
-        fields: HeaderMap,
-    },
     /// `recv_data` has something new: call it until it answers `Pending` or `End`; only then does
     /// the next `Readable` of this stream come.
     Readable {
@@ -184,9 +177,11 @@ impl fmt::Display for CloseReason {
 pub enum Received {
     /// The next bytes of the body, never empty.
     Data(Bytes),
+    /// Fields after the body, which is complete. [`Received::End`] comes once the message is.
+    Trailers(HeaderMap),
     /// Nothing now; [`Event::Readable`] will tell.
     Pending,
-    /// The body is complete, and its length agrees with Content-Length if there was one.
+    /// The message is complete, and its body's length agrees with Content-Length if there was one.
     End,
 }
 

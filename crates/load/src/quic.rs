@@ -284,6 +284,7 @@ impl Connection<'_, '_> {
         loop {
             match self.driver.endpoint.recv_data(connection, stream) {
                 Ok(Received::Data(data)) => self.exchanges.on_data(stream, data.len()),
+                Ok(Received::Trailers(_)) => {}
                 Ok(Received::Pending) => return,
                 Ok(Received::End) => return self.exchanges.complete(stream, Instant::now()),
                 Err(error) => {

@@ -29,6 +29,8 @@ pub(super) struct Exchange {
     pub(super) sender: Option<Sender>,
     /// A section that came and can't be decoded yet.
     pub(super) parked: Option<Parked>,
+    /// Trailers that were parked, and that the application has not read.
+    pub(super) trailers: Option<HeaderMap>,
     /// The application knows of it.
     pub(super) announced: bool,
     /// `Readable` was told and not yet followed by reading all.
@@ -58,6 +60,7 @@ impl Exchange {
             receiver: Some(Receiver::new(role, limit)),
             sender: Some(Sender::new()),
             parked: None,
+            trailers: None,
             announced: role == Role::Client,
             readable: false,
             head_request: method == Some(&Method::HEAD),
@@ -180,7 +183,7 @@ impl Connection {
         sent
     }
 
-    /// Reads body bytes.
+    /// Reads body bytes and trailers.
     pub(crate) fn recv_data(
         &mut self,
         quic: &mut quic::Connection,
@@ -191,6 +194,9 @@ impl Connection {
         if receiver.in_head() || exchange.parked.is_some() {
             exchange.readable = false;
             return Ok(Received::Pending);
+        }
+        if let Some(fields) = exchange.trailers.take() {
+            return Ok(Received::Trailers(fields));
         }
         let failure = match receiver.poll_body(&mut self.floods, &mut || quic.read(id)) {
             Ok(Piece::Data(data)) => {
@@ -207,8 +213,8 @@ impl Connection {
                 return Ok(Received::End);
             }
             Ok(Piece::Trailers(section)) => match self.on_trailers(id, &section) {
-                // Their event comes first, and the one behind it says to read on.
-                Ok(()) => return Ok(Received::Pending),
+                Ok(Some(fields)) => return Ok(Received::Trailers(fields)),
+                Ok(None) => return Ok(Received::Pending),
                 Err(failure) => failure,
             },
             Err(failure) => failure,

@@ -1,10 +1,10 @@
-//! Heads and trailers that come: from stream to event.
+//! Heads and trailers that come: from stream to application.
 
 use std::sync::Arc;
 
 use altway_quic as quic;
 use bytes::Bytes;
-use http::{Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 
 use super::exchange::Exchange;
 use super::repeats::RequestHead;
@@ -98,32 +98,39 @@ impl Connection {
         id: StreamId,
         section: &Bytes,
     ) {
-        if let Err(failure) = self.on_trailers(id, section) {
-            self.fail_exchange(quic, id, failure);
+        match self.on_trailers(id, section) {
+            Ok(Some(fields)) => {
+                let Some(exchange) = self.exchanges.get_mut(&id) else {
+                    return;
+                };
+                exchange.trailers = Some(fields);
+                exchange.readable = true;
+                self.events.push_back(Event::Readable { stream: id });
+            }
+            Ok(None) => {}
+            Err(failure) => self.fail_exchange(quic, id, failure),
         }
     }
 
-    /// Trailers came, or have what they waited for.
-    pub(super) fn on_trailers(&mut self, id: StreamId, section: &Bytes) -> Result<(), Failure> {
+    /// Trailers came, or have what they waited for. None if they have to wait.
+    pub(super) fn on_trailers(
+        &mut self,
+        id: StreamId,
+        section: &Bytes,
+    ) -> Result<Option<HeaderMap>, Failure> {
         let limit = self.terms.limits.max_field_section_size;
         let fields = Fields::decode(&mut self.decoder, id.get(), section, limit);
         let trailers = fields.and_then(|(fields, _)| Ok(fields.into_trailers()?));
-        let fields = match trailers {
-            Ok(fields) => fields,
+        match trailers {
+            Ok(fields) => Ok(Some(fields)),
             Err(HeadError::Blocked { required }) => {
-                return Ok(self.park(id, Parked::Trailers(section.clone()), required)?);
+                self.park(id, Parked::Trailers(section.clone()), required)?;
+                Ok(None)
             }
-            Err(HeadError::Malformed) => return Err(Failure::Stream(Code::H3_MESSAGE_ERROR)),
-            Err(HeadError::TooLarge) => return Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD)),
-            Err(HeadError::Decompression) => return Err(decompression_failed().into()),
-        };
-        self.events
-            .push_back(Event::Trailers { stream: id, fields });
-        self.events.push_back(Event::Readable { stream: id });
-        if let Some(exchange) = self.exchanges.get_mut(&id) {
-            exchange.readable = true;
+            Err(HeadError::Malformed) => Err(Failure::Stream(Code::H3_MESSAGE_ERROR)),
+            Err(HeadError::TooLarge) => Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD)),
+            Err(HeadError::Decompression) => Err(decompression_failed().into()),
         }
-        Ok(())
     }
 
     fn read_head(&mut self, quic: &mut quic::Connection, id: StreamId) {

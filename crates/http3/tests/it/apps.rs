@@ -95,11 +95,6 @@ impl Client {
                     self.order.push(stream);
                 }
             }
-            Event::Trailers { stream, fields } => {
-                let fetch = self.fetches.get_mut(&stream).unwrap();
-                assert!(!fetch.done);
-                assert!(fetch.trailers.replace(fields).is_none());
-            }
             Event::Readable { stream } if !self.lazy => self.read(endpoint, connection, stream),
             Event::Readable { .. } => {}
             Event::Writable { stream } => self.write(endpoint, connection, stream),
@@ -124,7 +119,14 @@ impl Client {
         let fetch = self.fetches.get_mut(&stream).unwrap();
         loop {
             match endpoint.recv_data(connection, stream) {
-                Ok(Received::Data(data)) => fetch.body.extend_from_slice(&data),
+                Ok(Received::Data(data)) => {
+                    assert!(fetch.trailers.is_none());
+                    fetch.body.extend_from_slice(&data);
+                }
+                Ok(Received::Trailers(fields)) => {
+                    assert!(!fetch.done);
+                    assert!(fetch.trailers.replace(fields).is_none());
+                }
                 Ok(Received::Pending) => return,
                 Ok(Received::End) => {
                     assert!(!fetch.done);
@@ -239,11 +241,6 @@ impl Server {
                 self.work.remove(&(connection, stream));
                 self.resets.push(code);
             }
-            Event::Trailers { stream, fields } => {
-                if let Some(work) = self.work.get_mut(&(connection, stream)) {
-                    work.trailers = Some(fields);
-                }
-            }
             Event::GoAway => {}
             other => panic!("unexpected on a server: {other:?}"),
         }
@@ -262,6 +259,7 @@ impl Server {
                     self.received += data.len() as u64;
                     work.body.extend_from_slice(&data);
                 }
+                Ok(Received::Trailers(fields)) => work.trailers = Some(fields),
                 Ok(Received::Pending) => return,
                 Ok(Received::End) => return self.answer(endpoint, connection, stream),
                 Err(Error::StreamReset { code }) => {

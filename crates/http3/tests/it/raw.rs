@@ -8,6 +8,7 @@ use altway_http3::{
     ServerConfig,
 };
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{ConnectionError, DatagramEvent, Dir, StreamEvent, StreamId, VarInt};
 
@@ -22,6 +23,7 @@ pub(crate) struct Raw {
     pub(crate) closed: Option<CloseReason>,
     /// What `read_all` has read, and how often it came to an end.
     pub(crate) body: Vec<u8>,
+    pub(crate) trailers: Option<HeaderMap>,
     pub(crate) ended: usize,
     pub(crate) connection: ConnectionHandle,
     pub(crate) quic: quinn_proto::Connection,
@@ -135,6 +137,7 @@ impl Raw {
             events: Vec::new(),
             closed: None,
             body: Vec::new(),
+            trailers: None,
             ended: 0,
             connection,
             quic,
@@ -223,6 +226,9 @@ impl Raw {
         loop {
             match self.endpoint.recv_data(self.connection, stream) {
                 Ok(Received::Data(data)) => self.body.extend_from_slice(&data),
+                Ok(Received::Trailers(fields)) => {
+                    assert!(self.trailers.replace(fields).is_none());
+                }
                 Ok(Received::End) => return self.ended += 1,
                 Err(Error::StreamReset { code }) => {
                     return self.events.push(Event::StreamReset { stream, code });

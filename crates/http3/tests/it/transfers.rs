@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use altway_http3::{Code, Congestion, Error, Protocol, StreamId};
+use altway_http3::{Code, Congestion, Error, Protocol, Received, StreamId};
 use bytes::Bytes;
 use http::{Method, StatusCode};
 
@@ -175,6 +175,24 @@ fn trailers_come_after_the_body_in_both_directions() {
             .send_trailers(pair.connection, stream, &trailers);
         assert!(late.is_err());
     }
+}
+
+/// An application may read whenever it wants, not only when an event tells it to.
+#[test]
+fn whoever_reads_without_being_told_has_body_trailers_and_end_in_their_order() {
+    let mut trailers = http::HeaderMap::new();
+    trailers.insert("checksum", "abc".parse().unwrap());
+    let mut pair = Pair::new().connected();
+    pair.fetches.lazy = true;
+    let (connection, head) = (pair.connection, post("/echo"));
+    let stream = pair.client.send_request(connection, &head, false).unwrap();
+    pair.fetches.upload(stream, pattern(100), trailers.clone());
+    pair.fetches.write(&mut pair.client, connection, stream);
+    pair.run_for(Duration::from_secs(1));
+    let mut read = || pair.client.recv_data(connection, stream).unwrap();
+    assert_eq!(read(), Received::Data(pattern(100)));
+    assert_eq!(read(), Received::Trailers(trailers));
+    assert_eq!(read(), Received::End);
 }
 
 #[test]

@@ -126,11 +126,6 @@ impl Responses {
                 Event::Request { stream, head, end } => {
                     self.request((handle, stream), head, end, endpoint);
                 }
-                Event::Trailers { stream, fields } => {
-                    if let Some(receiving) = self.exchanges.upload((handle, stream)) {
-                        receiving.upload.keep_trailers(fields);
-                    }
-                }
                 Event::Readable { stream } => self.receive((handle, stream), endpoint),
                 Event::Writable { stream } => self.go_on((handle, stream), endpoint),
                 Event::StreamReset { stream, .. } => self.forget((handle, stream)),
@@ -336,6 +331,7 @@ impl Responses {
                         return;
                     }
                 }
+                Ok(Received::Trailers(fields)) => receiving.upload.keep_trailers(fields),
                 Ok(Received::End) => {
                     receiving.upload.complete();
                     return self.settle(key);

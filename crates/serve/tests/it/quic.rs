@@ -76,6 +76,7 @@ impl Client {
         loop {
             match self.endpoint.recv_data(self.connection, stream).unwrap() {
                 Received::Data(data) => bytes += data.len(),
+                Received::Trailers(fields) => panic!("trailers: {fields:?}"),
                 Received::End => return bytes,
                 Received::Pending => {
                     self.wait(|event| matches!(event, Event::Readable { .. }).then_some(()));

@@ -151,7 +151,7 @@ impl Clients {
     fn read(&mut self, connection: ConnectionHandle, stream: StreamId) -> Result<()> {
         loop {
             match self.endpoint.recv_data(connection, stream)? {
-                Received::Data(_) => {}
+                Received::Data(_) | Received::Trailers(_) => {}
                 Received::Pending => return Ok(()),
                 Received::End => {
                     self.idle += 1;

@@ -166,7 +166,6 @@ impl Client {
                 answer.head = Some(head);
                 answer.is_over = end;
             }
-            Event::Trailers { fields, .. } => answer.trailers = fields,
             Event::Readable { .. } => self.read(stream, answer),
             Event::GoAway => self.told_to_go = true,
             Event::StreamReset { code, .. } => return Err(code),
@@ -180,6 +179,7 @@ impl Client {
             let received = self.endpoint.recv_data(self.connection, stream);
             match received.unwrap() {
                 Received::Data(bytes) => answer.body.extend_from_slice(&bytes),
+                Received::Trailers(fields) => answer.trailers = fields,
                 Received::Pending => return,
                 Received::End => {
                     answer.is_over = true;

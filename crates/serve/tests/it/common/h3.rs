@@ -135,6 +135,7 @@ impl H3 {
         loop {
             match self.endpoint.recv_data(self.connection, stream).unwrap() {
                 Received::Data(bytes) => return Some(bytes),
+                Received::Trailers(fields) => panic!("trailers: {fields:?}"),
                 Received::End => return None,
                 Received::Pending => self.wait(|event| match event {
                     Event::Readable { stream: readable } => (readable == stream).then_some(()),
