@@ -30,8 +30,8 @@ use std::time::Duration;
 /// Says that this process is one under that kernel.
 pub(crate) const VARIABLE: &str = "ALTWAY_TEST_NETEM";
 
-/// It takes some 20 s.
-const PATIENCE: Duration = Duration::from_secs(170);
+/// It takes 30 s to two minutes, by how fast the machine changes between processes.
+const PATIENCE: Duration = Duration::from_secs(400);
 
 macro_rules! cases {
     ($($name:ident),* $(,)?) => {
@@ -100,17 +100,20 @@ fn a_round_trip_takes_the_delay_of_both_directions() {
 }
 
 fn the_rate_is_kept() {
-    let link = start_with(limited(20), Config::default());
+    let link = start_with(limited(5), Config::default());
     let measure = || {
-        let (nanos, arrived) = flood(&link, 1_000, 0);
-        assert_eq!(arrived.len(), 1_000);
-        999.0 * 1_500.0 * 8.0 * 1_000.0 / nanos as f64
+        let (nanos, arrived) = flood(&link, 250, 0);
+        assert_eq!(arrived.len(), 250);
+        249.0 * 1_500.0 * 8.0 * 1_000.0 / nanos as f64
     };
-    let measured = [measure(), measure(), measure()];
-    assert!(
-        measured.iter().any(|rate| (19.0..=21.0).contains(rate)),
-        "{measured:?}"
-    );
+    // A kernel in a process that waits for a processor can't send as fast as its link.
+    let mut measured = Vec::new();
+    let is_kept = (0..10).any(|_| {
+        let rate = measure();
+        measured.push(rate);
+        (4.75..=5.25).contains(&rate)
+    });
+    assert!(is_kept, "{measured:?}");
 }
 
 fn loss_is_what_was_asked_for_and_counted() {
