@@ -25,6 +25,7 @@ use altway_link::{Config, Discipline, Queue, Schedule, Turn};
 use altway_testkit::uml::Kernel;
 use altway_units::DataSize;
 use libtest_mimic::{Completion, Failed, Trial};
+use std::ops::Range;
 use std::time::Duration;
 
 /// Says that this process is one under that kernel.
@@ -88,6 +89,18 @@ pub(crate) fn in_a_kernel_that_has_it() -> Trial {
     })
 }
 
+/// What is measured is `right` in one of ten tries. A kernel in a process waits for a processor now and
+/// then, and packets are late then; what is wrong with a link is so each time.
+fn comes_out_in(right: Range<u64>, measure: impl Fn() -> u64) {
+    let mut measured = Vec::new();
+    let is_right = (0..10).any(|_| {
+        let value = measure();
+        measured.push(value);
+        right.contains(&value)
+    });
+    assert!(is_right, "not in {right:?}: {measured:?}");
+}
+
 fn a_round_trip_takes_the_delay_of_both_directions() {
     let link = start_with(delayed(25), delayed(15));
     assert_eq!(link.backend(), Backend::Netem);
@@ -101,19 +114,11 @@ fn a_round_trip_takes_the_delay_of_both_directions() {
 
 fn the_rate_is_kept() {
     let link = start_with(limited(5), Config::default());
-    let measure = || {
+    comes_out_in(4_750..5_250, || {
         let (nanos, arrived) = flood(&link, 250, 0);
         assert_eq!(arrived.len(), 250);
-        249.0 * 1_500.0 * 8.0 * 1_000.0 / nanos as f64
-    };
-    // A kernel in a process that waits for a processor can't send as fast as its link.
-    let mut measured = Vec::new();
-    let is_kept = (0..10).any(|_| {
-        let rate = measure();
-        measured.push(rate);
-        (4.75..=5.25).contains(&rate)
+        249 * 1_500 * 8 * 1_000_000 / nanos
     });
-    assert!(is_kept, "{measured:?}");
 }
 
 fn loss_is_what_was_asked_for_and_counted() {
@@ -277,18 +282,23 @@ fn a_change_holds_at_once_and_loses_no_packet() {
 
 fn a_rate_comes_and_goes_while_the_link_runs() {
     let link = start_with(Config::default(), Config::default());
-    let took_ms = |change: &str| {
+    let set = |change: &str| {
         let change = change.parse().expect("a change");
         link.change(&change).expect("netem can do that");
+    };
+    let took_ms = || {
         let (nanos, arrived) = flood(&link, 11, 0);
         assert_eq!(arrived.len(), 11);
         nanos / 1_000_000
     };
     // 1,500 bytes take 12 ms.
-    assert!(took_ms("rate none") < 60);
-    assert!((115..180).contains(&took_ms("rate 1mbit, queue none")));
-    assert!((55..110).contains(&took_ms("rate 2mbit")));
-    assert!(took_ms("rate none") < 60);
+    comes_out_in(0..50, took_ms);
+    set("rate 1mbit, queue none");
+    comes_out_in(115..150, took_ms);
+    set("rate 2mbit");
+    comes_out_in(55..80, took_ms);
+    set("rate none");
+    comes_out_in(0..50, took_ms);
 }
 
 fn a_schedule_turns_the_path_bad_at_its_time() {
@@ -297,7 +307,7 @@ fn a_schedule_turns_the_path_bad_at_its_time() {
         after: Duration::from_millis(after),
         change: change.parse().expect("a change"),
     };
-    let schedule = Schedule::new([turn(1_500, "delay 50ms"), turn(60_000, "loss 100%")]);
+    let schedule = Schedule::new([turn(4_000, "delay 50ms"), turn(60_000, "loss 100%")]);
     link.follow(schedule.expect("two turns"))
         .expect("netem can do that");
     let before = ping(&link, 10);
