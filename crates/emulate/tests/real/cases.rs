@@ -235,7 +235,7 @@ fn the_rate_is_kept_within_one_per_cent() {
     };
     // Where other programs make the receiver wait, its clock readings are wrong now and then; a
     // wrong rate would be wrong each time.
-    assert!((0..10).any(|_| (19.8..=20.2).contains(&measure())));
+    assert!((0..3).any(|_| (19.8..=20.2).contains(&measure())));
 }
 
 fn tcp_fills_the_link() {

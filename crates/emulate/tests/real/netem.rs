@@ -32,7 +32,7 @@ use std::time::Duration;
 pub(crate) const VARIABLE: &str = "ALTWAY_TEST_NETEM";
 
 /// It takes 30 s to two minutes, by how fast the machine changes between processes.
-const PATIENCE: Duration = Duration::from_secs(400);
+const PATIENCE: Duration = Duration::from_secs(170);
 
 macro_rules! cases {
     ($($name:ident),* $(,)?) => {

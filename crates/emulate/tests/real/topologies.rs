@@ -216,8 +216,12 @@ fn datagrams_that_a_proxy_had_no_room_for_are_hidden_drops() {
         sent,
         "{report:?}"
     );
-    let dropped = matches!(report.validity(), Err(Invalid::HiddenDrops { .. }));
-    assert_eq!(dropped, report.hidden_drops > 0);
+    match report.validity() {
+        Err(Invalid::HiddenDrops { packets }) => assert_eq!(packets, report.hidden_drops),
+        // Late it may be, if the machine is busy.
+        Ok(()) | Err(Invalid::Late { .. }) => assert_eq!(report.hidden_drops, 0),
+        Err(other) => panic!("{other}"),
+    }
 }
 
 pub(crate) fn nothing_but_the_programs_packets_enters_a_link_of_ipv6() {
