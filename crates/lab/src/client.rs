@@ -6,6 +6,7 @@ mod curl;
 use crate::Error;
 use crate::browser::START_LIMIT;
 use crate::process::{Outcome, outcome};
+use crate::progress::patience;
 use crate::server::{Ground, in_url};
 use altway_record::{Cell, Client, Plan, Protocol, RequestRecord, Visit};
 use altway_units::duration;
@@ -51,6 +52,11 @@ impl Errand<'_> {
     pub(crate) fn origin(&self) -> String {
         let host = in_url(self.ground.network.server_address());
         format!("https://{host}:{}", self.port)
+    }
+
+    /// How long a request may take, or of browsers a page.
+    fn patience(&self) -> Duration {
+        patience(self.ground.plan, self.cell)
     }
 
     /// What is to be fetched, as a file.
@@ -110,7 +116,7 @@ fn fetch_with_load(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
     command.arg(visit);
     command
         .arg("--timeout")
-        .arg(duration::format(ground.plan.timeout));
+        .arg(duration::format(errand.patience()));
     command
         .arg("--ca")
         .arg(&ground.workspace.certificates.ca_certificate);
@@ -154,7 +160,7 @@ fn run(mut command: Command, errand: &Errand<'_>, stop: &AtomicBool) -> Result<E
         true => START_LIMIT,
         false => Duration::ZERO,
     };
-    let limit = errand.ground.plan.timeout.saturating_mul(in_turn) + start + GRACE;
+    let limit = errand.patience().saturating_mul(in_turn) + start + GRACE;
     match outcome(child, Instant::now() + limit, stop) {
         Outcome::Stopped => Err(Fetched::Stopped),
         Outcome::Overdue => Err(Fetched::Failed(format!("`{name}` did not end by itself"))),

@@ -1,7 +1,7 @@
 //! The plans that ship with altway, so that the binary alone can run them, and plans from files.
 
 use crate::course::Courses;
-use crate::progress::Pace;
+use crate::progress::{Pace, is_hurried};
 use crate::side_by_side::{Sharing, lanes};
 use crate::{BadLink, Director, Left, campaign};
 use altway_record::{File, Plan, PlanError, Shard};
@@ -122,6 +122,15 @@ pub fn cost(plan: &Plan, shard: Shard) -> Result<(u64, Duration), BadLink> {
     Ok((Left::total(&left), time))
 }
 
+/// How many cells of a part of `plan` have transfers that its `timeout` may cut off for being slow and
+/// nothing else. What is left of them is the fast ones, and of the slower protocol fewer.
+#[must_use]
+pub fn hurried(plan: &Plan, shard: Shard) -> usize {
+    let cells = plan.cells();
+    let of_this_part = cells.iter().filter(|cell| shard.has(cell));
+    of_this_part.filter(|cell| is_hurried(plan, cell)).count()
+}
+
 /// The file `name` that is named in the file `from`.
 fn load(from: &str, name: &str) -> Result<File, String> {
     if let Some(text) = text(name) {
@@ -167,6 +176,11 @@ mod tests {
             assert_eq!(plan.name, name);
             assert!(!plan.description.is_empty());
             assert!(plan.null_arm, "{name} has no null arm");
+            assert_eq!(
+                hurried(&plan, Shard::WHOLE),
+                0,
+                "{name} cuts off slow transfers"
+            );
         }
         assert!(text(DEFAULT).is_some());
     }

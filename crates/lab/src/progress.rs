@@ -2,7 +2,7 @@
 
 use crate::director::Left;
 use crate::side_by_side::Sharing;
-use altway_record::{Cell, Connection, Protocol, Sample};
+use altway_record::{Cell, Connection, Plan, Protocol, Sample, TimeOut};
 use altway_stats::hodges_lehmann;
 use altway_units::Bandwidth;
 use std::collections::BTreeMap;
@@ -22,6 +22,15 @@ const ROUND_TRIPS: u32 = 4;
 
 /// Bytes of body in a full packet.
 const SEGMENT: f64 = 1_448.0;
+
+/// What a request may take at least where the plan leaves it to the link.
+const LEAST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How much longer than the guess a request may take there: beyond it, something is broken.
+const PATIENCE: u32 = 10;
+
+/// A time-out of less than so many times the guess may cut off what is merely slow.
+const HURRY: u32 = 3;
 
 /// Where a run stands after a transfer.
 #[derive(Debug, Clone, PartialEq)]
@@ -160,6 +169,19 @@ pub(crate) fn guess(cell: &Cell) -> Duration {
     on_the_link.mul_f64(HEADER_SHARE) + cell.delay * 2 * (ROUND_TRIPS + opener) + around
 }
 
+/// How long a request of the cell may take.
+pub(crate) fn patience(plan: &Plan, cell: &Cell) -> Duration {
+    match plan.timeout {
+        TimeOut::After(time) => time,
+        TimeOut::Auto => (guess(cell) * PATIENCE).max(LEAST_PATIENCE),
+    }
+}
+
+/// Whether the plan's time-out may cut off transfers of the cell that are slow and nothing else.
+pub(crate) fn is_hurried(plan: &Plan, cell: &Cell) -> bool {
+    patience(plan, cell) < guess(cell) * HURRY
+}
+
 /// What random loss lets a connection have, about: a segment a round trip times the root of 1.5 over the
 /// loss (Mathis, Semke, Mahdavi, Ott: The macroscopic behavior of the TCP congestion avoidance
 /// algorithm, 1997). `None` without loss, or without delay.
@@ -216,6 +238,24 @@ mod tests {
         let mbit = lossy.unwrap().as_bps() / 100_000;
         assert_eq!(mbit, 28);
         assert!(with > without + Duration::from_secs(2), "{with:?}");
+    }
+
+    #[test]
+    fn a_time_out_is_far_from_what_the_link_needs_unless_the_plan_says_it() {
+        let with = |more: &str| {
+            let text =
+                format!("name = \"p\"\nrate = \"10mbit\"\ndelay = \"50ms\"\npairs = 1\n{more}");
+            let plan: Plan = text.parse().unwrap();
+            let cell = plan.cells()[0];
+            (patience(&plan, &cell), is_hurried(&plan, &cell))
+        };
+        assert_eq!(with("size = \"1MB\""), (LEAST_PATIENCE, false));
+        let (patience, hurried) = with("size = \"5MB\"\nloss = \"3%\"");
+        assert!(patience > Duration::from_secs(480), "{patience:?}");
+        assert!(!hurried);
+        let minute = "timeout = \"1min\"\nsize = \"5MB\"";
+        assert_eq!(with(minute), (LEAST_PATIENCE, false));
+        assert!(with(&format!("{minute}\nloss = \"3%\"")).1);
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod shard;
 mod short_text;
 mod side_by_side;
 mod summary;
+mod time_out;
 mod visit;
 mod words;
 
@@ -68,6 +69,7 @@ pub use scenario::{
 pub use shard::{BadShard, Shard};
 pub use side_by_side::{BadSideBySide, SideBySide};
 pub use summary::SummaryRow;
+pub use time_out::{BadTimeOut, TimeOut};
 pub use visit::{After, MAX_VISIT_REQUESTS, Visit, VisitError, VisitRequest};
 pub use words::UnknownWord;
 

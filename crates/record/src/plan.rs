@@ -15,7 +15,7 @@ pub use file::{File, Files, KEYS, MAX_INCLUDES};
 use crate::words::words;
 use crate::{
     Cell, Client, Congestion, Connection, LinkName, LinkWords, Protocol, QueueLimit, Rate,
-    Scenario, ServerCommand, ServerName, SideBySide, Topology, Visit,
+    Scenario, ServerCommand, ServerName, SideBySide, TimeOut, Topology, Visit,
 };
 use altway_units::{DataSize, Ratio};
 use serde::{Deserialize, Serialize};
@@ -110,9 +110,8 @@ pub struct Plan {
     pub warm_ups: u32,
     /// Decides the order of the transfers and which packets the links lose.
     pub seed: u64,
-    /// How long one transfer may take before it counts as failed.
-    #[serde(with = "altway_units::duration")]
-    pub timeout: Duration,
+    /// How long a request may take before its transfer counts as failed.
+    pub timeout: TimeOut,
 }
 
 words! {

@@ -140,6 +140,13 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Whether the transfer does not count because it took longer than the plan lets it: each client says
+    /// so with these words.
+    #[must_use]
+    pub fn timed_out(&self) -> bool {
+        !self.valid && self.fault.contains("timed out")
+    }
+
     /// The condition that the row was measured under.
     ///
     /// A rate of 0 in a file reads as no limit, a loss over 100 % as all.

@@ -49,6 +49,8 @@ pub(crate) struct Arm<'a> {
     pub(crate) summary: Option<Summary>,
     /// Transfers that did not count.
     pub(crate) invalid: usize,
+    /// Those of them that ran into the time-out.
+    pub(crate) timed_out: usize,
 }
 
 /// One protocol against the baseline in one cell.
@@ -137,6 +139,15 @@ impl<'a> Analysis<'a> {
     /// Transfers that did not count.
     pub(crate) fn invalid(&self) -> usize {
         self.arms().map(|arm| arm.invalid).sum()
+    }
+
+    /// Transfers of a protocol that ran into the time-out.
+    pub(crate) fn timed_out(&self, protocol: Protocol) -> usize {
+        let of_cell = |cell: &CellResult<'_>| {
+            let null = usize::from(protocol == self.baseline) * cell.null_arm.timed_out;
+            cell.arms.get(&protocol).map_or(0, |arm| arm.timed_out) + null
+        };
+        self.cells.iter().map(of_cell).sum()
     }
 
     /// Those of the null arm included.
@@ -246,6 +257,7 @@ fn sort_into_cells<'a>(run: &Run<'a>) -> Result<Vec<CellResult<'a>>, Error> {
             arm.valid.push(sample);
         } else {
             arm.invalid += 1;
+            arm.timed_out += usize::from(sample.timed_out());
         }
     }
     Ok(cells)

@@ -250,8 +250,26 @@ pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
             "{valid} of {planned} planned transfers are measured{early}."
         ));
     }
+    sentences.extend(cut_off(analysis));
     sentences.extend(suspects(analysis));
     sentences
+}
+
+/// Which protocol's slowest transfers may be missing.
+fn cut_off(analysis: &Analysis<'_>) -> Vec<String> {
+    let sentence = |protocol: Protocol| {
+        let count = analysis.timed_out(protocol);
+        let transfers = words::count(count, "transfer");
+        let was = if count == 1 { "was" } else { "were" };
+        (count > 0).then(|| {
+            format!(
+                "{transfers} of {} ran into the time-out and {was} made again: its times, which are \
+                 of the others, may be too short.",
+                protocol.name()
+            )
+        })
+    };
+    analysis.protocols().filter_map(sentence).collect()
 }
 
 /// Cells whose null arm says that a protocol differs from itself.

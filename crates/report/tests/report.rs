@@ -111,6 +111,41 @@ fn the_page_loads_nothing_from_elsewhere() {
 }
 
 #[test]
+fn a_protocol_whose_slowest_transfers_were_cut_off_is_named() {
+    let manifest = manifest(QUICK);
+    let whole = samples(&manifest.plan);
+    let of = |protocol| whole.iter().find(|one| one.protocol == protocol).unwrap();
+    let with = |faults: &[(Protocol, &str)]| {
+        let spoiled = faults
+            .iter()
+            .map(|(of_whom, fault)| spoiled(of(*of_whom), fault));
+        let all: Vec<Sample> = whole.iter().cloned().chain(spoiled).collect();
+        rendered(&manifest, &all)
+    };
+    let late = (Protocol::H2, "request 0: timed out after 60s");
+    let cut = with(&[late, late, (Protocol::H3, "reset")]);
+    let sentence = "2 transfers of HTTP/2 ran into the time-out and were made again: its times, which \
+                    are of the others, may be too short.";
+    // The table is broken into lines for a terminal.
+    assert!(
+        cut.table.replace('\n', " ").contains(sentence),
+        "{}",
+        cut.table
+    );
+    assert!(cut.html.contains(sentence));
+    let curl = (
+        Protocol::H3,
+        "curl: Operation timed out after 60001 milliseconds",
+    );
+    assert!(
+        with(&[curl])
+            .table
+            .contains("1 transfer of HTTP/3 ran into the time-out and was")
+    );
+    assert!(!with(&[(Protocol::H2, "reset")]).table.contains("time-out"));
+}
+
+#[test]
 fn texts_of_a_plan_and_of_faults_are_escaped() {
     let evil = "</script><script>alert(1)</script><!--";
     let mut manifest = manifest(&format!("{QUICK}\ndescription = \"{evil}\""));

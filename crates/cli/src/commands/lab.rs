@@ -317,6 +317,7 @@ fn say_what_comes(campaign: &Campaign, printer: &Printer) {
         campaign.transfers_left(),
         in_words(campaign.time_left()),
     ));
+    plan::warn_of_hurry(&manifest.plan, manifest.shard, printer);
     if manifest.shard != Shard::WHOLE {
         printer.say(&format!("shard {} of it", manifest.shard));
     }

@@ -131,7 +131,7 @@ impl Framing {
 }
 
 fn late() -> io::Error {
-    io::Error::new(ErrorKind::TimedOut, "it did not answer in time")
+    io::Error::new(ErrorKind::TimedOut, "it timed out")
 }
 
 fn ended(kind: ErrorKind) -> io::Error {

@@ -63,6 +63,6 @@ fn command(errand: &Errand<'_>, visit: &Path, folder: &Path) -> Command {
     command.arg("--folder").arg(folder);
     command
         .arg("--timeout")
-        .arg(duration::format(ground.plan.timeout));
+        .arg(duration::format(errand.patience()));
     command
 }

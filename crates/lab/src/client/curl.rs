@@ -56,7 +56,7 @@ pub(super) fn fetch(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
     command.arg(&ground.workspace.certificates.ca_certificate);
     command
         .arg("--max-time")
-        .arg(ground.plan.timeout.as_secs_f64().to_string());
+        .arg(errand.patience().as_secs_f64().to_string());
     for request in &errand.visit.requests {
         let url = format!("{}{}", errand.origin(), request.path);
         command.args(["--output", "/dev/null", &url]);

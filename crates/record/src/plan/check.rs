@@ -6,6 +6,7 @@ use super::{
 use crate::scenario::{LEAST_IMAGE, MAX_OBJECTS, MAX_REPORTED_OBJECTS, MAX_VISITS};
 use crate::{
     Client, Congestion, Connection, Protocol, QueueLimit, Rate, Scenario, ServerName, Stopping,
+    TimeOut,
 };
 use altway_units::{DataSize, Ratio};
 use std::time::Duration;
@@ -46,9 +47,9 @@ impl Plan {
             || "take a loss below 100%",
         )?;
         refuse(
-            self.timeout < Duration::from_millis(1),
+            matches!(self.timeout, TimeOut::After(time) if time < Duration::from_millis(1)),
             || "with a `timeout` below 1 ms nothing ever arrives",
-            || "leave `timeout` out to have one minute",
+            || "leave `timeout` out to have one that suits each link",
         )
     }
 

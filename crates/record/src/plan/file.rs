@@ -9,11 +9,10 @@ use super::{DEFAULT_MTU, Place, PlanError, Sampling, Stopping};
 use crate::axis::{self, AxisError, AxisValue};
 use crate::scenario::{Mixed, Page, Repeat};
 use crate::words::nearest;
-use crate::{PLAN_SCHEMA_VERSION, Plan, Scenario, SideBySide};
+use crate::{PLAN_SCHEMA_VERSION, Plan, Scenario, SideBySide, TimeOut};
 use altway_units::{DataSize, Ratio};
 use serde::Deserialize;
 use std::str::FromStr;
-use std::time::Duration;
 
 /// How many files a plan may include, those that they include counted.
 pub const MAX_INCLUDES: usize = 16;
@@ -141,9 +140,6 @@ enum Count {
     Number(u32),
     Word(String),
 }
-
-#[derive(Deserialize)]
-struct TimeOut(#[serde(with = "altway_units::duration")] Duration);
 
 #[derive(Deserialize)]
 #[serde(
@@ -275,9 +271,7 @@ impl Sources {
             side_by_side: self.side_by_side(typed.side_by_side)?,
             warm_ups: typed.warm_ups.unwrap_or(1),
             seed: typed.seed.unwrap_or(1),
-            timeout: typed
-                .timeout
-                .map_or(Duration::from_secs(60), |timeout| timeout.0),
+            timeout: typed.timeout.unwrap_or_default(),
         })
     }
 

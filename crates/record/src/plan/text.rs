@@ -38,7 +38,7 @@ impl Plan {
             format!("side_by_side = {}", text(&self.side_by_side.to_string())),
             format!("warm_ups = {}", self.warm_ups),
             format!("seed = {}", self.seed),
-            format!("timeout = {}", text(&duration::format(self.timeout))),
+            format!("timeout = {}", text(&self.timeout.to_string())),
             format!("scenario = {}", text(self.scenario.name())),
         ];
         if !matches!(self.scenario, Scenario::Page(_)) {

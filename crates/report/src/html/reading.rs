@@ -95,7 +95,7 @@ fn terms(analysis: &Analysis<'_>) -> Vec<(&'static str, String)> {
         "Transfers that do not count",
         format!(
             "A transfer is made again when the measurement failed, as when the link was late; never \
-             for being slow. Here: {}.",
+             for being slow, unless it runs into the plan's time-out. Here: {}.",
             match invalid {
                 0 => "none".to_owned(),
                 n => words::count(n, "transfer"),

@@ -146,6 +146,7 @@ fn show(plan: &Plan, shard: Shard, json: bool, printer: &Printer) -> Result<Answ
         return Ok(Answer::Done);
     }
     printer.data(&human(plan, shard, &cells, transfers, time))?;
+    warn_of_hurry(plan, shard, printer);
     Ok(Answer::Done)
 }
 
@@ -181,6 +182,25 @@ fn human(plan: &Plan, shard: Shard, cells: &[Cell], transfers: u64, time: Durati
         text.push_str(&format!("  … and {more} more cells: --json lists all\n"));
     }
     text
+}
+
+/// Says when the plan's time-out would take slow transfers away.
+pub(super) fn warn_of_hurry(plan: &Plan, shard: Shard, printer: &Printer) {
+    let hurried = plans::hurried(plan, shard);
+    if hurried == 0 {
+        return;
+    }
+    let cells = if hurried == 1 {
+        "1 cell".into()
+    } else {
+        format!("{hurried} cells")
+    };
+    printer.warn(&format!(
+        "transfers of {cells} may take longer than the plan's `timeout` of {}: those that do are \
+         made again, and the fast ones count alone; leave `timeout` out to have one that suits each \
+         link",
+        plan.timeout
+    ));
 }
 
 /// The axes with their values.
