@@ -154,7 +154,7 @@ pub enum Error {
 pub(crate) enum Trouble {
     #[error(transparent)]
     Io(#[from] io::Error),
-    #[error("{0}")]
+    #[error(transparent)]
     Tls(#[from] rustls::Error),
     #[error("the peer closed the connection")]
     Closed,

@@ -62,6 +62,26 @@ fn a_plan_with_a_loss_of_150_percent() {
 }
 
 #[test]
+fn a_plan_whose_values_are_no_values() {
+    for (more, error) in [
+        (
+            "timeout = \"60\"",
+            "line 6: `timeout`: `60` is not a duration: ",
+        ),
+        (
+            "warm_ups = \"one\"",
+            "TOML parse error at line 6, column 12",
+        ),
+        (
+            "loss = [\"1%\", \"1%\"]",
+            "line 6: `loss`: `1%` stands twice",
+        ),
+    ] {
+        assert_bad_plan(&format!("{PLAN}{more}\n"), error);
+    }
+}
+
+#[test]
 fn a_plan_that_is_not_there() {
     let dir = Dir::new();
     let mut run = dir.altway(["lab", "run", "nothing"]);

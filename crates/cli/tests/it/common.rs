@@ -94,7 +94,15 @@ pub(crate) fn refusal(command: &mut Command) -> String {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    assert!(!tells_twice(&stderr), "{stderr}");
     stderr
+}
+
+/// Whether a cause is told by the error above it and by itself.
+fn tells_twice(stderr: &str) -> bool {
+    let error = stderr.split("\nhint: ").next().unwrap_or_default();
+    let parts: Vec<&str> = error.split(": ").map(str::trim).collect();
+    (1..parts.len()).any(|index| parts[index].len() > 8 && parts[..index].contains(&parts[index]))
 }
 
 /// What a command that did it printed on stdout.

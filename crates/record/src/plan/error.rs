@@ -9,12 +9,12 @@ use std::fmt;
 #[non_exhaustive]
 pub enum PlanError {
     /// Not TOML, or a value of the wrong type; the message names line and column.
-    #[error("{}{}", in_file(.file.as_ref()), .source.to_string().trim_end())]
+    #[error("{}{}", in_file(.file.as_ref()), .fault.to_string().trim_end())]
     Toml {
         /// The included file that it stands in; `None`: the plan itself.
         file: Option<String>,
-        /// What is wrong.
-        source: Box<toml::de::Error>,
+        /// What is wrong. Not the error's source, or it would be told twice.
+        fault: Box<toml::de::Error>,
     },
     /// A key that no plan has.
     #[error("{place}: unknown key `{key}`{}", suggestion(.nearest.as_ref()))]
@@ -30,14 +30,14 @@ pub enum PlanError {
     #[error("the key `{0}` is missing")]
     Missing(&'static str),
     /// A value that can't be.
-    #[error("{place}: `{key}`: {source}")]
+    #[error("{place}: `{key}`: {fault}")]
     Axis {
         /// The key.
         key: &'static str,
         /// Where.
         place: Place,
-        /// What is wrong with it.
-        source: AxisError,
+        /// What is wrong with it. Not the error's source, or it would be told twice.
+        fault: AxisError,
     },
     /// A value of a table that can't be.
     #[error("{place}: `{key}`: {reason}")]

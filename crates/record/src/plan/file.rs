@@ -9,7 +9,7 @@ use super::{DEFAULT_MTU, Place, PlanError, Sampling, Stopping};
 use crate::axis::{self, AxisError, AxisValue};
 use crate::scenario::{Mixed, Page, Repeat};
 use crate::words::nearest;
-use crate::{PLAN_SCHEMA_VERSION, Plan, Scenario, SideBySide, TimeOut};
+use crate::{BadTimeOut, PLAN_SCHEMA_VERSION, Plan, Scenario, SideBySide, TimeOut};
 use altway_units::{DataSize, Ratio};
 use serde::Deserialize;
 use std::str::FromStr;
@@ -104,7 +104,7 @@ struct Typed {
     side_by_side: Option<Count>,
     warm_ups: Option<u32>,
     seed: Option<u64>,
-    timeout: Option<TimeOut>,
+    timeout: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -271,7 +271,7 @@ impl Sources {
             side_by_side: self.side_by_side(typed.side_by_side)?,
             warm_ups: typed.warm_ups.unwrap_or(1),
             seed: typed.seed.unwrap_or(1),
-            timeout: typed.timeout.unwrap_or_default(),
+            timeout: self.timeout(typed.timeout.as_deref())?,
         })
     }
 
@@ -369,6 +369,11 @@ impl Sources {
         })
     }
 
+    fn timeout(&self, typed: Option<&str>) -> Result<TimeOut, PlanError> {
+        let read = typed.map_or(Ok(TimeOut::Auto), str::parse);
+        read.map_err(|error: BadTimeOut| self.value_error("timeout", error.to_string()))
+    }
+
     fn side_by_side(&self, typed: Option<Count>) -> Result<SideBySide, PlanError> {
         let text = match typed {
             None => return Ok(SideBySide::Off),
@@ -390,7 +395,7 @@ impl Sources {
             (None, Some(default)) => default.iter().map(ToString::to_string).collect(),
             (None, None) => return Err(PlanError::Missing(key)),
         };
-        axis::read(&texts).map_err(|source| self.axis_error(key, source))
+        axis::read(&texts).map_err(|fault| self.axis_error(key, fault))
     }
 
     fn word<T: AxisValue>(
@@ -405,9 +410,9 @@ impl Sources {
         T::read(text).map_err(|reason| self.value_error(key, reason))
     }
 
-    pub(super) fn axis_error(&self, key: &'static str, source: AxisError) -> PlanError {
+    pub(super) fn axis_error(&self, key: &'static str, fault: AxisError) -> PlanError {
         let place = self.place_of(key);
-        PlanError::Axis { key, place, source }
+        PlanError::Axis { key, place, fault }
     }
 
     pub(super) fn value_error(&self, key: &str, reason: String) -> PlanError {
@@ -474,10 +479,10 @@ impl Source {
     }
 }
 
-fn toml_error(file: Option<String>, source: toml::de::Error) -> PlanError {
+fn toml_error(file: Option<String>, fault: toml::de::Error) -> PlanError {
     PlanError::Toml {
         file,
-        source: Box::new(source),
+        fault: Box::new(fault),
     }
 }
 

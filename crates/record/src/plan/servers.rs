@@ -51,8 +51,8 @@ impl Sources {
                         .map_err(|error| self.value_error("name", format!("{error}")))?;
                     let spoken =
                         protocols.unwrap_or_else(|| vec!["h1".into(), "h2".into(), "h3".into()]);
-                    let protocols = axis::read(&spoken)
-                        .map_err(|source| self.axis_error("protocols", source))?;
+                    let protocols =
+                        axis::read(&spoken).map_err(|fault| self.axis_error("protocols", fault))?;
                     names.push(name);
                     commands.push(ServerCommand {
                         name,
