@@ -6,6 +6,7 @@
 
 mod answers;
 mod desk;
+mod lead;
 mod transport;
 
 use super::measured::Probe;
@@ -14,6 +15,7 @@ use crate::worker::Setup;
 use altway_http2::{self as http2, Connection, Output};
 use answers::Answers;
 pub(super) use desk::Desk;
+use lead::Lead;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -83,6 +85,7 @@ pub(super) struct Driver {
     transport: Transport,
     engine: Connection,
     answers: Answers,
+    lead: Lead,
     /// What is said and not sent. Empty between turns unless the socket is full.
     output: Output,
     /// What was read and not understood yet, because the socket was full.
@@ -138,9 +141,10 @@ impl Driver {
         let now = Instant::now();
         Self {
             desk: parts.desk,
-            transport: Transport::new(parts.stream, parts.tls),
+            transport: Transport::new(parts.stream, parts.tls, now),
             engine: Connection::server(parts.config, now),
             answers: Answers::new(parts.setup, parts.peer, parts.probe),
+            lead: Lead::default(),
             output: Output::new(),
             backlog: parts.head,
             more: false,
@@ -160,6 +164,7 @@ impl Driver {
         // waits for bytes many times before one of them rings.
         let mut registered = false;
         let mut wake = Wake::default();
+        self.tell_kernel();
         loop {
             match self.turn(&wake)? {
                 Progress::Over => break,
@@ -181,7 +186,7 @@ impl Driver {
             }
             wake = poll_fn(|cx| {
                 let mut wake = self.poll_socket(cx)?;
-                wake.ready = self.answers.poll(cx);
+                wake.ready = self.answers.poll(cx) && !self.is_stuffed();
                 if !registered || timer.is_elapsed() || (!stopping && signal.is_requested()) {
                     registered = true;
                     wake.due = timer.as_mut().poll(cx).is_ready();
@@ -214,7 +219,7 @@ impl Driver {
     fn poll_socket(&self, cx: &mut Context<'_>) -> io::Result<Wake> {
         let mut wake = Wake::default();
         let blocked = !self.output.is_empty() || self.transport.wants_write();
-        let full = blocked && self.unsent() >= SEND_BYTES;
+        let full = self.is_stuffed() || (blocked && self.unsent() >= SEND_BYTES);
         // What it holds tells when it has left.
         let scarce = self.held > 0 && self.desk.borrow().is_full();
         if !self.ended && !full && !scarce {
@@ -226,8 +231,45 @@ impl Driver {
         Ok(wake)
     }
 
+    /// The socket is full, and so is what may be said ahead of it: until it takes more there is nothing
+    /// to do, whatever else is ready.
+    fn is_stuffed(&self) -> bool {
+        let blocked = !self.output.is_empty() || self.transport.wants_write();
+        blocked && self.output.len() >= self.room(&self.desk.borrow())
+    }
+
     fn unsent(&self) -> usize {
         self.output.len() + self.backlog.len() + self.transport.unsent()
+    }
+
+    /// How much may be said before it is sent. Rather nothing than frames that are far shorter than a
+    /// record, while TLS holds something.
+    fn room(&self, desk: &Desk) -> usize {
+        let unsent = self.transport.unsent();
+        let room = desk.send_bytes().min(self.lead.bytes());
+        match room.saturating_sub(unsent) {
+            little if unsent > 0 && little < DATA_PAYLOAD_OVER_TLS => 0,
+            room => room,
+        }
+    }
+
+    fn tell_kernel(&mut self) {
+        if let Some(bytes) = self.lead.news() {
+            self.transport.limit_unsent(bytes);
+        }
+    }
+
+    /// Sends what is said; whether the socket took all of it.
+    fn send(&mut self, now: Instant) -> io::Result<bool> {
+        let ahead = self.output.len() + self.transport.unsent();
+        let all = self.transport.send(&mut self.output, now)?;
+        let took = ahead.saturating_sub(self.output.len() + self.transport.unsent());
+        if !all {
+            self.lead.filled(took, now);
+        } else if took > 0 {
+            self.lead.took(took);
+        }
+        Ok(all)
     }
 
     /// Everything that can be done without waiting, with the worker's buffers.
@@ -238,7 +280,11 @@ impl Driver {
         if self.output.is_empty() {
             std::mem::swap(&mut self.output, &mut desk.output);
         }
+        if wake.writable {
+            self.lead.room(desk.now);
+        }
         let progress = self.work(wake, &mut desk);
+        self.tell_kernel();
         if self.output.is_empty() {
             std::mem::swap(&mut self.output, &mut desk.output);
         }
@@ -294,8 +340,7 @@ impl Driver {
     fn converse(&mut self, mut input: &[u8], desk: &mut Desk) -> io::Result<Progress> {
         let mut sent = 0;
         loop {
-            // What TLS holds is said already: what becomes urgent can't overtake it.
-            let room = desk.send_bytes().saturating_sub(self.transport.unsent());
+            let room = self.room(desk);
             let mut turn = self.engine.turn(desk.now, &mut self.output);
             while turn.output_len() < room {
                 let went_on = self.answers.go_on(&mut turn, desk);
@@ -311,7 +356,7 @@ impl Driver {
             sent += said;
             // Before the client has the answer: what it asks next finds its path measured.
             self.answers.measure(desk.now);
-            let blocked = !self.transport.send(&mut self.output)?;
+            let blocked = !self.send(desk.now)?;
             if !blocked {
                 self.answers.written();
             }
@@ -324,6 +369,7 @@ impl Driver {
                 });
             }
             if said == 0 && room > 0 {
+                self.lead.silent();
                 break;
             }
         }

@@ -131,7 +131,7 @@ fn connect(
     let stream = Rc::new(TcpStream::from_std(stream).unwrap());
     let mut config = (*config(setup)).clone();
     config.timeouts.settings = Duration::from_millis(300);
-    let driver = Driver::new(Parts {
+    let mut driver = Driver::new(Parts {
         config: Arc::new(config),
         setup: Arc::clone(setup),
         desk: Rc::clone(desk),
@@ -141,5 +141,7 @@ fn connect(
         tls: None,
         head: Vec::new(),
     });
+    // As much unsent as there ever is.
+    driver.lead = Lead::of_a_fast_path();
     (driver, client)
 }

@@ -10,6 +10,7 @@ use rustls::ServerConnection;
 use std::io::{self, IoSlice, Read, Write};
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -20,6 +21,10 @@ const MAX_SLICES: usize = 128;
 /// ten segments (RFC 6928). A record is of no use before its end has come, and one of 16 KB has its
 /// end in the second round trip.
 const BEGINNING: usize = 16 << 10;
+
+/// After so long without a send a connection begins again: the kernel takes its window back to the initial one
+/// after a silence (RFC 5681 section 4.1), on most paths sooner.
+const REST: Duration = Duration::from_secs(1);
 
 /// The plain text of a short record, in bytes: with what TLS adds it fits a segment of any usual path.
 const SHORT_RECORD: usize = 1_300;
@@ -39,6 +44,8 @@ struct Tls {
     unsent: usize,
     /// What is left of the [`BEGINNING`].
     beginning: usize,
+    /// When something was last said.
+    said: Instant,
 }
 
 /// What came.
@@ -53,7 +60,7 @@ pub(super) struct Received {
 }
 
 impl Transport {
-    pub(super) fn new(stream: Rc<TcpStream>, tls: Option<ServerConnection>) -> Self {
+    pub(super) fn new(stream: Rc<TcpStream>, tls: Option<ServerConnection>, now: Instant) -> Self {
         let tls = tls.map(|mut session| {
             // What is written is bounded by the driver.
             session.set_buffer_limit(None);
@@ -61,6 +68,7 @@ impl Transport {
                 session,
                 unsent: 0,
                 beginning: BEGINNING,
+                said: now,
             })
         });
         Self { stream, tls }
@@ -95,9 +103,12 @@ impl Transport {
     }
 
     /// Sends `output`; whether all of it is on its way. TLS takes all of it in any case.
-    pub(super) fn send(&mut self, output: &mut Output) -> io::Result<bool> {
+    pub(super) fn send(&mut self, output: &mut Output, now: Instant) -> io::Result<bool> {
         match &mut self.tls {
-            Some(tls) => send_tls(&self.stream, tls, output),
+            Some(tls) => {
+                tls.begin_again_after_a_rest(output, now);
+                send_tls(&self.stream, tls, output)
+            }
             None => send_clear(&self.stream, output),
         }
     }
@@ -112,6 +123,16 @@ impl Transport {
     /// About what TLS holds.
     pub(super) fn unsent(&self) -> usize {
         self.tls.as_ref().map_or(0, |tls| tls.unsent)
+    }
+
+    /// Has the kernel hold no more than about so many bytes that it has not sent (TCP_NOTSENT_LOWAT).
+    pub(super) fn limit_unsent(&self, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let socket = socket2::SockRef::from(&*self.stream);
+        // Where there is no such option, what is urgent waits for what the kernel holds.
+        if let Err(error) = socket.set_tcp_notsent_lowat(bytes) {
+            tracing::debug!(%error, "the kernel holds as much as it likes");
+        }
     }
 
     /// Says goodbye, and waits for the peer to do the same.
@@ -139,6 +160,18 @@ impl Transport {
             }
         }
         Ok(())
+    }
+}
+
+impl Tls {
+    fn begin_again_after_a_rest(&mut self, output: &Output, now: Instant) {
+        if output.is_empty() {
+            return;
+        }
+        if now.saturating_duration_since(self.said) >= REST {
+            self.beginning = BEGINNING;
+        }
+        self.said = now;
     }
 }
 
@@ -331,4 +364,114 @@ fn would_block(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use altway_http2::Config;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::sync::Arc;
+
+    /// A server's side of TLS whose hand-shake is over.
+    fn established() -> ServerConnection {
+        let made = rcgen::generate_simple_self_signed(["altway.test".to_owned()]).unwrap();
+        let certificate = made.cert.der().clone();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate.clone()).unwrap();
+        let provider = Arc::new(crate::tls::provider());
+        let client = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let key = made.signing_key.serialize_der().try_into().unwrap();
+        let server = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        let name = "altway.test".try_into().unwrap();
+        let mut client = rustls::ClientConnection::new(Arc::new(client), name).unwrap();
+        let mut server = ServerConnection::new(Arc::new(server)).unwrap();
+        while client.wants_write() || server.wants_write() {
+            let mut flight = Vec::new();
+            client.write_tls(&mut flight).unwrap();
+            server.read_tls(&mut flight.as_slice()).unwrap();
+            server.process_new_packets().unwrap();
+            let mut flight = Vec::new();
+            while server.wants_write() {
+                server.write_tls(&mut flight).unwrap();
+            }
+            let mut flight = flight.as_slice();
+            while !flight.is_empty() {
+                client.read_tls(&mut flight).unwrap();
+                client.process_new_packets().unwrap();
+            }
+        }
+        assert!(!server.is_handshaking());
+        server
+    }
+
+    /// Frames of a body of so many bytes.
+    fn said(bytes: usize) -> Output {
+        let now = Instant::now();
+        let mut output = Output::new();
+        let mut client = altway_http2::Connection::client(Arc::new(Config::default()), now);
+        let mut turn = client.turn(now, &mut output);
+        let request = http::Request::post("https://altway.test/")
+            .body(())
+            .unwrap();
+        let stream = turn.send_request(&request, None, false).unwrap();
+        while turn.output_len() < bytes {
+            turn.send_data(stream, &vec![0; 1_000].into(), false)
+                .unwrap();
+        }
+        output
+    }
+
+    /// The lengths of the records that have come.
+    fn records(client: &mut std::net::TcpStream) -> Vec<usize> {
+        let mut bytes = Vec::new();
+        let ended = client.read_to_end(&mut bytes);
+        assert!(would_block(&ended.unwrap_err()), "the connection is open");
+        let mut records = Vec::new();
+        let mut rest = bytes.as_slice();
+        while let [_, _, _, high, low, after @ ..] = rest {
+            let length = usize::from(u16::from_be_bytes([*high, *low]));
+            records.push(length);
+            rest = &after[length..];
+        }
+        records
+    }
+
+    #[tokio::test]
+    async fn records_are_short_at_the_beginning_and_again_after_a_rest() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        client.set_nonblocking(true).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let stream = Rc::new(TcpStream::from_std(stream).unwrap());
+        stream.writable().await.unwrap();
+        let now = Instant::now();
+        let mut transport = Transport::new(stream, Some(established()), now);
+        let mut say = |bytes, now| {
+            assert!(
+                transport.send(&mut said(bytes), now).unwrap(),
+                "the socket is full"
+            );
+            records(&mut client)
+        };
+        let is_short = |length: &usize| *length < 1_400;
+        let first = say(40_000, now);
+        let beginning = first.iter().take_while(|length| is_short(length)).count();
+        assert_eq!(beginning, BEGINNING.div_ceil(SHORT_RECORD), "{first:?}");
+        assert!(first.len() < beginning + 4, "{first:?}");
+        let soon = say(40_000, now + REST / 2);
+        assert!(!is_short(&soon[0]), "{soon:?}");
+        let rested = say(40_000, now + REST * 2);
+        assert!(rested[..beginning].iter().all(is_short), "{rested:?}");
+    }
 }
