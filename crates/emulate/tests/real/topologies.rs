@@ -334,7 +334,9 @@ fn setting_up_and_tearing_down_is_fast_and_leaves_nothing() {
             least < Duration::from_millis(600),
             "{topology} {ip}: {rounds:?}"
         );
-        assert_eq!(traces(), before, "{topology} {ip}");
+        // The kernel lists a thread a moment longer than it takes to join it.
+        let emptiness = format!("{topology} {ip} to leave nothing behind");
+        wait_for(&emptiness, || traces() == before);
     }
 }
 
