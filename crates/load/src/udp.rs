@@ -5,13 +5,11 @@
 //! mean to `quic`.
 
 use altway_http3::{ClientConfig, ConnectionHandle, Endpoint, Event, StreamId};
-use altway_socket::{Progress, Settings, Timer, Udp};
+use altway_socket::{Progress, Settings, Timer, Udp, WatchedUdp};
 use http::Request;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
-use tokio::io::Interest;
-use tokio::net::UdpSocket;
 
 /// What the kernel holds of datagrams that this process has not yet come to read: 8 MiB are 67 ms
 /// at 1 Gbit/s. Without privilege the system's `net.core.rmem_max` limits it.
@@ -21,15 +19,12 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 /// may have a thousand sockets with a buffer each.
 const MESSAGES: usize = 4;
 
-/// What to wake for: datagrams, and errors that ICMP brought, which come without any.
-const INBOUND: Interest = Interest::READABLE.add(Interest::ERROR);
-
 /// Datagrams sent with one call. A client sends requests and acknowledgements: few and small.
 const MAX_SEGMENTS: usize = 8;
 
 /// A client's connection and the socket under it.
 pub(crate) struct Driver {
-    udp: Udp<UdpSocket>,
+    udp: Udp<WatchedUdp>,
     timer: Timer,
     pub(crate) endpoint: Endpoint,
     pub(crate) connection: ConnectionHandle,
@@ -79,7 +74,7 @@ impl Driver {
         let socket = self.udp.socket();
         let readable = tokio::select! {
             biased;
-            ready = socket.ready(INBOUND) => ready.map(|_| true)?,
+            ready = socket.inbound() => ready.map(|()| true)?,
             ready = socket.writable(), if progress == Progress::Blocked => ready.map(|()| false)?,
             () = self.timer.expired() => false,
             () = tokio::task::yield_now(), if progress == Progress::More => false,
@@ -108,14 +103,9 @@ impl Driver {
 
     /// What ICMP told, if it is final; else forgets it.
     fn check(&self) -> io::Result<()> {
-        let socket = self.udp.socket();
-        let take = || match socket.take_error()? {
+        match self.udp.socket().take_error()? {
             Some(error) if altway_socket::is_final(&error) => Err(error),
-            _ => Err(ErrorKind::WouldBlock.into()),
-        };
-        match socket.try_io(Interest::ERROR, take) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
-            told => told,
+            _ => Ok(()),
         }
     }
 
@@ -136,19 +126,18 @@ pub(crate) enum ConnectError {
     Endpoint(#[from] altway_http3::Error),
 }
 
-fn connect(remote: SocketAddr) -> io::Result<Udp<UdpSocket>> {
+fn connect(remote: SocketAddr) -> io::Result<Udp<WatchedUdp>> {
     let any = match remote {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
         SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
     };
     let socket = std::net::UdpSocket::bind(any)?;
     socket.connect(remote)?;
-    socket.set_nonblocking(true)?;
     // Best effort: a smaller buffer costs losses at high rates, not correctness.
     let _ = altway_socket::raise_udp_receive_buffer(&socket, RECEIVE_BUFFER);
     let settings = Settings {
         messages: MESSAGES,
         ..Settings::default()
     };
-    Udp::new(UdpSocket::from_std(socket)?, settings)
+    Udp::new(WatchedUdp::new(socket)?, settings)
 }

@@ -43,6 +43,8 @@ pub struct Connection {
     connected: bool,
     /// To be told to the peer with the next transmission.
     closing: Option<(u64, Bytes)>,
+    /// The peer has closed it, or knows it no more: nothing is sent (RFC 9000 section 10.2.2).
+    draining: bool,
     began: Instant,
     /// When a hand-shake that isn't done is given up.
     give_up: Instant,
@@ -73,6 +75,7 @@ impl Connection {
             opened: None,
             connected: false,
             closing: None,
+            draining: false,
             began: now,
             give_up,
             budget,
@@ -331,6 +334,9 @@ impl Connection {
         max_segments: usize,
         buf: &mut Vec<u8>,
     ) -> Option<quinn_proto::Transmit> {
+        if self.draining {
+            return None;
+        }
         if let Some((code, reason)) = self.closing.take() {
             self.engine.close(now, application_code(code), reason);
         }
@@ -460,6 +466,9 @@ impl Connection {
                 self.was_refused().then_some(Event::EarlyDataRefused)
             }
             Engine::ConnectionLost { reason } => {
+                // The engine would answer a close with a close, as it may. Few peers are still there to
+                // take it: a program that is done closes its socket.
+                self.draining = is_peers(&reason);
                 self.enter_closed(close_reason(reason));
                 None
             }
@@ -528,6 +537,12 @@ fn application_code(code: u64) -> VarInt {
 
 fn in_varint(number: u64) -> VarInt {
     VarInt::from_u64(number).unwrap_or(VarInt::MAX)
+}
+
+/// Whether the peer has ended the connection, and knows that.
+fn is_peers(error: &ConnectionError) -> bool {
+    use ConnectionError::{ApplicationClosed, ConnectionClosed, Reset};
+    matches!(error, ApplicationClosed(_) | ConnectionClosed(_) | Reset)
 }
 
 fn close_reason(error: ConnectionError) -> CloseReason {

@@ -401,8 +401,11 @@ impl Endpoint {
         let Some(Some(slot)) = self.slots.get_mut(index) else {
             return;
         };
-        if let Some(at) = slot.connection.poll_timeout() {
-            self.timers.arm(index, at);
+        match slot.connection.poll_timeout() {
+            // All that is left is to let late packets come and to forget it.
+            Some(at) if slot.connection.is_closed() => self.timers.postpone(index, at),
+            Some(at) => self.timers.arm(index, at),
+            None => {}
         }
         if slot.awake {
             // Its events come first: once told that a connection is over, the QUIC endpoint gives

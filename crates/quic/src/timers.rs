@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The time-outs of an endpoint's connections, by slot.
 ///
@@ -15,7 +15,12 @@ pub(crate) struct Timers {
     /// By slot: the entry of the heap that counts.
     armed: Vec<Option<Instant>>,
     count: usize,
+    /// The first time that was postponed, from which on grains count.
+    first: Option<Instant>,
 }
+
+/// How much later a time-out may come that nobody waits for: with 1,000 of them a second, fifty at once.
+const GRAIN: Duration = Duration::from_millis(50);
 
 /// Outdated entries that are not worth a sweep.
 const SLACK: usize = 64;
@@ -38,6 +43,20 @@ impl Timers {
             let armed = &self.armed;
             self.heap
                 .retain(|Reverse((at, slot))| armed[*slot] == Some(*at));
+        }
+    }
+
+    /// Sees to it that the slot surfaces at `at`, up to [`GRAIN`] later and no earlier, together with
+    /// others of its time.
+    pub(crate) fn postpone(&mut self, slot: usize, at: Instant) {
+        let first = *self.first.get_or_insert(at);
+        let grain = GRAIN.as_nanos();
+        let past = at.saturating_duration_since(first).as_nanos() % grain;
+        let rest = u64::try_from((grain - past) % grain).expect("less than a grain");
+        let at = at + Duration::from_nanos(rest);
+        if self.armed.get(slot).copied().flatten() != Some(at) {
+            self.disarm(slot);
+            self.arm(slot, at);
         }
     }
 
@@ -76,8 +95,6 @@ impl Timers {
     reason = "tests need some instant to count from"
 )]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
 
     use super::*;
@@ -105,6 +122,30 @@ mod tests {
         timers.disarm(0);
         timers.disarm(7);
         assert_eq!(timers.pop(base), None);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_surfaces_together_and_a_little_later() {
+        let base = Instant::now();
+        let at = |ms| base + Duration::from_millis(ms);
+        let mut timers = Timers::default();
+        // An earlier time-out of the slot counts no more.
+        timers.arm(1, at(1));
+        for (slot, ms) in [(0, 10), (1, 11), (2, 60), (3, 61)] {
+            timers.postpone(slot, at(ms));
+            timers.postpone(slot, at(ms));
+        }
+        let mut surfaced = Vec::new();
+        while let Some(next) = timers.next() {
+            let together: Vec<_> = std::iter::from_fn(|| timers.pop(next)).collect();
+            surfaced.push((next - base, together));
+        }
+        let ms = Duration::from_millis;
+        let expected = [(ms(10), vec![0]), (ms(60), vec![1, 2]), (ms(110), vec![3])];
+        assert_eq!(surfaced, expected);
+        // Before the first of them, a time-out is not later than it should be.
+        timers.postpone(0, at(5));
+        assert_eq!(timers.next(), Some(at(5)));
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 //!
 //! - [`Udp`]: a UDP socket whose calls carry many datagrams each way (GRO, GSO), with ECN, and with
 //!   each of these to be switched off, so that its worth can be measured.
+//! - [`WatchedUdp`]: such a socket in tokio's event loop, without being woken for what was sent.
 //! - [`Timer`]: a timer as exact as the kernel's.
 //! - [`steer_by_connection_id`]: to each worker the datagrams of its own connections.
 //! - [`tcp_info`]: the kernel's counters of a TCP connection.
@@ -33,9 +34,11 @@ mod sys;
 mod tcp_info;
 mod timer;
 mod udp;
+mod watched;
 
 pub use steering::steer_by_connection_id;
 pub use sys::{raise_udp_buffers, raise_udp_receive_buffer, route_udp_payload, watch};
 pub use tcp_info::{TcpDeliveryRate, TcpInfo, tcp_info};
 pub use timer::Timer;
 pub use udp::{Calls, NonBlocking, Progress, Settings, Udp, is_final};
+pub use watched::WatchedUdp;

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// Raises a UDP socket's buffers to `bytes`: past `net.core.rmem_max` and `wmem_max` where the
@@ -36,14 +37,17 @@ pub fn raise_udp_receive_buffer(socket: impl AsFd, bytes: usize) -> io::Result<u
     Ok(sockopt::socket_recv_buffer_size(socket)?)
 }
 
-/// Registers a descriptor with the current event loop.
+/// Registers a descriptor with the current event loop, which is woken for what is of interest alone.
 ///
 /// # Errors
 /// The event loop doesn't take it.
-pub fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+///
+/// # Panics
+/// Outside a tokio runtime with I/O enabled.
+pub fn watch(descriptor: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` always gives the same descriptor, and keeps it open until the `AsyncFd`,
     // which owns it, has deregistered it.
-    Ok(unsafe { AsyncFd::register(descriptor) }?)
+    Ok(unsafe { AsyncFd::register_with_interest(descriptor, interest) }?)
 }
 
 /// The largest UDP payload that the route of a connected UDP socket carries, by what the kernel knows

@@ -11,6 +11,7 @@ use rustix::time::{
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// One deadline at a time.
@@ -32,7 +33,7 @@ impl Timer {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Ok(Self {
-            descriptor: sys::watch(descriptor)?,
+            descriptor: sys::watch(descriptor, Interest::READABLE)?,
             armed: None,
         })
     }
@@ -72,6 +73,8 @@ impl Timer {
                 read.map_err(Errno::into)
             });
             if read.is_ok() {
+                // It goes off once; to read it again, and hear that it has not, would be a call in vain.
+                ready.clear_ready();
                 self.armed = None;
                 return;
             }

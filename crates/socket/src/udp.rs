@@ -10,7 +10,6 @@ use nix::sys::socket::sockopt::{ReceiveTimestampns, UdpGroSegment};
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::os::fd::AsFd;
-use tokio::io::Interest;
 
 /// The most messages that a receive call takes in, each of many datagrams of one sender.
 const MAX_MESSAGES: usize = 8;
@@ -27,7 +26,7 @@ const SENDS: usize = 64;
 
 /// A socket that doesn't block, and the event loop's way to learn that it would have.
 pub trait NonBlocking: AsFd {
-    /// Makes a call that reads; an error of kind `WouldBlock` means that nothing is there.
+    /// Makes a call that reads; an error of kind `WouldBlock` means that nothing is there any more.
     ///
     /// # Errors
     /// What the call says; `WouldBlock` as well when the event loop knows that it would be in vain.
@@ -48,16 +47,6 @@ impl NonBlocking for std::net::UdpSocket {
 
     fn try_write<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         call()
-    }
-}
-
-impl NonBlocking for tokio::net::UdpSocket {
-    fn try_read<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        self.try_io(Interest::READABLE, call)
-    }
-
-    fn try_write<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        self.try_io(Interest::WRITABLE, call)
     }
 }
 
@@ -219,21 +208,28 @@ impl<S: NonBlocking> Udp<S> {
             std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
         let buffers = &mut buffers[..metas.len()];
         let has_one_peer = self.has_one_peer;
+        let mut messages = 0;
         let received = self.socket.try_read(|| {
             self.calls.receive += 1;
-            let received = self.state.recv((&self.socket).into(), buffers, metas);
-            received.map_err(|error| match error.kind() {
-                ErrorKind::WouldBlock => error,
-                _ if has_one_peer && is_final(&error) => error,
-                _ => {
+            match self.state.recv((&self.socket).into(), buffers, metas) {
+                Ok(count) => messages = count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(error),
+                Err(error) if has_one_peer && is_final(&error) => return Err(error),
+                Err(error) => {
                     tracing::debug!(%error, "cannot receive datagrams");
-                    ErrorKind::WouldBlock.into()
+                    return Err(ErrorKind::WouldBlock.into());
                 }
-            })
+            }
+            // Less than there was room for: the kernel has no more. Only an error of the one peer's may
+            // have stopped it as well, with more behind.
+            match messages < metas.len() && !has_one_peer {
+                true => Err(ErrorKind::WouldBlock.into()),
+                false => Ok(()),
+            }
         });
         match received {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
-            received => received,
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(messages),
         }
     }
 

@@ -55,6 +55,20 @@ fn closing_tells_both_sides_once_with_code_and_reason() {
 }
 
 #[test]
+fn a_close_is_not_answered_and_forgotten_after_a_while() {
+    let mut pair = Pair::new().connected();
+    pair.run_for(BRIEF);
+    let sent = pair.server.flight.len();
+    pair.client.quic().close(5, b"done");
+    pair.run_for(Duration::from_millis(10));
+    assert!(pair.server.closed.is_some());
+    let held = |pair: &Pair| pair.server.endpoint.statistics().connections;
+    assert_eq!(held(&pair), 1, "what is late is still known");
+    pair.run_for(Duration::from_secs(10));
+    assert_eq!((pair.server.flight.len(), held(&pair)), (sent, 0));
+}
+
+#[test]
 fn silence_times_out_on_both_sides() {
     let mut pair = Pair::new().connected();
     assert!(pair.run_until(|pair| pair.client.closed.is_some() && pair.server.closed.is_some()));

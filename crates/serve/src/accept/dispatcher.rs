@@ -54,7 +54,7 @@ impl Dispatcher {
     }
 
     async fn until_stopped(self, stop: StopSignal) -> io::Result<()> {
-        let listener = altway_socket::watch(self.listener.into())?;
+        let listener = altway_socket::watch(self.listener.into(), Interest::READABLE)?;
         let mut intake = stop.intake();
         while !stop.is_requested() {
             let open = intake.is_open();

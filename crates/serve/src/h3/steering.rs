@@ -399,7 +399,7 @@ mod tests {
             former.pass(&datagram(payload)).unwrap();
         }
         drop(former);
-        let ours = altway_socket::watch(ours).unwrap();
+        let ours = altway_socket::watch(ours, tokio::io::Interest::READABLE).unwrap();
         relay::carry(&ours, &inboxes).await;
         let exchange = places[0].exchange.as_mut().unwrap();
         let arrived: Vec<_> = exchange.arrived().map(|it| it.payload).collect();

@@ -1,19 +1,18 @@
 //! The worker's UDP socket, joined to the engine: what comes goes in, what it has goes out.
 
 use altway_http3::{Datagram, Endpoint};
-use altway_socket::{Progress, Settings};
+use altway_socket::{Progress, Settings, WatchedUdp};
 use std::io;
 use std::time::Instant;
-use tokio::net::UdpSocket;
 
 /// A socket of many peers.
-pub(super) struct Udp(altway_socket::Udp<UdpSocket>);
+pub(super) struct Udp(altway_socket::Udp<WatchedUdp>);
 
 impl Udp {
     /// # Errors
     /// The socket can't be set up.
     pub(super) fn new(socket: std::net::UdpSocket) -> io::Result<Self> {
-        let socket = UdpSocket::from_std(socket)?;
+        let socket = WatchedUdp::new(socket)?;
         altway_socket::Udp::new(socket, Settings::default()).map(Self)
     }
 

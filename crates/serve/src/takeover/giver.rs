@@ -12,6 +12,7 @@ use altway_http3::{Generation, ServerId};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -122,7 +123,7 @@ impl Giver {
         self.offer(heir.get_ref(), &theirs)?;
         // The other process's end is closed when it closes it.
         drop(theirs);
-        let way = altway_socket::watch(ours)?;
+        let way = altway_socket::watch(ours, Interest::READABLE)?;
         let Message::Ready = said(heir).await? else {
             return Err(io::ErrorKind::InvalidData.into());
         };

@@ -55,7 +55,7 @@ impl Post {
     /// # Errors
     /// No descriptors are left, or the event loop doesn't take it.
     pub(super) fn watch(&self) -> io::Result<AsyncFd<OwnedFd>> {
-        altway_socket::watch(self.0.try_clone()?)
+        altway_socket::watch(self.0.try_clone()?, Interest::READABLE)
     }
 }
 
@@ -77,7 +77,7 @@ pub(super) async fn accept(post: &AsyncFd<OwnedFd>) -> io::Result<AsyncFd<OwnedF
     if owner(&guest)? != geteuid().as_raw() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    altway_socket::watch(guest)
+    altway_socket::watch(guest, Interest::READABLE)
 }
 
 /// Looks who is at `path`.

@@ -6,7 +6,7 @@
 //! `cargo xtask bench`: reading the server's memory meanwhile.
 
 use altway_http3::{ClientConfig, ConnectionHandle, Endpoint, Event, Limits, Received, StreamId};
-use altway_socket::{Progress, Settings, Timer, Udp, raise_udp_receive_buffer};
+use altway_socket::{Progress, Settings, Timer, Udp, WatchedUdp, raise_udp_receive_buffer};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
 use http::Request;
@@ -15,7 +15,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::net::UdpSocket;
 
 /// Hand-shakes at the same time. quic-go refuses connections when 32 wait to be accepted.
 const AT_ONCE: usize = 16;
@@ -75,7 +74,7 @@ fn say_ready(open: usize) -> Result<()> {
 /// All connections, and what drives them.
 struct Clients {
     endpoint: Endpoint,
-    udp: Udp<UdpSocket>,
+    udp: Udp<WatchedUdp>,
     timer: Timer,
     server: SocketAddr,
     request: Request<()>,
@@ -177,11 +176,11 @@ fn endpoint(authority: &Path, connections: usize) -> Result<Endpoint> {
     Ok(Endpoint::client(config, seed)?)
 }
 
-fn connect(server: SocketAddr) -> Result<Udp<UdpSocket>> {
+fn connect(server: SocketAddr) -> Result<Udp<WatchedUdp>> {
     let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.connect(server)?;
     socket.set_nonblocking(true)?;
     // As far as the system allows: what is lost is sent again.
     raise_udp_receive_buffer(&socket, RECEIVE_BUFFER)?;
-    Ok(Udp::new(UdpSocket::from_std(socket)?, Settings::default())?)
+    Ok(Udp::new(WatchedUdp::new(socket)?, Settings::default())?)
 }
