@@ -219,14 +219,17 @@ impl Driver {
     fn poll_socket(&self, cx: &mut Context<'_>) -> io::Result<Wake> {
         let mut wake = Wake::default();
         let blocked = !self.output.is_empty() || self.transport.wants_write();
-        let full = self.is_stuffed() || (blocked && self.unsent() >= SEND_BYTES);
-        // What it holds tells when it has left.
-        let scarce = self.held > 0 && self.desk.borrow().is_full();
-        if !self.ended && !full && !scarce {
-            wake.readable = ready(self.transport.poll_readable(cx))?;
-        }
         if blocked {
             wake.writable = ready(self.transport.poll_writable(cx))?;
+        }
+        // A path that is slower than the server keeps the socket full for as long as a response takes: what
+        // comes meanwhile is read as often as the socket takes something.
+        let full = self.is_stuffed() && !wake.writable;
+        let crowded = blocked && self.unsent() >= SEND_BYTES;
+        // What it holds tells when it has left.
+        let scarce = self.held > 0 && self.desk.borrow().is_full();
+        if !self.ended && !full && !crowded && !scarce {
+            wake.readable = ready(self.transport.poll_readable(cx))?;
         }
         Ok(wake)
     }
