@@ -169,6 +169,7 @@ impl Between {
         let circumstances = Circumstances {
             choice: &self.choice,
             realtime_priority: self.link.is_realtime(),
+            arrivals_by_kernel: self.link.knows_arrivals(),
             dropped: dropped.saturating_sub(self.dropped),
             router: None,
         };

@@ -378,6 +378,7 @@ impl Emulation {
         let circumstances = Circumstances {
             choice: &self.choice,
             realtime_priority: self.link.is_realtime(),
+            arrivals_by_kernel: self.link.knows_arrivals(),
             dropped,
             router: router.map(|router| router.report(&since.router, &now)),
         };

@@ -81,6 +81,7 @@
 //! }
 //! ```
 
+mod arrivals;
 mod attachment;
 mod awake;
 mod backend;

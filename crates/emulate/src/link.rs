@@ -39,4 +39,8 @@ pub(crate) trait Link: fmt::Debug + Send + Sync {
 
     /// Whether what moves the packets has real-time priority; `None` where no thread of ours does.
     fn is_realtime(&self) -> Option<bool>;
+
+    /// Whether a packet's delay begins when the kernel got it, and not when it was read; `None` where
+    /// no thread of ours reads it.
+    fn knows_arrivals(&self) -> Option<bool>;
 }

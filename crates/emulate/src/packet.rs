@@ -106,6 +106,10 @@ impl Port for PacketPort {
         Ok(most)
     }
 
+    fn knows_arrivals(&self) -> bool {
+        true
+    }
+
     fn take_hidden_drops(&mut self) -> u64 {
         let dropped = self.receiver.take_drops().unwrap_or(0);
         u64::from(dropped) + std::mem::take(&mut self.unfit)

@@ -29,6 +29,9 @@ pub(crate) trait Port: AsFd + fmt::Debug + Send + 'static {
     /// The interface is gone.
     fn drain(&mut self, most: usize) -> Result<usize, Errno>;
 
+    /// Whether [`Arrival::at`] is when the kernel got the packet, and not when it was read.
+    fn knows_arrivals(&self) -> bool;
+
     /// The packets that were lost before [`read`](Self::read) could see them since this was called
     /// last, as far as the interface's own counters don't tell.
     fn take_hidden_drops(&mut self) -> u64;
@@ -42,6 +45,6 @@ pub(crate) struct Arrival {
     /// Its size in IP bytes; `None` for what is no traffic of the ends but keeps their connection
     /// up, and so passes the link unshaped.
     pub(crate) size: Option<DataSize>,
-    /// When it came.
+    /// When it came, as far as that is known: never after it was read.
     pub(crate) at: Timestamp,
 }

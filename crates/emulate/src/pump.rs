@@ -166,9 +166,13 @@ impl<P: Port> Pump<P> {
         while self.serve_requests() {
             self.keep_to_the_schedule();
             let mut moved = 0;
+            // First in, then out: the model's time does not run backwards, and packets have come before
+            // they are read.
+            for lane in 0..self.lanes.len() {
+                moved += self.take_in(lane)?;
+            }
             for lane in 0..self.lanes.len() {
                 moved += self.let_out(lane);
-                moved += self.take_in(lane)?;
             }
             if let Some(recorder) = &mut self.recorder {
                 recorder.flush(now());

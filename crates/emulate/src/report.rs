@@ -22,6 +22,11 @@ pub struct LinkReport {
     /// Whether the link thread ran with real-time priority (SCHED_FIFO); `None` where the kernel
     /// itself moved the packets.
     pub realtime_priority: Option<bool>,
+    /// Whether a packet's delay begins when the kernel gets it; else it begins when the link thread
+    /// reads it, some 10 µs later, or 100 in a virtual machine. `None` where the kernel itself moved
+    /// the packets.
+    #[serde(default)]
+    pub arrivals_by_kernel: Option<bool>,
     /// How much later than the model wanted packets left the link: the median, in µs. Quantiles are
     /// rounded up, by 3 % at most. `None` where nobody can measure it: a link in the kernel doesn't
     /// tell.
@@ -181,6 +186,7 @@ impl LinkReport {
         let Circumstances {
             choice,
             realtime_priority,
+            arrivals_by_kernel,
             dropped,
             router,
         } = circumstances;
@@ -191,6 +197,7 @@ impl LinkReport {
             backend: choice.backend,
             backend_reason: choice.reason.clone(),
             realtime_priority,
+            arrivals_by_kernel,
             lateness_us_p50: lateness(|lateness| lateness.percentile(50)),
             lateness_us_p99: lateness(|lateness| lateness.percentile(99)),
             lateness_us_max: lateness(Lateness::max),
@@ -210,6 +217,7 @@ impl LinkReport {
 pub(crate) struct Circumstances<'a> {
     pub(crate) choice: &'a Choice,
     pub(crate) realtime_priority: Option<bool>,
+    pub(crate) arrivals_by_kernel: Option<bool>,
     /// What interfaces dropped.
     pub(crate) dropped: u64,
     pub(crate) router: Option<RouterReport>,
@@ -287,6 +295,7 @@ mod tests {
             backend: Backend::Tun,
             backend_reason: "it was asked for".into(),
             realtime_priority: Some(true),
+            arrivals_by_kernel: Some(true),
             lateness_us_p50: Some(30.0),
             lateness_us_p99: Some(lateness_us_p99),
             lateness_us_max: Some(5_000.0),

@@ -28,6 +28,7 @@ pub(crate) struct LinkThread {
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     realtime: bool,
+    knows_arrivals: bool,
     /// The interfaces between the ends, if there are any.
     between: Option<Pairs>,
 }
@@ -57,6 +58,7 @@ impl LinkThread {
             .map_err(failed("create an eventfd"))?;
         let wake = Arc::new(wake);
         let (requests, receiver) = sync_channel(REQUESTS);
+        let knows_arrivals = ends.iter().all(Port::knows_arrivals);
         let pump = Pump::new(ends, mtu, parameters, recorder, receiver, &wake)
             .map_err(failed("watch the interfaces"))?;
         let (thread, realtime) = spawn(pump, Arc::clone(&wake), pin)?;
@@ -65,6 +67,7 @@ impl LinkThread {
             wake,
             thread: Some(thread),
             realtime,
+            knows_arrivals,
             between,
         })
     }
@@ -113,6 +116,10 @@ impl Link for LinkThread {
 
     fn is_realtime(&self) -> Option<bool> {
         Some(self.realtime)
+    }
+
+    fn knows_arrivals(&self) -> Option<bool> {
+        Some(self.knows_arrivals)
     }
 }
 

@@ -1,5 +1,6 @@
 //! One end of the link: a TUN interface, whose packets are read from and written to a file.
 
+use crate::arrivals::Arrivals;
 use crate::clock::now;
 use crate::port::{Arrival, Port};
 use crate::{Error, sys};
@@ -17,6 +18,8 @@ const NAME_PATTERN: &str = "altway%d";
 pub(crate) struct Tun {
     file: OwnedFd,
     name: String,
+    /// `None` where the kernel takes no note of when packets came.
+    arrivals: Option<Arrivals>,
 }
 
 impl Tun {
@@ -32,7 +35,14 @@ impl Tun {
         let file = Self::open_device().map_err(failed("open /dev/net/tun"))?;
         let name =
             sys::make_tun(file.as_fd(), NAME_PATTERN).map_err(failed("create a TUN interface"))?;
-        Ok(Self { file, name })
+        let arrivals = Arrivals::at(&file)
+            .inspect_err(|error| tracing::debug!(%error, "packets come when they are read"))
+            .ok();
+        Ok(Self {
+            file,
+            name,
+            arrivals,
+        })
     }
 
     /// The name of the interface in its namespace.
@@ -48,6 +58,12 @@ impl Tun {
         })
     }
 
+    fn none_left(&mut self) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.none_left();
+        }
+    }
+
     fn read_some(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
         match rustix::io::read(&self.file, buffer) {
             Ok(length) => Ok(Some(length)),
@@ -61,11 +77,18 @@ impl Port for Tun {
     const HEADER: usize = 0;
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<Option<Arrival>, Errno> {
-        let length = self.read_some(buffer)?;
-        Ok(length.map(|length| Arrival {
+        let Some(length) = self.read_some(buffer)? else {
+            self.none_left();
+            return Ok(None);
+        };
+        let noted = self
+            .arrivals
+            .as_mut()
+            .and_then(|arrivals| arrivals.of(&buffer[..length]));
+        Ok(Some(Arrival {
             length,
             size: Some(DataSize::from_bytes(length as u64)),
-            at: now(),
+            at: noted.unwrap_or_else(now),
         }))
     }
 
@@ -78,10 +101,15 @@ impl Port for Tun {
         let mut scratch = [0; 64];
         for drained in 0..most {
             if self.read_some(&mut scratch)?.is_none() {
+                self.none_left();
                 return Ok(drained);
             }
         }
         Ok(most)
+    }
+
+    fn knows_arrivals(&self) -> bool {
+        self.arrivals.is_some()
     }
 
     /// None: what the kernel drops here stands in the interface's own counters.

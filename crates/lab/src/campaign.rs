@@ -9,7 +9,7 @@ use crate::folder::RunFolder;
 use crate::progress::Progress;
 use crate::side_by_side::{Sharing, lanes};
 use crate::{Error, host};
-use altway_emulate::{Backend, Emulation, Privilege};
+use altway_emulate::{Backend, Emulation, LinkReport, Privilege};
 use altway_record::{LinkSettings, Manifest, Network, Plan, SCHEMA_VERSION, Shard};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -235,23 +235,28 @@ fn link_settings(
     plan: &Plan,
     network: &Emulation,
 ) -> Result<LinkSettings, Error> {
+    let report = network.report()?;
     Ok(LinkSettings {
         backend: network.backend().name().into(),
         mtu_bytes: plan.mtu,
-        realtime_priority: network.report()?.realtime_priority,
+        realtime_priority: report.realtime_priority,
         processors_kept_awake: network.keeps_awake(),
         privilege: match context.privilege {
             Privilege::Root => "root".into(),
             Privilege::UserNamespace => "user namespace".into(),
         },
-        limitations: limitations(network),
+        limitations: limitations(network, &report),
     })
 }
 
-fn limitations(network: &Emulation) -> Vec<String> {
-    let of_backend = network.backend().limitation().map(ToOwned::to_owned);
+fn limitations(network: &Emulation, report: &LinkReport) -> Vec<String> {
+    let late = (report.arrivals_by_kernel == Some(false)).then_some(
+        "the kernel doesn't note when packets come to the link (root and Linux 5.12 can have it): their \
+         delay begins when the link has read them, some 10 µs later, or 100 in a virtual machine",
+    );
+    let known = network.backend().limitation().into_iter().chain(late);
     let unset = network.unset().iter().map(ToString::to_string);
-    of_backend.into_iter().chain(unset).collect()
+    known.map(ToOwned::to_owned).chain(unset).collect()
 }
 
 fn build(version: &str, commit: Option<&str>) -> String {

@@ -222,6 +222,7 @@ mod tests {
             backend: Backend::Tun,
             backend_reason: String::new(),
             realtime_priority: Some(true),
+            arrivals_by_kernel: Some(true),
             lateness_us_p50: Some(0.0),
             lateness_us_p99: Some(p99),
             lateness_us_max: Some(p99),

@@ -68,6 +68,7 @@ fn report() -> LinkReport {
         backend: Backend::Tun,
         backend_reason: "it was asked for".into(),
         realtime_priority: Some(false),
+        arrivals_by_kernel: Some(false),
         lateness_us_p50: Some(0.0),
         lateness_us_p99: Some(0.0),
         lateness_us_max: Some(0.0),

@@ -183,6 +183,10 @@ impl Link for NetemLink {
     fn is_realtime(&self) -> Option<bool> {
         None
     }
+
+    fn knows_arrivals(&self) -> Option<bool> {
+        None
+    }
 }
 
 impl Drop for Shaping {

@@ -36,6 +36,8 @@ pub enum Topic {
     TunDevice,
     /// Real-time priority (SCHED_FIFO) for the link thread.
     RealtimePriority,
+    /// Programs of eBPF that note when packets come to the link.
+    ArrivalTimes,
     /// The kernel's own network emulation, which `--backend netem` uses.
     Netem,
     /// The limits of the buffers of UDP sockets.
@@ -72,6 +74,7 @@ pub fn findings() -> Vec<Finding> {
         privilege::namespaces(),
         privilege::tun_device(),
         privilege::realtime_priority(),
+        privilege::arrival_times(),
         network::udp_buffers(),
         network::udp_offload(),
         network::congestion_control(),
@@ -90,6 +93,7 @@ impl Topic {
             Self::Namespaces => "network namespaces",
             Self::TunDevice => "/dev/net/tun",
             Self::RealtimePriority => "real-time priority",
+            Self::ArrivalTimes => "times of arrival",
             Self::Netem => "netem",
             Self::UdpBuffers => "UDP buffers",
             Self::UdpOffload => "UDP GSO and GRO",
@@ -140,7 +144,7 @@ mod tests {
     fn each_topic_has_one_finding_and_each_flaw_says_what_it_costs() {
         let findings = findings();
         let topics: HashSet<_> = findings.iter().map(|finding| finding.topic).collect();
-        assert_eq!((topics.len(), findings.len()), (10, 10));
+        assert_eq!((topics.len(), findings.len()), (11, 11));
         for finding in findings {
             assert!(!finding.seen.is_empty(), "{finding:?}");
             assert_eq!(

@@ -7,12 +7,14 @@
     reason = "the system calls below have no safe wrapper in the libraries we use"
 )]
 
+mod bpf;
 mod child;
 mod ethtool;
 mod packet;
 mod realtime;
 mod tun;
 
+pub(crate) use bpf::{Instruction, SharedWords, load_filter, registers, set_tun_filter};
 pub(crate) use child::{join_before_exec, try_in_child};
 pub(crate) use ethtool::{Offload, offload, set_offload};
 pub(crate) use packet::{Frame, PacketSocket, packet_sender};

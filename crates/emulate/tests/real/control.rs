@@ -1,12 +1,15 @@
 //! What is done to a link while it runs, and what is written down of it.
 
 use crate::cases::{
-    Case, at_client, at_server, delayed, flood, lossy, ping, report, start, start_with,
+    Case, at_client, at_server, delayed, flood, lossy, ping, report, spawn, start, start_with,
 };
+use crate::programs::{SOON, this_binary};
 use altway_emulate::control::{Control, RunningLink, Target};
 use altway_emulate::{Emulation, Invalid, Options, Pinning};
 use altway_link::{Config, Schedule, Turn};
+use rustix::process::{Pid, Signal, kill_process};
 use std::sync::Arc;
+use std::thread::sleep;
 use std::time::Duration;
 
 pub(crate) const ALL: &[Case] = &[
@@ -19,6 +22,11 @@ pub(crate) const ALL: &[Case] = &[
         name: "a_schedule_turns_the_path_bad_at_its_time_and_loses_no_packet",
         needs_root: false,
         run: a_schedule_turns_the_path_bad_at_its_time_and_loses_no_packet,
+    },
+    Case {
+        name: "a_delay_begins_when_a_packet_comes_and_not_when_it_is_read",
+        needs_root: true,
+        run: a_delay_begins_when_a_packet_comes_and_not_when_it_is_read,
     },
     Case {
         name: "a_reset_takes_the_shaping_and_the_schedule_away",
@@ -63,11 +71,11 @@ fn a_change_holds_at_once_and_loses_no_packet() {
         "delay 1ms",
         "rate none",
     ] {
-        std::thread::sleep(Duration::from_millis(70));
+        sleep(Duration::from_millis(70));
         change(&link, words);
     }
     client.words();
-    std::thread::sleep(Duration::from_millis(300));
+    sleep(Duration::from_millis(300));
     let numbers = server.words().split_off(1);
     assert_eq!(
         numbers,
@@ -98,7 +106,7 @@ fn a_schedule_turns_the_path_bad_at_its_time_and_loses_no_packet() {
     let state = link.state().expect("the link runs");
     assert_eq!(state.to_come.len(), 1);
     assert!(state.to_come[0].in_s < 0.6);
-    std::thread::sleep(Duration::from_secs_f64(state.to_come[0].in_s));
+    sleep(Duration::from_secs_f64(state.to_come[0].in_s));
     let after = at_client(&link, "ping 5").words()[0];
     assert!((10_000..25_000).contains(&before), "{before} µs");
     assert!((100_000..115_000).contains(&after), "{after} µs");
@@ -135,6 +143,27 @@ pub(crate) fn a_share_of_loss_that_changed_is_held_against_no_count() {
     link.restart(Config::default(), Config::default(), 1)
         .expect("the link runs");
     assert_eq!(report(&link).up.loss_configured, Some(0.0));
+}
+
+/// The process of the link is stopped from before a packet comes until long after.
+fn a_delay_begins_when_a_packet_comes_and_not_when_it_is_read() {
+    const DELAY: Duration = Duration::from_millis(500);
+    const UNREAD: Duration = Duration::from_millis(400);
+    let link = start(Options::default());
+    assert_eq!(report(&link).arrivals_by_kernel, Some(true));
+    let backend = link.backend();
+    drop(link);
+
+    let line = format!("hold-with-ping {backend} {}", DELAY.as_millis());
+    let mut holder = spawn(std::process::Command::new(this_binary()), &line);
+    assert_eq!(holder.line(), "soon");
+    let process = Pid::from_raw(holder.id().cast_signed()).expect("it is no zero");
+    kill_process(process, Signal::STOP).expect("it runs");
+    sleep(SOON + UNREAD);
+    kill_process(process, Signal::CONT).expect("it is stopped");
+    let round_trip = Duration::from_micros(holder.words()[0]);
+    assert!(round_trip >= 2 * DELAY, "{round_trip:?}");
+    assert!(round_trip < 2 * DELAY + UNREAD / 2, "{round_trip:?}");
 }
 
 pub(crate) fn a_reset_takes_the_shaping_and_the_schedule_away() {
@@ -179,7 +208,7 @@ fn the_packet_log_has_each_packet_at_both_ends_and_what_was_dropped() {
     });
     let server = at_server(&link, "sink");
     at_client(&link, "flood 200 1000").words();
-    std::thread::sleep(Duration::from_millis(200));
+    sleep(Duration::from_millis(200));
     let arrived = server.words().len() as u64 - 1;
     let report = link.stop().expect("there is a log");
     assert_eq!((report.packets_missed, report.error), (0, None));

@@ -24,6 +24,9 @@ pub(crate) const PORT: u16 = 7_007;
 /// How often a server looks whether it is to end.
 const QUIET: Duration = Duration::from_millis(20);
 
+/// When the program `ping-soon` sends, after it has said so.
+pub(crate) const SOON: Duration = Duration::from_millis(200);
+
 /// UDP payload that makes an IPv4 packet of 1,500 bytes.
 const PAYLOAD: usize = 1_472;
 
@@ -47,6 +50,7 @@ pub(crate) fn run(line: &str) {
     match words[0] {
         "echo" => echo(),
         "ping" => ping(number(1)),
+        "ping-soon" => ping_soon(),
         "flood" => flood(number(1), number(2)),
         "sink" => sink(),
         "tcp-server" => tcp_server(number(1)),
@@ -65,6 +69,7 @@ pub(crate) fn run(line: &str) {
         "status" => status(words[1]),
         "hold" => hold(words[1].parse().expect("a backend")),
         "hold-with-child" => hold_with_child(),
+        "hold-with-ping" => hold_with_ping(words[1].parse().expect("a backend"), number(2)),
         "between" => between(
             words[1].parse().expect("a backend"),
             number(2),
@@ -127,6 +132,39 @@ fn hold_with_child() {
         .expect("a number");
     say(&format!("{} {}", child.trim(), scratch.path().display()));
     shell.wait().expect("it was not waited for");
+}
+
+/// Keeps a link with so many ms of delay each way while the program `ping-soon` runs at its client's end,
+/// and lets that print.
+fn hold_with_ping(backend: Backend, delay: u64) {
+    let direction = Config {
+        delay: Duration::from_millis(delay),
+        ..Config::default()
+    };
+    let options = Options {
+        backend: Some(backend),
+        up: direction.clone(),
+        down: direction,
+        ..Options::default()
+    };
+    let link = Emulation::start(options).expect("this is root");
+    let mut server = link.server_command(this_binary());
+    let mut server = program(&mut server, "echo")
+        .spawn()
+        .expect("this binary runs");
+    let mut ready = String::new();
+    let output = server.stdout.take().expect("piped");
+    BufReader::new(output)
+        .read_line(&mut ready)
+        .expect("it says that it is ready");
+    let mut client = link.client_command(this_binary());
+    let mut client = program(&mut client, "ping-soon")
+        .stdout(Stdio::inherit())
+        .spawn()
+        .expect("this binary runs");
+    client.wait().expect("it was not waited for");
+    drop(server.stdin.take());
+    server.wait().expect("it was not waited for");
 }
 
 /// Is the link between two interfaces, with so many ms of delay, until the test closes the standard
@@ -205,6 +243,14 @@ fn ping(count: u64) {
     let socket = client();
     let least = (0..count).map(|_| round_trip(&socket)).min();
     say(&least.expect("one at least").to_string());
+}
+
+/// Prints a line; sends a datagram [`SOON`] after that, and prints its round trip in µs.
+fn ping_soon() {
+    let socket = client();
+    say("soon");
+    std::thread::sleep(SOON);
+    say(&round_trip(&socket).to_string());
 }
 
 fn round_trip(socket: &UdpSocket) -> u128 {
