@@ -14,8 +14,8 @@ const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_F_MMAPABLE: u32 = 1 << 10;
 const BPF_PROG_TYPE_SOCKET_FILTER: u32 = 1;
 
-/// `_IOR('T', 225, int)` (linux/if_tun.h).
-const TUNSETFILTEREBPF: u32 = 0x8004_54e1;
+/// From linux/if_tun.h.
+const TUNSETFILTEREBPF: libc::Ioctl = libc::_IOR::<libc::c_int>(b'T' as u32, 225);
 
 /// An instruction of eBPF as the kernel reads it: operation, registers, offset and operand (RFC 9669
 /// section 3).
@@ -155,11 +155,7 @@ pub(crate) fn set_tun_filter(tun: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io
     let program = program.as_raw_fd();
     // SAFETY: TUNSETFILTEREBPF reads one `int`, which outlives the call.
     let result = unsafe {
-        libc::ioctl(
-            tun.as_raw_fd(),
-            TUNSETFILTEREBPF as libc::Ioctl,
-            &raw const program,
-        )
+        libc::ioctl(tun.as_raw_fd(), TUNSETFILTEREBPF, &raw const program)
     };
     if result != 0 {
         return Err(io::Error::last_os_error());
