@@ -154,9 +154,7 @@ pub(crate) fn load_filter(program: &[Instruction]) -> io::Result<OwnedFd> {
 pub(crate) fn set_tun_filter(tun: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<()> {
     let program = program.as_raw_fd();
     // SAFETY: TUNSETFILTEREBPF reads one `int`, which outlives the call.
-    let result = unsafe {
-        libc::ioctl(tun.as_raw_fd(), TUNSETFILTEREBPF, &raw const program)
-    };
+    let result = unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETFILTEREBPF, &raw const program) };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
