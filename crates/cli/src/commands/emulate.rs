@@ -95,7 +95,7 @@ pub(crate) struct Arguments {
     /// Wait so long after starting the server command before COMMAND starts.
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = duration::parse, requires = "server")]
     server_wait: Duration,
-    /// Print what the link counted as JSON on stderr, instead of a sentence.
+    /// Print what the link counted as the last line of stderr, in JSON, instead of sentences.
     #[arg(long)]
     json: bool,
     /// The command to run, with its arguments.
@@ -127,6 +127,24 @@ struct Told<'a> {
     circumstances: Option<&'a Circumstances>,
     /// What the packet log has; none when there is none.
     packet_log: Option<&'a LogReport>,
+    /// Why what was measured over the link should not count; none when it may.
+    invalid: Option<String>,
+}
+
+impl<'a> Told<'a> {
+    fn new(
+        link: &'a LinkReport,
+        circumstances: Option<&'a Circumstances>,
+        packet_log: Option<&'a LogReport>,
+    ) -> Self {
+        let invalid = link.validity().err().map(|invalid| invalid.to_string());
+        Self {
+            link,
+            circumstances,
+            packet_log,
+            invalid,
+        }
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
@@ -174,11 +192,7 @@ fn run_command(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     circumstances.server_involuntary_switches = server.0.is_some().then(|| server.end());
     drop(control);
     let log = Arc::into_inner(emulation).and_then(Emulation::stop);
-    let told = Told {
-        link: &report,
-        circumstances: Some(&circumstances),
-        packet_log: log.as_ref(),
-    };
+    let told = Told::new(&report, Some(&circumstances), log.as_ref());
     tell(&told, arguments.json, printer)?;
     std::process::exit(exit_code(status))
 }
@@ -296,10 +310,10 @@ impl Drop for Ended {
 fn tell(told: &Told<'_>, json: bool, printer: &Printer) -> Result<()> {
     if json {
         printer.say(&serde_json::to_string(told)?);
-    } else {
-        tell_in_words(told, printer);
+        return Ok(());
     }
-    if let Err(invalid) = told.link.validity() {
+    tell_in_words(told, printer);
+    if let Some(invalid) = &told.invalid {
         tracing::warn!("the link did not do what it was asked to: {invalid}");
     }
     Ok(())

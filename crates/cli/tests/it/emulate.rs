@@ -4,7 +4,7 @@ use crate::common::{Dir, eventually, installed, refusal, skipped, success};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 /// `altway` that looks for links in `DIR/run`, and for none that a test runs behind.
 fn altway<const N: usize>(dir: &Dir, arguments: [&str; N]) -> Command {
@@ -273,12 +273,44 @@ fn packets_are_logged_for_wireshark() {
     let talk = "for i in 1 2 3; do echo $i >/dev/udp/$ALTWAY_SERVER/9; sleep 0.2; done";
     emulate.args(["--json", "--", "bash", "-c", talk]);
     let output = emulate.output().unwrap();
-    let told: Value = serde_json::from_slice(&output.stderr).unwrap();
+    let told = counted(&output);
     assert_eq!(told["packet_log"]["packets_logged"], 12, "{told}");
     assert_eq!(told["packet_log"]["packets_missed"], 0);
     if installed("tshark") {
         check_with_tshark(&dir.path().join("log.pcapng"));
     }
+}
+
+/// The command stops the link's own process for a while, as a machine that halts does.
+#[test]
+fn a_link_that_was_late_says_so_in_words_and_in_json() {
+    let Some(dir) = prepare() else { return };
+    if !installed("bash") {
+        return;
+    }
+    let halt = "link=$PPID; (sleep 0.3; kill -CONT $link) & kill -STOP $link; \
+                echo x >/dev/udp/$ALTWAY_SERVER/9; wait";
+    let late = |words: &[&str]| {
+        let mut emulate = altway(&dir, ["emulate", "--server", "sleep 60"]);
+        let output = emulate
+            .args(words)
+            .args(["--", "bash", "-c", halt])
+            .output();
+        output.unwrap()
+    };
+    let told = counted(&late(&["--json"]));
+    let invalid = told["invalid"].as_str().unwrap_or_default();
+    assert!(invalid.contains("late"), "{told}");
+    let said = String::from_utf8(late(&[]).stderr).unwrap();
+    let warned = "the link did not do what it was asked to: ";
+    assert!(said.contains(warned) && said.contains("late"), "{said}");
+}
+
+/// What the link counted, in JSON: the last line of stderr.
+fn counted(output: &Output) -> Value {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let last = stderr.lines().last().unwrap_or_default();
+    serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {stderr}"))
 }
 
 /// Wireshark's own reader finds three datagrams and three answers at both ends.
@@ -323,7 +355,7 @@ fn programs_are_pinned_and_their_interruptions_counted() {
     emulate.args(["--", "sh", "-c", "grep Cpus_allowed_list /proc/self/status"]);
     let output = emulate.output().unwrap();
     assert_eq!(output.stdout, b"Cpus_allowed_list:\t0\n");
-    let told: Value = serde_json::from_slice(&output.stderr).unwrap();
+    let told = counted(&output);
     assert_eq!(told["client_processors"], "0");
     for count in [
         "involuntary_switches",

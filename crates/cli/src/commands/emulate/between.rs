@@ -46,11 +46,7 @@ pub(super) fn run(arguments: &Arguments, sides: [&String; 2], printer: &Printer)
     let report = link.report()?;
     drop(control);
     let log = Arc::into_inner(link).and_then(Between::stop);
-    let told = Told {
-        link: &report,
-        circumstances: None,
-        packet_log: log.as_ref(),
-    };
+    let told = Told::new(&report, None, log.as_ref());
     tell(&told, arguments.json, printer)?;
     Ok(Answer::Done)
 }
