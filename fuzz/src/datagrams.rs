@@ -7,8 +7,8 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use altway_http3::{
-    ClientConfig, CloseReason, Code, ConnectionHandle, Endpoint, Event, Received, ServerConfig,
-    StreamId, Version,
+    ClientConfig, CloseReason, Code, ConnectionHandle, Endpoint, Event, Limits, Received,
+    ServerConfig, StreamId, Version,
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -31,6 +31,7 @@ struct Network {
     /// The last octet of the client's address, which may change.
     client_host: u8,
     connection: ConnectionHandle,
+    began: Instant,
     now: Instant,
     /// What is left of each answer.
     answers: HashMap<(ConnectionHandle, StreamId), usize>,
@@ -69,6 +70,7 @@ impl Network {
             ways: [VecDeque::new(), VecDeque::new()],
             client_host: 2,
             connection: connection.expect("a good address and name"),
+            began: now,
             now,
             answers: HashMap::new(),
             received: HashMap::new(),
@@ -173,11 +175,22 @@ impl Network {
         match event {
             Event::Readable { stream } => self.read(handle, stream),
             Event::StreamReset { stream, code } => {
-                assert_eq!(code, Code::H3_REQUEST_REJECTED, "nobody else resets");
+                self.assert_due(code);
                 self.received.remove(&stream);
             }
             Event::Closed { reason } => assert_blameless(&reason),
             _ => {}
+        }
+    }
+
+    /// The server resets what it never saw when it shuts down, and what the network did not let move for
+    /// too long.
+    fn assert_due(&self, code: Code) {
+        let stall = Limits::default().stall;
+        match code {
+            Code::H3_REQUEST_REJECTED => {}
+            Code::H3_REQUEST_CANCELLED => assert!(self.now - self.began >= stall, "too early"),
+            other => panic!("reset with {other}"),
         }
     }
 
