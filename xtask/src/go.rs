@@ -1,8 +1,8 @@
 //! The peers that are written in Go: built from the Go module proxy, in fixed versions.
 //!
 //! `xtask/peers/go` holds programs around the library quic-go: a server for benches, both ends of a
-//! transfer without HTTP, a client and a server for tests. Caddy is taken as it is. A machine without
-//! Go, or without a way to the proxy, does without them.
+//! transfer without HTTP, a client and a server for tests. Caddy and Docker's plugins are taken as they
+//! are. A machine without Go, or without a way to the proxy, does without them.
 
 use crate::shell;
 use anyhow::{Context, Result, ensure};
@@ -33,6 +33,13 @@ pub(crate) fn caddy() -> Option<PathBuf> {
     program(&caddy_folder().ok()?, "caddy")
 }
 
+/// The folder of `docker compose` and `docker buildx`, if they are there.
+pub(crate) fn docker_plugins() -> Option<PathBuf> {
+    let folder = docker_plugins_folder().ok()?;
+    program(&folder, "cmd").and(program(&folder, "buildx"))?;
+    Some(folder)
+}
+
 /// Builds what is around quic-go; always, for Go itself sees whether something changed.
 ///
 /// # Errors
@@ -53,6 +60,16 @@ pub(crate) fn install_caddy() -> Result<()> {
     install(&line, &caddy_folder()?)
 }
 
+/// Builds Docker's plugins; always, for Go itself sees whether something changed. They are tools of a module
+/// of ours, for they exclude versions of what they need, which Go allows only to the module that is built.
+///
+/// # Errors
+/// As of [`build_quic_go`].
+pub(crate) fn build_docker_plugins() -> Result<()> {
+    let line = "go -C xtask/peers/docker install tool";
+    install(line, &docker_plugins_folder()?)
+}
+
 fn install(line: &str, folder: &Path) -> Result<()> {
     ensure!(shell::find("go").is_some(), "Go is not installed");
     let folder = folder.to_string_lossy();
@@ -66,6 +83,10 @@ fn program(folder: &Path, name: &str) -> Option<PathBuf> {
 
 fn caddy_folder() -> Result<PathBuf> {
     Ok(folder()?.join(format!("caddy-{CADDY}")))
+}
+
+fn docker_plugins_folder() -> Result<PathBuf> {
+    Ok(folder()?.join("docker"))
 }
 
 /// Absolute, for servers are started from other folders.

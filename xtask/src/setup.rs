@@ -50,6 +50,10 @@ pub(crate) fn run() -> Result<Vec<Variable>> {
         ("ALTWAY_TEST_H2SPEC", place(install_h2spec())),
         ("ALTWAY_TEST_QUIC_GO", place(install_quic_go())),
         ("ALTWAY_TEST_CADDY", place(install_caddy())),
+        (
+            "ALTWAY_TEST_DOCKER_PLUGINS",
+            place(install_docker_plugins()),
+        ),
         ("ALTWAY_TEST_STATIC", place(build_static())),
     ])
 }
@@ -130,6 +134,14 @@ fn install_quic_go() -> Option<PathBuf> {
 fn install_caddy() -> Option<PathBuf> {
     let built = go::install_caddy();
     or_skip("Caddy", &built).then(go::caddy)?
+}
+
+/// Gives the folder of `docker compose` and `docker buildx`, if there is a Docker and Go can build them.
+/// Debian has what was before them.
+fn install_docker_plugins() -> Option<PathBuf> {
+    shell::find("dockerd")?;
+    let built = go::build_docker_plugins();
+    or_skip("docker compose", &built).then(go::docker_plugins)?
 }
 
 /// Gives altway as one static binary, for containers.

@@ -3,25 +3,35 @@
 mod engine;
 
 use crate::common::{installed, provided, text};
-use engine::Engine;
+use engine::{Compose, Engine};
 use std::process::Output;
 
 /// The server's object in bits.
 const OBJECT: f64 = 8e6;
 
-/// Everything over one engine, which takes seconds to start.
 #[test]
 fn the_lab_and_the_server_run_in_containers() {
+    if installed("docker-compose") {
+        everything_by(Compose::First);
+    }
+}
+
+#[test]
+fn the_lab_and_the_server_run_in_containers_of_the_second_compose() {
+    if let Some(plugins) = provided("docker compose", "ALTWAY_TEST_DOCKER_PLUGINS") {
+        everything_by(Compose::Second(plugins.into()));
+    }
+}
+
+/// Everything over one engine, which takes seconds to start.
+fn everything_by(compose: Compose) {
     let Some(binary) = provided("a static altway", "ALTWAY_TEST_STATIC") else {
         return;
     };
-    if !["dockerd", "docker-compose", "unshare", "ip"]
-        .into_iter()
-        .all(installed)
-    {
+    if !["dockerd", "unshare", "ip"].into_iter().all(installed) {
         return;
     }
-    let Some(engine) = Engine::start(binary.as_ref()) else {
+    let Some(engine) = Engine::start(binary.as_ref(), compose) else {
         return;
     };
     up_measures_and_ends_with_a_comparison(&engine);
@@ -75,7 +85,7 @@ fn a_change_of_the_running_link_is_felt(engine: &Engine) {
 /// Of HTTP/2 and HTTP/3 in bit/s, connection and all.
 fn transfer_rates(engine: &Engine) -> [f64; 2] {
     let load = "load --insecure --json --protocol h2,h3 https://server:8443/1MB";
-    let mut command = engine.compose(&["run", "--rm", "-T", "client"]);
+    let mut command = engine.compose(&["run", "--rm", "-T", "--no-deps", "client"]);
     let output = command.args(load.split(' ')).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

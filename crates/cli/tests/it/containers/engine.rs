@@ -4,6 +4,7 @@
 use crate::common::{Dir, skipped, text};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,8 +12,17 @@ use std::time::{Duration, Instant};
 /// How long the engine may take to answer, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The two generations of Compose, which differ in what they make anew and when.
+pub(super) enum Compose {
+    /// `docker-compose`, beside the engine's first builder.
+    First,
+    /// `docker compose`, beside BuildKit: plugins in this folder.
+    Second(PathBuf),
+}
+
 /// An engine that runs, with the project's docker/ beside it, in which the given binary is.
 pub(super) struct Engine {
+    compose: Compose,
     // Dropped after the engine has ended.
     dir: Dir,
     /// `unshare`, whose child is the engine.
@@ -21,11 +31,18 @@ pub(super) struct Engine {
 
 impl Engine {
     /// Says why when none can be started.
-    pub(super) fn start(altway: &Path) -> Option<Self> {
+    pub(super) fn start(altway: &Path, compose: Compose) -> Option<Self> {
         let dir = Dir::alone();
         copy_project(&dir, altway);
+        if let Compose::Second(plugins) = &compose {
+            install_plugins(&dir, plugins);
+        }
         let child = command(&dir).spawn().unwrap();
-        let mut engine = Self { dir, child };
+        let mut engine = Self {
+            compose,
+            dir,
+            child,
+        };
         let deadline = Instant::now() + PATIENCE;
         while !engine.answers() {
             let ended = engine.child.try_wait().unwrap().is_some();
@@ -40,27 +57,35 @@ impl Engine {
         Some(engine)
     }
 
-    /// `docker-compose` in docker/.
+    /// Compose in docker/.
     pub(super) fn compose(&self, arguments: &[&str]) -> Command {
-        self.client("docker-compose", arguments)
+        let mut command = match self.compose {
+            Compose::First => self.client("docker-compose"),
+            Compose::Second(_) => self.docker(&["compose"]),
+        };
+        command.args(arguments);
+        command
     }
 
     pub(super) fn docker(&self, arguments: &[&str]) -> Command {
-        self.client("docker", arguments)
+        let mut command = self.client("docker");
+        command.args(arguments);
+        command
     }
 
-    fn client(&self, program: &str, arguments: &[&str]) -> Command {
+    fn client(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command
-            .args(arguments)
-            .current_dir(self.dir.path().join("docker"));
+        command.current_dir(self.dir.path().join("docker"));
+        let buildkit = match self.compose {
+            Compose::First => "0",
+            Compose::Second(_) => "1",
+        };
         command
             .env(
                 "DOCKER_HOST",
                 format!("unix://{}", socket(&self.dir).display()),
             )
-            // No image is pulled, that of a builder neither.
-            .env("DOCKER_BUILDKIT", "0")
+            .env("DOCKER_BUILDKIT", buildkit)
             .env("HOME", self.dir.path())
             .stdin(Stdio::null());
         command
@@ -121,6 +146,15 @@ fn copy_project(dir: &Dir, altway: &Path) {
     }
     dir.file("docker/site/1MB", vec![0; 1_000_000]);
     fs::copy(altway, dir.path().join("docker/altway")).unwrap();
+}
+
+/// Where `docker` looks for them, and under its names for them.
+fn install_plugins(dir: &Dir, from: &Path) {
+    let to = dir.path().join(".docker/cli-plugins");
+    fs::create_dir_all(&to).unwrap();
+    for (built, name) in [("cmd", "docker-compose"), ("buildx", "docker-buildx")] {
+        symlink(from.join(built), to.join(name)).unwrap();
+    }
 }
 
 fn command(dir: &Dir) -> Command {
