@@ -71,6 +71,8 @@ impl Contestant {
         command.env("NO_COLOR", "1").env_remove("ALTWAY_LOG");
         command.arg("emulate").args(&transfer.link);
         command.args(["--seed", &transfer.seed.to_string()]);
+        // Links this slow leave processors idle, and a virtual one that idles wakes milliseconds late.
+        command.arg("--keep-awake");
         command.args(["--congestion", "cubic", "--json", "--server", &server]);
         command.args(["--", "sh", "-c", &client]);
         let seat = Seat {
