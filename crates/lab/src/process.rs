@@ -21,6 +21,7 @@ pub(crate) enum Outcome {
     /// By itself.
     Ended {
         stdout: String,
+        /// Or, of one that failed and said nothing, how it ended.
         stderr: String,
         /// Times that the kernel took the processor away from it.
         involuntary_switches: u64,
@@ -56,10 +57,16 @@ pub(crate) fn outcome(mut child: Child, deadline: Instant, stop: &AtomicBool) ->
     let involuntary_switches = involuntary_switches(child.id());
     await_end(&child);
     let cpu = processor_time::of_process(child.id());
-    let _ = child.wait();
+    let status = child.wait();
+    let mut stderr = said.recv_timeout(STOP_CHECK_PERIOD).unwrap_or_default();
+    if let (true, Ok(status)) = (stderr.trim().is_empty(), status)
+        && !status.success()
+    {
+        stderr = status.to_string();
+    }
     Outcome::Ended {
         stdout,
-        stderr: said.recv_timeout(STOP_CHECK_PERIOD).unwrap_or_default(),
+        stderr,
         involuntary_switches,
         cpu,
     }
@@ -125,6 +132,20 @@ pub(crate) fn start_error(command: &str, error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_client_that_was_killed_tells_by_which_signal() {
+        let mut client = Command::new("sh");
+        client.args(["-c", "kill -9 $$"]);
+        let client = client.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let ended = outcome(client.spawn().unwrap(), deadline, &AtomicBool::new(false));
+        let Outcome::Ended { stderr, .. } = ended else {
+            panic!("{ended:?}");
+        };
+        assert!(stderr.contains("SIGKILL"), "{stderr}");
+    }
 
     #[test]
     fn reads_the_switches_of_a_process_status() {
