@@ -31,11 +31,12 @@ struct Network {
     /// The last octet of the client's address, which may change.
     client_host: u8,
     connection: ConnectionHandle,
-    began: Instant,
     now: Instant,
     /// What is left of each answer.
     answers: HashMap<(ConnectionHandle, StreamId), usize>,
     received: HashMap<StreamId, usize>,
+    /// When each request was made.
+    asked: HashMap<StreamId, Instant>,
 }
 
 /// Operations of three bytes: what, to whom, and a number; with either version of QUIC.
@@ -70,10 +71,10 @@ impl Network {
             ways: [VecDeque::new(), VecDeque::new()],
             client_host: 2,
             connection: connection.expect("a good address and name"),
-            began: now,
             now,
             answers: HashMap::new(),
             received: HashMap::new(),
+            asked: HashMap::new(),
         };
         network.turn();
         network
@@ -125,6 +126,7 @@ impl Network {
         let sent = self.client.send_request(self.connection, &request, true);
         if let Ok(id) = sent {
             self.received.insert(id, 0);
+            self.asked.insert(id, self.now);
         }
     }
 
@@ -175,7 +177,7 @@ impl Network {
         match event {
             Event::Readable { stream } => self.read(handle, stream),
             Event::StreamReset { stream, code } => {
-                self.assert_due(code);
+                self.assert_due(stream, code);
                 self.received.remove(&stream);
             }
             Event::Closed { reason } => assert_blameless(&reason),
@@ -185,11 +187,13 @@ impl Network {
 
     /// The server resets what it never saw when it shuts down, and what the network did not let move for
     /// too long.
-    fn assert_due(&self, code: Code) {
-        let stall = Limits::default().stall;
+    fn assert_due(&self, stream: StreamId, code: Code) {
         match code {
             Code::H3_REQUEST_REJECTED => {}
-            Code::H3_REQUEST_CANCELLED => assert!(self.now - self.began >= stall, "too early"),
+            Code::H3_REQUEST_CANCELLED => {
+                let waited = self.now - self.asked[&stream];
+                assert!(waited >= Limits::default().stall, "after {waited:?}");
+            }
             other => panic!("reset with {other}"),
         }
     }
