@@ -1,5 +1,6 @@
 //! Where a run's figures come from: which build, which command, when, on what machine.
 
+use super::build;
 use super::host::{self, Host};
 use crate::shell;
 use anyhow::Result;
@@ -9,7 +10,10 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(crate) struct Origin {
     altway_version: &'static str,
+    /// Of the sources here.
     altway_commit: String,
+    /// What the binary says of itself. One that was not built for the run may be of another commit.
+    altway_binary: String,
     command: Vec<String>,
     /// UTC.
     started_at: String,
@@ -20,11 +24,14 @@ impl Origin {
     /// Of the run that begins now.
     ///
     /// # Errors
-    /// git doesn't tell the commit.
+    /// git doesn't tell the commit, or the binary its version.
     pub(crate) fn of_this_run() -> Result<Self> {
+        let binary = build::programs(true)?.join("altway");
+        let said = shell::output(&format!("{} --version", binary.display()))?;
         Ok(Self {
             altway_version: env!("CARGO_PKG_VERSION"),
             altway_commit: commit()?,
+            altway_binary: said.trim().to_owned(),
             command: ["cargo", "xtask"]
                 .map(str::to_owned)
                 .into_iter()
