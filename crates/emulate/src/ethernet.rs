@@ -1,5 +1,6 @@
 //! What the link needs to know of an Ethernet frame: whether it is traffic of the ends, and how large.
 
+use crate::headers::u16_at;
 use altway_units::DataSize;
 
 /// Destination, source and type.
@@ -40,11 +41,6 @@ fn is_housekeeping(packet: &[u8]) -> bool {
         _ => None,
     };
     matches!(kind, Some(130..=137 | 143))
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    let field = bytes.get(at..at + 2)?;
-    Some(u16::from_be_bytes([field[0], field[1]]))
 }
 
 #[cfg(test)]

@@ -29,6 +29,15 @@ impl IpVersion {
         }
     }
 
+    /// The version of a packet, by its first byte; `None` where that says neither.
+    pub(crate) fn of_packet(packet: &[u8]) -> Option<Self> {
+        match packet.first()? >> 4 {
+            4 => Some(Self::V4),
+            6 => Some(Self::V6),
+            _ => None,
+        }
+    }
+
     /// The smallest MTU that every link must have, in bytes: 68 (RFC 791 §3.2) or 1,280 (RFC 8200
     /// §5).
     #[must_use]

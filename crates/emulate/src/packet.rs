@@ -7,7 +7,7 @@
 use crate::clock::{WallClock, now};
 use crate::ethernet::{self, ip_size};
 use crate::namespace::Namespace;
-use crate::port::{Arrival, Port};
+use crate::port::{Arrival, Lost, Port};
 use crate::sys::{Frame, PacketSocket, packet_sender};
 use crate::{Error, checksum};
 use rustix::io::Errno;
@@ -92,8 +92,13 @@ impl Port for PacketPort {
         Ok(None)
     }
 
-    fn write(&mut self, packet: &[u8]) -> Result<(), Errno> {
-        send(&self.sender, packet, SendFlags::DONTWAIT).map(drop)
+    fn write(&mut self, packet: &[u8]) -> Result<(), Lost> {
+        let sent = send(&self.sender, packet, SendFlags::DONTWAIT);
+        sent.map(drop).map_err(|_| Lost(1))
+    }
+
+    fn flush(&mut self) -> Result<(), Lost> {
+        Ok(())
     }
 
     fn drain(&mut self, most: usize) -> Result<usize, Errno> {
@@ -158,7 +163,7 @@ fn copy(frame: &Frame<'_>, buffer: &mut [u8], clock: &mut WallClock) -> Option<A
     }
     copied.copy_from_slice(frame.bytes);
     if frame.lacks_checksum {
-        checksum::complete(copied);
+        checksum::complete(&mut copied[ethernet::HEADER..]);
     }
     Some(Arrival {
         length,

@@ -17,11 +17,17 @@ pub(crate) trait Port: AsFd + fmt::Debug + Send + 'static {
     fn read(&mut self, buffer: &mut [u8]) -> Result<Option<Arrival>, Errno>;
 
     /// Hands one packet, as it was read at the other end, to the kernel as if it had come over the
-    /// wire.
+    /// wire; at the latest when [`flush`](Self::flush) is called.
     ///
     /// # Errors
-    /// The kernel did not take it: the packet is lost.
-    fn write(&mut self, packet: &[u8]) -> Result<(), Errno>;
+    /// The kernel did not take this packet, or those that waited.
+    fn write(&mut self, packet: &[u8]) -> Result<(), Lost>;
+
+    /// Hands over the packets that wait to be handed over together.
+    ///
+    /// # Errors
+    /// The kernel did not take them.
+    fn flush(&mut self) -> Result<(), Lost>;
 
     /// Throws away what has come, up to `most` packets; returns how many there were.
     ///
@@ -36,6 +42,10 @@ pub(crate) trait Port: AsFd + fmt::Debug + Send + 'static {
     /// last, as far as the interface's own counters don't tell.
     fn take_hidden_drops(&mut self) -> u64;
 }
+
+/// So many packets are lost: the kernel did not take them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lost(pub(crate) u64);
 
 /// A packet that has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 use crate::clock::now;
 use crate::course::Course;
 use crate::lateness::Lateness;
+use crate::moderation::Moderation;
 use crate::packet_log::{Entry, Recorder, Side, Sight};
 use crate::pool::{Pool, Slot};
-use crate::port::Port;
+use crate::port::{Lost, Port};
 use crate::report::mean_loss;
 use crate::switches;
 use crate::vigil::{Rest, Vigil};
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 /// Packets that one step moves at most, so that no direction and no request waits for long: 32
 /// packets take about 0.1 ms.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 
 /// Packets that a restart throws away at each end at most: more than the kernel keeps there, and
 /// not so many that an end which goes on sending could hold the restart up.
@@ -104,6 +105,15 @@ struct Lane {
     /// [`mean_loss`] of its configuration; `None` once that has changed.
     loss: Option<f64>,
     model: Direction<Slot>,
+    moderation: Moderation,
+}
+
+impl Lane {
+    /// When packets are to be handed over next.
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        let due = self.model.poll_timeout();
+        due.map(|due| due.max(self.moderation.earliest()))
+    }
 }
 
 /// Everything that the link thread owns.
@@ -211,27 +221,39 @@ impl<P: Port> Pump<P> {
 
     /// Hands over what is due at the far end of a lane; returns how many packets.
     fn let_out(&mut self, lane: usize) -> usize {
-        let lane = &mut self.lanes[lane];
-        for moved in 0..BATCH {
-            let now = now();
-            let delivery = lane.model.dequeue(now);
-            free_dropped::<P>(lane, &mut self.pool, &mut self.recorder);
-            let Some(delivery) = delivery else {
-                return moved;
-            };
-            self.lateness.record((now - delivery.due).as_nanos() as u64);
-            if let Some(flip) = delivery.flip {
-                flip.apply(&mut self.pool.packet_mut(&delivery.packet)[P::HEADER..]);
-            }
-            let packet = self.pool.packet(&delivery.packet);
-            let written = self.ends[lane.to].write(packet);
-            self.mishaps += u64::from(written.is_err());
-            if let Some(recorder) = &mut self.recorder {
-                recorder.record(entry(lane.to, Sight::Left, now, &packet[P::HEADER..]));
-            }
-            self.pool.put_back(delivery.packet);
+        let began = now();
+        if began < self.lanes[lane].moderation.earliest() {
+            return 0;
         }
-        BATCH
+        let moved = (0..BATCH)
+            .take_while(|_| self.let_out_one(lane).is_some())
+            .count();
+        if moved > 0 {
+            let lane = &mut self.lanes[lane];
+            lane.moderation.handed_over(began);
+            self.mishaps += lost(self.ends[lane.to].flush());
+        }
+        moved
+    }
+
+    /// Hands over the next packet that is due, if one is.
+    fn let_out_one(&mut self, lane: usize) -> Option<()> {
+        let lane = &mut self.lanes[lane];
+        let now = now();
+        let delivery = lane.model.dequeue(now);
+        free_dropped::<P>(lane, &mut self.pool, &mut self.recorder);
+        let delivery = delivery?;
+        self.lateness.record((now - delivery.due).as_nanos() as u64);
+        if let Some(flip) = delivery.flip {
+            flip.apply(&mut self.pool.packet_mut(&delivery.packet)[P::HEADER..]);
+        }
+        let packet = self.pool.packet(&delivery.packet);
+        self.mishaps += lost(self.ends[lane.to].write(packet));
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(entry(lane.to, Sight::Left, now, &packet[P::HEADER..]));
+        }
+        self.pool.put_back(delivery.packet);
+        Some(())
     }
 
     /// Takes in what has arrived at the near end of a lane; returns how many packets.
@@ -251,8 +273,8 @@ impl<P: Port> Pump<P> {
             };
             let packet = self.pool.packet(&slot);
             let Some(size) = arrival.size else {
-                let passed = self.ends[lane.to].write(packet);
-                self.mishaps += u64::from(passed.is_err());
+                let to = &mut self.ends[lane.to];
+                self.mishaps += lost(to.write(packet)) + lost(to.flush());
                 self.pool.put_back(slot);
                 continue;
             };
@@ -289,10 +311,7 @@ impl<P: Port> Pump<P> {
     /// Waits until a packet is due, a packet has come, or there is a request; returns at once when it is
     /// better not to sleep.
     fn wait(&mut self) -> Result<(), Errno> {
-        let due = self
-            .lanes
-            .iter()
-            .filter_map(|lane| lane.model.poll_timeout());
+        let due = self.lanes.iter().filter_map(Lane::poll_timeout);
         let due = due.chain(self.course.poll_timeout()).min();
         let asleep = now();
         let left = match self.vigil.rest(asleep, due) {
@@ -310,14 +329,15 @@ impl<P: Port> Pump<P> {
             flags: epoll::EventFlags::empty(),
             data: epoll::EventData::new_u64(0),
         }; 4];
-        match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
-            Ok(0) => {
-                self.vigil.woke(now());
-                Ok(())
-            }
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(errno),
+        let happened = epoll::wait(&self.epoll, &mut events, timeout.as_ref());
+        let awake = now();
+        self.vigil.slept(awake);
+        match happened {
+            Ok(0) => self.vigil.woke(awake),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
         }
+        Ok(())
     }
 
     /// Answers what was asked; returns whether to go on.
@@ -406,8 +426,14 @@ fn lanes(parameters: Parameters) -> [Lane; 2] {
         to,
         loss: mean_loss(&config),
         model: Direction::new(config, seed_for(seed, up)),
+        moderation: Moderation::new(),
     };
     [lane(0, 1, up, true), lane(1, 0, down, false)]
+}
+
+/// How many packets the kernel did not take.
+fn lost(handed_over: Result<(), Lost>) -> u64 {
+    handed_over.err().map_or(0, |Lost(packets)| packets)
 }
 
 /// Frees the memory of the packets that the model dropped after it had taken them.

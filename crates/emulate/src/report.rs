@@ -43,8 +43,8 @@ pub struct LinkReport {
     /// them in time, or a program's processor did not; and what was lost on the way to a router and in
     /// its proxies.
     pub hidden_drops_interfaces: u64,
-    /// Of these, by packet sockets: because the link thread did not read them in time, or because they
-    /// were no packets of the wire (longer than the MTU, or with a VLAN tag).
+    /// Of these, by packet sockets, because the link thread did not read them in time; and what was no
+    /// packet of the wire (longer than the MTU, or with a VLAN tag).
     pub hidden_drops_sockets: u64,
     /// Of these, by the link thread: for want of memory, or because the kernel took them no more.
     pub hidden_drops_thread: u64,

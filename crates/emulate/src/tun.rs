@@ -1,10 +1,25 @@
 //! One end of the link: a TUN interface, whose packets are read from and written to a file.
+//!
+//! As an interface of hardware does, it takes several packets of a flow from its kernel in one piece and
+//! cuts them up ([`inbox`]), and hands over in one piece what came out of the link together ([`train`]).
+//! Between the two each packet is one of the wire.
+
+mod inbox;
+mod tcp;
+#[cfg(test)]
+mod tests;
+mod train;
+mod virtio;
+
+use self::inbox::Inbox;
+use self::train::{Joins, Train};
 
 use crate::arrivals::Arrivals;
 use crate::clock::now;
-use crate::port::{Arrival, Port};
+use crate::port::{Arrival, Lost, Port};
+use crate::sys::TunOffloads;
 use crate::{Error, sys};
-use altway_units::DataSize;
+use altway_units::{DataSize, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::io;
@@ -20,6 +35,10 @@ pub(crate) struct Tun {
     name: String,
     /// `None` where the kernel takes no note of when packets came.
     arrivals: Option<Arrivals>,
+    inbox: Inbox,
+    /// When what is in the inbox came.
+    came: Timestamp,
+    train: Train,
 }
 
 impl Tun {
@@ -38,11 +57,28 @@ impl Tun {
         let arrivals = Arrivals::at(&file)
             .inspect_err(|error| tracing::debug!(%error, "packets come when they are read"))
             .ok();
+        let offloads = sys::set_tun_offloads(file.as_fd());
+        if offloads != TunOffloads::All {
+            tracing::debug!(?offloads, "the kernel cuts up what the link could");
+        }
+        let joins = match offloads {
+            TunOffloads::All => Joins::TcpAndUdp,
+            TunOffloads::TcpOnly | TunOffloads::None => Joins::Tcp,
+        };
         Ok(Self {
             file,
             name,
             arrivals,
+            inbox: Inbox::new(),
+            came: Timestamp::ZERO,
+            train: Train::new(joins),
         })
+    }
+
+    /// From now on the kernel gets each packet for itself: it passes them on to where they are counted as
+    /// packets of the wire.
+    pub(crate) fn keep_packets_apart(&mut self) {
+        self.train = Train::new(Joins::Nothing);
     }
 
     /// The name of the interface in its namespace.
@@ -64,12 +100,19 @@ impl Tun {
         }
     }
 
-    fn read_some(&self, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
-        match rustix::io::read(&self.file, buffer) {
-            Ok(length) => Ok(Some(length)),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
-            Err(errno) => Err(errno),
-        }
+    /// Fills the inbox; returns whether something had come.
+    fn receive(&mut self) -> Result<bool, Errno> {
+        let room = self.inbox.room();
+        let Some(length) = read_some(&self.file, room)? else {
+            self.none_left();
+            return Ok(false);
+        };
+        // Before its checksum is completed: the note is of what the kernel handed over.
+        let packet = room.get(virtio::LENGTH..length).unwrap_or_default();
+        let noted = self.arrivals.as_mut().and_then(|notes| notes.of(packet));
+        self.inbox.filled(length);
+        self.came = noted.unwrap_or_else(now);
+        Ok(true)
     }
 }
 
@@ -77,30 +120,42 @@ impl Port for Tun {
     const HEADER: usize = 0;
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<Option<Arrival>, Errno> {
-        let Some(length) = self.read_some(buffer)? else {
-            self.none_left();
-            return Ok(None);
-        };
-        let noted = self
-            .arrivals
-            .as_mut()
-            .and_then(|arrivals| arrivals.of(&buffer[..length]));
-        Ok(Some(Arrival {
-            length,
-            size: Some(DataSize::from_bytes(length as u64)),
-            at: noted.unwrap_or_else(now),
-        }))
+        loop {
+            if let Some(length) = self.inbox.take(buffer) {
+                return Ok(Some(Arrival {
+                    length,
+                    size: Some(DataSize::from_bytes(length as u64)),
+                    at: self.came,
+                }));
+            }
+            if !self.receive()? {
+                return Ok(None);
+            }
+        }
     }
 
-    fn write(&mut self, packet: &[u8]) -> Result<(), Errno> {
-        rustix::io::write(&self.file, packet).map(|_| ())
+    fn write(&mut self, packet: &[u8]) -> Result<(), Lost> {
+        if self.train.join(packet) {
+            return Ok(());
+        }
+        let flushed = self.flush();
+        self.train.begin(packet);
+        flushed
+    }
+
+    fn flush(&mut self) -> Result<(), Lost> {
+        let packets = self.train.packets();
+        if packets == 0 {
+            return Ok(());
+        }
+        let written = rustix::io::write(&self.file, self.train.seal());
+        self.train.clear();
+        written.map(drop).map_err(|_| Lost(packets as u64))
     }
 
     fn drain(&mut self, most: usize) -> Result<usize, Errno> {
-        // The kernel cuts off what doesn't fit.
-        let mut scratch = [0; 64];
         for drained in 0..most {
-            if self.read_some(&mut scratch)?.is_none() {
+            if read_some(&self.file, self.inbox.room())?.is_none() {
                 self.none_left();
                 return Ok(drained);
             }
@@ -112,14 +167,22 @@ impl Port for Tun {
         self.arrivals.is_some()
     }
 
-    /// None: what the kernel drops here stands in the interface's own counters.
+    /// What the kernel drops here stands in the interface's own counters.
     fn take_hidden_drops(&mut self) -> u64 {
-        0
+        self.inbox.take_unfit()
     }
 }
 
 impl AsFd for Tun {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+fn read_some(file: &OwnedFd, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+    match rustix::io::read(file, buffer) {
+        Ok(length) => Ok(Some(length)),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+        Err(errno) => Err(errno),
     }
 }

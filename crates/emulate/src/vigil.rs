@@ -15,9 +15,10 @@ const MOST_LEAD: Duration = Duration::from_micros(100);
 /// it covers all but a few of a hundred.
 const DECAY: u32 = 64;
 
-/// It is awake for nothing one part in so many of the time at most. The ends may share its processor; and
-/// the kernel stops a real-time thread for 50 ms that used 95 % of a second.
-const SHARE: u32 = 5;
+/// It is awake for nothing for one part in so many of the time at most that it sleeps. The ends may share
+/// its processor; and the kernel stops a real-time thread for 50 ms that used 95 % of a second, so that the
+/// more it has to do the less may be added to it.
+const SHARE: u32 = 4;
 
 /// What may be saved up for a burst of packets that are due one by one.
 const SAVED: Duration = Duration::from_millis(2);
@@ -29,8 +30,9 @@ pub(crate) struct Vigil {
     /// When the thread wanted to wake.
     wanted: Option<Timestamp>,
     budget: Duration,
-    counted: Timestamp,
-    /// It has been awake for nothing since the last count.
+    /// When there was last nothing to do.
+    rested: Timestamp,
+    /// It has been awake for nothing since then.
     awake: bool,
 }
 
@@ -51,14 +53,18 @@ impl Vigil {
             lead: MOST_LEAD,
             wanted: None,
             budget: SAVED,
-            counted: now,
+            rested: now,
             awake: false,
         }
     }
 
     /// There is nothing to do at `now`, and something is `due`.
     pub(crate) fn rest(&mut self, now: Timestamp, due: Option<Timestamp>) -> Rest {
-        self.count(now);
+        if self.awake {
+            self.budget = self.budget.saturating_sub(now - self.rested);
+        }
+        self.awake = false;
+        self.rested = now;
         self.wanted = None;
         let Some(left) = due.map(|due| due - now) else {
             return Rest::Long;
@@ -77,22 +83,17 @@ impl Vigil {
         Rest::Sleep(time)
     }
 
+    /// The thread slept until `now`, because its time was over or something happened.
+    pub(crate) fn slept(&mut self, now: Timestamp) {
+        self.budget = (self.budget + (now - self.rested) / SHARE).min(SAVED);
+    }
+
     /// Nothing happened while the thread slept, and its time was over.
     pub(crate) fn woke(&mut self, now: Timestamp) {
         if let Some(wanted) = self.wanted.take().filter(|wanted| *wanted <= now) {
             let shorter = self.lead - self.lead / DECAY;
             self.lead = shorter.max(now - wanted).min(MOST_LEAD);
         }
-    }
-
-    fn count(&mut self, now: Timestamp) {
-        let passed = now - self.counted;
-        self.counted = now;
-        if self.awake {
-            self.budget = self.budget.saturating_sub(passed);
-        }
-        self.awake = false;
-        self.budget = (self.budget + passed / SHARE).min(SAVED);
     }
 }
 
@@ -151,14 +152,17 @@ mod tests {
         );
     }
 
-    #[test]
-    fn it_is_awake_for_a_fifth_of_the_time_at_most() {
+    /// How long it is awake for nothing in a second with a packet every 50 µs, which is always close, that
+    /// takes so long to pass on.
+    fn awake_of_a_second(work: Duration) -> Duration {
         let step = Duration::from_micros(2);
         let (mut vigil, mut now) = (Vigil::new(Timestamp::ZERO), Timestamp::ZERO);
-        let mut awake = Duration::ZERO;
+        let (mut awake, mut due) = (Duration::ZERO, micros(50));
         while now < micros(1_000_000) {
-            // A packet every 50 µs: always close.
-            let due = micros((now.as_nanos() / 50_000 + 1) * 50);
+            while due <= now {
+                due = due + Duration::from_micros(50);
+                now = now + work;
+            }
             match vigil.rest(now, Some(due)) {
                 Rest::Awake => {
                     awake += step;
@@ -167,12 +171,26 @@ mod tests {
                 Rest::Sleep(left) => {
                     assert!(now + left <= due);
                     now = now + left;
+                    vigil.slept(now);
                     vigil.woke(now + Duration::from_micros(60));
                 }
                 Rest::Long => unreachable!("something is due"),
             }
         }
+        awake
+    }
+
+    #[test]
+    fn it_is_awake_for_a_fifth_of_the_time_at_most() {
+        let awake = awake_of_a_second(Duration::ZERO);
         let (least, most) = (Duration::from_millis(150), Duration::from_millis(203));
+        assert!((least..=most).contains(&awake), "{awake:?}");
+    }
+
+    #[test]
+    fn it_is_awake_for_a_fifth_of_what_its_work_leaves() {
+        let awake = awake_of_a_second(Duration::from_micros(40));
+        let (least, most) = (Duration::from_millis(25), Duration::from_millis(43));
         assert!((least..=most).contains(&awake), "{awake:?}");
     }
 }

@@ -19,7 +19,7 @@ pub(crate) use child::{join_before_exec, try_in_child};
 pub(crate) use ethtool::{Offload, offload, set_offload};
 pub(crate) use packet::{Frame, PacketSocket, packet_sender};
 pub(crate) use realtime::{request_idle_class, request_realtime};
-pub(crate) use tun::make_tun;
+pub(crate) use tun::{TunOffloads, make_tun, set_tun_offloads};
 
 /// A request about the interface of that name, with all else zero.
 fn interface_request(name: &str) -> std::io::Result<libc::ifreq> {

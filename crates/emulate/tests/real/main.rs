@@ -13,6 +13,7 @@ mod between;
 mod cases;
 mod control;
 mod netem;
+mod pieces;
 mod programs;
 mod topologies;
 
@@ -44,6 +45,9 @@ const OF_PACKET: &[&str] = &[
     "the_host_is_reachable_through_every_topology",
     "a_change_holds_at_once_and_loses_no_packet",
     "the_packet_log_has_each_packet_at_both_ends_and_what_was_dropped",
+    "datagrams_of_one_piece_are_lost_one_by_one_as_the_model_says",
+    "segments_of_one_piece_are_packets_of_the_wire",
+    "what_the_link_corrupts_reaches_no_program",
 ];
 
 fn main() -> ExitCode {
@@ -67,7 +71,8 @@ fn main() -> ExitCode {
     let with_tools = privilege
         .clone()
         .and_then(|had| told(between::tools()).map(|()| had));
-    let all = || cases::ALL.iter().chain(topologies::ALL).chain(control::ALL);
+    let parts = [cases::ALL, topologies::ALL, control::ALL, pieces::ALL];
+    let all = || parts.into_iter().flatten();
     let of_tun = all().map(|case| trial(case, Backend::Tun, &with_tun));
     let shared = all().filter(|case| OF_PACKET.contains(&case.name));
     let of_packet = shared.map(|case| trial(case, Backend::Packet, &privilege));

@@ -52,6 +52,8 @@ pub(crate) fn run(line: &str) {
         "ping" => ping(number(1)),
         "ping-soon" => ping_soon(),
         "flood" => flood(number(1), number(2)),
+        "flood-in-pieces" => flood_in_pieces(number(1)),
+        "received-pieces" => received_pieces(),
         "sink" => sink(),
         "tcp-server" => tcp_server(number(1)),
         "tcp-source" => tcp_source(number(1)),
@@ -271,6 +273,31 @@ fn flood(count: u64, gap: u64) {
             std::thread::sleep(Duration::from_micros(gap));
         }
     }
+}
+
+/// Sends `count` numbered full packets, 40 with each call, with a pause after it.
+fn flood_in_pieces(count: u64) {
+    let socket = client();
+    let size = i32::try_from(PAYLOAD).expect("fits");
+    nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGsoSegment, &size)
+        .expect("Linux 4.18 or later");
+    let numbers: Vec<u64> = (0..count).collect();
+    for piece in numbers.chunks(40) {
+        let mut datagrams = vec![0; piece.len() * PAYLOAD];
+        for (datagram, number) in datagrams.chunks_mut(PAYLOAD).zip(piece) {
+            datagram[..8].copy_from_slice(&number.to_be_bytes());
+        }
+        socket.send(&datagrams).expect("the link is up");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Prints how often the kernel was handed something at the interface here.
+fn received_pieces() {
+    let counters = std::fs::read_to_string("/proc/self/net/dev").expect("this is Linux");
+    let line = counters.lines().find(|line| line.contains("altway"));
+    let counted = line.and_then(|line| line.split_whitespace().nth(2));
+    say(counted.expect("bytes and packets follow the name"));
 }
 
 /// Prints the time in ns between the first and the last datagram, and all their numbers.
