@@ -29,7 +29,7 @@ pub(crate) fn can_emulate(dir: &Dir) -> bool {
     output.status.success()
 }
 
-fn only_run(dir: &Dir) -> PathBuf {
+pub(crate) fn only_run(dir: &Dir) -> PathBuf {
     let mut runs = fs::read_dir(dir.path().join("runs"))
         .unwrap()
         .map(|run| run.unwrap().path());

@@ -21,6 +21,7 @@ mod interop_h3;
 mod lab;
 mod lab_browsers;
 mod lab_compare;
+mod lab_faults;
 mod lab_links;
 mod lab_plans;
 mod notebook;

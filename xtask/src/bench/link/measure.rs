@@ -27,6 +27,9 @@ const RATE_AHEAD_NS: u64 = 50_000_000;
 /// The pause between datagrams of which some are lost: 40,000 a second.
 const LOSS_PAUSE_NS: u64 = 25_000;
 
+/// Given where a late link makes a measurement invalid: the lab, which judges so, keeps them awake.
+const KEEP_AWAKE: &str = "--keep-awake";
+
 /// Links side by side, and the rate of each.
 const SIDE_BY_SIDE: usize = 8;
 const SLOW: &str = "20mbit";
@@ -132,7 +135,8 @@ fn rate(rig: &Rig, by: By, mbit: u32) -> Result<Outcome> {
 
 fn goodput(rig: &Rig, by: By, mbit: u32) -> Result<Outcome> {
     let rate = format!("{mbit}mbit");
-    let (told, goodput) = stream(rig, by, &["--rate", &rate, "--delay", TCP_DELAY])?;
+    let options = ["--rate", &rate, "--delay", TCP_DELAY, KEEP_AWAKE];
+    let (told, goodput) = stream(rig, by, &options)?;
     let ideal = f64::from(mbit) * 1e6 * SEGMENT as f64 / PACKET as f64;
     Ok(Outcome {
         figures: vec![(Figure::GoodputErrorPercent, (goodput / ideal - 1.0) * 100.0)],
@@ -261,11 +265,19 @@ fn set_up(rig: &Rig, by: By, topology: Topology) -> Result<Outcome> {
     })
 }
 
-/// All at once, each with a stream of TCP, and judged as the lab judges a transfer.
+/// All at once, each with a stream of TCP, and judged as the lab judges a transfer; as there, one of them
+/// keeps the processors awake for all.
 fn side_by_side(rig: &Rig, by: By) -> Result<Outcome> {
-    let one = || stream(rig, by, &["--rate", SLOW, "--delay", TCP_DELAY]);
+    let one = |number: usize| {
+        let awake = (number == 0).then_some(KEEP_AWAKE);
+        let options = ["--rate", SLOW, "--delay", TCP_DELAY].into_iter();
+        stream(rig, by, &options.chain(awake).collect::<Vec<_>>())
+    };
     let all = thread::scope(|scope| {
-        let threads: Vec<_> = (0..SIDE_BY_SIDE).map(|_| scope.spawn(one)).collect();
+        let links = 0..SIDE_BY_SIDE;
+        let threads: Vec<_> = links
+            .map(|number| scope.spawn(move || one(number)))
+            .collect();
         let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("it can't panic");
         threads.into_iter().map(join).collect::<Result<Vec<_>>>()
     })?;
