@@ -8,9 +8,10 @@
 use altway_units::Timestamp;
 use std::time::Duration;
 
-/// The mean time between two hand-overs in the long run: a packet every 50 µs is 240 Mbit/s, and below it
-/// nothing waits.
-const GAP: Duration = Duration::from_micros(50);
+/// The mean time between two hand-overs in the long run: a full packet every 100 µs is 120 Mbit/s, and below
+/// it nothing waits. Where a hand-over takes 20 µs, as on a virtual machine whose processors have to wake
+/// each other, that is 40 % of a processor for both directions.
+const GAP: Duration = Duration::from_micros(100);
 
 /// How many packets may follow each other closer than that: the first that a server sends at once
 /// (RFC 6928), and some.
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_below_240_mbit_per_second() {
+    fn nothing_waits_below_120_mbit_per_second() {
         let late = lateness(GAP, 1_000);
         assert!(late.iter().all(Duration::is_zero), "{late:?}");
     }
@@ -72,7 +73,7 @@ mod tests {
     fn the_first_packets_of_a_burst_do_not_wait() {
         let late = lateness(Duration::from_micros(12), 100);
         let first = late.iter().take_while(|late| late.is_zero()).count();
-        assert!((20..25).contains(&first), "{late:?}");
+        assert!((16..20).contains(&first), "{late:?}");
     }
 
     #[test]
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_20_000_hand_overs_a_second_at_most() {
+    fn there_are_10_000_hand_overs_a_second_at_most() {
         let (mut moderation, mut now) = (Moderation::new(), Timestamp::from_nanos(5));
         let mut hand_overs = 0;
         while now < Timestamp::from_nanos(1_000_000_000) {
@@ -91,7 +92,7 @@ mod tests {
             hand_overs += 1;
         }
         assert!(
-            (20_000..=20_000 + BURST).contains(&hand_overs),
+            (10_000..=10_000 + BURST).contains(&hand_overs),
             "{hand_overs}"
         );
     }

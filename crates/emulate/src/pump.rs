@@ -1,6 +1,6 @@
 //! The loop that moves packets: out of one end, through the model, into the other.
 
-use crate::clock::now;
+use crate::clock::{self, now};
 use crate::course::Course;
 use crate::lateness::Lateness;
 use crate::moderation::Moderation;
@@ -14,6 +14,7 @@ use altway_link::{Change, Config, Counters, Direction, Schedule, seed_for};
 use altway_units::Timestamp;
 use rustix::event::epoll;
 use rustix::io::Errno;
+use rustix::thread::sched_yield;
 use rustix::time::Timespec;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
@@ -26,6 +27,9 @@ const BATCH: usize = 64;
 /// Packets that a restart throws away at each end at most: more than the kernel keeps there, and
 /// not so many that an end which goes on sending could hold the restart up.
 const DRAINED: usize = 40_000;
+
+/// Longer than stepping aside takes where nobody waits.
+const STEP: Duration = Duration::from_micros(10);
 
 /// What the rest of the program asks of the link thread.
 #[derive(Debug)]
@@ -125,8 +129,11 @@ pub(crate) struct Pump<P> {
     lateness: Lateness,
     mishaps: u64,
     socket_drops: u64,
-    /// What [`switches::of_this_thread`] was at the start.
+    /// What [`switches::of_this_thread`] was at the start, and last.
     switches_before: u64,
+    switches_seen: u64,
+    /// Whether the thread has real-time priority.
+    realtime: bool,
     course: Course,
     vigil: Vigil,
     recorder: Option<Recorder>,
@@ -161,17 +168,20 @@ impl<P: Port> Pump<P> {
             mishaps: 0,
             socket_drops: 0,
             switches_before: 0,
+            switches_seen: 0,
+            realtime: false,
             recorder,
             epoll,
             requests,
         })
     }
 
-    /// Moves packets until told to stop.
+    /// Moves packets until told to stop, on a thread with real-time priority or without.
     ///
     /// # Errors
     /// An interface can't be read any more: it was deleted.
-    pub(crate) fn run(mut self) -> Result<(), Errno> {
+    pub(crate) fn run(mut self, realtime: bool) -> Result<(), Errno> {
+        self.realtime = realtime;
         self.switches_before = switches::of_this_thread();
         while self.serve_requests() {
             self.keep_to_the_schedule();
@@ -315,7 +325,10 @@ impl<P: Port> Pump<P> {
         let due = due.chain(self.course.poll_timeout()).min();
         let asleep = now();
         let left = match self.vigil.rest(asleep, due) {
-            Rest::Awake => return Ok(()),
+            Rest::Awake => {
+                self.step_aside(asleep);
+                return Ok(());
+            }
             Rest::Sleep(left) => Some(left),
             Rest::Long => None,
         };
@@ -338,6 +351,24 @@ impl<P: Port> Pump<P> {
             Err(errno) => return Err(errno),
         }
         Ok(())
+    }
+
+    /// Lets other links of this processor go first, which real-time threads of one priority else wait for
+    /// each other; there is nothing to do at `now`.
+    fn step_aside(&mut self, now: Timestamp) {
+        if !self.realtime {
+            // The kernel lets others go before it anyway, and longer than it needs.
+            return;
+        }
+        sched_yield();
+        let after = clock::now();
+        if after - now > STEP {
+            let switches = switches::of_this_thread();
+            if switches > self.switches_seen {
+                self.vigil.stand_back(after);
+            }
+            self.switches_seen = switches;
+        }
     }
 
     /// Answers what was asked; returns whether to go on.

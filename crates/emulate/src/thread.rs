@@ -145,12 +145,12 @@ fn spawn<P: Port>(
         // `pump` watches it, so it must not be closed before the thread ends.
         let _wake = wake;
         let prepared = prepare(pin);
-        let go_on = prepared.is_ok();
+        let realtime = prepared.as_ref().ok().copied();
         let _ = ready.send(prepared);
-        if !go_on {
+        let Some(realtime) = realtime else {
             return;
-        }
-        if let Err(errno) = pump.run() {
+        };
+        if let Err(errno) = pump.run(realtime) {
             tracing::error!(%errno, "the link lost one of its interfaces");
         }
     };

@@ -23,6 +23,10 @@ const SHARE: u32 = 4;
 /// What may be saved up for a burst of packets that are due one by one.
 const SAVED: Duration = Duration::from_millis(2);
 
+/// How long it is not awake for nothing after another thread of its kind had to wait for that: with several
+/// links on one processor, a share for each would be all of it.
+const STAND_BACK: Duration = Duration::from_millis(100);
+
 /// What the thread may still spend on being awake.
 #[derive(Debug)]
 pub(crate) struct Vigil {
@@ -34,6 +38,8 @@ pub(crate) struct Vigil {
     rested: Timestamp,
     /// It has been awake for nothing since then.
     awake: bool,
+    /// Until when it is not.
+    stands_back: Timestamp,
 }
 
 /// What to do while there is nothing to do.
@@ -55,7 +61,13 @@ impl Vigil {
             budget: SAVED,
             rested: now,
             awake: false,
+            stands_back: now,
         }
+    }
+
+    /// Another thread had to wait, at `now`, because this one was awake for nothing.
+    pub(crate) fn stand_back(&mut self, now: Timestamp) {
+        self.stands_back = now + STAND_BACK;
     }
 
     /// There is nothing to do at `now`, and something is `due`.
@@ -69,7 +81,7 @@ impl Vigil {
         let Some(left) = due.map(|due| due - now) else {
             return Rest::Long;
         };
-        let lead = if self.budget < self.lead {
+        let lead = if self.budget < self.lead || now < self.stands_back {
             Duration::ZERO
         } else {
             self.lead
@@ -150,6 +162,17 @@ mod tests {
             vigil.rest(micros(500), Some(micros(1_000))),
             Rest::Sleep(Duration::from_micros(400))
         );
+    }
+
+    #[test]
+    fn it_stands_back_for_a_while_when_others_had_to_wait() {
+        let mut vigil = Vigil::new(Timestamp::ZERO);
+        vigil.stand_back(micros(1_000));
+        let due = |now: u64| Some(micros(now + 50));
+        let asleep = Rest::Sleep(Duration::from_micros(50));
+        assert_eq!(vigil.rest(micros(1_000), due(1_000)), asleep);
+        assert_eq!(vigil.rest(micros(100_999), due(100_999)), asleep);
+        assert_eq!(vigil.rest(micros(101_000), due(101_000)), Rest::Awake);
     }
 
     /// How long it is awake for nothing in a second with a packet every 50 µs, which is always close, that

@@ -27,7 +27,7 @@ const RATE_AHEAD_NS: u64 = 50_000_000;
 /// The pause between datagrams of which some are lost: 40,000 a second.
 const LOSS_PAUSE_NS: u64 = 25_000;
 
-/// Given where a late link makes a measurement invalid: the lab, which judges so, keeps them awake.
+/// Given where a late link alone makes a measurement invalid: the lab, which judges so, keeps them awake.
 const KEEP_AWAKE: &str = "--keep-awake";
 
 /// Links side by side, and the rate of each.
@@ -265,19 +265,11 @@ fn set_up(rig: &Rig, by: By, topology: Topology) -> Result<Outcome> {
     })
 }
 
-/// All at once, each with a stream of TCP, and judged as the lab judges a transfer; as there, one of them
-/// keeps the processors awake for all.
+/// All at once, each with a stream of TCP, and judged as the lab judges a transfer.
 fn side_by_side(rig: &Rig, by: By) -> Result<Outcome> {
-    let one = |number: usize| {
-        let awake = (number == 0).then_some(KEEP_AWAKE);
-        let options = ["--rate", SLOW, "--delay", TCP_DELAY].into_iter();
-        stream(rig, by, &options.chain(awake).collect::<Vec<_>>())
-    };
+    let one = || stream(rig, by, &["--rate", SLOW, "--delay", TCP_DELAY]);
     let all = thread::scope(|scope| {
-        let links = 0..SIDE_BY_SIDE;
-        let threads: Vec<_> = links
-            .map(|number| scope.spawn(move || one(number)))
-            .collect();
+        let threads: Vec<_> = (0..SIDE_BY_SIDE).map(|_| scope.spawn(one)).collect();
         let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("it can't panic");
         threads.into_iter().map(join).collect::<Result<Vec<_>>>()
     })?;
