@@ -288,7 +288,8 @@ fn a_link_that_was_late_says_so_in_words_and_in_json() {
     if !installed("bash") {
         return;
     }
-    let halt = "link=$PPID; (sleep 0.3; kill -CONT $link) & kill -STOP $link; \
+    // A thread that runs on another processor stops a moment after the signal was sent.
+    let halt = "link=$PPID; (sleep 0.5; kill -CONT $link) & kill -STOP $link; sleep 0.1; \
                 echo x >/dev/udp/$ALTWAY_SERVER/9; wait";
     let late = |words: &[&str]| {
         let mut emulate = altway(&dir, ["emulate", "--server", "sleep 60"]);
