@@ -79,7 +79,7 @@ fn processors() -> Vec<usize> {
 }
 
 /// Whether a control group (version 2) limits this process's share of the processors.
-fn has_quota() -> bool {
+pub(crate) fn has_quota() -> bool {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = groups
         .lines()

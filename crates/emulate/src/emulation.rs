@@ -74,8 +74,9 @@ pub struct Options {
     /// The file for a log of all packets at both ends of the link (pcapng); `None` (the default) for
     /// no log. It costs the link thread some 0.3 µs a packet, and never a wait.
     pub packet_log: Option<PathBuf>,
-    /// Whether to keep the processors from sleeping, which makes the link more exact and costs
-    /// their power; off by default. Never under a processor quota.
+    /// Whether to keep all processors from sleeping, all the time, so that the ends wake faster, at
+    /// full power; off by default. The link's own is awake while packets are on their way in any
+    /// case. Neither is done under a processor quota.
     pub keep_awake: bool,
 }
 

@@ -92,6 +92,7 @@ mod checksum;
 mod claim;
 mod clean;
 mod clock;
+mod companion;
 mod congestion;
 pub mod control;
 mod course;

@@ -1,6 +1,7 @@
 //! The loop that moves packets: out of one end, through the model, into the other.
 
 use crate::clock::{self, now};
+use crate::companion::Companion;
 use crate::course::Course;
 use crate::lateness::Lateness;
 use crate::moderation::Moderation;
@@ -136,6 +137,7 @@ pub(crate) struct Pump<P> {
     realtime: bool,
     course: Course,
     vigil: Vigil,
+    companion: Companion,
     recorder: Option<Recorder>,
     epoll: OwnedFd,
     requests: Receiver<Request>,
@@ -162,6 +164,7 @@ impl<P: Port> Pump<P> {
             ends,
             course: Course::new(now(), parameters.longer_delay()),
             vigil: Vigil::new(now()),
+            companion: Companion::start(),
             lanes: lanes(parameters),
             pool: Pool::new(P::HEADER + usize::from(mtu)),
             lateness: Lateness::new(),
@@ -321,9 +324,12 @@ impl<P: Port> Pump<P> {
     /// Waits until a packet is due, a packet has come, or there is a request; returns at once when it is
     /// better not to sleep.
     fn wait(&mut self) -> Result<(), Errno> {
-        let due = self.lanes.iter().filter_map(Lane::poll_timeout);
-        let due = due.chain(self.course.poll_timeout()).min();
+        let due = self.lanes.iter().filter_map(Lane::poll_timeout).min();
         let asleep = now();
+        if due.is_some() {
+            self.companion.busy(asleep);
+        }
+        let due = due.into_iter().chain(self.course.poll_timeout()).min();
         let left = match self.vigil.rest(asleep, due) {
             Rest::Awake => {
                 self.step_aside(asleep);
@@ -365,7 +371,8 @@ impl<P: Port> Pump<P> {
         if after - now > STEP {
             let switches = switches::of_this_thread();
             if switches > self.switches_seen {
-                self.vigil.stand_back(after);
+                let until = self.vigil.stand_back(after);
+                self.companion.stand_back(until);
             }
             self.switches_seen = switches;
         }

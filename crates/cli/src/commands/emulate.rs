@@ -72,8 +72,8 @@ pub(crate) struct Arguments {
     /// TCP congestion control of the namespaces made [default: the host's].
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// Keep the processors from sleeping: the link is more exact, most of all in a virtual machine,
-    /// and they use their full power.
+    /// Keep all processors from sleeping, all the time: the ends wake faster, most of all in a virtual
+    /// machine, at full power. The link's own is awake while packets are on their way in any case.
     #[arg(long)]
     keep_awake: bool,
     /// What moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
