@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// It takes 20 s to two minutes, by how fast the machine changes between processes.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(170);
 
 const PLAN: &str = "\
 name = \"tiny\"\nrate = \"10mbit\"\ndelay = \"10ms\"\nloss = \"0%\"\nsize = \"50kB\"\npairs = 2\n";

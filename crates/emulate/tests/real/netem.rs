@@ -31,9 +31,8 @@ use std::time::Duration;
 /// Says that this process is one under that kernel.
 pub(crate) const VARIABLE: &str = "ALTWAY_TEST_NETEM";
 
-/// It takes 30 s to two minutes, by how fast the machine changes between processes, and took 165 s once: only
-/// what hangs is to be ended.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// It takes 30 s to two minutes, by how fast the machine changes between processes.
+const PATIENCE: Duration = Duration::from_secs(170);
 
 macro_rules! cases {
     ($($name:ident),* $(,)?) => {
