@@ -371,8 +371,7 @@ impl<P: Port> Pump<P> {
         if after - now > STEP {
             let switches = switches::of_this_thread();
             if switches > self.switches_seen {
-                let until = self.vigil.stand_back(after);
-                self.companion.stand_back(until);
+                self.vigil.stand_back(after);
             }
             self.switches_seen = switches;
         }

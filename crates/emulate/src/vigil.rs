@@ -65,11 +65,9 @@ impl Vigil {
         }
     }
 
-    /// Another thread had to wait, at `now`, because this one was awake for nothing; returns until when it
-    /// stands back.
-    pub(crate) fn stand_back(&mut self, now: Timestamp) -> Timestamp {
+    /// Another thread had to wait, at `now`, because this one was awake for nothing.
+    pub(crate) fn stand_back(&mut self, now: Timestamp) {
         self.stands_back = now + STAND_BACK;
-        self.stands_back
     }
 
     /// There is nothing to do at `now`, and something is `due`.
