@@ -5,6 +5,7 @@ use crate::lab::{can_emulate, only_run};
 use altway_record::Sample;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -52,9 +53,12 @@ impl Running {
     }
 
     /// The rows of the run when it is over. Each transfer counts once.
-    fn samples(self) -> Vec<Sample> {
-        let output = self.lab.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
+    fn samples(&mut self) -> Vec<Sample> {
+        let mut said = String::new();
+        let mut stderr = self.lab.stderr.take().unwrap();
+        stderr.read_to_string(&mut said).unwrap();
+        let status = self.lab.wait().unwrap();
+        assert!(status.success(), "{said}");
         let rows = fs::read_to_string(only_run(&self.dir).join("samples.csv")).unwrap();
         let samples = altway_record::read_samples(&rows).unwrap();
         let arms = samples.iter().filter(|sample| sample.valid);
@@ -66,6 +70,16 @@ impl Running {
         let expected = expected.map(|(protocol, null_arm)| (protocol.to_owned(), null_arm));
         assert_eq!(arms, expected, "{samples:#?}");
         samples
+    }
+}
+
+/// A run whose test has failed ends as when it is stopped at a terminal: nothing is left behind.
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Ok(None) = self.lab.try_wait() {
+            let _ = kill_process(Pid::from_child(&self.lab), Signal::INT);
+            let _ = self.lab.wait();
+        }
     }
 }
 
@@ -92,7 +106,7 @@ fn a_server_that_is_killed_is_started_again_and_its_transfer_made_again() {
     if !can_emulate(&dir) {
         return;
     }
-    let run = Running::start(dir);
+    let mut run = Running::start(dir);
     kill_process(run.server, Signal::KILL).unwrap();
     let samples = run.samples();
     let fault = first_fault(&samples);
@@ -107,7 +121,7 @@ fn the_transfer_of_a_client_that_is_killed_is_made_again() {
     if !can_emulate(&dir) {
         return;
     }
-    let run = Running::start(dir);
+    let mut run = Running::start(dir);
     kill_process(run.client, Signal::KILL).unwrap();
     let samples = run.samples();
     let fault = first_fault(&samples);
@@ -129,7 +143,7 @@ fn a_link_that_is_unplugged_for_a_while_costs_the_transfers_of_that_while_only()
     if !can_emulate(&dir) {
         return;
     }
-    let run = Running::start(dir);
+    let mut run = Running::start(dir);
     let pid = run.server.as_raw_nonzero().to_string();
     let at_the_server = |arguments: &[&str]| {
         let within = ["-t", &pid, "-n", "ip"];
