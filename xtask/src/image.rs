@@ -1,12 +1,12 @@
 //! `cargo xtask image`: a static binary, and a container image of nothing but that.
 //!
-//! Where Rust's library for musl is installed the binary is linked against that, elsewhere against
-//! glibc (decision 0035). Left to others: what is in the image and how its containers are wired up,
+//! The binary is linked against musl where Rust's library for it is to be had, elsewhere against
+//! glibc (decisions 0035 and 0051). Left to others: what is in the image and how its containers are wired up,
 //! which stand in `docker/`.
 
+use crate::musl::{self, Library};
 use crate::shell;
 use anyhow::{Context, Result, ensure};
-use std::env::consts::ARCH;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ const CONTEXT: &str = "docker";
 /// The objects of the image's site, and their sizes in bytes. They hold zeros: altway doesn't compress.
 const OBJECTS: [(&str, u64); 3] = [("100kB", 100_000), ("1MB", 1_000_000), ("10MB", 10_000_000)];
 
-/// Builds a static binary, puts it into docker/, and has Docker, if there is one, make the image.
+/// Builds a static binary, puts it into docker/, and has Docker, if its engine answers, make the image.
 pub(crate) fn run() -> Result<()> {
     let context = Path::new(CONTEXT);
     let binary = context.join("altway");
@@ -24,17 +24,18 @@ pub(crate) fn run() -> Result<()> {
     for (name, size) in OBJECTS {
         write_object(&context.join("site").join(name), size)?;
     }
-    if shell::find("docker").is_none() {
+    // `docker build` fails without an engine that answers, which a client alone is not.
+    if !shell::succeeds("docker version") {
         shell::say(&format!(
-            "there is no docker here; `docker build -t altway {CONTEXT}` makes the image"
+            "no Docker engine answers here; `docker build -t altway {CONTEXT}` makes the image of {}",
+            binary.display()
         ));
         return Ok(());
     }
     shell::run(&format!("docker build -t altway {CONTEXT}"))
 }
 
-/// Builds a static binary for the tests and gives its place. It shares what it depends on with their
-/// own build.
+/// Builds a static binary for the tests and gives its place.
 pub(crate) fn for_tests() -> Result<PathBuf> {
     let binary = std::path::absolute(shell::target_folder().join("static/altway"))?;
     build(Profile::Dev, &binary)?;
@@ -48,14 +49,24 @@ enum Profile {
 }
 
 fn build(profile: Profile, to: &Path) -> Result<()> {
-    let musl = format!("{ARCH}-unknown-linux-musl");
-    let target = has_library(&musl)?.then_some(musl);
-    shell::run(&line(profile, target.as_deref()))?;
+    if let Err(error) = musl::install() {
+        shell::say(&format!(
+            "altway is linked against glibc, for musl is not to be had: {error:#}"
+        ));
+    }
+    let musl = musl::library()?;
+    let variables = musl.as_ref().map(Library::variables).unwrap_or_default();
+    let variables: Vec<_> = variables
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    shell::run_with(&line(profile, musl.as_ref()), &variables)?;
     let folder = match profile {
         Profile::Dev => "debug",
         Profile::Release => "release",
     };
-    let built = shell::target_folder().join(target.unwrap_or_default());
+    let target = musl.map(|_| musl::target()).unwrap_or_default();
+    let built = shell::target_folder().join(target);
     let built = built.join(folder).join("altway");
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;
@@ -65,25 +76,20 @@ fn build(profile: Profile, to: &Path) -> Result<()> {
     must_be_static(to)
 }
 
-/// Only the program itself is told to be static: all that it depends on is what any other build of
-/// this profile has made.
-fn line(profile: Profile, target: Option<&str>) -> String {
+/// Only the program itself is told to be static. Against glibc, all that it depends on is what any other
+/// build of this profile has made.
+fn line(profile: Profile, musl: Option<&Library>) -> String {
     let profile = match profile {
         Profile::Dev => "",
         Profile::Release => " --release",
     };
-    let target = target.map_or_else(String::new, |target| format!(" --target {target}"));
+    let target = musl.map_or_else(String::new, |library| {
+        format!(" --target {}{}", musl::target(), library.options())
+    });
     format!(
         "cargo rustc --locked -p altway --bin altway{profile}{target} -- \
          -C target-feature=+crt-static -C strip=symbols"
     )
-}
-
-/// Whether Rust's own library is installed for a target.
-fn has_library(target: &str) -> Result<bool> {
-    let root = shell::output("rustc --print sysroot")?;
-    let libraries = Path::new(root.trim()).join("lib/rustlib");
-    Ok(libraries.join(target).exists())
 }
 
 /// A binary that names an interpreter (PT_INTERP) needs it, and libraries, beside it.

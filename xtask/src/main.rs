@@ -9,6 +9,7 @@ mod checks;
 mod fuzz;
 mod go;
 mod image;
+mod musl;
 mod setup;
 mod shell;
 mod tidy;

@@ -11,7 +11,7 @@ use anyhow::Result;
 use std::path::PathBuf;
 
 /// Debian package, and the program that shows that it is there.
-const PACKAGES: [(&str, &str); 14] = [
+const PACKAGES: [(&str, &str); 15] = [
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("nghttp2-client", "nghttp"),
@@ -26,6 +26,7 @@ const PACKAGES: [(&str, &str); 14] = [
     ("iproute2", "tc"),
     ("docker.io", "dockerd"),
     ("docker-compose", "docker-compose"),
+    ("musl-tools", "musl-gcc"),
 ];
 
 const AIOQUIC: &str = "aioquic==1.7.2";
