@@ -61,7 +61,7 @@ pub(crate) fn bar(cell: Cell, figure: Figure) -> Option<Limit> {
         (Topic::Unlimited, Altway, Figure::GoodputGbit) => AtLeast(2.5),
         (Topic::Unlimited, AltwayNormal, Figure::GoodputGbit) => AtLeast(1.0),
         (Topic::SetUp { .. }, Altway, Figure::MillisecondsP50) => AtMost(150.0),
-        (Topic::SideBySide, Altway, Figure::InvalidLinks) => NeverAbove(0.0),
+        (Topic::SideBySide { processors: 2 }, Altway, Figure::InvalidLinks) => NeverAbove(0.0),
         (_, Rattan, Figure::ErrorRatioP50 | Figure::ErrorRatioP99 | Figure::GoodputRatio) => {
             AtLeast(2.0)
         }

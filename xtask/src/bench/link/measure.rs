@@ -85,7 +85,7 @@ pub(crate) fn measure(cell: Cell, rig: &Rig) -> Result<Outcome> {
         Topic::LossyTcp => lossy_tcp(rig, by),
         Topic::Unlimited => unlimited(rig, by),
         Topic::SetUp { topology } => set_up(rig, by, topology),
-        Topic::SideBySide => side_by_side(rig, by),
+        Topic::SideBySide { processors } => side_by_side(rig, by, processors),
     }
 }
 
@@ -265,21 +265,31 @@ fn set_up(rig: &Rig, by: By, topology: Topology) -> Result<Outcome> {
     })
 }
 
-/// All at once, each with a stream of TCP, and judged as the lab judges a transfer.
-fn side_by_side(rig: &Rig, by: By) -> Result<Outcome> {
-    let one = || stream(rig, by, &["--rate", SLOW, "--delay", TCP_DELAY]);
+/// All at once, each with a stream of TCP, and judged as the lab judges a transfer. Over two processors each
+/// link shares one with its own ends; else the links share one, and the ends the other.
+fn side_by_side(rig: &Rig, by: By, processors: u32) -> Result<Outcome> {
+    let rigs = match processors {
+        1 => [rig.clone(), rig.clone()],
+        _ => rig.on_one_processor(),
+    };
+    let options = ["--rate", SLOW, "--delay", TCP_DELAY, KEEP_AWAKE];
+    let one = |link: usize| stream(&rigs[link % 2], by, &options);
     let all = thread::scope(|scope| {
-        let threads: Vec<_> = (0..SIDE_BY_SIDE).map(|_| scope.spawn(one)).collect();
+        let start = |link| scope.spawn(move || one(link));
+        let threads: Vec<_> = (0..SIDE_BY_SIDE).map(start).collect();
         let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("it can't panic");
         threads.into_iter().map(join).collect::<Result<Vec<_>>>()
     })?;
     let faults = all
         .iter()
         .filter_map(|(told, _)| told.link.as_ref()?.fault());
+    let late = |told: &Told| told.link.as_ref()?.lateness_us_p99;
+    let latest = all.iter().filter_map(|(told, _)| late(told));
     let slowest = all.iter().map(|(_, goodput)| *goodput);
     Ok(Outcome {
         figures: vec![
             (Figure::InvalidLinks, faults.count() as f64),
+            (Figure::LatestUsP99, latest.fold(0.0, f64::max)),
             (
                 Figure::SlowestMbit,
                 slowest.fold(f64::INFINITY, f64::min) / 1e6,

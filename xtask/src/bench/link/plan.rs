@@ -65,6 +65,7 @@ pub(crate) fn cells() -> Vec<Cell> {
     let losses = [1, 5].map(|percent| of(Topic::Loss { percent }, alone));
     let unlimited = of(Topic::Unlimited, &[Altway, AltwayNormal, Iperf3, Rattan]);
     let set_ups = Topology::ALL.map(|topology| of(Topic::SetUp { topology }, alone));
+    let side_by_side = [2, 1].map(|processors| of(Topic::SideBySide { processors }, alone));
     let parts: [Vec<Vec<Cell>>; 8] = [
         delays.into(),
         rates.into(),
@@ -73,7 +74,7 @@ pub(crate) fn cells() -> Vec<Cell> {
         vec![of(Topic::LossyTcp, alone)],
         vec![unlimited],
         set_ups.into(),
-        vec![of(Topic::SideBySide, alone)],
+        side_by_side.into(),
     ];
     parts.into_iter().flatten().flatten().collect()
 }

@@ -18,7 +18,7 @@ const VERSION: &str = "0.1.1";
 const ADDRESS: &str = "RATTAN_BASE";
 
 /// The installed program.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Rattan(PathBuf);
 
 impl Rattan {

@@ -24,7 +24,7 @@ const SERVER_WAIT: &str = "200ms";
 /// The port of `bench-packets`.
 pub(crate) const PORT: u16 = 9_000;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Rig<'a> {
     pub(crate) altway: PathBuf,
     pub(crate) packets: PathBuf,
@@ -56,7 +56,7 @@ pub(crate) struct Told {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct LinkReport {
     realtime_priority: Option<bool>,
-    lateness_us_p99: Option<f64>,
+    pub(crate) lateness_us_p99: Option<f64>,
     lateness_limit_us: f64,
     pub(crate) hidden_drops: u64,
 }
@@ -71,6 +71,19 @@ impl Places {
 }
 
 impl Rig<'_> {
+    /// The same with link and ends on one processor: the link's, or that of the ends.
+    pub(crate) fn on_one_processor(&self) -> [Self; 2] {
+        let on = |processor| Self {
+            places: Some(Places {
+                link: processor,
+                ends: processor,
+            }),
+            ..self.clone()
+        };
+        let places = self.places.map(|Places { link, ends }| [link, ends]);
+        places.map_or_else(|| [self.clone(), self.clone()], |both| both.map(on))
+    }
+
     /// The server of `bench-packets`, as a line for a shell.
     pub(crate) fn packet_server(&self) -> String {
         format!("{} serve --port {PORT}", quoted(&self.packets))

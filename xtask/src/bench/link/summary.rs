@@ -75,9 +75,10 @@ Error of the delay: between two stamps of one clock, before the datagram is sent
 received it, beside the delay asked for. Rate: of IP bytes, by full datagrams that are a tenth too many.
 Goodput: of TCP with Cubic once it is under way, 10 ms each way; the ideal is 1448/1500 of the rate, for
 of 1,500 bytes on the link 20 are IP's, 20 TCP's and 12 its time stamps. Set-up: all of `altway emulate`
-around a command that does nothing. Side by side: 8 links of 20 Mbit/s. Goodput doesn't count where the
-link was late, and has processors kept from sleeping. Medians are over the rounds; ratios are of the same
-round.
+around a command that does nothing. Side by side: 8 links of 20 Mbit/s, each on one of two processors with
+its ends, or all links on one and all ends on the other. Goodput, and links side by side, don't count where
+the link was late, and have processors kept from sleeping. Medians are over the rounds; ratios are of the
+same round.
 ";
 
 /// # Errors

@@ -21,8 +21,8 @@ pub(crate) enum Topic {
     Unlimited,
     /// How long a topology takes to be built and taken down.
     SetUp { topology: Topology },
-    /// Whether eight slow links side by side all count.
-    SideBySide,
+    /// Whether eight slow links side by side all count, by links on so many processors.
+    SideBySide { processors: u32 },
 }
 
 /// What stands between the client and the link.
@@ -104,6 +104,8 @@ pub(crate) enum Figure {
     MillisecondsMax,
     /// Links that did not do what they were asked to.
     InvalidLinks,
+    /// How late the latest of them was at 99 %, µs, as it tells itself.
+    LatestUsP99,
     /// Payload of the slowest, Mbit/s.
     SlowestMbit,
 }
@@ -117,7 +119,7 @@ impl Topic {
             Self::Loss { .. } | Self::LossyTcp => Group::Loss,
             Self::Unlimited => Group::Unlimited,
             Self::SetUp { .. } => Group::SetUp,
-            Self::SideBySide => Group::SideBySide,
+            Self::SideBySide { .. } => Group::SideBySide,
         }
     }
 }
@@ -142,7 +144,7 @@ impl Cell {
             (Topic::Unlimited, By::Rattan) => &[GoodputGbit, GoodputRatio],
             (Topic::Unlimited, _) => &[GoodputGbit],
             (Topic::SetUp { .. }, _) => &[MillisecondsP50, MillisecondsMax],
-            (Topic::SideBySide, _) => &[InvalidLinks, SlowestMbit],
+            (Topic::SideBySide { .. }, _) => &[InvalidLinks, LatestUsP99, SlowestMbit],
         }
     }
 
@@ -188,6 +190,7 @@ impl Figure {
             Self::MillisecondsP50 => ("set-up and tear-down, median", "ms"),
             Self::MillisecondsMax => ("  longest", "ms"),
             Self::InvalidLinks => ("links that don't count", ""),
+            Self::LatestUsP99 => ("lateness of the latest, 99 %", "µs"),
             Self::SlowestMbit => ("goodput of the slowest", "Mbit/s"),
         }
     }
@@ -203,7 +206,7 @@ impl fmt::Display for Topic {
             Self::LossyTcp => f.write_str("lossy-tcp"),
             Self::Unlimited => f.write_str("unlimited"),
             Self::SetUp { topology } => write!(f, "set-up-{}", topology.name()),
-            Self::SideBySide => f.write_str("side-by-side"),
+            Self::SideBySide { processors } => write!(f, "side-by-side-on-{processors}"),
         }
     }
 }
