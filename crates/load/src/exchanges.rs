@@ -21,6 +21,8 @@ pub(crate) struct Exchanges<'r, 'a, Id> {
     state: State,
     /// The server allows no further stream for now.
     exhausted: bool,
+    /// The last request could not be sent.
+    unsendable: bool,
 }
 
 /// Whether further requests may be sent.
@@ -48,6 +50,7 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
             in_flight: BTreeMap::new(),
             state: State::Open,
             exhausted: false,
+            unsendable: false,
         }
     }
 
@@ -61,11 +64,18 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
         self.in_flight.insert(stream, request);
     }
 
-    /// A request could not be sent.
+    /// A request could not be sent. The next is for after a turn ([`Self::take_unsendable`]): it may fail
+    /// as fast, and nobody else would come to anything.
     pub(crate) fn on_unsendable(&mut self, due: &Due, failure: Failure) {
+        self.unsendable = true;
         let sent = self.sent(due);
         self.run
             .record(&sent, &Answer::default(), Instant::now(), Err(failure));
+    }
+
+    /// Whether a request could not be sent since this was asked last.
+    pub(crate) fn take_unsendable(&mut self) -> bool {
+        std::mem::take(&mut self.unsendable)
     }
 
     /// The server allows no further stream; [`Self::on_stream_free`] ends that.

@@ -24,6 +24,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
+use tokio::task::yield_now;
 use tokio::time::{Sleep, sleep_until, timeout};
 
 /// Receive windows (RFC 9113, section 5.2): those of the HTTP/3 client, so that neither protocol
@@ -127,11 +128,15 @@ impl Connection<'_, '_> {
                 return;
             }
             let run = self.run;
+            let unsendable = self.exchanges.take_unsendable();
             tokio::select! {
                 biased;
                 // Tickets first: what is due now leaves in one write.
-                ticket = run.tickets.next(), if self.wants_ticket() => self.on_ticket(ticket),
+                ticket = run.tickets.next(), if !unsendable && self.wants_ticket() => {
+                    self.on_ticket(ticket);
+                },
                 () = poll_fn(|cx| self.poll_turn(cx)) => {}
+                () = yield_now(), if unsendable => {}
             }
         }
     }

@@ -77,6 +77,7 @@ pub use summary::{
 use altway_record::RequestRecord;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use std::time::{Duration, Instant};
 
 /// What requests call themselves.
 const USER_AGENT: &str = concat!("altway-load/", env!("CARGO_PKG_VERSION"));
@@ -99,13 +100,41 @@ pub async fn run(
 ) -> Result<LoadSummary, Error> {
     let job = run::Job::prepare(options).await?;
     let run = run::Run::begin(&job, options, &mut on_record)?;
-    let mut slots: FuturesUnordered<_> = (0..slots(options)).map(|_| slot::drive(&run)).collect();
-    let mut all_gave_up = true;
-    while let Some(end) = slots.next().await {
-        all_gave_up &= end == slot::End::GaveUp;
-    }
-    drop(slots);
+    let all_gave_up = drive_slots(&run, options).await;
     run.finish(all_gave_up)
+}
+
+/// Keeps all connections busy, each from its time of the ramp on; whether all gave up.
+async fn drive_slots(run: &run::Run<'_>, options: &Options) -> bool {
+    let begun = Instant::now();
+    // What lies beyond all that the clock can tell never begins.
+    let mut waiting =
+        (0..slots(options)).map_while(|slot| begun.checked_add(beginning(slot, options)));
+    let mut next = waiting.next();
+    let mut slots = FuturesUnordered::new();
+    let mut all_gave_up = true;
+    loop {
+        while next.is_some_and(|due| due <= Instant::now()) {
+            slots.push(slot::drive(run));
+            next = waiting.next();
+        }
+        tokio::select! {
+            Some(end) = slots.next() => {
+                all_gave_up &= end == slot::End::GaveUp;
+                // Those that wait would find nothing to send either.
+                next = next.filter(|_| end == slot::End::GaveUp);
+            }
+            () = tokio::time::sleep_until(next.unwrap_or(begun).into()), if next.is_some() => {}
+            else => return all_gave_up,
+        }
+    }
+}
+
+/// How long after the first connection this one begins.
+fn beginning(slot: u32, options: &Options) -> Duration {
+    options
+        .ramp
+        .mul_f64(f64::from(slot) / f64::from(slots(options)))
 }
 
 /// Connections that can have anything to do.

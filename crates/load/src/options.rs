@@ -42,6 +42,10 @@ pub struct Options {
     ///
     /// When every stream is busy at that moment the request waits for one, and the wait counts.
     pub rate: Option<NonZeroU32>,
+    /// The time over which the connections begin, evenly spaced, each busy from then on. Default zero:
+    /// all at once, more than some servers accept. A connection that finds nothing left to send is not
+    /// opened. To the millisecond.
+    pub ramp: Duration,
     /// Where the secrets of every connection go, for those who look into packets. Whoever has them
     /// reads all. Default nowhere.
     pub key_log: Option<Arc<dyn KeyLog>>,
@@ -78,6 +82,7 @@ impl Options {
             connect_to: None,
             timeout: Duration::from_secs(30),
             rate: None,
+            ramp: Duration::ZERO,
             key_log: None,
             qlog: None,
         })

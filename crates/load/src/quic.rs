@@ -11,6 +11,7 @@ use http::{Response, StatusCode};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+use tokio::task::yield_now;
 
 /// How long a connection stays for a session ticket. Servers send one after the hand-shake, thus about a
 /// round trip after an answer to early data.
@@ -152,15 +153,16 @@ impl Connection<'_, '_> {
                 return;
             }
             let until = self.exchanges.deadline();
+            let unsendable = self.exchanges.take_unsendable();
+            let wants_ticket = !unsendable && self.exchanges.wants_ticket();
             tokio::select! {
                 biased;
                 // Tickets first: what is due now leaves in one batch of datagrams.
-                ticket = self.run.tickets.next(), if self.exchanges.wants_ticket() => {
-                    self.on_ticket(ticket);
-                },
+                ticket = self.run.tickets.next(), if wants_ticket => self.on_ticket(ticket),
                 turn = self.driver.turn(until) => if let Err(error) = turn {
                     self.exchanges.fail_all(|| Failure::Connection(error.to_string()));
                 },
+                () = yield_now(), if unsendable => {}
             }
         }
     }

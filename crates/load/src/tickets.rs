@@ -26,7 +26,9 @@ pub(crate) struct Ticket {
 pub(crate) struct Tickets {
     schedule: RefCell<Schedule>,
     /// Held by the one stream that waits for the next ticket of an open loop; the others queue
-    /// for it in order, so that a due ticket wakes one stream and not all.
+    /// for it in order, so that a due ticket wakes one stream and not all. A closed loop needs no turns,
+    /// and they would cost it dearly: each ticket would wait until its stream's task has run, and the
+    /// requests of a connection would leave one by one.
     turn: Mutex<Option<Timer>>,
     /// A request of a visit may have become due.
     changed: Notify,
@@ -45,6 +47,9 @@ impl Tickets {
     /// The next ticket, when it is due; `None` when there are no more. Dropping the wait loses no
     /// ticket.
     pub(crate) async fn next(&self) -> Option<Ticket> {
+        if self.schedule.borrow().is_closed_loop() {
+            return self.schedule.borrow_mut().draw(Instant::now());
+        }
         let mut turn = self.turn.lock().await;
         loop {
             let next = self.schedule.borrow_mut().next(Instant::now());
@@ -53,7 +58,7 @@ impl Tickets {
                 (Next::Done, _) => return None,
                 // Waiting fails only when the runtime shuts down, and then nothing is sent any more.
                 (Next::At(due), Some(timer)) => timer.wait_until(due).await.ok()?,
-                (Next::At(_), None) => unreachable!("a closed loop never waits"),
+                (Next::At(_), None) => unreachable!("only a rate says when"),
                 (Next::Later, _) => self.changed.notified().await,
             }
         }
@@ -130,6 +135,19 @@ impl Schedule {
         }
     }
 
+    /// Whether there is a ticket at any time until the run is over.
+    fn is_closed_loop(&self) -> bool {
+        self.rate.is_none() && self.script.is_none()
+    }
+
+    /// A ticket that is due now.
+    fn draw(&mut self, now: Instant) -> Option<Ticket> {
+        match self.next(now) {
+            Next::Now(ticket) => Some(ticket),
+            Next::At(_) | Next::Later | Next::Done => None,
+        }
+    }
+
     fn next(&mut self, now: Instant) -> Next {
         if self.is_over(now) {
             return Next::Done;
@@ -191,6 +209,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt as _;
     use std::num::NonZeroU64;
 
     const MS: Duration = Duration::from_millis(1);
@@ -211,6 +230,16 @@ mod tests {
             assert_eq!(schedule.next(now), Next::Now(at(now)));
         }
         assert_eq!(schedule.next(now), Next::Done);
+    }
+
+    #[tokio::test]
+    async fn a_closed_loop_waits_for_no_turn() {
+        let tickets = Tickets::new(Schedule::new(Instant::now(), requests(3), None)).unwrap();
+        let _another = tickets.turn.lock().await;
+        for _ in 0..3 {
+            assert!(tickets.next().now_or_never().unwrap().is_some());
+        }
+        assert_eq!(tickets.next().now_or_never(), Some(None));
     }
 
     #[test]

@@ -311,6 +311,35 @@ async fn an_open_loop_keeps_its_rate_over_streams() {
 }
 
 #[tokio::test]
+async fn requests_that_cannot_be_sent_keep_no_other_connection_waiting() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut options = options("http", Protocol::H2, listener.local_addr().unwrap());
+    options.connections = count(2);
+    options.stop = requests(1_000);
+    let _server = tokio::spawn(async move {
+        let mut streams = Vec::new();
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // SETTINGS_MAX_HEADER_LIST_SIZE of 10 bytes; the head of a 204 that ends stream 1.
+            let said = b"\0\0\x06\x04\0\0\0\0\0\0\x06\0\0\0\x0a\0\0\x01\x01\x05\0\0\0\x01\x89";
+            stream.write_all(said).await.unwrap();
+            streams.push(stream);
+        }
+    });
+    let (records, _) = run(&options).await;
+    assert_eq!(records.len(), 1_000);
+    let unsent = |connection| {
+        let own = records.iter().filter(|it| it.connection == connection);
+        let errors = own.filter_map(|it| it.error.as_deref());
+        let too_large = errors.filter(|error| error.ends_with("exceeds the peer's limit of 10"));
+        too_large.count()
+    };
+    let (one, other) = (unsent(0), unsent(1));
+    assert_eq!(one + other, 998);
+    assert!(one > 100 && other > 100, "{one} and {other}");
+}
+
+#[tokio::test]
 async fn a_server_that_breaks_the_protocol_is_told_and_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let options = options("http", Protocol::H2, listener.local_addr().unwrap());

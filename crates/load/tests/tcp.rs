@@ -15,8 +15,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -141,6 +141,51 @@ async fn one_request_over_tls_opens_one_connection() {
         );
         assert_eq!(summary.connect.unwrap().count, 1);
     }
+}
+
+#[tokio::test]
+async fn connections_begin_evenly_over_the_ramp() {
+    let accepted = Arc::new(Mutex::new(Vec::new()));
+    let times = Arc::clone(&accepted);
+    let serve = move |stream| {
+        times.lock().unwrap().push(Instant::now());
+        let answer = Answer {
+            delay: Duration::from_millis(10),
+            ..Answer::default()
+        };
+        serve_http(stream, true, answer)
+    };
+    let (server, _) = listen(serve).await;
+    let mut options = options("http", Protocol::H2, server);
+    options.connections = count(4);
+    options.stop = Stop::Time(Duration::from_secs(2));
+    options.ramp = Duration::from_millis(400);
+    let begun = Instant::now();
+    let (records, summary) = run(&options).await;
+    assert_sound(&records, Protocol::H2, PAGE.len() as u64);
+    assert_eq!(summary.unwrap().connections, 4);
+    let accepted = accepted.lock().unwrap();
+    for (ordinal, accepted) in (0..).zip(accepted.iter()) {
+        let after = *accepted - begun;
+        assert!(
+            after >= Duration::from_millis(100) * ordinal,
+            "{ordinal}: {after:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_run_ends_before_its_ramp_when_nothing_is_left_to_send() {
+    let server = clear_text(true, Answer::default()).await;
+    let mut options = options("http", Protocol::H2, server);
+    options.connections = count(3);
+    options.stop = requests(20);
+    options.ramp = Duration::from_secs(3600);
+    let (records, summary) = run(&options).await;
+    assert_sound(&records, Protocol::H2, PAGE.len() as u64);
+    let summary = summary.unwrap();
+    assert_eq!((summary.requests, summary.connections), (20, 1));
+    assert!(summary.wall_us < 600_000_000);
 }
 
 #[tokio::test]

@@ -61,6 +61,10 @@ pub(crate) struct Arguments {
     /// is timed from when it was due [default: send when the one before is answered].
     #[arg(long, value_name = "PER_SECOND")]
     rate: Option<NonZeroU32>,
+    /// Open the connections evenly spaced over so long, instead of all at once: some servers refuse
+    /// those that come faster than they accept them. Each is busy from its own beginning on.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    ramp: Option<Duration>,
     /// HTTP/3: a connection for each request, which leaves with the first packets (0-RTT) where an
     /// earlier connection brought a session ticket that allows it.
     #[arg(long)]
@@ -70,7 +74,7 @@ pub(crate) struct Arguments {
     quic_version: Option<Version>,
     /// Fetch what this JSON file says, from the URL's origin: requests that belong together.
     #[arg(long, value_name = "FILE",
-          conflicts_with_all = ["connections", "streams", "requests", "duration", "rate", "early_data"])]
+          conflicts_with_all = ["connections", "streams", "requests", "duration", "rate", "ramp", "early_data"])]
     visit: Option<PathBuf>,
     #[command(flatten)]
     insight: Insight,
@@ -183,6 +187,7 @@ fn options(arguments: &Arguments, protocol: Protocol, printer: &Printer) -> Resu
     options.connect_to = arguments.connect_to;
     options.timeout = arguments.timeout;
     options.rate = arguments.rate;
+    options.ramp = arguments.ramp.unwrap_or_default();
     Ok(options)
 }
 
