@@ -95,15 +95,20 @@ fn arguments(load: Load, server: SocketAddrV4) -> Result<Vec<String>> {
     let url = format!("https://localhost:{}{path}", server.port());
     let line = ["load", &url, "--protocol", "h3", "--json", "--connect-to"];
     let figures = [
-        ("-n", Some(load.requests)),
-        ("-c", Some(load.connections)),
-        ("-m", Some(load.streams)),
-        // A request is due when its connection is: each opens one.
-        ("--rate", load.connection_every_ms.map(|ms| 1000 / ms)),
+        ("-n", load.requests.to_string()),
+        ("-c", load.connections.to_string()),
+        ("-m", load.streams.to_string()),
     ];
-    let figures = figures
-        .into_iter()
-        .filter_map(|(name, value)| Some([name.to_owned(), value?.to_string()]));
+    let pace = load.connection_every_ms.map(|ms| {
+        if load.requests == load.connections {
+            // A request is due when its connection is: each opens one.
+            ("--rate", (1000 / ms).to_string())
+        } else {
+            ("--ramp", format!("{}ms", ms * load.connections))
+        }
+    });
+    let figures = figures.into_iter().chain(pace);
+    let figures = figures.map(|(name, value)| [name.to_owned(), value]);
     let line = line.map(str::to_owned).into_iter();
     Ok(line
         .chain([server.to_string()])
@@ -276,9 +281,11 @@ mod tests {
         let line = |workload: Workload| arguments(workload.load(), server).unwrap().join(" ");
         let ramp = line(Workload::Ramp);
         assert!(ramp.ends_with("-n 2000 -c 2000 -m 1 --rate 500"), "{ramp}");
+        let small = line(Workload::Hq1);
+        assert!(small.ends_with("-c 100 -m 10 --ramp 200ms"), "{small}");
         let bulk = line(Workload::Hq2);
         assert!(bulk.contains(" https://localhost:443/10m.txt "), "{bulk}");
         assert!(bulk.contains(" --connect-to 198.18.0.1:443 "), "{bulk}");
-        assert!(!bulk.contains("--rate"), "{bulk}");
+        assert!(bulk.ends_with("-n 80 -c 8 -m 1"), "{bulk}");
     }
 }

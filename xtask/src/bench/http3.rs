@@ -38,7 +38,8 @@ the memory. Lost: datagrams that found the server's socket full.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Workloads
-  HQ1   100 connections × 10 streams, 200,000 requests for a file of 600 B
+  HQ1   100 connections × 10 streams, 200,000 requests for a file of 600 B; a connection
+        every 2 ms, for quic-go and Caddy refuse some of those that come at once
   HQ2   8 connections, 80 requests for a file of 10 MB, over a pair of virtual Ethernet
         devices with an MTU of 1500; altway and nghttpd over HTTP/2 and TLS beside it
   HQ3   1000 connections, 25 at a time, one request each

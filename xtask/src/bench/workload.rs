@@ -99,7 +99,8 @@ impl Workload {
         };
         let connection_every_ms = match self {
             Self::Trickle => Some(1),
-            Self::Ramp => Some(2),
+            // All at once, quic-go and Caddy refuse some: 32 may wait to be accepted.
+            Self::Hq1 | Self::Ramp => Some(2),
             _ => None,
         };
         let at_once = match self {
