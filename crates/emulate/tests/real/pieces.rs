@@ -1,7 +1,7 @@
 //! Several packets that a program or the kernel hands over in one piece: the link has them one by one.
 
 use crate::cases::{
-    BACKEND, Case, at_client, at_server, cases, lossy, report, start_with, wait_for,
+    BACKEND, Case, at_client, at_server, cases, lossy, report, start_with, wait_for_the_end,
 };
 use altway_emulate::{Backend, Emulation};
 use altway_link::{Config, Direction, seed_for};
@@ -21,10 +21,7 @@ fn flood_in_pieces(link: &Emulation, count: u64) -> Vec<u64> {
     let before = report(link).up.packets_in;
     let server = at_server(link, "sink");
     at_client(link, &format!("flood-in-pieces {count}")).words();
-    wait_for("all packets to pass", || {
-        let up = report(link).up;
-        up.packets_in >= before + count && up.packets_queued == 0
-    });
+    wait_for_the_end(link, before + count);
     let mut words = server.words();
     words.remove(0);
     words
