@@ -98,19 +98,26 @@ fn emulate_delays_both_directions_and_passes_the_exit_code_on() {
     let altway = env!("CARGO_BIN_EXE_altway");
     let server = format!("{altway} serve site --h2c -p 8080");
     let client = format!("{altway} load http://$ALTWAY_SERVER:8080/ --protocol h1 --json");
-    let mut emulate = dir.altway(["emulate", "--delay", "40ms", "--server", &server, "--"]);
-    let output = success(emulate.args(["sh", "-c", &client]));
-    let output: serde_json::Value = serde_json::from_str(&output).unwrap();
-    let request = &output["requests"][0];
-    let connect = request["connect_us"].as_u64().unwrap();
-    let total = request["total_us"].as_u64().unwrap();
+    let measure = || {
+        let mut emulate = dir.altway(["emulate", "--delay", "40ms", "--server", &server, "--"]);
+        let output = success(emulate.args(["sh", "-c", &client]));
+        let output: serde_json::Value = serde_json::from_str(&output).unwrap();
+        let request = &output["requests"][0];
+        ["connect_us", "total_us"].map(|time| request[time].as_u64().unwrap())
+    };
+    // One round trip, and two. Other programs may make the ends wait.
+    let times = [(); 3].map(|()| measure());
     assert!(
-        (80_000..95_000).contains(&connect),
-        "one round trip: {connect} µs"
+        times
+            .iter()
+            .all(|[connect, total]| *connect >= 80_000 && *total >= 160_000),
+        "{times:?}"
     );
     assert!(
-        (160_000..190_000).contains(&total),
-        "two round trips: {total} µs"
+        times
+            .iter()
+            .any(|[connect, total]| *connect < 95_000 && *total < 190_000),
+        "{times:?}"
     );
 
     let status = dir

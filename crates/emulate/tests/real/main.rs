@@ -15,6 +15,7 @@ mod control;
 mod netem;
 mod pieces;
 mod programs;
+mod tcp;
 mod topologies;
 
 use altway_emulate::{Backend, Privilege, enter};
@@ -71,7 +72,13 @@ fn main() -> ExitCode {
     let with_tools = privilege
         .clone()
         .and_then(|had| told(between::tools()).map(|()| had));
-    let parts = [cases::ALL, topologies::ALL, control::ALL, pieces::ALL];
+    let parts = [
+        cases::ALL,
+        tcp::ALL,
+        topologies::ALL,
+        control::ALL,
+        pieces::ALL,
+    ];
     let all = || parts.into_iter().flatten();
     let of_tun = all().map(|case| trial(case, Backend::Tun, &with_tun));
     let shared = all().filter(|case| OF_PACKET.contains(&case.name));

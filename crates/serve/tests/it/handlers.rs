@@ -176,7 +176,7 @@ async fn an_upload_that_nobody_reads_is_held_up_and_then_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_waits_holds_up_nobody_else() {
     async fn slow() -> &'static str {
-        sleep(Duration::from_millis(300)).await;
+        sleep(Duration::from_secs(1)).await;
         "slow"
     }
     let routes = Router::new().route("/slow", on_get(slow));
