@@ -11,7 +11,7 @@ use anyhow::Result;
 use std::path::PathBuf;
 
 /// Debian package, and the program that shows that it is there.
-const PACKAGES: [(&str, &str); 15] = [
+const PACKAGES: [(&str, &str); 16] = [
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("nghttp2-client", "nghttp"),
@@ -27,6 +27,7 @@ const PACKAGES: [(&str, &str); 15] = [
     ("docker.io", "dockerd"),
     ("docker-compose", "docker-compose"),
     ("musl-tools", "musl-gcc"),
+    ("tshark", "tshark"),
 ];
 
 const AIOQUIC: &str = "aioquic==1.7.2";
