@@ -210,7 +210,7 @@ fn row(line: &Line, is_first: bool) -> String {
 
 fn columns(cells: [&str; 6]) -> String {
     let [topic, by, figure, rounds, spread, bar] = cells;
-    let row = format!("{topic:<17}{by:<15}{figure:<35}{rounds:>2}  {spread:<31}{bar}");
+    let row = format!("{topic:<18}{by:<15}{figure:<35}{rounds:>2}  {spread:<31}{bar}");
     row.trim_end().to_owned() + "\n"
 }
 
