@@ -30,8 +30,10 @@ const MAX_OUTSTANDING: usize = 1024;
 /// Bytes that may wait for the encoder stream. A peer that gives it no credit gets no insertions.
 const MAX_WAITING: usize = 4096;
 
-/// Fields remembered for being seen once, by their hash.
-const SEEN: usize = 64;
+/// Fields remembered for being seen once are those last seen of each of so many sets, by their hash. With
+/// one to a set, two that are in every request would push each other out for ever.
+const SEEN_SETS: usize = 16;
+const SEEN_OF_A_SET: usize = 4;
 
 /// How often a field may be put into the peer's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,7 @@ pub(crate) struct Encoder {
     /// What the peer's acknowledgements are awaited for, with the stream, oldest first: peers
     /// acknowledge nearly in order, so that the one they mean is near the front.
     outstanding: VecDeque<(u64, References)>,
-    seen: [u16; SEEN],
+    seen: [[u16; SEEN_OF_A_SET]; SEEN_SETS],
     partial: Partial,
     /// For the encoder stream.
     instructions: Vec<u8>,
@@ -121,7 +123,7 @@ impl Encoder {
             peer_capacity: 0,
             known: 0,
             outstanding: VecDeque::new(),
-            seen: [0; SEEN],
+            seen: [[0; SEEN_OF_A_SET]; SEEN_SETS],
             partial: Partial::default(),
             instructions: Vec::new(),
         }
@@ -318,11 +320,16 @@ impl Encoder {
 
     /// Whether it was; it is from now on.
     fn seen_before(&mut self, hash: u64) -> bool {
-        let slot = usize::try_from(hash % SEEN as u64).expect("below SEEN");
+        let set = usize::try_from(hash % SEEN_SETS as u64).expect("below SEEN_SETS");
+        let set = &mut self.seen[set];
         // What is taken for another is inserted once in vain.
         let [a, b, ..] = hash.to_be_bytes();
         let short = u16::from_be_bytes([a, b]);
-        std::mem::replace(&mut self.seen[slot], short) == short
+        let place = set.iter().position(|seen| *seen == short);
+        // The one that was seen longest ago makes room.
+        set[..=place.unwrap_or(SEEN_OF_A_SET - 1)].rotate_right(1);
+        set[0] = short;
+        place.is_some()
     }
 
     fn insert(
@@ -472,6 +479,17 @@ mod tests {
         encoder.on_decoder_stream(&[0x01]).unwrap();
         let section = [0x02, 0x00, 0x80].to_vec();
         assert_eq!(send(&mut encoder, 12, "~", "1"), (vec![], section));
+    }
+
+    #[test]
+    fn fields_that_come_with_every_request_are_inserted_whatever_their_hashes() {
+        let mut encoder = encoder(4096);
+        let is_alike = |value: &String| hash(b"~", value.as_bytes()).is_multiple_of(64);
+        let values = (0..1_000).map(|number: u32| number.to_string());
+        let alike: Vec<_> = values.filter(is_alike).take(4).collect();
+        let mut insertions = |value: &String| !send(&mut encoder, 0, "~", value).0.is_empty();
+        assert!(!alike.iter().any(&mut insertions));
+        assert!(alike.iter().all(&mut insertions));
     }
 
     #[test]
