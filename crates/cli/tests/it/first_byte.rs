@@ -1,7 +1,7 @@
 //! How many round trips the first byte of a response takes.
 
 use crate::common::{Dir, success};
-use crate::lab::can_emulate;
+use crate::lab::{SERVER_WAIT, can_emulate};
 
 const ROUND_TRIP_US: u64 = 100_000;
 
@@ -17,7 +17,8 @@ fn wait_us(protocol: &str) -> Option<u64> {
     let client =
         format!("{altway} load https://$ALTWAY_HOST:8443/object --insecure -p {protocol} --json");
     let mut emulate = dir.altway(["emulate", "--delay", "50ms"]);
-    let output = success(emulate.args(["--server", &server, "--", "sh", "-c", &client]));
+    emulate.args(["--server", &server, "--server-wait", SERVER_WAIT]);
+    let output = success(emulate.args(["--", "sh", "-c", &client]));
     let output: serde_json::Value = serde_json::from_str(&output).unwrap();
     let request = &output["requests"][0];
     let us = |name: &str| request[name].as_u64().unwrap();
@@ -25,10 +26,13 @@ fn wait_us(protocol: &str) -> Option<u64> {
 }
 
 fn assert_one_round_trip(protocol: &str) {
-    if let Some(us) = wait_us(protocol) {
-        assert!(us > ROUND_TRIP_US * 9 / 10, "{protocol}: {us} µs");
-        assert!(us < ROUND_TRIP_US * 18 / 10, "{protocol}: {us} µs");
-    }
+    // Other programs may make the ends wait.
+    let times: Option<Vec<u64>> = (0..3).map(|_| wait_us(protocol)).collect();
+    let Some(least) = times.as_ref().and_then(|times| times.iter().min()) else {
+        return;
+    };
+    assert!(*least > ROUND_TRIP_US * 9 / 10, "{protocol}: {times:?} µs");
+    assert!(*least < ROUND_TRIP_US * 18 / 10, "{protocol}: {times:?} µs");
 }
 
 #[test]

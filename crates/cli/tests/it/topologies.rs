@@ -3,6 +3,7 @@
 //! The tests that need namespaces say that they are skipped where none can be made.
 
 use crate::common::{Dir, Serving, refusal, skipped, success, text};
+use crate::lab::SERVER_WAIT;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -31,7 +32,16 @@ fn every_topology_carries_every_protocol() {
     for (topology, flag, protocol) in runs {
         let mut emulate = dir.altway(["emulate", "--json", flag, "--topology", topology]);
         let script = fetch(protocol);
-        emulate.args(["--server", &server, "--", "sh", "-c", &script]);
+        emulate.args([
+            "--server",
+            &server,
+            "--server-wait",
+            SERVER_WAIT,
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ]);
         let output = emulate.stdin(Stdio::null()).output().unwrap();
         let said = text(&output.stderr);
         if said.contains("altway doctor") {
