@@ -1,7 +1,7 @@
 //! How many round trips the first byte of a response takes.
 
 use crate::common::{Dir, success};
-use crate::lab::{SERVER_WAIT, can_emulate};
+use crate::lab::{between_ends, can_emulate};
 
 const ROUND_TRIP_US: u64 = 100_000;
 
@@ -17,8 +17,7 @@ fn wait_us(protocol: &str) -> Option<u64> {
     let client =
         format!("{altway} load https://$ALTWAY_HOST:8443/object --insecure -p {protocol} --json");
     let mut emulate = dir.altway(["emulate", "--delay", "50ms"]);
-    emulate.args(["--server", &server, "--server-wait", SERVER_WAIT]);
-    let output = success(emulate.args(["--", "sh", "-c", &client]));
+    let output = success(between_ends(&mut emulate, &server, &client));
     let output: serde_json::Value = serde_json::from_str(&output).unwrap();
     let request = &output["requests"][0];
     let us = |name: &str| request[name].as_u64().unwrap();

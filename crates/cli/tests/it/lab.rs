@@ -17,8 +17,17 @@ size = \"100KB\"
 pairs = 2
 ";
 
-/// What a server takes to listen, on a machine that has all tests to run at once, and more.
-pub(crate) const SERVER_WAIT: &str = "2s";
+/// A server at the link's far end, and what is run at the near one once it listens.
+pub(crate) fn between_ends<'a>(
+    emulate: &'a mut Command,
+    server: &str,
+    script: &str,
+) -> &'a mut Command {
+    // On a machine that runs all tests at once a server takes more than the half second it is given.
+    emulate
+        .args(["--server", server, "--server-wait", "2s", "--", "sh", "-c"])
+        .arg(script)
+}
 
 /// Whether this machine lets us make the namespaces; asked with the smallest real use.
 pub(crate) fn can_emulate(dir: &Dir) -> bool {
@@ -102,9 +111,8 @@ fn emulate_delays_both_directions_and_passes_the_exit_code_on() {
     let server = format!("{altway} serve site --h2c -p 8080");
     let client = format!("{altway} load http://$ALTWAY_SERVER:8080/ --protocol h1 --json");
     let measure = || {
-        let mut emulate = dir.altway(["emulate", "--delay", "40ms", "--server", &server]);
-        emulate.args(["--server-wait", SERVER_WAIT, "--", "sh", "-c", &client]);
-        let output = success(&mut emulate);
+        let mut emulate = dir.altway(["emulate", "--delay", "40ms"]);
+        let output = success(between_ends(&mut emulate, &server, &client));
         let output: serde_json::Value = serde_json::from_str(&output).unwrap();
         let request = &output["requests"][0];
         ["connect_us", "total_us"].map(|time| request[time].as_u64().unwrap())

@@ -1,7 +1,7 @@
 //! What is urgent (RFC 9218) over a link that is busy with something large.
 
 use crate::common::{Dir, success};
-use crate::lab::{SERVER_WAIT, can_emulate};
+use crate::lab::{between_ends, can_emulate};
 
 /// 4 s of the link.
 const LARGE: usize = 5_000_000;
@@ -36,16 +36,7 @@ fn urgent_beside_large(protocol: &str) -> Option<Vec<u64>> {
         "{altway} load https://$ALTWAY_HOST:8443/ --insecure -p {protocol} --visit visit.json --json"
     );
     let mut emulate = dir.altway(["emulate", "--rate", "10mbit", "--delay", "50ms"]);
-    let output = success(emulate.args([
-        "--server",
-        &server,
-        "--server-wait",
-        SERVER_WAIT,
-        "--",
-        "sh",
-        "-c",
-        &client,
-    ]));
+    let output = success(between_ends(&mut emulate, &server, &client));
     let output: serde_json::Value = serde_json::from_str(&output).unwrap();
     let requests = output["requests"].as_array().unwrap();
     let smalls = requests.iter().filter(|request| request["item"] != 0);

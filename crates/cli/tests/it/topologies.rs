@@ -3,7 +3,7 @@
 //! The tests that need namespaces say that they are skipped where none can be made.
 
 use crate::common::{Dir, Serving, refusal, skipped, success, text};
-use crate::lab::SERVER_WAIT;
+use crate::lab::between_ends;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
@@ -32,16 +32,7 @@ fn every_topology_carries_every_protocol() {
     for (topology, flag, protocol) in runs {
         let mut emulate = dir.altway(["emulate", "--json", flag, "--topology", topology]);
         let script = fetch(protocol);
-        emulate.args([
-            "--server",
-            &server,
-            "--server-wait",
-            SERVER_WAIT,
-            "--",
-            "sh",
-            "-c",
-            &script,
-        ]);
+        between_ends(&mut emulate, &server, &script);
         let output = emulate.stdin(Stdio::null()).output().unwrap();
         let said = text(&output.stderr);
         if said.contains("altway doctor") {

@@ -420,20 +420,21 @@ fn teardown_leaves_nothing_and_is_fast() {
 }
 
 fn teardown_does_not_wait_for_programs_that_still_run() {
-    let link = start_with(Config::default(), Config::default());
-    let mut idle = at_client(&link, "idle");
-    let before = Instant::now();
-    drop(link);
+    let measure = || {
+        let link = start_with(Config::default(), Config::default());
+        let mut idle = at_client(&link, "idle");
+        let before = Instant::now();
+        drop(link);
+        let took = before.elapsed();
+        let status = idle.child.try_wait().expect("it was not waited for");
+        assert!(status.is_none());
+        took
+    };
+    // Other programs may make it wait.
+    let times = [(); 3].map(|()| measure());
     assert!(
-        before.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        before.elapsed()
-    );
-    assert!(
-        idle.child
-            .try_wait()
-            .expect("it was not waited for")
-            .is_none()
+        times.iter().any(|took| *took < Duration::from_millis(500)),
+        "{times:?}"
     );
 }
 

@@ -31,21 +31,13 @@ fn download(link: &Emulation, bytes: u64) -> Told {
     let server = at_server(link, &format!("tcp-source {bytes}"));
     assert_eq!(at_client(link, "tcp-client").words()[0], bytes);
     let words: [u64; 6] = server.words().try_into().expect("six words");
-    let [
-        min_rtt_us,
-        payload_rate,
-        segments,
-        retransmissions,
-        in_vain,
-        bytes_acked,
-    ] = words;
     Told {
-        min_rtt_us,
-        payload_rate,
-        segments,
-        retransmissions,
-        in_vain,
-        bytes_acked,
+        min_rtt_us: words[0],
+        payload_rate: words[1],
+        segments: words[2],
+        retransmissions: words[3],
+        in_vain: words[4],
+        bytes_acked: words[5],
     }
 }
 
