@@ -1,6 +1,6 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Identity, Site};
+use crate::{AccessLog, Identity, PrefixLengths, Site};
 use altway_http3::{Qlog, Retry, ServerId};
 use altway_policy::Policy;
 use rustls::KeyLog;
@@ -262,6 +262,9 @@ pub struct Limits {
     /// A connection on which no byte moves for so long, whether it idles or its client doesn't read
     /// what it asked for, is closed. Default 60 s.
     pub idle_timeout: Duration,
+    /// Which addresses count as one client where a limit is shared out. Default: each IPv4 address,
+    /// each IPv6 /48.
+    pub client_prefix: PrefixLengths,
 }
 
 impl Default for Limits {
@@ -275,6 +278,7 @@ impl Default for Limits {
             retry: Retry::default(),
             header_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
+            client_prefix: PrefixLengths::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Binds, runs a worker per thread, and stops them together.
 
 use crate::files::Files;
+use crate::incidents::Incidents;
 use crate::listen::{self, Listeners, Sockets};
 use crate::options::{Options, Security};
 use crate::path_meter::Paths;
@@ -15,6 +16,7 @@ use altway_http3::WorkerId;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 use tokio::sync::oneshot;
 
 /// A server whose sockets are bound: clients that connect from now on wait until it runs.
@@ -70,6 +72,7 @@ impl Server {
             policy: options.policy,
             alternative: tls.is_some().then_some(address.port()),
             log: options.access_log.clone(),
+            incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
         };
         let setup = setup(options, service, tls.as_ref(), &beginning);
         let (places, inboxes) = h3::places(

@@ -6,6 +6,7 @@ use crate::access::{AccessLog, Asked, Exchange};
 use crate::body::Body;
 use crate::files::{self, Files};
 use crate::handler::{BoxError, Handler, Peer, Pending};
+use crate::incidents::{Incident, Incidents};
 use crate::path_meter::Paths;
 use altway_policy::{Decision, Policy};
 use http::header::{self, HeaderMap};
@@ -30,6 +31,7 @@ pub(crate) struct Service {
     /// The port number for `Alt-Svc`; `None` when there is no HTTP/3 to offer.
     pub(crate) alternative: Option<u16>,
     pub(crate) log: Option<AccessLog>,
+    pub(crate) incidents: Incidents,
 }
 
 /// What requests are answered with.
@@ -56,6 +58,7 @@ impl Service {
     ) -> Answer {
         let asked = Asked::of(peer.ip(), &request);
         if let Some(status) = flaw(&request) {
+            self.incidents.record(peer.ip(), Incident::RefusedRequest);
             return Answer::Now(self.finish(asked, files::page(status)));
         }
         match &self.content {
@@ -80,8 +83,10 @@ impl Service {
         }
     }
 
-    /// Answers a request that can't be understood; it is not logged, for there is nothing to log.
+    /// Answers a request that can't be understood: the access log has no line for it, but the
+    /// minute's sums count it.
     pub(crate) fn refuse(&self, client: IpAddr, status: StatusCode) -> Response<Body> {
+        self.incidents.record(client, Incident::RefusedRequest);
         let mut response = files::page(status);
         let decision = self.decide(client);
         self.complete(response.headers_mut(), decision.as_ref());
@@ -183,9 +188,10 @@ fn head_size(headers: &HeaderMap) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PrefixLengths;
     use crate::path_meter::{Meter, told};
     use std::net::Ipv4Addr;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -203,6 +209,7 @@ mod tests {
             policy: policy.parse().unwrap(),
             alternative,
             log: None,
+            incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
         };
         Site {
             service: Arc::new(service),

@@ -1,7 +1,9 @@
 //! A driver whose client doesn't read: it must wait, and not turn in circles until it may give up.
 
 use super::*;
+use crate::PrefixLengths;
 use crate::files::Files;
+use crate::incidents::Incidents;
 use crate::options::Limits;
 use crate::path_meter::Paths;
 use crate::service::{Content, Service};
@@ -21,6 +23,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
         policy: "h2".parse().unwrap(),
         alternative: None,
         log: None,
+        incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
     };
     Arc::new(Setup {
         service: Arc::new(service),

@@ -1,0 +1,196 @@
+//! Refused requests and limits struck, counted by client prefix and told once a minute.
+//!
+//! A line for each would let a peer fill the disk and hide the line that matters. A sum a minute
+//! tells an operator, at the default level of logging, who is turned away and why.
+
+use crate::client_prefix::{ClientPrefix, PrefixLengths};
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often sums are told.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Pairs of prefix and kind that are counted one by one; what comes beyond them is counted by kind alone.
+const MAX_ENTRIES: usize = 1024;
+
+/// Lines of one report; the rest is summed up in one more.
+const MAX_LINES: usize = 20;
+
+/// What was refused, or which limit was struck.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+#[expect(dead_code, reason = "recorded by what enforces the limits")]
+pub(crate) enum Incident {
+    /// A request that can't be understood or is too large: 400, 414, 431 or a stream error.
+    RefusedRequest,
+    /// A connection beyond the client's share, or beyond the worker's limit.
+    ConnectionLimit,
+    /// A handshake beyond the client's share.
+    HandshakeLimit,
+    /// A request beyond the client's share.
+    RequestLimit,
+    /// A client that holds its share of memory.
+    MemoryLimit,
+    /// An idle connection that was closed to make room for others.
+    EvictedConnection,
+    /// A client that reads, or sends, more slowly than is allowed.
+    SlowClient,
+    /// A connection that was closed because of what its peer did: an error of the protocol or a flood.
+    Misbehaviour,
+    /// A response that could not be sent to its end for a reason that the peer can bring about.
+    BrokenResponse,
+    /// The process has no file descriptor left.
+    NoDescriptor,
+}
+
+impl fmt::Display for Incident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RefusedRequest => "refused request",
+            Self::ConnectionLimit => "connection limit",
+            Self::HandshakeLimit => "handshake limit",
+            Self::RequestLimit => "request limit",
+            Self::MemoryLimit => "memory limit",
+            Self::EvictedConnection => "idle connection closed to make room",
+            Self::SlowClient => "slow client",
+            Self::Misbehaviour => "misbehaviour",
+            Self::BrokenResponse => "broken response",
+            Self::NoDescriptor => "no file descriptor left",
+        })
+    }
+}
+
+/// The counters of a server, shared by its workers. One mutex: it is taken where something is refused,
+/// which is no hot path, and held for a look-up.
+#[derive(Debug)]
+pub(crate) struct Incidents {
+    lengths: PrefixLengths,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Debug)]
+struct Counts {
+    /// At most [`MAX_ENTRIES`].
+    by_client: HashMap<(ClientPrefix, Incident), u64>,
+    /// Of those for which there was no room.
+    others: HashMap<Incident, u64>,
+    since: Instant,
+}
+
+impl Incidents {
+    pub(crate) fn new(lengths: PrefixLengths, now: Instant) -> Self {
+        Self {
+            lengths,
+            counts: Mutex::new(Counts {
+                by_client: HashMap::new(),
+                others: HashMap::new(),
+                since: now,
+            }),
+        }
+    }
+
+    /// Counts one.
+    pub(crate) fn record(&self, client: IpAddr, incident: Incident) {
+        let key = (self.lengths.prefix_of(client), incident);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = counts.by_client.len() < MAX_ENTRIES;
+        if let Some(count) = counts.by_client.get_mut(&key) {
+            *count += 1;
+        } else if has_room {
+            counts.by_client.insert(key, 1);
+        } else {
+            *counts.others.entry(incident).or_default() += 1;
+        }
+    }
+
+    /// Logs what was counted, once a minute however often and by however many threads it is called.
+    #[expect(dead_code, reason = "called by what writes logs")]
+    pub(crate) fn report_when_due(&self, now: Instant) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.saturating_duration_since(counts.since) < INTERVAL {
+            return;
+        }
+        counts.since = now;
+        let lines = counts.take_lines();
+        drop(counts);
+        for line in lines {
+            tracing::warn!("{line}");
+        }
+    }
+
+    /// Logs what was counted and not told yet: at the end of the server.
+    #[expect(dead_code, reason = "called by what writes logs")]
+    pub(crate) fn report(&self) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = counts.take_lines();
+        drop(counts);
+        for line in lines {
+            tracing::warn!("{line}");
+        }
+    }
+}
+
+impl Counts {
+    /// The most frequent first; empties the counters.
+    fn take_lines(&mut self) -> Vec<String> {
+        let mut counted: Vec<_> = self.by_client.drain().collect();
+        counted.sort_unstable_by(|(a, n), (b, m)| m.cmp(n).then(a.cmp(b)));
+        let shown = counted.len().min(MAX_LINES);
+        for ((_, incident), count) in counted.drain(shown..) {
+            *self.others.entry(incident).or_default() += count;
+        }
+        let line = |((client, incident), count)| format!("client {client}: {count} × {incident}");
+        let mut lines: Vec<_> = counted.into_iter().map(line).collect();
+        let mut others: Vec<_> = self.others.drain().collect();
+        others.sort_unstable();
+        let line = |(incident, count)| format!("other clients: {count} × {incident}");
+        lines.extend(others.into_iter().map(line));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn lines(incidents: &Incidents) -> Vec<String> {
+        incidents.counts.lock().unwrap().take_lines()
+    }
+
+    #[test]
+    fn incidents_are_summed_by_client_and_kind() {
+        let incidents = Incidents::new(PrefixLengths::default(), Instant::now());
+        let [a, b] = [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from);
+        (0..3).for_each(|_| incidents.record(a, Incident::RefusedRequest));
+        incidents.record(a, Incident::SlowClient);
+        (0..2).for_each(|_| incidents.record(b, Incident::RefusedRequest));
+        let expected = [
+            "client 192.0.2.1/32: 3 × refused request",
+            "client 192.0.2.2/32: 2 × refused request",
+            "client 192.0.2.1/32: 1 × slow client",
+        ];
+        assert_eq!(lines(&incidents), expected);
+        assert!(lines(&incidents).is_empty(), "told once");
+    }
+
+    #[test]
+    fn however_many_clients_there_are_memory_and_lines_are_bounded() {
+        let incidents = Incidents::new(PrefixLengths::default(), Instant::now());
+        for bits in 0..5_000 {
+            incidents.record(Ipv4Addr::from_bits(bits).into(), Incident::ConnectionLimit);
+        }
+        assert_eq!(
+            incidents.counts.lock().unwrap().by_client.len(),
+            MAX_ENTRIES
+        );
+        let lines = lines(&incidents);
+        assert_eq!(lines.len(), MAX_LINES + 1);
+        let rest = 5_000 - MAX_LINES;
+        let last = format!("other clients: {rest} × connection limit");
+        assert_eq!(lines[MAX_LINES], last);
+    }
+}
