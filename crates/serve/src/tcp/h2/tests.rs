@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::PrefixLengths;
-use crate::files::Files;
+use crate::files::{FileCache, Files};
+use crate::held::HeldBytes;
 use crate::incidents::Incidents;
 use crate::options::Limits;
 use crate::path_meter::Paths;
 use crate::service::{Content, Service};
 use crate::stop::stop_channel;
+use crate::worker::Memory;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -35,6 +37,14 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
         },
         grace: Duration::ZERO,
     })
+}
+
+fn desk(max_held: usize) -> Rc<RefCell<Desk>> {
+    let memory = Memory {
+        files: Rc::new(RefCell::new(FileCache::new(48 << 20, 100))),
+        held: HeldBytes::new(max_held),
+    };
+    Rc::new(RefCell::new(Desk::new(memory)))
 }
 
 /// What a client with wide windows sends that asks for a file `times` times at once.
@@ -71,10 +81,7 @@ async fn answers_that_nobody_reads_cost_no_turns_and_are_given_up() {
 async fn check(file: &str, times: u32) {
     let dir = tempfile::tempdir().unwrap();
     let setup = setup(dir.path());
-    let desk = Rc::new(RefCell::new(Desk::new(
-        Rc::default(),
-        setup.limits.max_held_bytes,
-    )));
+    let desk = desk(setup.limits.max_held_bytes);
     let (driver, _client) = connect(&setup, &desk, &greedy(file, times));
     let (_handle, signal) = stop_channel();
     let mut running = pin!(driver.run(signal));
@@ -94,7 +101,7 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     const CONNECTIONS: usize = 40;
     let dir = tempfile::tempdir().unwrap();
     let setup = setup(dir.path());
-    let desk = Rc::new(RefCell::new(Desk::new(Rc::default(), MAX_HELD)));
+    let desk = desk(MAX_HELD);
     let (_handle, signal) = stop_channel();
     let mut clients = Vec::new();
     let mut running = Vec::new();
@@ -106,7 +113,7 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     let mut most = 0;
     let all = poll_fn(|cx| {
         running.retain_mut(|driver| driver.as_mut().poll(cx).is_pending());
-        most = most.max(desk.borrow().held);
+        most = most.max(desk.borrow().held.bytes());
         if running.is_empty() {
             Poll::Ready(())
         } else {
@@ -117,7 +124,7 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     assert!(most >= MAX_HELD, "{most}: they were meant to hold more");
     let allowed = MAX_HELD + SEND_BYTES + CONNECTIONS * 2 * SCARCE_SEND_BYTES;
     assert!(most <= allowed, "{most} of {allowed}");
-    assert_eq!(desk.borrow().held, 0, "nothing is left");
+    assert_eq!(desk.borrow().held.bytes(), 0, "nothing is left");
 }
 
 /// A connection whose client has said `said` and never reads.
