@@ -7,6 +7,7 @@ use crate::held::HeldBytes;
 use crate::incidents::Incidents;
 use crate::options::Limits;
 use crate::path_meter::Paths;
+use crate::sending::RESPONSE_OVERHEAD;
 use crate::service::{Content, Service};
 use crate::stop::stop_channel;
 use crate::worker::Memory;
@@ -49,9 +50,15 @@ fn desk(max_held: usize) -> Rc<RefCell<Desk>> {
 
 /// What a client with wide windows sends that asks for a file `times` times at once.
 fn greedy(file: &str, times: u32) -> Vec<u8> {
+    asking(file, times, 1 << 30)
+}
+
+/// The same with windows of so many bytes for each response.
+fn asking(file: &str, times: u32, window: u32) -> Vec<u8> {
     let config = http2::Config {
         max_concurrent_streams: times,
-        stream_window: 1 << 30,
+        stream_window: window,
+        max_stream_window: window,
         connection_window: 1 << 30,
         ..http2::Config::default()
     };
@@ -125,6 +132,34 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     let allowed = MAX_HELD + SEND_BYTES + CONNECTIONS * 2 * SCARCE_SEND_BYTES;
     assert!(most <= allowed, "{most} of {allowed}");
     assert_eq!(desk.borrow().held.bytes(), 0, "nothing is left");
+}
+
+#[tokio::test]
+async fn responses_that_no_window_takes_hold_nothing_of_a_large_file() {
+    const TIMES: usize = 100;
+    for (file, each) in [("large", 0), ("small", 8 << 10)] {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = setup(dir.path());
+        let desk = desk(64 << 20);
+        let (driver, client) = connect(&setup, &desk, &asking(file, TIMES as u32, 0));
+        let (_handle, signal) = stop_channel();
+        let mut running = pin!(driver.run(signal));
+        let mut most = 0;
+        let ended = poll_fn(|cx| {
+            let polled = running.as_mut().poll(cx);
+            most = most.max(desk.borrow().held.bytes());
+            polled
+        });
+        let ended = timeout(Duration::from_secs(30), ended).await;
+        assert!(ended.is_ok(), "never given up");
+        let expected = TIMES * (RESPONSE_OVERHEAD + each);
+        assert!(
+            (expected..expected + (64 << 10)).contains(&most),
+            "{file}: {most}"
+        );
+        assert_eq!(desk.borrow().held.bytes(), 0, "nothing is left");
+        drop(client);
+    }
 }
 
 /// A connection whose client has said `said` and never reads.
