@@ -263,6 +263,7 @@ impl Context {
                 if activity.is_engaged() {
                     // The kernel would keep for minutes what the client doesn't read.
                     client.probe.abort_on_close();
+                    return Ok(());
                 }
             }
             () = stop.requested() => {}
