@@ -46,11 +46,16 @@ const CHUNK: u64 = 256 << 10;
 /// HTTP/2.
 const PIECE: usize = 16 << 10;
 
+/// The number of the open file, and the chunk's place in it.
+type ChunkKey = (u64, u64);
+
 /// A worker's cache.
 pub(crate) struct FileCache {
     entries: LruCache<Box<[u8]>, Rc<Entry>>,
-    /// By the number of the open file, and the chunk's place in it.
-    chunks: LruCache<(u64, u64), Bytes>,
+    chunks: LruCache<ChunkKey, Bytes>,
+    /// The chunk that was read last: a body is sent a frame at a time, so that the next read is mostly of
+    /// the same.
+    latest: Option<(ChunkKey, Bytes)>,
     memory: Arc<SharedMemory>,
     /// Entries with an open file.
     open: usize,
@@ -165,6 +170,7 @@ impl FileCache {
         Self {
             entries: LruCache::new(MAX_ENTRIES),
             chunks: LruCache::unbounded(),
+            latest: None,
             memory: Arc::new(SharedMemory::new(max_bytes)),
             open: 0,
             max_open,
@@ -211,8 +217,13 @@ impl FileCache {
         let index = range.offset / CHUNK;
         let within = usize::try_from(range.offset % CHUNK).expect("below the size of a chunk");
         let key = (range.file.number(), index);
-        if let Some(chunk) = self.chunks.get(&key) {
+        if let Some((_, chunk)) = self.latest.as_ref().filter(|(latest, _)| *latest == key) {
             return Ok(cut(chunk, within, limit));
+        }
+        if let Some(chunk) = self.chunks.get(&key) {
+            let cut = cut(chunk, within, limit);
+            self.latest = Some((key, chunk.clone()));
+            return Ok(cut);
         }
         let start = index * CHUNK;
         let length = usize::try_from(CHUNK.min(range.file.size() - start)).expect("a chunk");
@@ -222,7 +233,9 @@ impl FileCache {
         }
         let chunk = self.memory.share(range.file.read_at(start, length)?);
         self.chunks.put(key, chunk.clone());
-        Ok(cut(&chunk, within, limit))
+        let cut = cut(&chunk, within, limit);
+        self.latest = Some((key, chunk));
+        Ok(cut)
     }
 
     /// Drops what nobody has asked for of late. To be called every few seconds.
@@ -239,6 +252,7 @@ impl FileCache {
         self.entries.clear();
         self.open = 0;
         self.chunks.clear();
+        self.latest = None;
     }
 
     fn look_up(
@@ -319,6 +333,9 @@ impl FileCache {
 
     /// Whether so many bytes can be kept, once what was used longest ago is dropped for them.
     fn make_room(&mut self, bytes: usize) -> bool {
+        if !self.memory.has_room(bytes) {
+            self.latest = None;
+        }
         while !self.memory.has_room(bytes) {
             if self.chunks.pop_lru().is_none() {
                 return false;
