@@ -1,8 +1,11 @@
 //! What every bench can be told, and what those of HTTP/2.
 
+use super::contender::Contender;
 use super::workload::Transport;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A quick run has a tenth of the work.
@@ -22,6 +25,10 @@ pub(crate) struct Common {
     /// Measure the release binaries as they are (`setup.json` tells their commit).
     #[arg(long)]
     pub(crate) no_build: bool,
+    /// Measure another build of altway beside this one, for instance that of the commit before: its
+    /// program. This one may cost 1.03 of it.
+    #[arg(long, value_name = "PROGRAM")]
+    before: Option<PathBuf>,
     /// Shuffles the order within the rounds [default: from the clock; printed].
     #[arg(long)]
     seed: Option<u64>,
@@ -47,6 +54,19 @@ impl Common {
 
     pub(crate) fn seed(&self) -> u64 {
         self.seed.unwrap_or_else(|| fastrand::u64(..))
+    }
+
+    /// The other build, put where the programs are.
+    ///
+    /// # Errors
+    /// It can't be copied.
+    pub(crate) fn before(&self, programs: &Path) -> Result<Option<Contender>> {
+        let Some(program) = &self.before else {
+            return Ok(None);
+        };
+        let copy = programs.join(Contender::AltwayBefore.name());
+        fs::copy(program, copy).with_context(|| format!("cannot copy {}", program.display()))?;
+        Ok(Some(Contender::AltwayBefore))
     }
 
     /// The folder for the run's folder.

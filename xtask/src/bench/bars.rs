@@ -47,6 +47,9 @@ pub(crate) const RATIOS: [RatioBar; 22] = {
     ]
 };
 
+/// The bar against another build of altway, in every workload: what a change may cost.
+const BEFORE_AT_MOST: f64 = 1.03;
+
 /// The most that a figure of altway alone may be in a workload (the worst of the rounds).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct OwnBar {
@@ -103,6 +106,9 @@ const fn own(workload: Workload, transport: Transport, figure: Figure, at_most: 
 
 /// The bar of altway's ratio to `peer` in `cell`.
 pub(crate) fn ratio(cell: Cell, peer: Contender) -> Option<f64> {
+    if peer == Contender::AltwayBefore {
+        return Some(BEFORE_AT_MOST);
+    }
     let is_it = |bar: &&RatioBar| {
         (bar.workload, bar.transport, bar.peer) == (cell.workload, cell.transport, peer)
     };

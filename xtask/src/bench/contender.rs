@@ -23,6 +23,8 @@ use std::process::Command;
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Contender {
     Altway,
+    /// Another build of altway, mostly that of the commit before.
+    AltwayBefore,
     /// altway with its access log written to a file.
     AltwayLog,
     /// altway with one acceptor that hands connections to the workers in turn.
@@ -63,6 +65,7 @@ impl Contender {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Altway => "altway",
+            Self::AltwayBefore => "altway-before",
             Self::AltwayLog => "altway-log",
             Self::AltwayRoundRobin => "altway-rr",
             Self::AltwayH2 => "altway-h2",
@@ -79,7 +82,7 @@ impl Contender {
     pub(crate) const fn package(self) -> Option<&'static str> {
         match self {
             Self::Altway | Self::AltwayLog | Self::AltwayRoundRobin | Self::AltwayH2 => None,
-            Self::Hyper | Self::QuicGo | Self::Caddy => None,
+            Self::AltwayBefore | Self::Hyper | Self::QuicGo | Self::Caddy => None,
             Self::Nghttpd => Some("nghttp2-server"),
             Self::H2o => Some("h2o"),
             Self::Nginx => Some("nginx"),
@@ -93,6 +96,7 @@ impl Contender {
             Self::Altway | Self::AltwayLog | Self::AltwayRoundRobin | Self::AltwayH2 => {
                 Some(programs.join("altway"))
             }
+            Self::AltwayBefore => Some(programs.join(self.name())),
             Self::Hyper => Some(programs.join("bench-hyper")),
             Self::Nghttpd | Self::H2o | Self::Nginx => {
                 shell::find(self.name()).or_else(|| shell::find_in("/usr/sbin", self.name()))
@@ -134,7 +138,7 @@ impl Contender {
             .with_context(|| format!("{self} is not installed"))?;
         let mut command = Command::new(program);
         match self {
-            Self::Altway | Self::AltwayH2 => altway(&mut command, setting),
+            Self::Altway | Self::AltwayBefore | Self::AltwayH2 => altway(&mut command, setting),
             Self::AltwayLog => {
                 altway(&mut command, setting);
                 command

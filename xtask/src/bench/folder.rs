@@ -164,7 +164,9 @@ fn versions(contenders: &[Contender], programs: &Path) -> BTreeMap<String, Strin
         let version = match contender {
             Contender::AltwayLog | Contender::AltwayRoundRobin | Contender::AltwayH2 => continue,
             Contender::Hyper => libraries(&fs::read_to_string("Cargo.lock").unwrap_or_default()),
-            Contender::Altway | Contender::Nghttpd => says(*contender, programs, "--version"),
+            Contender::Altway | Contender::AltwayBefore | Contender::Nghttpd => {
+                says(*contender, programs, "--version")
+            }
             Contender::H2o => says(*contender, programs, "-v"),
             Contender::Nginx => says(*contender, programs, "-V"),
             Contender::QuicGo => says(*contender, programs, "-version"),

@@ -70,7 +70,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let programs = build::programs(arguments.common.no_build)?;
     // From here on there is something to put back.
     let stop = Stop::on_signals()?;
-    let peers = install::peers(&chosen_or_all(&arguments.peers, &PEERS), &programs)?;
+    let mut peers = install::peers(&chosen_or_all(&arguments.peers, &PEERS), &programs)?;
+    peers.extend(arguments.common.before(&programs)?);
     stop.check()?;
     let run = Run {
         name: "http2-bench",

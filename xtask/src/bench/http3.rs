@@ -77,7 +77,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     if !common.no_build {
         build::go_peers(&wanted);
     }
-    let peers = install::peers(&wanted, &programs)?;
+    let mut peers = install::peers(&wanted, &programs)?;
+    peers.extend(arguments.common.before(&programs)?);
     stop.check()?;
     let run = Run {
         name: "http3-bench",
