@@ -150,7 +150,7 @@ impl FileCache {
 
     fn look_up(&mut self, files: &Files, path: &[u8], now: Instant) -> Option<Rc<Entry>> {
         let asked = path::parse(std::str::from_utf8(path).ok()?).ok()?;
-        let opened = files.root.find(&asked, None).ok()?;
+        let opened = files.look_for(&asked, None).ok()?;
         if let Some(entry) = self.entries.get(path)
             && (entry.size, entry.modified) == (opened.size, opened.modified)
         {
