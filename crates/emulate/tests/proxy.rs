@@ -75,6 +75,46 @@ fn bytes_go_both_ways_and_are_counted() {
 }
 
 #[test]
+fn silent_connections_end_and_give_their_place_to_others() {
+    let (listener, address) = listen();
+    let limits = Limits {
+        tcp_connections: 1,
+        tcp_idle: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let proxy = Proxy::start(&[forward(address)], &[], limits).unwrap();
+    let mut silent = connect(&proxy);
+    let (_kept, _) = listener.accept().unwrap();
+    let mut waiting = connect(&proxy);
+    waiting.write_all(b"hello").unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let mut buffer = [0; 5];
+    server.read_exact(&mut buffer).unwrap();
+    assert_eq!(&buffer, b"hello");
+    assert!(is_reset(&silent.read(&mut [0; 1]).unwrap_err()));
+}
+
+#[test]
+fn a_connection_with_bytes_in_one_direction_is_not_silent() {
+    let (listener, address) = listen();
+    let limits = Limits {
+        tcp_idle: Duration::from_secs(2),
+        ..Limits::default()
+    };
+    let proxy = Proxy::start(&[forward(address)], &[], limits).unwrap();
+    let mut client = connect(&proxy);
+    let (mut server, _) = listener.accept().unwrap();
+    let end = Instant::now() + 2 * limits.tcp_idle;
+    while Instant::now() < end {
+        client.write_all(b"x").unwrap();
+        server.read_exact(&mut [0; 1]).unwrap();
+        thread::sleep(Duration::from_millis(50));
+    }
+    server.write_all(b"y").unwrap();
+    client.read_exact(&mut [0; 1]).unwrap();
+}
+
+#[test]
 fn the_end_of_one_direction_leaves_the_other_open() {
     let (listener, address) = listen();
     let proxy = proxy_tcp(address);

@@ -4,8 +4,8 @@
 //! one unit and one meaning each, and what a transport can't know is `None`. Reading the transports
 //! is left to others (`serve`); this only says what came since the last look.
 
-use crate::{Sample, Transport};
-use altway_units::{Bandwidth, DataSize};
+use crate::{PathStatistics, Sample, Transport};
+use altway_units::{Bandwidth, DataSize, Ratio};
 use std::time::Duration;
 
 /// One connection's counters since its beginning, and its path as it is now.
@@ -107,6 +107,18 @@ impl ConnectionStatistics {
             packets_lost: self.packets_lost.saturating_sub(lost),
         })
     }
+
+    /// The path as this connection alone knows it at the time `at` since the server's start; `None`
+    /// before the first round trip.
+    #[must_use]
+    pub fn path(&self, at: Duration) -> Option<PathStatistics> {
+        Some(PathStatistics {
+            min_rtt: self.min_rtt?,
+            loss: Ratio::of(self.packets_lost, self.packets_sent).unwrap_or(Ratio::ZERO),
+            packets: self.packets_sent,
+            updated: at,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -168,6 +180,18 @@ mod tests {
         let mut now = seen(3, 100, 1);
         now.delivery_rate = Some(faster);
         assert_eq!(between(&seen(3, 100, 1), &now), None);
+    }
+
+    #[test]
+    fn a_connection_knows_its_own_path() {
+        let path = seen(3, 200, 1).path(AT).unwrap();
+        assert_eq!(path.min_rtt, Duration::from_millis(3));
+        assert_eq!(
+            (path.loss.to_string().as_str(), path.packets),
+            ("0.5%", 200)
+        );
+        assert_eq!(path.updated, AT);
+        assert_eq!(seen(0, 200, 1).path(AT), None);
     }
 
     #[test]

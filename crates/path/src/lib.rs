@@ -1,9 +1,11 @@
 //! What is known of a client's network path: samples in, [`PathStatistics`] out.
 //!
 //! A server sees the path of every connection (round trips, packets, losses), but a decision is
-//! about the *next* connection of a client, perhaps from its neighbour's address. So samples are
-//! kept by network [`Prefix`], together for TCP and QUIC, and fade with age. Paths change: what was
-//! measured ten minutes ago says little.
+//! about the *next* connection of a client. So samples are kept for each client (an IPv4 address, an
+//! IPv6 /64), together for TCP and QUIC, and fade with age. Paths change: what was measured ten
+//! minutes ago says little. Of a client that is not known yet its network is a first guess (IPv4 /24,
+//! IPv6 /48): the median of what at least three other clients there measured, each of which counts
+//! once, for any of them may lie.
 //!
 //! [`ConnectionStatistics`] is what one connection tells of its path, in the same terms for TCP and
 //! QUIC; what is new in it since the last look is a [`Sample`].
@@ -12,12 +14,12 @@
 //! (`policy`).
 //!
 //! ```
-//! use altway_path::{MemoryStore, Prefix, Sample, Store, Transport};
+//! use altway_path::{MemoryStore, Sample, Store, Transport};
 //! use std::net::{IpAddr, Ipv4Addr};
 //! use std::time::Duration;
 //!
 //! let mut store = MemoryStore::default();
-//! let client = Prefix::from(IpAddr::from(Ipv4Addr::new(192, 0, 2, 7)));
+//! let client = |host: u8| IpAddr::from(Ipv4Addr::new(192, 0, 2, host));
 //! let sample = Sample {
 //!     transport: Transport::Tcp,
 //!     at: Duration::from_secs(1),
@@ -25,12 +27,13 @@
 //!     packets_sent: 200,
 //!     packets_lost: 1,
 //! };
-//! store.record(client, &sample);
+//! for host in [7, 8, 9] {
+//!     store.record(client(host), &sample);
+//! }
 //!
-//! let neighbour = Prefix::from(IpAddr::from(Ipv4Addr::new(192, 0, 2, 200)));
-//! let path = store.get(neighbour, Duration::from_secs(2)).expect("same /24");
-//! assert_eq!(path.min_rtt, Duration::from_millis(40));
-//! assert_eq!(path.loss.to_string(), "0.5%");
+//! let guess = store.neighbours(client(200), Duration::from_secs(2)).expect("same /24");
+//! assert_eq!(guess.min_rtt, Duration::from_millis(40));
+//! assert_eq!(guess.loss.to_string(), "0.5%");
 //! ```
 #![warn(clippy::disallowed_methods)]
 
@@ -41,9 +44,9 @@ mod sample;
 
 pub use connection::{ConnectionStatistics, DeliveryRate, Exchange};
 pub use memory::{MemoryStore, MemoryStoreConfig};
-pub use prefix::Prefix;
 pub use sample::{PathStatistics, Sample, Transport};
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Where path statistics are kept. The server's own memory ([`MemoryStore`]) is one; a fleet shares
@@ -52,9 +55,14 @@ use std::time::Duration;
 /// Time is the duration since the server's start, and never runs backwards by more than the
 /// reordering of a few threads.
 pub trait Store {
-    /// Adds one connection's observation to what is known of `prefix`.
-    fn record(&mut self, prefix: Prefix, sample: &Sample);
+    /// Adds one connection's observation to what is known of `client`.
+    fn record(&mut self, client: IpAddr, sample: &Sample);
 
-    /// What is known of `prefix` at `now`; `None` when nothing is, or nothing recent.
-    fn get(&self, prefix: Prefix, now: Duration) -> Option<PathStatistics>;
+    /// What connections from the address `client` (IPv6: its /64) measured; `None` when nothing is
+    /// known at `now`, or nothing recent.
+    fn client(&self, client: IpAddr, now: Duration) -> Option<PathStatistics>;
+
+    /// The median of what other clients of the same network measured; `None` when too few of them did
+    /// lately for one of them to decide nothing alone.
+    fn neighbours(&self, client: IpAddr, now: Duration) -> Option<PathStatistics>;
 }

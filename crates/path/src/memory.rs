@@ -1,16 +1,28 @@
 //! Path statistics in this process's memory.
 
-use crate::{PathStatistics, Prefix, Sample, Store};
+use crate::prefix::{ALLOCATION, CLIENT, NETWORK};
+use crate::{PathStatistics, Sample, Store};
 use altway_units::Ratio;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
-/// How much a [`MemoryStore`] keeps.
+/// Fewer clients than this say nothing of their network: with three, one of them can't move the median
+/// beyond what another one measured.
+const MIN_NEIGHBOURS: usize = 3;
+
+/// Limits of a [`MemoryStore`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryStoreConfig {
-    /// The most prefixes to keep; one more drops the one that was silent longest. About 200 bytes
-    /// each. Default 65,536.
-    pub max_prefixes: usize,
+    /// The most clients to keep (IPv4 addresses, IPv6 /64s); one more drops the one that was silent
+    /// longest. About 400 bytes each. Default 32,768.
+    pub max_clients: usize,
+    /// The most clients of one network (IPv4 /24, IPv6 /48); one more drops the one of them that was
+    /// silent longest. The cost of a decision grows with it. Default 16.
+    pub max_clients_per_network: usize,
+    /// The most clients of one allocation (IPv4 /16, IPv6 /32), so that nobody who holds one can make
+    /// the store forget all others. Default 2,048.
+    pub max_clients_per_allocation: usize,
     /// Samples older than this are forgotten; those older than half of it may be. Default 10 min.
     pub max_age: Duration,
 }
@@ -18,20 +30,25 @@ pub struct MemoryStoreConfig {
 impl Default for MemoryStoreConfig {
     fn default() -> Self {
         Self {
-            max_prefixes: 65_536,
+            max_clients: 32_768,
+            max_clients_per_network: 16,
+            max_clients_per_allocation: 2_048,
             max_age: Duration::from_secs(600),
         }
     }
 }
 
-/// A bounded [`Store`] in memory. Ordered maps, for a hash of hostile keys would need a seed; both
+/// A bounded [`Store`] in memory. Ordered maps, for a hash of hostile keys would need a seed; all
 /// operations cost O(log n).
 #[derive(Debug, Clone, Default)]
 pub struct MemoryStore {
     config: MemoryStoreConfig,
-    paths: BTreeMap<Prefix, Path>,
-    /// The same prefixes by the time of their newest sample, for the eviction.
-    by_age: BTreeSet<(Duration, Prefix)>,
+    /// By the first address of each client: those of a network stand side by side.
+    paths: BTreeMap<IpAddr, Path>,
+    /// The same clients by the time of their newest sample, for the eviction.
+    by_age: BTreeSet<(Duration, IpAddr)>,
+    /// The same for each allocation.
+    allocations: BTreeMap<IpAddr, BTreeSet<(Duration, IpAddr)>>,
 }
 
 impl MemoryStore {
@@ -44,8 +61,7 @@ impl MemoryStore {
         }
     }
 
-    /// How many prefixes it holds, aged ones included; at most
-    /// [`MemoryStoreConfig::max_prefixes`].
+    /// How many clients it holds, aged ones included; at most [`MemoryStoreConfig::max_clients`].
     #[must_use]
     pub fn len(&self) -> usize {
         self.paths.len()
@@ -57,36 +73,107 @@ impl MemoryStore {
         self.paths.is_empty()
     }
 
-    fn make_room(&mut self) {
-        while self.paths.len() > self.config.max_prefixes {
-            let Some((_, oldest)) = self.by_age.pop_first() else {
-                return;
-            };
-            self.paths.remove(&oldest);
+    fn note(&mut self, client: IpAddr, updated: Duration) {
+        self.by_age.insert((updated, client));
+        let allocation = self.allocations.entry(ALLOCATION.first(client));
+        allocation.or_default().insert((updated, client));
+    }
+
+    fn unnote(&mut self, client: IpAddr, updated: Duration) {
+        self.by_age.remove(&(updated, client));
+        let first = ALLOCATION.first(client);
+        if let Some(allocation) = self.allocations.get_mut(&first) {
+            allocation.remove(&(updated, client));
+            if allocation.is_empty() {
+                self.allocations.remove(&first);
+            }
+        }
+    }
+
+    fn forget(&mut self, client: IpAddr) {
+        if let Some(path) = self.paths.remove(&client) {
+            self.unnote(client, path.updated);
+        }
+    }
+
+    /// Forgets others where `client` is one too many: first in its network, then in its allocation,
+    /// then anywhere.
+    fn make_room(&mut self, client: IpAddr) {
+        let config = self.config;
+        let network = || self.paths.range(NETWORK.range(client));
+        if network().count() > config.max_clients_per_network {
+            let oldest = network().min_by_key(|(_, path)| path.updated);
+            let oldest = oldest.map(|(client, _)| *client);
+            oldest.into_iter().for_each(|oldest| self.forget(oldest));
+        }
+        let allocation = self.allocations.get(&ALLOCATION.first(client));
+        let crowded = allocation.filter(|it| it.len() > config.max_clients_per_allocation);
+        if let Some((_, oldest)) = crowded.and_then(BTreeSet::first).copied() {
+            self.forget(oldest);
+        }
+        while self.paths.len() > config.max_clients
+            && let Some((_, oldest)) = self.by_age.first().copied()
+        {
+            self.forget(oldest);
         }
     }
 }
 
 impl Store for MemoryStore {
-    fn record(&mut self, prefix: Prefix, sample: &Sample) {
+    fn record(&mut self, client: IpAddr, sample: &Sample) {
+        let client = CLIENT.first(client);
+        let max_age = self.config.max_age;
         let path = self
             .paths
-            .entry(prefix)
+            .entry(client)
             .or_insert_with(|| Path::new(sample));
-        self.by_age.remove(&(path.updated, prefix));
-        path.add(sample, self.config.max_age);
-        self.by_age.insert((path.updated, prefix));
-        self.make_room();
+        let before = path.updated;
+        path.add(sample, max_age);
+        let updated = path.updated;
+        self.unnote(client, before);
+        self.note(client, updated);
+        self.make_room(client);
     }
 
-    fn get(&self, prefix: Prefix, now: Duration) -> Option<PathStatistics> {
-        self.paths
-            .get(&prefix)?
-            .statistics(now, self.config.max_age)
+    fn client(&self, client: IpAddr, now: Duration) -> Option<PathStatistics> {
+        let path = self.paths.get(&CLIENT.first(client))?;
+        path.statistics(now, self.config.max_age)
+    }
+
+    fn neighbours(&self, client: IpAddr, now: Duration) -> Option<PathStatistics> {
+        let own = CLIENT.first(client);
+        let others = self
+            .paths
+            .range(NETWORK.range(client))
+            .filter(|(other, _)| **other != own)
+            .filter_map(|(_, path)| path.statistics(now, self.config.max_age));
+        median(&others.collect::<Vec<_>>())
     }
 }
 
-/// One prefix: two windows of half the maximum age each. When the newer is full it becomes the
+/// The middle of what clients measured, quantity by quantity, each client counting once however much it
+/// measured; `None` for too few of them.
+fn median(clients: &[PathStatistics]) -> Option<PathStatistics> {
+    if clients.len() < MIN_NEIGHBOURS {
+        return None;
+    }
+    Some(PathStatistics {
+        min_rtt: middle(clients, |it| it.min_rtt)?,
+        loss: middle(clients, |it| it.loss)?,
+        packets: middle(clients, |it| it.packets)?,
+        updated: clients.iter().map(|it| it.updated).max()?,
+    })
+}
+
+/// The lower of the two middle ones of an even number.
+fn middle<T: Ord>(clients: &[PathStatistics], of: impl Fn(&PathStatistics) -> T) -> Option<T> {
+    let mut all: Vec<T> = clients.iter().map(of).collect();
+    all.sort_unstable();
+    let middle = all.len().checked_sub(1)? / 2;
+    Some(all.swap_remove(middle))
+}
+
+/// One client: two windows of half the maximum age each. When the newer is full it becomes the
 /// older, so that an old minimum or an old loss leaves in time without a list of samples.
 #[derive(Debug, Clone)]
 struct Path {
@@ -171,109 +258,4 @@ impl Window {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Transport;
-    use proptest::prelude::*;
-    use std::net::{IpAddr, Ipv4Addr};
-
-    const MAX_AGE: Duration = Duration::from_secs(600);
-
-    fn prefix(network: u16) -> Prefix {
-        let [high, low] = network.to_be_bytes();
-        Prefix::from(IpAddr::from(Ipv4Addr::new(10, high, low, 1)))
-    }
-
-    fn sample(at: u64, rtt_ms: u64, sent: u64, lost: u64) -> Sample {
-        Sample {
-            transport: Transport::Quic,
-            at: Duration::from_secs(at),
-            min_rtt: Duration::from_millis(rtt_ms),
-            packets_sent: sent,
-            packets_lost: lost,
-        }
-    }
-
-    fn small(max_prefixes: usize) -> MemoryStore {
-        MemoryStore::new(MemoryStoreConfig {
-            max_prefixes,
-            max_age: MAX_AGE,
-        })
-    }
-
-    #[test]
-    fn samples_of_a_prefix_add_up() {
-        let mut store = small(8);
-        store.record(prefix(1), &sample(0, 30, 100, 1));
-        store.record(prefix(1), &sample(1, 20, 100, 2));
-        let path = store.get(prefix(1), Duration::from_secs(2)).unwrap();
-        assert_eq!(path.min_rtt, Duration::from_millis(20));
-        assert_eq!(path.loss, "1.5%".parse().unwrap());
-        assert_eq!(path.packets, 200);
-        assert_eq!(path.updated, Duration::from_secs(1));
-    }
-
-    #[test]
-    fn an_unknown_prefix_has_no_statistics() {
-        let mut store = small(8);
-        store.record(prefix(1), &sample(0, 30, 100, 1));
-        assert_eq!(store.get(prefix(2), Duration::ZERO), None);
-    }
-
-    #[test]
-    fn a_path_is_known_up_to_its_maximum_age_and_not_longer() {
-        let mut store = small(8);
-        store.record(prefix(1), &sample(10, 30, 100, 1));
-        let end = Duration::from_secs(10) + MAX_AGE;
-        assert!(store.get(prefix(1), end).is_some());
-        assert_eq!(store.get(prefix(1), end + Duration::from_nanos(1)), None);
-    }
-
-    #[test]
-    fn an_old_minimum_leaves_while_new_samples_come() {
-        let mut store = small(8);
-        store.record(prefix(1), &sample(0, 5, 100, 50));
-        for at in (100..=1000).step_by(100) {
-            store.record(prefix(1), &sample(at, 80, 100, 0));
-        }
-        let path = store.get(prefix(1), Duration::from_secs(1000)).unwrap();
-        assert_eq!(path.min_rtt, Duration::from_millis(80));
-        assert_eq!(path.loss, Ratio::ZERO);
-    }
-
-    #[test]
-    fn without_a_packet_there_is_no_loss() {
-        let mut store = small(8);
-        store.record(prefix(1), &sample(0, 5, 0, 0));
-        let path = store.get(prefix(1), Duration::ZERO).unwrap();
-        assert_eq!((path.loss, path.packets), (Ratio::ZERO, 0));
-    }
-
-    #[test]
-    fn a_full_store_forgets_the_prefix_that_was_silent_longest() {
-        let mut store = small(2);
-        store.record(prefix(1), &sample(0, 5, 1, 0));
-        store.record(prefix(2), &sample(1, 5, 1, 0));
-        store.record(prefix(1), &sample(2, 5, 1, 0));
-        store.record(prefix(3), &sample(3, 5, 1, 0));
-        let now = Duration::from_secs(3);
-        assert_eq!(store.len(), 2);
-        assert!(store.get(prefix(1), now).is_some());
-        assert!(store.get(prefix(2), now).is_none());
-        assert!(store.get(prefix(3), now).is_some());
-    }
-
-    proptest! {
-        #[test]
-        fn never_exceeds_its_bound_and_its_two_maps_agree(
-            samples in proptest::collection::vec((0_u16..20, 0_u64..2000, 0_u64..50, 0_u64..50), 0..200),
-        ) {
-            let mut store = small(7);
-            for (network, at, sent, lost) in samples {
-                store.record(prefix(network), &sample(at, 1, sent, lost));
-                prop_assert!(store.len() <= 7);
-                prop_assert_eq!(store.by_age.len(), store.paths.len());
-            }
-        }
-    }
-}
+mod tests;

@@ -23,6 +23,7 @@ use http::header::{self, HeaderMap, HeaderName};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use open::{Opened, Refusal, Root};
+use path::Hidden;
 use range::Range;
 pub(crate) use reading::{Piece, Reading};
 pub(crate) use shared::FileRange;
@@ -52,16 +53,28 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 #[derive(Debug, Clone)]
 pub struct Files {
     root: Arc<Root>,
+    hidden: Hidden,
 }
 
 impl Files {
-    /// Nothing outside of `root` is ever read; hidden files (`.name`) in it are served like others.
+    /// Nothing outside of `root` is ever read. What is hidden in it (names that begin with a dot, at any
+    /// depth) is answered as if it were not there, but for `/.well-known` (RFC 8615); see
+    /// [`with_hidden`](Self::with_hidden).
     ///
     /// # Errors
     /// `root` is missing, closed to us, or no directory.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, Error> {
-        let root = Arc::new(Root::open(root.as_ref())?);
-        Ok(Self { root })
+        Ok(Self {
+            root: Arc::new(Root::open(root.as_ref())?),
+            hidden: Hidden::Absent,
+        })
+    }
+
+    /// Serves hidden files and folders like others. Default: they are not served.
+    #[must_use]
+    pub fn with_hidden(mut self) -> Self {
+        self.hidden = Hidden::Served;
+        self
     }
 
     /// Answers one request, whatever it asks for. `now` is the server's clock.
@@ -92,7 +105,15 @@ impl Files {
     fn find<B>(&self, request: &Request<B>) -> Result<Opened, Refusal> {
         let asked = path::parse(request.uri().path())
             .map_err(|path::BadPath| Refusal::Status(StatusCode::BAD_REQUEST))?;
-        self.root.find(&asked, request.uri().query())
+        self.look_for(&asked, request.uri().query())
+    }
+
+    /// The file that `asked` means, if it is served.
+    fn look_for(&self, asked: &path::Asked, query: Option<&str>) -> Result<Opened, Refusal> {
+        if asked.is_hidden(self.hidden) {
+            return Err(Refusal::NotFound);
+        }
+        self.root.find(asked, query)
     }
 
     fn not_found(&self) -> Response<Body> {

@@ -3,8 +3,8 @@
 
 use altway_http3 as http3;
 use altway_path::{
-    ConnectionStatistics, DeliveryRate, Exchange, MemoryStore, PathStatistics, Prefix, Sample,
-    Store, Transport,
+    ConnectionStatistics, DeliveryRate, Exchange, MemoryStore, PathStatistics, Sample, Store,
+    Transport,
 };
 use altway_socket::{TcpInfo, tcp_info};
 use altway_units::{Bandwidth, DataSize};
@@ -12,6 +12,9 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// From so many packets on a connection's loss is judged by itself: fewer than 100 can't show one of 1 %.
+const ENOUGH_PACKETS: u64 = 100;
 
 /// What is known of all clients' paths, shared by the workers. One mutex: it is held for some
 /// hundred nanoseconds a request, so a few cores don't contend for it.
@@ -29,12 +32,32 @@ impl Paths {
         }
     }
 
-    /// What is known of the path to `client` now.
-    pub(crate) fn get(&self, client: IpAddr) -> Option<PathStatistics> {
-        self.lock().get(client.into(), self.started.elapsed())
+    /// The path to `client` now, for a connection that has measured `own` of it.
+    ///
+    /// No other client decides for one that has measured: what its connection knows comes first, and where
+    /// that is too little to judge a loss by, other connections from its address. Neighbours are a first
+    /// guess for a client of which nothing is known.
+    pub(crate) fn get(
+        &self,
+        client: IpAddr,
+        own: Option<PathStatistics>,
+    ) -> Option<PathStatistics> {
+        if own.is_some_and(|own| own.packets >= ENOUGH_PACKETS) {
+            return own;
+        }
+        let now = self.started.elapsed();
+        let store = self.lock();
+        let address = store.client(client, now);
+        match own {
+            Some(own) => Some(PathStatistics {
+                min_rtt: own.min_rtt,
+                ..address.unwrap_or(own)
+            }),
+            None => address.or_else(|| store.neighbours(client, now)),
+        }
     }
 
-    fn record(&self, client: Prefix, sample: &Sample) {
+    fn record(&self, client: IpAddr, sample: &Sample) {
         self.lock().record(client, sample);
     }
 
@@ -47,25 +70,34 @@ impl Paths {
 /// One connection: remembers what it has reported, so that nothing counts twice.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    client: Prefix,
+    client: IpAddr,
     reported: Option<ConnectionStatistics>,
+    /// The path as this connection alone knows it.
+    own: Option<PathStatistics>,
 }
 
 impl Meter {
     pub(crate) fn new(client: IpAddr) -> Self {
         Self {
-            client: client.into(),
+            client,
             reported: None,
+            own: None,
         }
     }
 
     /// Reports what is new in `statistics` to `paths`; nothing before the first round trip.
     pub(crate) fn observe(&mut self, statistics: ConnectionStatistics, paths: &Paths) {
         let at = paths.started.elapsed();
+        self.own = statistics.path(at);
         if let Some(sample) = statistics.since(self.reported.as_ref(), at) {
             self.reported = Some(statistics);
             paths.record(self.client, &sample);
         }
+    }
+
+    /// The path as this connection alone knew it at its latest report; `None` before the first.
+    pub(crate) fn own(&self) -> Option<PathStatistics> {
+        self.own
     }
 }
 
@@ -189,6 +221,7 @@ pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> Connectio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use altway_units::Ratio;
     use std::io::{Read, Write};
     use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 
@@ -201,7 +234,7 @@ mod tests {
         for (sent, lost) in [(100, 1), (100, 1), (200, 2)] {
             meter.observe(told(Some(Duration::from_millis(3)), sent, lost), &paths);
         }
-        let path = paths.get(CLIENT).unwrap();
+        let path = paths.get(CLIENT, None).unwrap();
         assert_eq!((path.packets, path.loss.to_string().as_str()), (200, "1%"));
     }
 
@@ -209,7 +242,59 @@ mod tests {
     fn says_nothing_before_the_first_round_trip() {
         let paths = Paths::new();
         Meter::new(CLIENT).observe(told(None, 2, 0), &paths);
-        assert_eq!(paths.get(CLIENT), None);
+        assert_eq!(paths.get(CLIENT, None), None);
+    }
+
+    const VICTIM: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 200));
+
+    fn neighbours_measure(paths: &Paths, number: u8, statistics: ConnectionStatistics) {
+        for host in 0..number {
+            let neighbour = Ipv4Addr::new(192, 0, 2, host);
+            Meter::new(neighbour.into()).observe(statistics, paths);
+        }
+    }
+
+    #[test]
+    fn a_neighbour_changes_nothing_for_a_client_that_has_measured_or_not() {
+        let paths = Paths::new();
+        let near = told(Some(Duration::from_micros(50)), 1_000, 1_000);
+        neighbours_measure(&paths, 1, near);
+        assert_eq!(paths.get(VICTIM, None), None);
+        let mut meter = Meter::new(VICTIM);
+        let far = Duration::from_millis(80);
+        meter.observe(told(Some(far), 10, 0), &paths);
+        let path = paths.get(VICTIM, meter.own()).unwrap();
+        assert_eq!((path.min_rtt, path.loss), (far, Ratio::ZERO));
+    }
+
+    #[test]
+    fn many_neighbours_change_nothing_for_a_client_that_has_measured() {
+        let paths = Paths::new();
+        let near = told(Some(Duration::from_micros(50)), 1_000, 1_000);
+        neighbours_measure(&paths, 100, near);
+        let guess = paths.get(VICTIM, None).unwrap();
+        assert_eq!(guess.min_rtt, Duration::from_micros(50));
+        for packets in [0, 10, 1_000] {
+            let mut meter = Meter::new(VICTIM);
+            let far = Duration::from_millis(80);
+            meter.observe(told(Some(far), packets, 0), &paths);
+            let path = paths.get(VICTIM, meter.own()).unwrap();
+            assert_eq!((path.min_rtt, path.loss), (far, Ratio::ZERO));
+        }
+    }
+
+    #[test]
+    fn a_connection_of_few_packets_knows_the_loss_of_its_address_and_one_of_many_its_own() {
+        let paths = Paths::new();
+        let rtt = Duration::from_millis(3);
+        Meter::new(VICTIM).observe(told(Some(rtt), 900, 50), &paths);
+        let mut meter = Meter::new(VICTIM);
+        meter.observe(told(Some(rtt), 99, 0), &paths);
+        let path = paths.get(VICTIM, meter.own()).unwrap();
+        assert_eq!((path.packets, path.loss == Ratio::ZERO), (999, false));
+        meter.observe(told(Some(rtt), 100, 0), &paths);
+        let path = paths.get(VICTIM, meter.own()).unwrap();
+        assert_eq!((path.packets, path.loss == Ratio::ZERO), (100, true));
     }
 
     #[test]

@@ -48,7 +48,10 @@ impl Server {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }
         let content = match &options.site.0 {
-            Kind::Files(root) => Content::Files(Files::open(root)?),
+            Kind::Files { root, hidden } => {
+                let files = Files::open(root)?;
+                Content::Files(if *hidden { files.with_hidden() } else { files })
+            }
             Kind::Service(handler) => Content::Handler(Arc::clone(handler)),
         };
         let choices = tls::Choices {

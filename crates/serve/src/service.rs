@@ -8,6 +8,7 @@ use crate::files::{self, Files};
 use crate::handler::{BoxError, Handler, Peer, Pending};
 use crate::incidents::{Incident, Incidents};
 use crate::path_meter::Paths;
+use altway_path::PathStatistics;
 use altway_policy::{Decision, Policy};
 use http::header::{self, HeaderMap};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
@@ -50,21 +51,23 @@ pub(crate) enum Answer {
 }
 
 impl Service {
-    /// Answers one request of `peer`, whatever it asks for.
+    /// Answers one request of `peer`, whatever it asks for, on a connection that has measured `own` of its
+    /// path.
     pub(crate) fn respond(
         self: &Arc<Self>,
         peer: SocketAddr,
+        own: Option<PathStatistics>,
         mut request: Request<RequestBody>,
     ) -> Answer {
         let asked = Asked::of(peer.ip(), &request);
         if let Some(status) = flaw(&request) {
             self.incidents.record(peer.ip(), Incident::RefusedRequest);
-            return Answer::Now(self.finish(asked, files::page(status)));
+            return Answer::Now(self.finish(asked, own, files::page(status)));
         }
         match &self.content {
             Content::Files(files) => {
                 let response = files.respond(&request, SystemTime::now());
-                Answer::Now(self.finish(asked, response))
+                Answer::Now(self.finish(asked, own, response))
             }
             Content::Handler(handler) => {
                 request.extensions_mut().insert(Peer { address: peer });
@@ -77,7 +80,7 @@ impl Service {
                         tracing::error!(%error, path, "the service failed");
                         files::page(StatusCode::INTERNAL_SERVER_ERROR)
                     });
-                    service.finish(asked, response)
+                    service.finish(asked, own, response)
                 }))
             }
         }
@@ -85,10 +88,15 @@ impl Service {
 
     /// Answers a request that can't be understood: the access log has no line for it, but the
     /// minute's sums count it.
-    pub(crate) fn refuse(&self, client: IpAddr, status: StatusCode) -> Response<Body> {
+    pub(crate) fn refuse(
+        &self,
+        client: IpAddr,
+        own: Option<PathStatistics>,
+        status: StatusCode,
+    ) -> Response<Body> {
         self.incidents.record(client, Incident::RefusedRequest);
         let mut response = files::page(status);
-        let decision = self.decide(client);
+        let decision = self.decide(client, own);
         self.complete(response.headers_mut(), decision.as_ref());
         response
     }
@@ -101,8 +109,13 @@ impl Service {
         }
     }
 
-    fn finish(&self, asked: Asked, response: Response<Body>) -> Response<Body> {
-        let decision = self.decide(asked.client);
+    fn finish(
+        &self,
+        asked: Asked,
+        own: Option<PathStatistics>,
+        response: Response<Body>,
+    ) -> Response<Body> {
+        let decision = self.decide(asked.client, own);
         let mut response = fit(&asked.method, response);
         self.complete(response.headers_mut(), decision.as_ref());
         let status = response.status();
@@ -111,10 +124,11 @@ impl Service {
         response.map(|body| body.with_exchange(exchange))
     }
 
-    /// What the policy says of a client; `None` where there is nothing to offer.
-    pub(crate) fn decide(&self, client: IpAddr) -> Option<Decision> {
+    /// What the policy says of a client, one of whose connections asks and has measured `own` of its path;
+    /// `None` where there is nothing to offer.
+    pub(crate) fn decide(&self, client: IpAddr, own: Option<PathStatistics>) -> Option<Decision> {
         self.alternative?;
-        Some(self.policy.decide(self.paths.get(client).as_ref()))
+        Some(self.policy.decide(self.paths.get(client, own).as_ref()))
     }
 
     /// Adds the fields that every response has.
@@ -224,7 +238,7 @@ mod tests {
         }
 
         fn ask(&self, request: Request<RequestBody>) -> Response<Body> {
-            match self.service.respond((CLIENT, 50_000).into(), request) {
+            match self.service.respond((CLIENT, 50_000).into(), None, request) {
                 Answer::Now(response) => response,
                 Answer::Later(_) => panic!("files are there at once"),
             }

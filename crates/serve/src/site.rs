@@ -13,18 +13,31 @@ pub struct Site(pub(crate) Kind);
 
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
-    Files(PathBuf),
+    Files { root: PathBuf, hidden: bool },
     Service(Arc<dyn Handler>),
 }
 
 impl Site {
-    /// The files of the directory `root`: nothing outside of it is ever read, hidden files (`.name`)
-    /// in it are served like others. The fastest way to serve files: small ones are answered from
+    /// The files of the directory `root`: nothing outside of it is ever read, and hidden files and
+    /// folders (`.name`) in it are not served but for `/.well-known`. The fastest way to serve files: small ones are answered from
     /// memory with their fields already encoded. For files beside other things see
     /// [`Files`](crate::Files).
     #[must_use]
     pub fn files(root: impl Into<PathBuf>) -> Self {
-        Self(Kind::Files(root.into()))
+        Self(Kind::Files {
+            root: root.into(),
+            hidden: false,
+        })
+    }
+
+    /// Serves the hidden files and folders of [`files`](Self::files) like others; without effect on a
+    /// service. Default: they are answered as if they were missing.
+    #[must_use]
+    pub fn with_hidden(mut self) -> Self {
+        if let Kind::Files { hidden, .. } = &mut self.0 {
+            *hidden = true;
+        }
+        self
     }
 
     /// Whatever a [tower](https://docs.rs/tower-service) service answers, over all three protocols;

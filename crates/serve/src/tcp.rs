@@ -237,7 +237,10 @@ impl Context {
             let request = request.map(|body| RequestBody::http1(body, activity.reading()));
             activity.engaged(true);
             let asked = Instant::now();
-            let answer = self.setup.service.respond(client.address, request);
+            let answer = self
+                .setup
+                .service
+                .respond(client.address, client.probe.own(), request);
             let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
             let ahead = ahead.clone();
             let setup = Arc::clone(&self.setup);

@@ -55,6 +55,9 @@ pub(crate) struct Arguments {
     /// The folder to serve.
     #[arg(value_name = "DIR", default_value = ".")]
     root: PathBuf,
+    /// Serve files and folders whose names begin with a dot, too [default: of these only /.well-known].
+    #[arg(long)]
+    hidden: bool,
     /// Port number for TCP and UDP; 0: any that is free.
     #[arg(short, long, env = "ALTWAY_PORT", hide_env_values = true, default_value_t = DEFAULT_PORT)]
     port: u16,
@@ -170,7 +173,13 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
         Some(source) => Security::Tls(source.read(printer)?),
         None => Security::ClearText,
     };
-    let mut options = Options::new(Site::files(&arguments.root), security);
+    let files = Site::files(&arguments.root);
+    let site = if arguments.hidden {
+        files.with_hidden()
+    } else {
+        files
+    };
+    let mut options = Options::new(site, security);
     options.port = arguments.port;
     options.bind = arguments.bind.map_or(Bind::All, Bind::Address);
     options.threads = arguments.threads.unwrap_or(options.threads);

@@ -3,7 +3,7 @@
 use crate::Error;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 /// A port of this host whose connections or datagrams go to a port of another.
@@ -12,8 +12,9 @@ use std::str::FromStr;
 /// `127.0.0.1:8444:198.18.0.2:8443`, `8443:[2001:db8::2]:8443`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forward {
-    /// Where clients come to; port 0 is one that is free. The unspecified IPv6 address, which is
-    /// taken when none is written, stands for all addresses of both versions.
+    /// Where clients come to; port 0 is one that is free. When no address is written it is 127.0.0.1,
+    /// so that only this host's programs are passed on; `0.0.0.0` stands for all addresses of IPv4 and
+    /// `[::]` for all of both versions.
     pub listen: SocketAddr,
     /// The name or address of the target.
     pub host: String,
@@ -75,8 +76,9 @@ fn parse(text: &str) -> Option<Forward> {
 }
 
 fn parse_listen(text: &str) -> Option<SocketAddr> {
-    let everywhere = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
-    let port = text.parse().map(|port: u16| (everywhere, port).into());
+    let port = text
+        .parse()
+        .map(|port: u16| (Ipv4Addr::LOCALHOST, port).into());
     port.ok().or_else(|| text.parse().ok())
 }
 
@@ -89,9 +91,9 @@ mod tests {
     }
 
     #[test]
-    fn a_port_alone_is_listened_on_everywhere() {
+    fn a_port_alone_is_listened_on_for_this_host_only() {
         let expected = Forward {
-            listen: "[::]:8444".parse().unwrap(),
+            listen: "127.0.0.1:8444".parse().unwrap(),
             host: "server".into(),
             port: 8_443,
         };
@@ -104,7 +106,9 @@ mod tests {
             ("127.0.0.1:1:198.18.0.2:2", "127.0.0.1:1", "198.18.0.2"),
             ("[::1]:1:[2001:db8::2]:2", "[::1]:1", "2001:db8::2"),
             ("[::1]:1:server:2", "[::1]:1", "server"),
-            ("0:[::1]:2", "[::]:0", "::1"),
+            ("0:[::1]:2", "127.0.0.1:0", "::1"),
+            ("0.0.0.0:1:server:2", "0.0.0.0:1", "server"),
+            ("[::]:1:server:2", "[::]:1", "server"),
         ] {
             let read = forward(text);
             assert_eq!(read.listen, listen.parse().unwrap(), "{text}");

@@ -46,6 +46,10 @@ pub struct Limits {
     /// TCP connections at once, 1,024 by default; more wait in the kernel until one ends. Each costs
     /// two descriptors and 128 KiB.
     pub tcp_connections: usize,
+    /// How long a TCP connection on which no byte goes either way is kept, and how long its target may
+    /// take to answer: 5 min by default. Then both sides are reset, so that silent clients do not keep
+    /// the others waiting for ever.
+    pub tcp_idle: Duration,
     /// UDP clients (address and port) at once, 1,024 by default; one more takes the place of the one
     /// that has been silent longest. Each costs a descriptor.
     pub udp_flows: usize,
@@ -104,6 +108,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             tcp_connections: 1_024,
+            tcp_idle: Duration::from_secs(300),
             udp_flows: 1_024,
             udp_idle: Duration::from_secs(120),
         }
@@ -232,8 +237,8 @@ impl Serving {
     fn begin(self) -> io::Result<()> {
         for (listener, target) in self.listeners {
             let listener = tokio::net::TcpListener::from_std(listener)?;
-            let (most, counters) = (self.limits.tcp_connections, Arc::clone(&self.counters));
-            tokio::spawn(tcp::serve(listener, target, most, counters));
+            let counters = Arc::clone(&self.counters);
+            tokio::spawn(tcp::serve(listener, target, self.limits, counters));
         }
         for (socket, target) in self.sockets {
             let socket = tokio::net::UdpSocket::from_std(socket)?;

@@ -287,10 +287,10 @@ impl FileCache {
 
     /// Opens a file; with the descriptors of the cache where the process has no others left.
     fn open(&mut self, files: &Files, asked: &Asked) -> Option<Opened> {
-        match files.root.find(asked, None) {
+        match files.look_for(asked, None) {
             Err(Refusal::Status(StatusCode::SERVICE_UNAVAILABLE)) => {
                 self.clear();
-                files.root.find(asked, None).ok()
+                files.look_for(asked, None).ok()
             }
             found => found.ok(),
         }

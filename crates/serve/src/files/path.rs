@@ -1,13 +1,27 @@
 //! From a request's path to a file's name: decoded once, refused when it could mean two things.
 
 use percent_encoding::percent_decode_str;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 /// A path that no client sends in good faith.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadPath;
+
+/// Whether files and folders are served whose names begin with a dot.
+///
+/// Such names keep what was never meant for clients: `.git`, `.env`, `.htpasswd`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hidden {
+    /// They are as if they were not there, but for `.well-known` at the top (RFC 8615).
+    Absent,
+    /// They are served like others.
+    Served,
+}
+
+/// The folder of RFC 8615, to which clients go by themselves: for certificates, contacts, policies.
+const WELL_KNOWN: &str = ".well-known";
 
 /// Which file is asked for, relative to the served directory.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +53,16 @@ pub(crate) fn parse(path: &str) -> Result<Asked, BadPath> {
         asked.with_slash.push('/');
     }
     Ok(asked)
+}
+
+impl Asked {
+    /// Whether one of its names begins with a dot, and `hidden` doesn't serve those.
+    pub(crate) fn is_hidden(&self, hidden: Hidden) -> bool {
+        let has_dot = |name: &OsStr| name.as_bytes().starts_with(b".");
+        let is_well_known = |(index, name): (usize, &OsStr)| index == 0 && name == WELL_KNOWN;
+        let mut names = self.relative.iter().enumerate();
+        hidden == Hidden::Absent && names.any(|it| has_dot(it.1) && !is_well_known(it))
+    }
 }
 
 fn name(segment: &str) -> Result<OsString, BadPath> {
@@ -82,6 +106,35 @@ mod tests {
         check("/a%20b/%C3%A4", "a b/ä", false);
         check("/.well-known/x", ".well-known/x", false);
         check("/...", "...", false);
+    }
+
+    #[test]
+    fn a_name_that_begins_with_a_dot_is_hidden_wherever_it_stands() {
+        let is_hidden = |path: &str, hidden| parse(path).unwrap().is_hidden(hidden);
+        for path in [
+            "/.git/config",
+            "/%2egit/config",
+            "//.env",
+            "/a/.env",
+            "/a/.b/",
+            "/...",
+            "/.well-known/.x",
+            "/a/.well-known/x",
+            "/.well-known2",
+        ] {
+            assert!(is_hidden(path, Hidden::Absent), "{path}");
+            assert!(!is_hidden(path, Hidden::Served), "{path}");
+        }
+        for path in [
+            "/",
+            "/a.b/c.",
+            "/.well-known/x",
+            "/%2Ewell-known/x",
+            "/.well-known",
+            "/%252eenv",
+        ] {
+            assert!(!is_hidden(path, Hidden::Absent), "{path}");
+        }
     }
 
     #[test]

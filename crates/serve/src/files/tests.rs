@@ -34,7 +34,7 @@ impl Site {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let site = dir.path().join("site");
-        for folder in ["sub", "empty", "sp ace"] {
+        for folder in ["sub", "empty", "sp ace", ".well-known"] {
             fs::create_dir_all(site.join(folder)).unwrap();
         }
         for (name, text) in [
@@ -46,6 +46,8 @@ impl Site {
             ("sp ace/ä.css", "css"),
             ("nothing.bin", ""),
             (".hidden", "hidden"),
+            (".well-known/contact", "contact"),
+            ("sub/.hidden", "hidden"),
             ("%41", "percent"),
         ] {
             fs::write(site.join(name), text).unwrap();
@@ -106,7 +108,7 @@ fn each_path_gets_its_status_and_body() {
         ("//sub//index.html", 200, "<p>sub"),
         ("/sp%20ace/%C3%A4.css", 200, "css"),
         ("/inside", 200, "text"),
-        ("/.hidden", 200, "hidden"),
+        ("/.well-known/contact", 200, "contact"),
         ("/%2541", 200, "percent"),
         ("/nothing.bin", 200, ""),
         ("http://altway.test/a.txt", 200, "text"),
@@ -425,4 +427,26 @@ fn a_root_that_is_missing_or_a_file_is_an_error() {
     fs::write(&file, "").unwrap();
     let file = Files::open(&file).unwrap_err();
     assert!(file.to_string().ends_with("is not a directory"), "{file}");
+}
+
+#[test]
+fn hidden_files_are_as_if_missing_unless_they_are_asked_to_be_served() {
+    let site = Site::new();
+    for path in ["/.hidden", "/%2ehidden", "/sub/.hidden", "/.none"] {
+        assert_eq!(site.get(path).status, 404, "{path}");
+        assert_eq!(site.get(path).body, site.get("/none").body, "{path}");
+    }
+    let mut cache = FileCache::new(1 << 20, 10);
+    let now = std::time::Instant::now();
+    assert!(cache.find(&site.files, b"/a.txt", now).is_some());
+    assert!(cache.find(&site.files, b"/%2ehidden", now).is_none());
+    let site = Site {
+        files: site.files.with_hidden(),
+        ..site
+    };
+    for path in ["/.hidden", "/%2ehidden", "/sub/.hidden"] {
+        assert_eq!(site.get(path).body, b"hidden", "{path}");
+    }
+    assert_eq!(site.get("/.none").status, 404);
+    assert!(cache.find(&site.files, b"/.hidden", now).is_some());
 }

@@ -264,7 +264,8 @@ impl Responses {
         {
             return Some((client, decision));
         }
-        let decision = self.setup.service.decide(client);
+        let own = connection.meter.own();
+        let decision = self.setup.service.decide(client, own);
         connection.verdict = Some((self.now + DECISION_AGE, decision));
         Some((client, decision))
     }
@@ -281,14 +282,15 @@ impl Responses {
         let Some(connection) = self.connections.get(&key.0) else {
             return;
         };
-        let peer = connection.peer;
+        let (peer, own) = (connection.peer, connection.meter.own());
         let head = Arc::unwrap_or_clone(head);
         let body = if end {
             RequestBody::empty()
         } else {
             self.exchanges.receive(key, &head)
         };
-        match self.setup.service.respond(peer, head.map(|()| body)) {
+        let request = head.map(|()| body);
+        match self.setup.service.respond(peer, own, request) {
             Answer::Now(response) => self.respond(key, response, endpoint),
             Answer::Later(pending) => {
                 if let Some(ready) = self.exchanges.begin(key, Work::Respond(pending)) {

@@ -8,7 +8,7 @@ use crate::body::Body;
 use crate::handler::BoxError;
 use crate::path_meter::{self, Meter, Paths};
 use crate::worker::Setup;
-use altway_path::{ConnectionStatistics, Exchange};
+use altway_path::{ConnectionStatistics, Exchange, PathStatistics};
 use altway_socket::tcp_info;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -92,6 +92,11 @@ impl Probe {
         };
         self.meter.borrow_mut().observe(statistics, paths);
         Some(statistics)
+    }
+
+    /// The path as this connection alone knew it at its latest report.
+    pub(super) fn own(&self) -> Option<PathStatistics> {
+        self.meter.borrow().own()
     }
 
     /// Finds out when the client has a response, now and then. To be called within the worker's

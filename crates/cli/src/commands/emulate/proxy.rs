@@ -13,11 +13,13 @@ use std::time::Duration;
 /// Pass TCP connections and UDP datagrams on to another host, both ways and unread.
 ///
 /// TLS and QUIC go through untouched. A TCP connection ends here and another one begins; QUIC goes
-/// through end to end. It runs until Ctrl-C or SIGTERM, and then tells what it passed on.
+/// through end to end. Without an ADDRESS it listens on 127.0.0.1, for programs of this host; 0.0.0.0
+/// or [::] open a port to all that reach this host. It runs until Ctrl-C or SIGTERM, and then tells what it passed on.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   altway emulate proxy --tcp 8444:server:8443 --udp 8443:server:8443
+  altway emulate proxy --tcp 0.0.0.0:8444:server:8443
   altway emulate proxy --tcp '[::1]:8443:198.18.0.2:8443'")]
 pub(crate) struct Arguments {
     /// Pass the TCP connections to PORT here on to HOST:PORT; may be given often.
@@ -33,6 +35,9 @@ pub(crate) struct Arguments {
     /// TCP connections at once for each port; more wait.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().tcp_connections)]
     tcp_connections: usize,
+    /// End a TCP connection after so long without a byte either way.
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = duration::parse)]
+    tcp_idle: Duration,
     /// UDP clients at once for each port; one more takes the place of the one silent longest.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().udp_flows)]
     udp_clients: usize,
@@ -55,6 +60,7 @@ struct Listening<'a> {
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let limits = Limits {
         tcp_connections: arguments.tcp_connections,
+        tcp_idle: arguments.tcp_idle,
         udp_flows: arguments.udp_clients,
         udp_idle: arguments.udp_idle,
     };

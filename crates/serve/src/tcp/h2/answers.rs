@@ -78,7 +78,7 @@ struct Open {
 impl Answers {
     pub(super) fn new(setup: Arc<Setup>, peer: SocketAddr, probe: Rc<Probe>) -> Self {
         Self {
-            short_cut: ShortCut::new(Arc::clone(&setup), peer.ip()),
+            short_cut: ShortCut::new(Arc::clone(&setup), peer.ip(), Rc::clone(&probe)),
             setup,
             peer,
             probe,
@@ -240,7 +240,11 @@ impl Answers {
             exchanges(&mut self.open).receive(stream, &request)
         };
         let request = request.map(|()| body);
-        match self.setup.service.respond(self.peer, request) {
+        match self
+            .setup
+            .service
+            .respond(self.peer, self.probe.own(), request)
+        {
             Answer::Now(response) => match self.upload(stream) {
                 Some(receiving) => receiving.answer_later(response),
                 None => self.respond(turn, stream, response, desk),
@@ -366,7 +370,8 @@ impl Answers {
         status: StatusCode,
         desk: &mut Desk,
     ) {
-        let response = self.setup.service.refuse(self.peer.ip(), status);
+        let service = &self.setup.service;
+        let response = service.refuse(self.peer.ip(), self.probe.own(), status);
         self.respond(turn, stream, response, desk);
     }
 

@@ -6,6 +6,7 @@ use super::{DECISION_AGE, Outgoing};
 use crate::access::{Asked, Exchange, Line, Protocol};
 use crate::files::{Entry, is_conditional};
 use crate::tcp::h2::Desk;
+use crate::tcp::measured::Probe;
 use crate::worker::Setup;
 use altway_http2::{Code, FieldBlock, Head, HeadId, StreamId, Turn};
 use altway_policy::Decision;
@@ -19,6 +20,7 @@ use std::time::Instant;
 pub(super) struct ShortCut {
     setup: Arc<Setup>,
     client: IpAddr,
+    probe: Rc<Probe>,
     verdict: Option<Verdict>,
     /// The last request's file, as long as the cache has it.
     memo: Option<(HeadId, Weak<Entry>)>,
@@ -61,10 +63,11 @@ impl Found {
 }
 
 impl ShortCut {
-    pub(super) fn new(setup: Arc<Setup>, client: IpAddr) -> Self {
+    pub(super) fn new(setup: Arc<Setup>, client: IpAddr, probe: Rc<Probe>) -> Self {
         Self {
             setup,
             client,
+            probe,
             verdict: None,
             memo: None,
             line: None,
@@ -154,7 +157,7 @@ impl ShortCut {
 
     fn decide(&self, desk: &mut Desk) -> Verdict {
         let service = &self.setup.service;
-        let decision = service.decide(self.client);
+        let decision = service.decide(self.client, self.probe.own());
         let offer = decision
             .zip(service.alternative)
             .and_then(|(decision, port)| desk.offer(decision.alt_svc, port));
