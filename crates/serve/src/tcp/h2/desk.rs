@@ -17,7 +17,8 @@ const MAX_OFFERS: usize = 8;
 
 /// Buffers and caches.
 pub(in crate::tcp) struct Desk {
-    pub(super) buffer: Vec<u8>,
+    /// Whoever reads into it borrows it for a turn.
+    pub(super) buffer: Rc<RefCell<Vec<u8>>>,
     pub(super) output: Output,
     pub(super) files: Rc<RefCell<FileCache>>,
     /// Bytes that the worker's connections hold between turns: unsent, or unread.
@@ -40,7 +41,7 @@ impl Desk {
         Self {
             held: 0,
             max_held,
-            buffer: vec![0; BUFFER_BYTES],
+            buffer: Rc::new(RefCell::new(vec![0; BUFFER_BYTES])),
             output: Output::new(),
             files,
             now: Instant::now(),
