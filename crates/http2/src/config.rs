@@ -66,6 +66,11 @@ pub struct Timeouts {
     pub stall: Duration,
     /// A connection without streams on which no frame comes is closed. Default 60 s.
     pub idle: Duration,
+    /// Server: from a complete response to the end of its request. A client that has not ended the
+    /// request by then is asked to stop by RST_STREAM with NO_ERROR (RFC 9113 section 8.1). Many
+    /// clients end it by themselves, and some lose a response that RST_STREAM follows at once.
+    /// Default 1 s.
+    pub linger: Duration,
     /// Between the two GOAWAY of a shutdown at most (the answer to a PING ends it sooner).
     /// Default 1 s.
     pub goaway: Duration,
@@ -115,6 +120,7 @@ impl Default for Timeouts {
             frame: Duration::from_secs(10),
             stall: Duration::from_secs(30),
             idle: Duration::from_secs(60),
+            linger: Duration::from_secs(1),
             goaway: Duration::from_secs(1),
         }
     }

@@ -344,10 +344,9 @@ impl Turn<'_> {
             self.connection.resets.earn(1);
             self.forget(id);
         } else if self.connection.role == Role::Server && stream.sending == Progress::Done {
-            // Section 8.1: after a complete response, a server asks the client "to stop sending
-            // a request without error" by RST_STREAM with NO_ERROR.
-            self.put_reset(id, Code::NO_ERROR);
-            self.forget(id);
+            stream.answered.get_or_insert(self.now);
+            let until = self.now + self.connection.config.timeouts.linger;
+            self.connection.clock.linger(until);
         }
     }
 
@@ -397,6 +396,7 @@ impl Turn<'_> {
             tunnel: false,
             progressed: self.now,
             bytes_since: 0,
+            answered: None,
         }
     }
 }

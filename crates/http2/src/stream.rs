@@ -53,6 +53,8 @@ pub(crate) struct Stream {
     pub(crate) progressed: Instant,
     /// Bytes that moved since.
     pub(crate) bytes_since: usize,
+    /// Server: when the response was complete, while the request is not.
+    pub(crate) answered: Option<Instant>,
 }
 
 impl Stream {
@@ -196,6 +198,7 @@ mod tests {
             tunnel: false,
             progressed: Instant::now(),
             bytes_since: 0,
+            answered: None,
         }
     }
 

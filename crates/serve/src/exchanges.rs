@@ -6,7 +6,8 @@
 
 use crate::RequestBody;
 use crate::body::Body;
-use crate::handler::{BoxError, Pending, panicked};
+use crate::contained::contain;
+use crate::handler::{BoxError, Pending};
 use crate::request_body::{Report, Upload, upload};
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable};
@@ -15,7 +16,6 @@ use http::{Request, Response, header};
 use http_body::{Body as _, Frame};
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -44,6 +44,17 @@ pub(crate) enum Work {
     Frame(Body),
 }
 
+/// What became of bytes of a request's body.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// They wait for their reader.
+    Kept,
+    /// Nobody reads them. The client may send more, to come to its end.
+    Unwanted,
+    /// Nobody reads them, and the client has sent enough of them.
+    Excess,
+}
+
 /// What an exchange goes on with.
 pub(crate) enum Ready {
     Response(Response<Body>),
@@ -64,8 +75,6 @@ pub(crate) struct Receiving {
     pub(crate) answered: bool,
     /// Bytes that came and that nobody will read.
     unwanted: usize,
-    /// Of these, what the client was not told that it may send again.
-    held: usize,
 }
 
 impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
@@ -105,7 +114,6 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
             early: None,
             answered: false,
             unwanted: 0,
-            held: 0,
         };
         self.uploads.insert(key, receiving);
         body
@@ -120,28 +128,28 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
         self.unread
     }
 
-    /// Takes `len` bytes of a request's body; how many of them the client may send again at once.
-    /// Those that are read by somebody are reported when they are; those that nobody wants are held
-    /// when there are too many, until the response is complete.
-    pub(crate) fn take(&mut self, key: K, len: usize, data: impl FnOnce() -> Bytes) -> usize {
+    /// Takes `len` bytes of a request's body. Those that are read by somebody are reported when they
+    /// are.
+    pub(crate) fn take(&mut self, key: K, len: usize, data: impl FnOnce() -> Bytes) -> Taken {
         let Some(receiving) = self.uploads.get_mut(&key) else {
-            return len;
+            return Taken::Excess;
         };
         if receiving.upload.push(data) {
             self.unread += len;
-            return 0;
+            return Taken::Kept;
         }
         receiving.unwanted += len;
         if receiving.unwanted > MAX_UNWANTED {
-            receiving.held += len;
-            return 0;
+            Taken::Excess
+        } else {
+            Taken::Unwanted
         }
-        len
     }
 
-    /// The keys of all uploads.
-    pub(crate) fn uploads(&self) -> Vec<K> {
-        self.uploads.keys().copied().collect()
+    /// The exchanges that wait for something, or for the rest of their request.
+    pub(crate) fn unfinished(&self) -> Vec<K> {
+        let keys = self.handles.keys().chain(self.uploads.keys());
+        keys.copied().collect()
     }
 
     /// Does what can be done at once; if that isn't all, [`poll`](Self::poll) gives the rest.
@@ -185,7 +193,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
         };
         let unread = receiving.unread();
         self.unread -= unread;
-        receiving.held + unread
+        unread
     }
 
     /// Drops what `key` waits for, and its upload, as [`end_upload`](Self::end_upload) does.
@@ -233,9 +241,9 @@ impl Receiving {
     }
 
     /// Whether nothing is left to do: the response has been handed over, and the request is
-    /// complete, or has cost enough.
+    /// complete. An engine ends one that isn't.
     pub(crate) fn is_over(&self) -> bool {
-        self.answered && (self.upload.is_complete() || self.unwanted > MAX_UNWANTED)
+        self.answered && self.upload.is_complete()
     }
 
     /// Bytes that came and that no report has told of as read.
@@ -265,10 +273,9 @@ impl Work {
             Self::Frame(body) => {
                 // A service catches its own panics; a body that panics must not take the other
                 // connections of its worker along.
-                let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut *body).poll_frame(cx)));
-                let frame = match polled {
+                let frame = match contain(|| Pin::new(&mut *body).poll_frame(cx)) {
                     Ok(frame) => ready!(frame),
-                    Err(panic) => Some(Err(panicked(&*panic))),
+                    Err(panic) => Some(Err(panic)),
                 };
                 let body = std::mem::replace(body, Body::empty());
                 Poll::Ready(Ready::Frame(body, frame))

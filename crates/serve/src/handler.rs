@@ -2,14 +2,13 @@
 
 use crate::RequestBody;
 use crate::body::Body;
-use futures_util::FutureExt;
+use crate::contained::{Contained, ContainedBody, contain};
 use http::{Request, Response};
-use std::any::Any;
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{poll_fn, ready};
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
+use std::task::Poll;
 use tower_service::Service;
 
 /// Whatever a service can fail with.
@@ -50,27 +49,49 @@ where
     B::Error: Into<BoxError>,
 {
     fn call(&self, request: Request<RequestBody>) -> Pending<Result<Response<Body>, BoxError>> {
-        let mut service = self.0.clone();
-        let answer = async move {
-            poll_fn(|cx| service.poll_ready(cx))
-                .await
-                .map_err(Into::into)?;
-            let response = service.call(request).await.map_err(Into::into)?;
-            Ok(response.map(Body::stream))
+        let service = match contain(|| self.0.clone()) {
+            Ok(service) => Contained::new(service),
+            Err(panic) => return Box::pin(ready(Err(panic))),
         };
-        Box::pin(async {
-            // One that panics must not take the other connections of its worker along.
-            let answered = AssertUnwindSafe(answer).catch_unwind().await;
-            answered.unwrap_or_else(|panic| Err(panicked(&*panic)))
-        })
+        Box::pin(answer(service, request))
     }
 }
 
-/// What a panic said, as an error.
-pub(crate) fn panicked(panic: &(dyn Any + Send)) -> BoxError {
-    let said = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("panicked: {}", said.unwrap_or("no message")).into()
+/// A service's answer. Nothing of the service runs outside of [`Contained`].
+async fn answer<S, B>(
+    mut service: Contained<S>,
+    request: Request<RequestBody>,
+) -> Result<Response<Body>, BoxError>
+where
+    S: Service<Request<RequestBody>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    poll_fn(|cx| caught(service.call(|it| it.poll_ready(cx).map_err(Into::into)))).await?;
+    let mut future = Contained::new(service.call(|it| Box::pin(it.call(request)))?);
+    poll_fn(|cx| {
+        let polled = future.call(|it| {
+            let answered = std::task::ready!(it.as_mut().poll(cx));
+            Poll::Ready(answered.map_err(Into::into).map(plain))
+        });
+        caught(polled)
+    })
+    .await
+}
+
+/// A response that has nothing of the service's but its body.
+fn plain<B>(response: Response<B>) -> Response<Body>
+where
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let mut response = response.map(|body| Body::stream(ContainedBody::new(body)));
+    response.extensions_mut().clear();
+    response
+}
+
+/// A panic in place of what was polled.
+fn caught<T>(polled: Result<Poll<Result<T, BoxError>>, BoxError>) -> Poll<Result<T, BoxError>> {
+    polled.unwrap_or_else(|panic| Poll::Ready(Err(panic)))
 }

@@ -37,6 +37,7 @@ mod access;
 mod body;
 pub mod certs;
 mod client_prefix;
+mod contained;
 mod error;
 mod exchanges;
 mod files;

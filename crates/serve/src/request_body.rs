@@ -42,6 +42,8 @@ enum Source {
         incoming: Incoming,
         /// Set while the reader waits for the client.
         reading: Arc<AtomicBool>,
+        /// Set until the body's end was read.
+        unread: Arc<AtomicBool>,
     },
     Upload(Reader),
 }
@@ -51,9 +53,18 @@ impl RequestBody {
         Self(Source::Empty)
     }
 
-    /// `reading` is set while the reader waits for the client.
-    pub(crate) fn http1(incoming: Incoming, reading: Arc<AtomicBool>) -> Self {
-        Self(Source::Http1 { incoming, reading })
+    /// `reading` is set while the reader waits for the client, `unread` until all is read.
+    pub(crate) fn http1(
+        incoming: Incoming,
+        reading: Arc<AtomicBool>,
+        unread: Arc<AtomicBool>,
+    ) -> Self {
+        unread.store(!incoming.is_end_stream(), Ordering::Relaxed);
+        Self(Source::Http1 {
+            incoming,
+            reading,
+            unread,
+        })
     }
 }
 
@@ -67,9 +78,16 @@ impl Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, RequestBodyError>>> {
         match &mut self.0 {
             Source::Empty => Poll::Ready(None),
-            Source::Http1 { incoming, reading } => {
-                let frame = Pin::new(incoming).poll_frame(cx);
+            Source::Http1 {
+                incoming,
+                reading,
+                unread,
+            } => {
+                let frame = Pin::new(&mut *incoming).poll_frame(cx);
                 reading.store(frame.is_pending(), Ordering::Relaxed);
+                if matches!(frame, Poll::Ready(None)) || incoming.is_end_stream() {
+                    unread.store(false, Ordering::Relaxed);
+                }
                 frame.map_err(RequestBodyError::Http1)
             }
             Source::Upload(reader) => reader.poll_frame(cx),

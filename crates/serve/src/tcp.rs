@@ -5,8 +5,10 @@
 //! head over [`MAX_HEAD_BYTES`].
 
 mod delivery;
+mod drain;
 mod h2;
 mod measured;
+mod pace;
 mod preface;
 mod socket;
 mod write_ahead;
@@ -24,6 +26,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use measured::{Measured, Probe};
+use pace::Pace;
 use socket::{Activity, Socket};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -32,6 +35,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -185,8 +189,8 @@ impl Context {
                 let driver = self.http2(&client, stream, None, beginning.bytes);
                 return Ok(unconstrained(Box::pin(driver.run(stop))).await?);
             }
-            let socket = Socket::new(stream, beginning.bytes, activity.clone());
-            return Box::pin(self.http1(socket, &client, &activity, stop)).await;
+            let socket = Socket::new(Rc::clone(&stream), beginning.bytes, activity.clone());
+            return Box::pin(self.http1(socket, &stream, &client, &activity, stop)).await;
         };
         let socket = Socket::new(Rc::clone(&stream), Vec::new(), activity.clone());
         let handshake = timeout(limits.handshake_timeout, Box::pin(tls.accept(socket)));
@@ -198,8 +202,7 @@ impl Context {
             return Ok(unconstrained(Box::pin(driver.run(stop))).await?);
         }
         session.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
-        drop(stream);
-        Box::pin(self.http1(session, &client, &activity, stop)).await
+        Box::pin(self.http1(session, &stream, &client, &activity, stop)).await
     }
 
     fn http2(
@@ -224,17 +227,41 @@ impl Context {
     async fn http1(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        socket: &TcpStream,
         client: &Client,
         activity: &Activity,
+        stop: StopSignal,
+    ) -> Result<(), Failure> {
+        let unread = Arc::default();
+        let served = self.converse_http1(stream, client, activity, &unread, stop);
+        // Whatever hyper refuses to read on in, a request's body or what is no HTTP, lies there unread.
+        match served.await {
+            Ok(()) if !unread.load(Ordering::Relaxed) => Ok(()),
+            Ok(()) => Ok(drain::drain(socket).await?),
+            Err(failure) => {
+                let _ = drain::drain(socket).await;
+                Err(failure)
+            }
+        }
+    }
+
+    async fn converse_http1(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        client: &Client,
+        activity: &Activity,
+        unread: &Arc<AtomicBool>,
         mut stop: StopSignal,
     ) -> Result<(), Failure> {
+        let pace = &Pace::default();
         client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&self.held);
         let stream = Counting::new(stream, ahead.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let request = request.map(|body| RequestBody::http1(body, activity.reading()));
+            let body = |body| RequestBody::http1(body, activity.reading(), Arc::clone(unread));
+            let request = request.map(body);
             activity.engaged(true);
             let asked = Instant::now();
             let answer = self
@@ -245,11 +272,13 @@ impl Context {
             let ahead = ahead.clone();
             let setup = Arc::clone(&self.setup);
             async move {
+                pace.keep().await;
                 let mut response = match answer {
                     Answer::Now(response) => response,
                     Answer::Later(pending) => pending.await,
                 };
-                if last.get() {
+                // With a body that nobody has read the connection can't go on.
+                if last.get() || unread.load(Ordering::Relaxed) {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
                 }
@@ -258,10 +287,11 @@ impl Context {
                 Ok::<_, Infallible>(response.map(measured))
             }
         });
-        let mut connection = pin!(self.http1.serve_connection(TokioIo::new(stream), service));
+        let connection = self.http1.serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
         tokio::select! {
             biased; // What was asked before the stop is answered.
-            end = connection.as_mut() => return Ok(end?),
+            end = pace.turns(connection.as_mut()) => return Ok(end?),
             () = activity.silence(self.setup.limits.idle_timeout) => {
                 if activity.is_engaged() {
                     // The kernel would keep for minutes what the client doesn't read.
@@ -275,13 +305,13 @@ impl Context {
             // Closed now, it would lose the request that may be on its way to us.
             last.set(true);
             tokio::select! {
-                end = connection.as_mut() => return Ok(end?),
+                end = pace.turns(connection.as_mut()) => return Ok(end?),
                 () = activity.lull(LINGER, self.setup.limits.idle_timeout) => {}
             }
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {
-            end = connection => Ok(end?),
+            end = pace.turns(connection) => Ok(end?),
             () = activity.silence(LINGER) => Ok(()),
         }
     }

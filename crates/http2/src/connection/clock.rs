@@ -7,6 +7,7 @@ use crate::Code;
 use crate::config::{Role, Timeouts};
 use crate::event::{CloseReason, StreamId};
 use crate::frame::{self, flag, kind};
+use crate::stream::{Progress, Stream};
 
 /// What a PING of ours carries: to measure the round trip, or to end a shutdown's first step.
 const RTT_PING: [u8; 8] = *b"altwayrt";
@@ -32,6 +33,8 @@ pub(super) struct Clock {
     active: Instant,
     /// When to look for stalled streams next.
     sweep: Option<Instant>,
+    /// When the first request that outlives its response is ended.
+    linger: Option<Instant>,
     /// Until when the second GOAWAY waits.
     goaway: Option<Instant>,
     /// When our PING was sent.
@@ -47,6 +50,7 @@ impl Clock {
             frame: None,
             active: now,
             sweep: None,
+            linger: None,
             goaway: None,
             ping: None,
             rtt: None,
@@ -59,6 +63,11 @@ impl Clock {
 
     pub(super) fn active(&mut self, now: Instant) {
         self.active = now;
+    }
+
+    /// A request outlives its response, until then.
+    pub(super) fn linger(&mut self, until: Instant) {
+        self.linger.get_or_insert(until);
     }
 
     pub(super) fn preface_received(&mut self) {
@@ -102,6 +111,7 @@ impl Connection {
             clock.settings.map(|sent| sent + timeouts.settings),
             clock.frame.map(|began| began + timeouts.frame),
             clock.goaway,
+            clock.linger,
         ];
         others.into_iter().flatten().chain([waits]).min()
     }
@@ -141,6 +151,12 @@ impl Turn<'_> {
         }
         if past(clock.goaway, Duration::ZERO) {
             self.say_last_stream();
+            if self.connection.state.closed {
+                return;
+            }
+        }
+        if past(self.connection.clock.linger, Duration::ZERO) {
+            self.end_answered();
             if self.connection.state.closed {
                 return;
             }
@@ -219,6 +235,45 @@ impl Turn<'_> {
         self.finish(CloseReason::Idle);
     }
 
+    /// Section 8.1: after a complete response, a server asks the client "to stop sending a request
+    /// without error" by RST_STREAM with NO_ERROR. A body that is still moving is let go on.
+    fn end_answered(&mut self) {
+        let (now, linger) = (self.now, self.connection.config.timeouts.linger);
+        let end = |stream: &Stream| Some(stream.answered?.max(stream.progressed) + linger);
+        let mut over = Vec::new();
+        let mut next = None;
+        for stream in self.connection.streams.iter() {
+            match end(stream) {
+                Some(end) if end <= now => over.push(stream.id),
+                Some(end) => next = Some(next.map_or(end, |next: Instant| next.min(end))),
+                None => {}
+            }
+        }
+        self.connection.clock.linger = next;
+        over.sort_unstable();
+        for id in over {
+            self.drop_stream(id, Code::NO_ERROR);
+        }
+    }
+
+    /// Takes note that the peer sends nothing more: it has closed its half of the TCP connection.
+    /// Resets with CANCEL every stream on which nothing can be done any more: the request is not
+    /// complete, the response has not begun, or a window holds it up that nobody will open. The
+    /// others go on. Call it when all input is read, and again after more was sent.
+    pub fn input_ended(&mut self) {
+        let starved = self.connection.send_window.available() == 0;
+        let stuck = |stream: &&Stream| {
+            let held_up = stream.wants && (starved || stream.send_window.available() == 0);
+            stream.receiving != Progress::Done || stream.sending == Progress::Head || held_up
+        };
+        let streams = self.connection.streams.iter().filter(stuck);
+        let mut ids: Vec<u32> = streams.map(|stream| stream.id).collect();
+        ids.sort_unstable();
+        for id in ids {
+            self.drop_stream(id, Code::CANCEL);
+        }
+    }
+
     /// Resets the streams that have stalled.
     fn sweep(&mut self) {
         let now = self.now;
@@ -229,7 +284,7 @@ impl Turn<'_> {
         self.connection.clock.sweep = Some(now + stall / 4);
         let starved = self.connection.send_window.available() == 0;
         let may_send = self.connection.receive_window.has_room();
-        let stalled = |stream: &&crate::stream::Stream| {
+        let stalled = |stream: &&Stream| {
             let waits =
                 stream.waits_for_peer(may_send) || (starved && stream.wants && !stream.tunnel);
             waits && now.saturating_duration_since(stream.progressed) >= stall

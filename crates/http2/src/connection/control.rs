@@ -118,7 +118,10 @@ impl Turn<'_> {
             return Err(Fault::protocol("RST_STREAM on an idle stream"));
         }
         let code = Code::new(frame::be32(frame::exactly(payload)?));
-        if !self.lose(id, code) {
+        let stream = self.connection.streams.get_mut(id);
+        // A client may stop an upload with each response that is complete.
+        let is_answered = stream.is_some_and(|stream| stream.answered.is_some());
+        if !self.lose(id, code) || is_answered {
             return Ok(());
         }
         if self.connection.role == Role::Client {

@@ -209,6 +209,12 @@ impl Turn<'_> {
         self.release_connection(n);
     }
 
+    /// The application threw `n` bytes of a body away, and wants no more of that body: the peer may
+    /// send as many more on other streams.
+    pub fn discard(&mut self, n: usize) {
+        self.release_connection(n);
+    }
+
     pub(super) fn release_connection(&mut self, n: usize) {
         if n == 0 {
             return;

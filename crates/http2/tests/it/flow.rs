@@ -128,8 +128,27 @@ fn a_complete_response_stops_the_upload_without_error() {
     engine
         .turn(|turn| turn.send_response(stream, 413, &HeaderMap::new(), true))
         .unwrap();
+    // The client has time to end it by itself.
+    assert_eq!(engine.connection.open_streams(), 1);
+    let linger = Config::default().timeouts.linger;
+    assert_eq!(engine.wait(linger / 2), []);
+    engine.wait(linger);
     engine.assert_reset(1, Code::NO_ERROR);
     assert_eq!(engine.feed(&frame(DATA, END_STREAM, 1, b"late")), []);
+}
+
+#[test]
+fn an_upload_that_ends_after_its_response_needs_no_reset() {
+    let mut engine = Engine::server(Config::default());
+    engine.feed(&frame(HEADERS, END_HEADERS, 1, POST));
+    let stream = engine.stream(1);
+    engine
+        .turn(|turn| turn.send_response(stream, 413, &HeaderMap::new(), true))
+        .unwrap();
+    let seen = engine.feed(&frame(DATA, END_STREAM, 1, b"x"));
+    assert_eq!(seen.len(), 1, "the application has it");
+    assert_eq!(engine.connection.open_streams(), 0);
+    assert!(engine.said().iter().all(|frame| frame.kind != RST_STREAM));
 }
 
 #[test]

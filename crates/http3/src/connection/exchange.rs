@@ -180,7 +180,7 @@ impl Connection {
         let before = data.len();
         let sent = sender.data(quic, id, data, end);
         exchange.on_sent(before - data.len());
-        sent
+        self.check_written(quic, id, sent)
     }
 
     /// Reads body bytes and trailers.
@@ -387,7 +387,28 @@ impl Connection {
         let encoded = self.encoder.finish(section, id.get());
         let sent = sender.section(quic, id, kind, &encoded);
         exchange.on_sent(encoded.len());
-        sent
+        self.check_written(quic, id, sent)
+    }
+
+    /// Server: QUIC takes nothing on a stream that the peer has stopped, and says so before its event
+    /// comes. The exchange ends here as it would there, and is counted: the application drops it
+    /// when its call fails, and nothing would be left to count.
+    pub(super) fn check_written(
+        &mut self,
+        quic: &mut quic::Connection,
+        id: StreamId,
+        written: Result<(), Error>,
+    ) -> Result<(), Error> {
+        if self.terms.role == Role::Client || !matches!(written, Err(Error::UnknownStream)) {
+            return written;
+        }
+        if let Err(violation) = self.resets.spend(1) {
+            self.fail(quic, violation);
+            return Err(Error::UnknownConnection);
+        }
+        let code = Code::H3_REQUEST_CANCELLED;
+        self.reset_stream(quic, id, code);
+        Err(Error::StreamReset { code })
     }
 
     /// Ends an exchange that failed; the code to tell, or `None` if the connection went with it.

@@ -116,7 +116,7 @@ impl Connection {
         let before = frames.len() + data.len();
         let sent = sender.message(quic, id, frames, data, end);
         exchange.on_sent(before - data.len());
-        sent
+        self.check_written(quic, id, sent)
     }
 
     /// The frames of a head that was sent before, if they still say what they said.

@@ -3,7 +3,7 @@
 use crate::RequestBody;
 use crate::access::{Asked, Exchange};
 use crate::body::Body;
-use crate::exchanges::{Exchanges, Ready, Work};
+use crate::exchanges::{Exchanges, Ready, Taken, Work};
 use crate::files::{Entry, FileCache, Reading, is_conditional};
 use crate::handler::BoxError;
 use crate::held::Held;
@@ -11,7 +11,7 @@ use crate::path_meter::{self, Meter};
 use crate::sending::{Next, RESPONSE_OVERHEAD, Sending};
 use crate::service::{Answer, flaw};
 use crate::worker::{Memory, Setup};
-use altway_http3::{Code, ConnectionHandle, Endpoint, Event, Received, StreamId};
+use altway_http3::{Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId};
 use altway_path::ConnectionStatistics;
 use altway_policy::Decision;
 use http::{Method, Request, Response, StatusCode};
@@ -337,7 +337,7 @@ impl Responses {
         {
             match endpoint.recv_data(key.0, key.1) {
                 Ok(Received::Data(data)) => {
-                    if self.exchanges.take(key, data.len(), || data) > 0 {
+                    if self.exchanges.take(key, data.len(), || data) != Taken::Kept {
                         // Nobody wants it (RFC 9114 section 4.1).
                         endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
                         self.exchanges.end_upload(key);
@@ -423,7 +423,13 @@ impl Responses {
 
     /// The promised length can't be kept, and the client must notice.
     fn cut_off(&mut self, key: Key, error: &BoxError, endpoint: &mut Endpoint) {
-        tracing::error!(%error, "cannot send a response on");
+        match error.downcast_ref() {
+            // The client's doing, as often as it likes.
+            Some(Error::StreamReset { .. } | Error::UnknownConnection) => {
+                tracing::debug!(%error, "cannot send a response on");
+            }
+            _ => tracing::error!(%error, "cannot send a response on"),
+        }
         endpoint.reset_stream(key.0, key.1, Code::H3_INTERNAL_ERROR);
         self.forget(key);
     }

@@ -319,17 +319,17 @@ impl Driver {
         if wake.stop {
             turn.shutdown();
         }
-        let mut buffer = std::mem::take(&mut desk.buffer);
+        // Borrowed, so that it comes back if this unwinds.
+        let buffer = Rc::clone(&desk.buffer);
+        let mut buffer = buffer.borrow_mut();
         let received = self.receive(wake, &mut buffer);
-        let progress = received.and_then(|n| {
+        received.and_then(|n| {
             let progress = self.converse(&buffer[..n], desk)?;
             Ok(match progress {
                 Progress::Waiting if self.more => Progress::More,
                 progress => progress,
             })
-        });
-        desk.buffer = buffer;
-        progress
+        })
     }
 
     /// Puts what came, now or before, into `buffer`; how many bytes.
@@ -363,7 +363,7 @@ impl Driver {
                 }
             }
             if self.ended && input.is_empty() && self.backlog.is_empty() {
-                self.answers.abandon_uploads(&mut turn);
+                self.answers.input_ended(&mut turn);
             }
             self.answers.send_bodies(&mut turn, desk, room);
             let said = self.output.len();

@@ -7,7 +7,9 @@
 mod access_log;
 mod certificates;
 pub(crate) mod common;
+mod containment;
 mod early;
+mod early_answers;
 mod ends;
 mod faults;
 mod files;

@@ -9,7 +9,7 @@ mod short_cut;
 use super::Desk;
 use crate::RequestBody;
 use crate::body::Body;
-use crate::exchanges::{Exchanges, Ready, Receiving, Work};
+use crate::exchanges::{Exchanges, Ready, Receiving, Taken, Work};
 use crate::handler::BoxError;
 use crate::held::Held;
 use crate::request_body::Report;
@@ -160,8 +160,12 @@ impl Answers {
                 self.refuse(turn, stream, status, desk);
             }
             Event::Data { stream, data, end } => {
-                let again = self.take(stream, data);
-                turn.release(stream, again);
+                let (taken, len) = (self.take(stream, data), data.len());
+                match taken {
+                    Taken::Kept => {}
+                    Taken::Unwanted => turn.release(stream, len),
+                    Taken::Excess => turn.discard(len),
+                }
                 if end {
                     self.complete(stream, None);
                 }
@@ -189,13 +193,16 @@ impl Answers {
         desk.held.is_full() && !self.sending.is_empty()
     }
 
-    /// The client sends nothing more: requests that are not complete never will be.
-    pub(super) fn abandon_uploads(&mut self, turn: &mut Turn<'_>) {
-        let uploads = self.open.as_ref().map(|open| open.exchanges.uploads());
-        for stream in uploads.into_iter().flatten() {
+    /// The client sends nothing more, and may be gone: what waits, for it or for a service, ends.
+    /// What is there and fits the windows is sent.
+    pub(super) fn input_ended(&mut self, turn: &mut Turn<'_>) {
+        let open = self.open.as_ref();
+        let unfinished = open.map(|open| open.exchanges.unfinished());
+        for stream in unfinished.into_iter().flatten() {
             turn.reset_stream(stream, Code::CANCEL);
             self.forget(turn, stream);
         }
+        turn.input_ended();
     }
 
     /// Hands bodies over until the output is full or nothing more can be sent.
@@ -285,10 +292,10 @@ impl Answers {
         }
     }
 
-    /// Takes bytes of a request's body; how many the client may send again at once.
-    fn take(&mut self, stream: StreamId, data: &[u8]) -> usize {
+    /// Takes bytes of a request's body.
+    fn take(&mut self, stream: StreamId, data: &[u8]) -> Taken {
         let Some(open) = &mut self.open else {
-            return data.len();
+            return Taken::Excess;
         };
         let bytes = || Bytes::copy_from_slice(data);
         open.exchanges.take(stream, data.len(), bytes)
@@ -352,13 +359,10 @@ impl Answers {
         }
     }
 
-    /// Forgets an exchange that is over. A request of which nobody wants the rest is ended by
-    /// RST_STREAM with NO_ERROR, for which the client must not discard the response (RFC 9113
-    /// section 8.1).
+    /// Forgets an exchange that is over. A request whose rest nobody wants, and which the client does
+    /// not end, is ended by the engine.
     fn settle(&mut self, turn: &mut Turn<'_>, stream: StreamId) {
         if self.upload(stream).is_some_and(|it| it.is_over()) {
-            // Without effect on a stream that has ended.
-            turn.reset_stream(stream, Code::NO_ERROR);
             self.forget(turn, stream);
         }
     }

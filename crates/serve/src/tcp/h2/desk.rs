@@ -19,7 +19,8 @@ const MAX_OFFERS: usize = 8;
 
 /// Buffers and caches.
 pub(in crate::tcp) struct Desk {
-    pub(super) buffer: Vec<u8>,
+    /// Whoever reads into it borrows it for a turn.
+    pub(super) buffer: Rc<RefCell<Vec<u8>>>,
     pub(super) output: Output,
     pub(super) files: Rc<RefCell<FileCache>>,
     pub(super) held: HeldBytes,
@@ -37,7 +38,7 @@ impl Desk {
     pub(in crate::tcp) fn new(memory: Memory) -> Self {
         Self {
             held: memory.held,
-            buffer: vec![0; BUFFER_BYTES],
+            buffer: Rc::new(RefCell::new(vec![0; BUFFER_BYTES])),
             output: Output::new(),
             files: memory.files,
             now: Instant::now(),

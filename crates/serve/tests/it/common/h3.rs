@@ -113,6 +113,25 @@ impl H3 {
         }
     }
 
+    /// POST with as much of a body as leaves at once.
+    pub(crate) fn begin_post(&mut self, path: &str, body: Vec<u8>) -> StreamId {
+        let request = Request::post(format!("https://localhost{path}")).body(());
+        let (endpoint, connection) = (&mut self.endpoint, self.connection);
+        let stream = endpoint.send_request(connection, &request.unwrap(), false);
+        let (stream, mut body) = (stream.unwrap(), Bytes::from(body));
+        let sent = endpoint.send_data(connection, stream, &mut body, true);
+        sent.unwrap();
+        stream
+    }
+
+    /// GET, and STOP_SENDING for its response in the same packet.
+    pub(crate) fn ask_and_stop(&mut self, path: &str) {
+        let stream = self.send(path);
+        let code = Code::H3_REQUEST_CANCELLED;
+        self.endpoint.stop_reading(self.connection, stream, code);
+        self.transmit();
+    }
+
     /// The response's head, and whether that is all of it.
     pub(crate) fn head(&mut self, wanted: StreamId) -> (Response<()>, bool) {
         self.wait(|event| match event {

@@ -1,0 +1,37 @@
+//! The end of an HTTP/1.1 connection whose client may still be sending: "If a server performs an
+//! immediate close of a TCP connection, there is a significant risk that the client will not be able to
+//! read the last HTTP response" (RFC 9112 section 9.6), for the kernel answers what nobody has read by RST.
+
+use std::io;
+use std::net::Shutdown;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long the client may take to close.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// What it may go on sending, bytes.
+const MAX_DISCARDED: usize = 16 << 20;
+
+/// Closes this side's half, and throws away what comes until the client closes or a limit is reached.
+pub(super) async fn drain(socket: &TcpStream) -> io::Result<()> {
+    // Fails where it is closed already.
+    let _ = socket2::SockRef::from(socket).shutdown(Shutdown::Write);
+    timeout(LINGER, discard(socket)).await.unwrap_or(Ok(()))
+}
+
+async fn discard(socket: &TcpStream) -> io::Result<()> {
+    let mut discarded = 0;
+    let mut buffer = vec![0; 16 << 10];
+    while discarded < MAX_DISCARDED {
+        socket.readable().await?;
+        match socket.try_read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n) => discarded += n,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
