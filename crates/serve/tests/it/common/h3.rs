@@ -124,12 +124,42 @@ impl H3 {
         stream
     }
 
-    /// GET, and STOP_SENDING for its response in the same packet.
-    pub(crate) fn ask_and_stop(&mut self, path: &str) {
-        let stream = self.send(path);
+    /// GET, and STOP_SENDING for its response in the same packet; false where no stream is free.
+    pub(crate) fn ask_and_stop(&mut self, path: &str) -> bool {
+        let uri = format!("https://localhost{path}");
+        let request = Request::get(uri).body(()).unwrap();
+        let (endpoint, connection) = (&mut self.endpoint, self.connection);
+        let Ok(stream) = endpoint.send_request(connection, &request, true) else {
+            return false;
+        };
+        endpoint.stop_reading(connection, stream, Code::H3_REQUEST_CANCELLED);
+        self.transmit();
+        true
+    }
+
+    /// Wants no more of a response.
+    pub(crate) fn stop(&mut self, stream: StreamId) {
         let code = Code::H3_REQUEST_CANCELLED;
         self.endpoint.stop_reading(self.connection, stream, code);
         self.transmit();
+    }
+
+    /// Carries datagrams for a moment.
+    pub(crate) fn pump(&mut self) {
+        for _ in 0..4 {
+            self.transmit();
+            self.receive();
+        }
+    }
+
+    /// Why the connection ended, if it has.
+    pub(crate) fn ended(&mut self) -> Option<String> {
+        while let Some((_, event)) = self.endpoint.poll_event() {
+            if let Event::Closed { reason } = event {
+                return Some(reason.to_string());
+            }
+        }
+        None
     }
 
     /// The response's head, and whether that is all of it.

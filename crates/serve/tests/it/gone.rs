@@ -1,0 +1,222 @@
+//! Clients that go away, or take their requests back: the service's work ends at once, and is counted.
+
+use crate::common::{Running, get, h2, h3::H3, read, soon};
+use altway_serve::{BoxError, Site};
+use axum::Router;
+use axum::body::Body;
+use axum::routing::get as on_get;
+use bytes::Bytes;
+use http_body::Frame;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+/// Tells when it is dropped.
+struct Guard(mpsc::UnboundedSender<()>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// A body that never gives anything.
+struct Silent(#[expect(dead_code, reason = "for its drop")] Guard);
+
+impl http_body::Body for Silent {
+    type Data = Bytes;
+    type Error = BoxError;
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Poll::Pending
+    }
+}
+
+struct Seen {
+    /// Requests that have come to the service.
+    began: mpsc::UnboundedReceiver<()>,
+    /// Those whose work was dropped.
+    dropped: mpsc::UnboundedReceiver<()>,
+}
+
+/// One worker: `/` never answers, `/stream` never ends.
+fn waiting(clear: bool) -> (Running, Seen) {
+    let (begin, began) = mpsc::unbounded_channel();
+    let (drops, dropped) = mpsc::unbounded_channel();
+    let (stream_begin, stream_drops) = (begin.clone(), drops.clone());
+    let forever = move || async move {
+        let _guard = Guard(drops);
+        begin.send(()).unwrap();
+        std::future::pending::<&'static str>().await
+    };
+    let stream = move || async move {
+        stream_begin.send(()).unwrap();
+        Body::new(Silent(Guard(stream_drops)))
+    };
+    let router = Router::new().route("/", on_get(forever));
+    let site = Site::service(router.route("/stream", on_get(stream)));
+    let change = |options: &mut altway_serve::Options| {
+        options.site = site;
+        options.threads = NonZeroUsize::MIN;
+    };
+    let server = match clear {
+        true => Running::clear(change),
+        false => Running::tls(change),
+    };
+    (server, Seen { began, dropped })
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// `GET http /` on stream 1.
+const HTTP2_GET: &[u8] = &[0, 0, 3, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84];
+const GOAWAY: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const CANCEL: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8];
+
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Fin,
+    GoAwayAndFin,
+    ResetStream,
+    Rst,
+}
+
+async fn leave(mut client: TcpStream, way: Way) -> Option<TcpStream> {
+    match way {
+        Way::Fin => client.shutdown().await.unwrap(),
+        Way::GoAwayAndFin => {
+            client.write_all(GOAWAY).await.unwrap();
+            client.shutdown().await.unwrap();
+        }
+        Way::ResetStream => client.write_all(CANCEL).await.unwrap(),
+        Way::Rst => {
+            client.set_zero_linger().unwrap();
+            return None;
+        }
+    }
+    Some(client)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_whose_client_of_http2_leaves_is_dropped() {
+    let (server, mut seen) = waiting(true);
+    for way in [Way::Fin, Way::GoAwayAndFin, Way::ResetStream, Way::Rst] {
+        let mut client = server.connect().await;
+        client
+            .write_all(&[PREFACE, HTTP2_GET].concat())
+            .await
+            .unwrap();
+        soon(seen.began.recv()).await.unwrap();
+        assert!(seen.dropped.try_recv().is_err(), "{way:?}");
+        let _open = leave(client, way).await;
+        soon(seen.dropped.recv()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_whose_client_of_http1_leaves_is_dropped() {
+    let (server, mut seen) = waiting(true);
+    for way in [Way::Fin, Way::Rst] {
+        let mut client = server.connect().await;
+        let request = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        client.write_all(request).await.unwrap();
+        soon(seen.began.recv()).await.unwrap();
+        let _open = leave(client, way).await;
+        soon(seen.dropped.recv()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_whose_client_of_http3_stops_its_response_is_dropped() {
+    let (server, mut seen) = waiting(false);
+    let mut client = H3::connect(&server);
+    let stream = client.send("/");
+    client.flush();
+    soon(seen.began.recv()).await.unwrap();
+    client.stop(stream);
+    soon(seen.dropped.recv()).await.unwrap();
+    client.send("/");
+    client.flush();
+    soon(seen.began.recv()).await.unwrap();
+    client.close();
+    soon(seen.dropped.recv()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_of_a_service_ends_when_its_client_of_http2_has_closed_its_half() {
+    let (server, mut seen) = waiting(true);
+    let mut client = server.connect().await;
+    // `GET http /stream`
+    let request = b"\0\0\x0b\x01\x05\0\0\0\x01\x82\x86\x04\x07/stream";
+    client
+        .write_all(&[PREFACE, request].concat())
+        .await
+        .unwrap();
+    soon(seen.began.recv()).await.unwrap();
+    assert!(seen.dropped.try_recv().is_err());
+    client.shutdown().await.unwrap();
+    soon(seen.dropped.recv()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_fits_the_windows_comes_after_the_client_has_closed_its_half() {
+    let server = Running::clear(|_| {});
+    let mut client = server.connect().await;
+    client
+        .write_all(&[PREFACE, HTTP2_GET].concat())
+        .await
+        .unwrap();
+    client.shutdown().await.unwrap();
+    let mut received = Vec::new();
+    soon(client.read_to_end(&mut received)).await.unwrap();
+    let home = b"<p>home";
+    assert!(received.windows(home.len()).any(|bytes| bytes == home));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_file_is_given_up_when_the_client_has_closed_its_half() {
+    let server = Running::clear(|_| {});
+    let mut client = server.connect().await;
+    // `GET http /large`
+    let request = b"\0\0\x0a\x01\x05\0\0\0\x01\x82\x86\x04\x06/large";
+    client
+        .write_all(&[PREFACE, request].concat())
+        .await
+        .unwrap();
+    client.shutdown().await.unwrap();
+    let mut received = Vec::new();
+    soon(client.read_to_end(&mut received)).await.unwrap();
+    // What the windows allow, and RST_STREAM with CANCEL.
+    assert!(received.len() > 65_535 && received.len() < 100_000);
+    assert!(received.windows(CANCEL.len()).any(|bytes| bytes == CANCEL));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_http3_whose_responses_are_stopped_are_counted() {
+    let server = Running::tls(|options| options.threads = NonZeroUsize::MIN);
+    let mut client = H3::connect(&server);
+    for _ in 0..80 {
+        // Fewer at once than may be open.
+        for _ in 0..10 {
+            if !client.ask_and_stop("/") {
+                break;
+            }
+        }
+        client.pump();
+        if let Some(reason) = client.ended() {
+            assert!(reason.contains("EXCESSIVE_LOAD"), "{reason}");
+            // Nobody else is concerned.
+            assert_eq!(H3::connect(&server).get("/").1, b"<p>home");
+            let mut other = h2(server.connect_tls(&[b"h2"]).await).await;
+            let response = soon(other.send_request(get("/"))).await.unwrap();
+            assert_eq!(soon(read(response)).await, b"<p>home");
+            return;
+        }
+    }
+    panic!("800 requests were stopped, and the connection goes on");
+}
