@@ -46,6 +46,7 @@ mod held;
 mod identity;
 mod incidents;
 mod listen;
+mod log_writer;
 mod ocsp;
 mod options;
 mod path_meter;
@@ -60,6 +61,8 @@ mod stop;
 mod sys;
 mod takeover;
 mod tcp;
+mod threads;
+mod throttle;
 mod tls;
 mod worker;
 
@@ -71,6 +74,7 @@ pub use error::Error;
 pub use files::Files;
 pub use handler::{BoxError, Peer};
 pub use identity::Identity;
+pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use options::{
     Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, Spread, Steering, UnknownCongestion,
     UnknownSpread,
