@@ -164,7 +164,8 @@ impl Queue {
                 writer = replacement;
             }
             let written = writer.write_all(&batch.lines);
-            self.written(&mut batch, written.and_then(|()| writer.flush()));
+            let written = written.and_then(|()| writer.flush());
+            self.written(&mut batch, &written);
         }
     }
 
@@ -190,10 +191,10 @@ impl Queue {
         true
     }
 
-    fn written(&self, batch: &mut Batch, written: io::Result<()>) {
+    fn written(&self, batch: &mut Batch, written: &io::Result<()>) {
         let mut state = self.state();
         state.writing = 0;
-        if let Err(error) = &written {
+        if let Err(error) = written {
             state.dropped += batch.dropped + batch.count;
             state.dropped_in_all += batch.count;
             if !state.failing {
