@@ -12,7 +12,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Connections of one process that are logged; later ones are not.
@@ -22,15 +22,22 @@ const MAX_FILES: u64 = 1_000;
 /// which may cut the last event of a file.
 const MAX_BYTES: u64 = 1 << 30;
 
+/// The variable of the environment that browsers and curl obey.
+const VARIABLE: &str = "SSLKEYLOGFILE";
+
+/// Whether a command obeys the variable without the option's word. A server's environment may be another
+/// person's than the one who would be asked for the secrets of its clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Variable {
+    Obeyed,
+    Ignored,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Insight {
     /// Append TLS secrets to this file (NSS key log format), for Wireshark. Whoever has them reads all.
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "SSLKEYLOGFILE",
-        hide_env_values = true
-    )]
+    /// The word `env`: to the file that SSLKEYLOGFILE names. A server obeys the variable only so.
+    #[arg(long, value_name = "FILE")]
     keylog: Option<OsString>,
     /// Write a qlog of each HTTP/3 connection into this folder (1,000 files, 1 GiB at most), for qvis.
     #[arg(long, value_name = "DIR")]
@@ -39,9 +46,12 @@ pub(crate) struct Insight {
 
 impl Insight {
     /// Where secrets go. Says that they do.
-    pub(crate) fn key_log(&self, printer: &Printer) -> Result<Option<Arc<dyn KeyLog>>> {
-        // An empty variable is one that is not set.
-        let Some(path) = self.keylog.as_ref().filter(|path| !path.is_empty()) else {
+    pub(crate) fn key_log(
+        &self,
+        variable: Variable,
+        printer: &Printer,
+    ) -> Result<Option<Arc<dyn KeyLog>>> {
+        let Some(path) = &self.key_log_path(variable, printer)? else {
             return Ok(None);
         };
         let path = Path::new(path);
@@ -56,6 +66,30 @@ impl Insight {
             path.display()
         ));
         Ok(Some(Arc::new(file)))
+    }
+
+    fn key_log_path(&self, variable: Variable, printer: &Printer) -> Result<Option<OsString>> {
+        // An empty variable is one that is not set.
+        let named = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
+        let given = self.keylog.as_ref().filter(|path| !path.is_empty());
+        match (given, variable) {
+            (Some(word), _) if word == "env" => named.map(Some).ok_or_else(|| {
+                mistake(
+                    format!("--keylog env needs the variable {VARIABLE}, which is not set"),
+                    format!("set {VARIABLE} to a file, or name the file: `--keylog FILE`"),
+                )
+            }),
+            (Some(path), _) => Ok(Some(path.clone())),
+            (None, Variable::Obeyed) => Ok(named),
+            (None, Variable::Ignored) => {
+                if named.is_some() {
+                    printer.say(&format!(
+                        "{VARIABLE} is set and ignored: a server obeys it with `--keylog env`"
+                    ));
+                }
+                Ok(None)
+            }
+        }
     }
 
     /// Where logs of connections go.
@@ -79,23 +113,33 @@ impl Insight {
 
 /// A line for each secret: label, the client's random bytes, the secret.
 #[derive(Debug)]
-struct SecretsFile(Mutex<File>);
+struct SecretsFile {
+    file: Mutex<File>,
+    failed: AtomicBool,
+}
 
 impl SecretsFile {
     fn append(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         // Nobody else may read it.
         let file = options.append(true).create(true).mode(0o600).open(path)?;
-        Ok(Self(Mutex::new(file)))
+        Ok(Self {
+            file: Mutex::new(file),
+            failed: AtomicBool::new(false),
+        })
     }
 }
 
 impl KeyLog for SecretsFile {
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // In one call, so that lines of several processes don't mix.
-        if let Err(error) = file.write_all(line.as_bytes()) {
+        let written = file.write_all(line.as_bytes());
+        // Logged once: a peer can cause it with each connection.
+        if let Err(error) = written
+            && !self.failed.swap(true, Ordering::Relaxed)
+        {
             tracing::warn!(%error, "cannot write to the key log");
         }
     }

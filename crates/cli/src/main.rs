@@ -9,6 +9,7 @@ mod hint;
 mod insight;
 mod printer;
 mod signals;
+mod stderr;
 
 use clap::{Parser, Subcommand};
 use printer::Printer;
@@ -68,9 +69,17 @@ enum Answer {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    start_log(&arguments.global);
     let printer = Printer::new(arguments.global.quiet);
-    match run(&arguments.command, &printer) {
+    let is_server = matches!(arguments.command, Command::Serve(_));
+    if is_server && let Err(error) = stderr::start_queue() {
+        printer.warn(&format!(
+            "a full pipe at stderr will hold the server up: {error}"
+        ));
+    }
+    start_log(&arguments.global);
+    let result = run(&arguments.command, &printer);
+    stderr::drain();
+    match result {
         Ok(Answer::Done) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
         Err(error) if printer::is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -97,15 +106,16 @@ fn run(command: &Command, printer: &Printer) -> anyhow::Result<Answer> {
 fn start_log(global: &Global) {
     use tracing_subscriber::EnvFilter;
     let level = match (global.quiet, global.verbose) {
-        (true, _) => "error",
-        (false, 0) => "warn",
-        (false, 1) => "warn,altway=info",
+        // Those of the libraries that a peer can cause as often as it likes are for -vv.
+        (true, _) => "error,quinn_proto=off,rustls=off",
+        (false, 0) => "warn,quinn_proto=off,rustls=off",
+        (false, 1) => "warn,altway=info,quinn_proto=off,rustls=off",
         (false, _) => "info,altway=debug",
     };
     let filter = EnvFilter::try_from_env("ALTWAY_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| stderr::Lines)
         .with_ansi(printer::colour_wanted())
         .init();
 }

@@ -1,6 +1,6 @@
 //! The one place that writes to the terminal: data to stdout, talk to stderr.
 
-use crate::hint;
+use crate::{hint, stderr};
 use std::io::{self, IsTerminal, Write};
 
 /// Writes for the person, or the program, at the other end.
@@ -32,13 +32,13 @@ impl Printer {
     /// Talk that `--quiet` switches off. Nobody is told when stderr is closed.
     pub(crate) fn say(&self, text: &str) {
         if !self.quiet {
-            let _ = writeln!(io::stderr(), "{text}");
+            stderr::say(text);
         }
     }
 
     /// What may go wrong later and is to be known, also with `--quiet`.
     pub(crate) fn warn(&self, text: &str) {
-        let _ = writeln!(io::stderr(), "warning: {text}");
+        stderr::say(&format!("warning: {text}"));
     }
 
     /// What went wrong, with its causes, and what may help.
@@ -50,7 +50,7 @@ impl Printer {
         if let Some(hint) = hint::of(error) {
             text.push_str(&format!("\n\nhint: {hint}"));
         }
-        let _ = writeln!(io::stderr(), "{text}");
+        stderr::say(&text);
     }
 
     /// Whether progress may be drawn.

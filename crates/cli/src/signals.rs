@@ -1,7 +1,7 @@
 //! Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends at once. SIGHUP: read
-//! again, or the terminal is gone.
+//! again, or the terminal is gone. SIGUSR1: open the log anew.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -58,5 +58,12 @@ pub(crate) fn on_hangup(
             again();
         }
     });
+    Ok(())
+}
+
+/// Calls `reopen` at each SIGUSR1, on a thread of its own: it may wait for a disk.
+pub(crate) fn on_reopen(mut reopen: impl FnMut() + Send + 'static) -> io::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGUSR1])?;
+    std::thread::spawn(move || signals.forever().for_each(|_| reopen()));
     Ok(())
 }

@@ -3,17 +3,21 @@
 
 mod dispatcher;
 
+use crate::throttle::Throttle;
 pub(crate) use dispatcher::Dispatcher;
 use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 /// Accept fails when the process is out of descriptors; trying again at once would spin.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Lines about it: it fails ten times a second and worker as long as there are no descriptors.
+static FAILURES: Throttle = Throttle::new();
 
 /// A connection, not blocking, and who is at its other end.
 pub(crate) type Accepted = (std::net::TcpStream, SocketAddr);
@@ -94,7 +98,9 @@ fn register((stream, peer): Accepted) -> io::Result<(TcpStream, SocketAddr)> {
 /// Waits as long as it takes until accepting may work again.
 async fn recover(error: &io::Error) {
     if !is_of_one_connection(error) {
-        tracing::warn!(%error, "cannot accept connections");
+        if let Some(suppressed) = FAILURES.admit(Instant::now()) {
+            tracing::warn!(%error, suppressed, "cannot accept connections");
+        }
         sleep(PAUSE).await;
     }
 }

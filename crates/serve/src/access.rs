@@ -4,20 +4,23 @@
 //! 2026-11-22T02:05:13.123Z client=192.0.2.7 protocol=h2 method=GET path="/" status=200 bytes=600 offer=h3 reason="…"
 //! ```
 //!
-//! A line costs a worker a copy into its own buffer. Buffers go out when they are full, and when the
-//! worker calls [`AccessLog::flush`], some times a second: writing each line by itself would cost
-//! more than answering its request.
+//! A line costs a worker a copy into its own buffer. Buffers go to the queue of the [`LogWriter`] when
+//! they are full, and when the worker calls [`AccessLog::flush`], some times a second: queueing each
+//! line by itself would cost more than answering its request.
 
+use crate::log_writer::{Dropped, LogWriter};
+use crate::throttle::Throttle;
 use altway_policy::Decision;
 use http::{Method, StatusCode, Uri};
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use time::OffsetDateTime;
 
 /// A worker's buffer goes out when it holds so many bytes.
@@ -27,13 +30,18 @@ const BUFFER_BYTES: usize = 32 << 10;
 pub(crate) const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Where the lines of all workers go. A clone writes to the same place.
+///
+/// No request waits for the log: lines that it doesn't take in time are dropped and counted (see
+/// [`LogWriter`]), and the count is a line of its own: `… dropped=17 reason="…"`.
 #[derive(Clone)]
-pub struct AccessLog(Arc<Mutex<Sink>>);
+pub struct AccessLog(Arc<Inner>);
 
-struct Sink {
-    writer: Box<dyn Write + Send>,
-    /// Said once, so that a full disk doesn't fill the other log.
-    failed: bool,
+struct Inner {
+    writer: LogWriter,
+    /// `None`: it is no file.
+    path: Option<PathBuf>,
+    /// Of warnings about this log.
+    throttle: Throttle,
 }
 
 thread_local! {
@@ -42,24 +50,55 @@ thread_local! {
 }
 
 impl AccessLog {
-    /// Writes whole lines to `writer`, many at once. What can't be written is lost, with one
-    /// warning.
-    #[must_use]
-    pub fn new(writer: impl Write + Send + 'static) -> Self {
-        Self(Arc::new(Mutex::new(Sink {
-            writer: Box::new(writer),
-            failed: false,
-        })))
-    }
-
-    /// Appends to a file, which is made if it isn't there. It may be truncated while the server
-    /// runs, as log rotation by copying does.
+    /// Writes whole lines to `writer`, many at once, on a thread of its own.
     ///
     /// # Errors
-    /// The file can't be made or opened.
+    /// The thread can't be started.
+    pub fn new(writer: impl Write + Send + 'static) -> io::Result<Self> {
+        Ok(Self::shared(LogWriter::start(writer)?))
+    }
+
+    /// Writes among other lines, for instance those of `tracing`.
+    #[must_use]
+    pub fn shared(writer: LogWriter) -> Self {
+        Self::with(writer, None)
+    }
+
+    /// Appends to a file. If it isn't there it is made, readable by its owner only (mode 600), for it
+    /// holds addresses. It may be truncated while the server runs, as log rotation by copying does, or
+    /// renamed; see [`reopen`](Self::reopen).
+    ///
+    /// # Errors
+    /// The file can't be made or opened, or the thread that writes can't be started.
     pub fn append(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self::new(file))
+        let writer = LogWriter::start(open(path)?)?;
+        Ok(Self::with(writer, Some(path.to_owned())))
+    }
+
+    fn with(writer: LogWriter, path: Option<PathBuf>) -> Self {
+        Self(Arc::new(Inner {
+            writer,
+            path,
+            throttle: Throttle::new(),
+        }))
+    }
+
+    /// Opens the file anew by its name, after log rotation has renamed it; lines that wait go to the new
+    /// one. Without effect on a log that is no file. May wait for the disk.
+    ///
+    /// # Errors
+    /// The file can't be made or opened: the former one stays in use.
+    pub fn reopen(&self) -> io::Result<()> {
+        if let Some(path) = &self.0.path {
+            self.0.writer.replace(open(path)?);
+        }
+        Ok(())
+    }
+
+    /// The file, if it is one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
     }
 
     /// Adds a line, made by [`Line`], with the time before it.
@@ -68,29 +107,45 @@ impl AccessLog {
             lines.extend_from_slice(&Stamp::of(time).0);
             lines.extend_from_slice(line);
             if lines.len() >= BUFFER_BYTES {
-                self.write(lines);
+                self.queue(lines);
             }
         });
     }
 
-    /// Writes what this thread has collected.
+    /// Queues what this thread has collected.
     pub(crate) fn flush(&self) {
-        LINES.with_borrow_mut(|lines| self.write(lines));
+        LINES.with_borrow_mut(|lines| self.queue(lines));
+        if let Some(error) = self.0.writer.take_failure() {
+            self.warn(|| tracing::warn!(error, "cannot write the access log; lines are lost"));
+        }
     }
 
-    fn write(&self, lines: &mut Vec<u8>) {
+    /// Waits until everything queued is written, `limit` at most; whether it is.
+    pub(crate) fn drain(&self, limit: Duration) -> bool {
+        self.0.writer.drain(limit)
+    }
+
+    fn queue(&self, lines: &mut Vec<u8>) {
         if lines.is_empty() {
             return;
         }
-        let mut sink = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = sink.writer.write_all(lines);
-        if let Err(error) = written.and_then(|()| sink.writer.flush())
-            && !std::mem::replace(&mut sink.failed, true)
-        {
-            tracing::warn!(%error, "cannot write the access log; lines are lost");
+        if let Err(Dropped { in_all }) = self.0.writer.push(lines) {
+            let text = "the access log takes lines too slowly, or not at all: they are dropped";
+            self.warn(|| tracing::warn!(in_all, "{text}"));
         }
         lines.clear();
     }
+
+    fn warn(&self, log: impl FnOnce()) {
+        if self.0.throttle.admit(Instant::now()).is_some() {
+            log();
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(0o600).open(path)
 }
 
 impl fmt::Debug for AccessLog {
@@ -100,13 +155,19 @@ impl fmt::Debug for AccessLog {
 }
 
 /// A time as RFC 3339 says it, in UTC and with milliseconds.
-struct Stamp([u8; Stamp::LEN]);
+pub(crate) struct Stamp([u8; Stamp::LEN]);
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::str::from_utf8(&self.0).expect("ASCII"))
+    }
+}
 
 impl Stamp {
     const LEN: usize = "2026-11-22T02:05:13.123Z".len();
 
     /// Years before 1970 and after 9999 are told as these.
-    fn of(time: SystemTime) -> Self {
+    pub(crate) fn of(time: SystemTime) -> Self {
         thread_local! {
             /// The second that was told last.
             static LAST: RefCell<(u64, [u8; Stamp::LEN])> = const { RefCell::new((u64::MAX, [0; Stamp::LEN])) };
@@ -284,6 +345,8 @@ impl Drop for Exchange {
 mod tests {
     use super::*;
     use std::net::Ipv4Addr;
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Mutex;
 
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
@@ -336,9 +399,12 @@ mod tests {
     #[test]
     fn lines_go_out_when_there_are_many_or_when_asked() {
         let written = Written::default();
-        let log = AccessLog::new(written.clone());
+        let log = AccessLog::new(written.clone()).unwrap();
         let text = line("/");
-        let len = || written.0.lock().unwrap().len();
+        let len = || {
+            assert!(log.drain(Duration::from_secs(10)));
+            written.0.lock().unwrap().len()
+        };
         log.add(UNIX_EPOCH, text.as_bytes());
         assert_eq!(len(), 0);
         log.flush();
@@ -347,5 +413,56 @@ mod tests {
         let many = BUFFER_BYTES / one + 1;
         (0..many).for_each(|_| log.add(UNIX_EPOCH, text.as_bytes()));
         assert_eq!(len(), (1 + many) * one);
+    }
+
+    #[test]
+    fn a_new_file_is_its_owners_alone_and_another_keeps_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |name: &str| {
+            let path = dir.path().join(name);
+            AccessLog::append(&path).unwrap();
+            std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+        };
+        assert_eq!(mode("new"), 0o600);
+        let there = dir.path().join("there");
+        std::fs::write(&there, "before\n").unwrap();
+        std::fs::set_permissions(&there, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(mode("there"), 0o640);
+    }
+
+    #[test]
+    fn a_file_that_was_renamed_is_followed_by_a_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, rotated] = ["log", "log.1"].map(|name| dir.path().join(name));
+        let log = AccessLog::append(&path).unwrap();
+        let add = |name: &str| {
+            log.add(UNIX_EPOCH, line(name).as_bytes());
+            log.flush();
+            assert!(log.drain(Duration::from_secs(10)));
+        };
+        add("/a");
+        std::fs::rename(&path, &rotated).unwrap();
+        add("/b");
+        log.reopen().unwrap();
+        add("/c");
+        let has = |path: &Path, name: &str| std::fs::read_to_string(path).unwrap().contains(name);
+        assert!(has(&rotated, "/a") && has(&rotated, "/b") && !has(&rotated, "/c"));
+        assert!(has(&path, "/c") && !has(&path, "/b"));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_anew_leaves_the_former_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("logs");
+        std::fs::create_dir(&folder).unwrap();
+        let log = AccessLog::append(&folder.join("log")).unwrap();
+        let moved = dir.path().join("moved");
+        std::fs::rename(&folder, &moved).unwrap();
+        assert!(log.reopen().is_err());
+        log.add(UNIX_EPOCH, line("/a").as_bytes());
+        log.flush();
+        assert!(log.drain(Duration::from_secs(10)));
+        let text = std::fs::read_to_string(moved.join("log")).unwrap();
+        assert!(text.contains("/a"), "{text}");
     }
 }

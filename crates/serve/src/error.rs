@@ -220,6 +220,14 @@ pub enum Error {
     /// A defect of ours ended a worker or the acceptor.
     #[error("a worker panicked; this is a defect of altway")]
     WorkerPanicked,
+    /// Threads have not ended in time after a stop: a system call holds them. They end with the process.
+    #[error("after {} s these threads have not ended: {}", waited.as_secs_f64(), threads.join(", "))]
+    ThreadsStuck {
+        /// Their names.
+        threads: Vec<String>,
+        /// The time since the stop: the grace and what is allowed beyond it.
+        waited: std::time::Duration,
+    },
     /// The user has no home, so no place for certificates.
     #[error("found no data directory for certificates: neither XDG_DATA_HOME nor HOME is set")]
     NoDataDirectory,

@@ -107,7 +107,6 @@ impl Incidents {
     }
 
     /// Logs what was counted, once a minute however often and by however many threads it is called.
-    #[expect(dead_code, reason = "called by what writes logs")]
     pub(crate) fn report_when_due(&self, now: Instant) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_duration_since(counts.since) < INTERVAL {
@@ -122,7 +121,6 @@ impl Incidents {
     }
 
     /// Logs what was counted and not told yet: at the end of the server.
-    #[expect(dead_code, reason = "called by what writes logs")]
     pub(crate) fn report(&self) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = counts.take_lines();

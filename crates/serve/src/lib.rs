@@ -47,6 +47,7 @@ mod held;
 mod identity;
 mod incidents;
 mod listen;
+mod log_writer;
 mod ocsp;
 mod options;
 mod path_meter;
@@ -61,6 +62,8 @@ mod stop;
 mod sys;
 mod takeover;
 mod tcp;
+mod threads;
+mod throttle;
 mod tls;
 mod worker;
 
@@ -72,6 +75,7 @@ pub use error::Error;
 pub use files::Files;
 pub use handler::{BoxError, Peer};
 pub use identity::Identity;
+pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use options::{
     Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, Spread, Steering, UnknownCongestion,
     UnknownSpread,

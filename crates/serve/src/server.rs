@@ -9,15 +9,21 @@ use crate::service::{Content, Service};
 use crate::site::Kind;
 use crate::stop::StopSignal;
 use crate::takeover::{self, Beginning, Giver, Wanted};
+use crate::threads::{self, Thread, Threads};
 use crate::tls::Tls;
 use crate::worker::{Setup, Worker};
 use crate::{Error, ReloadHandle, h3, sys, tls};
 use altway_http3::WorkerId;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+
+/// How long threads may take to end when the grace is over, before they count as stuck.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// How long the access log has for what waits, when the grace is over or nearly so.
+const LOG_MARGIN: Duration = Duration::from_millis(500);
 
 /// A server whose sockets are bound: clients that connect from now on wait until it runs.
 #[derive(Debug)]
@@ -125,10 +131,12 @@ impl Server {
     }
 
     /// Serves until `stop` says so or another process has taken over, then lets running requests end
-    /// for the options' grace. Blocks the calling thread.
+    /// for the options' grace, and the access log write what waits for it. Blocks the calling thread,
+    /// until three seconds after the grace at most, whatever the server's threads do.
     ///
     /// # Errors
-    /// A thread can't be started or has failed; the others are stopped then.
+    /// A thread can't be started or has failed; the others are stopped then. Or threads have not ended
+    /// in time ([`Error::ThreadsStuck`]): they are left behind, and the process should end.
     pub fn run(self, stop: &StopSignal) -> Result<(), Error> {
         let Listeners {
             workers,
@@ -140,7 +148,7 @@ impl Server {
         let (serving, served) = oneshot::channel();
         let giver = self.giver.map(|giver| {
             let give = |stop| giver.run(stop, served);
-            spawn("takeover".into(), stop, give)
+            Threads::one(Thread::spawn("takeover".into(), stop, give))
         });
         let workers = workers.into_iter().zip(self.places).enumerate();
         let mut threads: Vec<_> = workers
@@ -148,13 +156,24 @@ impl Server {
             .collect();
         let acceptor = dispatcher.map(|dispatcher| {
             let accept = |stop| dispatcher.run(stop);
-            spawn("acceptor".into(), stop, accept)
+            Thread::spawn("acceptor".into(), stop, accept)
         });
         threads.extend(acceptor);
-        let mut ends: Vec<_> = threads.into_iter().map(join).collect();
+        threads::wait_for(stop);
+        let stopped = Instant::now();
+        let grace = self.setup.grace;
+        let ended = Threads::all(threads).join(stopped, grace + MARGIN);
         drop::<oneshot::Sender<()>>(serving);
-        ends.extend(giver.map(join));
-        ends.into_iter().collect()
+        let handed_over = giver.map(|giver| giver.join(stopped, grace + MARGIN + LOG_MARGIN));
+        let service = &self.setup.service;
+        service.incidents.report();
+        if let Some(log) = &service.log {
+            let left = grace.saturating_sub(stopped.elapsed()).max(LOG_MARGIN);
+            if !log.drain(left) {
+                tracing::warn!("the grace is over: the access log lacks its last lines");
+            }
+        }
+        ended.and(handed_over.unwrap_or(Ok(())))
     }
 }
 
@@ -203,60 +222,14 @@ fn udp_group(sockets: &[Sockets]) -> Result<Vec<UdpSocket>, Error> {
     clones.map_err(Error::Worker)
 }
 
-type Handle = thread::JoinHandle<Result<(), Error>>;
-
 fn worker(
     index: usize,
     sockets: Sockets,
     place: h3::Place,
     setup: &Arc<Setup>,
     stop: &StopSignal,
-) -> Result<Handle, Error> {
+) -> Result<Thread, Error> {
     let setup = Arc::clone(setup);
     let serve = move |stop| Worker::start(&setup, sockets, place)?.run(stop);
-    spawn(format!("worker-{index}"), stop, serve)
-}
-
-fn spawn(
-    name: String,
-    stop: &StopSignal,
-    work: impl FnOnce(StopSignal) -> Result<(), Error> + Send + 'static,
-) -> Result<Handle, Error> {
-    let signal = stop.clone();
-    let started = thread::Builder::new().name(name).spawn(move || {
-        // Also when it panics: a server with a part of its threads would drop a part of its
-        // clients.
-        let _stop_others = StopOnDrop(signal.clone());
-        work(signal)
-    });
-    started.map_err(|source| {
-        stop.trigger();
-        Error::Worker(source)
-    })
-}
-
-struct StopOnDrop(StopSignal);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.trigger();
-    }
-}
-
-fn join(thread: Result<Handle, Error>) -> Result<(), Error> {
-    thread?.join().unwrap_or(Err(Error::WorkerPanicked))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stop_channel;
-
-    #[test]
-    fn a_thread_that_panics_stops_the_others() {
-        let (_handle, signal) = stop_channel();
-        let thread = spawn("acceptor".into(), &signal, |_| panic!("as a defect would"));
-        assert!(matches!(join(thread), Err(Error::WorkerPanicked)));
-        assert!(signal.is_requested());
-    }
+    Thread::spawn(format!("worker-{index}"), stop, serve)
 }

@@ -8,6 +8,7 @@ use crate::files::{self, Files};
 use crate::handler::{BoxError, Handler, Peer, Pending};
 use crate::incidents::{Incident, Incidents};
 use crate::path_meter::Paths;
+use crate::throttle::Throttle;
 use altway_path::PathStatistics;
 use altway_policy::{Decision, Policy};
 use http::header::{self, HeaderMap};
@@ -15,13 +16,16 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 /// Heads of requests (names and values of their fields) over this are answered with 431. The
 /// engines below refuse twice as much by themselves, where no `Alt-Svc` can be said.
 pub(crate) const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 const SERVER: HeaderValue = HeaderValue::from_static("altway");
+
+/// Lines about services that fail: a client can have each of its requests fail.
+static FAILURES: Throttle = Throttle::new();
 
 /// Answers requests; shared by all workers.
 #[derive(Debug)]
@@ -77,7 +81,9 @@ impl Service {
                     let answered = answering.await.and_then(final_response);
                     let response = answered.unwrap_or_else(|error| {
                         let path = asked.target.path();
-                        tracing::error!(%error, path, "the service failed");
+                        if let Some(suppressed) = FAILURES.admit(Instant::now()) {
+                            tracing::error!(%error, path, suppressed, "the service failed");
+                        }
                         files::page(StatusCode::INTERNAL_SERVER_ERROR)
                     });
                     service.finish(asked, own, response)
@@ -205,7 +211,7 @@ mod tests {
     use crate::PrefixLengths;
     use crate::path_meter::{Meter, told};
     use std::net::Ipv4Addr;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 

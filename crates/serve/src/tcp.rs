@@ -16,6 +16,7 @@ mod write_ahead;
 use crate::RequestBody;
 use crate::accept::{Accepting, Arrivals};
 use crate::held::HeldBytes;
+use crate::incidents::Incident;
 use crate::service::Answer;
 use crate::stop::StopSignal;
 use crate::worker::{Memory, Setup};
@@ -168,6 +169,12 @@ impl Context {
             probe: Rc::clone(&probe),
         };
         if let Err(error) = self.converse(known, stream, stop).await {
+            // What is no HTTP/1.1, or too large, hyper answers by itself.
+            let refused = error.downcast_ref::<hyper::Error>();
+            if refused.is_some_and(hyper::Error::is_parse) {
+                let incidents = &self.setup.service.incidents;
+                incidents.record(client, Incident::RefusedRequest);
+            }
             tracing::debug!(%client, %error, "connection failed");
         }
         let statistics = probe.observe(&self.setup.service.paths);

@@ -1,6 +1,6 @@
 //! One worker: a thread with its own event loop and sockets; connections never leave it.
 
-use crate::access::{self, AccessLog};
+use crate::access;
 use crate::files::FileCache;
 use crate::held::HeldBytes;
 use crate::listen::Sockets;
@@ -21,6 +21,9 @@ const MAX_CACHED_BYTES: usize = 48 << 20;
 
 /// How often files are looked at that nobody asks for any more.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often a worker without an access log looks whether a report of incidents is due.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What all workers share.
 #[derive(Debug)]
@@ -47,7 +50,7 @@ pub(crate) struct Worker {
     tcp: tcp::Acceptor,
     h3: Option<h3::Driver>,
     files: Rc<RefCell<FileCache>>,
-    log: Option<AccessLog>,
+    service: Arc<Service>,
 }
 
 impl Worker {
@@ -74,13 +77,12 @@ impl Worker {
         let h3 = h3.map(|(config, udp)| h3::Driver::new(setup, config, udp, &memory, place));
         let h3 = h3.transpose()?;
         drop(guard);
-        let log = setup.service.log.clone();
         Ok(Self {
             runtime,
             tcp,
             h3,
             files: memory.files,
-            log,
+            service: Arc::clone(&setup.service),
         })
     }
 
@@ -91,7 +93,7 @@ impl Worker {
             tcp,
             h3,
             files,
-            log,
+            service,
         } = self;
         runtime.block_on(async move {
             let sweeping = tokio::task::spawn_local(sweep(files));
@@ -103,10 +105,7 @@ impl Worker {
                 }
             };
             let serving = async { tokio::join!(tcp.run(stop), h3) };
-            let ((), h3) = match log {
-                Some(log) => flushing(&log, serving).await,
-                None => serving.await,
-            };
+            let ((), h3) = logging(&service, serving).await;
             sweeping.abort();
             h3.map_err(Error::Worker)
         })
@@ -123,18 +122,22 @@ async fn sweep(files: Rc<RefCell<FileCache>>) {
     }
 }
 
-/// Lets the log's lines out while `serving` goes on, and at its end.
-async fn flushing<T>(log: &AccessLog, serving: impl Future<Output = T>) -> T {
+/// Lets the log's lines out while `serving` goes on, and at its end; reports the minute's incidents.
+async fn logging<T>(service: &Service, serving: impl Future<Output = T>) -> T {
     let mut serving = pin!(serving);
-    let mut flush = interval(access::FLUSH_INTERVAL);
+    let log = service.log.as_ref();
+    let mut flush = interval(log.map_or(REPORT_INTERVAL, |_| access::FLUSH_INTERVAL));
     flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let served = loop {
         tokio::select! {
             biased;
             served = serving.as_mut() => break served,
-            _ = flush.tick() => log.flush(),
+            _ = flush.tick() => {
+                service.incidents.report_when_due(Instant::now());
+                log.inspect(|log| log.flush());
+            }
         }
     };
-    log.flush();
+    log.inspect(|log| log.flush());
     served
 }

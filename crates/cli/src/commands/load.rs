@@ -5,7 +5,7 @@ mod rounds;
 
 use crate::Answer;
 use crate::hint::mistake;
-use crate::insight::Insight;
+use crate::insight::{Insight, Variable};
 use crate::printer::Printer;
 use altway_load::{LoadSummary, Options, Percentiles, Stop, Trust, Version};
 use altway_record::{Protocol, RequestRecord, Visit};
@@ -177,7 +177,7 @@ fn options(arguments: &Arguments, protocol: Protocol, printer: &Printer) -> Resu
     if let Some(version) = arguments.quic_version {
         options = options.with_quic_version(version)?;
     }
-    options.key_log = arguments.insight.key_log(printer)?;
+    options.key_log = arguments.insight.key_log(Variable::Obeyed, printer)?;
     options.qlog = arguments.insight.qlog()?;
     options.trust = match (&arguments.ca, arguments.insecure) {
         (Some(file), _) => Trust::CaFile(file.clone()),

@@ -3,9 +3,9 @@
 mod certificate;
 
 use crate::hint::mistake;
-use crate::insight::Insight;
+use crate::insight::{Insight, Variable};
 use crate::printer::Printer;
-use crate::{Answer, signals};
+use crate::{Answer, signals, stderr};
 use altway_policy::Policy;
 use altway_serve::{
     AccessLog, Bind, Congestion, DEFAULT_PORT, Files, Options, ReloadHandle, Retry, Security,
@@ -43,7 +43,10 @@ Policies: who is offered HTTP/3 by the Alt-Svc field
   threshold  clients whose path is unknown, far (min RTT) or lossy; rtt= and loss= set the bounds
 
 A first SIGTERM or Ctrl-C lets requests end, a second ends at once. SIGHUP reads certificate, key
-and OCSP response again; connections go on, and if a file is bad the former ones stay.
+and OCSP response again; connections go on, and if a file is bad the former ones stay. SIGUSR1 opens
+the access log anew by its name: for logrotate, postrotate is `kill -USR1` with the process number.
+
+Every minute a line on stderr sums up what was refused, for each client network.
 
 With --takeover the same command line, run again, puts a new process (another version, another
 folder, other options) in the place of the running one. No connection is refused and none breaks: new
@@ -101,14 +104,16 @@ pub(crate) struct Arguments {
     early_data: bool,
     #[command(flatten)]
     insight: Insight,
-    /// How long a stop waits for requests that are being answered.
+    /// How long a stop waits for requests that are being answered, and for the access log. The process
+    /// ends 4 s after it at the latest, whatever its threads do.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     grace: Duration,
     /// Take over from the server that runs with the same PATH, and let the next one do so: where they
     /// meet (a Unix socket that only this user may use).
     #[arg(long, value_name = "PATH")]
     takeover: Option<PathBuf>,
-    /// Append a line for each request to this file, or - for stderr.
+    /// Append a line for each request to this file, or - for stderr. A new file is its owner's alone. No
+    /// request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// Print a line of JSON on stdout as soon as the server listens.
@@ -144,7 +149,10 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     };
     // No certificate is made for a folder that can't be served.
     Files::open(&arguments.root)?;
-    let server = Server::bind(&options(arguments, source.as_ref(), printer)?)?;
+    let options = options(arguments, source.as_ref(), printer)?;
+    // Before the server can be told of: a signal that nobody handles would end it.
+    reopen_at_signal(options.access_log.clone(), *printer)?;
+    let server = Server::bind(&options)?;
     let (handle, signal) = stop_channel();
     obey_signals(handle, source.zip(server.reload_handle()), *printer)?;
     announce(&server, arguments.h2c, arguments.json, printer)?;
@@ -165,6 +173,21 @@ fn obey_signals(
         None => printer.say("SIGHUP: clear text has no certificate to read again"),
     };
     signals::on_hangup(read_again, move || gone.stop())?;
+    Ok(())
+}
+
+fn reopen_at_signal(log: Option<AccessLog>, printer: Printer) -> Result<()> {
+    signals::on_reopen(move || {
+        let Some((log, path)) = log.as_ref().and_then(|log| Some((log, log.path()?))) else {
+            return printer.say("SIGUSR1: there is no access log in a file to open anew");
+        };
+        if let Err(error) = log.reopen() {
+            let path = path.display();
+            tracing::error!(
+                "SIGUSR1: the former access log stays in use: cannot open `{path}`: {error}"
+            );
+        }
+    })?;
     Ok(())
 }
 
@@ -189,7 +212,7 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.policy = arguments.policy;
     options.congestion = arguments.congestion;
     options.early_data = arguments.early_data;
-    options.key_log = arguments.insight.key_log(printer)?;
+    options.key_log = arguments.insight.key_log(Variable::Ignored, printer)?;
     options.qlog = arguments.insight.qlog()?;
     options.shutdown_grace = arguments.grace;
     options.takeover.clone_from(&arguments.takeover);
@@ -199,7 +222,10 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
 
 fn log_to(path: &Path) -> Result<AccessLog> {
     if path == Path::new("-") {
-        return Ok(AccessLog::new(std::io::stderr()));
+        return Ok(match stderr::queue() {
+            Some(queue) => AccessLog::shared(queue),
+            None => AccessLog::new(std::io::stderr())?,
+        });
     }
     AccessLog::append(path).map_err(|error| {
         mistake(

@@ -140,17 +140,32 @@ impl Serving {
     }
 
     pub(crate) fn start_on(dir: &Dir, port: u16, more: &[&str]) -> Self {
-        let mut command = dir.altway(["serve", "site", "--bind", "127.0.0.1", "--json"]);
-        command.args(["--port", &port.to_string()]).args(more);
-        if !more.contains(&"-n") {
-            command.args(["-n", "1"]);
-        }
         let log = fs::File::options()
             .create(true)
             .append(true)
             .open(dir.path().join("log"))
             .unwrap();
-        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        Self::start_with(dir, port, more, log, &[])
+    }
+
+    /// With a standard error of its own, and variables of the environment.
+    pub(crate) fn start_with(
+        dir: &Dir,
+        port: u16,
+        more: &[&str],
+        stderr: impl Into<Stdio>,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let mut command = dir.altway(["serve", "site", "--bind", "127.0.0.1", "--json"]);
+        command.args(["--port", &port.to_string()]).args(more);
+        if !more.contains(&"-n") {
+            command.args(["-n", "1"]);
+        }
+        command.envs(variables.iter().copied());
+        command.stdout(Stdio::piped()).stderr(stderr);
+        let mut child = command.spawn().unwrap();
+        // Its copy of stderr is the child's alone from here on.
+        drop(command);
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap())
             .read_line(&mut line)
@@ -158,7 +173,7 @@ impl Serving {
         let listening: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| {
             panic!(
                 "no address: {error}; {}",
-                fs::read_to_string(dir.path().join("log")).unwrap()
+                fs::read_to_string(dir.path().join("log")).unwrap_or_default()
             )
         });
         let address = listening["address"].as_str().unwrap();
@@ -182,6 +197,12 @@ impl Serving {
     pub(crate) fn terminate(self) -> Option<i32> {
         self.signal(Signal::TERM);
         self.wait()
+    }
+
+    /// The exit code, once it has ended.
+    pub(crate) fn ended(&mut self) -> Option<Option<i32>> {
+        let status = self.child.try_wait().unwrap()?;
+        Some(status.code())
     }
 
     /// Waits for the exit code.

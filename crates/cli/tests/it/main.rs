@@ -24,6 +24,7 @@ mod lab_compare;
 mod lab_faults;
 mod lab_links;
 mod lab_plans;
+mod logs;
 mod notebook;
 mod peers;
 mod priorities;

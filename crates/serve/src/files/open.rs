@@ -3,16 +3,20 @@
 use super::path::Asked;
 use super::shared::{OpenFile, OpenFiles};
 use crate::Error;
+use crate::throttle::Throttle;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use http::StatusCode;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 /// What a directory is answered with.
 const INDEX: &str = "index.html";
+
+/// Lines about files that can't be read: clients ask for them as often as they like.
+static FAILURES: Throttle = Throttle::new();
 
 /// The served directory.
 #[derive(Debug)]
@@ -128,7 +132,9 @@ fn refusal(error: &io::Error, name: &Path) -> Refusal {
             Refusal::Status(StatusCode::SERVICE_UNAVAILABLE)
         }
         Some(Errno::IO) => {
-            tracing::error!(?name, %error, "cannot read a file");
+            if let Some(suppressed) = FAILURES.admit(Instant::now()) {
+                tracing::error!(?name, %error, suppressed, "cannot read a file");
+            }
             Refusal::Status(StatusCode::INTERNAL_SERVER_ERROR)
         }
         // Missing, a name too long, a loop of links, a file where a directory should be, a socket;

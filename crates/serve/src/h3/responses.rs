@@ -7,11 +7,14 @@ use crate::exchanges::{Exchanges, Ready, Taken, Work};
 use crate::files::{Entry, FileCache, Reading, is_conditional};
 use crate::handler::BoxError;
 use crate::held::Held;
+use crate::incidents::Incident;
 use crate::path_meter::{self, Meter};
 use crate::sending::{Next, RESPONSE_OVERHEAD, Sending};
 use crate::service::{Answer, flaw};
 use crate::worker::{Memory, Setup};
-use altway_http3::{Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId};
+use altway_http3::{
+    CloseReason, Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId,
+};
 use altway_path::ConnectionStatistics;
 use altway_policy::Decision;
 use http::{Method, Request, Response, StatusCode};
@@ -136,6 +139,9 @@ impl Responses {
                 Event::StreamReset { stream, .. } => self.forget((handle, stream)),
                 Event::Closed { reason } => {
                     tracing::debug!(?handle, %reason, "connection closed");
+                    if is_fault_of_peer(&reason) {
+                        self.record(handle, Incident::Misbehaviour);
+                    }
                     self.closed(handle, endpoint);
                 }
                 _ => {}
@@ -423,15 +429,24 @@ impl Responses {
 
     /// The promised length can't be kept, and the client must notice.
     fn cut_off(&mut self, key: Key, error: &BoxError, endpoint: &mut Endpoint) {
-        match error.downcast_ref() {
-            // The client's doing, as often as it likes.
-            Some(Error::StreamReset { .. } | Error::UnknownConnection) => {
-                tracing::debug!(%error, "cannot send a response on");
-            }
-            _ => tracing::error!(%error, "cannot send a response on"),
+        tracing::debug!(%error, "cannot send a response on");
+        // What the client took back it may take back as often as the engine bears.
+        let is_taken_back = matches!(
+            error.downcast_ref(),
+            Some(Error::StreamReset { .. } | Error::UnknownConnection)
+        );
+        if !is_taken_back {
+            self.record(key.0, Incident::BrokenResponse);
         }
         endpoint.reset_stream(key.0, key.1, Code::H3_INTERNAL_ERROR);
         self.forget(key);
+    }
+
+    fn record(&self, handle: ConnectionHandle, incident: Incident) {
+        if let Some(connection) = self.connections.get(&handle) {
+            let incidents = &self.setup.service.incidents;
+            incidents.record(connection.peer.ip(), incident);
+        }
     }
 
     fn forget(&mut self, key: Key) {
@@ -556,6 +571,10 @@ impl Outgoing {
             }
         }
     }
+}
+
+fn is_fault_of_peer(reason: &CloseReason) -> bool {
+    matches!(reason, CloseReason::Local { code, .. } if *code != Code::H3_NO_ERROR)
 }
 
 /// Lets a client send its content that waits to be told so.

@@ -22,7 +22,7 @@ impl Write for Lines {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_request_is_logged_once_with_its_decision() {
     let lines = Lines::default();
-    let log = AccessLog::new(lines.clone());
+    let log = AccessLog::new(lines.clone()).unwrap();
     let server = Running::tls(|options| {
         options.policy = "threshold".parse().unwrap();
         options.access_log = Some(log);

@@ -12,12 +12,13 @@ use crate::body::Body;
 use crate::exchanges::{Exchanges, Ready, Receiving, Taken, Work};
 use crate::handler::BoxError;
 use crate::held::Held;
+use crate::incidents::Incident;
 use crate::request_body::Report;
 use crate::service::Answer;
 use crate::tcp::delivery::{Answered, MIN_RESPONSE};
 use crate::tcp::measured::Probe;
 use crate::worker::Setup;
-use altway_http2::{Code, Event, StreamId, Turn};
+use altway_http2::{CloseReason, Code, Event, StreamId, Turn};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body as _;
@@ -178,6 +179,10 @@ impl Answers {
             Event::StreamReset { stream, .. } => self.forget(turn, stream),
             Event::Closed { reason } => {
                 tracing::debug!(client = %self.peer, %reason, "connection closed");
+                if matches!(reason, CloseReason::Local { code, .. } if code != Code::NO_ERROR) {
+                    let incidents = &self.setup.service.incidents;
+                    incidents.record(self.peer.ip(), Incident::Misbehaviour);
+                }
                 self.sending.clear();
                 self.open = None;
                 self.timed = None;
@@ -440,7 +445,9 @@ impl Answers {
 
     /// The promised length can't be kept, and the client must notice.
     fn cut_off(&mut self, turn: &mut Turn<'_>, stream: StreamId, error: &BoxError) {
-        tracing::error!(%error, client = %self.peer, "cannot send a response on");
+        tracing::debug!(%error, client = %self.peer, "cannot send a response on");
+        let incidents = &self.setup.service.incidents;
+        incidents.record(self.peer.ip(), Incident::BrokenResponse);
         turn.reset_stream(stream, Code::INTERNAL_ERROR);
         self.forget(turn, stream);
     }

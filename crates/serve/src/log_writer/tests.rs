@@ -1,0 +1,132 @@
+//! Tests of the queue with writers that block and fail.
+
+use super::*;
+
+const SECONDS: Duration = Duration::from_secs(10);
+
+/// What was written, and whether writing blocks or fails.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<Gated>, Condvar)>);
+
+#[derive(Default)]
+struct Gated {
+    written: Vec<u8>,
+    shut: bool,
+    /// Calls that wait.
+    waiting: usize,
+    fails: bool,
+}
+
+impl Gate {
+    fn set(&self, change: impl FnOnce(&mut Gated)) {
+        change(&mut self.0.0.lock().unwrap());
+        self.0.1.notify_all();
+    }
+
+    fn wait_for(&self, condition: impl Fn(&Gated) -> bool) {
+        let gated = self.0.0.lock().unwrap();
+        let waited = self
+            .0
+            .1
+            .wait_timeout_while(gated, SECONDS, |it| !condition(it));
+        assert!(!waited.unwrap().1.timed_out());
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8(self.0.0.lock().unwrap().written.clone()).unwrap()
+    }
+}
+
+impl Write for Gate {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut gated = self.0.0.lock().unwrap();
+        gated.waiting += 1;
+        self.0.1.notify_all();
+        gated = self.0.1.wait_while(gated, |it| it.shut).unwrap();
+        gated.waiting -= 1;
+        if gated.fails {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        gated.written.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_writer_that_is_stuck_holds_nobody_up_and_what_it_misses_is_counted() {
+    let gate = Gate::default();
+    gate.set(|it| it.shut = true);
+    let log = LogWriter::with_capacity(100, gate.clone()).unwrap();
+    log.push(b"first\n").unwrap();
+    gate.wait_for(|it| it.waiting == 1);
+    let line = [b"x".repeat(9), b"\n".to_vec()].concat();
+    // 6 bytes are being written: there is room for nine lines of 10.
+    let pushed = (0..20).filter(|_| log.push(&line).is_ok()).count();
+    assert_eq!(pushed, 9);
+    assert_eq!(log.push(&line), Err(Dropped { in_all: 12 }));
+    assert!(!log.drain(Duration::from_millis(20)), "it is stuck");
+    gate.set(|it| it.shut = false);
+    assert!(log.drain(SECONDS));
+    let text = gate.text();
+    assert_eq!(text.matches("xxxxxxxxx\n").count(), 9, "{text}");
+    assert_eq!(text.matches(" dropped=12 reason=").count(), 1, "{text}");
+    log.push(b"last\n").unwrap();
+    assert!(log.drain(SECONDS));
+    assert!(gate.text().ends_with("\nlast\n"));
+}
+
+#[test]
+fn lines_that_a_full_disk_refuses_are_counted_and_reported_when_it_takes_lines_again() {
+    let gate = Gate::default();
+    gate.set(|it| it.fails = true);
+    let log = LogWriter::start(gate.clone()).unwrap();
+    for _ in 0..3 {
+        log.push(b"a\nb\n").unwrap();
+        assert!(log.drain(SECONDS));
+    }
+    assert!(log.take_failure().is_some());
+    assert_eq!(log.take_failure(), None, "told once");
+    gate.set(|it| it.fails = false);
+    log.push(b"c\n").unwrap();
+    assert!(log.drain(SECONDS));
+    let text = gate.text();
+    assert!(
+        text.starts_with("c\n") && text.contains(" dropped=6 "),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_waits_goes_to_the_writer_that_replaces_another() {
+    let [old, new] = [Gate::default(), Gate::default()];
+    let log = LogWriter::start(old.clone()).unwrap();
+    log.push(b"a\n").unwrap();
+    assert!(log.drain(SECONDS));
+    old.set(|it| it.shut = true);
+    log.push(b"b\n").unwrap();
+    old.wait_for(|it| it.waiting == 1);
+    log.push(b"c\n").unwrap();
+    log.replace(new.clone());
+    old.set(|it| it.shut = false);
+    assert!(log.drain(SECONDS));
+    assert_eq!(
+        (old.text().as_str(), new.text().as_str()),
+        ("a\nb\n", "c\n")
+    );
+}
+
+#[test]
+fn lines_are_written_after_the_last_handle_is_gone() {
+    let gate = Gate::default();
+    gate.set(|it| it.shut = true);
+    let log = LogWriter::start(gate.clone()).unwrap();
+    log.push(b"a\n").unwrap();
+    gate.wait_for(|it| it.waiting == 1);
+    log.push(b"b\n").unwrap();
+    drop(log);
+    gate.set(|it| it.shut = false);
+    gate.wait_for(|it| it.written.ends_with(b"b\n"));
+}
