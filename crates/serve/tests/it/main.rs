@@ -19,5 +19,4 @@ mod migration;
 mod protocols;
 mod quic;
 mod takeover;
-mod turns;
 mod waiting;
