@@ -20,5 +20,4 @@ mod migration;
 mod protocols;
 mod quic;
 mod takeover;
-mod turns;
 mod waiting;
