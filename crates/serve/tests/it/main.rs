@@ -20,4 +20,5 @@ mod migration;
 mod protocols;
 mod quic;
 mod takeover;
+mod turns;
 mod waiting;
