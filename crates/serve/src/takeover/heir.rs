@@ -97,7 +97,11 @@ impl Beginning {
     }
 }
 
-fn inherit(path: &Path, socket: OwnedFd, wanted: &Wanted<'_>) -> Result<Beginning, Error> {
+pub(super) fn inherit(
+    path: &Path,
+    socket: OwnedFd,
+    wanted: &Wanted<'_>,
+) -> Result<Beginning, Error> {
     be_patient(&socket, PATIENCE).map_err(|error| broken(path, error))?;
     let hello = Message::Hello {
         protocol: PROTOCOL,
@@ -115,6 +119,10 @@ fn inherit(path: &Path, socket: OwnedFd, wanted: &Wanted<'_>) -> Result<Beginnin
     compare(&offer, wanted, path)?;
     let congestion = listen::congestion_of(wanted.request)?;
     let nonsense = || broken(path, io::ErrorKind::InvalidData.into());
+    // Before the first descriptor is taken in: what is offered bounds how many.
+    if offer.formers.len() > MAX_FORMERS {
+        return Err(nonsense());
+    }
     let descriptors = hear_descriptors(&socket, &offer, wanted.request, path)?;
     let beginning = unpack(&offer, descriptors, wanted.request).ok_or_else(nonsense)?;
     Ok(Beginning {
@@ -197,15 +205,15 @@ fn hear_descriptors(
         }
         all.extend(descriptors);
     }
+    if all.len() > count {
+        return Err(broken(path, io::ErrorKind::InvalidData.into()));
+    }
     Ok(all)
 }
 
 /// `None`: no server of ours offers this.
 fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option<Beginning> {
     let generation = Generation::new(offer.generation).ok()?;
-    if offer.formers.len() > MAX_FORMERS {
-        return None;
-    }
     let mut next = descriptors.into_iter();
     let post = Post::from_descriptor(next.next()?);
     let mut formers = vec![Former::new(generation, next.next()?)];
