@@ -1,12 +1,13 @@
-//! Fuzz targets of the engines, the checks they make, and the seeds of their corpus.
+//! Fuzz targets of the engines and the server, the checks they make, and the seeds of their corpus.
 //!
 //! A target is a function of bytes that panics when an engine breaks a promise. Of HTTP/2, [`frames`]
 //! has the engine read anything, [`hpack`] is field compression both ways, and [`connection`] joins a
 //! client and a server and does with them whatever a list of operations says. Of HTTP/3, [`qpack`] is
 //! field compression both ways, [`streams`] has a peer say anything on QUIC's streams, and
-//! [`datagrams`] lets anything happen to the datagrams between a client and a server. `cargo xtask fuzz` drives
+//! [`datagrams`] lets anything happen to the datagrams between a client and a server. Above the engines, [`requests`] asks for
+//! files, and [`takeover`] and [`relay`] are what passes between two processes. `cargo xtask fuzz` drives
 //! them by libFuzzer; `tests/corpus.rs` runs them on everything under `corpus/`, as ordinary tests on
-//! any machine. What a decoded request means, sockets and TLS are left to the tests of other crates.
+//! any machine. TLS is left to the tests of other crates.
 //!
 //! To look at what a fuzzer found: `cargo run -p altway-fuzz --bin connection FILE`. Put the file
 //! into `corpus/connection/` and it is a test.
@@ -26,23 +27,29 @@ pub mod hpack;
 mod input;
 pub mod qpack;
 mod quic;
+pub mod relay;
+pub mod requests;
 pub mod seeds;
 mod speech;
 pub mod streams;
 mod sys;
+pub mod takeover;
 mod wire;
 
 /// A target: does something with any bytes, and panics when a promise is broken.
 pub type Run = fn(&[u8]);
 
 /// Every target by its name, which is that of its program and of its folder under `corpus/`.
-pub const TARGETS: [(&str, Run); 6] = [
+pub const TARGETS: [(&str, Run); 9] = [
     ("frames", frames::run),
     ("hpack", hpack::run),
     ("connection", connection::run),
     ("qpack", qpack::run),
     ("streams", streams::run),
     ("datagrams", datagrams::run),
+    ("requests", requests::run),
+    ("takeover", takeover::run),
+    ("relay", relay::run),
 ];
 
 /// Runs a target on each file named in the program's arguments.

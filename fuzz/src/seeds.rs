@@ -4,6 +4,7 @@
 //! and a test says when that is due.
 
 mod http3;
+mod server;
 
 use crate::wire::{self, PREFACE, frame, setting};
 
@@ -39,6 +40,9 @@ pub fn seeds(target: &str) -> Vec<Seed> {
         "qpack" => http3::qpack(),
         "streams" => http3::streams(),
         "datagrams" => http3::datagrams(),
+        "requests" => server::requests(),
+        "takeover" => server::takeover(),
+        "relay" => server::relay(),
         _ => panic!("no target {target}"),
     }
 }

@@ -64,6 +64,21 @@ fn datagrams_of_the_corpus_break_no_promise() {
 }
 
 #[test]
+fn requests_of_the_corpus_are_answered_from_the_folder() {
+    replay("requests");
+}
+
+#[test]
+fn messages_of_the_corpus_take_over_what_is_wanted_or_nothing() {
+    replay("takeover");
+}
+
+#[test]
+fn datagrams_of_the_corpus_come_to_one_process() {
+    replay("relay");
+}
+
+#[test]
 fn the_seeds_in_the_corpus_are_up_to_date() {
     for (target, _) in TARGETS {
         for seed in seeds::seeds(target) {

@@ -8,6 +8,8 @@
 //! [`steering`] brings datagrams to it. They name its process as well: one that another has taken
 //! over from no longer reads its sockets, and gets its datagrams by [`relay`].
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod relay;
 mod responses;
 mod steering;

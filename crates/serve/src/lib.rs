@@ -41,6 +41,9 @@ mod contained;
 mod error;
 mod exchanges;
 mod files;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod h3;
 mod handler;
 mod held;

@@ -22,6 +22,8 @@
 //! - [`post`]: the socket at the path.
 
 mod channel;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod giver;
 mod heir;
 mod message;

@@ -31,7 +31,7 @@ use tokio::io::unix::AsyncFd;
 const HEAD_BYTES: usize = 1 + 1 + 16 + 2 + 4 + 4 + 1 + 16;
 
 /// The largest message: the most that UDP carries, with its head.
-const MESSAGE_BYTES: usize = HEAD_BYTES + 65_535;
+pub(super) const MESSAGE_BYTES: usize = HEAD_BYTES + 65_535;
 
 /// What an address is.
 const NO_ADDRESS: u8 = 0;
@@ -121,7 +121,7 @@ pub(crate) async fn carry(way: &AsyncFd<OwnedFd>, inboxes: &Inboxes) {
     }
 }
 
-fn head(datagram: &Datagram<'_>) -> [u8; HEAD_BYTES] {
+pub(super) fn head(datagram: &Datagram<'_>) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     let (flow, scope) = match datagram.remote {
         SocketAddr::V4(_) => (0, 0),
@@ -137,7 +137,7 @@ fn head(datagram: &Datagram<'_>) -> [u8; HEAD_BYTES] {
 }
 
 /// `None`: no successor of ours says this.
-fn read(message: &[u8]) -> Option<Datagram<'_>> {
+pub(super) fn read(message: &[u8]) -> Option<Datagram<'_>> {
     let (head, payload) = message.split_first_chunk::<HEAD_BYTES>()?;
     let number = |at: usize| Some(u32::from_ne_bytes(*head[at..].first_chunk()?));
     let port = u16::from_ne_bytes(*head[18..].first_chunk()?);

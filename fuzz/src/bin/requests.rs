@@ -1,0 +1,4 @@
+//! Fuzzes `altway_fuzz::requests`, or replays the files that it is given.
+#![cfg_attr(fuzzing, no_main)]
+
+altway_fuzz::target!(altway_fuzz::requests::run);
