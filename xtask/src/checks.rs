@@ -1,17 +1,20 @@
 //! What CI runs beside the tests.
 
+use crate::advisories::{self, Advisories};
 use crate::fuzz::Fuzz;
-use crate::{fuzz, shell, tidy};
-use anyhow::Result;
+use crate::{fuzz, shell, tidy, wasm};
+use anyhow::{Result, ensure};
 
-/// Crates without I/O: they must build where there is no operating system.
+/// Crates without I/O that build where there is no operating system. ARCHITECTURE.md has the same list;
+/// `quic`, `http3` and `report` are pure too, but what they depend on does not build there.
 const PURE: [&str; 8] = [
     "units", "link", "fields", "http2", "path", "policy", "stats", "record",
 ];
 
-const WASM: &str = "wasm32-unknown-unknown";
+/// How the tools are installed that are not of the toolchain.
+const INSTALL: &str = "run `pip install --require-hashes -r .ci/tools.txt`";
 
-pub(crate) fn run() -> Result<()> {
+pub(crate) fn run(advisories: Advisories) -> Result<()> {
     tidy::run()?;
     shell::run("cargo fmt --all --check")?;
     shell::run("cargo clippy --workspace --all-targets --locked -- -D warnings")?;
@@ -19,43 +22,45 @@ pub(crate) fn run() -> Result<()> {
         "cargo doc --workspace --no-deps --locked",
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
-    check_dependencies()?;
-    check_spelling()?;
-    check_pure_crates()?;
-    fuzz::run(&Fuzz::all_for_a_minute())
+    check_dependencies(advisories)?;
+    needed("typos")?;
+    shell::run("typos")?;
+    wasm::check(&PURE)?;
+    fuzz::run(&Fuzz::all_in_short())
 }
 
-/// Without the advisory database, which has to be fetched: licences, bans and sources need nothing.
-fn check_dependencies() -> Result<()> {
-    if !shell::succeeds("cargo deny --version") {
-        return skipped("cargo deny", "install it with `cargo install cargo-deny`");
+/// Licences, bans and sources need nothing; advisories need a database that has to be fetched.
+fn check_dependencies(advisories: Advisories) -> Result<()> {
+    needed("cargo-deny")?;
+    shell::run("cargo deny --log-level error check bans licenses sources")?;
+    advisories::check(advisories)
+}
+
+/// # Errors
+/// The tool is missing: a check that is not made is not passed.
+fn needed(tool: &str) -> Result<()> {
+    ensure!(shell::find(tool).is_some(), "{tool} is missing: {INSTALL}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_is_an_error_that_says_how_to_install_it() {
+        let error = needed("no-such-tool").unwrap_err().to_string();
+        assert!(error.contains("no-such-tool") && error.contains(".ci/tools.txt"));
     }
-    shell::run("cargo deny --log-level error check bans licenses sources")
-}
 
-fn check_spelling() -> Result<()> {
-    if !shell::succeeds("typos --version") {
-        return skipped("typos", "install it with `cargo install typos-cli`");
-    }
-    shell::run("typos")
-}
-
-fn check_pure_crates() -> Result<()> {
-    let targets = shell::output("rustc --print sysroot")?;
-    let library = std::path::Path::new(targets.trim())
-        .join("lib/rustlib")
-        .join(WASM);
-    if !library.exists() {
-        return skipped(
-            "pure crates for wasm32",
-            &format!("run `rustup target add {WASM}`"),
+    #[test]
+    fn architecture_lists_the_crates_that_are_built_without_a_system() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../ARCHITECTURE.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let list = PURE.join(", ");
+        assert!(
+            text.contains(&format!("wasm32 build of {list} in")),
+            "{list}"
         );
     }
-    let packages = PURE.map(|name| format!("-p altway-{name}")).join(" ");
-    shell::run(&format!("cargo check --locked --target {WASM} {packages}"))
-}
-
-fn skipped(check: &str, mend: &str) -> Result<()> {
-    shell::say(&format!("SKIPPED {check}: {mend}"));
-    Ok(())
 }

@@ -4,16 +4,20 @@
 //! runs; `cargo xtask image` makes the container image; `cargo xtask fuzz` looks for inputs that break the engines; `cargo xtask bench` measures
 //! altway against its peers. Left to others: what is tested, which stands with the code it tests.
 
+mod advisories;
 mod bench;
 mod checks;
 mod fuzz;
 mod go;
 mod image;
 mod musl;
+mod sanitize;
 mod setup;
 mod shell;
 mod tidy;
+mod wasm;
 
+use advisories::Advisories;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
@@ -34,11 +38,16 @@ enum Chore {
         /// Leave the tests out (CI has run them before).
         #[arg(long)]
         no_test: bool,
+        /// What becomes of a database of advisories (RUSTSEC) that can't be fetched.
+        #[arg(long, value_enum, default_value = "attempted")]
+        advisories: Advisories,
     },
     /// Install the foreign clients that the interoperability tests use (Debian, as root).
     Setup,
     /// Look for inputs that break the engines, a minute for each target of `fuzz/`.
     Fuzz(fuzz::Fuzz),
+    /// Run tests of the crates with `unsafe` that a server links, under AddressSanitizer.
+    Sanitize,
     /// Build a static binary and, where there is Docker, the container image around it (docker/).
     Image,
     /// Measure altway against its peers; on a quiet machine.
@@ -52,14 +61,18 @@ fn main() -> Result<()> {
     shell::enter_the_workspace()?;
     match Arguments::parse().chore {
         Chore::Test => test(),
-        Chore::Ci { no_test } => {
+        Chore::Ci {
+            no_test,
+            advisories,
+        } => {
             if !no_test {
                 test()?;
             }
-            checks::run()
+            checks::run(advisories)
         }
         Chore::Fuzz(fuzz) => fuzz::run(&fuzz),
         Chore::Image => image::run(),
+        Chore::Sanitize => sanitize::run(),
         Chore::Setup => setup::run().map(drop),
         Chore::Bench(bench) => bench::run(&bench),
         Chore::Tidy => tidy::run(),

@@ -66,6 +66,7 @@ impl Library {
             return Vec::new();
         };
         let path = |below: &str| folder.join(below).to_string_lossy().into_owned();
+        let mut variables = compiler(folder);
         let flags = [
             format!("-Clinker={LINKER}"),
             // Start files are the linker's, and it has none for position-independent programs that are static.
@@ -77,14 +78,30 @@ impl Library {
             // What GCC calls from code of C for processors without an instruction for it.
             "-Clink-arg=-lgcc".into(),
         ];
-        vec![
-            ("RUSTC", path("usr/bin/rustc")),
-            ("LD_LIBRARY_PATH", path(&system_libraries())),
-            // A library can be built along only by what else is a nightly compiler.
-            ("RUSTC_BOOTSTRAP", "1".into()),
-            ("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")),
-        ]
+        variables.push(("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}")));
+        variables
     }
+}
+
+/// The environment variables by which cargo builds Rust's library along, with the compiler that is
+/// unpacked in `folder`.
+fn compiler(folder: &Path) -> Vec<(&'static str, String)> {
+    let path = |below: &str| folder.join(below).to_string_lossy().into_owned();
+    vec![
+        ("RUSTC", path("usr/bin/rustc")),
+        ("LD_LIBRARY_PATH", path(&system_libraries())),
+        // A library can be built along only by what else is a nightly compiler.
+        ("RUSTC_BOOTSTRAP", "1".into()),
+    ]
+}
+
+/// The environment variables of cargo with Debian's compiler, if that is unpacked.
+///
+/// # Errors
+/// The working directory is gone.
+pub(crate) fn unpacked_compiler() -> Result<Option<Vec<(&'static str, String)>>> {
+    let folder = folder()?;
+    Ok(folder.exists().then(|| compiler(&folder)))
 }
 
 /// Unpacks Debian's compiler below the target folder, unless something can be linked already.
