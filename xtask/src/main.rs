@@ -2,8 +2,9 @@
 //!
 //! `cargo xtask test` sets up what the tests need and runs them; `cargo xtask ci` runs here what CI
 //! runs; `cargo xtask image` makes the container image; `cargo xtask fuzz` looks for inputs that break the engines; `cargo xtask bench` measures
-//! altway against its peers. Left to others: what is tested, which stands with the code it tests.
+//! altway against its peers; `cargo xtask attack` has hostile clients at it. Left to others: what is tested, which stands with the code it tests.
 
+mod attack;
 mod bench;
 mod checks;
 mod fuzz;
@@ -39,6 +40,8 @@ enum Chore {
     Setup,
     /// Look for inputs that break the engines, a minute for each target of `fuzz/`.
     Fuzz(fuzz::Fuzz),
+    /// Attack a server as hostile clients do, and check what it costs others; on a quiet machine.
+    Attack(attack::Attack),
     /// Build a static binary and, where there is Docker, the container image around it (docker/).
     Image,
     /// Measure altway against its peers; on a quiet machine.
@@ -58,6 +61,7 @@ fn main() -> Result<()> {
             }
             checks::run()
         }
+        Chore::Attack(attack) => attack::run(&attack),
         Chore::Fuzz(fuzz) => fuzz::run(&fuzz),
         Chore::Image => image::run(),
         Chore::Setup => setup::run().map(drop),
