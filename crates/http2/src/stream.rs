@@ -111,6 +111,13 @@ impl Streams {
         self.newest.insert(stream)
     }
 
+    pub(crate) fn get(&self, id: u32) -> Option<&Stream> {
+        match &self.newest {
+            Some(stream) if stream.id == id => Some(stream),
+            _ => self.others.get(&id),
+        }
+    }
+
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Stream> {
         match &mut self.newest {
             Some(stream) if stream.id == id => self.newest.as_mut(),

@@ -32,6 +32,10 @@ pub(crate) enum Kind {
     Trailers,
 }
 
+/// Pieces of a body up to so many bytes are copied: a peer that opens its window by a byte at a time would
+/// make each byte hold the piece that it is a part of.
+const COPIED_BYTES: usize = 4 << 10;
+
 const CUT_SHORT: &str = "less data than a frame already announced";
 
 /// The sending half of an exchange.
@@ -114,7 +118,7 @@ impl Sender {
         if data.is_empty() && !end {
             return self.flush(quic, id);
         }
-        self.data(quic, id, data, end)
+        self.body(quic, id, data, end, 0)
     }
 
     /// Sends body bytes: as many as fit, from the front of `data`.
@@ -126,15 +130,26 @@ impl Sender {
         end: bool,
     ) -> Result<(), Error> {
         match self.state {
-            State::Body => {}
-            State::Head => return Err(out_of_order("data before the head")),
-            State::Ending | State::Ended => return Err(out_of_order("data after the end")),
+            State::Body => self.body(quic, id, data, end, COPIED_BYTES),
+            State::Head => Err(out_of_order("data before the head")),
+            State::Ending | State::Ended => Err(out_of_order("data after the end")),
         }
+    }
+
+    /// `copied`: pieces up to so many bytes are copied.
+    fn body(
+        &mut self,
+        quic: &mut Connection,
+        id: StreamId,
+        data: &mut Bytes,
+        end: bool,
+        copied: usize,
+    ) -> Result<(), Error> {
         while !data.is_empty() {
             if self.owed == 0 && self.unsent.is_empty() {
                 self.begin_frame(data.len());
             }
-            if !self.write(quic, id, data)? {
+            if !self.write(quic, id, data, copied)? {
                 self.blocked = true;
                 return Ok(());
             }
@@ -180,10 +195,14 @@ impl Sender {
         quic: &mut Connection,
         id: StreamId,
         data: &mut Bytes,
+        copied: usize,
     ) -> Result<bool, Error> {
         let len = usize::try_from(self.owed)
             .unwrap_or(usize::MAX)
             .min(data.len());
+        if len <= copied {
+            return self.write_copy(quic, id, data, len);
+        }
         let mut chunks = [std::mem::take(&mut self.unsent), data.slice(..len)];
         let fitted = quic.write(id, &mut chunks);
         let [unsent, left] = chunks;
@@ -192,6 +211,23 @@ impl Sender {
         self.owed -= written as u64;
         data.advance(written);
         Ok(fitted?)
+    }
+
+    fn write_copy(
+        &mut self,
+        quic: &mut Connection,
+        id: StreamId,
+        data: &mut Bytes,
+        len: usize,
+    ) -> Result<bool, Error> {
+        self.flush(quic, id)?;
+        if !self.unsent.is_empty() {
+            return Ok(false);
+        }
+        let written = quic.write_copy(id, &data[..len])?;
+        self.owed -= written as u64;
+        data.advance(written);
+        Ok(written == len)
     }
 
     fn flush(&mut self, quic: &mut Connection, id: StreamId) -> Result<(), Error> {

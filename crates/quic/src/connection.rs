@@ -164,6 +164,34 @@ impl Connection {
         Ok(true)
     }
 
+    /// Sends bytes on a stream by copying as many as fit; how many. [`Event::Writable`] follows once more
+    /// fit than did. For few bytes: where the peer opens its windows bit by bit, what is
+    /// [written](Self::write) holds all of the chunk that it is a part of.
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`] if the stream can't be sent on (any more).
+    pub fn write_copy(&mut self, stream: StreamId, bytes: &[u8]) -> Result<usize, Error> {
+        if !self.can_send(stream) {
+            return Err(Error::UnknownStream);
+        }
+        self.widen_sending(bytes.len());
+        let mut stream = self.engine.send_stream(stream.to_engine());
+        let mut written = 0;
+        while written < bytes.len() {
+            match stream.write(&bytes[written..]) {
+                Ok(more) => written += more,
+                Err(WriteError::Blocked) => break,
+                Err(WriteError::Stopped(_) | WriteError::ClosedStream) => {
+                    return Err(Error::UnknownStream);
+                }
+            }
+        }
+        if let Some(windows) = &mut self.windows {
+            windows.on_written(written as u64);
+        }
+        Ok(written)
+    }
+
     /// Ends a stream after what was written. [`Event::Finished`] follows once the peer has it all.
     ///
     /// # Errors

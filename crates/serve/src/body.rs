@@ -1,18 +1,16 @@
 //! Response bodies: nothing, bytes in memory, a part of a file, or what a service streams.
 
 use crate::access::Exchange;
+use crate::files::FileRange;
 use crate::handler::BoxError;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
 use std::fmt;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The most bytes of a file that are in memory for one response.
-pub(crate) const CHUNK: usize = 64 * 1024;
+/// Bytes of a file that a frame of its body holds at most.
+pub(crate) const CHUNK: usize = 32 << 10;
 
 /// A response's body, which logs its exchange when it is dropped: then all that will ever be sent
 /// of it was handed to the transport.
@@ -79,14 +77,6 @@ impl fmt::Debug for Content {
     }
 }
 
-/// Bytes `offset` to `offset + remaining` of a file.
-#[derive(Debug)]
-pub(crate) struct FileRange {
-    pub(crate) file: File,
-    pub(crate) offset: u64,
-    pub(crate) remaining: u64,
-}
-
 impl Body {
     pub(crate) fn empty() -> Self {
         Self::bytes(Bytes::new())
@@ -126,13 +116,29 @@ impl Body {
         }
     }
 
+    /// The part of a file that the body is, with the log's entry for it; else the body itself.
+    pub(crate) fn into_file(self) -> Result<(FileRange, Option<Exchange>), Self> {
+        match self.content {
+            Content::File(range) => Ok((range, self.exchange.map(|exchange| *exchange))),
+            content => Err(Self { content, ..self }),
+        }
+    }
+
+    /// Bytes in memory that the body holds, as far as is known.
+    pub(crate) fn held(&self) -> usize {
+        match &self.content {
+            Content::Bytes(bytes) => bytes.len(),
+            Content::File(_) | Content::Stream(_) => 0,
+        }
+    }
+
     fn poll_content(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let chunk = match &mut self.content {
             Content::Bytes(bytes) => std::mem::take(bytes),
-            Content::File(range) => match range.read() {
+            Content::File(range) => match range.read(CHUNK) {
                 Ok(chunk) => chunk,
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
             },
@@ -176,91 +182,18 @@ impl http_body::Body for Body {
     }
 }
 
-impl FileRange {
-    /// The next piece, at most [`CHUNK`] bytes; none at the end.
-    ///
-    /// Reads on the calling thread: what is served often lies in the page cache, where a read costs
-    /// less than handing it to another thread. A cold disk stalls this worker's other connections
-    /// for the time of the read.
-    ///
-    /// # Errors
-    /// The file can't be read, or is shorter than it was when the head was written. The response
-    /// must then be cut off, for its promised length can't be kept.
-    fn read(&mut self) -> io::Result<Bytes> {
-        let length = self.remaining.min(CHUNK as u64);
-        let chunk = read_at(&self.file, self.offset, length)?;
-        self.offset += length;
-        self.remaining -= length;
-        Ok(chunk)
-    }
-}
-
-/// Reads exactly `length` bytes, which the caller bounds.
-///
-/// # Errors
-/// The file can't be read, or is too short.
-pub(crate) fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Bytes> {
-    let length = usize::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let mut buffer = BytesMut::zeroed(length);
-    file.read_exact_at(&mut buffer, offset)?;
-    Ok(buffer.freeze())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use http_body::Body as _;
-    use std::io::Write;
     use std::task::Waker;
-
-    fn file(size: usize) -> (Vec<u8>, File) {
-        let bytes: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&bytes).unwrap();
-        (bytes, file)
-    }
-
-    fn drain(mut body: Body) -> Result<Vec<u8>, BoxError> {
-        let mut all = Vec::new();
-        let mut context = Context::from_waker(Waker::noop());
-        while let Poll::Ready(Some(frame)) = Pin::new(&mut body).poll_frame(&mut context) {
-            let chunk = frame?.into_data().unwrap();
-            assert!(chunk.len() <= CHUNK);
-            all.extend_from_slice(&chunk);
-        }
-        assert!(body.is_end_stream());
-        Ok(all)
-    }
-
-    #[test]
-    fn a_part_of_a_file_comes_in_chunks() {
-        let (bytes, file) = file(3 * CHUNK);
-        let range = FileRange {
-            file,
-            offset: 5,
-            remaining: 2 * CHUNK as u64 + 1,
-        };
-        let body = Body::file(range);
-        assert_eq!(body.size_hint().exact(), Some(2 * CHUNK as u64 + 1));
-        assert_eq!(drain(body).unwrap(), bytes[5..2 * CHUNK + 6]);
-    }
-
-    #[test]
-    fn a_file_that_shrank_is_an_error_and_not_a_short_body() {
-        let (_, file) = file(100);
-        let range = FileRange {
-            file,
-            offset: 0,
-            remaining: 101,
-        };
-        let error = drain(Body::file(range)).unwrap_err();
-        let error = error.downcast::<io::Error>().unwrap();
-        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
-    }
 
     #[test]
     fn an_empty_body_ends_at_once() {
-        assert!(http_body::Body::is_end_stream(&Body::empty()));
-        assert_eq!(drain(Body::empty()).unwrap(), b"");
+        let mut body = Body::empty();
+        assert!(body.is_end_stream());
+        let mut context = Context::from_waker(Waker::noop());
+        let frame = Pin::new(&mut body).poll_frame(&mut context);
+        assert!(matches!(frame, Poll::Ready(None)));
     }
 }

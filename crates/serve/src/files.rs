@@ -3,24 +3,29 @@
 //! Nothing outside of the directory is ever read: every file is opened relative to a handle of the
 //! directory by `cap-std`, which lets neither `..` nor a symbolic link lead out of it, and the path
 //! rules of [`path`] refuse the usual tricks before that. Files are opened and read on the worker's
-//! thread (see [`FileRange`]).
+//! thread (see [`shared::OpenFile::read_at`]).
 
 mod cache;
 mod condition;
+mod memory;
 mod open;
 mod path;
 mod range;
+mod reading;
+mod shared;
 mod validators;
 
 use crate::Error;
-use crate::body::{Body, FileRange};
-pub(crate) use cache::{Entry, FileCache, Reading};
+use crate::body::Body;
+pub(crate) use cache::{Entry, FileCache};
 use condition::Verdict;
 use http::header::{self, HeaderMap, HeaderName};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use open::{Opened, Refusal, Root};
 use range::Range;
+pub(crate) use reading::{Piece, Reading};
+pub(crate) use shared::FileRange;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::path::Path;
@@ -130,20 +135,20 @@ fn represent<B>(request: &Request<B>, opened: Opened, now: SystemTime) -> Respon
 }
 
 fn content<B>(request: &Request<B>, opened: Opened, validators: &Validators) -> Response<Body> {
-    match range::requested(request, opened.size, validators) {
+    match range::requested(request, opened.size(), validators) {
         Range::Whole => whole(opened),
         Range::Part { first, last } => part(opened, first, last),
-        Range::Unsatisfiable => unsatisfiable(opened.size),
+        Range::Unsatisfiable => unsatisfiable(opened.size()),
     }
 }
 
 fn whole(opened: Opened) -> Response<Body> {
-    let last = opened.size;
+    let last = opened.size();
     body(opened, 0, last)
 }
 
 fn part(opened: Opened, first: u64, last: u64) -> Response<Body> {
-    let span = format!("bytes {first}-{last}/{}", opened.size);
+    let span = format!("bytes {first}-{last}/{}", opened.size());
     let mut response = body(opened, first, last - first + 1);
     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     set(&mut response, header::CONTENT_RANGE, &span);
@@ -171,7 +176,7 @@ fn describe(headers: &mut HeaderMap, kind: HeaderValue, length: u64) {
 /// What a response with the whole file says of it.
 fn fields_of(opened: &Opened, now: SystemTime) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    describe(&mut headers, content_type(&opened.name), opened.size);
+    describe(&mut headers, content_type(&opened.name), opened.size());
     Validators::of(opened, now).write(&mut headers);
     headers
 }

@@ -17,21 +17,18 @@ pub(crate) use relay::{Former, carry, way};
 pub(crate) use steering::{Inboxes, Place, Routes, places};
 
 use crate::Error;
-use crate::files::FileCache;
 use crate::options::{Congestion, Options};
 use crate::stop::StopSignal;
 use crate::takeover::Secrets;
-use crate::worker::Setup;
+use crate::worker::{Memory, Setup};
 use altway_http3::{self as http3, Code, Endpoint};
 use altway_socket::{Progress, Timer};
 use responses::Responses;
 use rustls::crypto::aws_lc_rs;
-use std::cell::RefCell;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::net::UdpSocket;
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use steering::{Exchange, Forwarded};
@@ -114,7 +111,7 @@ impl Driver {
         setup: &Arc<Setup>,
         mut config: http3::ServerConfig,
         socket: UdpSocket,
-        files: Rc<RefCell<FileCache>>,
+        memory: &Memory,
         place: Place,
     ) -> Result<Self, Error> {
         let udp = Udp::new(socket).map_err(Error::Worker)?;
@@ -125,7 +122,7 @@ impl Driver {
             endpoint: Endpoint::server(config, random()?)?,
             udp,
             timer: Timer::new().map_err(Error::Worker)?,
-            responses: Responses::new(Arc::clone(setup), files),
+            responses: Responses::new(Arc::clone(setup), memory.clone()),
             setup: Arc::clone(setup),
             exchange: place.exchange,
             reading: true,

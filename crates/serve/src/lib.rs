@@ -42,6 +42,7 @@ mod exchanges;
 mod files;
 mod h3;
 mod handler;
+mod held;
 mod identity;
 mod incidents;
 mod listen;

@@ -8,6 +8,9 @@ use http::HeaderMap;
 use http_body::{Body as _, Frame};
 use std::hash::Hash;
 
+/// Bytes of memory that a response takes which waits for its client, beside those of its body.
+pub(crate) const RESPONSE_OVERHEAD: usize = 512;
+
 /// A body that has not been handed over whole. Holds one chunk of it.
 pub(crate) struct Sending {
     /// `None` while it is waited for.
@@ -89,6 +92,16 @@ impl Sending {
             None => {}
         }
         Ok(())
+    }
+
+    /// Whether nothing is left but the end, or trailers: what no window holds back.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.chunk.is_empty() && self.is_read
+    }
+
+    /// Bytes in memory that wait for the client.
+    pub(crate) fn held(&self) -> usize {
+        self.chunk.len() + self.body.as_ref().map_or(0, Body::held)
     }
 
     /// Whether bytes wait for the client, not for the body.

@@ -18,6 +18,15 @@ pub(crate) fn raise_open_files() -> io::Result<Option<u64>> {
     Ok(maximum)
 }
 
+/// How many files a worker's cache may have open: no large part of what the process may have, and no
+/// more than a cache has use for.
+pub(crate) fn open_files_of_a_cache() -> usize {
+    const MOST: u64 = 256;
+    const PART: u64 = 32;
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from((limit / PART).clamp(1, MOST)).unwrap_or(1)
+}
+
 /// Raises a UDP socket's buffers as far as the process may. Returns the receive buffer that came of
 /// it, in bytes.
 ///

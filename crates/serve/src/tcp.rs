@@ -9,13 +9,14 @@ mod h2;
 mod measured;
 mod preface;
 mod socket;
+mod write_ahead;
 
 use crate::RequestBody;
 use crate::accept::{Accepting, Arrivals};
-use crate::files::FileCache;
+use crate::held::HeldBytes;
 use crate::service::Answer;
 use crate::stop::StopSignal;
-use crate::worker::Setup;
+use crate::worker::{Memory, Setup};
 use http::HeaderValue;
 use http::header::CONNECTION;
 use hyper::body::Incoming;
@@ -38,6 +39,7 @@ use tokio::task::JoinSet;
 use tokio::task::unconstrained;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use write_ahead::{Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, WriteAhead};
 
 /// The most bytes of a request's head that hyper takes; twice what the service answers.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -58,6 +60,7 @@ struct Context {
     http1: http1::Builder,
     http2: Arc<altway_http2::Config>,
     desk: Rc<RefCell<h2::Desk>>,
+    held: HeldBytes,
 }
 
 /// Who is at the other end.
@@ -75,7 +78,7 @@ impl Acceptor {
     pub(crate) fn new(
         setup: &Arc<Setup>,
         accepting: Accepting,
-        files: Rc<RefCell<FileCache>>,
+        memory: &Memory,
     ) -> io::Result<Self> {
         Ok(Self {
             arrivals: Arrivals::new(accepting)?,
@@ -84,10 +87,8 @@ impl Acceptor {
                 tls: setup.tls.clone().map(TlsAcceptor::from),
                 http1: http1(setup),
                 http2: h2::config(setup),
-                desk: Rc::new(RefCell::new(h2::Desk::new(
-                    files,
-                    setup.limits.max_held_bytes,
-                ))),
+                desk: Rc::new(RefCell::new(h2::Desk::new(memory.clone()))),
+                held: memory.held.clone(),
             }),
         })
     }
@@ -189,13 +190,14 @@ impl Context {
         };
         let socket = Socket::new(Rc::clone(&stream), Vec::new(), activity.clone());
         let handshake = timeout(limits.handshake_timeout, Box::pin(tls.accept(socket)));
-        let session = handshake.await??;
+        let mut session = handshake.await??;
         client.probe.secured();
         if session.get_ref().1.alpn_protocol() == Some(b"h2") {
             let (_, tls) = session.into_inner();
             let driver = self.http2(&client, stream, Some(tls), Vec::new());
             return Ok(unconstrained(Box::pin(driver.run(stop))).await?);
         }
+        session.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
         drop(stream);
         Box::pin(self.http1(session, &client, &activity, stop)).await
     }
@@ -226,6 +228,9 @@ impl Context {
         activity: &Activity,
         mut stop: StopSignal,
     ) -> Result<(), Failure> {
+        client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
+        let ahead = WriteAhead::new(&self.held);
+        let stream = Counting::new(stream, ahead.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);
         let service = service_fn(|request: hyper::Request<Incoming>| {
@@ -234,6 +239,7 @@ impl Context {
             let asked = Instant::now();
             let answer = self.setup.service.respond(client.address, request);
             let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
+            let ahead = ahead.clone();
             let setup = Arc::clone(&self.setup);
             async move {
                 let mut response = match answer {
@@ -244,7 +250,8 @@ impl Context {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
                 }
-                let measured = |body| Measured::new(body, asked, activity, probe, setup);
+                ahead.begin();
+                let measured = |body| Measured::new(body, asked, activity, ahead, probe, setup);
                 Ok::<_, Infallible>(response.map(measured))
             }
         });
@@ -252,7 +259,13 @@ impl Context {
         tokio::select! {
             biased; // What was asked before the stop is answered.
             end = connection.as_mut() => return Ok(end?),
-            () = activity.silence(self.setup.limits.idle_timeout) => {}
+            () = activity.silence(self.setup.limits.idle_timeout) => {
+                if activity.is_engaged() {
+                    // The kernel would keep for minutes what the client doesn't read.
+                    client.probe.abort_on_close();
+                    return Ok(());
+                }
+            }
             () = stop.requested() => {}
         }
         if stop.is_handed_over() {

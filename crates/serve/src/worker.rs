@@ -2,18 +2,25 @@
 
 use crate::access::{self, AccessLog};
 use crate::files::FileCache;
+use crate::held::HeldBytes;
 use crate::listen::Sockets;
 use crate::options::Limits;
 use crate::service::Service;
 use crate::stop::StopSignal;
-use crate::{Error, h3, tcp};
+use crate::{Error, h3, sys, tcp};
 use std::cell::RefCell;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::time::{MissedTickBehavior, interval};
+
+/// Bytes of files that a worker keeps, or has read for more than one response.
+const MAX_CACHED_BYTES: usize = 48 << 20;
+
+/// How often files are looked at that nobody asks for any more.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What all workers share.
 #[derive(Debug)]
@@ -27,11 +34,19 @@ pub(crate) struct Setup {
     pub(crate) grace: Duration,
 }
 
+/// The memory that all connections of a worker share.
+#[derive(Clone)]
+pub(crate) struct Memory {
+    pub(crate) files: Rc<RefCell<FileCache>>,
+    pub(crate) held: HeldBytes,
+}
+
 /// A worker on its own thread.
 pub(crate) struct Worker {
     runtime: LocalRuntime,
     tcp: tcp::Acceptor,
     h3: Option<h3::Driver>,
+    files: Rc<RefCell<FileCache>>,
     log: Option<AccessLog>,
 }
 
@@ -48,11 +63,15 @@ impl Worker {
         let runtime = runtime.map_err(Error::Worker)?;
         // Sockets register with the event loop that is current.
         let guard = runtime.enter();
-        let files = Rc::<RefCell<FileCache>>::default();
-        let tcp = tcp::Acceptor::new(setup, sockets.tcp, Rc::clone(&files));
+        let files = FileCache::new(MAX_CACHED_BYTES, sys::open_files_of_a_cache());
+        let memory = Memory {
+            files: Rc::new(RefCell::new(files)),
+            held: HeldBytes::new(setup.limits.max_held_bytes),
+        };
+        let tcp = tcp::Acceptor::new(setup, sockets.tcp, &memory);
         let tcp = tcp.map_err(Error::Worker)?;
         let h3 = setup.quic.clone().zip(sockets.udp);
-        let h3 = h3.map(|(config, udp)| h3::Driver::new(setup, config, udp, files, place));
+        let h3 = h3.map(|(config, udp)| h3::Driver::new(setup, config, udp, &memory, place));
         let h3 = h3.transpose()?;
         drop(guard);
         let log = setup.service.log.clone();
@@ -60,6 +79,7 @@ impl Worker {
             runtime,
             tcp,
             h3,
+            files: memory.files,
             log,
         })
     }
@@ -70,9 +90,11 @@ impl Worker {
             runtime,
             tcp,
             h3,
+            files,
             log,
         } = self;
         runtime.block_on(async move {
+            let sweeping = tokio::task::spawn_local(sweep(files));
             let h3_stop = stop.clone();
             let h3 = async move {
                 match h3 {
@@ -85,8 +107,19 @@ impl Worker {
                 Some(log) => flushing(&log, serving).await,
                 None => serving.await,
             };
+            sweeping.abort();
             h3.map_err(Error::Worker)
         })
+    }
+}
+
+/// Closes files that nobody asks for any more.
+async fn sweep(files: Rc<RefCell<FileCache>>) {
+    let mut interval = interval(SWEEP_INTERVAL);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        files.borrow_mut().sweep(Instant::now());
     }
 }
 

@@ -139,6 +139,17 @@ impl Turn<'_> {
         Ok(len)
     }
 
+    /// How many bytes of a body the peer's windows take now, this stream's and the connection's, in
+    /// frames of any number. 0 as well for a stream that is gone.
+    ///
+    /// What need not be held until it can be sent is read after this was asked.
+    #[must_use]
+    pub fn send_capacity(&self, stream: StreamId) -> usize {
+        let state = self.connection.streams.get(stream.0);
+        let window = state.map_or(0, |state| state.send_window.available());
+        window.min(self.connection.send_window.available())
+    }
+
     /// Ends a body with fields.
     ///
     /// # Errors

@@ -2,20 +2,27 @@
 //! made once, and their bytes.
 //!
 //! An entry is believed for [`FRESH`]; then the file is looked up again, and the entry stays if the
-//! file has not changed. Large files are kept in chunks, so that a part of one costs no more than
-//! that part. Everything is bounded in bytes; what was used longest ago goes first.
+//! file has not changed. It goes when nobody has asked for it for [`IDLE`], so that deleted files give
+//! their space back. Large files are kept in chunks, so that a part of one costs no more than
+//! that part. What was used longest ago goes first.
+//!
+//! Entries go by the name of the file: however a request spells it, there is one.
 
-use super::{Files, path};
-use crate::body::read_at;
+use super::memory::SharedMemory;
+use super::path::{self, Asked};
+use super::shared::{FileRange, OpenFile};
+use super::{Files, Reading};
+use crate::files::open::{Opened, Refusal};
 use altway_http2::{FieldBlock, Indexing};
 use altway_policy::AltSvc;
 use bytes::Bytes;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Response, StatusCode};
 use lru::LruCache;
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::fs::File;
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -23,7 +30,10 @@ use std::time::{Duration, Instant, SystemTime};
 /// For so long a change of a file may go unseen.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Entries of a worker; each has an open file and about 2 KiB.
+/// An entry that nobody has asked for since is dropped, and its file closed.
+const IDLE: Duration = Duration::from_secs(8);
+
+/// Entries of a worker; each has about 2 KiB beside the file's bytes.
 const MAX_ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// Files up to so many bytes are kept whole with their entry.
@@ -32,15 +42,24 @@ const SMALL: u64 = 16 << 10;
 /// Larger files come in chunks of so many bytes.
 const CHUNK: u64 = 256 << 10;
 
-/// Chunks of a worker: 32 MiB.
-const MAX_CHUNKS: NonZeroUsize = NonZeroUsize::new(128).expect("not zero");
+/// A piece of a file that is read for one response alone has so many bytes at most: as a DATA frame of
+/// HTTP/2.
+const PIECE: usize = 16 << 10;
 
-/// A worker's cache: at most 48 MiB of files' bytes.
+/// The number of the open file, and the chunk's place in it.
+type ChunkKey = (u64, u64);
+
+/// A worker's cache.
 pub(crate) struct FileCache {
     entries: LruCache<Box<[u8]>, Rc<Entry>>,
-    chunks: LruCache<(u64, u64), Bytes>,
-    /// Gives entries their numbers.
-    made: u64,
+    chunks: LruCache<ChunkKey, Bytes>,
+    /// The chunk that was read last: a body is sent a frame at a time, so that the next read is mostly of
+    /// the same.
+    latest: Option<(ChunkKey, Bytes)>,
+    memory: Arc<SharedMemory>,
+    /// Entries with an open file.
+    open: usize,
+    max_open: usize,
 }
 
 /// A file as it was when it was looked up.
@@ -51,16 +70,20 @@ pub(crate) struct Entry {
     pub(crate) repeated: FieldBlock,
     /// Bytes.
     pub(crate) size: u64,
-    /// All of it, if it is small; else empty.
-    pub(crate) whole: Bytes,
+    content: Content,
     /// The fields, as they are.
     headers: HeaderMap,
     prepared: RefCell<Option<Prepared>>,
-    file: File,
-    modified: SystemTime,
     fresh_until: Cell<Instant>,
-    /// No other entry of this worker has, or had, the same.
+    /// The number of the open file that the entry was made of: no other version of a file has it.
     pub(crate) number: u64,
+    modified: SystemTime,
+}
+
+/// Where a file's bytes are.
+enum Content {
+    Memory(Bytes),
+    File(Arc<OpenFile>),
 }
 
 /// A whole head of a 200 response, as it is for a second.
@@ -102,216 +125,248 @@ impl Entry {
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
         now < self.fresh_until.get()
     }
-}
 
-impl Default for FileCache {
-    fn default() -> Self {
-        Self {
-            entries: LruCache::new(MAX_ENTRIES),
-            chunks: LruCache::new(MAX_CHUNKS),
-            made: 0,
+    /// All of the file, if it is in memory.
+    pub(crate) fn whole(&self) -> Option<&Bytes> {
+        match &self.content {
+            Content::Memory(bytes) => Some(bytes),
+            Content::File(_) => None,
         }
+    }
+
+    /// What is left of the file behind its first `taken` bytes.
+    pub(crate) fn reading(&self, taken: usize) -> Reading {
+        match &self.content {
+            Content::Memory(bytes) => Reading::Memory(bytes.slice(taken..)),
+            Content::File(file) => Reading::File(FileRange {
+                file: Arc::clone(file),
+                offset: taken as u64,
+                remaining: self.size - taken as u64,
+            }),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.content, Content::File(_))
+    }
+
+    fn is_idle(&self, now: Instant) -> bool {
+        self.fresh_until.get() + IDLE <= now
+    }
+
+    fn is_of(&self, opened: &Opened) -> bool {
+        (self.size, self.modified) == (opened.size(), opened.modified())
+            && match &self.content {
+                Content::Memory(_) => true,
+                Content::File(file) => file.is_same_version(&opened.file),
+            }
     }
 }
 
 impl FileCache {
+    /// A cache of at most `max_bytes` of files' content, those included that it has given out and that
+    /// are still held, and of `max_open` open files.
+    pub(crate) fn new(max_bytes: usize, max_open: usize) -> Self {
+        Self {
+            entries: LruCache::new(MAX_ENTRIES),
+            chunks: LruCache::unbounded(),
+            latest: None,
+            memory: Arc::new(SharedMemory::new(max_bytes)),
+            open: 0,
+            max_open,
+        }
+    }
+
     /// The file that a request's target means; `None` when there is none that can be answered with
     /// 200 just so.
     pub(crate) fn find(&mut self, files: &Files, target: &[u8], now: Instant) -> Option<Rc<Entry>> {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
-        if let Some(entry) = self.entries.get(path)
+        let (key, asked) = match plain_name(path) {
+            Some(name) => (Cow::Borrowed(name), None),
+            None => {
+                let asked = path::parse(std::str::from_utf8(path).ok()?).ok()?;
+                (Cow::Owned(name_of(&asked)), Some(asked))
+            }
+        };
+        if let Some(entry) = self.entries.get(&*key)
             && entry.is_fresh(now)
         {
             return Some(Rc::clone(entry));
         }
-        let entry = self.look_up(files, path, now);
+        let asked = match asked {
+            Some(asked) => asked,
+            None => path::parse(std::str::from_utf8(path).ok()?).ok()?,
+        };
+        let entry = self.look_up(files, &key, &asked, now);
         if entry.is_none() {
-            self.entries.pop(path);
+            self.forget(&key);
         }
         entry
     }
 
-    /// Bytes of a large file from `offset` on, to the end of a chunk or of the file.
+    /// Bytes from the beginning of `range` on, at most `limit`.
+    ///
+    /// What is asked for in large parts is kept for others; where there is no room for that it is read for
+    /// this response alone.
     ///
     /// # Errors
-    /// The file can't be read, or has become shorter.
-    pub(crate) fn read(&mut self, entry: &Entry, offset: u64) -> io::Result<Bytes> {
-        let index = offset / CHUNK;
-        let within = usize::try_from(offset % CHUNK).expect("below the size of a chunk");
-        let key = (entry.number, index);
+    /// The file can't be read, or is another than it was.
+    pub(crate) fn read(&mut self, range: &FileRange, limit: usize) -> io::Result<Bytes> {
+        let limit =
+            usize::try_from(range.remaining).map_or(limit, |remaining| remaining.min(limit));
+        let index = range.offset / CHUNK;
+        let within = usize::try_from(range.offset % CHUNK).expect("below the size of a chunk");
+        let key = (range.file.number(), index);
+        if let Some((_, chunk)) = self.latest.as_ref().filter(|(latest, _)| *latest == key) {
+            return Ok(cut(chunk, within, limit));
+        }
         if let Some(chunk) = self.chunks.get(&key) {
-            return Ok(chunk.slice(within..));
+            let cut = cut(chunk, within, limit);
+            self.latest = Some((key, chunk.clone()));
+            return Ok(cut);
         }
         let start = index * CHUNK;
-        let chunk = read_at(&entry.file, start, CHUNK.min(entry.size - start))?;
+        let length = usize::try_from(CHUNK.min(range.file.size() - start)).expect("a chunk");
+        if limit < PIECE || !self.make_room(length) {
+            let bytes = range.file.read_at(range.offset, limit.min(PIECE))?;
+            return Ok(bytes.freeze());
+        }
+        let chunk = self.memory.share(range.file.read_at(start, length)?);
         self.chunks.put(key, chunk.clone());
-        Ok(chunk.slice(within..))
+        let cut = cut(&chunk, within, limit);
+        self.latest = Some((key, chunk));
+        Ok(cut)
     }
 
-    fn look_up(&mut self, files: &Files, path: &[u8], now: Instant) -> Option<Rc<Entry>> {
-        let asked = path::parse(std::str::from_utf8(path).ok()?).ok()?;
-        let opened = files.root.find(&asked, None).ok()?;
-        if let Some(entry) = self.entries.get(path)
-            && (entry.size, entry.modified) == (opened.size, opened.modified)
+    /// Drops what nobody has asked for of late. To be called every few seconds.
+    pub(crate) fn sweep(&mut self, now: Instant) {
+        while let Some((_, entry)) = self.entries.peek_lru()
+            && entry.is_idle(now)
+        {
+            self.drop_oldest();
+        }
+    }
+
+    /// Drops everything: the process is out of file descriptors.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.open = 0;
+        self.chunks.clear();
+        self.latest = None;
+    }
+
+    fn look_up(
+        &mut self,
+        files: &Files,
+        key: &[u8],
+        asked: &Asked,
+        now: Instant,
+    ) -> Option<Rc<Entry>> {
+        let opened = self.open(files, asked)?;
+        if let Some(entry) = self.entries.get(key)
+            && entry.is_of(&opened)
         {
             entry.fresh_until.set(now + FRESH);
             return Some(Rc::clone(entry));
         }
-        self.made += 1;
         let fields = super::fields_of(&opened, SystemTime::now());
-        let whole = if opened.size <= SMALL {
-            read_at(&opened.file, 0, opened.size).ok()?
-        } else {
-            Bytes::new()
-        };
         let entry = Rc::new(Entry {
             fields: FieldBlock::from_headers(&fields, Indexing::Without),
             repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
-            size: opened.size,
-            whole,
+            size: opened.size(),
+            modified: opened.modified(),
+            number: opened.file.number(),
+            content: self.content(&opened)?,
             headers: fields,
             prepared: RefCell::new(None),
-            file: opened.file,
-            modified: opened.modified,
             fresh_until: Cell::new(now + FRESH),
-            number: self.made,
         });
-        self.entries.put(path.into(), Rc::clone(&entry));
+        self.keep(key, Rc::clone(&entry));
         Some(entry)
     }
-}
 
-/// A file on its way to a client.
-pub(crate) struct Reading {
-    entry: Rc<Entry>,
-    /// Of the next chunk.
-    offset: u64,
-    /// What was read and not taken.
-    chunk: Bytes,
-}
-
-impl Reading {
-    /// The rest of a file of which `taken` bytes, of those that it keeps whole, are on their way.
-    pub(crate) fn new(entry: Rc<Entry>, taken: usize) -> Self {
-        Self {
-            offset: entry.whole.len() as u64,
-            chunk: entry.whole.slice(taken..),
-            entry,
+    /// Opens a file; with the descriptors of the cache where the process has no others left.
+    fn open(&mut self, files: &Files, asked: &Asked) -> Option<Opened> {
+        match files.root.find(asked, None) {
+            Err(Refusal::Status(StatusCode::SERVICE_UNAVAILABLE)) => {
+                self.clear();
+                files.root.find(asked, None).ok()
+            }
+            found => found.ok(),
         }
     }
 
-    /// The next bytes, to be taken from; whether they are the last.
-    ///
-    /// # Errors
-    /// As [`FileCache::read`].
-    pub(crate) fn next(&mut self, cache: &mut FileCache) -> io::Result<(&mut Bytes, bool)> {
-        if self.chunk.is_empty() && self.offset < self.entry.size {
-            self.chunk = cache.read(&self.entry, self.offset)?;
-            self.offset += self.chunk.len() as u64;
+    fn content(&mut self, opened: &Opened) -> Option<Content> {
+        let size = usize::try_from(opened.size()).ok();
+        match size.filter(|size| *size as u64 <= SMALL && self.make_room(*size)) {
+            Some(size) => {
+                let bytes = opened.file.read_at(0, size).ok()?;
+                Some(Content::Memory(self.memory.share(bytes)))
+            }
+            None => Some(Content::File(Arc::clone(&opened.file))),
         }
-        Ok((&mut self.chunk, self.offset >= self.entry.size))
     }
+
+    fn keep(&mut self, key: &[u8], entry: Rc<Entry>) {
+        self.forget(key);
+        while entry.is_open() && self.open >= self.max_open.max(1) {
+            self.drop_oldest();
+        }
+        self.open += usize::from(entry.is_open());
+        let displaced = self.entries.push(key.into(), entry);
+        self.count_out(displaced.map(|(_, entry)| entry));
+    }
+
+    fn forget(&mut self, key: &[u8]) {
+        let gone = self.entries.pop(key);
+        self.count_out(gone);
+    }
+
+    fn drop_oldest(&mut self) {
+        let gone = self.entries.pop_lru();
+        self.count_out(gone.map(|(_, entry)| entry));
+    }
+
+    fn count_out(&mut self, gone: Option<Rc<Entry>>) {
+        self.open -= usize::from(gone.is_some_and(|entry| entry.is_open()));
+    }
+
+    /// Whether so many bytes can be kept, once what was used longest ago is dropped for them.
+    fn make_room(&mut self, bytes: usize) -> bool {
+        if !self.memory.has_room(bytes) {
+            self.latest = None;
+        }
+        while !self.memory.has_room(bytes) {
+            if self.chunks.pop_lru().is_none() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// The bytes of a chunk from `within` on, at most `limit`.
+fn cut(chunk: &Bytes, within: usize, limit: usize) -> Bytes {
+    chunk.slice(within..chunk.len().min(within + limit))
+}
+
+/// The name of the file that a path asks for, where it needs no decoding: ASCII without escapes, without
+/// empty names, and without names that begin with a dot.
+fn plain_name(path: &[u8]) -> Option<&[u8]> {
+    let name = path.strip_prefix(b"/")?;
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'\\');
+    let is_special = |pair: &[u8]| matches!(pair, b"//" | b"/.");
+    (name.iter().all(is_plain) && !path.windows(2).any(is_special)).then_some(name)
+}
+
+/// The same of a path that was decoded.
+fn name_of(asked: &Asked) -> Vec<u8> {
+    let mut name = asked.relative.as_os_str().as_bytes().to_vec();
+    if asked.directory && !name.is_empty() {
+        name.push(b'/');
+    }
+    name
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    fn site() -> (tempfile::TempDir, Files) {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("small"), "small").unwrap();
-        fs::write(dir.path().join("large"), vec![7; 600_000]).unwrap();
-        let files = Files::open(dir.path()).unwrap();
-        (dir, files)
-    }
-
-    #[test]
-    fn a_file_is_looked_up_once_while_it_is_fresh() {
-        let (dir, files) = site();
-        let mut cache = FileCache::default();
-        let now = Instant::now();
-        let entry = cache.find(&files, b"/small?x=1", now).unwrap();
-        assert_eq!(entry.whole, "small");
-        fs::remove_file(dir.path().join("small")).unwrap();
-        let again = cache.find(&files, b"/small", now + FRESH / 2).unwrap();
-        assert!(Rc::ptr_eq(&entry, &again));
-        assert!(cache.find(&files, b"/small", now + FRESH).is_none());
-        assert!(cache.find(&files, b"/small", now).is_none(), "forgotten");
-    }
-
-    #[test]
-    fn a_change_is_seen_after_a_second() {
-        let (dir, files) = site();
-        let mut cache = FileCache::default();
-        let now = Instant::now();
-        let before = cache.find(&files, b"/small", now).unwrap();
-        let kept = cache.find(&files, b"/small", now + FRESH).unwrap();
-        assert!(Rc::ptr_eq(&before, &kept), "unchanged");
-        fs::write(dir.path().join("small"), "changed").unwrap();
-        let after = cache.find(&files, b"/small", now + 2 * FRESH).unwrap();
-        assert_eq!(after.whole, "changed");
-    }
-
-    #[test]
-    fn a_large_file_comes_in_chunks_from_any_offset() {
-        let (_dir, files) = site();
-        let mut cache = FileCache::default();
-        let entry = cache.find(&files, b"/large", Instant::now()).unwrap();
-        assert!(entry.whole.is_empty());
-        let mut read = |offset| cache.read(&entry, offset).unwrap().len() as u64;
-        assert_eq!(read(0), CHUNK);
-        assert_eq!(read(1), CHUNK - 1);
-        assert_eq!(read(CHUNK), CHUNK);
-        assert_eq!(read(599_999), 1);
-    }
-
-    #[test]
-    fn a_head_is_made_anew_with_the_second_and_with_the_offer() {
-        let (_dir, files) = site();
-        let mut cache = FileCache::default();
-        let entry = cache.find(&files, b"/small", Instant::now()).unwrap();
-        let made = Cell::new(0);
-        let head = |millis, offer| {
-            let time = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
-            let head = entry.head(time, offer, |_| made.set(made.get() + 1));
-            head.headers()["content-length"].clone()
-        };
-        assert_eq!(head(1000, None), "5");
-        head(1999, None);
-        assert_eq!(made.get(), 1);
-        head(2000, None);
-        assert_eq!(made.get(), 2);
-        head(2000, Some(AltSvc::Clear));
-        assert_eq!(made.get(), 3);
-    }
-
-    #[test]
-    fn what_is_no_plain_file_is_not_found() {
-        let (dir, files) = site();
-        fs::create_dir(dir.path().join("folder")).unwrap();
-        let mut cache = FileCache::default();
-        for path in [
-            "/none", "/folder", "/folder/", "/../x", "/%zz", "small", "*",
-        ] {
-            let found = cache.find(&files, path.as_bytes(), Instant::now());
-            assert!(found.is_none(), "{path}");
-        }
-    }
-
-    #[test]
-    fn memory_is_bounded_whatever_is_asked_for() {
-        let dir = tempfile::tempdir().unwrap();
-        let many = 2 * MAX_ENTRIES.get();
-        for n in 0..many {
-            fs::write(dir.path().join(n.to_string()), "x").unwrap();
-        }
-        let files = Files::open(dir.path()).unwrap();
-        let mut cache = FileCache::default();
-        for n in 0..many {
-            let path = format!("/{n}");
-            cache.find(&files, path.as_bytes(), Instant::now()).unwrap();
-        }
-        assert_eq!(cache.entries.len(), MAX_ENTRIES.get());
-    }
-}
+mod tests;

@@ -1,13 +1,14 @@
 //! Opens files beneath one directory, and nothing else.
 
 use super::path::Asked;
+use super::shared::{OpenFile, OpenFiles};
 use crate::Error;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use http::StatusCode;
-use std::fs::{File, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 /// What a directory is answered with.
@@ -17,17 +18,26 @@ const INDEX: &str = "index.html";
 #[derive(Debug)]
 pub(crate) struct Root {
     dir: Dir,
+    open: OpenFiles,
 }
 
 /// A regular file beneath the root.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) file: File,
+    pub(crate) file: Arc<OpenFile>,
     /// Relative to the root; for the content type.
     pub(crate) name: PathBuf,
-    pub(crate) size: u64,
-    /// The Unix epoch when the file system doesn't know.
-    pub(crate) modified: SystemTime,
+}
+
+impl Opened {
+    /// Length in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.file.size()
+    }
+
+    pub(crate) fn modified(&self) -> SystemTime {
+        self.file.modified()
+    }
 }
 
 /// Why there is no file to answer with.
@@ -58,7 +68,10 @@ impl Root {
                 source,
             },
         })?;
-        Ok(Self { dir })
+        Ok(Self {
+            dir,
+            open: OpenFiles::default(),
+        })
     }
 
     /// The file that `asked` means: itself, or the index of a directory.
@@ -94,16 +107,10 @@ impl Root {
         if !metadata.is_file() {
             return Err(Refusal::NotFound);
         }
-        Ok(Found::File(opened(file, name, &metadata)))
-    }
-}
-
-fn opened(file: File, name: &Path, metadata: &Metadata) -> Opened {
-    Opened {
-        file,
-        name: name.into(),
-        size: metadata.len(),
-        modified: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+        Ok(Found::File(Opened {
+            file: self.open.share(file, &metadata),
+            name: name.into(),
+        }))
     }
 }
 

@@ -18,12 +18,12 @@ pub(crate) struct Validators {
 
 impl Validators {
     pub(crate) fn of(opened: &Opened, now: SystemTime) -> Self {
-        let age = since_epoch(opened.modified);
+        let age = since_epoch(opened.modified());
         // RFC 9110 section 8.8.2.1: "An origin server with a clock MUST NOT generate a
         // Last-Modified date that is later than the server's time of message origination (Date)."
         let modified = UNIX_EPOCH + Duration::from_secs(age.min(since_epoch(now)).as_secs());
         Self {
-            etag: format!("\"{:x}-{:x}\"", age.as_nanos(), opened.size),
+            etag: format!("\"{:x}-{:x}\"", age.as_nanos(), opened.size()),
             modified,
             now,
         }

@@ -6,10 +6,11 @@ use crate::body::Body;
 use crate::exchanges::{Exchanges, Ready, Work};
 use crate::files::{Entry, FileCache, Reading, is_conditional};
 use crate::handler::BoxError;
+use crate::held::Held;
 use crate::path_meter::{self, Meter};
-use crate::sending::{Next, Sending};
+use crate::sending::{Next, RESPONSE_OVERHEAD, Sending};
 use crate::service::{Answer, flaw};
-use crate::worker::Setup;
+use crate::worker::{Memory, Setup};
 use altway_http3::{Code, ConnectionHandle, Endpoint, Event, Received, StreamId};
 use altway_path::ConnectionStatistics;
 use altway_policy::Decision;
@@ -20,7 +21,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::ptr;
-use std::rc::Rc;
+use std::rc::{self, Rc};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
@@ -30,6 +31,10 @@ const MAX_UNREAD: usize = 64 << 10;
 
 /// A connection's path is measured, and its decision taken, at most so often.
 const DECISION_AGE: Duration = Duration::from_millis(100);
+
+/// Bytes of a file that are read to see whether a stream takes any. Those that it doesn't take are read
+/// again when it does: a client that takes nothing holds nothing.
+const FIRST_PIECE: usize = 4 << 10;
 
 /// One exchange.
 type Key = (ConnectionHandle, StreamId);
@@ -41,8 +46,7 @@ pub(super) struct Responses {
     /// Boxed: the table has room for up to twice as many as there are.
     connections: FxHashMap<ConnectionHandle, Box<Connection>>,
     exchanges: Exchanges<Key>,
-    /// The worker's.
-    files: Rc<RefCell<FileCache>>,
+    memory: Memory,
     /// When the turn began.
     now: Instant,
     /// The same for people.
@@ -60,7 +64,7 @@ struct Connection {
     verdict: Option<(Instant, Option<Decision>)>,
     /// The last request for a file, as long as the engine keeps it, and the file: the next one may be the
     /// same.
-    found: Option<(Weak<Request<()>>, Rc<Entry>)>,
+    found: Option<(Weak<Request<()>>, rc::Weak<Entry>)>,
     sending: FxHashMap<StreamId, Outgoing>,
 }
 
@@ -68,6 +72,7 @@ struct Connection {
 struct Outgoing {
     source: Source,
     moved: Instant,
+    held: Held,
 }
 
 enum Source {
@@ -83,10 +88,10 @@ enum Sent {
 }
 
 impl Responses {
-    pub(super) fn new(setup: Arc<Setup>, files: Rc<RefCell<FileCache>>) -> Self {
+    pub(super) fn new(setup: Arc<Setup>, memory: Memory) -> Self {
         Self {
             setup,
-            files,
+            memory,
             now: Instant::now(),
             time: SystemTime::now(),
             connections: FxHashMap::default(),
@@ -194,9 +199,10 @@ impl Responses {
         let found = &mut self.connections.get_mut(&connection)?.found;
         if let Some((known, entry)) = found
             && ptr::eq(known.as_ptr(), Arc::as_ptr(head))
+            && let Some(entry) = entry.upgrade()
             && entry.is_fresh(self.now)
         {
-            return Some(Rc::clone(entry));
+            return Some(entry);
         }
         let files = self.setup.service.files()?;
         let mut fields = head.headers().keys();
@@ -204,10 +210,10 @@ impl Responses {
             && flaw(head).is_none()
             && !fields.any(|name| is_conditional(name.as_str().as_bytes()));
         let path = is_plain.then(|| head.uri().path().as_bytes())?;
-        let entry = self.files.borrow_mut().find(files, path, self.now)?;
+        let entry = self.memory.files.borrow_mut().find(files, path, self.now)?;
         // The engine has kept it, so that it may come once more.
         if Arc::strong_count(head) > 1 {
-            *found = Some((Arc::downgrade(head), Rc::clone(&entry)));
+            *found = Some((Arc::downgrade(head), Rc::downgrade(&entry)));
         }
         Some(entry)
     }
@@ -218,7 +224,7 @@ impl Responses {
         &mut self,
         key: Key,
         request: &Request<()>,
-        entry: Rc<Entry>,
+        entry: &Entry,
         endpoint: &mut Endpoint,
     ) {
         let Some((client, decision)) = self.decision(key.0) else {
@@ -228,10 +234,10 @@ impl Responses {
         let offer = decision.map(|decision| decision.alt_svc);
         let complete = |headers: &mut _| service.complete(headers, decision.as_ref());
         let head = entry.head(self.time, offer, complete);
-        let mut data = entry.whole.clone();
-        let end = data.len() as u64 == entry.size;
+        let mut data = entry.whole().cloned().unwrap_or_default();
+        let (whole, end) = (data.len(), data.len() as u64 == entry.size);
         let sent = endpoint.send_message(key.0, key.1, &head, &mut data, end);
-        let taken = entry.whole.len() - data.len();
+        let taken = whole - data.len();
         let exchange = service.log.as_ref().map(|log| {
             let asked = Asked::of(client, request);
             let mut exchange = Exchange::begin(log, asked, StatusCode::OK, decision);
@@ -243,7 +249,7 @@ impl Responses {
             // The usual case: it is small, and the window is open.
             Ok(()) if end && data.is_empty() => self.observe_often(key.0, endpoint),
             Ok(()) => {
-                let source = Source::File(Reading::new(entry, taken), exchange);
+                let source = Source::File(entry.reading(taken), exchange);
                 self.start(key, source, endpoint);
             }
         }
@@ -264,8 +270,13 @@ impl Responses {
     }
 
     fn request(&mut self, key: Key, head: Arc<Request<()>>, end: bool, endpoint: &mut Endpoint) {
+        let connection = self.connections.get(&key.0);
+        if self.memory.held.is_full() && connection.is_some_and(|it| !it.sending.is_empty()) {
+            // Its client is to take first what it has asked for (RFC 9114 section 4.1.1).
+            return endpoint.reset_stream(key.0, key.1, Code::H3_REQUEST_REJECTED);
+        }
         if end && let Some(entry) = self.file_for(key.0, &head) {
-            return self.send_file(key, &head, entry, endpoint);
+            return self.send_file(key, &head, &entry, endpoint);
         }
         let Some(connection) = self.connections.get(&key.0) else {
             return;
@@ -352,13 +363,19 @@ impl Responses {
         if end {
             return self.answered(key, endpoint);
         }
-        self.start(key, Source::Body(Sending::new(body)), endpoint);
+        self.start(key, Source::of(body), endpoint);
     }
 
     fn start(&mut self, key: Key, source: Source, endpoint: &mut Endpoint) {
         if let Some(connection) = self.connections.get_mut(&key.0) {
             let moved = self.now;
-            connection.sending.insert(key.1, Outgoing { source, moved });
+            let held = self.memory.held.holder();
+            let outgoing = Outgoing {
+                source,
+                moved,
+                held,
+            };
+            connection.sending.insert(key.1, outgoing);
             self.go_on(key, endpoint);
         }
     }
@@ -370,7 +387,7 @@ impl Responses {
         };
         let mut sources = Sources {
             exchanges: &mut self.exchanges,
-            files: &self.files,
+            files: &self.memory.files,
             now: self.now,
         };
         let sent = outgoing.hand_over(key, &mut sources, endpoint);
@@ -445,6 +462,21 @@ impl Responses {
 }
 
 impl Source {
+    fn of(body: Body) -> Self {
+        match body.into_file() {
+            Ok((range, exchange)) => Self::File(Reading::File(range), exchange),
+            Err(body) => Self::Body(Sending::new(body)),
+        }
+    }
+
+    /// Bytes in memory that wait for the client.
+    fn held(&self) -> usize {
+        match self {
+            Self::Body(sending) => sending.held(),
+            Self::File(reading, _) => reading.held(),
+        }
+    }
+
     /// Whether bytes wait for the client, not for whoever makes them.
     fn is_held_up(&self) -> bool {
         match self {
@@ -462,16 +494,32 @@ struct Sources<'a> {
 }
 
 impl Outgoing {
-    /// Hands over as much as the engine takes.
+    /// Hands over as much as the engine takes, and counts what is left in memory.
     fn hand_over(
         &mut self,
         key: Key,
         sources: &mut Sources<'_>,
         endpoint: &mut Endpoint,
     ) -> Result<Sent, BoxError> {
+        let sent = self.send(key, sources, endpoint);
+        self.held.set(RESPONSE_OVERHEAD + self.source.held());
+        sent
+    }
+
+    fn send(
+        &mut self,
+        key: Key,
+        sources: &mut Sources<'_>,
+        endpoint: &mut Endpoint,
+    ) -> Result<Sent, BoxError> {
+        let mut limit = FIRST_PIECE;
         loop {
+            let mut piece;
             let (chunk, last) = match &mut self.source {
-                Source::File(reading, _) => reading.next(&mut sources.files.borrow_mut())?,
+                Source::File(reading, _) => {
+                    piece = reading.next(&mut sources.files.borrow_mut(), limit)?;
+                    (&mut piece.bytes, piece.last)
+                }
                 Source::Body(sending) => match sending.next(key, sources.exchanges)? {
                     Next::Nothing => return Ok(Sent::Part),
                     Next::Data { chunk, last } => (chunk, last),
@@ -487,12 +535,15 @@ impl Outgoing {
             if left < before {
                 self.moved = sources.now;
             }
-            if let Source::File(_, Some(exchange)) = &mut self.source {
-                exchange.sent(before - left);
+            if let Source::File(reading, exchange) = &mut self.source {
+                reading.advance(before - left);
+                if let Some(exchange) = exchange {
+                    exchange.sent(before - left);
+                }
             }
             match (left, last) {
                 (0, true) => return Ok(Sent::All),
-                (0, false) => {}
+                (0, false) => limit = usize::MAX,
                 _ => return Ok(Sent::Part),
             }
         }

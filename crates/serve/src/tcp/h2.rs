@@ -10,6 +10,7 @@ mod lead;
 mod transport;
 
 use super::measured::Probe;
+use crate::held::Held;
 use crate::stop::StopSignal;
 use crate::worker::Setup;
 use altway_http2::{self as http2, Connection, Output};
@@ -96,8 +97,10 @@ pub(super) struct Driver {
     giving_up: Option<Instant>,
     /// The peer has closed its half.
     ended: bool,
-    /// What the desk counts of this connection.
-    held: usize,
+    /// What it holds that leaves, or is read, without a word from the peer.
+    held: Held,
+    /// Whether that is anything.
+    holds: bool,
 }
 
 /// What a turn leaves behind.
@@ -139,6 +142,7 @@ fn ready(poll: Poll<io::Result<()>>) -> io::Result<bool> {
 impl Driver {
     pub(super) fn new(parts: Parts) -> Self {
         let now = Instant::now();
+        let held = parts.desk.borrow().held.holder();
         Self {
             desk: parts.desk,
             transport: Transport::new(parts.stream, parts.tls, now),
@@ -150,7 +154,8 @@ impl Driver {
             more: false,
             giving_up: None,
             ended: false,
-            held: 0,
+            held,
+            holds: false,
         }
     }
 
@@ -201,6 +206,11 @@ impl Driver {
             })
             .await?;
         }
+        if !self.output.is_empty() || self.transport.wants_write() {
+            // The kernel would keep for minutes what the client doesn't read.
+            self.transport.abort_on_close();
+            return Ok(());
+        }
         let closing = self.transport.close();
         timeout(LINGER, closing).await.unwrap_or(Ok(()))
     }
@@ -226,8 +236,9 @@ impl Driver {
         // comes meanwhile is read as often as the socket takes something.
         let full = self.is_stuffed() && !wake.writable;
         let crowded = blocked && self.unsent() >= SEND_BYTES;
-        // What it holds tells when it has left.
-        let scarce = self.held > 0 && self.desk.borrow().is_full();
+        // What it holds tells when it has left. What waits for a window must not stop the reading: the
+        // window is opened by what is read.
+        let scarce = self.holds && self.desk.borrow().held.is_full();
         if !self.ended && !full && !crowded && !scarce {
             wake.readable = ready(self.transport.poll_readable(cx))?;
         }
@@ -292,8 +303,8 @@ impl Driver {
             std::mem::swap(&mut self.output, &mut desk.output);
         }
         let held = self.unsent() + self.answers.unread();
-        desk.held = desk.held - self.held + held;
-        self.held = held;
+        self.held.set(held);
+        self.holds = held > 0;
         progress
     }
 
@@ -387,12 +398,6 @@ impl Driver {
         } else {
             Progress::Waiting
         })
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.desk.borrow_mut().held -= self.held;
     }
 }
 

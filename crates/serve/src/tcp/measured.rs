@@ -3,6 +3,7 @@
 
 use super::delivery::{Answered, Found, MAX_LOOKS, MIN_RESPONSE, PAUSE, Watch};
 use super::socket::Activity;
+use super::write_ahead::WriteAhead;
 use crate::body::Body;
 use crate::handler::BoxError;
 use crate::path_meter::{self, Meter, Paths};
@@ -54,6 +55,22 @@ impl Probe {
             exchanges: Cell::default(),
             watched: Cell::new(None),
             watch: Cell::new(None),
+        }
+    }
+
+    /// Has the kernel hold no more than so many bytes that it has not sent (TCP_NOTSENT_LOWAT).
+    pub(super) fn limit_unsent(&self, bytes: u32) {
+        let socket = socket2::SockRef::from(&*self.stream);
+        if let Err(error) = socket.set_tcp_notsent_lowat(bytes) {
+            tracing::debug!(%error, "the kernel holds as much as it likes");
+        }
+    }
+
+    /// Has the kernel drop what is not sent when the connection closes, and reset the connection.
+    pub(super) fn abort_on_close(&self) {
+        let socket = socket2::SockRef::from(&*self.stream);
+        if let Err(error) = socket.set_linger(Some(Duration::ZERO)) {
+            tracing::debug!(%error, "what is not sent stays with the kernel");
         }
     }
 
@@ -146,6 +163,7 @@ pub(super) struct Measured {
     /// What the body had until now.
     bytes: u64,
     activity: Activity,
+    ahead: WriteAhead,
     probe: Rc<Probe>,
     setup: Arc<Setup>,
 }
@@ -155,6 +173,7 @@ impl Measured {
         body: Body,
         asked: Instant,
         activity: Activity,
+        ahead: WriteAhead,
         probe: Rc<Probe>,
         setup: Arc<Setup>,
     ) -> Self {
@@ -163,6 +182,7 @@ impl Measured {
             asked: Some(asked),
             bytes: 0,
             activity,
+            ahead,
             probe,
             setup,
         }
@@ -179,6 +199,7 @@ impl Measured {
             None => 0,
         };
         self.bytes += bytes as u64;
+        self.ahead.give(bytes);
         if (frame.is_none() || http_body::Body::is_end_stream(&self.body))
             && let Some(asked) = self.asked.take()
         {
@@ -196,6 +217,10 @@ impl http_body::Body for Measured {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.ahead.must_wait(cx) {
+            self.activity.answering(false);
+            return Poll::Pending;
+        }
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         self.activity.answering(frame.is_pending());
         self.count(&frame);

@@ -13,6 +13,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
+/// Fewer bytes than these are no progress: as over HTTP/2 and HTTP/3, a client that trickles is one that
+/// lets nothing move.
+const LEAST_PROGRESS: usize = 1 << 10;
+
 /// When bytes last moved on a connection, and whether it is our turn that they move.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Activity(Rc<State>);
@@ -20,6 +24,8 @@ pub(super) struct Activity(Rc<State>);
 #[derive(Debug)]
 struct State {
     moved: Cell<Instant>,
+    /// Bytes since then.
+    progress: Cell<usize>,
     /// A request is being answered.
     answering: Cell<bool>,
     /// A request has come whose answer has not been handed over whole.
@@ -32,6 +38,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             moved: Cell::new(Instant::now()),
+            progress: Cell::new(0),
             answering: Cell::new(false),
             engaged: Cell::new(false),
             reading: Arc::default(),
@@ -43,12 +50,10 @@ impl Activity {
     /// Returns once the client has let nothing move for `limit`.
     pub(super) async fn silence(&self, limit: Duration) {
         loop {
-            let since = if self.is_ours() {
-                Instant::now()
-            } else {
-                self.0.moved.get()
-            };
-            let end = since + limit;
+            if self.is_ours() {
+                self.begin_anew();
+            }
+            let end = self.0.moved.get() + limit;
             if end <= Instant::now() {
                 return;
             }
@@ -72,12 +77,24 @@ impl Activity {
     pub(super) fn engaged(&self, engaged: bool) {
         self.0.engaged.set(engaged);
         self.answering(engaged);
+        self.begin_anew();
+    }
+
+    /// Whether a request has come whose answer has not been handed over whole.
+    pub(super) fn is_engaged(&self) -> bool {
+        self.0.engaged.get()
     }
 
     /// From now on the client waits for us, or no longer.
     pub(super) fn answering(&self, answering: bool) {
-        self.0.answering.set(answering);
+        if self.0.answering.replace(answering) != answering {
+            self.begin_anew();
+        }
+    }
+
+    fn begin_anew(&self) {
         self.0.moved.set(Instant::now());
+        self.0.progress.set(0);
     }
 
     /// To be set while whoever answers waits for the client.
@@ -90,8 +107,11 @@ impl Activity {
     }
 
     fn note(&self, moved: usize) {
-        if moved > 0 {
-            self.0.moved.set(Instant::now());
+        let progress = self.0.progress.get() + moved;
+        if progress < LEAST_PROGRESS {
+            self.0.progress.set(progress);
+        } else {
+            self.begin_anew();
         }
     }
 }
@@ -202,13 +222,14 @@ mod tests {
     use tokio::time::{advance, timeout};
 
     #[tokio::test(flavor = "current_thread", start_paused = true)]
-    async fn activity_puts_the_silence_off() {
+    async fn progress_puts_the_silence_off_and_a_trickle_does_not() {
         let activity = Activity::default();
         let limit = Duration::from_secs(60);
         advance(Duration::from_secs(59)).await;
+        activity.note(LEAST_PROGRESS - 1);
         activity.note(1);
         advance(Duration::from_secs(59)).await;
-        activity.note(0);
+        activity.note(LEAST_PROGRESS - 1);
         let begin = Instant::now();
         activity.silence(limit).await;
         assert_eq!(begin.elapsed(), Duration::from_secs(1));

@@ -10,6 +10,7 @@ pub(crate) mod common;
 mod early;
 mod ends;
 mod faults;
+mod files;
 mod handlers;
 mod key_log;
 mod migration;

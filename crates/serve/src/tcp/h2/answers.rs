@@ -11,6 +11,7 @@ use crate::RequestBody;
 use crate::body::Body;
 use crate::exchanges::{Exchanges, Ready, Receiving, Work};
 use crate::handler::BoxError;
+use crate::held::Held;
 use crate::request_body::Report;
 use crate::service::Answer;
 use crate::tcp::delivery::{Answered, MIN_RESPONSE};
@@ -48,7 +49,7 @@ pub(super) struct Answers {
     /// Its response, when that is complete and not yet with the kernel.
     complete: Option<Answered>,
     short_cut: ShortCut,
-    sending: FxHashMap<StreamId, Outgoing>,
+    sending: FxHashMap<StreamId, Waiting>,
     /// `None` on connections that have only asked for whole files.
     open: Option<Box<Open>>,
 }
@@ -59,6 +60,12 @@ struct Timed {
     asked: Instant,
     /// Of its response, frame headers included.
     sent: u64,
+}
+
+/// A response that has not been handed over whole, and what it holds.
+struct Waiting {
+    outgoing: Outgoing,
+    held: Held,
 }
 
 /// Exchanges that take more than a turn.
@@ -124,6 +131,9 @@ impl Answers {
             return false;
         };
         match event {
+            Event::Request { stream, .. } if self.must_take_first(desk) => {
+                turn.reset_stream(stream, Code::REFUSED_STREAM);
+            }
             Event::Request { stream, head, end } => {
                 if end && let Some(found) = self.short_cut.find(head, desk) {
                     self.answered = true;
@@ -171,6 +181,12 @@ impl Answers {
             _ => {}
         }
         true
+    }
+
+    /// Whether a new request is refused (RFC 9113 section 8.7), for the client has not taken what it
+    /// asked for before and the worker holds as much as it may.
+    fn must_take_first(&self, desk: &Desk) -> bool {
+        desk.held.is_full() && !self.sending.is_empty()
     }
 
     /// The client sends nothing more: requests that are not complete never will be.
@@ -242,7 +258,8 @@ impl Answers {
         match ready {
             Ready::Response(response) => self.respond(turn, stream, response, desk),
             Ready::Frame(body, frame) => {
-                let Some(Outgoing::Body(sending)) = self.sending.get_mut(&stream) else {
+                let waiting = self.sending.get_mut(&stream);
+                let Some(Outgoing::Body(sending)) = waiting.map(|it| &mut it.outgoing) else {
                     return;
                 };
                 match sending.resume(body, frame) {
@@ -381,7 +398,8 @@ impl Answers {
         desk: &mut Desk,
     ) -> bool {
         if let Some(outgoing) = rest {
-            self.sending.insert(stream, outgoing);
+            let held = desk.held.holder();
+            self.sending.insert(stream, Waiting { outgoing, held });
             self.send(turn, stream, desk);
         }
         true
@@ -390,13 +408,16 @@ impl Answers {
     /// Sends the next frame of a body.
     fn send(&mut self, turn: &mut Turn<'_>, stream: StreamId, desk: &mut Desk) {
         let before = turn.output_len();
-        let sent = match self.sending.get_mut(&stream) {
-            Some(Outgoing::File(file)) => file.send(turn, stream, desk),
-            Some(Outgoing::Body(sending)) => {
+        let Some(waiting) = self.sending.get_mut(&stream) else {
+            return;
+        };
+        let sent = match &mut waiting.outgoing {
+            Outgoing::File(file) => file.send(turn, stream, desk),
+            Outgoing::Body(sending) => {
                 outgoing::send(sending, turn, stream, exchanges(&mut self.open))
             }
-            None => return,
         };
+        waiting.held.set(waiting.outgoing.held());
         self.note_sent(stream, turn.output_len() - before);
         match sent {
             Ok(Sent::Part) => {}

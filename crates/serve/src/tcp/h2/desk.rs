@@ -1,6 +1,8 @@
 //! What the connections of a worker share: one is worked on at a time.
 
 use crate::files::FileCache;
+use crate::held::HeldBytes;
+use crate::worker::Memory;
 use altway_http2::{FieldBlock, Indexing, Output};
 use altway_policy::AltSvc;
 use http::HeaderValue;
@@ -20,10 +22,7 @@ pub(in crate::tcp) struct Desk {
     pub(super) buffer: Vec<u8>,
     pub(super) output: Output,
     pub(super) files: Rc<RefCell<FileCache>>,
-    /// Bytes that the worker's connections hold between turns: unsent, or unread.
-    pub(super) held: usize,
-    /// How many of them there may be.
-    pub(super) max_held: usize,
+    pub(super) held: HeldBytes,
     /// Time of this turn.
     pub(super) now: Instant,
     /// The same for people.
@@ -35,14 +34,12 @@ pub(in crate::tcp) struct Desk {
 }
 
 impl Desk {
-    /// `files` are the worker's; `max_held`: see [`Limits::max_held_bytes`](crate::Limits::max_held_bytes).
-    pub(in crate::tcp) fn new(files: Rc<RefCell<FileCache>>, max_held: usize) -> Self {
+    pub(in crate::tcp) fn new(memory: Memory) -> Self {
         Self {
-            held: 0,
-            max_held,
+            held: memory.held,
             buffer: vec![0; BUFFER_BYTES],
             output: Output::new(),
-            files,
+            files: memory.files,
             now: Instant::now(),
             time: SystemTime::now(),
             common: common(SystemTime::now()),
@@ -62,14 +59,9 @@ impl Desk {
         }
     }
 
-    /// Whether the connections hold as much as they may.
-    pub(super) fn is_full(&self) -> bool {
-        self.held >= self.max_held
-    }
-
     /// How much a connection may say before it sends.
     pub(super) fn send_bytes(&self) -> usize {
-        if self.is_full() {
+        if self.held.is_full() {
             super::SCARCE_SEND_BYTES
         } else {
             super::SEND_BYTES

@@ -2,12 +2,15 @@
 
 use super::*;
 use crate::PrefixLengths;
-use crate::files::Files;
+use crate::files::{FileCache, Files};
+use crate::held::HeldBytes;
 use crate::incidents::Incidents;
 use crate::options::Limits;
 use crate::path_meter::Paths;
+use crate::sending::RESPONSE_OVERHEAD;
 use crate::service::{Content, Service};
 use crate::stop::stop_channel;
+use crate::worker::Memory;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -37,11 +40,25 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
     })
 }
 
+fn desk(max_held: usize) -> Rc<RefCell<Desk>> {
+    let memory = Memory {
+        files: Rc::new(RefCell::new(FileCache::new(48 << 20, 100))),
+        held: HeldBytes::new(max_held),
+    };
+    Rc::new(RefCell::new(Desk::new(memory)))
+}
+
 /// What a client with wide windows sends that asks for a file `times` times at once.
 fn greedy(file: &str, times: u32) -> Vec<u8> {
+    asking(file, times, 1 << 30)
+}
+
+/// The same with windows of so many bytes for each response.
+fn asking(file: &str, times: u32, window: u32) -> Vec<u8> {
     let config = http2::Config {
         max_concurrent_streams: times,
-        stream_window: 1 << 30,
+        stream_window: window,
+        max_stream_window: window,
         connection_window: 1 << 30,
         ..http2::Config::default()
     };
@@ -71,10 +88,7 @@ async fn answers_that_nobody_reads_cost_no_turns_and_are_given_up() {
 async fn check(file: &str, times: u32) {
     let dir = tempfile::tempdir().unwrap();
     let setup = setup(dir.path());
-    let desk = Rc::new(RefCell::new(Desk::new(
-        Rc::default(),
-        setup.limits.max_held_bytes,
-    )));
+    let desk = desk(setup.limits.max_held_bytes);
     let (driver, _client) = connect(&setup, &desk, &greedy(file, times));
     let (_handle, signal) = stop_channel();
     let mut running = pin!(driver.run(signal));
@@ -94,7 +108,7 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     const CONNECTIONS: usize = 40;
     let dir = tempfile::tempdir().unwrap();
     let setup = setup(dir.path());
-    let desk = Rc::new(RefCell::new(Desk::new(Rc::default(), MAX_HELD)));
+    let desk = desk(MAX_HELD);
     let (_handle, signal) = stop_channel();
     let mut clients = Vec::new();
     let mut running = Vec::new();
@@ -106,7 +120,7 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     let mut most = 0;
     let all = poll_fn(|cx| {
         running.retain_mut(|driver| driver.as_mut().poll(cx).is_pending());
-        most = most.max(desk.borrow().held);
+        most = most.max(desk.borrow().held.bytes());
         if running.is_empty() {
             Poll::Ready(())
         } else {
@@ -117,7 +131,35 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     assert!(most >= MAX_HELD, "{most}: they were meant to hold more");
     let allowed = MAX_HELD + SEND_BYTES + CONNECTIONS * 2 * SCARCE_SEND_BYTES;
     assert!(most <= allowed, "{most} of {allowed}");
-    assert_eq!(desk.borrow().held, 0, "nothing is left");
+    assert_eq!(desk.borrow().held.bytes(), 0, "nothing is left");
+}
+
+#[tokio::test]
+async fn responses_that_no_window_takes_hold_nothing_of_a_large_file() {
+    const TIMES: usize = 100;
+    for (file, each) in [("large", 0), ("small", 8 << 10)] {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = setup(dir.path());
+        let desk = desk(64 << 20);
+        let (driver, client) = connect(&setup, &desk, &asking(file, TIMES as u32, 0));
+        let (_handle, signal) = stop_channel();
+        let mut running = pin!(driver.run(signal));
+        let mut most = 0;
+        let ended = poll_fn(|cx| {
+            let polled = running.as_mut().poll(cx);
+            most = most.max(desk.borrow().held.bytes());
+            polled
+        });
+        let ended = timeout(Duration::from_secs(30), ended).await;
+        assert!(ended.is_ok(), "never given up");
+        let expected = TIMES * (RESPONSE_OVERHEAD + each);
+        assert!(
+            (expected..expected + (64 << 10)).contains(&most),
+            "{file}: {most}"
+        );
+        assert_eq!(desk.borrow().held.bytes(), 0, "nothing is left");
+        drop(client);
+    }
 }
 
 /// A connection whose client has said `said` and never reads.

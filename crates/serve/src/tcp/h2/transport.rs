@@ -135,6 +135,14 @@ impl Transport {
         }
     }
 
+    /// Has the kernel drop what is not sent when the connection closes, and reset the connection.
+    pub(super) fn abort_on_close(&self) {
+        let socket = socket2::SockRef::from(&*self.stream);
+        if let Err(error) = socket.set_linger(Some(Duration::ZERO)) {
+            tracing::debug!(%error, "what is not sent stays with the kernel");
+        }
+    }
+
     /// Says goodbye, and waits for the peer to do the same.
     pub(super) async fn close(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {

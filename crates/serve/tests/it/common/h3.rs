@@ -132,16 +132,27 @@ impl H3 {
 
     /// The next bytes of the body; `None` at its end.
     pub(crate) fn part(&mut self, stream: StreamId) -> Option<Bytes> {
+        self.next_part(stream)
+            .unwrap_or_else(|code| panic!("reset: {code}"))
+    }
+
+    /// The next bytes of a body that the server gives up; `None` when it has.
+    pub(crate) fn part_or_cut_off(&mut self, stream: StreamId) -> Option<Bytes> {
+        let part = self.next_part(stream).ok()?;
+        Some(part.expect("the body is not complete"))
+    }
+
+    fn next_part(&mut self, stream: StreamId) -> Result<Option<Bytes>, Code> {
         loop {
             match self.endpoint.recv_data(self.connection, stream).unwrap() {
-                Received::Data(bytes) => return Some(bytes),
+                Received::Data(bytes) => return Ok(Some(bytes)),
                 Received::Trailers(fields) => panic!("trailers: {fields:?}"),
-                Received::End => return None,
+                Received::End => return Ok(None),
                 Received::Pending => self.wait(|event| match event {
-                    Event::Readable { stream: readable } => (readable == stream).then_some(()),
-                    Event::StreamReset { code, .. } => panic!("reset: {code}"),
+                    Event::Readable { stream: readable } => (readable == stream).then_some(Ok(())),
+                    Event::StreamReset { code, .. } => Some(Err(code)),
                     _ => None,
-                }),
+                })?,
             }
         }
     }

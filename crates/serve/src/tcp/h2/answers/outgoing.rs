@@ -3,12 +3,12 @@
 use crate::access::Exchange;
 use crate::body::Body;
 use crate::exchanges::Exchanges;
-use crate::files::Reading;
+use crate::files::{Piece, Reading};
 use crate::handler::BoxError;
-use crate::sending::{Next, Sending};
+use crate::sending::{Next, RESPONSE_OVERHEAD, Sending};
 use crate::tcp::h2::Desk;
 use altway_http2::{StreamId, Turn};
-use bytes::Buf;
+use bytes::{Buf, Bytes};
 
 /// A body that has not been handed over whole.
 pub(super) enum Outgoing {
@@ -16,7 +16,7 @@ pub(super) enum Outgoing {
     File(OutgoingFile),
 }
 
-/// The rest of a file of the worker's cache.
+/// What is left of a file.
 pub(super) struct OutgoingFile {
     pub(super) reading: Reading,
     pub(super) exchange: Option<Exchange>,
@@ -32,12 +32,27 @@ pub(super) enum Sent {
 
 impl Outgoing {
     pub(super) fn body(body: Body) -> Self {
-        Self::Body(Sending::new(body))
+        match body.into_file() {
+            Ok((range, exchange)) => Self::File(OutgoingFile {
+                reading: Reading::File(range),
+                exchange,
+            }),
+            Err(body) => Self::Body(Sending::new(body)),
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    pub(super) fn held(&self) -> usize {
+        RESPONSE_OVERHEAD
+            + match self {
+                Self::Body(sending) => sending.held(),
+                Self::File(file) => file.reading.held(),
+            }
     }
 }
 
 impl OutgoingFile {
-    /// Sends one frame, as far as the windows allow.
+    /// Sends one frame, as far as the windows allow. What they don't allow is not read.
     ///
     /// # Errors
     /// The file can't be read, or the stream is gone.
@@ -47,13 +62,16 @@ impl OutgoingFile {
         stream: StreamId,
         desk: &Desk,
     ) -> Result<Sent, BoxError> {
-        let (chunk, last) = self.reading.next(&mut desk.files.borrow_mut())?;
-        let sent = turn.send_data(stream, chunk, last)?;
-        chunk.advance(sent);
+        let piece = match turn.send_capacity(stream) {
+            0 => Piece::nothing(),
+            capacity => self.reading.next(&mut desk.files.borrow_mut(), capacity)?,
+        };
+        let sent = turn.send_data(stream, &piece.bytes, piece.last)?;
+        self.reading.advance(sent);
         if let Some(exchange) = &mut self.exchange {
             exchange.sent(sent);
         }
-        Ok(if last && chunk.is_empty() {
+        Ok(if piece.last && self.reading.remaining() == 0 {
             Sent::All
         } else {
             Sent::Part
@@ -71,6 +89,11 @@ pub(super) fn send(
     stream: StreamId,
     exchanges: &mut Exchanges<StreamId>,
 ) -> Result<Sent, BoxError> {
+    if turn.send_capacity(stream) == 0 && !sending.is_at_end() {
+        // What can't leave is not asked for.
+        turn.send_data(stream, &Bytes::new(), false)?;
+        return Ok(Sent::Part);
+    }
     match sending.next(stream, exchanges)? {
         Next::Nothing => Ok(Sent::Part),
         Next::Trailers(trailers) => {

@@ -4,14 +4,14 @@
 use super::outgoing::OutgoingFile;
 use super::{DECISION_AGE, Outgoing};
 use crate::access::{Asked, Exchange, Line, Protocol};
-use crate::files::{Entry, Reading, is_conditional};
+use crate::files::{Entry, is_conditional};
 use crate::tcp::h2::Desk;
 use crate::worker::Setup;
 use altway_http2::{Code, FieldBlock, Head, HeadId, StreamId, Turn};
 use altway_policy::Decision;
 use http::{Method, StatusCode, Uri};
 use std::net::IpAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,8 +20,8 @@ pub(super) struct ShortCut {
     setup: Arc<Setup>,
     client: IpAddr,
     verdict: Option<Verdict>,
-    /// The last request's file.
-    memo: Option<(HeadId, Rc<Entry>)>,
+    /// The last request's file, as long as the cache has it.
+    memo: Option<(HeadId, Weak<Entry>)>,
     /// And its line in the log.
     line: Option<Logged>,
 }
@@ -75,12 +75,10 @@ impl ShortCut {
     pub(super) fn find(&mut self, head: Head<'_>, desk: &Desk) -> Option<Found> {
         if let Some((id, entry)) = &self.memo
             && *id == head.id()
+            && let Some(entry) = entry.upgrade()
             && entry.is_fresh(desk.now)
         {
-            return Some(Found {
-                entry: Rc::clone(entry),
-                again: true,
-            });
+            return Some(Found { entry, again: true });
         }
         let files = self.setup.service.files()?;
         if head.method() != Some(b"GET") || head.fields().any(|(name, _)| is_conditional(name)) {
@@ -88,7 +86,7 @@ impl ShortCut {
         }
         let mut cache = desk.files.borrow_mut();
         let entry = cache.find(files, head.path()?, desk.now)?;
-        self.memo = Some((head.id(), Rc::clone(&entry)));
+        self.memo = Some((head.id(), Rc::downgrade(&entry)));
         Some(Found {
             entry,
             again: false,
@@ -113,11 +111,10 @@ impl ShortCut {
             Some(offer) => turn.send_response(stream, 200, &[fields, common, &**offer], end),
             None => turn.send_response(stream, 200, &[fields, common], end),
         };
-        let small = entry.whole.len();
         // The usual case: it is small, and the windows are open.
-        let sent = match sent {
-            Ok(()) if small > 0 => turn.send_data(stream, &entry.whole, true),
-            sent => sent.map(|()| 0),
+        let sent = match (sent, entry.whole()) {
+            (Ok(()), Some(whole)) if !end => turn.send_data(stream, whole, true),
+            (sent, _) => sent.map(|()| 0),
         };
         let sent = match sent {
             Ok(sent) => sent,
@@ -132,7 +129,7 @@ impl ShortCut {
             return None;
         }
         Some(Outgoing::File(OutgoingFile {
-            reading: Reading::new(Rc::clone(entry), sent),
+            reading: entry.reading(sent),
             exchange: path.and_then(|path| self.exchange(&path, decision, sent)),
         }))
     }

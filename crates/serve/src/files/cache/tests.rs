@@ -1,0 +1,181 @@
+//! Tests of the cache: names, versions, memory and descriptors.
+
+use super::*;
+use std::fs;
+
+fn site() -> (tempfile::TempDir, Files) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("small"), "small").unwrap();
+    fs::write(dir.path().join("large"), vec![7; 600_000]).unwrap();
+    let files = Files::open(dir.path()).unwrap();
+    (dir, files)
+}
+
+fn cache() -> FileCache {
+    FileCache::new(48 << 20, 100)
+}
+
+fn range(entry: &Entry, offset: u64) -> FileRange {
+    match entry.reading(usize::try_from(offset).unwrap()) {
+        Reading::File(range) => range,
+        Reading::Memory(_) => panic!("the file is in memory"),
+    }
+}
+
+#[test]
+fn a_file_is_looked_up_once_while_it_is_fresh() {
+    let (dir, files) = site();
+    let mut cache = cache();
+    let now = Instant::now();
+    let entry = cache.find(&files, b"/small?x=1", now).unwrap();
+    assert_eq!(entry.whole().unwrap(), "small");
+    fs::remove_file(dir.path().join("small")).unwrap();
+    let again = cache.find(&files, b"/small", now + FRESH / 2).unwrap();
+    assert!(Rc::ptr_eq(&entry, &again));
+    assert!(cache.find(&files, b"/small", now + FRESH).is_none());
+    assert!(cache.find(&files, b"/small", now).is_none(), "forgotten");
+}
+
+#[test]
+fn a_file_has_one_entry_however_it_is_spelled() {
+    let (dir, files) = site();
+    fs::create_dir(dir.path().join("folder")).unwrap();
+    fs::write(dir.path().join("folder/index.html"), "index").unwrap();
+    let mut cache = cache();
+    let now = Instant::now();
+    let mut find = |path: &str| cache.find(&files, path.as_bytes(), now).unwrap();
+    let small = find("/small");
+    for path in ["//small", "/%73mall", "/sm%61ll?x", "///%73%6Dall"] {
+        assert!(Rc::ptr_eq(&small, &find(path)), "{path}");
+    }
+    let index = find("/folder/");
+    for path in ["//folder//", "/f%6Flder/"] {
+        assert!(Rc::ptr_eq(&index, &find(path)), "{path}");
+    }
+    assert_eq!(cache.entries.len(), 2);
+}
+
+#[test]
+fn a_change_is_seen_after_a_second() {
+    let (dir, files) = site();
+    let mut cache = cache();
+    let now = Instant::now();
+    let before = cache.find(&files, b"/small", now).unwrap();
+    let kept = cache.find(&files, b"/small", now + FRESH).unwrap();
+    assert!(Rc::ptr_eq(&before, &kept), "unchanged");
+    fs::write(dir.path().join("small"), "changed").unwrap();
+    let after = cache.find(&files, b"/small", now + 2 * FRESH).unwrap();
+    assert_eq!(after.whole().unwrap(), "changed");
+}
+
+#[test]
+fn a_large_file_comes_in_chunks_from_any_offset() {
+    let (_dir, files) = site();
+    let mut cache = cache();
+    let entry = cache.find(&files, b"/large", Instant::now()).unwrap();
+    assert!(entry.whole().is_none());
+    let mut read = |offset, limit| cache.read(&range(&entry, offset), limit).unwrap().len();
+    let all = usize::MAX;
+    assert_eq!(read(0, all) as u64, CHUNK);
+    assert_eq!(read(1, all) as u64, CHUNK - 1);
+    assert_eq!(read(1, 10), 10);
+    assert_eq!(read(CHUNK, all) as u64, CHUNK);
+    assert_eq!(read(599_999, all), 1);
+}
+
+#[test]
+fn what_is_asked_for_in_small_parts_is_not_kept() {
+    let (_dir, files) = site();
+    let mut cache = cache();
+    let entry = cache.find(&files, b"/large", Instant::now()).unwrap();
+    for limit in [0, 1, PIECE - 1] {
+        assert_eq!(cache.read(&range(&entry, 5), limit).unwrap().len(), limit);
+    }
+    assert!(cache.chunks.is_empty());
+}
+
+#[test]
+fn bytes_that_others_hold_count_until_they_let_go() {
+    let (_dir, files) = site();
+    let mut cache = FileCache::new(2 * CHUNK as usize, 100);
+    let entry = cache.find(&files, b"/large", Instant::now()).unwrap();
+    let mut read = |offset| cache.read(&range(&entry, offset), usize::MAX).unwrap();
+    let held = [read(0), read(CHUNK)];
+    assert_eq!(read(2 * CHUNK).len(), PIECE, "read for this response alone");
+    drop(held);
+    assert_eq!(read(2 * CHUNK).len() as u64, 600_000 - 2 * CHUNK);
+}
+
+#[test]
+fn an_entry_that_nobody_asks_for_is_closed() {
+    let (_dir, files) = site();
+    let mut cache = cache();
+    let now = Instant::now();
+    let weak = Rc::downgrade(&cache.find(&files, b"/large", now).unwrap());
+    cache.find(&files, b"/small", now + IDLE).unwrap();
+    cache.sweep(now + IDLE);
+    assert!(weak.upgrade().is_some(), "asked for within the time");
+    cache.sweep(now + FRESH + IDLE);
+    assert!(weak.upgrade().is_none());
+    assert_eq!((cache.entries.len(), cache.open), (1, 0));
+}
+
+#[test]
+fn a_head_is_made_anew_with_the_second_and_with_the_offer() {
+    let (_dir, files) = site();
+    let mut cache = cache();
+    let entry = cache.find(&files, b"/small", Instant::now()).unwrap();
+    let made = Cell::new(0);
+    let head = |millis, offer| {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
+        let head = entry.head(time, offer, |_| made.set(made.get() + 1));
+        head.headers()["content-length"].clone()
+    };
+    assert_eq!(head(1000, None), "5");
+    head(1999, None);
+    assert_eq!(made.get(), 1);
+    head(2000, None);
+    assert_eq!(made.get(), 2);
+    head(2000, Some(AltSvc::Clear));
+    assert_eq!(made.get(), 3);
+}
+
+#[test]
+fn what_is_no_plain_file_is_not_found() {
+    let (dir, files) = site();
+    fs::create_dir(dir.path().join("folder")).unwrap();
+    let mut cache = cache();
+    for path in [
+        "/none", "/folder", "/folder/", "/../x", "/%zz", "small", "*",
+    ] {
+        let found = cache.find(&files, path.as_bytes(), Instant::now());
+        assert!(found.is_none(), "{path}");
+    }
+}
+
+#[test]
+fn entries_and_descriptors_are_bounded_whatever_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let many = 2 * MAX_ENTRIES.get();
+    for n in 0..many {
+        fs::write(dir.path().join(n.to_string()), "x").unwrap();
+    }
+    for n in 0..50 {
+        let large = vec![0; usize::try_from(SMALL).unwrap() + 1];
+        fs::write(dir.path().join(format!("large{n}")), large).unwrap();
+    }
+    let files = Files::open(dir.path()).unwrap();
+    let mut cache = FileCache::new(48 << 20, 10);
+    let now = Instant::now();
+    for n in 0..many {
+        cache.find(&files, format!("/{n}").as_bytes(), now).unwrap();
+        let large = format!("/large{}", n % 50);
+        cache.find(&files, large.as_bytes(), now).unwrap();
+        assert!(cache.open <= 10);
+    }
+    assert!(cache.entries.len() <= MAX_ENTRIES.get());
+    let open = cache.entries.iter().filter(|(_, entry)| entry.is_open());
+    assert_eq!(open.count(), cache.open);
+    cache.clear();
+    assert_eq!((cache.entries.len(), cache.open), (0, 0));
+}
