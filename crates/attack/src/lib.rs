@@ -37,6 +37,8 @@ pub struct Attack {
     pub memory: u64,
     /// The attack itself. Its connections end when it returns.
     pub run: fn(&mut Arena<'_>) -> anyhow::Result<()>,
+    /// Further checks once the bystander has stopped: they may end the server.
+    pub afterwards: Option<fn(&mut Arena<'_>) -> anyhow::Result<()>>,
 }
 
 impl Attack {
@@ -58,6 +60,7 @@ impl Attack {
             bystander: &[Protocol::H1, Protocol::H2, Protocol::H3],
             memory: 64 << 20,
             run,
+            afterwards: None,
         }
     }
 
@@ -77,6 +80,15 @@ impl Attack {
     pub(crate) const fn in_clear_text(mut self) -> Self {
         self.setup = |_| Setup::with(&["--h2c"]);
         self.bystander = &[Protocol::H1Clear];
+        self
+    }
+
+    /// The same attack, with further checks once the bystander has stopped.
+    pub(crate) const fn then(
+        mut self,
+        afterwards: fn(&mut Arena<'_>) -> anyhow::Result<()>,
+    ) -> Self {
+        self.afterwards = Some(afterwards);
         self
     }
 

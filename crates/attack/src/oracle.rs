@@ -91,15 +91,17 @@ pub fn run(binary: &Path, attack: &Attack, scale: Scale) -> Result<Report> {
     };
     (attack.run)(&mut arena)
         .with_context(|| format!("the attack {} cannot be made", attack.name))?;
-    let mut checks = arena.checks;
     let peak = sampler.stop();
+    let recovered = recovery(idle, pid);
     let service = bystander.stop();
-    checks.push(memory(attack, idle, peak));
-    // An attack may have been to have it end.
-    if server.is_alive() {
-        checks.extend(recovery(idle, pid));
-        checks.push(alive(&mut server));
+    let alive = alive(arena.server);
+    if let Some(afterwards) = attack.afterwards {
+        afterwards(&mut arena)?;
     }
+    let mut checks = arena.checks;
+    checks.push(memory(attack, idle, peak));
+    checks.extend(recovered);
+    checks.push(alive);
     checks.extend(served(&service, scale));
     Ok(Report {
         attack: attack.name,

@@ -11,11 +11,13 @@ use quinn_proto::crypto::{
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 
-/// The keys that protect the client's 1-RTT packets.
+/// The keys that protect 1-RTT packets, of the client and of the server.
 #[derive(Clone)]
 pub(super) struct Sealing {
     pub(super) header: Arc<dyn HeaderKey>,
     pub(super) packet: Arc<dyn PacketKey>,
+    pub(super) servers_header: Arc<dyn HeaderKey>,
+    pub(super) servers_packet: Arc<dyn PacketKey>,
 }
 
 /// The place where a session leaves its keys when it has them.
@@ -55,15 +57,17 @@ impl OpenSession {
         let sealing = Sealing {
             header: keys.header.local.into(),
             packet: keys.packet.local.into(),
+            servers_header: keys.header.remote.into(),
+            servers_packet: keys.packet.remote.into(),
         };
         let shared = Keys {
             header: KeyPair {
                 local: Box::new(Shared(Arc::clone(&sealing.header))),
-                remote: keys.header.remote,
+                remote: Box::new(Shared(Arc::clone(&sealing.servers_header))),
             },
             packet: KeyPair {
                 local: Box::new(Shared(Arc::clone(&sealing.packet))),
-                remote: keys.packet.remote,
+                remote: Box::new(Shared(Arc::clone(&sealing.servers_packet))),
             },
         };
         let _ = self.place.set(sealing);
