@@ -12,6 +12,7 @@ const OPEN: &[&str] = &[
     "deleted-file-keeps-its-space",
     "idle-crowd-over-tcp",
     "log-that-nobody-reads",
+    "h1-downloads-unread",
     "h3-stop-sending",
 ];
 
