@@ -2,9 +2,10 @@
 //!
 //! `cargo xtask test` sets up what the tests need and runs them; `cargo xtask ci` runs here what CI
 //! runs; `cargo xtask image` makes the container image; `cargo xtask fuzz` looks for inputs that break the engines; `cargo xtask bench` measures
-//! altway against its peers. Left to others: what is tested, which stands with the code it tests.
+//! altway against its peers; `cargo xtask attack` has hostile clients at it. Left to others: what is tested, which stands with the code it tests.
 
 mod advisories;
+mod attack;
 mod bench;
 mod checks;
 mod fuzz;
@@ -48,6 +49,8 @@ enum Chore {
     Fuzz(fuzz::Fuzz),
     /// Run tests of the crates with `unsafe` that a server links, under AddressSanitizer.
     Sanitize,
+    /// Attack a server as hostile clients do, and check what it costs others; on a quiet machine.
+    Attack(attack::Attack),
     /// Build a static binary and, where there is Docker, the container image around it (docker/).
     Image,
     /// Measure altway against its peers; on a quiet machine.
@@ -70,6 +73,7 @@ fn main() -> Result<()> {
             }
             checks::run(advisories)
         }
+        Chore::Attack(attack) => attack::run(&attack),
         Chore::Fuzz(fuzz) => fuzz::run(&fuzz),
         Chore::Image => image::run(),
         Chore::Sanitize => sanitize::run(),

@@ -1,0 +1,89 @@
+//! Crowds of connections of one address: does another address still get in?
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::bystander::{self, Protocol};
+use crate::client::h2::Http2;
+use crate::client::h3::Http3;
+use crate::client::tls::tcp;
+use crate::{Arena, Attack};
+
+pub(super) const ATTACKS: &[Attack] = &[
+    Attack::new(
+        "idle-crowd-over-tcp",
+        "11,000 connections of one address that say nothing",
+        silent,
+    )
+    .within(400),
+    Attack::new(
+        "idle-crowd-over-h2",
+        "11,000 idle HTTP/2 connections of one address",
+        over_h2,
+    )
+    .within(400)
+    .only_in_full(),
+    Attack::new(
+        "idle-crowd-over-h3",
+        "11,000 idle HTTP/3 connections of one address",
+        over_h3,
+    )
+    .within(400)
+    .only_in_full(),
+];
+
+/// More than a worker takes.
+const CROWD: usize = 11_000;
+/// The time in which another address must be served.
+const SERVED: Duration = Duration::from_secs(1);
+
+/// Opens connections until there are enough or several in a row are refused.
+fn crowd<T>(mut open: impl FnMut() -> std::io::Result<T>) -> Vec<T> {
+    let (mut held, mut refused) = (Vec::new(), 0);
+    while held.len() < CROWD && refused < 3 {
+        match open() {
+            Ok(connection) => held.push(connection),
+            Err(_) => refused += 1,
+        }
+    }
+    held
+}
+
+fn silent(arena: &mut Arena<'_>) -> Result<()> {
+    let target = arena.target();
+    let held = crowd(|| tcp(&target, Arena::ATTACKER, None));
+    check(arena, held.len());
+    Ok(())
+}
+
+fn over_h2(arena: &mut Arena<'_>) -> Result<()> {
+    let target = arena.target();
+    let held = crowd(|| Http2::connect(&target, Arena::ATTACKER, 65_535));
+    check(arena, held.len());
+    Ok(())
+}
+
+fn over_h3(arena: &mut Arena<'_>) -> Result<()> {
+    let target = arena.target();
+    let held = crowd(|| Http3::connect(&target, Arena::ATTACKER, 65_535));
+    check(arena, held.len());
+    Ok(())
+}
+
+fn check(arena: &mut Arena<'_>, held: usize) {
+    arena.check("connections opened", "≥ 1", held.to_string(), held > 0);
+    for protocol in [Protocol::H1, Protocol::H2, Protocol::H3] {
+        let begun = Instant::now();
+        let status = bystander::fetch(&arena.target(), protocol, bystander::ADDRESS);
+        let took = begun.elapsed();
+        let met = status.as_ref().is_ok_and(|status| *status == 200) && took <= SERVED;
+        let measured = format!("{status:?} in {} ms", took.as_millis());
+        arena.check(
+            format!("another address over {protocol:?}"),
+            "200 in 1 s",
+            measured,
+            met,
+        );
+    }
+}

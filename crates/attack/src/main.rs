@@ -1,0 +1,75 @@
+//! `cargo xtask attack`: runs attacks and prints a table of their bars.
+
+#![allow(clippy::print_stdout, reason = "the table is what the program is for")]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use altway_attack::{ALL, Attack, Scale, find, raise_descriptors, run};
+use anyhow::{Result, bail};
+use clap::Parser;
+
+/// Attacks a server that it starts itself, on loopback.
+#[derive(Parser)]
+struct Arguments {
+    /// Attacks to run [default: all].
+    names: Vec<String>,
+    /// Name the attacks, and run none.
+    #[arg(long)]
+    list: bool,
+    /// Run the quick form, as the tests do.
+    #[arg(long)]
+    quick: bool,
+    /// The binary to attack.
+    #[arg(long, value_name = "FILE")]
+    server: PathBuf,
+}
+
+fn main() -> Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let attacks = chosen(&arguments)?;
+    if arguments.list {
+        for attack in attacks {
+            let extent = if attack.quick { "" } else { " (not quick)" };
+            println!("{:<32} {}{extent}", attack.name, attack.about);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    raise_descriptors();
+    let server = arguments.server.canonicalize()?;
+    let scale = if arguments.quick {
+        Scale::Quick
+    } else {
+        Scale::Full
+    };
+    let mut missed = Vec::new();
+    for attack in attacks {
+        let report = run(&server, attack, scale)?;
+        println!("{report}");
+        if !report.is_met() {
+            missed.push(attack.name);
+        }
+    }
+    if missed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("bars MISSED by: {}", missed.join(", "));
+    Ok(ExitCode::FAILURE)
+}
+
+fn chosen(arguments: &Arguments) -> Result<Vec<&'static Attack>> {
+    if arguments.names.is_empty() {
+        let all = ALL.iter().copied().flatten();
+        return Ok(all
+            .filter(|attack| attack.quick || !arguments.quick)
+            .collect());
+    }
+    let mut attacks = Vec::new();
+    for name in &arguments.names {
+        let Some(attack) = find(name) else {
+            bail!("no attack is called {name}; see --list");
+        };
+        attacks.push(attack);
+    }
+    Ok(attacks)
+}
