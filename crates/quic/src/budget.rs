@@ -6,15 +6,15 @@
 //! as one byte is left and so sends up to a datagram more than that; here none is begun that might
 //! not fit.
 //!
-//! Only hand-shakes are held back. On a path to which an established connection moves the engine's
-//! own rule holds.
+//! Handshakes are counted by the connection, and other paths of established connections by
+//! [`Paths`](crate::paths::Paths).
 
 use crate::long_header::{self, PacketType};
 
 /// How many times what was received may be sent (RFC 9000 section 8.1).
-const FACTOR: u64 = 3;
+pub(crate) const FACTOR: u64 = 3;
 
-/// Bytes that may be sent to the peer of a hand-shake.
+/// Bytes that may be sent to an address.
 #[derive(Debug)]
 pub(crate) struct Budget {
     /// `None`: the address is validated.
@@ -46,6 +46,15 @@ impl Budget {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(bytes as u64);
         }
+    }
+
+    /// Counts a datagram as sent, if it may be. Whether it may.
+    pub(crate) fn spend(&mut self, bytes: usize) -> bool {
+        let fits = self.left.is_none_or(|left| bytes as u64 <= left);
+        if fits {
+            self.on_sent(bytes);
+        }
+        fits
     }
 
     /// Datagrams of up to this size that may be sent now, of those wanted.

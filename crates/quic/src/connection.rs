@@ -11,6 +11,7 @@ use quinn_proto::{ConnectionError, ReadError, StreamEvent, VarInt, WriteError};
 
 use crate::budget::{Budget, is_one_handshake_packet};
 use crate::meter::Reading;
+use crate::paths::Paths;
 use crate::windows::Windows;
 use crate::{
     CloseReason, Datagram, Direction, Error, Event, PathStatistics, Read, Role, StreamId, Version,
@@ -50,6 +51,8 @@ pub struct Connection {
     give_up: Instant,
     /// What the hand-shake may send.
     budget: Budget,
+    /// Where it sends after the handshake.
+    paths: Paths,
     /// `None`: they are whole.
     windows: Option<Windows>,
     /// Streams that don't count as busy.
@@ -67,6 +70,7 @@ impl Connection {
         budget: Budget,
         windows: Option<Windows>,
     ) -> Self {
+        let paths = Paths::new(engine.remote_address());
         Self {
             engine,
             version,
@@ -79,6 +83,7 @@ impl Connection {
             began: now,
             give_up,
             budget,
+            paths,
             windows,
             lasting: 0,
             last_heard: now,
@@ -302,7 +307,7 @@ impl Connection {
     ) {
         self.last_heard = now;
         if self.is_validated() {
-            return self.engine.handle_event(event);
+            return self.handle_established(now, datagram, event);
         }
         if datagram.remote != self.engine.remote_address() {
             // Nobody moves during a hand-shake (RFC 9000 section 9), and others' bytes buy nothing.
@@ -317,6 +322,24 @@ impl Connection {
         }
     }
 
+    /// Takes in a datagram after the handshake, when the peer may move.
+    fn handle_established(
+        &mut self,
+        now: Instant,
+        datagram: &Datagram<'_>,
+        event: quinn_proto::ConnectionEvent,
+    ) {
+        let remote = datagram.remote;
+        if !self.paths.takes(remote, now, self.engine.rtt()) {
+            tracing::debug!(%remote, "the client's address changes too often");
+            return;
+        }
+        self.engine.handle_event(event);
+        let current = self.engine.remote_address();
+        let bytes = datagram.payload.len();
+        self.paths.on_received(now, current, remote, bytes);
+    }
+
     /// When to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn poll_timeout(&mut self) -> Option<Instant> {
         let give_up = self.is_in_handshake().then_some(self.give_up);
@@ -327,6 +350,8 @@ impl Connection {
     /// Runs what is due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         self.engine.handle_timeout(now);
+        // quinn-proto goes back to the address before when the validation of another one fails.
+        self.paths.follow(self.engine.remote_address());
         if self.is_in_handshake() && self.give_up <= now {
             self.closing = Some((0, Bytes::new()));
             self.enter_closed(CloseReason::TimedOut);
@@ -374,9 +399,24 @@ impl Connection {
         if allowed == 0 {
             return None;
         }
-        let transmit = self.engine.poll_transmit(now, allowed, buf)?;
-        self.budget.on_sent(transmit.size);
-        Some(transmit)
+        loop {
+            if let Some((transmit, bytes)) = self.paths.next_waiting() {
+                buf.extend_from_slice(&bytes);
+                return Some(transmit);
+            }
+            let allowed = if self.paths.is_validated() {
+                allowed
+            } else {
+                1
+            };
+            let transmit = self.engine.poll_transmit(now, allowed, buf)?;
+            let mtu = self.engine.current_mtu();
+            if self.paths.permits(&transmit, buf, mtu) {
+                self.budget.on_sent(transmit.size);
+                return Some(transmit);
+            }
+            buf.clear();
+        }
     }
 
     /// Whether the peer is known to receive at its address.

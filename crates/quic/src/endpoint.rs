@@ -36,9 +36,6 @@ const BATCHES_PER_TURN: u8 = 4;
 /// be sent. More are dropped: peers repeat themselves.
 const MAX_ANSWERS: usize = 256;
 
-/// Bytes allocated at once for incoming datagrams. What is held of a datagram holds its block.
-const RECEIVE_BLOCK: usize = 32 << 10;
-
 /// Many QUIC connections over one UDP socket.
 ///
 /// After every call that takes `now` or changes something: drain [`poll_event`](Self::poll_event),
@@ -70,7 +67,6 @@ pub struct Endpoint {
     sending: VecDeque<usize>,
     timers: Timers,
     answers: VecDeque<(Transmit, Vec<u8>)>,
-    block: BytesMut,
     /// Slots that are.
     unvalidated: usize,
     retries: u64,
@@ -186,7 +182,9 @@ impl Endpoint {
             clock.set(now);
         }
         let ecn = ecn.and_then(|ecn| quinn_proto::EcnCodepoint::from_bits(ecn.bits()));
-        let mut data = self.copy_in(payload);
+        // For quinn-proto to decrypt in place. It keeps slices of what it holds, a byte of a stream perhaps,
+        // and counts them by the datagram: so each has an allocation of its own, which nobody else fills.
+        let mut data = BytesMut::from(payload);
         if let Some(version) = long_header::version_of(payload) {
             long_header::translate(&mut data);
             self.take_as(version);
@@ -364,7 +362,6 @@ impl Endpoint {
             sending: VecDeque::new(),
             timers: Timers::default(),
             answers: VecDeque::new(),
-            block: BytesMut::new(),
             unvalidated: 0,
             retries: 0,
             shutting_down: false,
@@ -533,16 +530,6 @@ impl Endpoint {
 
     fn is_full(&self) -> bool {
         self.quic.open_connections() >= self.limits.max_connections
-    }
-
-    /// Copies a datagram into a block that many share, for the engine to decrypt in place.
-    fn copy_in(&mut self, payload: &[u8]) -> BytesMut {
-        if self.block.capacity() < payload.len() {
-            // Takes the same block again once nothing of it is held any more.
-            self.block.reserve(payload.len().max(RECEIVE_BLOCK));
-        }
-        self.block.extend_from_slice(payload);
-        self.block.split()
     }
 }
 

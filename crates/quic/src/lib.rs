@@ -85,6 +85,7 @@ mod hystart;
 mod long_header;
 mod loopback;
 mod meter;
+mod paths;
 mod qlog;
 mod servers;
 mod sessions;

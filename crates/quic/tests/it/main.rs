@@ -14,6 +14,7 @@ mod early;
 mod ecn;
 mod flood;
 mod keys;
+mod migration;
 mod pair;
 mod paths;
 mod qlog;
