@@ -346,6 +346,34 @@ impl Endpoint {
         self.quic.ignore_new_connections(ignore);
     }
 
+    /// Server: asks `admit` about each new connection, as
+    /// [`quic::Endpoint::set_admission`](altway_quic::Endpoint::set_admission) does.
+    pub fn set_admission(&mut self, admit: quic::Admit) {
+        self.quic.set_admission(admit);
+    }
+
+    /// What `admit` gave a connection to keep.
+    #[must_use]
+    pub fn guard(&self, connection: ConnectionHandle) -> Option<&quic::Guard> {
+        self.quic.guard(connection)
+    }
+
+    /// Begins the graceful end of one connection: GOAWAY, and no new requests; those in progress go on.
+    /// Once it has none, [`close`](Self::close) it.
+    pub fn go_away(&mut self, connection: ConnectionHandle) {
+        if let Ok((connection, quic)) = self.open(connection) {
+            connection.shutdown(quic);
+        }
+    }
+
+    /// Whether no exchange of a connection is in progress, as far as this side knows; so also where there
+    /// is no such connection.
+    #[must_use]
+    pub fn is_at_rest(&self, connection: ConnectionHandle) -> bool {
+        let slot = self.slots.get(connection.0).and_then(Option::as_ref);
+        slot.is_none_or(|slot| slot.connection.is_idle())
+    }
+
     /// Closes a connection at once; [`Event::Closed`] follows.
     pub fn close(
         &mut self,

@@ -96,9 +96,10 @@ mod varint;
 
 pub use altway_fields::Priority;
 pub use altway_quic::{
-    Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn, EndpointStatistics, Generation,
-    PathStatistics, Qlog, QlogWriter, ResetKey, Retry, ServerId, StreamId, Tokens, Transmit,
-    Transport, Version, WorkerId, worker_of, worker_perhaps_of,
+    Admission, Admit, Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn,
+    EndpointStatistics, Generation, Guard, HeldShare, PathStatistics, Qlog, QlogWriter, ResetKey,
+    Retry, ServerId, StreamId, Tokens, Transmit, Transport, Version, WorkerId, worker_of,
+    worker_perhaps_of,
 };
 pub use budget::Rate;
 pub use code::Code;

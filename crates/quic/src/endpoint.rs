@@ -13,6 +13,7 @@ use quinn_proto::{
     ConnectError, DatagramEvent, EndpointConfig, Incoming, RandomConnectionIdGenerator,
 };
 
+use crate::admission::{Admission, Admit, Guard};
 use crate::budget::Budget;
 use crate::connection::Connection;
 use crate::connection_ids::{derive, engine_config};
@@ -72,10 +73,13 @@ pub struct Endpoint {
     retries: u64,
     shutting_down: bool,
     ignoring: bool,
+    /// `None`: every connection for which there is room.
+    admit: Option<Admit>,
 }
 
 struct Slot {
     connection: Connection,
+    guard: Option<Guard>,
     /// Whether it counts as unvalidated.
     unvalidated: bool,
     /// Whether it is in `awake`.
@@ -166,7 +170,7 @@ impl Endpoint {
             .quic
             .connect(now, config, remote, server_name)
             .map_err(|error| connect_error(error, server_name))?;
-        self.insert(handle.0, connection, now, Budget::UNLIMITED);
+        self.insert(handle.0, connection, now, Budget::UNLIMITED, None);
         Ok(ConnectionHandle(handle.0))
     }
 
@@ -295,6 +299,20 @@ impl Endpoint {
         self.ignoring = ignore;
     }
 
+    /// Server: asks `admit` about each new connection for which there is room, with its address and
+    /// whether that is known to be the client's own. At first every one is accepted.
+    pub fn set_admission(&mut self, admit: Admit) {
+        self.admit = Some(admit);
+    }
+
+    /// What [`set_admission`](Self::set_admission)'s callback gave a connection to keep, as long as the
+    /// connection is not forgotten.
+    #[must_use]
+    pub fn guard(&self, connection: ConnectionHandle) -> Option<&Guard> {
+        let slot = self.slots.get(connection.0)?.as_ref()?;
+        slot.guard.as_ref()
+    }
+
     /// Connections that are not closed, those in hand-shake included. Counts them one by one.
     pub fn open_connections(&self) -> usize {
         self.slots
@@ -366,6 +384,7 @@ impl Endpoint {
             retries: 0,
             shutting_down: false,
             ignoring: false,
+            admit: None,
         }
     }
 
@@ -436,17 +455,20 @@ impl Endpoint {
         quic: quinn_proto::Connection,
         now: Instant,
         budget: Budget,
+        guard: Option<Guard>,
     ) {
         if self.slots.len() <= index {
             self.slots.resize_with(index + 1, || None);
         }
         let give_up = now + self.handshake_timeout;
-        let windows = self.pool.as_ref().map(Pool::windows);
+        let share = guard.as_ref().and_then(|guard| guard.share.clone());
+        let windows = self.pool.as_ref().map(|pool| pool.windows(share));
         let connection = Connection::new(quic, self.version, now, give_up, budget, windows);
         let unvalidated = !connection.is_validated();
         self.unvalidated += usize::from(unvalidated);
         let slot = Slot {
             connection,
+            guard,
             unvalidated,
             awake: false,
             sending: false,
@@ -475,6 +497,14 @@ impl Endpoint {
         if !is_validated && self.limits.retry.is_due(self.unvalidated) {
             return self.retry(incoming, answer);
         }
+        let guard = match self.admit(&incoming) {
+            Admission::Accept(guard) => guard,
+            Admission::Retry if !is_validated => return self.retry(incoming, answer),
+            Admission::Retry | Admission::Refuse => {
+                let transmit = self.quic.refuse(incoming, &mut answer);
+                return self.answer(&transmit, answer);
+            }
+        };
         let mut budget = if is_validated {
             Budget::UNLIMITED
         } else {
@@ -483,13 +513,24 @@ impl Endpoint {
         budget.on_received(datagram.payload.len());
         let config = self.config_of(&incoming, now);
         match self.quic.accept(incoming, now, &mut answer, config) {
-            Ok((handle, quic)) => self.insert(handle.0, quic, now, budget),
+            Ok((handle, quic)) => self.insert(handle.0, quic, now, budget, Some(guard)),
             Err(error) => {
                 tracing::debug!(cause = %error.cause, "connection attempt failed");
                 if let Some(transmit) = error.response {
                     self.answer(&transmit, answer);
                 }
             }
+        }
+    }
+
+    fn admit(&mut self, incoming: &Incoming) -> Admission {
+        let (remote, validated) = (
+            incoming.remote_address(),
+            incoming.remote_address_validated(),
+        );
+        match &mut self.admit {
+            Some(admit) => admit(remote, validated),
+            None => Admission::Accept(Guard::default()),
         }
     }
 

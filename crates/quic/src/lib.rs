@@ -70,6 +70,7 @@
 //! ```
 #![warn(clippy::disallowed_methods)]
 
+mod admission;
 mod budget;
 mod config;
 mod connection;
@@ -100,6 +101,7 @@ mod version_information;
 mod windows;
 mod worker_id;
 
+pub use admission::{Admission, Admit, Guard};
 pub use config::{ClientConfig, Congestion, Limits, ServerConfig, Transport};
 pub use connection::Connection;
 pub use connection_ids::{
@@ -115,4 +117,5 @@ pub use stream::{Direction, Role, StreamId};
 pub use token_cache::TokenCache;
 pub use validation::{Retry, Tokens};
 pub use version::Version;
+pub use windows::HeldShare;
 pub use worker_id::{Generation, WorkerId};

@@ -45,6 +45,20 @@ pub(crate) struct Windows {
     /// Read since the window for receiving last grew.
     read: u64,
     pool: Pool,
+    /// `None`: it may have all of the pool.
+    share: Option<HeldShare>,
+}
+
+/// What the connections of one client may add to their windows together. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct HeldShare(Arc<AtomicU64>);
+
+impl HeldShare {
+    /// A share of so many bytes of [`Limits::max_held_bytes`](crate::Limits::max_held_bytes).
+    #[must_use]
+    pub fn new(bytes: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(bytes)))
+    }
 }
 
 #[derive(Debug)]
@@ -65,34 +79,46 @@ impl Pool {
         }
     }
 
-    /// The first windows of a connection.
-    pub(crate) fn windows(&self) -> Windows {
+    /// The first windows of a connection, which grow out of its client's `share` as well.
+    pub(crate) fn windows(&self, share: Option<HeldShare>) -> Windows {
         Windows {
             send: Window::new(self.send, FIRST_SEND),
             receive: Window::new(self.receive, FIRST_RECEIVE),
             written: 0,
             read: 0,
             pool: self.clone(),
+            share,
         }
     }
 
-    /// Takes as much of `wanted` as there is.
-    fn take(&self, wanted: u64) -> u64 {
-        let before = self
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                Some(left.saturating_sub(wanted))
-            });
-        before.unwrap_or_else(|left| left).min(wanted)
+    /// Takes as much of `wanted` as there is, for all and for the client.
+    fn take(&self, share: Option<&HeldShare>, wanted: u64) -> u64 {
+        let Some(share) = share else {
+            return take(&self.left, wanted);
+        };
+        let allowed = take(&share.0, wanted);
+        let got = take(&self.left, allowed);
+        share.0.fetch_add(allowed - got, Ordering::Relaxed);
+        got
     }
 
     fn is_short(&self) -> bool {
         self.left.load(Ordering::Relaxed) <= self.short
     }
 
-    fn give_back(&self, bytes: u64) {
+    fn give_back(&self, share: Option<&HeldShare>, bytes: u64) {
         self.left.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(share) = share {
+            share.0.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
+}
+
+fn take(left: &AtomicU64, wanted: u64) -> u64 {
+    let before = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+        Some(left.saturating_sub(wanted))
+    });
+    before.unwrap_or_else(|left| left).min(wanted)
 }
 
 impl Windows {
@@ -106,7 +132,7 @@ impl Windows {
             true => usable,
             false => usable.max(self.written + bytes),
         };
-        self.send.grow_to(wanted, &self.pool)
+        self.send.grow_to(wanted, &self.pool, self.share.as_ref())
     }
 
     /// `bytes` were taken for sending.
@@ -126,7 +152,8 @@ impl Windows {
         }
         self.read = 0;
         let double = self.receive.size.saturating_mul(2);
-        self.receive.grow_to(double, &self.pool)
+        self.receive
+            .grow_to(double, &self.pool, self.share.as_ref())
     }
 
     /// Whether they are as if nothing had been held.
@@ -141,7 +168,7 @@ impl Windows {
         if granted == 0 {
             return None;
         }
-        self.pool.give_back(granted);
+        self.pool.give_back(self.share.as_ref(), granted);
         self.send.size = self.send.first;
         self.receive.size = self.receive.first;
         Some((self.send.size, self.receive.size))
@@ -157,7 +184,7 @@ impl Windows {
 
 impl Drop for Windows {
     fn drop(&mut self) {
-        self.pool.give_back(self.granted());
+        self.pool.give_back(self.share.as_ref(), self.granted());
     }
 }
 
@@ -171,12 +198,12 @@ impl Window {
         }
     }
 
-    fn grow_to(&mut self, wanted: u64, pool: &Pool) -> Option<u64> {
+    fn grow_to(&mut self, wanted: u64, pool: &Pool, share: Option<&HeldShare>) -> Option<u64> {
         let wanted = wanted.min(self.ceiling);
         if wanted <= self.size {
             return None;
         }
-        let got = pool.take(wanted - self.size);
+        let got = pool.take(share, wanted - self.size);
         self.size += got;
         (got > 0).then_some(self.size)
     }
@@ -199,7 +226,7 @@ mod tests {
     #[test]
     fn the_window_for_sending_takes_all_there_is_while_the_pool_is_full() {
         let pool = Pool::new(100 * MIB, 4 * MIB, MIB);
-        let mut windows = pool.windows();
+        let mut windows = pool.windows(None);
         assert_eq!(windows.on_write(FIRST_SEND, 14_720), None);
         windows.on_written(FIRST_SEND);
         assert_eq!(
@@ -216,9 +243,9 @@ mod tests {
     #[test]
     fn the_window_for_sending_follows_the_congestion_window_when_the_pool_is_short() {
         let pool = Pool::new(8 * MIB, 4 * MIB, MIB);
-        let mut first = pool.windows();
+        let mut first = pool.windows(None);
         assert_eq!(first.on_write(4 * MIB, 14_720), Some(4 * MIB));
-        let mut second = pool.windows();
+        let mut second = pool.windows(None);
         second.on_written(FIRST_SEND);
         assert_eq!(second.on_write(200_000, 14_720), Some(FIRST_SEND + 200_000));
         assert_eq!(second.on_write(4 * MIB, 14_720), None);
@@ -227,7 +254,7 @@ mod tests {
 
     #[test]
     fn the_window_for_receiving_doubles_with_each_window_that_is_read() {
-        let mut windows = Pool::new(100 * MIB, MIB, 600_000).windows();
+        let mut windows = Pool::new(100 * MIB, MIB, 600_000).windows(None);
         assert_eq!(windows.on_read(FIRST_RECEIVE - 1), None);
         assert_eq!(windows.on_read(1), Some(2 * FIRST_RECEIVE));
         assert_eq!(windows.on_read(2 * FIRST_RECEIVE), Some(600_000));
@@ -237,7 +264,7 @@ mod tests {
     #[test]
     fn connections_share_what_there_is_and_give_it_back() {
         let pool = Pool::new(300_000, MIB, MIB);
-        let (mut first, mut second) = (pool.windows(), pool.windows());
+        let (mut first, mut second) = (pool.windows(None), pool.windows(None));
         assert_eq!(first.on_write(0, 80_000), Some(240_000));
         let rest = 300_000 - (240_000 - FIRST_SEND);
         assert_eq!(second.on_write(0, 80_000), Some(FIRST_SEND + rest));
@@ -254,8 +281,26 @@ mod tests {
     }
 
     #[test]
+    fn a_client_s_connections_get_no_more_than_its_share_and_others_what_they_like() {
+        let pool = Pool::new(100 * MIB, 4 * MIB, MIB);
+        let share = HeldShare::new(300_000);
+        let mut own = [(); 2].map(|()| pool.windows(Some(share.clone())));
+        let mut other = pool.windows(None);
+        assert_eq!(own[0].on_write(200_000, 14_720), Some(200_000));
+        let rest = 300_000 - (200_000 - FIRST_SEND);
+        assert_eq!(own[1].on_write(MIB, 14_720), Some(FIRST_SEND + rest));
+        assert_eq!(own[1].on_read(FIRST_RECEIVE), None);
+        assert_eq!(other.on_write(MIB, 14_720), Some(MIB));
+        drop((own, other));
+        assert_eq!(
+            (left(&pool), share.0.load(Ordering::Relaxed)),
+            (100 * MIB, 300_000)
+        );
+    }
+
+    #[test]
     fn windows_smaller_than_the_first_stay_as_they_are() {
-        let mut windows = Pool::new(MIB, 1_000, 2_000).windows();
+        let mut windows = Pool::new(MIB, 1_000, 2_000).windows(None);
         assert_eq!(windows.on_write(MIB, MIB), None);
         assert_eq!(windows.on_read(MIB), None);
         assert_eq!(windows.on_idle(), None);

@@ -1,0 +1,413 @@
+//! Shares of a worker's limits: connections, handshakes, requests and held bytes, counted for all
+//! clients together and for each client prefix.
+//!
+//! [`Clients::admit`] decides whether a connection is served. The [`Admitted`] that it gives lives as
+//! long as the connection, is told what the connection does, and gives everything back when it is
+//! dropped. When connections become scarce, those that have idled for longest are asked to end
+//! ([`Admitted::evicted`], [`Clients::poll_evicted`]).
+//!
+//! Nothing here does I/O or asks for the time; one thread uses it. Every connection that is counted is in
+//! one table of at most twice [`Limits::max_connections`] entries, and no prefix is known of which none
+//! is open.
+
+mod order;
+
+use crate::client_prefix::ClientPrefix;
+use crate::incidents::Incident;
+use crate::limits::Limits;
+use altway_http3::{ConnectionHandle, HeldShare};
+use order::{List, Order};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// A handshake over TCP that has lasted for so long may lose its place to another one.
+const STALLED_HANDSHAKE: Duration = Duration::from_secs(1);
+
+/// What a connection runs over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Tcp,
+    Quic,
+}
+
+/// The connections of a worker and their clients. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Clients(Rc<Shared>);
+
+struct Shared {
+    limits: Limits,
+    table: RefCell<Table>,
+    handshakes: Cell<usize>,
+    requests: Cell<usize>,
+    record: Box<dyn Fn(IpAddr, Incident)>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// Those with connections. Hashed with a secret: the keys are the peers' choice.
+    clients: HashMap<ClientPrefix, Rc<Client>>,
+    order: Order<Weak<Admitted>>,
+    /// By transport.
+    open: [usize; 2],
+    /// Connections among them that have been asked to end, by transport.
+    leaving: [usize; 2],
+    /// QUIC connections among those, until they are polled.
+    evicted: Vec<ConnectionHandle>,
+    /// The task that polls them.
+    waker: Option<Waker>,
+}
+
+/// One client prefix.
+struct Client {
+    connections: Cell<usize>,
+    handshakes: Cell<usize>,
+    requests: Cell<usize>,
+    /// Bytes, over TCP.
+    held: Cell<usize>,
+    /// Bytes that QUIC may still hold.
+    quic: OnceCell<HeldShare>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Handshake,
+    Open,
+    /// Asked to end.
+    Leaving,
+}
+
+/// A connection that counts.
+pub(crate) struct Admitted {
+    shared: Rc<Shared>,
+    client: Rc<Client>,
+    address: IpAddr,
+    transport: Transport,
+    began: Instant,
+    /// Its entry in the table's order.
+    place: usize,
+    phase: Cell<Phase>,
+    requests: Cell<usize>,
+    held: Cell<usize>,
+    /// Of QUIC, once the handshake is done.
+    handle: Cell<Option<ConnectionHandle>>,
+    /// Of the task that waits for [`evicted`](Self::evicted).
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Clients {
+    /// `record` is called for each limit that is struck.
+    pub(crate) fn new(limits: &Limits, record: impl Fn(IpAddr, Incident) + 'static) -> Self {
+        Self(Rc::new(Shared {
+            limits: *limits,
+            table: RefCell::default(),
+            handshakes: Cell::new(0),
+            requests: Cell::new(0),
+            record: Box::new(record),
+        }))
+    }
+
+    /// Counts a connection whose handshake begins at `now`; `None` when there is no room for it, for its
+    /// client or at all. May ask others to end, which have idled for longest.
+    pub(crate) fn admit(
+        &self,
+        address: IpAddr,
+        transport: Transport,
+        now: Instant,
+    ) -> Option<Rc<Admitted>> {
+        let admitted = self.try_admit(address, transport, now);
+        admitted
+            .map_err(|incident| (self.0.record)(address, incident))
+            .ok()
+    }
+
+    /// Whether a client has used up half of what it may have of connections or handshakes: then forged
+    /// packets could use up the rest.
+    pub(crate) fn is_crowded(&self, address: IpAddr) -> bool {
+        let limits = &self.0.limits;
+        let table = self.0.table.borrow();
+        let client = table.clients.get(&limits.client_prefix.prefix_of(address));
+        client.is_some_and(|client| {
+            client.connections.get() * 2 >= limits.connections_per_client()
+                || client.handshakes.get() * 2 >= limits.handshakes_per_client()
+        })
+    }
+
+    /// QUIC connections that are to end, once there are any. One task may poll.
+    pub(crate) fn poll_evicted(&self, cx: &mut Context<'_>) -> Poll<Vec<ConnectionHandle>> {
+        let mut table = self.0.table.borrow_mut();
+        if !table.evicted.is_empty() {
+            return Poll::Ready(std::mem::take(&mut table.evicted));
+        }
+        keep(&mut table.waker, cx);
+        Poll::Pending
+    }
+
+    fn try_admit(
+        &self,
+        address: IpAddr,
+        transport: Transport,
+        now: Instant,
+    ) -> Result<Rc<Admitted>, Incident> {
+        let shared = &self.0;
+        let limits = &shared.limits;
+        let prefix = limits.client_prefix.prefix_of(address);
+        let known = shared.table.borrow().clients.get(&prefix).map(Rc::clone);
+        if let Some(client) = &known {
+            if client.connections.get() >= limits.connections_per_client() {
+                return Err(Incident::ConnectionLimit);
+            }
+            if client.handshakes.get() >= limits.handshakes_per_client() {
+                return Err(Incident::HandshakeLimit);
+            }
+        }
+        shared.make_room(transport);
+        if shared.table.borrow().open[transport as usize] >= limits.max_connections {
+            return Err(Incident::ConnectionLimit);
+        }
+        if shared.handshakes.get() >= limits.max_handshakes
+            && !(transport == Transport::Tcp && shared.end_stalled_handshake(now))
+        {
+            return Err(Incident::HandshakeLimit);
+        }
+        let client = known.unwrap_or_else(|| Rc::new(Client::new()));
+        Ok(shared.insert(address, prefix, client, transport, now))
+    }
+}
+
+impl Shared {
+    /// From 90 % of the connections on, asks the longest idle 1 % to end; those that were asked before
+    /// count as gone.
+    fn make_room(&self, transport: Transport) {
+        let max = self.limits.max_connections;
+        let enough = max - (max / 10).max(1);
+        let (t, mut evicted) = (transport as usize, Vec::new());
+        let mut table = self.table.borrow_mut();
+        if table.open[t] - table.leaving[t] >= enough {
+            let batch = (max / 100).max(1);
+            let idle = || table.order.pop_front(List::idle(transport))?.upgrade();
+            evicted.extend(std::iter::from_fn(idle).take(batch));
+            table.leaving[t] += evicted.len();
+        }
+        drop(table);
+        for connection in evicted {
+            (self.record)(connection.address, Incident::EvictedConnection);
+            connection.leave();
+        }
+    }
+
+    /// Has the oldest handshake over TCP end, if it is too old; whether it was.
+    fn end_stalled_handshake(&self, now: Instant) -> bool {
+        let mut table = self.table.borrow_mut();
+        let oldest = table.order.front(List::Handshakes).and_then(Weak::upgrade);
+        let is_stalled =
+            |it: &Rc<Admitted>| now.saturating_duration_since(it.began) >= STALLED_HANDSHAKE;
+        let Some(oldest) = oldest.filter(is_stalled) else {
+            return false;
+        };
+        table.order.move_to(oldest.place, None);
+        table.leaving[oldest.transport as usize] += 1;
+        drop(table);
+        (self.record)(oldest.address, Incident::HandshakeLimit);
+        oldest.count_handshake(false);
+        oldest.leave();
+        true
+    }
+
+    fn insert(
+        self: &Rc<Self>,
+        address: IpAddr,
+        prefix: ClientPrefix,
+        client: Rc<Client>,
+        transport: Transport,
+        now: Instant,
+    ) -> Rc<Admitted> {
+        let mut table = self.table.borrow_mut();
+        let (order, shared, one) = (&mut table.order, Rc::clone(self), Rc::clone(&client));
+        let admitted = Rc::new_cyclic(|weak: &Weak<Admitted>| Admitted {
+            shared,
+            client: one,
+            address,
+            transport,
+            began: now,
+            place: order.insert(Weak::clone(weak)),
+            phase: Cell::new(Phase::Handshake),
+            requests: Cell::new(0),
+            held: Cell::new(0),
+            handle: Cell::new(None),
+            waker: RefCell::new(None),
+        });
+        if transport == Transport::Tcp {
+            order.move_to(admitted.place, Some(List::Handshakes));
+        }
+        table.open[transport as usize] += 1;
+        client.connections.set(client.connections.get() + 1);
+        table.clients.entry(prefix).or_insert(client);
+        admitted.count_handshake(true);
+        drop(table);
+        admitted
+    }
+}
+
+impl Client {
+    fn new() -> Self {
+        Self {
+            connections: Cell::new(0),
+            handshakes: Cell::new(0),
+            requests: Cell::new(0),
+            held: Cell::new(0),
+            quic: OnceCell::new(),
+        }
+    }
+}
+
+impl Admitted {
+    /// The handshake is done, or there is none.
+    pub(crate) fn handshake_done(&self) {
+        if self.phase.get() == Phase::Handshake {
+            self.phase.set(Phase::Open);
+            self.count_handshake(false);
+            self.line_up();
+        }
+    }
+
+    /// A QUIC connection's name, by which [`Clients::poll_evicted`] asks it to end.
+    pub(crate) fn name(&self, handle: ConnectionHandle) {
+        self.handle.set(Some(handle));
+    }
+
+    /// So many requests are in progress now; whether the client, and all clients, may have them. Those
+    /// beyond are to be refused: they count until they are said to be gone.
+    pub(crate) fn set_requests(&self, requests: usize) -> bool {
+        let before = self.requests.replace(requests);
+        let (limits, client) = (&self.shared.limits, &self.client);
+        replace(&self.shared.requests, before, requests);
+        replace(&client.requests, before, requests);
+        if (before == 0) != (requests == 0) {
+            self.line_up();
+        }
+        let fits = client.requests.get() <= limits.requests_per_client()
+            && self.shared.requests.get() <= limits.max_requests;
+        if !fits && requests > before {
+            (self.shared.record)(self.address, Incident::RequestLimit);
+        }
+        fits
+    }
+
+    /// So many bytes are held for the connection now, over TCP.
+    pub(crate) fn hold(&self, bytes: usize) {
+        let was_over = self.is_over_held_share();
+        let before = self.held.replace(bytes);
+        replace(&self.client.held, before, bytes);
+        if !was_over && self.is_over_held_share() {
+            (self.shared.record)(self.address, Incident::MemoryLimit);
+        }
+    }
+
+    /// Whether the client's connections hold as much as they may.
+    pub(crate) fn is_over_held_share(&self) -> bool {
+        self.client.held.get() >= self.shared.limits.held_bytes_per_client()
+    }
+
+    /// What the client's QUIC connections may hold together.
+    pub(crate) fn quic_share(&self) -> HeldShare {
+        let share = self.shared.limits.quic_held_bytes_per_client();
+        self.client
+            .quic
+            .get_or_init(|| HeldShare::new(share))
+            .clone()
+    }
+
+    /// Whether the connection is to end, to make room for others.
+    pub(crate) fn is_evicted(&self) -> bool {
+        self.phase.get() == Phase::Leaving
+    }
+
+    /// Ready when the connection is to end.
+    pub(crate) fn poll_evicted(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_evicted() {
+            return Poll::Ready(());
+        }
+        keep(&mut self.waker.borrow_mut(), cx);
+        Poll::Pending
+    }
+
+    /// Returns when the connection is to end.
+    pub(crate) async fn evicted(&self) {
+        poll_fn(|cx| self.poll_evicted(cx)).await;
+    }
+
+    /// Requests that are in progress.
+    pub(crate) fn requests(&self) -> usize {
+        self.requests.get()
+    }
+
+    fn leave(&self) {
+        self.phase.set(Phase::Leaving);
+        let waker = match self.handle.get() {
+            Some(handle) => {
+                let mut table = self.shared.table.borrow_mut();
+                table.evicted.push(handle);
+                table.waker.take()
+            }
+            None => self.waker.take(),
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Takes its place among those that idle, behind all others, or leaves it.
+    fn line_up(&self) {
+        if self.phase.get() == Phase::Open {
+            let idle = (self.requests.get() == 0).then_some(List::idle(self.transport));
+            let mut table = self.shared.table.borrow_mut();
+            table.order.move_to(self.place, idle);
+        }
+    }
+
+    fn count_handshake(&self, begins: bool) {
+        let (before, after) = (usize::from(!begins), usize::from(begins));
+        replace(&self.shared.handshakes, before, after);
+        replace(&self.client.handshakes, before, after);
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.set_requests(0);
+        self.hold(0);
+        if self.phase.get() == Phase::Handshake {
+            self.count_handshake(false);
+        }
+        let mut table = self.shared.table.borrow_mut();
+        table.order.remove(self.place);
+        table.open[self.transport as usize] -= 1;
+        if self.phase.get() == Phase::Leaving {
+            table.leaving[self.transport as usize] -= 1;
+        }
+        replace(&self.client.connections, 1, 0);
+        if self.client.connections.get() == 0 {
+            let prefix = self.shared.limits.client_prefix.prefix_of(self.address);
+            table.clients.remove(&prefix);
+        }
+    }
+}
+
+fn replace(sum: &Cell<usize>, before: usize, after: usize) {
+    sum.set(sum.get() - before + after);
+}
+
+fn keep(waker: &mut Option<Waker>, cx: &mut Context<'_>) {
+    match waker {
+        Some(waker) => waker.clone_from(cx.waker()),
+        None => *waker = Some(cx.waker().clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

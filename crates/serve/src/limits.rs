@@ -1,0 +1,330 @@
+//! Bounds of what clients may cost a worker, all together and each.
+
+use crate::PrefixLengths;
+use altway_http3::Retry;
+use altway_units::DataSize;
+use std::time::Duration;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Bytes that an idle HTTP/2 connection over TLS holds, with its place in the event loop.
+const TCP_CONNECTION_BYTES: u64 = 24 * KIB;
+
+/// Bytes that an idle HTTP/3 connection holds.
+const QUIC_CONNECTION_BYTES: u64 = 27 * KIB;
+
+/// Bytes that a connection holds beyond that during its handshake.
+const HANDSHAKE_BYTES: u64 = 26 * KIB;
+
+/// Bytes of a request in progress: its head, its stream, its place in tables.
+const REQUEST_BYTES: u64 = KIB;
+
+/// A client's share of a limit is one part of so many, where it is not given.
+const SHARES: usize = 8;
+
+/// Bounds of what clients may cost. All are of one worker; those that say "of one client" are of the
+/// addresses that share a prefix ([`client_prefix`](Self::client_prefix)), over TCP and QUIC together.
+/// A client that comes up against its share costs the others nothing.
+///
+/// What the fields bound adds up to a worker's memory. With the defaults: 10,000 TCP connections of
+/// 24 KiB (234 MiB) and 10,000 QUIC connections of 27 KiB (264 MiB), 2,500 handshakes of 26 KiB more
+/// (63 MiB), 40,000 requests of 1 KiB (39 MiB), held bytes of TCP (64 MiB) and QUIC (256 MiB), cached
+/// bytes of files (48 MiB): 968 MiB; what is left of 1 GiB is the worker's own. Not in the sum: the 64 KiB
+/// of responses and 256 KiB of requests that each HTTP/3 connection may hold without counting, and what
+/// the kernel holds. [`for_memory`](Self::for_memory) derives all of these fields from the sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Open TCP connections, and as many QUIC connections. From 90 % on, those that have had no request
+    /// in progress for longest are closed to make room (GOAWAY over HTTP/2 and HTTP/3, FIN over
+    /// HTTP/1.1), one in a hundred at a time; at 100 %, when none idles, new ones are closed or refused
+    /// at once. An idle connection costs 24 KiB over TCP with TLS and HTTP/2, 27 KiB over QUIC. Default
+    /// 10,000.
+    pub max_connections: usize,
+    /// Connections of one client, TCP and QUIC together. A TCP connection beyond is closed before TLS, a
+    /// QUIC connection is refused. From half of it on, or of
+    /// [`max_handshakes_per_client`](Self::max_handshakes_per_client), a client of QUIC has to show its
+    /// address first (Retry), so that nobody can use up the share of another with forged packets. Default
+    /// `None`: an eighth of `max_connections`, 1,250; behind a proxy, whose address all clients have, it
+    /// should be as large as `max_connections`.
+    pub max_connections_per_client: Option<usize>,
+    /// Handshakes in progress, TLS over TCP and QUIC together. A handshake costs 26 KiB more than an
+    /// idle connection. Beyond, a new TCP connection takes the place of the oldest handshake over TCP that
+    /// has lasted for more than a second; a new QUIC connection, or where there is none that old, is refused.
+    /// Default 2,500.
+    pub max_handshakes: usize,
+    /// Handshakes of one client in progress; handled as `max_connections_per_client`. Default `None`: as
+    /// many as it may have connections.
+    pub max_handshakes_per_client: Option<usize>,
+    /// Requests in progress: those whose responses have not been handed over whole. One beyond is answered
+    /// 503 with Retry-After. Each costs some 1 KiB, and may hold a file descriptor. Default 40,000.
+    pub max_requests: usize,
+    /// Requests of one client in progress; handled as `max_requests`. Default `None`: an eighth of it,
+    /// 5,000.
+    pub max_requests_per_client: Option<usize>,
+    /// Requests at the same time on one connection (RFC 9113 `SETTINGS_MAX_CONCURRENT_STREAMS`,
+    /// QUIC's bidirectional streams). Each may hold a file descriptor and 64 KiB; over QUIC each costs
+    /// an idle connection 40 bytes or so. Default 100, the least that RFC 9113 section 6.5.2 and RFC
+    /// 9114 section 6.1 recommend.
+    pub max_concurrent_requests: u32,
+    /// Bytes that HTTP/2 connections may hold together: of responses that clients don't take and of
+    /// requests that services don't read. Beyond it a connection that holds any neither reads nor answers
+    /// on, and the others hold some 80 KiB each at most. Default 64 MiB.
+    pub max_held_bytes: usize,
+    /// Bytes that the HTTP/2 connections of one client may hold together; beyond it they are handled as
+    /// beyond `max_held_bytes`, and other clients' are not. Default `None`: an eighth of
+    /// `max_held_bytes`, 8 MiB.
+    pub max_held_bytes_per_client: Option<usize>,
+    /// Bytes that HTTP/3 connections may hold together, beyond 64 KiB of responses, which count until
+    /// the client has acknowledged them, and 256 KiB of requests for each. From half of it on a
+    /// connection gets no more than its path carries in three round trips, and beyond it nothing.
+    /// Default 256 MiB.
+    pub max_quic_held_bytes: u64,
+    /// The same of the HTTP/3 connections of one client. Default `None`: an eighth of
+    /// `max_quic_held_bytes`, 32 MiB.
+    pub max_quic_held_bytes_per_client: Option<u64>,
+    /// Bytes of files that are kept in memory because they are asked for often: small files whole, large
+    /// ones in chunks. Default 48 MiB.
+    pub max_cached_bytes: u64,
+    /// From the TCP connection, or the first packet of QUIC, to the end of the TLS handshake. Default
+    /// 10 s.
+    pub handshake_timeout: Duration,
+    /// When a client of QUIC must first show that it receives at its address, at the price of a round
+    /// trip: how many handshakes of others that have not shown it may be in progress on a worker. With
+    /// [`Retry::Never`] a client's share does not ask for it either. Default: beyond 1,000 (some 50 MB).
+    pub retry: Retry,
+    /// From the first byte awaited to the last of an HTTP/1.1 request head; so also how long an
+    /// HTTP/1.1 connection may idle between requests. Default 30 s.
+    pub header_timeout: Duration,
+    /// A connection on which no byte moves for so long, whether it idles or its client doesn't read
+    /// what it asked for, is closed. Default 60 s.
+    pub idle_timeout: Duration,
+    /// Which addresses count as one client where a limit is shared out. Default: each IPv4 address,
+    /// each IPv6 /48.
+    pub client_prefix: PrefixLengths,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_connections: 10_000,
+            max_connections_per_client: None,
+            max_handshakes: 2_500,
+            max_handshakes_per_client: None,
+            max_requests: 40_000,
+            max_requests_per_client: None,
+            max_concurrent_requests: 100,
+            max_held_bytes: 64 << 20,
+            max_held_bytes_per_client: None,
+            max_quic_held_bytes: 256 << 20,
+            max_quic_held_bytes_per_client: None,
+            max_cached_bytes: 48 << 20,
+            handshake_timeout: Duration::from_secs(10),
+            retry: Retry::default(),
+            header_timeout: Duration::from_secs(30),
+            idle_timeout: Duration::from_secs(60),
+            client_prefix: PrefixLengths::default(),
+        }
+    }
+}
+
+/// Limits that contradict each other, or that nobody could be served under.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidLimits {
+    /// A limit of 0.
+    #[error("{0} must be 1 or more")]
+    Zero(&'static str),
+    /// A client's share that is larger than what is shared.
+    #[error("one client's share of {limit} is {share}, more than all that there is, {all}")]
+    ShareAboveAll {
+        /// The limit's name.
+        limit: &'static str,
+        /// What one client may have.
+        share: u64,
+        /// What all may have.
+        all: u64,
+    },
+    /// [`Limits::for_memory`] of less than [`Limits::MIN_MEMORY`].
+    #[error("a worker needs {} of memory or more, not {0}", Limits::MIN_MEMORY)]
+    TooLittleMemory(DataSize),
+}
+
+impl Limits {
+    /// The least that [`for_memory`](Self::for_memory) takes.
+    pub const MIN_MEMORY: DataSize = DataSize::from_bytes(64 * MIB);
+
+    /// Limits that let a worker hold `memory` at most, in the proportions of the defaults, which fit into
+    /// 1 GiB: a quarter is for held bytes of QUIC. See [`Limits`] for what is in the sum and what is not.
+    /// Shares and time-outs are the defaults.
+    ///
+    /// # Errors
+    /// [`InvalidLimits::TooLittleMemory`].
+    pub fn for_memory(memory: DataSize) -> Result<Self, InvalidLimits> {
+        if memory < Self::MIN_MEMORY {
+            return Err(InvalidLimits::TooLittleMemory(memory));
+        }
+        let bytes = memory.as_bytes();
+        // Of 1,024 parts; the 47 that are left are the worker's own.
+        let part = |parts: u64| bytes / 1024 * parts;
+        let count = |parts, each: u64| usize::try_from(part(parts) / each).unwrap_or(usize::MAX);
+        let connections = count(240, TCP_CONNECTION_BYTES).min(count(265, QUIC_CONNECTION_BYTES));
+        Ok(Self {
+            max_connections: connections,
+            max_handshakes: count(64, HANDSHAKE_BYTES),
+            max_requests: count(40, REQUEST_BYTES),
+            max_held_bytes: count(64, 1),
+            max_quic_held_bytes: part(256),
+            max_cached_bytes: part(48),
+            ..Self::default()
+        })
+    }
+
+    /// The most bytes that a worker holds under these limits, as far as [`Limits`] says that they add up.
+    #[must_use]
+    pub fn memory(&self) -> DataSize {
+        let connections = self.max_connections as u64;
+        let terms = [
+            connections.saturating_mul(TCP_CONNECTION_BYTES),
+            connections.saturating_mul(QUIC_CONNECTION_BYTES),
+            (self.max_handshakes as u64).saturating_mul(HANDSHAKE_BYTES),
+            (self.max_requests as u64).saturating_mul(REQUEST_BYTES),
+            self.max_held_bytes as u64,
+            self.max_quic_held_bytes,
+            self.max_cached_bytes,
+        ];
+        DataSize::from_bytes(terms.into_iter().fold(0, u64::saturating_add))
+    }
+
+    /// Looks whether somebody can be served under these limits.
+    ///
+    /// # Errors
+    /// The first limit that is 0, or whose share for one client is larger than itself.
+    pub fn check(&self) -> Result<(), InvalidLimits> {
+        let counts = [
+            ("connections", self.max_connections, self.max_connections_per_client),
+            ("handshakes", self.max_handshakes, self.max_handshakes_per_client),
+            ("requests", self.max_requests, self.max_requests_per_client),
+            ("held bytes", self.max_held_bytes, self.max_held_bytes_per_client),
+        ];
+        let wide = |(limit, all, share): (_, usize, Option<usize>)| {
+            (limit, all as u64, share.map(|share| share as u64))
+        };
+        let quic = (self.max_quic_held_bytes, self.max_quic_held_bytes_per_client);
+        let quic = ("held bytes of QUIC", quic.0, quic.1);
+        for (limit, all, share) in counts.into_iter().map(wide).chain([quic]) {
+            if all == 0 || share == Some(0) {
+                return Err(InvalidLimits::Zero(limit));
+            }
+            if let Some(share) = share.filter(|share| *share > all) {
+                return Err(InvalidLimits::ShareAboveAll { limit, share, all });
+            }
+        }
+        if self.max_concurrent_requests == 0 {
+            return Err(InvalidLimits::Zero("concurrent requests"));
+        }
+        let times = [
+            ("the handshake time-out", self.handshake_timeout),
+            ("the header time-out", self.header_timeout),
+            ("the idle time-out", self.idle_timeout),
+        ];
+        let zero = times.into_iter().find(|(_, time)| time.as_millis() == 0);
+        zero.map_or(Ok(()), |(name, _)| Err(InvalidLimits::Zero(name)))
+    }
+
+    /// The share of one client in `max_connections`.
+    pub(crate) fn connections_per_client(&self) -> usize {
+        let share = self.max_connections_per_client;
+        share.unwrap_or_else(|| share_of(self.max_connections))
+    }
+
+    /// The share of one client in `max_handshakes`.
+    pub(crate) fn handshakes_per_client(&self) -> usize {
+        let share = self.max_handshakes_per_client;
+        share.unwrap_or_else(|| self.connections_per_client().min(self.max_handshakes))
+    }
+
+    /// The share of one client in `max_requests`.
+    pub(crate) fn requests_per_client(&self) -> usize {
+        let share = self.max_requests_per_client;
+        share.unwrap_or_else(|| share_of(self.max_requests))
+    }
+
+    /// The share of one client in `max_held_bytes`.
+    pub(crate) fn held_bytes_per_client(&self) -> usize {
+        let share = self.max_held_bytes_per_client;
+        share.unwrap_or_else(|| share_of(self.max_held_bytes))
+    }
+
+    /// The share of one client in `max_quic_held_bytes`.
+    pub(crate) fn quic_held_bytes_per_client(&self) -> u64 {
+        let share = self.max_quic_held_bytes_per_client;
+        share.unwrap_or(self.max_quic_held_bytes / SHARES as u64)
+    }
+}
+
+fn share_of(limit: usize) -> usize {
+    (limit / SHARES).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_defaults_fit_into_a_gibibyte_and_are_about_what_it_gives() {
+        let default = Limits::default();
+        assert!(default.memory().as_bytes() < 1 << 30);
+        let derived = Limits::for_memory(DataSize::from_bytes(1 << 30)).unwrap();
+        for (derived, default) in [
+            (derived.max_connections as u64, 10_000),
+            (derived.max_handshakes as u64, 2_500),
+            (derived.max_requests as u64, 40_000),
+            (derived.max_held_bytes as u64, 64 << 20),
+            (derived.max_quic_held_bytes, 256 << 20),
+            (derived.max_cached_bytes, 48 << 20),
+        ] {
+            let off = derived.abs_diff(default) * 100 / default;
+            assert!(off <= 3, "{derived} for {default}");
+        }
+    }
+
+    #[test]
+    fn too_little_memory_is_refused() {
+        let least = Limits::MIN_MEMORY.as_bytes();
+        assert!(Limits::for_memory(DataSize::from_bytes(least)).is_ok());
+        let error = Limits::for_memory(DataSize::from_bytes(least - 1024)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a worker needs 64MiB of memory or more, not 65535KiB"
+        );
+    }
+
+    #[test]
+    fn limits_under_which_nobody_could_be_served_are_refused() {
+        let refused = |change: &dyn Fn(&mut Limits)| {
+            let mut limits = Limits::default();
+            change(&mut limits);
+            limits.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(refused(&|_| {}), Ok(()));
+        let zero = refused(&|limits| limits.max_connections = 0);
+        assert_eq!(zero, Err("connections must be 1 or more".into()));
+        let above = refused(&|limits| limits.max_requests_per_client = Some(40_001));
+        let expected = "one client's share of requests is 40001, more than all that there is, 40000";
+        assert_eq!(above, Err(expected.into()));
+        assert!(refused(&|limits| limits.max_quic_held_bytes_per_client = Some(0)).is_err());
+        assert!(refused(&|limits| limits.idle_timeout = Duration::from_micros(10)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn the_sum_stays_below_the_memory_that_it_was_derived_from(bytes in 64 * MIB..1 << 42) {
+            let memory = DataSize::from_bytes(bytes);
+            let limits = Limits::for_memory(memory).unwrap();
+            prop_assert!(limits.memory() < memory);
+            prop_assert_eq!(limits.check(), Ok(()));
+        }
+    }
+}
