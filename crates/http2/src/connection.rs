@@ -194,6 +194,12 @@ impl Turn<'_> {
         self.output.len()
     }
 
+    /// Number of open streams.
+    #[must_use]
+    pub fn open_streams(&self) -> usize {
+        self.connection.open_streams()
+    }
+
     /// Ends the connection at once: GOAWAY with `code`, no more events but
     /// [`Event::Closed`]. For a graceful end see [`shutdown`](Turn::shutdown).
     pub fn close(&mut self, code: Code) {

@@ -7,7 +7,7 @@ use crate::windows::HeldShare;
 
 /// Decides on a new connection, by its address and whether that is validated: one that is not may be
 /// forged (RFC 9000 section 8.1).
-pub type Admit = Box<dyn FnMut(SocketAddr, bool) -> Admission>;
+pub type Admit = Box<dyn FnMut(SocketAddr, bool) -> Admission + Send>;
 
 /// The answer to an attempt at a new connection.
 pub enum Admission {
@@ -25,7 +25,7 @@ pub enum Admission {
 #[derive(Default)]
 pub struct Guard {
     /// The application's.
-    pub value: Option<Box<dyn Any>>,
+    pub value: Option<Box<dyn Any + Send>>,
     /// What the connection may hold with others of the same client. Default: no less than all.
     pub share: Option<HeldShare>,
 }

@@ -17,6 +17,9 @@ use crate::{
     CloseReason, Datagram, Direction, Error, Event, PathStatistics, Read, Role, StreamId, Version,
 };
 
+/// Bytes of a UDP payload that an Ethernet carries, over IPv4.
+const LARGEST_OF_ETHERNET: u16 = 1_472;
+
 /// Bytes that one send call carries at most: the largest UDP payload over IPv4.
 const MAX_BATCH: usize = 65_507;
 
@@ -334,8 +337,14 @@ impl Connection {
             tracing::debug!(%remote, "the client's address changes too often");
             return;
         }
+        let before = self.engine.remote_address();
         self.engine.handle_event(event);
         let current = self.engine.remote_address();
+        if current != before && self.engine.current_mtu() > LARGEST_OF_ETHERNET {
+            // quinn-proto would fill the datagram with the PATH_CHALLENGE up to the MTU found before, and
+            // the peer would have to send a third of that before it leaves: over loopback, 21 KB.
+            self.engine.path_changed(now);
+        }
         let bytes = datagram.payload.len();
         self.paths.on_received(now, current, remote, bytes);
     }

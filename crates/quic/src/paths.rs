@@ -6,7 +6,9 @@
 //! PATH_CHALLENGE and PATH_RESPONSE included (RFC 9000 sections 8.2.1 and 8.2.2). quinn-proto counts as well, but
 //! lets a last datagram go beyond the limit and sends MTU probes, and answers to probes of other paths,
 //! without asking. So each datagram of an unvalidated path is counted here, where one that doesn't fit waits
-//! or is lost, as any datagram may be.
+//! or is lost, as any datagram may be. The first goes in any case: it has the PATH_CHALLENGE, which
+//! quinn-proto pads or fills up to a whole datagram, and a client that moves in a download has little to send
+//! that would pay for it.
 //!
 //! quinn-proto does not report that a path is validated. It is inferred: from when quinn-proto has sent all
 //! that its own limit permits, it begins a datagram on a validated path only.
@@ -152,6 +154,7 @@ impl Paths {
             return true;
         };
         let was_exhausted = limit.sent >= FACTOR * limit.received;
+        let is_first = limit.sent == 0;
         limit.sent += transmit.size as u64;
         if transmit.size > mtu.into() {
             return false;
@@ -162,7 +165,7 @@ impl Paths {
             if self.waiting.is_empty() {
                 return true;
             }
-        } else if limit.budget.spend(transmit.size) {
+        } else if limit.budget.spend(transmit.size) || is_first {
             return true;
         } else if !self.waiting.is_empty() {
             return false;

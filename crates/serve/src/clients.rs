@@ -13,12 +13,14 @@
 mod order;
 
 use crate::client_prefix::ClientPrefix;
+use crate::held::HeldBytes;
 use crate::incidents::Incident;
 use crate::limits::Limits;
 use altway_http3::{ConnectionHandle, HeldShare};
 use order::{List, Order};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
+use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
@@ -41,6 +43,8 @@ pub(crate) struct Clients(Rc<Shared>);
 
 struct Shared {
     limits: Limits,
+    /// Of all clients.
+    held: HeldBytes,
     table: RefCell<Table>,
     handshakes: Cell<usize>,
     requests: Cell<usize>,
@@ -67,8 +71,7 @@ struct Client {
     connections: Cell<usize>,
     handshakes: Cell<usize>,
     requests: Cell<usize>,
-    /// Bytes, over TCP.
-    held: Cell<usize>,
+    held: HeldBytes,
     /// Bytes that QUIC may still hold.
     quic: OnceCell<HeldShare>,
 }
@@ -92,7 +95,6 @@ pub(crate) struct Admitted {
     place: usize,
     phase: Cell<Phase>,
     requests: Cell<usize>,
-    held: Cell<usize>,
     /// Of QUIC, once the handshake is done.
     handle: Cell<Option<ConnectionHandle>>,
     /// Of the task that waits for [`evicted`](Self::evicted).
@@ -100,10 +102,15 @@ pub(crate) struct Admitted {
 }
 
 impl Clients {
-    /// `record` is called for each limit that is struck.
-    pub(crate) fn new(limits: &Limits, record: impl Fn(IpAddr, Incident) + 'static) -> Self {
+    /// Clients whose held bytes count in `held` as well; `record` is called for each limit that is struck.
+    pub(crate) fn new(
+        limits: &Limits,
+        held: HeldBytes,
+        record: impl Fn(IpAddr, Incident) + 'static,
+    ) -> Self {
         Self(Rc::new(Shared {
             limits: *limits,
+            held,
             table: RefCell::default(),
             handshakes: Cell::new(0),
             requests: Cell::new(0),
@@ -174,7 +181,7 @@ impl Clients {
         {
             return Err(Incident::HandshakeLimit);
         }
-        let client = known.unwrap_or_else(|| Rc::new(Client::new()));
+        let client = known.unwrap_or_else(|| Rc::new(Client::new(shared)));
         Ok(shared.insert(address, prefix, client, transport, now))
     }
 }
@@ -237,7 +244,6 @@ impl Shared {
             place: order.insert(Weak::clone(weak)),
             phase: Cell::new(Phase::Handshake),
             requests: Cell::new(0),
-            held: Cell::new(0),
             handle: Cell::new(None),
             waker: RefCell::new(None),
         });
@@ -254,12 +260,12 @@ impl Shared {
 }
 
 impl Client {
-    fn new() -> Self {
+    fn new(shared: &Shared) -> Self {
         Self {
             connections: Cell::new(0),
             handshakes: Cell::new(0),
             requests: Cell::new(0),
-            held: Cell::new(0),
+            held: shared.held.share(shared.limits.held_bytes_per_client()),
             quic: OnceCell::new(),
         }
     }
@@ -290,6 +296,9 @@ impl Admitted {
         if (before == 0) != (requests == 0) {
             self.line_up();
         }
+        if requests < before && self.client.held.take_was_full() {
+            (self.shared.record)(self.address, Incident::MemoryLimit);
+        }
         let fits = client.requests.get() <= limits.requests_per_client()
             && self.shared.requests.get() <= limits.max_requests;
         if !fits && requests > before {
@@ -298,19 +307,9 @@ impl Admitted {
         fits
     }
 
-    /// So many bytes are held for the connection now, over TCP.
-    pub(crate) fn hold(&self, bytes: usize) {
-        let was_over = self.is_over_held_share();
-        let before = self.held.replace(bytes);
-        replace(&self.client.held, before, bytes);
-        if !was_over && self.is_over_held_share() {
-            (self.shared.record)(self.address, Incident::MemoryLimit);
-        }
-    }
-
-    /// Whether the client's connections hold as much as they may.
-    pub(crate) fn is_over_held_share(&self) -> bool {
-        self.client.held.get() >= self.shared.limits.held_bytes_per_client()
+    /// The counter of what is held for the client.
+    pub(crate) fn held(&self) -> HeldBytes {
+        self.client.held.clone()
     }
 
     /// What the client's QUIC connections may hold together.
@@ -341,7 +340,7 @@ impl Admitted {
         poll_fn(|cx| self.poll_evicted(cx)).await;
     }
 
-    /// Requests that are in progress.
+    #[cfg(test)]
     pub(crate) fn requests(&self) -> usize {
         self.requests.get()
     }
@@ -377,10 +376,18 @@ impl Admitted {
     }
 }
 
+impl fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Admitted");
+        shown.field("address", &self.address);
+        shown.field("phase", &self.phase.get());
+        shown.finish_non_exhaustive()
+    }
+}
+
 impl Drop for Admitted {
     fn drop(&mut self) {
         self.set_requests(0);
-        self.hold(0);
         if self.phase.get() == Phase::Handshake {
             self.count_handshake(false);
         }

@@ -8,6 +8,7 @@
 //! [`steering`] brings datagrams to it. They name its process as well: one that another has taken
 //! over from no longer reads its sockets, and gets its datagrams by [`relay`].
 
+mod admission;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod relay;
@@ -19,11 +20,13 @@ pub(crate) use relay::{Former, carry, way};
 pub(crate) use steering::{Inboxes, Place, Routes, places};
 
 use crate::Error;
+use crate::clients::Clients;
 use crate::options::{Congestion, Options};
 use crate::stop::StopSignal;
 use crate::takeover::Secrets;
 use crate::worker::{Memory, Setup};
-use altway_http3::{self as http3, Code, Endpoint};
+use admission::Registration;
+use altway_http3::{self as http3, Code, ConnectionHandle, Endpoint};
 use altway_socket::{Progress, Timer};
 use responses::Responses;
 use rustls::crypto::aws_lc_rs;
@@ -96,9 +99,13 @@ pub(crate) fn random() -> Result<[u8; 32], Error> {
 /// The HTTP/3 side of a worker.
 pub(crate) struct Driver {
     endpoint: Endpoint,
+    _registration: Registration,
     udp: Udp,
     timer: Timer,
     responses: Responses,
+    clients: Clients,
+    /// Connections that have been told to go, and close once they have nothing in progress.
+    leaving: Vec<ConnectionHandle>,
     setup: Arc<Setup>,
     /// `None`: nobody else has connections.
     exchange: Option<Exchange>,
@@ -120,11 +127,18 @@ impl Driver {
         let segments = config.transport.max_segments;
         config.transport.max_segments = segments.min(udp.max_segments());
         config.connection_ids = Some(place.ids);
+        let mut endpoint = Endpoint::server(config, random()?)?;
+        let retry = setup.limits.retry;
+        let registration = Registration::new(memory.clients.clone());
+        endpoint.set_admission(registration.callback(retry));
         Ok(Self {
-            endpoint: Endpoint::server(config, random()?)?,
+            endpoint,
+            _registration: registration,
             udp,
             timer: Timer::new().map_err(Error::Worker)?,
             responses: Responses::new(Arc::clone(setup), memory.clone()),
+            clients: memory.clients.clone(),
+            leaving: Vec::new(),
             setup: Arc::clone(setup),
             exchange: place.exchange,
             reading: true,
@@ -216,9 +230,43 @@ impl Driver {
             self.endpoint.handle_timeout(now);
         }
         self.responses.answer(now, &mut self.endpoint);
-        let progress = self.udp.send(now, &mut self.endpoint)?;
+        let mut progress = self.udp.send(now, &mut self.endpoint)?;
+        if self.close_leaving(now) && progress != Progress::Blocked {
+            progress = Progress::More;
+        }
         self.timer.arm(self.endpoint.poll_timeout(), now)?;
         Ok(progress)
+    }
+
+    /// Tells connections to go that have to make room for others.
+    fn evict(&mut self, connections: Vec<ConnectionHandle>) {
+        for connection in connections {
+            if self.responses.is_evicted(connection) {
+                self.endpoint.go_away(connection);
+                self.leaving.push(connection);
+            }
+        }
+    }
+
+    /// Closes those that were told to go, and have nothing in progress; whether there were any.
+    fn close_leaving(&mut self, now: Instant) -> bool {
+        let before = self.leaving.len();
+        let Self {
+            leaving,
+            responses,
+            endpoint,
+            ..
+        } = self;
+        leaving.retain(|connection| {
+            // Else it has gone, and its handle may be another one's.
+            let is_there = responses.is_evicted(*connection);
+            let at_rest = is_there && endpoint.is_at_rest(*connection);
+            if at_rest {
+                endpoint.close(now, *connection, Code::H3_NO_ERROR, b"");
+            }
+            is_there && !at_rest
+        });
+        leaving.len() < before
     }
 
     /// Takes in what came, and passes on what is for others.
@@ -254,6 +302,7 @@ impl Driver {
                 self.endpoint.handle_datagram(Instant::now(), forwarded.datagram());
             }
             () = poll_fn(|cx| self.responses.poll(cx)) => {}
+            evicted = poll_fn(|cx| self.clients.poll_evicted(cx)) => self.evict(evicted),
             _ = sweep.tick() => self.responses.cut_off_stalled(&mut self.endpoint),
         }
     }

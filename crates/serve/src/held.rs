@@ -1,4 +1,5 @@
-//! Memory that waits for clients, counted for all connections of a worker together.
+//! Memory that waits for clients, counted for all connections of a worker together, and for those of each
+//! client.
 //!
 //! Counted are responses that clients don't take, as far as they are in memory, and requests that
 //! services don't read. QUIC counts by itself what is sent and not acknowledged
@@ -8,7 +9,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A worker's counter.
+/// A worker's counter, or a client's within it.
 #[derive(Debug, Clone)]
 pub(crate) struct HeldBytes(Rc<Counter>);
 
@@ -16,6 +17,10 @@ pub(crate) struct HeldBytes(Rc<Counter>);
 struct Counter {
     bytes: Cell<usize>,
     max: usize,
+    /// It was full since somebody asked.
+    was_full: Cell<bool>,
+    /// Everything counts there as well.
+    whole: Option<HeldBytes>,
 }
 
 /// One holder's part, which is given back when it is dropped.
@@ -28,15 +33,32 @@ pub(crate) struct Held {
 impl HeldBytes {
     /// `max`: see [`Limits::max_held_bytes`](crate::Limits::max_held_bytes).
     pub(crate) fn new(max: usize) -> Self {
+        Self::within(None, max)
+    }
+
+    /// The counter of one client, which may hold `max` of these.
+    pub(crate) fn share(&self, max: usize) -> Self {
+        Self::within(Some(self.clone()), max)
+    }
+
+    fn within(whole: Option<Self>, max: usize) -> Self {
         Self(Rc::new(Counter {
             bytes: Cell::new(0),
             max,
+            was_full: Cell::new(false),
+            whole,
         }))
     }
 
-    /// Whether as much is held as may be. What is held may be a little more.
+    /// Whether as much is held as may be, by the client or by all. What is held may be a little more.
     pub(crate) fn is_full(&self) -> bool {
-        self.0.bytes.get() >= self.0.max
+        let whole = self.0.whole.as_ref();
+        self.0.bytes.get() >= self.0.max || whole.is_some_and(Self::is_full)
+    }
+
+    /// Whether the client held as much as it may at some time since this was last called.
+    pub(crate) fn take_was_full(&self) -> bool {
+        self.0.was_full.take()
     }
 
     /// A holder that holds nothing yet.
@@ -44,6 +66,17 @@ impl HeldBytes {
         Held {
             counter: self.clone(),
             bytes: 0,
+        }
+    }
+
+    fn replace(&self, before: usize, after: usize) {
+        let bytes = self.0.bytes.get() - before + after;
+        self.0.bytes.set(bytes);
+        if after > before && bytes >= self.0.max {
+            self.0.was_full.set(true);
+        }
+        if let Some(whole) = &self.0.whole {
+            whole.replace(before, after);
         }
     }
 
@@ -56,8 +89,7 @@ impl HeldBytes {
 impl Held {
     /// Says how many bytes are held now.
     pub(crate) fn set(&mut self, bytes: usize) {
-        let counter = &self.counter.0.bytes;
-        counter.set(counter.get() - self.bytes + bytes);
+        self.counter.replace(self.bytes, bytes);
         self.bytes = bytes;
     }
 }
@@ -85,5 +117,22 @@ mod tests {
         assert_eq!(held.bytes(), 50);
         drop((a, b));
         assert_eq!(held.bytes(), 0);
+    }
+
+    #[test]
+    fn a_client_s_share_is_full_for_itself_and_counts_for_all() {
+        let worker = HeldBytes::new(100);
+        let (one, other) = (worker.share(50), worker.share(50));
+        let mut held = [one.holder(), one.holder()];
+        held[0].set(30);
+        held[1].set(20);
+        assert!(one.is_full() && !other.is_full());
+        held[1].set(19);
+        assert!(one.take_was_full() && !one.take_was_full() && !one.is_full());
+        let mut more = other.holder();
+        more.set(60);
+        assert!(one.is_full(), "all is held that there is");
+        drop((held, more));
+        assert_eq!((one.bytes(), worker.bytes()), (0, 0));
     }
 }

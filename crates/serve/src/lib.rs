@@ -37,6 +37,7 @@ mod access;
 mod body;
 pub mod certs;
 mod client_prefix;
+mod clients;
 mod contained;
 mod error;
 mod exchanges;
@@ -49,6 +50,7 @@ mod handler;
 mod held;
 mod identity;
 mod incidents;
+mod limits;
 mod listen;
 mod log_writer;
 mod ocsp;
@@ -78,9 +80,10 @@ pub use error::Error;
 pub use files::Files;
 pub use handler::{BoxError, Peer};
 pub use identity::Identity;
+pub use limits::{InvalidLimits, Limits};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use options::{
-    Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, Spread, Steering, UnknownCongestion,
+    Bind, Congestion, DEFAULT_PORT, Options, Security, Spread, Steering, UnknownCongestion,
     UnknownSpread,
 };
 pub use reload::ReloadHandle;

@@ -146,7 +146,7 @@ pub enum InvalidLimits {
         all: u64,
     },
     /// [`Limits::for_memory`] of less than [`Limits::MIN_MEMORY`].
-    #[error("a worker needs {} of memory or more, not {0}", Limits::MIN_MEMORY)]
+    #[error("a worker needs {min} of memory or more, not {0}", min = Limits::MIN_MEMORY)]
     TooLittleMemory(DataSize),
 }
 
@@ -202,15 +202,30 @@ impl Limits {
     /// The first limit that is 0, or whose share for one client is larger than itself.
     pub fn check(&self) -> Result<(), InvalidLimits> {
         let counts = [
-            ("connections", self.max_connections, self.max_connections_per_client),
-            ("handshakes", self.max_handshakes, self.max_handshakes_per_client),
+            (
+                "connections",
+                self.max_connections,
+                self.max_connections_per_client,
+            ),
+            (
+                "handshakes",
+                self.max_handshakes,
+                self.max_handshakes_per_client,
+            ),
             ("requests", self.max_requests, self.max_requests_per_client),
-            ("held bytes", self.max_held_bytes, self.max_held_bytes_per_client),
+            (
+                "held bytes",
+                self.max_held_bytes,
+                self.max_held_bytes_per_client,
+            ),
         ];
         let wide = |(limit, all, share): (_, usize, Option<usize>)| {
             (limit, all as u64, share.map(|share| share as u64))
         };
-        let quic = (self.max_quic_held_bytes, self.max_quic_held_bytes_per_client);
+        let quic = (
+            self.max_quic_held_bytes,
+            self.max_quic_held_bytes_per_client,
+        );
         let quic = ("held bytes of QUIC", quic.0, quic.1);
         for (limit, all, share) in counts.into_iter().map(wide).chain([quic]) {
             if all == 0 || share == Some(0) {
@@ -312,7 +327,8 @@ mod tests {
         let zero = refused(&|limits| limits.max_connections = 0);
         assert_eq!(zero, Err("connections must be 1 or more".into()));
         let above = refused(&|limits| limits.max_requests_per_client = Some(40_001));
-        let expected = "one client's share of requests is 40001, more than all that there is, 40000";
+        let expected =
+            "one client's share of requests is 40001, more than all that there is, 40000";
         assert_eq!(above, Err(expected.into()));
         assert!(refused(&|limits| limits.max_quic_held_bytes_per_client = Some(0)).is_err());
         assert!(refused(&|limits| limits.idle_timeout = Duration::from_micros(10)).is_err());

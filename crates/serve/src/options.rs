@@ -1,7 +1,7 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Identity, PrefixLengths, Site};
-use altway_http3::{Qlog, Retry, ServerId};
+use crate::{AccessLog, Identity, Limits, Site};
+use altway_http3::{Qlog, ServerId};
 use altway_policy::Policy;
 use rustls::KeyLog;
 use std::fmt;
@@ -139,7 +139,7 @@ pub enum Spread {
     PerWorker,
     /// One more thread accepts all, and hands them to the workers in turn: each gets as many as the
     /// others, at the price of waking another thread for each. Up to 256 wait for a worker; one
-    /// that has no room left is passed over, and when none has, they wait in the kernel's queue.
+    /// that is behind is passed over, and when all are, they wait in the kernel's queue.
     RoundRobin,
 }
 
@@ -226,62 +226,6 @@ impl FromStr for Congestion {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a congestion control: expected cubic, reno or bbr")]
 pub struct UnknownCongestion(String);
-
-/// Bounds for clients. Each connection beyond them is closed, which costs the others nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Open TCP connections per worker, and QUIC connections per worker. At the limit new TCP
-    /// connections wait in the kernel's queue (with [`Spread::RoundRobin`] up to 256 per worker
-    /// have been accepted by then) and new QUIC ones are refused. Default 10,000 (an
-    /// idle HTTP/2 connection over TLS holds some 21 KB).
-    pub max_connections: usize,
-    /// Requests at the same time on one connection (RFC 9113 `SETTINGS_MAX_CONCURRENT_STREAMS`,
-    /// QUIC's bidirectional streams). Each may hold a file descriptor and 64 KiB; over QUIC each costs
-    /// an idle connection 40 bytes or so. Default 100, the least that RFC 9113 section 6.5.2 and RFC
-    /// 9114 section 6.1 recommend.
-    pub max_concurrent_requests: u32,
-    /// Bytes that a worker's HTTP/2 connections may hold together: of responses that clients don't
-    /// take and of requests that services don't read. Beyond it a connection that holds any neither
-    /// reads nor answers on, and the others hold some 80 KiB each at most. Default 64 MiB.
-    pub max_held_bytes: usize,
-    /// The same of a worker's HTTP/3 connections, beyond 64 KiB of responses, which count until
-    /// the client has acknowledged them, and 256 KiB of requests for each. From half of it on a
-    /// connection gets no more than its path carries in three round trips, and beyond it nothing.
-    /// Default 256 MiB.
-    pub max_quic_held_bytes: u64,
-    /// From the TCP connection, or the first packet of QUIC, to the end of the TLS hand-shake. Default
-    /// 10 s.
-    pub handshake_timeout: Duration,
-    /// When a client of QUIC must first show that it receives at its address, at the price of a round
-    /// trip: how many hand-shakes of others that have not shown it may be in progress on a worker.
-    /// Default: beyond 1,000 (some 50 MB).
-    pub retry: Retry,
-    /// From the first byte awaited to the last of an HTTP/1.1 request head; so also how long an
-    /// HTTP/1.1 connection may idle between requests. Default 30 s.
-    pub header_timeout: Duration,
-    /// A connection on which no byte moves for so long, whether it idles or its client doesn't read
-    /// what it asked for, is closed. Default 60 s.
-    pub idle_timeout: Duration,
-    /// Which addresses count as one client where a limit is shared out. Default: each IPv4 address,
-    /// each IPv6 /48.
-    pub client_prefix: PrefixLengths,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_connections: 10_000,
-            max_concurrent_requests: 100,
-            max_held_bytes: 64 << 20,
-            max_quic_held_bytes: 256 << 20,
-            handshake_timeout: Duration::from_secs(10),
-            retry: Retry::default(),
-            header_timeout: Duration::from_secs(30),
-            idle_timeout: Duration::from_secs(60),
-            client_prefix: PrefixLengths::default(),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -22,6 +22,9 @@ use std::time::{Instant, SystemTime};
 /// engines below refuse twice as much by themselves, where no `Alt-Svc` can be said.
 pub(crate) const MAX_HEAD_BYTES: usize = 32 * 1024;
 
+/// Seconds after which a request that was one too many may come again.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
 const SERVER: HeaderValue = HeaderValue::from_static("altway");
 
 /// Lines about services that fail: a client can have each of its requests fail.
@@ -104,6 +107,16 @@ impl Service {
         let mut response = files::page(status);
         let decision = self.decide(client, own);
         self.complete(response.headers_mut(), decision.as_ref());
+        response
+    }
+
+    /// Answers a request for which the client, or the worker, has too many in progress. The table of
+    /// clients has counted it.
+    pub(crate) fn overloaded(&self, client: IpAddr, own: Option<PathStatistics>) -> Response<Body> {
+        let mut response = files::page(StatusCode::SERVICE_UNAVAILABLE);
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+        self.complete(headers, self.decide(client, own).as_ref());
         response
     }
 

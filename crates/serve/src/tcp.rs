@@ -15,7 +15,7 @@ mod write_ahead;
 
 use crate::RequestBody;
 use crate::accept::{Accepting, Arrivals};
-use crate::held::HeldBytes;
+use crate::clients::{Admitted, Clients, Transport};
 use crate::incidents::Incident;
 use crate::service::Answer;
 use crate::stop::StopSignal;
@@ -52,6 +52,9 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// How long a connection that was asked to end may stay silent before it is dropped.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// The same for one that has to make room for others.
+const EVICTED_LINGER: Duration = Duration::from_millis(500);
+
 /// Accepts connections and serves each in a task of its own.
 pub(crate) struct Acceptor {
     arrivals: Arrivals,
@@ -65,12 +68,13 @@ struct Context {
     http1: http1::Builder,
     http2: Arc<altway_http2::Config>,
     desk: Rc<RefCell<h2::Desk>>,
-    held: HeldBytes,
+    clients: Clients,
 }
 
 /// Who is at the other end.
 struct Client {
     address: SocketAddr,
+    admitted: Rc<Admitted>,
     probe: Rc<Probe>,
 }
 
@@ -93,7 +97,7 @@ impl Acceptor {
                 http1: http1(setup),
                 http2: h2::config(setup),
                 desk: Rc::new(RefCell::new(h2::Desk::new(memory.clone()))),
-                held: memory.held.clone(),
+                clients: memory.clients.clone(),
             }),
         })
     }
@@ -139,15 +143,19 @@ async fn serve_all(
     stop: &StopSignal,
 ) {
     loop {
-        while connections.len() >= context.setup.limits.max_connections {
-            connections.join_next().await;
-        }
         // Ended ones leave, so that the set holds the open ones.
         while connections.try_join_next().is_some() {}
         let Some((stream, peer)) = arrivals.next().await else {
             return;
         };
-        let connection = Rc::clone(context).serve(stream, peer, stop.clone());
+        // Else it is closed at once: one that waited in the kernel's queue would keep others waiting.
+        let admitted = context
+            .clients
+            .admit(peer.ip(), Transport::Tcp, Instant::now());
+        let Some(admitted) = admitted else {
+            continue;
+        };
+        let connection = Rc::clone(context).serve(stream, peer, admitted, stop.clone());
         connections.spawn_local(connection);
     }
 }
@@ -155,7 +163,13 @@ async fn serve_all(
 impl Context {
     /// One connection from its beginning to its end. What its client does wrong ends it, and
     /// nothing else.
-    async fn serve(self: Rc<Self>, stream: TcpStream, peer: SocketAddr, stop: StopSignal) {
+    async fn serve(
+        self: Rc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        admitted: Rc<Admitted>,
+        stop: StopSignal,
+    ) {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let client = peer.ip();
         if let Err(error) = stream.set_nodelay(true) {
@@ -166,6 +180,7 @@ impl Context {
         let probe = Rc::new(Probe::new(client, Rc::clone(&stream)));
         let known = Client {
             address: peer,
+            admitted,
             probe: Rc::clone(&probe),
         };
         if let Err(error) = self.converse(known, stream, stop).await {
@@ -190,7 +205,12 @@ impl Context {
         let limits = &self.setup.limits;
         let activity = Activity::default();
         let Some(tls) = &self.tls else {
-            let beginning = timeout(limits.header_timeout, preface::read(&stream)).await??;
+            client.admitted.handshake_done();
+            let beginning = timeout(limits.header_timeout, preface::read(&stream));
+            let Some(beginning) = unless_evicted(&client, beginning).await else {
+                return Ok(());
+            };
+            let beginning = beginning??;
             if beginning.is_http2 {
                 // Unconstrained: a driver yields by itself, after so many bytes.
                 let driver = self.http2(&client, stream, None, beginning.bytes);
@@ -201,8 +221,12 @@ impl Context {
         };
         let socket = Socket::new(Rc::clone(&stream), Vec::new(), activity.clone());
         let handshake = timeout(limits.handshake_timeout, Box::pin(tls.accept(socket)));
-        let mut session = handshake.await??;
+        let Some(session) = unless_evicted(&client, handshake).await else {
+            return Ok(());
+        };
+        let mut session = session??;
         client.probe.secured();
+        client.admitted.handshake_done();
         if session.get_ref().1.alpn_protocol() == Some(b"h2") {
             let (_, tls) = session.into_inner();
             let driver = self.http2(&client, stream, Some(tls), Vec::new());
@@ -224,6 +248,7 @@ impl Context {
             desk: Rc::clone(&self.desk),
             config: Arc::clone(&self.http2),
             peer: client.address,
+            admitted: Rc::clone(&client.admitted),
             probe: Rc::clone(&client.probe),
             stream,
             tls,
@@ -262,7 +287,7 @@ impl Context {
     ) -> Result<(), Failure> {
         let pace = &Pace::default();
         client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
-        let ahead = WriteAhead::new(&self.held);
+        let ahead = WriteAhead::new(&client.admitted.held());
         let stream = Counting::new(stream, ahead.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);
@@ -271,10 +296,12 @@ impl Context {
             let request = request.map(body);
             activity.engaged(true);
             let asked = Instant::now();
-            let answer = self
-                .setup
-                .service
-                .respond(client.address, client.probe.own(), request);
+            let service = &self.setup.service;
+            let answer = match client.admitted.set_requests(1) {
+                true => service.respond(client.address, client.probe.own(), request),
+                false => Answer::Now(service.overloaded(client.address.ip(), client.probe.own())),
+            };
+            let admitted = Rc::clone(&client.admitted);
             let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
             let ahead = ahead.clone();
             let setup = Arc::clone(&self.setup);
@@ -290,10 +317,12 @@ impl Context {
                     response.headers_mut().insert(CONNECTION, close);
                 }
                 ahead.begin();
-                let measured = |body| Measured::new(body, asked, activity, ahead, probe, setup);
+                let measured =
+                    |body| Measured::new(body, asked, activity, admitted, ahead, probe, setup);
                 Ok::<_, Infallible>(response.map(measured))
             }
         });
+        let mut evicted = false;
         let connection = self.http1.serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         tokio::select! {
@@ -306,9 +335,10 @@ impl Context {
                     return Ok(());
                 }
             }
+            () = client.admitted.evicted() => evicted = true,
             () = stop.requested() => {}
         }
-        if stop.is_handed_over() {
+        if stop.is_handed_over() && !evicted {
             // Closed now, it would lose the request that may be on its way to us.
             last.set(true);
             tokio::select! {
@@ -317,10 +347,20 @@ impl Context {
             }
         }
         connection.as_mut().graceful_shutdown();
+        let linger = if evicted { EVICTED_LINGER } else { LINGER };
         tokio::select! {
             end = pace.turns(connection) => Ok(end?),
-            () = activity.silence(LINGER) => Ok(()),
+            () = activity.silence(linger) => Ok(()),
         }
+    }
+}
+
+/// What `beginning` gives; `None` when the connection has to make room for others meanwhile.
+async fn unless_evicted<T>(client: &Client, beginning: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = beginning => Some(done),
+        () = client.admitted.evicted() => None,
     }
 }
 

@@ -1,10 +1,11 @@
 //! One worker: a thread with its own event loop and sockets; connections never leave it.
 
 use crate::access;
+use crate::clients::Clients;
 use crate::files::FileCache;
 use crate::held::HeldBytes;
+use crate::limits::Limits;
 use crate::listen::Sockets;
-use crate::options::Limits;
 use crate::service::Service;
 use crate::stop::StopSignal;
 use crate::{Error, h3, sys, tcp};
@@ -15,9 +16,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::time::{MissedTickBehavior, interval};
-
-/// Bytes of files that a worker keeps, or has read for more than one response.
-const MAX_CACHED_BYTES: usize = 48 << 20;
 
 /// How often files are looked at that nobody asks for any more.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,7 +39,23 @@ pub(crate) struct Setup {
 #[derive(Clone)]
 pub(crate) struct Memory {
     pub(crate) files: Rc<RefCell<FileCache>>,
-    pub(crate) held: HeldBytes,
+    /// Everybody's share of what connections hold, and of everything else.
+    pub(crate) clients: Clients,
+}
+
+impl Memory {
+    pub(crate) fn new(setup: &Arc<Setup>) -> Self {
+        let limits = &setup.limits;
+        let cached = usize::try_from(limits.max_cached_bytes).unwrap_or(usize::MAX);
+        let files = FileCache::new(cached, sys::open_files_of_a_cache());
+        let held = HeldBytes::new(limits.max_held_bytes);
+        let service = Arc::clone(&setup.service);
+        let record = move |client, incident| service.incidents.record(client, incident);
+        Self {
+            files: Rc::new(RefCell::new(files)),
+            clients: Clients::new(limits, held, record),
+        }
+    }
 }
 
 /// A worker on its own thread.
@@ -66,11 +80,7 @@ impl Worker {
         let runtime = runtime.map_err(Error::Worker)?;
         // Sockets register with the event loop that is current.
         let guard = runtime.enter();
-        let files = FileCache::new(MAX_CACHED_BYTES, sys::open_files_of_a_cache());
-        let memory = Memory {
-            files: Rc::new(RefCell::new(files)),
-            held: HeldBytes::new(setup.limits.max_held_bytes),
-        };
+        let memory = Memory::new(setup);
         let tcp = tcp::Acceptor::new(setup, sockets.tcp, &memory);
         let tcp = tcp.map_err(Error::Worker)?;
         let h3 = setup.quic.clone().zip(sockets.udp);

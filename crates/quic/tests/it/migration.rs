@@ -1,5 +1,5 @@
-//! Clients whose address changes: an address that nobody has shown to receive at is sent three times what came
-//! from there at most (RFC 9000 sections 8.1 and 9.3), and who really moves is served on.
+//! Clients whose address changes: an address that nobody has shown to receive at is sent one datagram and three
+//! times what came from there at most (RFC 9000 sections 8.1 and 9.3), and who really moves is served on.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,6 +9,10 @@ use altway_quic::{Direction, Endpoint};
 
 use crate::pair::{Pair, delay, pattern};
 use crate::wire::{client, client_address, connect, events, exchange, give, sent, server};
+
+/// The datagrams with a PATH_CHALLENGE, which are sent in any case: one for each of the two packets that
+/// come from an address, if the connection has gone back in between.
+const FIRST: usize = 2 * 1_472;
 
 /// Begins a connection at this address; whether the server has as much to send as it may.
 fn established(at: SocketAddr, busy: bool) -> (Endpoint, Endpoint, Instant) {
@@ -87,13 +91,13 @@ fn check_forged(home: SocketAddr, busy: bool, forged: impl Fn(u32) -> SocketAddr
     let total = left.values().sum();
     for (to, bytes) in left {
         let paid: usize = came.get(&to).copied().unwrap_or(0);
-        assert!(bytes <= 3 * paid, "{bytes} bytes to {to} for {paid}");
+        assert!(bytes <= FIRST + 3 * paid, "{bytes} bytes to {to} for {paid}");
     }
     total
 }
 
 #[test]
-fn forged_addresses_are_sent_three_times_what_came_from_there_at_most() {
+fn forged_addresses_are_sent_a_datagram_and_three_times_what_came_from_there_at_most() {
     let home = client_address(0);
     for busy in [false, true] {
         let to_others = check_forged(home, busy, |number| client_address(1 + number));

@@ -19,9 +19,13 @@ fn bench(change: impl FnOnce(&mut Limits)) -> Bench {
     let incidents = Rc::<RefCell<Vec<_>>>::default();
     let recorded = Rc::clone(&incidents);
     Bench {
-        clients: Clients::new(&limits, move |address, incident| {
-            recorded.borrow_mut().push((address, incident));
-        }),
+        clients: Clients::new(
+            &limits,
+            HeldBytes::new(limits.max_held_bytes),
+            move |address, incident| {
+                recorded.borrow_mut().push((address, incident));
+            },
+        ),
         incidents,
         now: Instant::now(),
     }
@@ -168,18 +172,18 @@ fn requests_beyond_the_share_of_a_client_or_of_all_do_not_fit() {
 }
 
 #[test]
-fn held_bytes_are_a_level_and_a_client_s_own() {
+fn held_bytes_are_shared_by_a_client_s_connections_alone() {
     let bench = bench(|limits| limits.max_held_bytes_per_client = Some(1_000));
     let [one, two, other] = [1, 1, 2].map(|number| bench.idle(number));
-    one.hold(600);
-    one.hold(500);
-    two.hold(499);
-    assert!(!one.is_over_held_share());
-    two.hold(500);
-    assert!(one.is_over_held_share() && !other.is_over_held_share());
+    let mut held = [one.held().holder(), two.held().holder()];
+    one.set_requests(1);
+    held[0].set(500);
+    held[1].set(500);
+    assert!(one.held().is_full() && !other.held().is_full());
+    held[1].set(0);
+    assert!(!one.held().is_full());
+    one.set_requests(0);
     assert_eq!(bench.struck(), [(client(1), Incident::MemoryLimit)]);
-    drop(two);
-    assert!(!one.is_over_held_share());
 }
 
 #[derive(Debug, Clone)]
@@ -187,7 +191,6 @@ enum Step {
     Admit(u32, bool),
     Done(usize),
     Requests(usize, usize),
-    Hold(usize, usize),
     Drop(usize),
     Wait,
 }
@@ -197,7 +200,6 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..12_u32, any::<bool>()).prop_map(|(client, tcp)| Step::Admit(client, tcp)),
         3 => any::<usize>().prop_map(Step::Done),
         2 => (any::<usize>(), 0..5_usize).prop_map(|(it, n)| Step::Requests(it, n)),
-        1 => (any::<usize>(), 0..500_usize).prop_map(|(it, n)| Step::Hold(it, n)),
         2 => any::<usize>().prop_map(Step::Drop),
         1 => Just(Step::Wait),
     ]
@@ -224,7 +226,6 @@ proptest! {
                 }
                 Step::Done(i) => pick(i).into_iter().for_each(|it| it.handshake_done()),
                 Step::Requests(i, n) => pick(i).into_iter().for_each(|it| { it.set_requests(n); }),
-                Step::Hold(i, n) => pick(i).into_iter().for_each(|it| it.hold(n)),
                 Step::Drop(i) if !held.is_empty() => drop(held.swap_remove(i % held.len())),
                 Step::Drop(_) => {}
                 Step::Wait => bench.now += SECOND,

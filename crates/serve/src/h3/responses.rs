@@ -1,8 +1,10 @@
 //! Requests in, responses out: what the engine's events mean to the server.
 
+use super::admission;
 use crate::RequestBody;
 use crate::access::{Asked, Exchange};
 use crate::body::Body;
+use crate::clients::Admitted;
 use crate::exchanges::{Exchanges, Ready, Taken, Work};
 use crate::files::{Entry, FileCache, Reading, is_conditional};
 use crate::handler::BoxError;
@@ -19,7 +21,7 @@ use altway_path::ConnectionStatistics;
 use altway_policy::Decision;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -60,6 +62,9 @@ pub(super) struct Responses {
 
 struct Connection {
     peer: SocketAddr,
+    admitted: Rc<Admitted>,
+    /// Requests whose responses have not been handed over whole.
+    in_progress: FxHashSet<StreamId>,
     meter: Meter,
     /// When the path was last.
     measured: Option<Instant>,
@@ -121,6 +126,12 @@ impl Responses {
         }
     }
 
+    /// Whether a connection is there and has to make room for others.
+    pub(super) fn is_evicted(&self, handle: ConnectionHandle) -> bool {
+        let connection = self.connections.get(&handle);
+        connection.is_some_and(|connection| connection.admitted.is_evicted())
+    }
+
     pub(super) fn connections(&self) -> impl Iterator<Item = ConnectionHandle> {
         self.connections.keys().copied()
     }
@@ -130,7 +141,13 @@ impl Responses {
         (self.now, self.time) = (now, SystemTime::now());
         while let Some((handle, event)) = endpoint.poll_event() {
             match event {
-                Event::EarlyData | Event::Connected => self.connected(handle, endpoint),
+                Event::EarlyData => self.connected(handle, endpoint),
+                Event::Connected => {
+                    self.connected(handle, endpoint);
+                    if let Some(connection) = self.connections.get(&handle) {
+                        connection.admitted.handshake_done();
+                    }
+                }
                 Event::Request { stream, head, end } => {
                     self.request((handle, stream), head, end, endpoint);
                 }
@@ -157,13 +174,21 @@ impl Responses {
     pub(super) fn cut_off_stalled(&mut self, endpoint: &mut Endpoint) {
         let limit = self.setup.limits.idle_timeout;
         for (handle, connection) in &mut self.connections {
-            let found = &mut connection.found;
+            let Connection {
+                found,
+                sending,
+                in_progress,
+                admitted,
+                ..
+            } = &mut **connection;
             found.take_if(|(request, _)| request.strong_count() == 0);
-            connection.sending.retain(|stream, outgoing| {
+            sending.retain(|stream, outgoing| {
                 let held_up = outgoing.source.is_held_up();
                 let stalled = held_up && outgoing.moved.elapsed() >= limit;
                 if stalled {
                     endpoint.reset_stream(*handle, *stream, Code::H3_REQUEST_CANCELLED);
+                    in_progress.remove(stream);
+                    admitted.set_requests(in_progress.len());
                 }
                 !stalled
             });
@@ -174,11 +199,17 @@ impl Responses {
         let Some(remote) = endpoint.remote_address(handle) else {
             return;
         };
+        let Some(admitted) = endpoint.guard(handle).and_then(admission::admitted) else {
+            return;
+        };
+        admitted.name(handle);
         let client = remote.ip().to_canonical();
         // One with early data is told of twice.
         self.connections.entry(handle).or_insert_with(|| {
             Box::new(Connection {
                 peer: SocketAddr::new(client, remote.port()),
+                admitted,
+                in_progress: FxHashSet::default(),
                 meter: Meter::new(client),
                 measured: None,
                 verdict: None,
@@ -253,7 +284,7 @@ impl Responses {
         match sent {
             Err(error) => self.cut_off(key, &error.into(), endpoint),
             // The usual case: it is small, and the window is open.
-            Ok(()) if end && data.is_empty() => self.observe_often(key.0, endpoint),
+            Ok(()) if end && data.is_empty() => self.answered(key, endpoint),
             Ok(()) => {
                 let source = Source::File(entry.reading(taken), exchange);
                 self.start(key, source, endpoint);
@@ -277,10 +308,21 @@ impl Responses {
     }
 
     fn request(&mut self, key: Key, head: Arc<Request<()>>, end: bool, endpoint: &mut Endpoint) {
-        let connection = self.connections.get(&key.0);
-        if self.memory.held.is_full() && connection.is_some_and(|it| !it.sending.is_empty()) {
+        let Some(connection) = self.connections.get_mut(&key.0) else {
+            return;
+        };
+        if connection.admitted.held().is_full() && !connection.sending.is_empty() {
             // Its client is to take first what it has asked for (RFC 9114 section 4.1.1).
             return endpoint.reset_stream(key.0, key.1, Code::H3_REQUEST_REJECTED);
+        }
+        if !connection.begin(key.1) {
+            let response = self
+                .setup
+                .service
+                .overloaded(connection.peer.ip(), connection.meter.own());
+            self.respond(key, response, endpoint);
+            // Nobody wants its content (RFC 9114 section 4.1).
+            return endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
         }
         if end && let Some(entry) = self.file_for(key.0, &head) {
             return self.send_file(key, &head, &entry, endpoint);
@@ -377,7 +419,7 @@ impl Responses {
     fn start(&mut self, key: Key, source: Source, endpoint: &mut Endpoint) {
         if let Some(connection) = self.connections.get_mut(&key.0) {
             let moved = self.now;
-            let held = self.memory.held.holder();
+            let held = connection.admitted.held().holder();
             let outgoing = Outgoing {
                 source,
                 moved,
@@ -413,6 +455,9 @@ impl Responses {
 
     /// The response has been handed over whole.
     fn answered(&mut self, key: Key, endpoint: &mut Endpoint) {
+        if let Some(connection) = self.connections.get_mut(&key.0) {
+            connection.end(key.1);
+        }
         if let Some(receiving) = self.exchanges.upload(key) {
             receiving.answered = true;
             self.settle(key);
@@ -452,6 +497,7 @@ impl Responses {
     fn forget(&mut self, key: Key) {
         if let Some(connection) = self.connections.get_mut(&key.0) {
             connection.sending.remove(&key.1);
+            connection.end(key.1);
         }
         self.exchanges.cancel(key);
         self.ready.retain(|(of, _)| *of != key);
@@ -481,6 +527,21 @@ impl Responses {
         let paths = &self.setup.service.paths;
         connection.meter.observe(statistics, paths);
         Some(statistics)
+    }
+}
+
+impl Connection {
+    /// A request has come; whether its client may have one more.
+    fn begin(&mut self, stream: StreamId) -> bool {
+        self.in_progress.insert(stream);
+        self.admitted.set_requests(self.in_progress.len())
+    }
+
+    /// Its response has been handed over whole, or never will be.
+    fn end(&mut self, stream: StreamId) {
+        if self.in_progress.remove(&stream) {
+            self.admitted.set_requests(self.in_progress.len());
+        }
     }
 }
 

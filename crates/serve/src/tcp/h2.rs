@@ -10,7 +10,8 @@ mod lead;
 mod transport;
 
 use super::measured::Probe;
-use crate::held::Held;
+use crate::clients::Admitted;
+use crate::held::{Held, HeldBytes};
 use crate::stop::StopSignal;
 use crate::worker::Setup;
 use altway_http2::{self as http2, Connection, Output};
@@ -72,6 +73,7 @@ pub(super) struct Parts {
     pub(super) desk: Rc<RefCell<Desk>>,
     pub(super) config: Arc<http2::Config>,
     pub(super) peer: SocketAddr,
+    pub(super) admitted: Rc<Admitted>,
     pub(super) probe: Rc<Probe>,
     pub(super) stream: Rc<TcpStream>,
     /// `None`: clear text.
@@ -97,6 +99,9 @@ pub(super) struct Driver {
     giving_up: Option<Instant>,
     /// The peer has closed its half.
     ended: bool,
+    admitted: Rc<Admitted>,
+    /// What its client's connections hold.
+    share: HeldBytes,
     /// What it holds that leaves, or is read, without a word from the peer.
     held: Held,
     /// Whether that is anything.
@@ -142,19 +147,27 @@ fn ready(poll: Poll<io::Result<()>>) -> io::Result<bool> {
 impl Driver {
     pub(super) fn new(parts: Parts) -> Self {
         let now = Instant::now();
-        let held = parts.desk.borrow().held.holder();
+        let share = parts.admitted.held();
+        let answers = Answers::new(
+            parts.setup,
+            parts.peer,
+            Rc::clone(&parts.admitted),
+            parts.probe,
+        );
         Self {
             desk: parts.desk,
             transport: Transport::new(parts.stream, parts.tls, now),
             engine: Connection::server(parts.config, now),
-            answers: Answers::new(parts.setup, parts.peer, parts.probe),
+            answers,
             lead: Lead::default(),
             output: Output::new(),
             backlog: parts.head,
             more: false,
             giving_up: None,
             ended: false,
-            held,
+            admitted: parts.admitted,
+            held: share.holder(),
+            share,
             holds: false,
         }
     }
@@ -192,10 +205,12 @@ impl Driver {
             wake = poll_fn(|cx| {
                 let mut wake = self.poll_socket(cx)?;
                 wake.ready = self.answers.poll(cx) && !self.is_stuffed();
-                if !registered || timer.is_elapsed() || (!stopping && signal.is_requested()) {
+                let is_to_end = || signal.is_requested() || self.admitted.is_evicted();
+                if !registered || timer.is_elapsed() || (!stopping && is_to_end()) {
                     registered = true;
                     wake.due = timer.as_mut().poll(cx).is_ready();
-                    wake.stop = !stopping && stop.as_mut().poll(cx).is_ready();
+                    let evicted = self.admitted.poll_evicted(cx).is_ready();
+                    wake.stop = !stopping && (evicted || stop.as_mut().poll(cx).is_ready());
                     stopping |= wake.stop;
                 }
                 if wake.is_some() {
@@ -238,7 +253,7 @@ impl Driver {
         let crowded = blocked && self.unsent() >= SEND_BYTES;
         // What it holds tells when it has left. What waits for a window must not stop the reading: the
         // window is opened by what is read.
-        let scarce = self.holds && self.desk.borrow().held.is_full();
+        let scarce = self.holds && self.share.is_full();
         if !self.ended && !full && !crowded && !scarce {
             wake.readable = ready(self.transport.poll_readable(cx))?;
         }
@@ -249,7 +264,7 @@ impl Driver {
     /// to do, whatever else is ready.
     fn is_stuffed(&self) -> bool {
         let blocked = !self.output.is_empty() || self.transport.wants_write();
-        blocked && self.output.len() >= self.room(&self.desk.borrow())
+        blocked && self.output.len() >= self.room()
     }
 
     fn unsent(&self) -> usize {
@@ -258,9 +273,9 @@ impl Driver {
 
     /// How much may be said before it is sent. Rather nothing than frames that are far shorter than a
     /// record, while TLS holds something.
-    fn room(&self, desk: &Desk) -> usize {
+    fn room(&self) -> usize {
         let unsent = self.transport.unsent();
-        let room = desk.send_bytes().min(self.lead.bytes());
+        let room = Desk::send_bytes(&self.share).min(self.lead.bytes());
         match room.saturating_sub(unsent) {
             little if unsent > 0 && little < DATA_PAYLOAD_OVER_TLS => 0,
             room => room,
@@ -305,6 +320,7 @@ impl Driver {
         let held = self.unsent() + self.answers.unread();
         self.held.set(held);
         self.holds = held > 0;
+        self.admitted.set_requests(self.engine.open_streams());
         progress
     }
 
@@ -354,7 +370,7 @@ impl Driver {
     fn converse(&mut self, mut input: &[u8], desk: &mut Desk) -> io::Result<Progress> {
         let mut sent = 0;
         loop {
-            let room = self.room(desk);
+            let room = self.room();
             let mut turn = self.engine.turn(desk.now, &mut self.output);
             while turn.output_len() < room {
                 let went_on = self.answers.go_on(&mut turn, desk);

@@ -5,6 +5,7 @@ use super::delivery::{Answered, Found, MAX_LOOKS, MIN_RESPONSE, PAUSE, Watch};
 use super::socket::Activity;
 use super::write_ahead::WriteAhead;
 use crate::body::Body;
+use crate::clients::Admitted;
 use crate::handler::BoxError;
 use crate::path_meter::{self, Meter, Paths};
 use crate::worker::Setup;
@@ -168,6 +169,7 @@ pub(super) struct Measured {
     /// What the body had until now.
     bytes: u64,
     activity: Activity,
+    admitted: Rc<Admitted>,
     ahead: WriteAhead,
     probe: Rc<Probe>,
     setup: Arc<Setup>,
@@ -178,6 +180,7 @@ impl Measured {
         body: Body,
         asked: Instant,
         activity: Activity,
+        admitted: Rc<Admitted>,
         ahead: WriteAhead,
         probe: Rc<Probe>,
         setup: Arc<Setup>,
@@ -187,6 +190,7 @@ impl Measured {
             asked: Some(asked),
             bytes: 0,
             activity,
+            admitted,
             ahead,
             probe,
             setup,
@@ -244,6 +248,7 @@ impl http_body::Body for Measured {
 impl Drop for Measured {
     fn drop(&mut self) {
         self.activity.engaged(false);
+        self.admitted.set_requests(0);
         self.probe.observe(&self.setup.service.paths);
     }
 }

@@ -19,6 +19,6 @@ mod key_log;
 mod migration;
 mod protocols;
 mod quic;
+mod shares;
 mod takeover;
 mod turns;
-mod waiting;

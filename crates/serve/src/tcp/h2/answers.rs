@@ -9,6 +9,7 @@ mod short_cut;
 use super::Desk;
 use crate::RequestBody;
 use crate::body::Body;
+use crate::clients::Admitted;
 use crate::exchanges::{Exchanges, Ready, Receiving, Taken, Work};
 use crate::handler::BoxError;
 use crate::held::Held;
@@ -39,6 +40,7 @@ const DECISION_AGE: Duration = Duration::from_millis(100);
 pub(super) struct Answers {
     setup: Arc<Setup>,
     peer: SocketAddr,
+    admitted: Rc<Admitted>,
     probe: Rc<Probe>,
     /// When the path was.
     measured: Option<Instant>,
@@ -77,11 +79,17 @@ struct Open {
 }
 
 impl Answers {
-    pub(super) fn new(setup: Arc<Setup>, peer: SocketAddr, probe: Rc<Probe>) -> Self {
+    pub(super) fn new(
+        setup: Arc<Setup>,
+        peer: SocketAddr,
+        admitted: Rc<Admitted>,
+        probe: Rc<Probe>,
+    ) -> Self {
         Self {
             short_cut: ShortCut::new(Arc::clone(&setup), peer.ip(), Rc::clone(&probe)),
             setup,
             peer,
+            admitted,
             probe,
             measured: None,
             answered: false,
@@ -128,12 +136,20 @@ impl Answers {
 
     /// Handles the engine's next event; false when there is none.
     pub(super) fn next(&mut self, turn: &mut Turn<'_>, input: &mut &[u8], desk: &mut Desk) -> bool {
+        let requests = turn.open_streams() + 1;
         let Some(event) = turn.receive(input) else {
             return false;
         };
         match event {
-            Event::Request { stream, .. } if self.must_take_first(desk) => {
+            Event::Request { stream, .. } if self.must_take_first() => {
                 turn.reset_stream(stream, Code::REFUSED_STREAM);
+            }
+            Event::Request { stream, .. } if !self.admitted.set_requests(requests) => {
+                let response = self
+                    .setup
+                    .service
+                    .overloaded(self.peer.ip(), self.probe.own());
+                self.respond(turn, stream, response, desk);
             }
             Event::Request { stream, head, end } => {
                 if end && let Some(found) = self.short_cut.find(head, desk) {
@@ -193,9 +209,9 @@ impl Answers {
     }
 
     /// Whether a new request is refused (RFC 9113 section 8.7), for the client has not taken what it
-    /// asked for before and the worker holds as much as it may.
-    fn must_take_first(&self, desk: &Desk) -> bool {
-        desk.held.is_full() && !self.sending.is_empty()
+    /// asked for before and the client, or the worker, holds as much as it may.
+    fn must_take_first(&self) -> bool {
+        self.admitted.held().is_full() && !self.sending.is_empty()
     }
 
     /// The client sends nothing more, and may be gone: what waits, for it or for a service, ends.
@@ -412,7 +428,7 @@ impl Answers {
         desk: &mut Desk,
     ) -> bool {
         if let Some(outgoing) = rest {
-            let held = desk.held.holder();
+            let held = self.admitted.held().holder();
             self.sending.insert(stream, Waiting { outgoing, held });
             self.send(turn, stream, desk);
         }

@@ -23,7 +23,6 @@ pub(in crate::tcp) struct Desk {
     pub(super) buffer: Rc<RefCell<Vec<u8>>>,
     pub(super) output: Output,
     pub(super) files: Rc<RefCell<FileCache>>,
-    pub(super) held: HeldBytes,
     /// Time of this turn.
     pub(super) now: Instant,
     /// The same for people.
@@ -37,7 +36,6 @@ pub(in crate::tcp) struct Desk {
 impl Desk {
     pub(in crate::tcp) fn new(memory: Memory) -> Self {
         Self {
-            held: memory.held,
             buffer: Rc::new(RefCell::new(vec![0; BUFFER_BYTES])),
             output: Output::new(),
             files: memory.files,
@@ -60,9 +58,9 @@ impl Desk {
         }
     }
 
-    /// How much a connection may say before it sends.
-    pub(super) fn send_bytes(&self) -> usize {
-        if self.held.is_full() {
+    /// How much a connection may say before it sends; `held`: its client's.
+    pub(super) fn send_bytes(held: &HeldBytes) -> usize {
+        if held.is_full() {
             super::SCARCE_SEND_BYTES
         } else {
             super::SEND_BYTES

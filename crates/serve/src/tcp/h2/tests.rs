@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::PrefixLengths;
+use crate::clients::{Clients, Transport};
 use crate::files::{FileCache, Files};
 use crate::held::HeldBytes;
 use crate::incidents::Incidents;
-use crate::options::Limits;
+use crate::limits::Limits;
 use crate::path_meter::Paths;
 use crate::sending::RESPONSE_OVERHEAD;
 use crate::service::{Content, Service};
@@ -40,12 +41,29 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
     })
 }
 
-fn desk(max_held: usize) -> Rc<RefCell<Desk>> {
-    let memory = Memory {
-        files: Rc::new(RefCell::new(FileCache::new(48 << 20, 100))),
-        held: HeldBytes::new(max_held),
+/// What the drivers of a worker share.
+struct Worker {
+    desk: Rc<RefCell<Desk>>,
+    clients: Clients,
+    held: HeldBytes,
+}
+
+fn worker(setup: &Setup, max_held: usize) -> Worker {
+    let held = HeldBytes::new(max_held);
+    let limits = Limits {
+        max_held_bytes_per_client: Some(max_held),
+        ..setup.limits
     };
-    Rc::new(RefCell::new(Desk::new(memory)))
+    let clients = Clients::new(&limits, held.clone(), |_, _| {});
+    let desk = Desk::new(Memory {
+        files: Rc::new(RefCell::new(FileCache::new(48 << 20, 100))),
+        clients: clients.clone(),
+    });
+    Worker {
+        desk: Rc::new(RefCell::new(desk)),
+        clients,
+        held,
+    }
 }
 
 /// What a client with wide windows sends that asks for a file `times` times at once.
@@ -88,8 +106,8 @@ async fn answers_that_nobody_reads_cost_no_turns_and_are_given_up() {
 async fn check(file: &str, times: u32) {
     let dir = tempfile::tempdir().unwrap();
     let setup = setup(dir.path());
-    let desk = desk(setup.limits.max_held_bytes);
-    let (driver, _client) = connect(&setup, &desk, &greedy(file, times));
+    let worker = worker(&setup, setup.limits.max_held_bytes);
+    let (driver, _client) = connect(&setup, &worker, &greedy(file, times));
     let (_handle, signal) = stop_channel();
     let mut running = pin!(driver.run(signal));
     let mut polls = 0;
@@ -108,19 +126,19 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     const CONNECTIONS: usize = 40;
     let dir = tempfile::tempdir().unwrap();
     let setup = setup(dir.path());
-    let desk = desk(MAX_HELD);
+    let worker = worker(&setup, MAX_HELD);
     let (_handle, signal) = stop_channel();
     let mut clients = Vec::new();
     let mut running = Vec::new();
     for _ in 0..CONNECTIONS {
-        let (driver, client) = connect(&setup, &desk, &greedy("large", 100));
+        let (driver, client) = connect(&setup, &worker, &greedy("large", 100));
         clients.push(client);
         running.push(Box::pin(driver.run(signal.clone())));
     }
     let mut most = 0;
     let all = poll_fn(|cx| {
         running.retain_mut(|driver| driver.as_mut().poll(cx).is_pending());
-        most = most.max(desk.borrow().held.bytes());
+        most = most.max(worker.held.bytes());
         if running.is_empty() {
             Poll::Ready(())
         } else {
@@ -131,7 +149,7 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     assert!(most >= MAX_HELD, "{most}: they were meant to hold more");
     let allowed = MAX_HELD + SEND_BYTES + CONNECTIONS * 2 * SCARCE_SEND_BYTES;
     assert!(most <= allowed, "{most} of {allowed}");
-    assert_eq!(desk.borrow().held.bytes(), 0, "nothing is left");
+    assert_eq!(worker.held.bytes(), 0, "nothing is left");
 }
 
 #[tokio::test]
@@ -140,14 +158,14 @@ async fn responses_that_no_window_takes_hold_nothing_of_a_large_file() {
     for (file, each) in [("large", 0), ("small", 8 << 10)] {
         let dir = tempfile::tempdir().unwrap();
         let setup = setup(dir.path());
-        let desk = desk(64 << 20);
-        let (driver, client) = connect(&setup, &desk, &asking(file, TIMES as u32, 0));
+        let worker = worker(&setup, 64 << 20);
+        let (driver, client) = connect(&setup, &worker, &asking(file, TIMES as u32, 0));
         let (_handle, signal) = stop_channel();
         let mut running = pin!(driver.run(signal));
         let mut most = 0;
         let ended = poll_fn(|cx| {
             let polled = running.as_mut().poll(cx);
-            most = most.max(desk.borrow().held.bytes());
+            most = most.max(worker.held.bytes());
             polled
         });
         let ended = timeout(Duration::from_secs(30), ended).await;
@@ -157,17 +175,13 @@ async fn responses_that_no_window_takes_hold_nothing_of_a_large_file() {
             (expected..expected + (64 << 10)).contains(&most),
             "{file}: {most}"
         );
-        assert_eq!(desk.borrow().held.bytes(), 0, "nothing is left");
+        assert_eq!(worker.held.bytes(), 0, "nothing is left");
         drop(client);
     }
 }
 
 /// A connection whose client has said `said` and never reads.
-fn connect(
-    setup: &Arc<Setup>,
-    desk: &Rc<RefCell<Desk>>,
-    said: &[u8],
-) -> (Driver, std::net::TcpStream) {
+fn connect(setup: &Arc<Setup>, worker: &Worker, said: &[u8]) -> (Driver, std::net::TcpStream) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     client.write_all(said).unwrap();
@@ -176,11 +190,14 @@ fn connect(
     let stream = Rc::new(TcpStream::from_std(stream).unwrap());
     let mut config = (*config(setup)).clone();
     config.timeouts.settings = Duration::from_millis(300);
+    let clients = &worker.clients;
+    let admitted = clients.admit(peer.ip(), Transport::Tcp, Instant::now());
     let mut driver = Driver::new(Parts {
         config: Arc::new(config),
         setup: Arc::clone(setup),
-        desk: Rc::clone(desk),
+        desk: Rc::clone(&worker.desk),
         peer,
+        admitted: admitted.expect("there is room"),
         probe: Rc::new(Probe::new(peer.ip(), Rc::clone(&stream))),
         stream,
         tls: None,
