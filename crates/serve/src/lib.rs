@@ -70,7 +70,7 @@ pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use error::Error;
 pub use files::Files;
 pub use handler::{BoxError, Peer};
-pub use identity::Identity;
+pub use identity::{Identity, IdentityWarning};
 pub use options::{
     Bind, Congestion, DEFAULT_PORT, Limits, Options, Security, Spread, Steering, UnknownCongestion,
     UnknownSpread,

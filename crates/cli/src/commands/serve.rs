@@ -43,7 +43,9 @@ Policies: who is offered HTTP/3 by the Alt-Svc field
   threshold  clients whose path is unknown, far (min RTT) or lossy; rtt= and loss= set the bounds
 
 A first SIGTERM or Ctrl-C lets requests end, a second ends at once. SIGHUP reads certificate, key
-and OCSP response again; connections go on, and if a file is bad the former ones stay.
+and OCSP response again; connections go on, and if a file is bad the former ones stay. At both times
+it warns of a key that others may read, and of a certificate that is expired, not yet valid, or within
+14 days of its end, and serves all the same.
 
 With --takeover the same command line, run again, puts a new process (another version, another
 folder, other options) in the place of the running one. No connection is refused and none breaks: new
