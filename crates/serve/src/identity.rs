@@ -1,13 +1,20 @@
 //! A certificate chain, its key, and what its issuer says of it.
 
+mod warning;
+
 use crate::{Error, ocsp, tls};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error as TlsError, InconsistentKeys};
-use std::path::Path;
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
+use time::OffsetDateTime;
+pub use warning::IdentityWarning;
+use warning::Validity;
 
 /// A certificate chain with the private key that belongs to its first certificate, and an OCSP
 /// response for it when one was given.
@@ -15,6 +22,10 @@ use std::time::SystemTime;
 pub struct Identity {
     certified: Arc<CertifiedKey>,
     stapled: Option<Stapled>,
+    /// The chain's file.
+    path: PathBuf,
+    /// A warning of the key, if others could read its file when that was read.
+    readable_key: Option<IdentityWarning>,
 }
 
 /// The same certificate with an OCSP response.
@@ -33,7 +44,7 @@ impl Identity {
     /// A file can't be read, isn't PEM, lacks what it should hold, or the two don't belong together.
     pub fn from_pem_files(certificate: &Path, key: &Path) -> Result<Self, Error> {
         let chain = read_chain(certificate)?;
-        let private = read_key(key)?;
+        let (private, key_file) = read_key(key)?;
         let certified = CertifiedKey::from_der(chain, private, &tls::provider());
         let certified = certified.map_err(|source| match source {
             TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => Error::KeyMismatch {
@@ -49,7 +60,22 @@ impl Identity {
         Ok(Self {
             certified: Arc::new(certified),
             stapled: None,
+            path: certificate.into(),
+            readable_key: warning::of_key(key, &key_file),
         })
+    }
+
+    /// Returns the faults that its operator should mend, though it can be used: the key, if others
+    /// could read its file when that was read, and each certificate of the chain that at `now` is
+    /// expired, not yet valid, or within 14 days of its end. Parses the chain each time.
+    #[must_use]
+    pub fn warnings(&self, now: SystemTime) -> Vec<IdentityWarning> {
+        let now = OffsetDateTime::from(now);
+        let chain = (1..).zip(&self.certified.cert);
+        let dates = chain.filter_map(|(place, certificate)| {
+            Validity::of(certificate)?.warning(&self.path, place, now)
+        });
+        self.readable_key.iter().cloned().chain(dates).collect()
     }
 
     /// Staples the OCSP response (DER) that a file holds: clients that ask for it (RFC 6066
@@ -83,7 +109,7 @@ impl Identity {
 }
 
 fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
-    let text = read(path)?;
+    let (text, _) = read(path)?;
     let chain = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|source| Error::Pem {
@@ -96,18 +122,26 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     Ok(chain)
 }
 
-fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
-    PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|source| match source {
+fn read_key(path: &Path) -> Result<(PrivateKeyDer<'static>, Metadata), Error> {
+    let (text, file) = read(path)?;
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|source| match source {
         pem::Error::NoItemsFound => Error::NoKey { path: path.into() },
         source => Error::Pem {
             path: path.into(),
             source,
         },
-    })
+    })?;
+    Ok((key, file))
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|source| Error::ReadPem {
+/// The content, and the metadata of the very file that it is from.
+fn read(path: &Path) -> Result<(Vec<u8>, Metadata), Error> {
+    let read = || {
+        let (mut file, mut content) = (File::open(path)?, Vec::new());
+        file.read_to_end(&mut content)?;
+        Ok((content, file.metadata()?))
+    };
+    read().map_err(|source| Error::ReadPem {
         path: path.into(),
         source,
     })
@@ -116,7 +150,8 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
 
     struct Pem {
@@ -154,6 +189,77 @@ mod tests {
     fn a_pair_that_belongs_together_is_accepted() {
         let pem = Pem::new();
         Identity::from_pem_files(&pem.path("a.crt"), &pem.path("a.key")).unwrap();
+    }
+
+    /// A self-signed certificate for these days after `epoch`, with the key's file of this mode.
+    fn identity(epoch: OffsetDateTime, from: i64, to: i64, mode: u32) -> Identity {
+        let pem = Pem::new();
+        let mut params = rcgen::CertificateParams::new(["a".to_owned()]).unwrap();
+        params.not_before = epoch + time::Duration::days(from);
+        params.not_after = epoch + time::Duration::days(to);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let made = params.self_signed(&key).unwrap();
+        let (certificate, file) = (pem.path("dated.crt"), pem.path("dated.key"));
+        std::fs::write(&certificate, made.pem()).unwrap();
+        std::fs::write(&file, key.serialize_pem()).unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        Identity::from_pem_files(&certificate, &file).unwrap()
+    }
+
+    #[test]
+    fn a_certificate_is_warned_of_before_its_first_and_near_and_after_its_last_second() {
+        let epoch = OffsetDateTime::UNIX_EPOCH;
+        let identity = identity(epoch, 10, 100, 0o600);
+        let (day, second) = (Duration::from_secs(86_400), Duration::from_secs(1));
+        let warnings = |since| identity.warnings(SystemTime::UNIX_EPOCH + since);
+        let is_one = |since, expected: &str| {
+            let warnings = warnings(since);
+            let is_it = matches!(&warnings[..], [one] if one.to_string().ends_with(expected));
+            assert!(is_it, "{warnings:?}");
+        };
+        let early = "dated.crt` is valid from 1970-01-11 at 00:00 UTC on: clients refuse it";
+        is_one(10 * day - second, early);
+        assert_eq!(warnings(10 * day), []);
+        assert_eq!(warnings(86 * day), []);
+        let soon = "dated.crt` expires on 1970-04-11 at 00:00 UTC: renew it";
+        is_one(86 * day + second, soon);
+        is_one(100 * day, soon);
+        let over = "dated.crt` expired on 1970-04-11 at 00:00 UTC: clients refuse it";
+        is_one(100 * day + second, over);
+    }
+
+    #[test]
+    fn a_key_that_others_may_read_is_warned_of_with_the_command_that_mends_it() {
+        let now = OffsetDateTime::now_utc();
+        for (mode, said) in [(0o644, "(mode 644)"), (0o640, "(mode 640)")] {
+            let warnings = identity(now, -1, 100, mode).warnings(now.into());
+            let [warning @ IdentityWarning::ReadableKey { path, .. }] = &warnings[..] else {
+                panic!("{warnings:?}");
+            };
+            let (text, path) = (warning.to_string(), path.display());
+            assert!(text.contains(said), "{text}");
+            assert!(text.ends_with(&format!("chmod go-rwx '{path}'")), "{text}");
+        }
+        assert_eq!(identity(now, -1, 100, 0o600).warnings(now.into()), []);
+    }
+
+    #[test]
+    fn every_certificate_of_the_chain_is_looked_at() {
+        let pem = Pem::new();
+        let own = std::fs::read_to_string(pem.path("a.crt")).unwrap();
+        let mut params = rcgen::CertificateParams::new(["issuer".to_owned()]).unwrap();
+        params.not_after = OffsetDateTime::UNIX_EPOCH;
+        let key = rcgen::KeyPair::generate().unwrap();
+        let issuer = params.self_signed(&key).unwrap();
+        std::fs::write(pem.path("chain"), own + &issuer.pem()).unwrap();
+        let file = File::open(pem.path("a.key")).unwrap();
+        file.set_permissions(Permissions::from_mode(0o600)).unwrap();
+        let identity = Identity::from_pem_files(&pem.path("chain"), &pem.path("a.key"));
+        let warnings = identity.unwrap().warnings(SystemTime::now());
+        assert!(
+            matches!(warnings[..], [IdentityWarning::Expired { place: 2, .. }]),
+            "{warnings:?}"
+        );
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use error::Error;
 pub use files::Files;
 pub use handler::{BoxError, Peer};
-pub use identity::Identity;
+pub use identity::{Identity, IdentityWarning};
 pub use limits::{InvalidLimits, Limits};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use options::{

@@ -5,10 +5,7 @@ use altway_attack::{ALL, Scale, find, raise_descriptors, run};
 use std::path::Path;
 
 /// Attacks that the server is still open to. Each mend takes its own off this list.
-const OPEN: &[&str] = &[
-    "forged-sources-idle",
-    "forged-sources-in-a-download",
-];
+const OPEN: &[&str] = &["forged-sources-idle", "forged-sources-in-a-download"];
 
 fn withstands(name: &str) {
     // Others would use up its memory and its time.

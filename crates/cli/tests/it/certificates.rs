@@ -2,8 +2,10 @@
 
 use crate::common::{Dir, Serving, eventually, installed, skipped, success, text};
 use rustix::process::{Pid, Signal, kill_process};
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 /// A folder to serve, and `openssl`.
@@ -134,6 +136,57 @@ fn a_bad_file_leaves_the_former_certificate_in_use_and_one_error_in_the_log() {
     vouch(&dir, "1002");
     serving.signal(Signal::HUP);
     eventually("the new certificate", || serial(&dir, &serving) == "1002");
+}
+
+#[test]
+fn a_key_that_others_may_read_is_named_at_start_and_at_sighup_and_is_served() {
+    let Some(dir) = site() else { return };
+    issue(&dir, "0x1001");
+    let key = dir.path().join("leaf.key");
+    let set_mode = |mode| std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+    set_mode(0o644);
+    let serving = Serving::start(
+        &dir,
+        &["--cert", "leaf.pem", "--key", "leaf.key", "--quiet"],
+    );
+    let warning = |mode| {
+        format!(
+            "warning: others than its owner can read the private key `leaf.key` (mode {mode}); \
+             mend it by: chmod go-rwx 'leaf.key'\n"
+        )
+    };
+    assert_eq!(
+        log(&dir).matches(&warning("644")).count(),
+        1,
+        "{}",
+        log(&dir)
+    );
+    assert_eq!(serial(&dir, &serving), "1001");
+    set_mode(0o640);
+    serving.signal(Signal::HUP);
+    eventually("a second warning", || log(&dir).contains(&warning("640")));
+}
+
+#[test]
+fn a_certificate_near_its_end_is_named_until_it_is_replaced() {
+    let Some(dir) = site() else { return };
+    issue(&dir, "0x1001");
+    let issued = |days: &str| {
+        let files = "-key leaf.key -out leaf.pem";
+        openssl(
+            &dir,
+            &format!("req -x509 -days {days} -subj /CN=localhost {files}"),
+        );
+    };
+    issued("13");
+    let serving = Serving::start(&dir, &["--cert", "leaf.pem", "--key", "leaf.key"]);
+    let soon = "warning: the certificate `leaf.pem` expires on ";
+    assert_eq!(log(&dir).matches(soon).count(), 1, "{}", log(&dir));
+    issued("365");
+    serving.signal(Signal::HUP);
+    let again = "SIGHUP: the certificate was read again";
+    eventually("read again", || log(&dir).contains(again));
+    assert_eq!(log(&dir).matches("warning:").count(), 1, "{}", log(&dir));
 }
 
 #[test]

@@ -91,7 +91,10 @@ fn check_forged(home: SocketAddr, busy: bool, forged: impl Fn(u32) -> SocketAddr
     let total = left.values().sum();
     for (to, bytes) in left {
         let paid: usize = came.get(&to).copied().unwrap_or(0);
-        assert!(bytes <= FIRST + 3 * paid, "{bytes} bytes to {to} for {paid}");
+        assert!(
+            bytes <= FIRST + 3 * paid,
+            "{bytes} bytes to {to} for {paid}"
+        );
     }
     total
 }

@@ -108,8 +108,8 @@ impl SystemStore {
     }
 }
 
-/// For a shell.
-fn quoted(path: &Path) -> String {
+/// A path as a word of a shell.
+pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 

@@ -2,6 +2,7 @@
 
 use crate::common::h3::H3;
 use crate::common::{LARGE, Running, get, h1, h2, large, soon};
+use http::StatusCode;
 use http_body_util::{BodyExt, Empty};
 use socket2::SockRef;
 use std::fs;
@@ -105,6 +106,57 @@ async fn a_deleted_file_is_closed_soon_though_its_connection_stays() {
     })
     .await;
     drop(client);
+}
+
+/// The status of each path over each protocol.
+async fn statuses(server: &Running, paths: &[&str]) -> Vec<(&'static str, String, StatusCode)> {
+    let mut statuses = Vec::new();
+    let mut over_1 = h1::<Empty<_>>(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut over_2 = h2::<Empty<_>>(server.connect_tls(&[b"h2"]).await).await;
+    let mut over_3 = H3::connect(server);
+    for path in paths {
+        let response = soon(over_1.send_request(get(path))).await.unwrap();
+        statuses.push(("h1", (*path).to_owned(), response.status()));
+        soon(response.into_body().collect()).await.unwrap();
+        let response = soon(over_2.send_request(get(path))).await.unwrap();
+        statuses.push(("h2", (*path).to_owned(), response.status()));
+        let stream = over_3.send(path);
+        statuses.push(("h3", (*path).to_owned(), over_3.head(stream).0.status()));
+    }
+    statuses
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hidden_files_are_not_found_over_every_protocol_unless_they_are_to_be_served() {
+    const HIDDEN: [&str; 4] = ["/.env", "/%2eenv", "/.git/config", "/sub/.env"];
+    const SEEN: [&str; 2] = ["/", "/.well-known/security.txt"];
+    for serves_hidden in [false, true] {
+        let server = Running::tls(|options| {
+            if serves_hidden {
+                options.site = options.site.clone().with_hidden();
+            }
+        });
+        for folder in [".git", "sub", ".well-known"] {
+            fs::create_dir(server.site.folder().join(folder)).unwrap();
+        }
+        for name in [
+            ".env",
+            ".git/config",
+            "sub/.env",
+            ".well-known/security.txt",
+        ] {
+            server.site.write(name, "content");
+        }
+        let hidden = match serves_hidden {
+            true => StatusCode::OK,
+            false => StatusCode::NOT_FOUND,
+        };
+        for (paths, expected) in [(&HIDDEN[..], hidden), (&SEEN[..], StatusCode::OK)] {
+            for (protocol, path, status) in statuses(&server, paths).await {
+                assert_eq!(status, expected, "{protocol} {path} {serves_hidden}");
+            }
+        }
+    }
 }
 
 /// A client that asks for a large file over HTTP/1.1 and takes `per_second` bytes of it; how long the

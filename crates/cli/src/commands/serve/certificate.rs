@@ -5,6 +5,7 @@ use crate::printer::Printer;
 use altway_serve::{Identity, ReloadHandle, certs};
 use anyhow::Result;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 /// The options that name a certificate.
 #[derive(Debug, clap::Args)]
@@ -59,18 +60,22 @@ impl Source {
         }
     }
 
-    /// Reads it, or has it made.
+    /// Reads it, or has it made, and warns of what is to be mended.
     pub(super) fn read(&self, printer: &Printer) -> Result<Identity> {
-        match self {
+        let identity = match self {
             Self::Files { cert, key, ocsp } => {
                 let identity = Identity::from_pem_files(cert, key)?;
-                Ok(match ocsp {
+                match ocsp {
                     Some(ocsp) => identity.with_ocsp_file(ocsp)?,
                     None => identity,
-                })
+                }
             }
-            Self::Store => own_certificate(printer),
+            Self::Store => own_certificate(printer)?,
+        };
+        for warning in identity.warnings(SystemTime::now()) {
+            printer.warn(&warning.to_string());
         }
+        Ok(identity)
     }
 
     /// Reads it again and has the running server use it. What can't be read leaves the former one in

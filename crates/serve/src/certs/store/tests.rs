@@ -63,6 +63,16 @@ fn a_leaf_is_made_once_and_then_reused() {
 }
 
 #[test]
+fn a_leaf_is_not_warned_of_up_to_its_renewal() {
+    let fixture = Fixture::new();
+    let leaf = fixture.store.leaf(&NONE).unwrap();
+    let identity = leaf.identity().unwrap();
+    for when in [OffsetDateTime::now_utc(), leaf.not_after - RENEWAL] {
+        assert_eq!(identity.warnings(when.into()), [], "{when}");
+    }
+}
+
+#[test]
 fn a_leaf_lives_at_most_397_days() {
     let leaf = Fixture::new().store.leaf(&NONE).unwrap();
     let life = leaf.not_after - OffsetDateTime::now_utc() + BACKDATED;

@@ -1,0 +1,244 @@
+//! Faults of certificates and keys that don't keep a server from using them, but should be mended.
+
+use crate::certs::trust::quoted;
+use rustix::process::geteuid;
+use rustls::pki_types::CertificateDer;
+use std::fmt;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use time::{Duration, OffsetDateTime};
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// A certificate with less than this left is warned of.
+const SOON: Duration = Duration::days(14);
+
+/// A fault of an [`Identity`](crate::Identity) that its operator should know of. [`Display`](fmt::Display)
+/// names the file and, for a key, the command that mends it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IdentityWarning {
+    /// A private key that others than its owner may read. One of another owner than the server's user
+    /// may be shared with a group: through that the server itself reads it.
+    ReadableKey {
+        /// The key's file.
+        path: PathBuf,
+        /// Its permissions, as `chmod` takes them.
+        mode: u32,
+        /// The shell command that takes them away from others.
+        command: String,
+    },
+    /// A certificate whose time is over: clients refuse it.
+    Expired {
+        /// The chain's file.
+        path: PathBuf,
+        /// Its place in the chain; 1: the server's own.
+        place: usize,
+        /// Its last second.
+        not_after: OffsetDateTime,
+    },
+    /// A certificate whose time has not come: clients refuse it until then.
+    NotYetValid {
+        /// The chain's file.
+        path: PathBuf,
+        /// Its place in the chain; 1: the server's own.
+        place: usize,
+        /// Its first second.
+        not_before: OffsetDateTime,
+    },
+    /// A certificate whose time is over within 14 days.
+    ExpiresSoon {
+        /// The chain's file.
+        path: PathBuf,
+        /// Its place in the chain; 1: the server's own.
+        place: usize,
+        /// Its last second.
+        not_after: OffsetDateTime,
+    },
+}
+
+impl fmt::Display for IdentityWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ReadableKey {
+                path,
+                mode,
+                command,
+            } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "others than its owner can read the private key `{path}` (mode {mode:03o}); mend it by: {command}"
+                )
+            }
+            Self::Expired {
+                path,
+                place,
+                not_after,
+            } => {
+                let (which, when) = (certificate(path, *place), Minute(*not_after));
+                write!(f, "{which} expired on {when}: clients refuse it")
+            }
+            Self::NotYetValid {
+                path,
+                place,
+                not_before,
+            } => {
+                let (which, when) = (certificate(path, *place), Minute(*not_before));
+                write!(f, "{which} is valid from {when} on: clients refuse it")
+            }
+            Self::ExpiresSoon {
+                path,
+                place,
+                not_after,
+            } => {
+                let (which, when) = (certificate(path, *place), Minute(*not_after));
+                write!(f, "{which} expires on {when}: renew it")
+            }
+        }
+    }
+}
+
+fn certificate(path: &Path, place: usize) -> String {
+    let path = path.display();
+    match place {
+        1 => format!("the certificate `{path}`"),
+        _ => format!("certificate {place} of the chain `{path}`"),
+    }
+}
+
+/// A point in time, as people read it.
+struct Minute(OffsetDateTime);
+
+impl fmt::Display for Minute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (hour, minute, _) = self.0.to_hms();
+        write!(f, "{} at {hour:02}:{minute:02} UTC", self.0.date())
+    }
+}
+
+/// The first and the last second of a certificate (RFC 5280 section 4.1.2.5).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Validity {
+    not_before: OffsetDateTime,
+    not_after: OffsetDateTime,
+}
+
+impl Validity {
+    /// The dates of a certificate; `None`: it can't be parsed, by clients neither.
+    pub(super) fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
+        let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
+        let validity = parsed.validity();
+        Some(Self {
+            not_before: validity.not_before.to_datetime(),
+            not_after: validity.not_after.to_datetime(),
+        })
+    }
+
+    /// A warning of this certificate, at `place` in the chain `path`, if its dates give cause for one.
+    pub(super) fn warning(
+        self,
+        path: &Path,
+        place: usize,
+        now: OffsetDateTime,
+    ) -> Option<IdentityWarning> {
+        let Self {
+            not_before,
+            not_after,
+        } = self;
+        let path = path.into();
+        if now > not_after {
+            Some(IdentityWarning::Expired {
+                path,
+                place,
+                not_after,
+            })
+        } else if now < not_before {
+            Some(IdentityWarning::NotYetValid {
+                path,
+                place,
+                not_before,
+            })
+        } else if not_after - now < SOON {
+            Some(IdentityWarning::ExpiresSoon {
+                path,
+                place,
+                not_after,
+            })
+        } else {
+            None
+        }
+    }
+}
+
+/// A warning of the key `path`, if `file` (its metadata) lets others read it.
+pub(super) fn of_key(path: &Path, file: &Metadata) -> Option<IdentityWarning> {
+    // A pipe is gone once it has been read.
+    if !file.is_file() {
+        return None;
+    }
+    let command = mending(file.mode(), file.uid(), geteuid().as_raw())?;
+    Some(IdentityWarning::ReadableKey {
+        path: path.into(),
+        mode: file.mode() & 0o777,
+        command: command.replace("KEY", &quoted(path)),
+    })
+}
+
+/// The command for a key `KEY` of `owner` with this `mode`, if others than `user` may read it.
+///
+/// A key of another owner's is read through its group, if not by everybody: a group is then how it is
+/// meant to be shared.
+fn mending(mode: u32, owner: u32, user: u32) -> Option<String> {
+    let is_ours = owner == user || user == 0;
+    match is_ours {
+        true => (mode & 0o044 != 0).then(|| "chmod go-rwx KEY".into()),
+        false => (mode & 0o004 != 0).then(|| format!("chown {user} KEY && chmod go-rwx KEY")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OURS: Option<&str> = Some("chmod go-rwx KEY");
+
+    #[test]
+    fn a_key_that_group_or_others_may_read_is_mended_by_chmod() {
+        for (mode, expected) in [
+            (0o100_600, None),
+            (0o100_400, None),
+            (0o100_622, None),
+            (0o100_640, OURS),
+            (0o100_604, OURS),
+            (0o100_644, OURS),
+        ] {
+            for (owner, user) in [(1000, 1000), (0, 0), (1000, 0)] {
+                let command = mending(mode, owner, user);
+                assert_eq!(command.as_deref(), expected, "{mode:o} {owner} {user}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_of_another_owner_may_be_shared_with_the_group_but_not_with_all() {
+        assert_eq!(mending(0o640, 0, 1000), None);
+        let command = mending(0o644, 0, 1000);
+        let expected = "chown 1000 KEY && chmod go-rwx KEY";
+        assert_eq!(command.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_later_certificate_of_the_chain_is_told_by_its_place() {
+        let warning = |place| IdentityWarning::Expired {
+            path: "chain.pem".into(),
+            place,
+            not_after: OffsetDateTime::UNIX_EPOCH - Duration::minutes(1),
+        };
+        let date = "expired on 1969-12-31 at 23:59 UTC: clients refuse it";
+        let own = format!("the certificate `chain.pem` {date}");
+        let second = format!("certificate 2 of the chain `chain.pem` {date}");
+        assert_eq!(warning(1).to_string(), own);
+        assert_eq!(warning(2).to_string(), second);
+    }
+}
