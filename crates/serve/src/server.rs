@@ -1,5 +1,7 @@
 //! Binds, runs a worker per thread, and stops them together.
 
+mod supervise;
+
 use crate::files::Files;
 use crate::incidents::Incidents;
 use crate::listen::{self, Listeners, Sockets};
@@ -10,13 +12,14 @@ use crate::site::Kind;
 use crate::stop::StopSignal;
 use crate::takeover::{self, Beginning, Giver, Wanted};
 use crate::tls::Tls;
-use crate::worker::{Setup, Worker};
+use crate::worker::Setup;
 use crate::{Error, ReloadHandle, h3, sys, tls};
 use altway_http3::WorkerId;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
+pub(crate) use supervise::Restarts;
 use tokio::sync::oneshot;
 
 /// A server whose sockets are bound: clients that connect from now on wait until it runs.
@@ -127,8 +130,12 @@ impl Server {
     /// Serves until `stop` says so or another process has taken over, then lets running requests end
     /// for the options' grace. Blocks the calling thread.
     ///
+    /// A worker that panics is started again on its sockets: its connections are lost, those of the
+    /// other workers go on. After the sixth panic within 60 s the server stops.
+    ///
     /// # Errors
-    /// A thread can't be started or has failed; the others are stopped then.
+    /// A thread can't be started or has failed, or workers panic too often
+    /// ([`Error::WorkerPanicked`]); the others are stopped then.
     pub fn run(self, stop: &StopSignal) -> Result<(), Error> {
         let Listeners {
             workers,
@@ -194,6 +201,7 @@ fn setup(options: &Options, service: Service, tls: Option<&Tls>, beginning: &Beg
         tls: tls.map(|tls| Arc::clone(&tls.tcp)),
         limits: options.limits,
         grace: options.shutdown_grace,
+        restarts: Restarts::default(),
     }
 }
 
@@ -213,7 +221,7 @@ fn worker(
     stop: &StopSignal,
 ) -> Result<Handle, Error> {
     let setup = Arc::clone(setup);
-    let serve = move |stop| Worker::start(&setup, sockets, place)?.run(stop);
+    let serve = move |stop| supervise::serve(&setup, sockets, place, &stop);
     spawn(format!("worker-{index}"), stop, serve)
 }
 

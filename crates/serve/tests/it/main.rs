@@ -16,5 +16,6 @@ mod key_log;
 mod migration;
 mod protocols;
 mod quic;
+mod restarts;
 mod takeover;
 mod waiting;
