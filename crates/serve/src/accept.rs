@@ -22,37 +22,48 @@ static FAILURES: Throttle = Throttle::new();
 /// A connection, not blocking, and who is at its other end.
 pub(crate) type Accepted = (std::net::TcpStream, SocketAddr);
 
-/// Where a worker's connections come from, before the worker runs.
+/// Where a worker's connections come from. Outlives the worker, for the one that takes its place after a
+/// panic.
 #[derive(Debug)]
 pub(crate) enum Accepting {
-    /// The worker accepts by itself.
-    Own(std::net::TcpListener),
+    /// The worker accepts by itself; `None` once it has closed the listener.
+    Own(Option<std::net::TcpListener>),
     /// They are handed to it through a bounded queue.
     Handed(mpsc::Receiver<Accepted>),
 }
 
 /// Where a worker's connections come from, on the worker's event loop.
 #[derive(Debug)]
-pub(crate) struct Arrivals {
-    source: Source,
+pub(crate) struct Arrivals<'a> {
+    source: Source<'a>,
     /// Nothing more is accepted: the kernel's queue holds it, for us or for another process.
     held: bool,
 }
 
 #[derive(Debug)]
-enum Source {
-    Own(TcpListener),
-    Handed(mpsc::Receiver<Accepted>),
+enum Source<'a> {
+    Own {
+        listener: TcpListener,
+        /// The same socket, which is closed with it.
+        kept: &'a mut Option<std::net::TcpListener>,
+    },
+    Handed(&'a mut mpsc::Receiver<Accepted>),
     /// From nowhere any more.
     Closed,
 }
 
-impl Arrivals {
+impl<'a> Arrivals<'a> {
     /// # Errors
-    /// The event loop that is current doesn't take the listener.
-    pub(crate) fn new(accepting: Accepting) -> io::Result<Self> {
+    /// The event loop that is current doesn't take the listener, or no descriptor is left for it.
+    pub(crate) fn new(accepting: &'a mut Accepting) -> io::Result<Self> {
         let source = match accepting {
-            Accepting::Own(listener) => Source::Own(TcpListener::from_std(listener)?),
+            Accepting::Own(kept) => match kept.as_ref().map(std::net::TcpListener::try_clone) {
+                Some(listener) => Source::Own {
+                    listener: TcpListener::from_std(listener?)?,
+                    kept,
+                },
+                None => Source::Closed,
+            },
             Accepting::Handed(queue) => Source::Handed(queue),
         };
         let held = false;
@@ -64,8 +75,8 @@ impl Arrivals {
     pub(crate) async fn next(&mut self) -> Option<(TcpStream, SocketAddr)> {
         loop {
             let arrival = match &mut self.source {
-                Source::Own(_) if self.held => pending().await,
-                Source::Own(listener) => listener.accept().await,
+                Source::Own { .. } if self.held => pending().await,
+                Source::Own { listener, .. } => listener.accept().await,
                 Source::Handed(queue) => register(queue.recv().await?),
                 Source::Closed => return None,
             };
@@ -85,7 +96,8 @@ impl Arrivals {
     /// Closes the worker's own listener. What waits in a queue still comes, up to the end of the
     /// thread that fills it.
     pub(crate) fn close(&mut self) {
-        if matches!(self.source, Source::Own(_)) {
+        if let Source::Own { kept, .. } = &mut self.source {
+            kept.take();
             self.source = Source::Closed;
         }
     }
@@ -112,4 +124,41 @@ fn is_of_one_connection(error: &io::Error) -> bool {
         error.kind(),
         ConnectionAborted | ConnectionReset | Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> (Accepting, SocketAddr) {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let address = listener.local_addr().unwrap();
+        (Accepting::Own(Some(listener)), address)
+    }
+
+    #[tokio::test]
+    async fn what_waits_for_a_worker_comes_to_the_next_one() {
+        let (mut own, address) = own();
+        let (queue, end) = mpsc::channel(1);
+        let mut handed = Accepting::Handed(end);
+        let client = std::net::TcpStream::connect(address).unwrap();
+        for accepting in [&mut own, &mut handed] {
+            drop(Arrivals::new(accepting).unwrap());
+        }
+        let (stream, peer) = Arrivals::new(&mut own).unwrap().next().await.unwrap();
+        assert_eq!(peer, client.local_addr().unwrap());
+        queue.try_send((stream.into_std().unwrap(), peer)).unwrap();
+        drop(Arrivals::new(&mut handed).unwrap());
+        let again = Arrivals::new(&mut handed).unwrap().next().await;
+        assert_eq!(again.unwrap().1, peer);
+    }
+
+    #[tokio::test]
+    async fn a_listener_that_was_closed_is_closed_for_the_next_worker() {
+        let (mut own, address) = own();
+        Arrivals::new(&mut own).unwrap().close();
+        assert!(std::net::TcpStream::connect(address).is_err());
+        assert!(Arrivals::new(&mut own).unwrap().next().await.is_none());
+    }
 }

@@ -217,7 +217,8 @@ pub enum Error {
     /// The event loop of a worker or of the acceptor can't be made, or has broken.
     #[error("a worker cannot go on")]
     Worker(#[source] io::Error),
-    /// A defect of ours ended a worker or the acceptor.
+    /// A defect of ours ended the acceptor, or workers more often than they are started again
+    /// ([`Server::run`](crate::Server::run)).
     #[error("a worker panicked; this is a defect of altway")]
     WorkerPanicked,
     /// Threads have not ended in time after a stop: a system call holds them. They end with the process.

@@ -97,7 +97,7 @@ pub(crate) fn random() -> Result<[u8; 32], Error> {
 }
 
 /// The HTTP/3 side of a worker.
-pub(crate) struct Driver {
+pub(crate) struct Driver<'a> {
     endpoint: Endpoint,
     _registration: Registration,
     udp: Udp,
@@ -108,12 +108,12 @@ pub(crate) struct Driver {
     leaving: Vec<ConnectionHandle>,
     setup: Arc<Setup>,
     /// `None`: nobody else has connections.
-    exchange: Option<Exchange>,
+    exchange: Option<&'a mut Exchange>,
     /// Whether to take in what comes to the socket; else another process does.
     reading: bool,
 }
 
-impl Driver {
+impl<'a> Driver<'a> {
     /// # Errors
     /// The socket, a timer, or the engine can't be set up.
     pub(crate) fn new(
@@ -121,7 +121,7 @@ impl Driver {
         mut config: http3::ServerConfig,
         socket: UdpSocket,
         memory: &Memory,
-        place: Place,
+        place: &'a mut Place,
     ) -> Result<Self, Error> {
         let udp = Udp::new(socket).map_err(Error::Worker)?;
         let segments = config.transport.max_segments;
@@ -140,7 +140,7 @@ impl Driver {
             clients: memory.clients.clone(),
             leaving: Vec::new(),
             setup: Arc::clone(setup),
-            exchange: place.exchange,
+            exchange: place.exchange.as_mut(),
             reading: true,
         })
     }
@@ -318,7 +318,7 @@ impl Driver {
 }
 
 /// The next datagram of this worker's that comes to somebody else; never where there is nobody.
-async fn next_of(exchange: &mut Option<Exchange>) -> Forwarded {
+async fn next_of(exchange: &mut Option<&mut Exchange>) -> Forwarded {
     match exchange {
         Some(exchange) => exchange.next().await,
         None => pending().await,

@@ -57,7 +57,7 @@ pub(crate) struct Listeners {
     pub(crate) dispatcher: Option<Dispatcher>,
 }
 
-/// One worker's sockets.
+/// One worker's sockets. Outlive the worker, for the one that takes its place after a panic.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) tcp: Accepting,
@@ -166,7 +166,8 @@ fn claim(wanted: SocketAddr, with_udp: bool) -> Result<SocketAddr, Error> {
 /// What each worker accepts from.
 fn accepting(mut tcp: Vec<TcpListener>, request: &Request) -> (Option<Dispatcher>, Vec<Accepting>) {
     if request.spread == Spread::PerWorker {
-        return (None, tcp.into_iter().map(Accepting::Own).collect());
+        let own = |listener| Accepting::Own(Some(listener));
+        return (None, tcp.into_iter().map(own).collect());
     }
     let listener = tcp.pop().expect("one listener is bound for all workers");
     let (dispatcher, queues) = Dispatcher::new(listener, request.workers);
@@ -313,7 +314,7 @@ mod tests {
         assert_eq!(listeners.workers.len(), 2);
         assert!(listeners.dispatcher.is_none());
         for sockets in &listeners.workers {
-            let Accepting::Own(tcp) = &sockets.tcp else {
+            let Accepting::Own(Some(tcp)) = &sockets.tcp else {
                 panic!("no listener of its own");
             };
             assert_eq!(tcp.local_addr().unwrap().port(), port);

@@ -1,5 +1,7 @@
 //! Binds, runs a worker per thread, and stops them together.
 
+mod supervise;
+
 use crate::files::Files;
 use crate::incidents::Incidents;
 use crate::listen::{self, Listeners, Sockets};
@@ -11,12 +13,13 @@ use crate::stop::StopSignal;
 use crate::takeover::{self, Beginning, Giver, Wanted};
 use crate::threads::{self, Thread, Threads};
 use crate::tls::Tls;
-use crate::worker::{Setup, Worker};
+use crate::worker::Setup;
 use crate::{Error, ReloadHandle, h3, sys, tls};
 use altway_http3::WorkerId;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+pub(crate) use supervise::Restarts;
 use tokio::sync::oneshot;
 
 /// How long threads may take to end when the grace is over, before they count as stuck.
@@ -134,9 +137,13 @@ impl Server {
     /// for the options' grace, and the access log write what waits for it. Blocks the calling thread,
     /// until three seconds after the grace at most, whatever the server's threads do.
     ///
+    /// A worker that panics is started again on its sockets: its connections are lost, those of the
+    /// other workers go on. After the sixth panic within 60 s the server stops.
+    ///
     /// # Errors
-    /// A thread can't be started or has failed; the others are stopped then. Or threads have not ended
-    /// in time ([`Error::ThreadsStuck`]): they are left behind, and the process should end.
+    /// A thread can't be started or has failed, or workers panic too often
+    /// ([`Error::WorkerPanicked`]); the others are stopped then. Or threads have not ended in time
+    /// ([`Error::ThreadsStuck`]): they are left behind, and the process should end.
     pub fn run(self, stop: &StopSignal) -> Result<(), Error> {
         let Listeners {
             workers,
@@ -213,6 +220,7 @@ fn setup(options: &Options, service: Service, tls: Option<&Tls>, beginning: &Beg
         tls: tls.map(|tls| Arc::clone(&tls.tcp)),
         limits: options.limits,
         grace: options.shutdown_grace,
+        restarts: Restarts::default(),
     }
 }
 
@@ -230,6 +238,6 @@ fn worker(
     stop: &StopSignal,
 ) -> Result<Thread, Error> {
     let setup = Arc::clone(setup);
-    let serve = move |stop| Worker::start(&setup, sockets, place)?.run(stop);
+    let serve = move |stop| supervise::serve(&setup, sockets, place, &stop);
     Thread::spawn(format!("worker-{index}"), stop, serve)
 }

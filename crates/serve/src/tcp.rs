@@ -56,8 +56,8 @@ const LINGER: Duration = Duration::from_secs(5);
 const EVICTED_LINGER: Duration = Duration::from_millis(500);
 
 /// Accepts connections and serves each in a task of its own.
-pub(crate) struct Acceptor {
-    arrivals: Arrivals,
+pub(crate) struct Acceptor<'a> {
+    arrivals: Arrivals<'a>,
     context: Rc<Context>,
 }
 
@@ -81,12 +81,12 @@ struct Client {
 /// Why a connection ended.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-impl Acceptor {
+impl<'a> Acceptor<'a> {
     /// # Errors
-    /// The event loop doesn't take the socket.
+    /// The event loop doesn't take the socket, or no descriptor is left for it.
     pub(crate) fn new(
         setup: &Arc<Setup>,
-        accepting: Accepting,
+        accepting: &'a mut Accepting,
         memory: &Memory,
     ) -> io::Result<Self> {
         Ok(Self {
@@ -137,7 +137,7 @@ impl Acceptor {
 
 /// Ends when no more connections come, while some may still be served.
 async fn serve_all(
-    arrivals: &mut Arrivals,
+    arrivals: &mut Arrivals<'_>,
     context: &Rc<Context>,
     connections: &mut JoinSet<()>,
     stop: &StopSignal,

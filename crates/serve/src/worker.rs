@@ -6,10 +6,12 @@ use crate::files::FileCache;
 use crate::held::HeldBytes;
 use crate::limits::Limits;
 use crate::listen::Sockets;
+use crate::server::Restarts;
 use crate::service::Service;
 use crate::stop::StopSignal;
 use crate::{Error, h3, sys, tcp};
 use std::cell::RefCell;
+use std::net::UdpSocket;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +35,7 @@ pub(crate) struct Setup {
     pub(crate) quic: Option<altway_http3::ServerConfig>,
     pub(crate) limits: Limits,
     pub(crate) grace: Duration,
+    pub(crate) restarts: Restarts,
 }
 
 /// The memory that all connections of a worker share.
@@ -59,20 +62,20 @@ impl Memory {
 }
 
 /// A worker on its own thread.
-pub(crate) struct Worker {
+pub(crate) struct Worker<'a> {
     runtime: LocalRuntime,
-    tcp: tcp::Acceptor,
-    h3: Option<h3::Driver>,
+    tcp: tcp::Acceptor<'a>,
+    h3: Option<h3::Driver<'a>>,
     files: Rc<RefCell<FileCache>>,
     service: Arc<Service>,
 }
 
-impl Worker {
-    /// Prepares a worker on the thread that will run it.
+impl<'a> Worker<'a> {
+    /// Prepares a worker on the thread that will run it. It uses duplicates of the sockets.
     pub(crate) fn start(
         setup: &Arc<Setup>,
-        sockets: Sockets,
-        place: h3::Place,
+        sockets: &'a mut Sockets,
+        place: &'a mut h3::Place,
     ) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -81,9 +84,11 @@ impl Worker {
         // Sockets register with the event loop that is current.
         let guard = runtime.enter();
         let memory = Memory::new(setup);
-        let tcp = tcp::Acceptor::new(setup, sockets.tcp, &memory);
+        let tcp = tcp::Acceptor::new(setup, &mut sockets.tcp, &memory);
         let tcp = tcp.map_err(Error::Worker)?;
-        let h3 = setup.quic.clone().zip(sockets.udp);
+        let udp = sockets.udp.as_ref().map(UdpSocket::try_clone);
+        let udp = udp.transpose().map_err(Error::Worker)?;
+        let h3 = setup.quic.clone().zip(udp);
         let h3 = h3.map(|(config, udp)| h3::Driver::new(setup, config, udp, &memory, place));
         let h3 = h3.transpose()?;
         drop(guard);

@@ -36,7 +36,8 @@ pub(crate) struct Routes {
     pub(crate) can_be_taken_over: bool,
 }
 
-/// A worker among the others.
+/// A worker among the others. Outlives the worker, for the one that takes its place after a panic: its
+/// connection IDs name the same worker, and the ways to the others and from them stay open.
 #[derive(Debug)]
 pub(crate) struct Place {
     /// What its connection IDs begin with.

@@ -19,6 +19,7 @@ mod key_log;
 mod migration;
 mod protocols;
 mod quic;
+mod restarts;
 mod shares;
 mod takeover;
 mod turns;

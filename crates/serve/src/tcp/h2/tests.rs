@@ -9,6 +9,7 @@ use crate::incidents::Incidents;
 use crate::limits::Limits;
 use crate::path_meter::Paths;
 use crate::sending::RESPONSE_OVERHEAD;
+use crate::server::Restarts;
 use crate::service::{Content, Service};
 use crate::stop::stop_channel;
 use crate::worker::Memory;
@@ -38,6 +39,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
             ..Limits::default()
         },
         grace: Duration::ZERO,
+        restarts: Restarts::default(),
     })
 }
 

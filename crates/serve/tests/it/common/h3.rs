@@ -64,7 +64,8 @@ impl H3 {
         }
     }
 
-    fn begin(server: SocketAddr, mut config: ClientConfig) -> Self {
+    /// Begins to connect; nothing is sent yet.
+    pub(crate) fn begin(server: SocketAddr, mut config: ClientConfig) -> Self {
         config.transport.keep_alive = Some(Duration::from_millis(100));
         let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
         let connection = endpoint
