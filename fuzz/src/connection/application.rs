@@ -104,7 +104,7 @@ impl Application {
         sent.expect("the exchange is alive");
         (exchange.head, exchange.sent_all) = (true, end);
         exchange.offer(promised.unwrap_or(0), promised.is_some());
-        exchange.settle(self.role);
+        exchange.settle();
     }
 
     /// Server: sends an interim response.
@@ -136,7 +136,7 @@ impl Application {
         let sent = turn.send_trailers(exchange.id, &trailers);
         sent.expect("the exchange is alive");
         exchange.sent_all = true;
-        exchange.settle(self.role);
+        exchange.settle();
     }
 
     pub(crate) fn reset(&mut self, turn: &mut Turn<'_>, id: u32, code: u8) {
@@ -227,11 +227,10 @@ impl Application {
             }
             _ => return None,
         };
-        let role = self.role;
         let exchange = self.alive(stream.get());
         assert!(!exchange.received_all, "it goes on after its end");
         exchange.received_all = end;
-        exchange.settle(role);
+        exchange.settle();
         end.then_some(stream.get())
     }
 
@@ -276,7 +275,7 @@ impl Application {
         let sent = sent.expect("the exchange is alive");
         exchange.sent += sent;
         exchange.sent_all = exchange.last && sent == len;
-        exchange.settle(self.role);
+        exchange.settle();
     }
 }
 
@@ -304,9 +303,9 @@ impl Exchange {
         }
     }
 
-    /// It is over when both have said all, and when a server has: that resets what is left.
-    fn settle(&mut self, role: Role) {
-        if self.sent_all && (self.received_all || role == Role::Server) {
+    /// It is over when both have sent all. A request that outlives its response is reset by the engine later.
+    fn settle(&mut self) {
+        if self.sent_all && self.received_all {
             self.alive = false;
         }
     }
