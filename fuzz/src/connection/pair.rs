@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use altway_http2::{CloseReason, Code, Config, Event, Turn};
+use altway_http2::{CloseReason, Code, Config, Event, Timeouts, Turn};
 
 use super::Operation;
 use super::application::Application;
@@ -102,11 +102,10 @@ impl Pair {
 
     /// Both say all they have to, then both shut down.
     pub(crate) fn finish(mut self) {
-        let mut rounds = 0;
-        while self.round() {
-            rounds += 1;
-            assert!(rounds < LAST_ROUNDS, "they never end");
-        }
+        self.exchange_all();
+        // Only now are requests ended that outlive their responses.
+        self.wait(Timeouts::default().linger);
+        self.exchange_all();
         let closed = self.client.end.closed.is_some() || self.server.end.closed.is_some();
         if !closed && !self.injected {
             for side in [&self.client, &self.server] {
@@ -124,6 +123,15 @@ impl Pair {
         self.pass(Role::Server, 0);
         self.client.end.wind_down(self.now);
         self.server.end.wind_down(self.now);
+    }
+
+    /// Sends and receives until nothing moves.
+    fn exchange_all(&mut self) {
+        let mut rounds = 0;
+        while self.round() {
+            rounds += 1;
+            assert!(rounds < LAST_ROUNDS, "they never end");
+        }
     }
 
     /// Whether anything moved.
