@@ -134,9 +134,10 @@ pub struct Transport {
     /// upwards; 1,200 switches it off. Default: 1,452, what an Ethernet path with IPv6 carries.
     pub mtu_upper_bound: u16,
     /// Server: the same bound for clients on the same machine (loopback addresses), whose packets no
-    /// network carries. Theirs have 1,452 bytes from the beginning, the first probe is for the bound, and
-    /// the first congestion window holds four packets of it. A client that doesn't want them says so by
-    /// its [`max_udp_payload`](Self::max_udp_payload). Default (`None`): as for everybody else.
+    /// network carries. Theirs have 1,200 bytes until the first probe, which is for the bound, is
+    /// acknowledged, and the first congestion window holds four packets of it. A client that doesn't want
+    /// them says so by its [`max_udp_payload`](Self::max_udp_payload); one that takes less than half of the
+    /// bound stays at 1,200. Default (`None`): as for everybody else.
     pub loopback_mtu: Option<u16>,
     /// The largest UDP payload that this side takes, as it tells the peer, whose path MTU discovery
     /// looks no further: what the link here carries saves it probes in vain. 1,200 to 65,527 bytes.

@@ -1,18 +1,12 @@
 //! The quick form of each attack of `altway-attack`, against the binary.
 
-use crate::common::{Dir, skipped};
+use crate::common::Dir;
 use altway_attack::{ALL, Scale, find, raise_descriptors, run};
 use std::path::Path;
-
-/// Attacks that the server is still open to. Each mend takes its own off this list.
-const OPEN: &[&str] = &["forged-sources-idle", "forged-sources-in-a-download"];
 
 fn withstands(name: &str) {
     // Others would use up its memory and its time.
     let _dir = Dir::alone();
-    if OPEN.contains(&name) {
-        return skipped(&format!("the server is open to {name}"));
-    }
     raise_descriptors();
     let binary = Path::new(env!("CARGO_BIN_EXE_altway"));
     let report = run(binary, find(name).unwrap(), Scale::Quick).unwrap();
