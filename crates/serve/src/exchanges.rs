@@ -8,6 +8,7 @@ use crate::RequestBody;
 use crate::body::Body;
 use crate::contained::contain;
 use crate::handler::{BoxError, Pending};
+use crate::held::Held;
 use crate::request_body::{Report, Upload, upload};
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable};
@@ -67,6 +68,8 @@ pub(crate) enum Ready {
 /// A request's body on its way in.
 pub(crate) struct Receiving {
     pub(crate) upload: Upload,
+    /// Counts what waits for the reader, where the connection doesn't.
+    pub(crate) held: Option<Held>,
     /// The client waits for 100 (RFC 9110 section 10.1.1).
     expects_continue: bool,
     /// The response to a request whose body nobody reads.
@@ -109,6 +112,7 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
         let (upload, body) = upload(key, &self.reporter, length);
         let receiving = Receiving {
             upload,
+            held: None,
             expects_continue: expects
                 .is_some_and(|expects| expects.eq_ignore_ascii_case("100-continue")),
             early: None,
@@ -235,6 +239,22 @@ impl Receiving {
         }
     }
 
+    /// Whether more is to be taken for the reader, for which `most` bytes may wait; none while the client
+    /// holds as much as it may and some of it is here.
+    pub(crate) fn has_room(&self, most: usize) -> bool {
+        let waiting = self.upload.waiting();
+        let is_scarce = || self.held.as_ref().is_some_and(Held::is_scarce);
+        waiting < most && (waiting == 0 || !is_scarce())
+    }
+
+    /// Counts what waits for the reader.
+    pub(crate) fn count(&mut self) {
+        let waiting = self.upload.waiting();
+        if let Some(held) = &mut self.held {
+            held.set(waiting);
+        }
+    }
+
     /// Whether the client is to be told that it may send: once, when its content is asked for.
     pub(crate) fn must_continue(&mut self, report: &Report) -> bool {
         report.waits && std::mem::take(&mut self.expects_continue)
@@ -281,5 +301,32 @@ impl Work {
                 Poll::Ready(Ready::Frame(body, frame))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::held::HeldBytes;
+
+    #[test]
+    fn what_waits_for_a_reader_counts_and_stops_what_comes_when_too_much_is_held() {
+        let client = HeldBytes::new(100);
+        let mut exchanges = Exchanges::new();
+        let body = exchanges.receive(1, &Request::new(()));
+        exchanges.upload(1).unwrap().held = Some(client.holder());
+        let take = |exchanges: &mut Exchanges<u8>, len| {
+            let taken = exchanges.take(1, len, || Bytes::from(vec![0; len]));
+            assert_eq!(taken, Taken::Kept);
+            let receiving = exchanges.upload(1).unwrap();
+            receiving.count();
+            receiving.has_room(1_000)
+        };
+        assert!(take(&mut exchanges, 99));
+        assert_eq!(client.bytes(), 99);
+        assert!(!take(&mut exchanges, 1), "as much is held as may be");
+        exchanges.end_upload(1);
+        assert_eq!(client.bytes(), 0);
+        drop(body);
     }
 }

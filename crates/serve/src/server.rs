@@ -53,6 +53,7 @@ impl Server {
     /// Whatever keeps the server from running, so that [`Server::run`] fails no more for the
     /// operator's reasons. A running server then serves on.
     pub fn bind(options: &Options) -> Result<Self, Error> {
+        options.limits.check()?;
         if let Err(error) = sys::raise_open_files() {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }

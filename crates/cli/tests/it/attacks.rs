@@ -32,6 +32,7 @@ tests! {
     ranges_that_no_window_takes_over_http2_hold_no_memory: "h2-ranges-unread",
     spellings_that_no_window_takes_over_http3_hold_no_memory: "h3-spellings-unread",
     ranges_that_no_window_takes_over_http3_hold_no_memory: "h3-ranges-unread",
+    all_that_can_be_held_at_once_stays_below_the_memory_that_is_allowed: "memory-limit",
     bytes_with_gaps_pin_no_blocks: "gapped-bytes-and-junk",
     forged_sources_of_an_idle_connection_get_three_times_what_they_sent: "forged-sources-idle",
     forged_sources_of_a_download_get_three_times_what_they_sent: "forged-sources-in-a-download",

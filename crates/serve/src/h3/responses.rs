@@ -335,7 +335,12 @@ impl Responses {
         let body = if end {
             RequestBody::empty()
         } else {
-            self.exchanges.receive(key, &head)
+            let held = connection.admitted.held().holder();
+            let body = self.exchanges.receive(key, &head);
+            if let Some(receiving) = self.exchanges.upload(key) {
+                receiving.held = Some(held);
+            }
+            body
         };
         let request = head.map(|()| body);
         match self.setup.service.respond(peer, own, request) {
@@ -380,8 +385,15 @@ impl Responses {
     /// Reads on in an upload, as far as its reader keeps up. The engine lets the client send as much
     /// more as was read.
     fn receive(&mut self, key: Key, endpoint: &mut Endpoint) {
+        self.read_on(key, endpoint);
+        if let Some(receiving) = self.exchanges.upload(key) {
+            receiving.count();
+        }
+    }
+
+    fn read_on(&mut self, key: Key, endpoint: &mut Endpoint) {
         while let Some(receiving) = self.exchanges.upload(key)
-            && receiving.upload.waiting() < MAX_UNREAD
+            && receiving.has_room(MAX_UNREAD)
         {
             match endpoint.recv_data(key.0, key.1) {
                 Ok(Received::Data(data)) => {

@@ -39,6 +39,9 @@ const SEND_BYTES: usize = 256 << 10;
 /// The same when the worker's connections hold as much as they may.
 const SCARCE_SEND_BYTES: usize = 16 << 10;
 
+/// What is read at once then.
+const SCARCE_READ_BYTES: usize = 16 << 10;
+
 /// What a connection may send before the others have their turn.
 const TURN_BYTES: usize = 1 << 20;
 
@@ -338,7 +341,11 @@ impl Driver {
         // Borrowed, so that it comes back if this unwinds.
         let buffer = Rc::clone(&desk.buffer);
         let mut buffer = buffer.borrow_mut();
-        let received = self.receive(wake, &mut buffer);
+        let most = match self.share.is_full() {
+            true => SCARCE_READ_BYTES,
+            false => buffer.len(),
+        };
+        let received = self.receive(wake, &mut buffer[..most]);
         received.and_then(|n| {
             let progress = self.converse(&buffer[..n], desk)?;
             Ok(match progress {
