@@ -2,18 +2,18 @@
 
 use super::admission;
 use crate::RequestBody;
-use crate::access::{Asked, Exchange};
-use crate::body::Body;
 use crate::clients::Admitted;
-use crate::exchanges::{Exchanges, Ready, Taken, Work};
 use crate::files::{Entry, FileCache, Reading, is_conditional};
-use crate::handler::BoxError;
 use crate::held::Held;
 use crate::incidents::Incident;
 use crate::path_meter::{self, Meter};
-use crate::sending::{Next, RESPONSE_OVERHEAD, Sending};
-use crate::service::{Answer, flaw};
-use crate::worker::{Memory, Setup};
+use crate::request::body::Body;
+use crate::request::handler::BoxError;
+use crate::request::log::{Asked, Exchange};
+use crate::request::outgoing::{Next, RESPONSE_OVERHEAD, Sending};
+use crate::request::pending::{Exchanges, Ready, Taken, Work};
+use crate::request::service::{Answer, flaw};
+use crate::setup::{Memory, Setup};
 use altway_http3::{
     CloseReason, Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId,
 };
@@ -255,7 +255,7 @@ impl Responses {
         Some(entry)
     }
 
-    /// Answers with a file of the cache, as [`Service::respond`](crate::service::Service::respond)
+    /// Answers with a file of the cache, as [`Service::respond`](crate::request::service::Service::respond)
     /// would, but with a head that is made once a second.
     fn send_file(
         &mut self,

@@ -12,8 +12,8 @@ mod transport;
 use super::measured::Probe;
 use crate::clients::Admitted;
 use crate::held::{Held, HeldBytes};
+use crate::setup::Setup;
 use crate::stop::StopSignal;
-use crate::worker::Setup;
 use altway_http2::{self as http2, Connection, Output};
 use answers::Answers;
 pub(super) use desk::Desk;
@@ -54,7 +54,7 @@ pub(super) fn config(setup: &Setup) -> Arc<http2::Config> {
     let limits = &setup.limits;
     let mut config = http2::Config {
         max_concurrent_streams: limits.max_concurrent_requests,
-        max_header_list_size: crate::service::MAX_HEAD_BYTES as u32,
+        max_header_list_size: crate::request::service::MAX_HEAD_BYTES as u32,
         ..http2::Config::default()
     };
     if setup.tls.is_some() {

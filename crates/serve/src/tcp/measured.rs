@@ -4,11 +4,11 @@
 use super::delivery::{Answered, Found, MAX_LOOKS, MIN_RESPONSE, PAUSE, Watch};
 use super::socket::Activity;
 use super::write_ahead::WriteAhead;
-use crate::body::Body;
 use crate::clients::Admitted;
-use crate::handler::BoxError;
 use crate::path_meter::{self, Meter, Paths};
-use crate::worker::Setup;
+use crate::request::body::Body;
+use crate::request::handler::BoxError;
+use crate::setup::Setup;
 use altway_path::{ConnectionStatistics, Exchange, PathStatistics};
 use altway_socket::tcp_info;
 use bytes::Bytes;

@@ -1,24 +1,24 @@
 //! Requests in, responses out: what the engine's events mean to the server.
 //!
 //! Most requests ask for a file, whole: [`ShortCut`] answers those in place. All others go to
-//! [`Service`](crate::service::Service), as on the other protocols.
+//! [`Service`](crate::request::service::Service), as on the other protocols.
 
 mod outgoing;
 mod short_cut;
 
 use super::Desk;
 use crate::RequestBody;
-use crate::body::Body;
 use crate::clients::Admitted;
-use crate::exchanges::{Exchanges, Ready, Receiving, Taken, Work};
-use crate::handler::BoxError;
 use crate::held::Held;
 use crate::incidents::Incident;
-use crate::request_body::Report;
-use crate::service::Answer;
+use crate::request::body::Body;
+use crate::request::handler::BoxError;
+use crate::request::pending::{Exchanges, Ready, Receiving, Taken, Work};
+use crate::request::service::Answer;
+use crate::request::upload::Report;
+use crate::setup::Setup;
 use crate::tcp::delivery::{Answered, MIN_RESPONSE};
 use crate::tcp::measured::Probe;
-use crate::worker::Setup;
 use altway_http2::{CloseReason, Code, Event, StreamId, Turn};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};

@@ -2,7 +2,7 @@
 
 use crate::files::FileCache;
 use crate::held::HeldBytes;
-use crate::worker::Memory;
+use crate::setup::Memory;
 use altway_http2::{FieldBlock, Indexing, Output};
 use altway_policy::AltSvc;
 use http::HeaderValue;
@@ -90,6 +90,6 @@ impl Desk {
 
 fn common(now: SystemTime) -> FieldBlock {
     let mut fields = HeaderMap::new();
-    crate::service::date_and_server(&mut fields, now);
+    crate::request::service::date_and_server(&mut fields, now);
     FieldBlock::from_headers(&fields, Indexing::Incremental)
 }

@@ -8,11 +8,11 @@ use crate::held::HeldBytes;
 use crate::incidents::Incidents;
 use crate::limits::Limits;
 use crate::path_meter::Paths;
-use crate::sending::RESPONSE_OVERHEAD;
-use crate::server::Restarts;
-use crate::service::{Content, Service};
+use crate::request::outgoing::RESPONSE_OVERHEAD;
+use crate::request::service::{Content, Service};
+use crate::restarts::Restarts;
+use crate::setup::Memory;
 use crate::stop::stop_channel;
-use crate::worker::Memory;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 

@@ -1,11 +1,11 @@
 //! The part of a response that waits for its turn.
 
-use crate::access::Exchange;
-use crate::body::Body;
-use crate::exchanges::Exchanges;
 use crate::files::{Piece, Reading};
-use crate::handler::BoxError;
-use crate::sending::{Next, RESPONSE_OVERHEAD, Sending};
+use crate::request::body::Body;
+use crate::request::handler::BoxError;
+use crate::request::log::Exchange;
+use crate::request::outgoing::{Next, RESPONSE_OVERHEAD, Sending};
+use crate::request::pending::Exchanges;
 use crate::tcp::h2::Desk;
 use altway_http2::{StreamId, Turn};
 use bytes::{Buf, Bytes};

@@ -3,11 +3,11 @@
 
 use super::outgoing::OutgoingFile;
 use super::{DECISION_AGE, Outgoing};
-use crate::access::{Asked, Exchange, Line, Protocol};
 use crate::files::{Entry, is_conditional};
+use crate::request::log::{Asked, Exchange, Line, Protocol};
+use crate::setup::Setup;
 use crate::tcp::h2::Desk;
 use crate::tcp::measured::Probe;
-use crate::worker::Setup;
 use altway_http2::{Code, FieldBlock, Head, HeadId, StreamId, Turn};
 use altway_policy::Decision;
 use http::{Method, StatusCode, Uri};

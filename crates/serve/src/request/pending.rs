@@ -5,10 +5,10 @@
 //! is ready at once never comes here. HTTP/2 has one of these a connection, HTTP/3 one a worker.
 
 use crate::RequestBody;
-use crate::body::Body;
-use crate::contained::contain;
-use crate::handler::{BoxError, Pending};
-use crate::request_body::{Report, Upload, upload};
+use crate::request::body::Body;
+use crate::request::contained::contain;
+use crate::request::handler::{BoxError, Pending};
+use crate::request::upload::{Report, Upload, upload};
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream::{FuturesUnordered, Stream as _};

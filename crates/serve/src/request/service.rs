@@ -2,12 +2,12 @@
 //! fields that every response has.
 
 use crate::RequestBody;
-use crate::access::{AccessLog, Asked, Exchange};
-use crate::body::Body;
 use crate::files::{self, Files};
-use crate::handler::{BoxError, Handler, Peer, Pending};
 use crate::incidents::{Incident, Incidents};
 use crate::path_meter::Paths;
+use crate::request::body::Body;
+use crate::request::handler::{BoxError, Handler, Peer, Pending};
+use crate::request::log::{AccessLog, Asked, Exchange};
 use crate::throttle::Throttle;
 use altway_path::PathStatistics;
 use altway_policy::{Decision, Policy};

@@ -1,8 +1,8 @@
 //! Response bodies: nothing, bytes in memory, a part of a file, or what a service streams.
 
-use crate::access::Exchange;
 use crate::files::FileRange;
-use crate::handler::BoxError;
+use crate::request::handler::BoxError;
+use crate::request::log::Exchange;
 use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
 use std::fmt;
