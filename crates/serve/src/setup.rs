@@ -4,6 +4,7 @@ use crate::clients::Clients;
 use crate::files::FileCache;
 use crate::held::HeldBytes;
 use crate::limits::Limits;
+use crate::request::requests::Responder;
 use crate::request::service::Service;
 use crate::restarts::Restarts;
 use crate::sys;
@@ -29,6 +30,7 @@ pub(crate) struct Setup {
 #[derive(Clone)]
 pub(crate) struct Memory {
     pub(crate) files: Rc<RefCell<FileCache>>,
+    pub(crate) responder: Rc<Responder>,
     /// Everybody's share of what connections hold, and of everything else.
     pub(crate) clients: Clients,
 }
@@ -41,8 +43,13 @@ impl Memory {
         let held = HeldBytes::new(limits.max_held_bytes);
         let service = Arc::clone(&setup.service);
         let record = move |client, incident| service.incidents.record(client, incident);
+        let files = Rc::new(RefCell::new(files));
         Self {
-            files: Rc::new(RefCell::new(files)),
+            responder: Rc::new(Responder::new(
+                Arc::clone(&setup.service),
+                Rc::clone(&files),
+            )),
+            files,
             clients: Clients::new(limits, held, record),
         }
     }

@@ -8,6 +8,7 @@ use crate::RequestBody;
 use crate::request::body::Body;
 use crate::request::contained::contain;
 use crate::request::handler::{BoxError, Pending};
+use crate::request::requests::Answered;
 use crate::request::upload::{Report, Upload, upload};
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable};
@@ -39,7 +40,7 @@ pub(crate) struct Exchanges<K> {
 /// Something to wait for.
 pub(crate) enum Work {
     /// A response.
-    Respond(Pending<Response<Body>>),
+    Respond(Pending<Answered>),
     /// The next frame of a body.
     Frame(Body),
 }
@@ -57,7 +58,7 @@ pub(crate) enum Taken {
 
 /// What an exchange goes on with.
 pub(crate) enum Ready {
-    Response(Response<Body>),
+    Response(Answered),
     /// The body, and what [`http_body::Body::poll_frame`] gave.
     Frame(Body, Option<Result<Frame<Bytes>, BoxError>>),
     /// Of the exchange's upload.
