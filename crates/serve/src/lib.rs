@@ -33,20 +33,15 @@
 //! ```
 
 mod accept;
-mod access;
-mod body;
 pub mod certs;
 mod client_prefix;
 mod clients;
-mod contained;
 mod error;
-mod exchanges;
 mod files;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod h3;
-mod handler;
 mod held;
 mod identity;
 mod incidents;
@@ -56,12 +51,13 @@ mod log_writer;
 mod ocsp;
 mod options;
 mod path_meter;
+mod random;
 mod reload;
-mod request_body;
-mod sending;
+mod request;
+mod restarts;
 mod server;
-mod service;
 mod sessions;
+mod setup;
 mod site;
 mod stop;
 mod sys;
@@ -72,13 +68,10 @@ mod throttle;
 mod tls;
 mod worker;
 
-pub use access::AccessLog;
 pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
-pub use body::Body;
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use error::Error;
 pub use files::Files;
-pub use handler::{BoxError, Peer};
 pub use identity::{Identity, IdentityWarning};
 pub use limits::{InvalidLimits, Limits};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
@@ -87,7 +80,10 @@ pub use options::{
     UnknownSpread,
 };
 pub use reload::ReloadHandle;
-pub use request_body::{RequestBody, RequestBodyError};
+pub use request::body::Body;
+pub use request::handler::{BoxError, Peer};
+pub use request::log::AccessLog;
+pub use request::upload::{RequestBody, RequestBodyError};
 pub use server::Server;
 pub use site::Site;
 pub use stop::{StopHandle, StopSignal, stop_channel};

@@ -1,7 +1,7 @@
 //! What a server serves: the files of a directory, or whatever a service of the embedder answers.
 
 use crate::RequestBody;
-use crate::handler::{BoxError, Handler, Tower};
+use crate::request::handler::{BoxError, Handler, Tower};
 use http::{Request, Response};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -114,6 +114,23 @@ impl H3 {
         }
     }
 
+    /// A request with a body that leaves at once, and its response.
+    pub(crate) fn ask(&mut self, request: &Request<()>, body: &str) -> (Response<()>, Vec<u8>) {
+        let (endpoint, connection) = (&mut self.endpoint, self.connection);
+        let end = body.is_empty();
+        let stream = endpoint.send_request(connection, request, end).unwrap();
+        if !end {
+            let mut body = Bytes::copy_from_slice(body.as_bytes());
+            let sent = endpoint.send_data(connection, stream, &mut body, true);
+            sent.unwrap();
+            assert!(body.is_empty(), "it leaves at once");
+        }
+        match self.head(stream) {
+            (head, true) => (head, Vec::new()),
+            (head, false) => (head, self.body(stream)),
+        }
+    }
+
     /// POST with as much of a body as leaves at once.
     pub(crate) fn begin_post(&mut self, path: &str, body: Vec<u8>) -> StreamId {
         let request = Request::post(format!("https://localhost{path}")).body(());

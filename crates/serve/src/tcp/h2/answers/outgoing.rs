@@ -1,12 +1,12 @@
 //! The part of a response that waits for its turn.
 
-use crate::access::Exchange;
-use crate::body::Body;
-use crate::exchanges::Exchanges;
 use crate::files::{Piece, Reading};
-use crate::handler::BoxError;
-use crate::sending::{Next, RESPONSE_OVERHEAD, Sending};
-use crate::tcp::h2::Desk;
+use crate::request::body::Body;
+use crate::request::handler::BoxError;
+use crate::request::log::LogEntry;
+use crate::request::outgoing::{Next, RESPONSE_OVERHEAD, Sending};
+use crate::request::pending::Exchanges;
+use crate::tcp::h2::WorkerBuffers;
 use altway_http2::{StreamId, Turn};
 use bytes::{Buf, Bytes};
 
@@ -19,7 +19,7 @@ pub(super) enum Outgoing {
 /// What is left of a file.
 pub(super) struct OutgoingFile {
     pub(super) reading: Reading,
-    pub(super) exchange: Option<Exchange>,
+    pub(super) entry: Option<LogEntry>,
 }
 
 /// What became of a frame.
@@ -33,9 +33,9 @@ pub(super) enum Sent {
 impl Outgoing {
     pub(super) fn body(body: Body) -> Self {
         match body.into_file() {
-            Ok((range, exchange)) => Self::File(OutgoingFile {
+            Ok((range, entry)) => Self::File(OutgoingFile {
                 reading: Reading::File(range),
-                exchange,
+                entry,
             }),
             Err(body) => Self::Body(Sending::new(body)),
         }
@@ -60,16 +60,18 @@ impl OutgoingFile {
         &mut self,
         turn: &mut Turn<'_>,
         stream: StreamId,
-        desk: &Desk,
+        buffers: &WorkerBuffers,
     ) -> Result<Sent, BoxError> {
         let piece = match turn.send_capacity(stream) {
             0 => Piece::nothing(),
-            capacity => self.reading.next(&mut desk.files.borrow_mut(), capacity)?,
+            capacity => self
+                .reading
+                .next(&mut buffers.files.borrow_mut(), capacity)?,
         };
         let sent = turn.send_data(stream, &piece.bytes, piece.last)?;
         self.reading.advance(sent);
-        if let Some(exchange) = &mut self.exchange {
-            exchange.sent(sent);
+        if let Some(entry) = &mut self.entry {
+            entry.sent(sent);
         }
         Ok(if piece.last && self.reading.remaining() == 0 {
             Sent::All

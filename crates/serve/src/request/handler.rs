@@ -1,8 +1,8 @@
 //! Services of the embedder behind one type that the server's own code can hold.
 
 use crate::RequestBody;
-use crate::body::Body;
-use crate::contained::{Contained, ContainedBody, contain};
+use crate::request::body::Body;
+use crate::request::contained::{Contained, ContainedBody, contain};
 use http::{Request, Response};
 use std::fmt;
 use std::future::{poll_fn, ready};

@@ -3,7 +3,7 @@
 //! All exchanges of a connection are polled in one task, and those of all HTTP/3 connections of a
 //! worker in one: what unwinds there would take all of them along.
 
-use crate::handler::BoxError;
+use crate::request::handler::BoxError;
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 use std::any::Any;

@@ -11,7 +11,7 @@
 use crate::log_writer::{Dropped, LogWriter};
 use crate::throttle::Throttle;
 use altway_policy::Decision;
-use http::{Method, StatusCode, Uri};
+use http::{Method, StatusCode};
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::fs::{File, OpenOptions};
@@ -218,16 +218,6 @@ pub(crate) enum Protocol {
     Http3,
 }
 
-impl From<http::Version> for Protocol {
-    fn from(version: http::Version) -> Self {
-        match version {
-            http::Version::HTTP_3 => Self::Http3,
-            http::Version::HTTP_2 => Self::Http2,
-            _ => Self::Http1,
-        }
-    }
-}
-
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -239,13 +229,13 @@ impl fmt::Display for Protocol {
 }
 
 /// What a line says.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Line<'a> {
     pub(crate) client: IpAddr,
     pub(crate) protocol: Protocol,
-    pub(crate) method: &'a str,
+    pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
-    pub(crate) status: u16,
+    pub(crate) status: StatusCode,
     pub(crate) bytes: u64,
     pub(crate) decision: Option<Decision>,
 }
@@ -258,10 +248,10 @@ impl Line<'_> {
             protocol,
             method,
             path,
-            status,
             bytes,
             ..
         } = self;
+        let status = self.status.as_u16();
         // Debug escapes quotes and control characters: a path can't forge another line.
         let mut text = format!(
             " client={client} protocol={protocol} method={method} path={path:?} status={status} bytes={bytes}"
@@ -274,66 +264,47 @@ impl Line<'_> {
     }
 }
 
-/// What the log tells of a request.
-#[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    pub(crate) client: IpAddr,
-    pub(crate) protocol: Protocol,
-    pub(crate) method: Method,
-    pub(crate) target: Uri,
-}
-
-impl Asked {
-    pub(crate) fn of<B>(client: IpAddr, request: &http::Request<B>) -> Self {
-        Self {
-            client,
-            protocol: request.version().into(),
-            method: request.method().clone(),
-            target: request.uri().clone(),
-        }
-    }
-}
-
-/// A request and its answer, logged when dropped.
+/// The line of a response that is on its way, logged when dropped.
 #[derive(Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct LogEntry {
     log: AccessLog,
-    asked: Asked,
+    client: IpAddr,
+    protocol: Protocol,
+    method: Method,
+    path: Box<str>,
     status: StatusCode,
     bytes: u64,
     decision: Option<Decision>,
 }
 
-impl Exchange {
-    pub(crate) fn begin(
-        log: &AccessLog,
-        asked: Asked,
-        status: StatusCode,
-        decision: Option<Decision>,
-    ) -> Self {
+impl LogEntry {
+    pub(crate) fn new(log: &AccessLog, line: Line<'_>) -> Self {
         Self {
             log: log.clone(),
-            asked,
-            status,
-            bytes: 0,
-            decision,
+            client: line.client,
+            protocol: line.protocol,
+            method: line.method.clone(),
+            path: line.path.into(),
+            status: line.status,
+            bytes: line.bytes,
+            decision: line.decision,
         }
     }
 
-    /// Body bytes were handed to the transport.
+    /// Counts bytes of the body that were handed to the transport.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 }
 
-impl Drop for Exchange {
+impl Drop for LogEntry {
     fn drop(&mut self) {
         let line = Line {
-            client: self.asked.client,
-            protocol: self.asked.protocol,
-            method: self.asked.method.as_str(),
-            path: self.asked.target.path(),
-            status: self.status.as_u16(),
+            client: self.client,
+            protocol: self.protocol,
+            method: &self.method,
+            path: &self.path,
+            status: self.status,
             bytes: self.bytes,
             decision: self.decision,
         };
@@ -365,9 +336,9 @@ mod tests {
         let line = Line {
             client: Ipv4Addr::LOCALHOST.into(),
             protocol: Protocol::Http2,
-            method: "GET",
+            method: &Method::GET,
             path,
-            status: 200,
+            status: StatusCode::OK,
             bytes: 7,
             decision: None,
         };

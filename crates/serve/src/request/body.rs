@@ -1,8 +1,8 @@
 //! Response bodies: nothing, bytes in memory, a part of a file, or what a service streams.
 
-use crate::access::Exchange;
 use crate::files::FileRange;
-use crate::handler::BoxError;
+use crate::request::handler::BoxError;
+use crate::request::log::LogEntry;
 use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
 use std::fmt;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 /// Bytes of a file that a frame of its body holds at most.
 pub(crate) const CHUNK: usize = 32 << 10;
 
-/// A response's body, which logs its exchange when it is dropped: then all that will ever be sent
+/// A response's body, whose line is logged when it is dropped: then all that will ever be sent
 /// of it was handed to the transport.
 ///
 /// It never waits, unless it is a service's.
@@ -20,7 +20,7 @@ pub(crate) const CHUNK: usize = 32 << 10;
 pub struct Body {
     content: Content,
     /// In a box, for most servers have no log.
-    exchange: Option<Box<Exchange>>,
+    entry: Option<Box<LogEntry>>,
 }
 
 enum Content {
@@ -85,14 +85,14 @@ impl Body {
     pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
         Self {
             content: Content::Bytes(bytes.into()),
-            exchange: None,
+            entry: None,
         }
     }
 
     pub(crate) fn file(range: FileRange) -> Self {
         Self {
             content: Content::File(range),
-            exchange: None,
+            entry: None,
         }
     }
 
@@ -104,22 +104,22 @@ impl Body {
     {
         Self {
             content: Content::Stream(Box::pin(body)),
-            exchange: None,
+            entry: None,
         }
     }
 
-    /// Lets the body account for `exchange`.
-    pub(crate) fn with_exchange(self, exchange: Option<Exchange>) -> Self {
+    /// Has the body count what is sent of it in the log's `entry`.
+    pub(crate) fn with_log_entry(self, entry: Option<LogEntry>) -> Self {
         Self {
-            exchange: exchange.map(Box::new),
+            entry: entry.map(Box::new),
             ..self
         }
     }
 
     /// The part of a file that the body is, with the log's entry for it; else the body itself.
-    pub(crate) fn into_file(self) -> Result<(FileRange, Option<Exchange>), Self> {
+    pub(crate) fn into_file(self) -> Result<(FileRange, Option<LogEntry>), Self> {
         match self.content {
-            Content::File(range) => Ok((range, self.exchange.map(|exchange| *exchange))),
+            Content::File(range) => Ok((range, self.entry.map(|entry| *entry))),
             content => Err(Self { content, ..self }),
         }
     }
@@ -158,10 +158,10 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = ready!(self.poll_content(cx));
-        if let Some(exchange) = &mut self.exchange
+        if let Some(entry) = &mut self.entry
             && let Some(Ok(frame)) = &frame
         {
-            exchange.sent(frame.data_ref().map_or(0, Bytes::len));
+            entry.sent(frame.data_ref().map_or(0, Bytes::len));
         }
         Poll::Ready(frame)
     }

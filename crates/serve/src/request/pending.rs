@@ -5,11 +5,12 @@
 //! is ready at once never comes here. HTTP/2 has one of these a connection, HTTP/3 one a worker.
 
 use crate::RequestBody;
-use crate::body::Body;
-use crate::contained::contain;
-use crate::handler::{BoxError, Pending};
 use crate::held::Held;
-use crate::request_body::{Report, Upload, upload};
+use crate::request::body::Body;
+use crate::request::contained::contain;
+use crate::request::handler::{BoxError, Pending};
+use crate::request::requests::Answered;
+use crate::request::upload::{Report, Upload, upload};
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream::{FuturesUnordered, Stream as _};
@@ -40,7 +41,7 @@ pub(crate) struct Exchanges<K> {
 /// Something to wait for.
 pub(crate) enum Work {
     /// A response.
-    Respond(Pending<Response<Body>>),
+    Respond(Pending<Answered>),
     /// The next frame of a body.
     Frame(Body),
 }
@@ -58,7 +59,7 @@ pub(crate) enum Taken {
 
 /// What an exchange goes on with.
 pub(crate) enum Ready {
-    Response(Response<Body>),
+    Response(Answered),
     /// The body, and what [`http_body::Body::poll_frame`] gave.
     Frame(Body, Option<Result<Frame<Bytes>, BoxError>>),
     /// Of the exchange's upload.

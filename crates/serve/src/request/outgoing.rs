@@ -1,8 +1,8 @@
 //! A response's body on its way from whoever makes it to an engine.
 
-use crate::body::Body;
-use crate::exchanges::{Exchanges, Ready, Work};
-use crate::handler::BoxError;
+use crate::request::body::Body;
+use crate::request::handler::BoxError;
+use crate::request::pending::{Exchanges, Ready, Work};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as _, Frame};
