@@ -2,14 +2,13 @@
 
 use super::admission;
 use crate::RequestBody;
-use crate::files::{FileCache, Reading};
 use crate::held::Held;
 use crate::incidents::Incident;
 use crate::path_meter::{self, Meter};
 use crate::request::body::Body;
 use crate::request::handler::BoxError;
-use crate::request::log::{LogEntry, Protocol};
-use crate::request::outgoing::{Next, RESPONSE_OVERHEAD, Sending};
+use crate::request::log::Protocol;
+use crate::request::outgoing::{Carrier, Outgoing, Sent};
 use crate::request::pending::{Exchanges, Ready, Taken, Work};
 use crate::request::prepared::Prepared;
 use crate::request::requests::{Answer, Now, Requests, Screened};
@@ -18,11 +17,10 @@ use altway_http3::{
     CloseReason, Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId,
 };
 use altway_path::ConnectionStatistics;
-use http::{Request, Response, StatusCode};
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body as _;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -49,8 +47,6 @@ pub(super) struct Responses {
     memory: Memory,
     /// When the turn began.
     now: Now,
-    /// What exchanges go on with: at most two things each.
-    ready: VecDeque<(Key, Ready)>,
 }
 
 struct Connection {
@@ -61,25 +57,6 @@ struct Connection {
     sending: FxHashMap<StreamId, Outgoing>,
 }
 
-/// A body that has not been handed over whole.
-struct Outgoing {
-    source: Source,
-    moved: Instant,
-    held: Held,
-}
-
-enum Source {
-    Body(Sending),
-    File(Reading, Option<LogEntry>),
-}
-
-/// What became of a body when it was handed over as far as it went.
-#[derive(PartialEq, Eq)]
-enum Sent {
-    All,
-    Part,
-}
-
 impl Responses {
     pub(super) fn new(setup: Arc<Setup>, memory: Memory) -> Self {
         Self {
@@ -88,7 +65,6 @@ impl Responses {
             now: Now::read(),
             connections: FxHashMap::default(),
             exchanges: Exchanges::new(),
-            ready: VecDeque::new(),
         }
     }
 
@@ -100,13 +76,9 @@ impl Responses {
 
     /// Ready when an exchange can go on.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while let Poll::Ready(ready) = self.exchanges.poll(cx) {
-            self.ready.push_back(ready);
-        }
-        if self.ready.is_empty() {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
+        match self.exchanges.poll(cx) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
     }
 
@@ -151,7 +123,7 @@ impl Responses {
                 _ => {}
             }
         }
-        while let Some((key, ready)) = self.ready.pop_front() {
+        while let Some((key, ready)) = self.exchanges.next_ready() {
             self.proceed(key, ready, endpoint);
         }
     }
@@ -169,7 +141,7 @@ impl Responses {
             } = &mut **connection;
             requests.forget_latest_if(|request| request.strong_count() == 0);
             sending.retain(|stream, outgoing| {
-                let held_up = outgoing.source.is_held_up();
+                let held_up = outgoing.is_held_up();
                 let stalled = held_up && outgoing.moved.elapsed() >= limit;
                 if stalled {
                     endpoint.reset_stream(*handle, *stream, Code::H3_REQUEST_CANCELLED);
@@ -208,7 +180,6 @@ impl Responses {
         tracing::debug!(?handle, ?statistics, "connection ended");
         self.connections.remove(&handle);
         self.exchanges.cancel_all(|(of, _)| of == handle);
-        self.ready.retain(|((of, _), _)| *of != handle);
     }
 
     fn request(&mut self, key: Key, head: Arc<Request<()>>, end: bool, endpoint: &mut Endpoint) {
@@ -247,7 +218,11 @@ impl Responses {
         match requests.sent_prepared(prepared, decision, whole - data.len(), now) {
             // The usual case: it is small, and the window is open.
             None => self.answered(key, endpoint),
-            Some((reading, entry)) => self.start(key, Source::File(reading, entry), endpoint),
+            Some(rest) => self.start(
+                key,
+                |held, now| Outgoing::of_file(rest, held, now),
+                endpoint,
+            ),
         }
     }
 
@@ -288,12 +263,7 @@ impl Responses {
                 let Some(outgoing) = connection.and_then(|it| it.sending.get_mut(&key.1)) else {
                     return;
                 };
-                // Only from now on can the client hold it up.
-                outgoing.moved = self.now.instant;
-                let Source::Body(sending) = &mut outgoing.source else {
-                    return;
-                };
-                match sending.resume(body, frame) {
+                match outgoing.resume(body, frame, self.now.instant) {
                     Ok(()) => self.go_on(key, endpoint),
                     Err(error) => self.cut_off(key, &error, endpoint),
                 }
@@ -352,18 +322,19 @@ impl Responses {
         if end {
             return self.answered(key, endpoint);
         }
-        self.start(key, Source::of(body), endpoint);
+        self.start(key, |held, now| Outgoing::of(body, held, now), endpoint);
     }
 
-    fn start(&mut self, key: Key, source: Source, endpoint: &mut Endpoint) {
+    /// Begins to send what is left of a response.
+    fn start(
+        &mut self,
+        key: Key,
+        outgoing: impl FnOnce(Held, Instant) -> Outgoing,
+        endpoint: &mut Endpoint,
+    ) {
         if let Some(connection) = self.connections.get_mut(&key.0) {
-            let moved = self.now.instant;
             let held = connection.requests.admitted().held().holder();
-            let outgoing = Outgoing {
-                source,
-                moved,
-                held,
-            };
+            let outgoing = outgoing(held, self.now.instant);
             connection.sending.insert(key.1, outgoing);
             self.go_on(key, endpoint);
         }
@@ -374,12 +345,13 @@ impl Responses {
         let Some(outgoing) = connection.and_then(|it| it.sending.get_mut(&key.1)) else {
             return;
         };
-        let mut sources = Sources {
-            exchanges: &mut self.exchanges,
-            files: &self.memory.files,
-            now: self.now.instant,
-        };
-        let sent = outgoing.hand_over(key, &mut sources, endpoint);
+        let sent = outgoing.hand_over(
+            key,
+            &mut Http3Carrier(endpoint),
+            &mut self.exchanges,
+            &self.memory.files,
+            self.now.instant,
+        );
         match sent {
             Ok(Sent::Part) => {}
             Ok(Sent::All) => {
@@ -438,7 +410,6 @@ impl Responses {
             connection.end(key.1);
         }
         self.exchanges.cancel(key);
-        self.ready.retain(|(of, _)| *of != key);
     }
 
     /// Measures the path, now and then.
@@ -477,92 +448,23 @@ impl Connection {
     }
 }
 
-impl Source {
-    fn of(body: Body) -> Self {
-        match body.into_file() {
-            Ok((range, entry)) => Self::File(Reading::File(range), entry),
-            Err(body) => Self::Body(Sending::new(body)),
-        }
+/// How responses' bodies leave.
+struct Http3Carrier<'a>(&'a mut Endpoint);
+
+impl Carrier for Http3Carrier<'_> {
+    type Key = Key;
+
+    /// What a stream takes can't be asked: a little is tried first.
+    fn room(&self, _: Key, again: bool) -> Option<usize> {
+        Some(if again { usize::MAX } else { FIRST_PIECE })
     }
 
-    /// Bytes in memory that wait for the client.
-    fn held(&self) -> usize {
-        match self {
-            Self::Body(sending) => sending.held(),
-            Self::File(reading, _) => reading.held(),
-        }
+    fn send_data(&mut self, key: Key, data: &mut Bytes, last: bool) -> Result<(), BoxError> {
+        Ok(self.0.send_data(key.0, key.1, data, last)?)
     }
 
-    /// Whether bytes wait for the client, not for whoever makes them.
-    fn is_held_up(&self) -> bool {
-        match self {
-            Self::Body(sending) => sending.is_held_up(),
-            Self::File(..) => true,
-        }
-    }
-}
-
-/// Where bodies come from.
-struct Sources<'a> {
-    exchanges: &'a mut Exchanges<Key>,
-    files: &'a RefCell<FileCache>,
-    now: Instant,
-}
-
-impl Outgoing {
-    /// Hands over as much as the engine takes, and counts what is left in memory.
-    fn hand_over(
-        &mut self,
-        key: Key,
-        sources: &mut Sources<'_>,
-        endpoint: &mut Endpoint,
-    ) -> Result<Sent, BoxError> {
-        let sent = self.send(key, sources, endpoint);
-        self.held.set(RESPONSE_OVERHEAD + self.source.held());
-        sent
-    }
-
-    fn send(
-        &mut self,
-        key: Key,
-        sources: &mut Sources<'_>,
-        endpoint: &mut Endpoint,
-    ) -> Result<Sent, BoxError> {
-        let mut limit = FIRST_PIECE;
-        loop {
-            let mut piece;
-            let (chunk, last) = match &mut self.source {
-                Source::File(reading, _) => {
-                    piece = reading.next(&mut sources.files.borrow_mut(), limit)?;
-                    (&mut piece.bytes, piece.last)
-                }
-                Source::Body(sending) => match sending.next(key, sources.exchanges)? {
-                    Next::Nothing => return Ok(Sent::Part),
-                    Next::Data { chunk, last } => (chunk, last),
-                    Next::Trailers(trailers) => {
-                        endpoint.send_trailers(key.0, key.1, &trailers)?;
-                        return Ok(Sent::All);
-                    }
-                },
-            };
-            let before = chunk.len();
-            endpoint.send_data(key.0, key.1, chunk, last)?;
-            let left = chunk.len();
-            if left < before {
-                self.moved = sources.now;
-            }
-            if let Source::File(reading, entry) = &mut self.source {
-                reading.advance(before - left);
-                if let Some(entry) = entry {
-                    entry.sent(before - left);
-                }
-            }
-            match (left, last) {
-                (0, true) => return Ok(Sent::All),
-                (0, false) => limit = usize::MAX,
-                _ => return Ok(Sent::Part),
-            }
-        }
+    fn send_trailers(&mut self, key: Key, fields: &HeaderMap) -> Result<(), BoxError> {
+        Ok(self.0.send_trailers(key.0, key.1, fields)?)
     }
 }
 

@@ -2,7 +2,8 @@
 //! that wait for more, uploads that are read bit by bit.
 //!
 //! Everything is polled in the task of its connection: a request costs no task of its own, and what
-//! is ready at once never comes here. HTTP/2 has one of these a connection, HTTP/3 one a worker.
+//! is ready at once never comes here. HTTP/2 has one of these a connection, HTTP/3 one a worker. It holds
+//! nothing before there is something to wait for.
 
 use crate::RequestBody;
 use crate::held::Held;
@@ -17,6 +18,7 @@ use futures_util::stream::{FuturesUnordered, Stream as _};
 use http::{Request, Response, header};
 use http_body::{Body as _, Frame};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::hash::Hash;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
@@ -27,7 +29,9 @@ const MAX_UNWANTED: usize = 64 << 10;
 
 /// What is going on, by the key of each exchange. Bounded by the engine's limit of streams: an
 /// exchange waits for one thing, and has one upload, at a time.
-pub(crate) struct Exchanges<K> {
+pub(crate) struct Exchanges<K>(Option<Box<State<K>>>);
+
+struct State<K> {
     waits: FuturesUnordered<Abortable<Wait<K>>>,
     handles: FxHashMap<K, AbortHandle>,
     uploads: FxHashMap<K, Receiving>,
@@ -36,6 +40,8 @@ pub(crate) struct Exchanges<K> {
     /// At most one message an upload.
     reporter: UnboundedSender<K>,
     reports: UnboundedReceiver<K>,
+    /// What exchanges go on with: at most two things each.
+    ready: VecDeque<(K, Ready)>,
 }
 
 /// Something to wait for.
@@ -83,26 +89,17 @@ pub(crate) struct Receiving {
 
 impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
     pub(crate) fn new() -> Self {
-        let (reporter, reports) = unbounded_channel();
-        Self {
-            waits: FuturesUnordered::new(),
-            handles: FxHashMap::default(),
-            uploads: FxHashMap::default(),
-            unread: 0,
-            reporter,
-            reports,
-        }
+        Self(None)
+    }
+
+    fn state(&mut self) -> &mut State<K> {
+        self.0.get_or_insert_with(|| Box::new(State::new()))
     }
 
     /// Whether nothing is going on.
     pub(crate) fn is_idle(&self) -> bool {
-        self.handles.is_empty() && self.uploads.is_empty()
-    }
-
-    /// Whether there is nothing to [`poll`](Self::poll), not even what was cancelled and waits to
-    /// be dropped.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waits.is_empty() && self.uploads.is_empty()
+        let is_idle = |state: &State<K>| state.handles.is_empty() && state.uploads.is_empty();
+        self.0.as_deref().is_none_or(is_idle)
     }
 
     /// The body of a request that has one.
@@ -110,7 +107,8 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
         let field = |name| request.headers().get(name)?.to_str().ok();
         let length = field(header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
         let expects = field(header::EXPECT);
-        let (upload, body) = upload(key, &self.reporter, length);
+        let state = self.state();
+        let (upload, body) = upload(key, &state.reporter, length);
         let receiving = Receiving {
             upload,
             held: None,
@@ -120,27 +118,30 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
             answered: false,
             unwanted: 0,
         };
-        self.uploads.insert(key, receiving);
+        state.uploads.insert(key, receiving);
         body
     }
 
     pub(crate) fn upload(&mut self, key: K) -> Option<&mut Receiving> {
-        self.uploads.get_mut(&key)
+        self.0.as_mut()?.uploads.get_mut(&key)
     }
 
     /// Bytes of uploads that wait for their readers.
     pub(crate) fn unread(&self) -> usize {
-        self.unread
+        self.0.as_ref().map_or(0, |state| state.unread)
     }
 
     /// Takes `len` bytes of a request's body. Those that are read by somebody are reported when they
     /// are.
     pub(crate) fn take(&mut self, key: K, len: usize, data: impl FnOnce() -> Bytes) -> Taken {
-        let Some(receiving) = self.uploads.get_mut(&key) else {
+        let Some(state) = &mut self.0 else {
+            return Taken::Excess;
+        };
+        let Some(receiving) = state.uploads.get_mut(&key) else {
             return Taken::Excess;
         };
         if receiving.upload.push(data) {
-            self.unread += len;
+            state.unread += len;
             return Taken::Kept;
         }
         receiving.unwanted += len;
@@ -153,7 +154,10 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
 
     /// The exchanges that wait for something, or for the rest of their request.
     pub(crate) fn unfinished(&self) -> Vec<K> {
-        let keys = self.handles.keys().chain(self.uploads.keys());
+        let Some(state) = &self.0 else {
+            return Vec::new();
+        };
+        let keys = state.handles.keys().chain(state.uploads.keys());
         keys.copied().collect()
     }
 
@@ -165,14 +169,89 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
             return Some(ready);
         }
         let (handle, registration) = AbortHandle::new_pair();
-        self.waits
-            .push(Abortable::new(Wait { key, work }, registration));
-        self.handles.insert(key, handle);
+        let state = self.state();
+        let wait = Abortable::new(Wait { key, work }, registration);
+        state.waits.push(wait);
+        state.handles.insert(key, handle);
         None
     }
 
+    /// Finds out which exchanges can go on; whether any can. Wakes the task when that changes.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(state) = &mut self.0 else {
+            return false;
+        };
+        while !state.is_empty()
+            && let Poll::Ready(ready) = state.poll(cx)
+        {
+            state.ready.push_back(ready);
+        }
+        !state.ready.is_empty()
+    }
+
+    /// The next exchange that can go on.
+    pub(crate) fn next_ready(&mut self) -> Option<(K, Ready)> {
+        self.0.as_mut()?.ready.pop_front()
+    }
+
+    /// Drops an upload: nothing more of it will come. Gives how many bytes of it came that the
+    /// client was not told it may send again.
+    pub(crate) fn end_upload(&mut self, key: K) -> usize {
+        self.0.as_mut().map_or(0, |state| state.end_upload(key))
+    }
+
+    /// Drops what `key` waits for, and its upload, as [`end_upload`](Self::end_upload) does.
+    pub(crate) fn cancel(&mut self, key: K) -> usize {
+        let Some(state) = &mut self.0 else {
+            return 0;
+        };
+        if let Some(handle) = state.handles.remove(&key) {
+            handle.abort();
+        }
+        state.ready.retain(|(of, _)| *of != key);
+        state.end_upload(key)
+    }
+
+    /// Drops everything of the exchanges that `are` meant.
+    pub(crate) fn cancel_all(&mut self, are: impl Fn(K) -> bool) {
+        let Some(state) = &mut self.0 else {
+            return;
+        };
+        for (_, ended) in state.uploads.extract_if(|key, _| are(*key)) {
+            state.unread -= ended.unread();
+        }
+        state.handles.retain(|key, handle| {
+            if are(*key) {
+                handle.abort();
+            }
+            !are(*key)
+        });
+        state.ready.retain(|(of, _)| !are(*of));
+    }
+}
+
+impl<K: Copy + Eq + Hash + Unpin + Send + 'static> State<K> {
+    fn new() -> Self {
+        let (reporter, reports) = unbounded_channel();
+        Self {
+            waits: FuturesUnordered::new(),
+            handles: FxHashMap::default(),
+            uploads: FxHashMap::default(),
+            unread: 0,
+            reporter,
+            reports,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Whether there is nothing to [`poll`](Self::poll), not even what was cancelled and waits to
+    /// be dropped.
+    fn is_empty(&self) -> bool {
+        self.waits.is_empty() && self.uploads.is_empty()
+    }
+
     /// What is ready next. Pending also when there is nothing to wait for.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(K, Ready)> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(K, Ready)> {
         while let Poll::Ready(Some(key)) = self.reports.poll_recv(cx) {
             // One of an upload that has ended says nothing any more.
             if let Some(receiving) = self.uploads.get(&key) {
@@ -190,36 +269,13 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
         Poll::Pending
     }
 
-    /// Drops an upload: nothing more of it will come. Gives how many bytes of it came that the
-    /// client was not told it may send again.
-    pub(crate) fn end_upload(&mut self, key: K) -> usize {
+    fn end_upload(&mut self, key: K) -> usize {
         let Some(receiving) = self.uploads.remove(&key) else {
             return 0;
         };
         let unread = receiving.unread();
         self.unread -= unread;
         unread
-    }
-
-    /// Drops what `key` waits for, and its upload, as [`end_upload`](Self::end_upload) does.
-    pub(crate) fn cancel(&mut self, key: K) -> usize {
-        if let Some(handle) = self.handles.remove(&key) {
-            handle.abort();
-        }
-        self.end_upload(key)
-    }
-
-    /// Drops everything of the exchanges that `are` meant.
-    pub(crate) fn cancel_all(&mut self, are: impl Fn(K) -> bool) {
-        for (_, ended) in self.uploads.extract_if(|key, _| are(*key)) {
-            self.unread -= ended.unread();
-        }
-        self.handles.retain(|key, handle| {
-            if are(*key) {
-                handle.abort();
-            }
-            !are(*key)
-        });
     }
 }
 

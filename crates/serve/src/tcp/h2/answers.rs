@@ -2,16 +2,14 @@
 //!
 //! Who answers a request is found out by [`Requests`], as on the other protocols.
 
-mod outgoing;
-
 use super::WorkerBuffers;
 use crate::RequestBody;
 use crate::clients::Admitted;
-use crate::held::Held;
 use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::handler::BoxError;
 use crate::request::log::Protocol;
+use crate::request::outgoing::{Carrier, Outgoing, Sent};
 use crate::request::pending::{Exchanges, Ready, Receiving, Taken, Work};
 use crate::request::prepared::Prepared;
 use crate::request::requests::{Answer, Requests, Responder, Screened};
@@ -20,16 +18,14 @@ use crate::setup::Setup;
 use crate::tcp::delivery::{Answered, MIN_RESPONSE};
 use crate::tcp::measured::TcpPathSampler;
 use altway_http2::{CloseReason, Code, Event, FieldBlock, Head, HeadId, StreamId, Turn};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body as _;
-use outgoing::{Outgoing, OutgoingFile, Sent};
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Context;
 use std::time::Instant;
 
 /// What a connection has to answer. Bounded by the engine's limit of concurrent streams.
@@ -44,9 +40,8 @@ pub(super) struct Answers {
     timed: Option<Timed>,
     /// Its response, when that is complete and not yet with the kernel.
     complete: Option<Answered>,
-    sending: FxHashMap<StreamId, Waiting>,
-    /// `None` on connections that have only asked for whole files.
-    open: Option<Box<Open>>,
+    sending: FxHashMap<StreamId, Outgoing>,
+    exchanges: Exchanges<StreamId>,
 }
 
 /// An exchange that is timed. One that never ends keeps others from it.
@@ -55,19 +50,6 @@ struct Timed {
     asked: Instant,
     /// Of its response, frame headers included.
     sent: u64,
-}
-
-/// A response that has not been handed over whole, and what it holds.
-struct Waiting {
-    outgoing: Outgoing,
-    held: Held,
-}
-
-/// Exchanges that take more than a turn.
-struct Open {
-    exchanges: Exchanges<StreamId>,
-    /// What they go on with: at most two things each.
-    ready: VecDeque<(StreamId, Ready)>,
 }
 
 impl Answers {
@@ -86,38 +68,28 @@ impl Answers {
             timed: None,
             complete: None,
             sending: FxHashMap::default(),
-            open: None,
+            exchanges: Exchanges::new(),
         }
     }
 
     /// Finds out which exchanges can go on; whether any can. Wakes the task when that changes.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(open) = &mut self.open else {
-            return false;
-        };
-        while !open.exchanges.is_empty()
-            && let Poll::Ready(ready) = open.exchanges.poll(cx)
-        {
-            open.ready.push_back(ready);
-        }
-        !open.ready.is_empty()
+        self.exchanges.poll(cx)
     }
 
     /// Whether nothing is going on.
     pub(super) fn is_idle(&self) -> bool {
-        let open = self.open.as_ref();
-        self.sending.is_empty() && open.is_none_or(|open| open.exchanges.is_idle())
+        self.sending.is_empty() && self.exchanges.is_idle()
     }
 
     /// Bytes of uploads that wait for their readers.
     pub(super) fn unread(&self) -> usize {
-        self.open.as_ref().map_or(0, |open| open.exchanges.unread())
+        self.exchanges.unread()
     }
 
     /// Goes on with the next exchange that can; false when there is none.
     pub(super) fn go_on(&mut self, turn: &mut Turn<'_>, buffers: &mut WorkerBuffers) -> bool {
-        let ready = self.open.as_mut().and_then(|open| open.ready.pop_front());
-        let Some((stream, ready)) = ready else {
+        let Some((stream, ready)) = self.exchanges.next_ready() else {
             return false;
         };
         self.proceed(turn, stream, ready, buffers);
@@ -176,7 +148,7 @@ impl Answers {
                     self.requests.record(Incident::Misbehaviour);
                 }
                 self.sending.clear();
-                self.open = None;
+                self.exchanges = Exchanges::new();
                 self.timed = None;
             }
             _ => {}
@@ -187,9 +159,7 @@ impl Answers {
     /// The client sends nothing more, and may be gone: what waits, for it or for a service, ends.
     /// What is there and fits the windows is sent.
     pub(super) fn input_ended(&mut self, turn: &mut Turn<'_>) {
-        let open = self.open.as_ref();
-        let unfinished = open.map(|open| open.exchanges.unfinished());
-        for stream in unfinished.into_iter().flatten() {
+        for stream in self.exchanges.unfinished() {
             turn.reset_stream(stream, Code::CANCEL);
             self.forget(turn, stream);
         }
@@ -282,13 +252,10 @@ impl Answers {
         }
         match rest {
             None => self.complete_timed(stream),
-            Some((reading, entry)) => {
-                self.start(
-                    turn,
-                    stream,
-                    Outgoing::File(OutgoingFile { reading, entry }),
-                    buffers,
-                );
+            Some(rest) => {
+                let held = self.requests.admitted().held().holder();
+                let outgoing = Outgoing::of_file(rest, held, buffers.now);
+                self.start(turn, stream, outgoing, buffers);
             }
         }
     }
@@ -305,7 +272,7 @@ impl Answers {
         let body = if end {
             RequestBody::empty()
         } else {
-            exchanges(&mut self.open).receive(stream, &request)
+            self.exchanges.receive(stream, &request)
         };
         let request = request.map(|()| body);
         match self.requests.ask(request, buffers.clocks) {
@@ -315,7 +282,7 @@ impl Answers {
             },
             Answer::Later(pending) => {
                 let work = Work::Respond(pending);
-                if let Some(ready) = exchanges(&mut self.open).begin(stream, work) {
+                if let Some(ready) = self.exchanges.begin(stream, work) {
                     self.proceed(turn, stream, ready, buffers);
                 }
             }
@@ -335,11 +302,10 @@ impl Answers {
                 self.respond(turn, stream, response, buffers);
             }
             Ready::Frame(body, frame) => {
-                let waiting = self.sending.get_mut(&stream);
-                let Some(Outgoing::Body(sending)) = waiting.map(|it| &mut it.outgoing) else {
+                let Some(outgoing) = self.sending.get_mut(&stream) else {
                     return;
                 };
-                match sending.resume(body, frame) {
+                match outgoing.resume(body, frame, buffers.now) {
                     Ok(()) => self.send(turn, stream, buffers),
                     Err(error) => self.cut_off(turn, stream, &error),
                 }
@@ -360,15 +326,12 @@ impl Answers {
 
     /// Takes bytes of a request's body.
     fn take(&mut self, stream: StreamId, data: &[u8]) -> Taken {
-        let Some(open) = &mut self.open else {
-            return Taken::Excess;
-        };
         let bytes = || Bytes::copy_from_slice(data);
-        open.exchanges.take(stream, data.len(), bytes)
+        self.exchanges.take(stream, data.len(), bytes)
     }
 
     fn upload(&mut self, stream: StreamId) -> Option<&mut Receiving> {
-        self.open.as_mut()?.exchanges.upload(stream)
+        self.exchanges.upload(stream)
     }
 
     fn complete(&mut self, stream: StreamId, trailers: Option<HeaderMap>) {
@@ -446,7 +409,11 @@ impl Answers {
         match turn.send_response(stream, parts.status.as_u16(), &parts.headers, end) {
             Err(error) => self.cut_off(turn, stream, &error.into()),
             Ok(()) if end => self.answered(turn, stream),
-            Ok(()) => self.start(turn, stream, Outgoing::body(body), buffers),
+            Ok(()) => {
+                let held = self.requests.admitted().held().holder();
+                let outgoing = Outgoing::of(body, held, buffers.now);
+                self.start(turn, stream, outgoing, buffers);
+            }
         }
     }
 
@@ -458,24 +425,23 @@ impl Answers {
         outgoing: Outgoing,
         buffers: &mut WorkerBuffers,
     ) {
-        let held = self.requests.admitted().held().holder();
-        self.sending.insert(stream, Waiting { outgoing, held });
+        self.sending.insert(stream, outgoing);
         self.send(turn, stream, buffers);
     }
 
     /// Sends the next frame of a body.
     fn send(&mut self, turn: &mut Turn<'_>, stream: StreamId, buffers: &mut WorkerBuffers) {
         let before = turn.output_len();
-        let Some(waiting) = self.sending.get_mut(&stream) else {
+        let Some(outgoing) = self.sending.get_mut(&stream) else {
             return;
         };
-        let sent = match &mut waiting.outgoing {
-            Outgoing::File(file) => file.send(turn, stream, buffers),
-            Outgoing::Body(sending) => {
-                outgoing::send(sending, turn, stream, exchanges(&mut self.open))
-            }
-        };
-        waiting.held.set(waiting.outgoing.held());
+        let sent = outgoing.hand_over(
+            stream,
+            &mut Http2Carrier(turn),
+            &mut self.exchanges,
+            &buffers.files,
+            buffers.now,
+        );
         self.note_sent(stream, turn.output_len() - before);
         match sent {
             Ok(Sent::Part) => {}
@@ -500,12 +466,8 @@ impl Answers {
     fn forget(&mut self, turn: &mut Turn<'_>, stream: StreamId) {
         self.sending.remove(&stream);
         self.timed.take_if(|timed| timed.stream == stream);
-        let Some(open) = &mut self.open else {
-            return;
-        };
         // The connection's window has them still.
-        turn.release(stream, open.exchanges.cancel(stream));
-        open.ready.retain(|(of, _)| *of != stream);
+        turn.release(stream, self.exchanges.cancel(stream));
     }
 }
 
@@ -541,12 +503,29 @@ fn put_prepared(
     }
 }
 
-fn exchanges(open: &mut Option<Box<Open>>) -> &mut Exchanges<StreamId> {
-    let open = open.get_or_insert_with(|| {
-        Box::new(Open {
-            exchanges: Exchanges::new(),
-            ready: VecDeque::new(),
-        })
-    });
-    &mut open.exchanges
+/// How responses' bodies leave.
+struct Http2Carrier<'a, 't>(&'a mut Turn<'t>);
+
+impl Carrier for Http2Carrier<'_, '_> {
+    type Key = StreamId;
+
+    /// What the windows don't take is not read; after each frame the scheduler says whose turn it is.
+    fn room(&self, stream: StreamId, again: bool) -> Option<usize> {
+        (!again).then(|| self.0.send_capacity(stream))
+    }
+
+    fn send_data(
+        &mut self,
+        stream: StreamId,
+        data: &mut Bytes,
+        last: bool,
+    ) -> Result<(), BoxError> {
+        let sent = self.0.send_data(stream, data, last)?;
+        data.advance(sent);
+        Ok(())
+    }
+
+    fn send_trailers(&mut self, stream: StreamId, fields: &HeaderMap) -> Result<(), BoxError> {
+        Ok(self.0.send_trailers(stream, fields)?)
+    }
 }
