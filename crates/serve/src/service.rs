@@ -9,10 +9,11 @@ use crate::handler::{BoxError, Handler, Peer, Pending};
 use crate::incidents::{Incident, Incidents};
 use crate::path_meter::Paths;
 use crate::throttle::Throttle;
+use altway_message::Refusal;
 use altway_path::PathStatistics;
 use altway_policy::{Decision, Policy};
 use http::header::{self, HeaderMap};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -198,17 +199,16 @@ fn fit(asked: &Method, mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// What is wrong with a request, whatever it asks for.
+/// The status of a request that is refused whatever it asks for. Heads have passed the gate of
+/// `altway-message` before: the engines' over HTTP/2 and HTTP/3, `tcp::gate` over HTTP/1.1.
 pub(crate) fn flaw<B>(request: &Request<B>) -> Option<StatusCode> {
     if head_size(request.headers()) > MAX_HEAD_BYTES {
         return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
     }
-    // RFC 9112 section 3.2: "A server MUST respond with a 400 (Bad Request) status code to any
-    // HTTP/1.1 request message that lacks a Host header field and to any request message that
-    // contains more than one Host header field line".
-    let hosts = request.headers().get_all(header::HOST).iter().count();
-    let lacks_host = request.version() == Version::HTTP_11 && hosts == 0;
-    (hosts > 1 || lacks_host).then_some(StatusCode::BAD_REQUEST)
+    // What is well-formed and yet refused, and over HTTP/1.1 whatever is refused.
+    let refusal = request.extensions().get::<Refusal>()?;
+    tracing::debug!(%refusal, "request refused");
+    StatusCode::from_u16(refusal.status()).ok()
 }
 
 /// As RFC 9113 section 6.5.2 and RFC 9114 section 4.2.2 count it: 32 bytes for each field on top.
@@ -223,6 +223,7 @@ mod tests {
     use super::*;
     use crate::PrefixLengths;
     use crate::path_meter::{Meter, told};
+    use http::Version;
     use std::net::Ipv4Addr;
     use std::time::Duration;
 
@@ -327,20 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn http_1_1_names_its_host_once() {
-        let site = site("h3", None);
-        let status = |version: Version, hosts: usize| {
-            let mut request = Request::get("/a.txt").version(version);
-            for _ in 0..hosts {
-                request = request.header("host", "altway.test");
-            }
-            let response = site.ask(request.body(RequestBody::empty()).unwrap());
-            response.status().as_u16()
-        };
-        assert_eq!(status(Version::HTTP_11, 0), 400);
-        assert_eq!(status(Version::HTTP_11, 1), 200);
-        assert_eq!(status(Version::HTTP_11, 2), 400);
-        assert_eq!(status(Version::HTTP_10, 0), 200);
-        assert_eq!(status(Version::HTTP_2, 0), 200);
+    fn what_the_gate_refuses_is_answered_with_its_status() {
+        let site = site("h3", Some(8443));
+        for refusal in [Refusal::Fragment, Refusal::Misdirected] {
+            let mut request = Request::new(RequestBody::empty());
+            request.extensions_mut().insert(refusal);
+            let response = site.ask(request);
+            assert_eq!(response.status(), refusal.status());
+            assert_eq!(response.headers()[header::ALT_SVC], OFFER);
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 mod delivery;
 mod drain;
+mod gate;
 mod h2;
 mod measured;
 mod pace;
@@ -20,6 +21,8 @@ use crate::incidents::Incident;
 use crate::service::Answer;
 use crate::stop::StopSignal;
 use crate::worker::{Memory, Setup};
+use altway_message::Scheme;
+use gate::{Gate, Gated};
 use http::HeaderValue;
 use http::header::CONNECTION;
 use hyper::body::Incoming;
@@ -288,12 +291,17 @@ impl Context {
         let pace = &Pace::default();
         client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&client.admitted.held());
-        let stream = Counting::new(stream, ahead.clone());
+        let gate = Gate::new(scheme(&self.setup));
+        let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let body = |body| RequestBody::http1(body, activity.reading(), Arc::clone(unread));
-            let request = request.map(body);
+            let mut request = request.map(body);
+            if let Some(refusal) = gate.next_refusal() {
+                request.extensions_mut().insert(refusal);
+                last.set(true);
+            }
             activity.engaged(true);
             let asked = Instant::now();
             let service = &self.setup.service;
@@ -361,6 +369,14 @@ async fn unless_evicted<T>(client: &Client, beginning: impl Future<Output = T>) 
         biased;
         done = beginning => Some(done),
         () = client.admitted.evicted() => None,
+    }
+}
+
+/// The scheme of what connections carry.
+fn scheme(setup: &Setup) -> Scheme {
+    match setup.tls {
+        Some(_) => Scheme::Https,
+        None => Scheme::Http,
     }
 }
 

@@ -84,6 +84,9 @@ impl ShortCut {
             return Some(Found { entry, again: true });
         }
         let files = self.setup.service.files()?;
+        if head.refusal().is_some() {
+            return None;
+        }
         if head.method() != Some(b"GET") || head.fields().any(|(name, _)| is_conditional(name)) {
             return None;
         }
