@@ -6,6 +6,7 @@
 
 mod delivery;
 mod drain;
+mod gate;
 mod h2;
 mod measured;
 mod pace;
@@ -22,6 +23,8 @@ use crate::request::log::Protocol;
 use crate::request::requests::{Answer, Now, Requests, Responder, Screened};
 use crate::setup::{Memory, Setup};
 use crate::stop::StopSignal;
+use altway_message::Scheme;
+use gate::{Gate, Gated};
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
 use hyper::body::Incoming;
@@ -297,11 +300,17 @@ impl Context {
         let pace = &Pace::default();
         client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&client.admitted.held());
-        let stream = Counting::new(stream, ahead.clone());
+        let gate = Gate::new(scheme(&self.setup));
+        let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);
         let requests = Rc::new(RefCell::new(self.requests(client)));
         let service = service_fn(|request: hyper::Request<Incoming>| {
+            let mut request = request;
+            if let Some(refusal) = gate.next_refusal() {
+                request.extensions_mut().insert(refusal);
+                last.set(true);
+            }
             activity.engaged(true);
             let now = Now::read();
             let answer = answer(&mut requests.borrow_mut(), request, now, |body| {
@@ -398,6 +407,14 @@ async fn unless_evicted<T>(client: &Client, beginning: impl Future<Output = T>) 
         biased;
         done = beginning => Some(done),
         () = client.admitted.evicted() => None,
+    }
+}
+
+/// The scheme of what connections carry.
+fn scheme(setup: &Setup) -> Scheme {
+    match setup.tls {
+        Some(_) => Scheme::Https,
+        None => Scheme::Http,
     }
 }
 

@@ -2,7 +2,8 @@
 //! answers included.
 
 use altway_http2::Head;
-use http::{Request, StatusCode, Version};
+use altway_message::Refusal;
+use http::{Request, StatusCode};
 use std::sync::{Arc, Weak};
 
 /// Largest head of a request that is answered, in bytes of names and values and 32 for each field (RFC
@@ -31,10 +32,9 @@ pub(crate) trait RequestHead {
     /// Names in lower case, and values.
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])>;
 
-    /// Whether the head must have a Host field (RFC 9112 section 3.2).
-    fn needs_host(&self) -> bool {
-        false
-    }
+    /// The reason why the gate of `altway-message` refuses a head that is well-formed; over HTTP/1.1 whatever
+    /// it refuses.
+    fn refusal(&self) -> Option<Refusal>;
 
     /// Whether an [`http::Request`] can hold the head.
     fn is_representable(&self) -> bool {
@@ -47,22 +47,19 @@ pub(crate) trait RequestHead {
 /// # Errors
 /// The status that refuses the request.
 pub(crate) fn check(head: &impl RequestHead) -> Result<(), StatusCode> {
-    let (mut size, mut hosts) = (0, 0);
-    for (name, value) in head.fields() {
-        size += name.len() + value.len() + FIELD_OVERHEAD;
-        hosts += usize::from(name == b"host");
-    }
-    if size > MAX_HEAD_BYTES {
+    let size = |(name, value): (&[u8], &[u8])| name.len() + value.len() + FIELD_OVERHEAD;
+    if head.fields().map(size).sum::<usize>() > MAX_HEAD_BYTES {
         return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
     }
-    // RFC 9112 section 3.2: "A server MUST respond with a 400 (Bad Request) status code to any
-    // HTTP/1.1 request message that lacks a Host header field and to any request message that
-    // contains more than one Host header field line".
-    let lacks_host = head.needs_host() && hosts == 0;
-    if hosts > 1 || lacks_host || !head.is_representable() {
-        return Err(StatusCode::BAD_REQUEST);
+    if let Some(refusal) = head.refusal() {
+        tracing::debug!(%refusal, "request refused");
+        return Err(StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_REQUEST));
     }
-    Ok(())
+    if head.is_representable() {
+        Ok(())
+    } else {
+        Err(StatusCode::BAD_REQUEST)
+    }
 }
 
 impl<B> RequestHead for Request<B> {
@@ -89,8 +86,8 @@ impl<B> RequestHead for Request<B> {
         fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
     }
 
-    fn needs_host(&self) -> bool {
-        self.version() == Version::HTTP_11
+    fn refusal(&self) -> Option<Refusal> {
+        self.extensions().get().copied()
     }
 }
 
@@ -117,6 +114,10 @@ impl RequestHead for Arc<Request<()>> {
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         (**self).fields()
     }
+
+    fn refusal(&self) -> Option<Refusal> {
+        RequestHead::refusal(&**self)
+    }
 }
 
 impl RequestHead for Head<'_> {
@@ -140,6 +141,10 @@ impl RequestHead for Head<'_> {
 
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         Head::fields(*self)
+    }
+
+    fn refusal(&self) -> Option<Refusal> {
+        Head::refusal(*self)
     }
 
     /// Without an allocation for what clients usually send; else the conversion tells.
@@ -174,6 +179,7 @@ fn is_plain(head: Head<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::Version;
 
     fn status(request: http::request::Builder) -> u16 {
         match check(&request.body(()).unwrap()) {
@@ -193,15 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn http_1_1_names_its_host_once() {
-        let hosts = |version: Version, hosts: usize| {
-            let request = Request::get("/a.txt").version(version);
-            status((0..hosts).fold(request, |request, _| request.header("host", "altway.test")))
-        };
-        assert_eq!(hosts(Version::HTTP_11, 0), 400);
-        assert_eq!(hosts(Version::HTTP_11, 1), 200);
-        assert_eq!(hosts(Version::HTTP_11, 2), 400);
-        assert_eq!(hosts(Version::HTTP_10, 0), 200);
-        assert_eq!(hosts(Version::HTTP_2, 0), 200);
+    fn what_the_gate_refuses_has_its_status() {
+        for refusal in [Refusal::Fragment, Refusal::Misdirected] {
+            assert_eq!(
+                status(Request::get("/a.txt").extension(refusal)),
+                refusal.status()
+            );
+        }
     }
 }
