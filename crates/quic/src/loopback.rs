@@ -9,12 +9,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use quinn_proto::congestion::{BbrConfig, ControllerFactory, NewRenoConfig};
 use quinn_proto::{MtuDiscoveryConfig, TransportConfig};
 
-use crate::cubic::CubicFactory;
+use crate::Transport;
+use crate::initial_window::InitialWindow;
 use crate::meter::MeterFactory;
-use crate::{Congestion, Transport};
 
 /// The UDP payload of a connection's first packets: what an Ethernet with IPv6 carries, and so every
 /// loopback device.
@@ -39,30 +38,13 @@ pub(crate) fn adapt(to: &mut TransportConfig, from: &Transport, most: u16) {
     // all of it at once; if that fails, the middle.
     let at_once = (most - first) / 2 + 1;
     discovery.upper_bound(most).minimum_change(at_once);
-    let window = WINDOW * u64::from(most);
+    let window = InitialWindow {
+        packets: from.initial_window,
+        at_least: WINDOW * u64::from(most),
+    };
     to.initial_mtu(first)
         .mtu_discovery_config(Some(discovery))
-        .congestion_controller_factory(Arc::new(MeterFactory::new(controllers(
-            from.congestion,
-            window,
-        ))));
-}
-
-/// Builds controllers whose first window is no smaller than this.
-fn controllers(of: Congestion, window: u64) -> Arc<dyn ControllerFactory + Send + Sync> {
-    match of {
-        Congestion::Cubic => Arc::new(CubicFactory::with_first_window(window)),
-        Congestion::NewReno => {
-            let mut config = NewRenoConfig::default();
-            config.initial_window(window);
-            Arc::new(config)
-        }
-        Congestion::Bbr => {
-            let mut config = BbrConfig::default();
-            config.initial_window(window);
-            Arc::new(config)
-        }
-    }
+        .congestion_controller_factory(Arc::new(MeterFactory::of(from.congestion, window)));
 }
 
 #[cfg(test)]
