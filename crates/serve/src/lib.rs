@@ -36,6 +36,7 @@ mod accept;
 pub mod certs;
 mod client_prefix;
 mod clients;
+mod congestion;
 mod error;
 mod files;
 #[cfg(feature = "fuzzing")]
@@ -70,6 +71,7 @@ mod worker;
 
 pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
+pub use congestion::CongestionInUse;
 pub use error::Error;
 pub use files::Files;
 pub use identity::{Identity, IdentityWarning};

@@ -102,7 +102,11 @@ impl Tally {
     }
 
     pub(crate) fn add(&mut self, paid: &Paid) {
-        let best = if paid.blocked { paid.h2 } else { paid.h2.min(paid.h3) };
+        let best = if paid.blocked {
+            paid.h2
+        } else {
+            paid.h2.min(paid.h3)
+        };
         let regret = paid.time / best - 1.0;
         let harm = (paid.time / paid.h2).ln();
         self.regrets.push(regret as f32);
@@ -128,11 +132,25 @@ impl Tally {
 
     pub(crate) fn outcome(mut self) -> Outcome {
         let pages = self.regrets.len().max(1) as f64;
-        let mean = self.regrets.iter().map(|regret| f64::from(*regret)).sum::<f64>() / pages;
-        let known = self.accounts.iter().filter(|account| account.pages >= MIN_PAGES);
-        let mut harms: Vec<f32> =
-            known.map(|account| (account.harm / f64::from(account.pages)) as f32).collect();
-        let clients = self.accounts.iter().filter(|account| account.pages > 0).count().max(1);
+        let mean = self
+            .regrets
+            .iter()
+            .map(|regret| f64::from(*regret))
+            .sum::<f64>()
+            / pages;
+        let known = self
+            .accounts
+            .iter()
+            .filter(|account| account.pages >= MIN_PAGES);
+        let mut harms: Vec<f32> = known
+            .map(|account| (account.harm / f64::from(account.pages)) as f32)
+            .collect();
+        let clients = self
+            .accounts
+            .iter()
+            .filter(|account| account.pages > 0)
+            .count()
+            .max(1);
         let changes: u32 = self.accounts.iter().map(|account| account.changes).sum();
         let weeks = f64::from(self.days) / 7.0;
         Outcome {
@@ -167,7 +185,11 @@ fn worst(values: &mut [f32]) -> f64 {
         return 0.0;
     }
     values.sort_unstable_by(|a, b| b.total_cmp(a));
-    values[..count].iter().map(|value| f64::from(*value)).sum::<f64>() / count as f64
+    values[..count]
+        .iter()
+        .map(|value| f64::from(*value))
+        .sum::<f64>()
+        / count as f64
 }
 
 impl fmt::Display for Outcome {

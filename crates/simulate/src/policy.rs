@@ -73,7 +73,11 @@ pub struct AlwaysH2;
 
 impl Policy for AlwaysH2 {
     fn decide(&mut self, ask: &Ask<'_>) -> AltSvc {
-        if ask.over_h3 { AltSvc::Clear } else { AltSvc::Absent }
+        if ask.over_h3 {
+            AltSvc::Clear
+        } else {
+            AltSvc::Absent
+        }
     }
 }
 

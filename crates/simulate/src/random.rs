@@ -11,7 +11,9 @@ pub(crate) struct Random(Xoshiro256PlusPlus);
 impl Random {
     /// The generator of `subject`, for instance a client on a day, under `seed`.
     pub(crate) fn of(seed: u64, subject: [u64; 2]) -> Self {
-        let mixed = subject.iter().fold(seed, |state, part| scramble(state ^ scramble(*part)));
+        let mixed = subject
+            .iter()
+            .fold(seed, |state, part| scramble(state ^ scramble(*part)));
         Self(Xoshiro256PlusPlus::seed_from_u64(mixed))
     }
 
@@ -88,7 +90,10 @@ mod tests {
         let draw = |subject| Random::of(7, subject).share();
         assert_eq!(draw([1, 2]).to_bits(), draw([1, 2]).to_bits());
         assert_ne!(draw([1, 2]).to_bits(), draw([2, 1]).to_bits());
-        assert_ne!(draw([1, 2]).to_bits(), Random::of(8, [1, 2]).share().to_bits());
+        assert_ne!(
+            draw([1, 2]).to_bits(),
+            Random::of(8, [1, 2]).share().to_bits()
+        );
     }
 
     #[test]

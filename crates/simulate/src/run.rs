@@ -54,14 +54,26 @@ impl World {
     fn day(&mut self, day: u32, visits: &[Visit], policy: &mut dyn Policy) {
         let mut order: Vec<(f64, usize, usize)> = Vec::new();
         for (index, visit) in visits.iter().enumerate() {
-            order.extend(visit.pages.iter().enumerate().map(|(page, load)| (load.at, index, page)));
+            order.extend(
+                visit
+                    .pages
+                    .iter()
+                    .enumerate()
+                    .map(|(page, load)| (load.at, index, page)),
+            );
         }
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         // Whether a visit's connection is one over HTTP/3.
         let mut connected = vec![false; visits.len()];
         for (_, index, page) in order {
             let visit = &visits[index];
-            self.page(day, visit, &visit.pages[page], &mut connected[index], policy);
+            self.page(
+                day,
+                visit,
+                &visit.pages[page],
+                &mut connected[index],
+                policy,
+            );
         }
     }
 
@@ -74,7 +86,11 @@ impl World {
         policy: &mut dyn Policy,
     ) {
         let entry = &mut self.entries[visit.client as usize];
-        let wanted = if load.warm { *connected } else { entry.is_valid(load.at) };
+        let wanted = if load.warm {
+            *connected
+        } else {
+            entry.is_valid(load.at)
+        };
         let failed = wanted && visit.blocked;
         let over_h3 = wanted && !visit.blocked;
         let agent = self.agent(visit);
@@ -128,7 +144,11 @@ impl World {
             self.visits += 1;
             return format!("agent-{}", self.visits);
         }
-        let readable = if visit.unreadable { "" } else { visit.browser.user_agent() };
+        let readable = if visit.unreadable {
+            ""
+        } else {
+            visit.browser.user_agent()
+        };
         readable.to_owned()
     }
 
@@ -143,8 +163,16 @@ impl World {
     ) -> Seen<'a> {
         let path = &visit.path;
         let lies = |what: bool| visit.hostile && what;
-        let client = if way.over_h3 { load.noise.h3 } else { load.noise.h2 };
-        let bias = if way.over_h3 { 0.0 } else { TCP_BIAS * (path.rate / 4e8).min(1.5) };
+        let client = if way.over_h3 {
+            load.noise.h3
+        } else {
+            load.noise.h2
+        };
+        let bias = if way.over_h3 {
+            0.0
+        } else {
+            TCP_BIAS * (path.rate / 4e8).min(1.5)
+        };
         let faked = match (lies(self.hostility.fake_times), way.over_h3) {
             (false, _) => 0.0,
             (true, true) => 2.0,
@@ -187,6 +215,10 @@ fn time(visit: &Visit, load: &Load, way: &Way, offered: bool) -> f64 {
         (false, _) => load.h2,
     };
     let fallback = if way.failed { FALLBACK } else { 0.0 };
-    let attempt = if offered && visit.blocked { ATTEMPT } else { 0.0 };
+    let attempt = if offered && visit.blocked {
+        ATTEMPT
+    } else {
+        0.0
+    };
     time + fallback + attempt
 }

@@ -84,7 +84,11 @@ fn visit(
     let at = if on_cell { client.cell } else { client.home };
     let network = &people.networks[at as usize];
     let busy = network.congested && hour > 19.0 && hour < 23.5;
-    let base = if on_cell { client.cell_rate } else { client.home_rate };
+    let base = if on_cell {
+        client.cell_rate
+    } else {
+        client.home_rate
+    };
     let varied = if on_cell {
         random.normal(0.5).exp()
     } else {
@@ -112,7 +116,15 @@ fn visit(
     let pages = (0..count).map(|number| {
         let at = start + f64::from(number) * population.page_gap;
         let warm = number > 0 && random.chance(0.7);
-        load(population, client.browser, &path, at, warm, early_data, random)
+        load(
+            population,
+            client.browser,
+            &path,
+            at,
+            warm,
+            early_data,
+            random,
+        )
     });
     let pages = pages.collect();
     Visit {
@@ -143,7 +155,10 @@ fn address(population: &Population, kind: Kind, network: u32, client: u32, day: 
     const FIRST: u32 = 0x0a00_0000;
     let host = if kind == Kind::Fixed {
         let move_ = population.address_life.map_or(0, |life| day / life.max(1));
-        1 + (client.wrapping_mul(31).wrapping_add(move_.wrapping_mul(101))) % 250
+        1 + (client
+            .wrapping_mul(31)
+            .wrapping_add(move_.wrapping_mul(101)))
+            % 250
     } else {
         1
     };
@@ -162,11 +177,19 @@ fn load(
     let weights = population.mix.0.map(|(_, weight)| weight);
     let kind = random.choice(&weights);
     let page = population.mix.0[kind].0;
-    let setup = if warm { Setup::WARM } else { Setup::cold(early_data) };
+    let setup = if warm {
+        Setup::WARM
+    } else {
+        Setup::cold(early_data)
+    };
     let (h2, h3) = times(path, &page, setup);
     let (to_h3, to_h2) = mixed(path, &page, setup, browser.switch());
     let packets = page.bytes() / 1460.0;
-    let own_queue = if fills(&page, path) { packets * 3e-4 } else { 0.01 };
+    let own_queue = if fills(&page, path) {
+        packets * 3e-4
+    } else {
+        0.01
+    };
     let shared = random.heavy(0.25);
     let noise = Noise {
         h2: shared + random.normal(0.08),
@@ -202,14 +225,19 @@ mod tests {
         let mut population = Population::new(Region::National, Mix::WEB, seed);
         population.clients = 500;
         let people = People::new(&population);
-        (0..10).flat_map(|day| of_day(&population, &people, day)).collect()
+        (0..10)
+            .flat_map(|day| of_day(&population, &people, day))
+            .collect()
     }
 
     #[test]
     fn the_same_seed_makes_the_same_visits() {
         let facts = |seed| -> Vec<_> {
             let visits = visits(seed);
-            visits.iter().map(|visit| (visit.client, visit.pages.len(), visit.pages[0].h2.to_bits())).collect()
+            visits
+                .iter()
+                .map(|visit| (visit.client, visit.pages.len(), visit.pages[0].h2.to_bits()))
+                .collect()
         };
         assert_eq!(facts(1), facts(1));
         assert_ne!(facts(1), facts(2));
