@@ -13,6 +13,7 @@ mod early_answers;
 mod ends;
 mod faults;
 mod files;
+mod gate;
 mod gone;
 mod handlers;
 mod key_log;
