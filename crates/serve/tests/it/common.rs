@@ -264,8 +264,13 @@ pub(crate) async fn h2<B: Content + Unpin>(stream: impl Stream) -> conn::http2::
 }
 
 pub(crate) fn get(path: &str) -> Request<Empty<Bytes>> {
-    let uri = format!("https://localhost{path}");
-    Request::get(uri)
+    get_over(true, path)
+}
+
+/// A request whose scheme is that of the connection: TLS or clear text.
+pub(crate) fn get_over(tls: bool, path: &str) -> Request<Empty<Bytes>> {
+    let scheme = if tls { "https" } else { "http" };
+    Request::get(format!("{scheme}://localhost{path}"))
         .header("host", "localhost")
         .body(Empty::new())
         .unwrap()
