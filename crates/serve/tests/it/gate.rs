@@ -54,11 +54,6 @@ async fn each_case_of_the_table_has_its_verdict_over_http1() {
         }
         let client = server.connect_tls(&[b"http/1.1"]).await;
         let answer = soon(exchange(client, &bytes)).await;
-        let expected = match text {
-            // The accepted file of that name is none.
-            text if text.contains(" /%zz") => "400",
-            _ => expected,
-        };
         assert_verdict(&statuses(&answer).remove(0), expected, text);
     }
 }
@@ -67,11 +62,6 @@ async fn each_case_of_the_table_has_its_verdict_over_http1() {
 async fn each_case_of_the_table_has_its_verdict_over_http2() {
     let server = Running::tls(|_| {});
     for (head, expected, text) in cases(1) {
-        let expected = if text.contains(" /%zz") {
-            "400"
-        } else {
-            expected
-        };
         let mut block = Vec::new();
         for (name, value) in head.lines() {
             block.extend([&[0, u8::try_from(name.len()).unwrap()], name].concat());
@@ -93,11 +83,6 @@ fn each_case_of_the_table_has_its_verdict_over_http3() {
     let server = Running::tls(|_| {});
     let mut client = Raw::new(&server);
     for (head, expected, text) in cases(2) {
-        let expected = if text.contains(" /%zz") {
-            "400"
-        } else {
-            expected
-        };
         let mut section = vec![0, 0];
         for (name, value) in head.lines() {
             prefixed(0x20, 3, name, &mut section);
@@ -187,13 +172,14 @@ async fn nothing_is_smuggled_behind_a_request() {
     let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n";
     for (expected, first) in [
         (&["200", "200"][..], good.to_owned()),
+        // Nobody reads the content, so that the answer is the connection's last.
         (
-            &["405", "200"],
+            &["405"],
             format!("{chunked}\r\n5\r\nhello\r\n0\r\nX: y\r\n\r\n"),
         ),
         (
-            &["405"],
-            format!("{chunked}Content-Length: 5\r\n\r\n0\r\n\r\n").replace("405", "400"),
+            &["400"],
+            format!("{chunked}Content-Length: 5\r\n\r\n0\r\n\r\n"),
         ),
         (&["400"], "GET /#x HTTP/1.1\r\nHost: a\r\n\r\n".into()),
         (
@@ -201,11 +187,6 @@ async fn nothing_is_smuggled_behind_a_request() {
             format!("{good}GET / HTTP/1.1\nHost: a\n\n"),
         ),
     ] {
-        let expected = if first.contains("Content-Length") {
-            &["400"][..]
-        } else {
-            expected
-        };
         let answer = soon(exchange(
             server.connect().await,
             [&first, good].concat().as_bytes(),
@@ -299,7 +280,7 @@ fn http3_status(answer: &[u8]) -> String {
                 [0xff, 0x00, ..] => "100".into(),
                 [0xff, 0x01, ..] => "204".into(),
                 [0xff, 0x04, ..] => "400".into(),
-                [0xff, 0x07, ..] => "421".into(),
+                [0xff, 0x06, ..] => "421".into(),
                 [0x5f, _, len, ref rest @ ..] if len < 0x80 => {
                     String::from_utf8_lossy(&rest[..3]).into()
                 }

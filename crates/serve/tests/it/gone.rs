@@ -151,8 +151,8 @@ async fn a_handler_whose_client_of_http3_stops_its_response_is_dropped() {
 async fn a_stream_of_a_service_ends_when_its_client_of_http2_has_closed_its_half() {
     let (server, mut seen) = waiting(true);
     let mut client = server.connect().await;
-    // `GET http /stream`
-    let request = b"\0\0\x0b\x01\x05\0\0\0\x01\x82\x86\x04\x07/stream";
+    // `GET http /stream` of localhost
+    let request = b"\0\0\x16\x01\x05\0\0\0\x01\x82\x86\x04\x07/stream\x01\x09localhost";
     client
         .write_all(&[PREFACE, request].concat())
         .await
