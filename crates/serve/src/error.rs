@@ -31,6 +31,9 @@ pub enum Error {
         /// `TCP` or `UDP`.
         transport: &'static str,
     },
+    /// [`serve`](crate::serve) was awaited outside of a Tokio runtime.
+    #[error("no Tokio runtime is there: the server must be awaited inside of one")]
+    NoRuntime,
     /// No port number is free for TCP and UDP at the same time.
     #[error("found no port number that is free for both TCP and UDP")]
     NoFreePort,
@@ -293,4 +296,16 @@ pub enum Error {
         /// Its exit status, or why it did not start.
         reason: String,
     },
+}
+
+/// For programs whose `main` returns `io::Result`, as with `axum::serve`.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::PortInUse { .. } => io::ErrorKind::AddrInUse,
+            Error::Listen { source, .. } | Error::Worker(source) => source.kind(),
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
 }

@@ -39,6 +39,7 @@ pub mod certs;
 mod client_prefix;
 mod clients;
 mod contained;
+mod embed;
 mod error;
 mod exchanges;
 mod files;
@@ -74,8 +75,14 @@ mod worker;
 
 pub use access::AccessLog;
 pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
+pub use altway_policy::{ParseError as InvalidPolicy, Policy, Threshold};
+pub use altway_units::{DataSize, Ratio};
 pub use body::Body;
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
+pub use embed::{
+    App, ByPeer, ByRequest, EarlyHints, EarlyHintsError, PerPeer, Serve, ServeFuture,
+    WithGracefulShutdown, serve,
+};
 pub use error::Error;
 pub use files::Files;
 pub use handler::{BoxError, Peer};

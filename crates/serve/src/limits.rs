@@ -34,6 +34,7 @@ const SHARES: usize = 8;
 /// of responses and 256 KiB of requests that each HTTP/3 connection may hold without counting, and what
 /// the kernel holds. [`for_memory`](Self::for_memory) derives all of these fields from the sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Open TCP connections, and as many QUIC connections. From 90 % on, those that have had no request
     /// in progress for longest are closed to make room (GOAWAY over HTTP/2 and HTTP/3, FIN over

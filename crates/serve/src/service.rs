@@ -4,8 +4,9 @@
 use crate::RequestBody;
 use crate::access::{AccessLog, Asked, Exchange};
 use crate::body::Body;
+use crate::embed::{Answering, introduce};
 use crate::files::{self, Files};
-use crate::handler::{BoxError, Handler, Peer, Pending};
+use crate::handler::{BoxError, Handler};
 use crate::incidents::{Incident, Incidents};
 use crate::path_meter::Paths;
 use crate::throttle::Throttle;
@@ -54,7 +55,7 @@ pub(crate) enum Answer {
     /// It is here.
     Now(Response<Body>),
     /// It must be waited for.
-    Later(Pending<Response<Body>>),
+    Later(Answering),
 }
 
 impl Service {
@@ -77,10 +78,10 @@ impl Service {
                 Answer::Now(self.finish(asked, own, response))
             }
             Content::Handler(handler) => {
-                request.extensions_mut().insert(Peer { address: peer });
+                let hints = introduce(&mut request, peer);
                 let answering = handler.call(request);
                 let service = Arc::clone(self);
-                Answer::Later(Box::pin(async move {
+                let response = Box::pin(async move {
                     let answered = answering.await.and_then(final_response);
                     let response = answered.unwrap_or_else(|error| {
                         let path = asked.target.path();
@@ -90,7 +91,8 @@ impl Service {
                         files::page(StatusCode::INTERNAL_SERVER_ERROR)
                     });
                     service.finish(asked, own, response)
-                }))
+                });
+                Answer::Later(Answering::new(response, hints))
             }
         }
     }

@@ -309,7 +309,7 @@ impl Context {
                 pace.keep().await;
                 let mut response = match answer {
                     Answer::Now(response) => response,
-                    Answer::Later(pending) => pending.await,
+                    Answer::Later(answering) => answering.response().await,
                 };
                 // With a body that nobody has read the connection can't go on.
                 if last.get() || unread.load(Ordering::Relaxed) {

@@ -5,6 +5,7 @@ use crate::RequestBody;
 use crate::access::{Asked, Exchange};
 use crate::body::Body;
 use crate::clients::Admitted;
+use crate::embed::Answering;
 use crate::exchanges::{Exchanges, Ready, Taken, Work};
 use crate::files::{Entry, FileCache, Reading, is_conditional};
 use crate::handler::BoxError;
@@ -19,7 +20,7 @@ use altway_http3::{
 };
 use altway_path::ConnectionStatistics;
 use altway_policy::Decision;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
@@ -340,16 +341,22 @@ impl Responses {
         let request = head.map(|()| body);
         match self.setup.service.respond(peer, own, request) {
             Answer::Now(response) => self.respond(key, response, endpoint),
-            Answer::Later(pending) => {
-                if let Some(ready) = self.exchanges.begin(key, Work::Respond(pending)) {
-                    self.proceed(key, ready, endpoint);
-                }
-            }
+            Answer::Later(answering) => self.await_response(key, answering, endpoint),
+        }
+    }
+
+    fn await_response(&mut self, key: Key, answering: Answering, endpoint: &mut Endpoint) {
+        if let Some(ready) = self.exchanges.begin(key, Work::Respond(answering)) {
+            self.proceed(key, ready, endpoint);
         }
     }
 
     fn proceed(&mut self, key: Key, ready: Ready, endpoint: &mut Endpoint) {
         match ready {
+            Ready::Hints(answering, fields) => {
+                send_interim(key, StatusCode::EARLY_HINTS, fields, endpoint);
+                self.await_response(key, answering, endpoint);
+            }
             Ready::Response(response) => self.respond(key, response, endpoint),
             Ready::Frame(body, frame) => {
                 let connection = self.connections.get_mut(&key.0);
@@ -369,7 +376,8 @@ impl Responses {
             Ready::Report(report) => {
                 let upload = self.exchanges.upload(key);
                 if upload.is_some_and(|receiving| receiving.must_continue(&report)) {
-                    go_ahead(key, endpoint);
+                    // For a client that waits to be told so.
+                    send_interim(key, StatusCode::CONTINUE, HeaderMap::new(), endpoint);
                 }
                 // Its reader has taken something: there is room for more.
                 self.receive(key, endpoint);
@@ -638,10 +646,10 @@ fn is_fault_of_peer(reason: &CloseReason) -> bool {
     matches!(reason, CloseReason::Local { code, .. } if *code != Code::H3_NO_ERROR)
 }
 
-/// Lets a client send its content that waits to be told so.
-fn go_ahead(key: Key, endpoint: &mut Endpoint) {
+fn send_interim(key: Key, status: StatusCode, fields: HeaderMap, endpoint: &mut Endpoint) {
     let mut head = Response::new(());
-    *head.status_mut() = StatusCode::CONTINUE;
+    *head.status_mut() = status;
+    *head.headers_mut() = fields;
     // Refused where the response has begun: then the client has its answer.
     let _ = endpoint.send_response(key.0, key.1, &head, false);
 }

@@ -10,6 +10,7 @@ use super::Desk;
 use crate::RequestBody;
 use crate::body::Body;
 use crate::clients::Admitted;
+use crate::embed::Answering;
 use crate::exchanges::{Exchanges, Ready, Receiving, Taken, Work};
 use crate::handler::BoxError;
 use crate::held::Held;
@@ -277,17 +278,30 @@ impl Answers {
                 Some(receiving) => receiving.answer_later(response),
                 None => self.respond(turn, stream, response, desk),
             },
-            Answer::Later(pending) => {
-                let work = Work::Respond(pending);
-                if let Some(ready) = exchanges(&mut self.open).begin(stream, work) {
-                    self.proceed(turn, stream, ready, desk);
-                }
-            }
+            Answer::Later(answering) => self.await_response(turn, stream, answering, desk),
+        }
+    }
+
+    fn await_response(
+        &mut self,
+        turn: &mut Turn<'_>,
+        stream: StreamId,
+        answering: Answering,
+        desk: &mut Desk,
+    ) {
+        let work = Work::Respond(answering);
+        if let Some(ready) = exchanges(&mut self.open).begin(stream, work) {
+            self.proceed(turn, stream, ready, desk);
         }
     }
 
     fn proceed(&mut self, turn: &mut Turn<'_>, stream: StreamId, ready: Ready, desk: &mut Desk) {
         match ready {
+            Ready::Hints(answering, fields) => {
+                // Refused where a field may not be sent; the response goes on all the same.
+                let _ = turn.send_informational(stream, 103, &fields);
+                self.await_response(turn, stream, answering, desk);
+            }
             Ready::Response(response) => self.respond(turn, stream, response, desk),
             Ready::Frame(body, frame) => {
                 let waiting = self.sending.get_mut(&stream);

@@ -215,6 +215,49 @@ impl H3 {
         }
     }
 
+    /// A whole exchange: interim responses, the final one, its body.
+    pub(crate) fn ask(
+        &mut self,
+        request: Request<Bytes>,
+    ) -> (Vec<Response<()>>, Response<()>, Vec<u8>) {
+        let (head, mut content) = request.into_parts();
+        let head = Request::from_parts(head, ());
+        let (endpoint, connection) = (&mut self.endpoint, self.connection);
+        let stream = endpoint.send_request(connection, &head, content.is_empty());
+        let stream = stream.unwrap();
+        let (mut interim, mut head, mut body) = (Vec::new(), None, Vec::new());
+        loop {
+            // A server that has answered may stop reading.
+            while !content.is_empty()
+                && let before = content.len()
+                && let Ok(()) = self
+                    .endpoint
+                    .send_data(connection, stream, &mut content, true)
+                && content.len() < before
+            {}
+            while head.is_some()
+                && let Ok(received) = self.endpoint.recv_data(connection, stream)
+            {
+                match received {
+                    Received::Data(bytes) => body.extend_from_slice(&bytes),
+                    Received::End => return (interim, head.unwrap(), body),
+                    Received::Trailers(_) => {}
+                    Received::Pending => break,
+                }
+            }
+            match self.exchange(Some) {
+                Event::Informational { head, .. } => interim.push(head),
+                Event::Response {
+                    head, end: true, ..
+                } => return (interim, head, body),
+                Event::Response { head: final_, .. } => head = Some(final_),
+                Event::StreamReset { code, .. } => panic!("reset: {code}"),
+                Event::Closed { reason } => panic!("closed: {reason}"),
+                _ => {}
+            }
+        }
+    }
+
     /// Waits for the server to give a response up.
     pub(crate) fn cut_off(&mut self, wanted: StreamId) {
         self.wait(|event| match event {
