@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The application, which knows nothing of the server: numbers at an `interval`.
-pub fn app(interval: Duration) -> Router {
+pub(crate) fn app(interval: Duration) -> Router {
     let events = async move || Sse::new(ticks(interval)).keep_alive(KeepAlive::default());
     Router::new().route("/", get(events))
 }

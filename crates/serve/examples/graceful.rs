@@ -25,14 +25,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stop = async {
         // Without signals the server runs until it is killed.
         if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     };
     Ok(serve(app, options).with_graceful_shutdown(stop).await?)
 }
 
 /// The application, which knows nothing of the server.
-pub fn app(slow: Duration) -> Router {
+pub(crate) fn app(slow: Duration) -> Router {
     let greet = async |ConnectInfo(peer): ConnectInfo<SocketAddr>| format!("hello {}\n", peer.ip());
     let slow = async move || {
         tokio::time::sleep(slow).await;

@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The application, which knows nothing of the server.
-pub fn app() -> Router {
+pub(crate) fn app() -> Router {
     Router::new()
         .route("/counters/{name}", get(read).post(add))
         .with_state(Counters::default())

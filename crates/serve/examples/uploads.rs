@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The application, which knows nothing of the server.
-pub fn app() -> Router {
+pub(crate) fn app() -> Router {
     let limit = DefaultBodyLimit::max(MAX_UPLOAD);
     Router::new().route("/", post(measure).layer(limit))
 }

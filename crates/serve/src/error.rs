@@ -1,5 +1,6 @@
 //! What can go wrong before, and instead of, serving.
 
+use crate::BoxError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -135,7 +136,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: rustls::pki_types::pem::Error,
+        source: BoxError,
     },
     /// A PEM file without a certificate.
     #[error("`{path}` holds no certificate")]
@@ -165,7 +166,7 @@ pub enum Error {
         /// The key's file.
         key: PathBuf,
         /// What is wrong.
-        source: rustls::Error,
+        source: BoxError,
     },
     /// An OCSP response can't be read.
     #[error("cannot read the OCSP response `{path}`")]
@@ -209,11 +210,11 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// Its `nextUpdate`.
-        until: time::OffsetDateTime,
+        until: String,
     },
     /// TLS can't be set up.
     #[error("cannot set up TLS")]
-    Tls(#[from] rustls::Error),
+    Tls(#[source] BoxError),
     /// HTTP/3 can't be set up.
     #[error("cannot set up HTTP/3")]
     Http3(#[from] altway_http3::Error),
@@ -284,7 +285,7 @@ pub enum Error {
     },
     /// A certificate can't be made.
     #[error("cannot make a certificate")]
-    Generate(#[from] rcgen::Error),
+    Generate(#[source] BoxError),
     /// This system keeps its trusted authorities in no place that we know.
     #[error("this system's trust store is unknown (neither Debian's nor Fedora's)")]
     UnknownTrustStore,
@@ -296,6 +297,16 @@ pub enum Error {
         /// Its exit status, or why it did not start.
         reason: String,
     },
+}
+
+impl Error {
+    pub(crate) fn tls(error: rustls::Error) -> Self {
+        Self::Tls(error.into())
+    }
+
+    pub(crate) fn generate(error: rcgen::Error) -> Self {
+        Self::Generate(error.into())
+    }
 }
 
 /// For programs whose `main` returns `io::Result`, as with `axum::serve`.

@@ -1,9 +1,8 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Identity, Limits, Site};
+use crate::{AccessLog, Identity, KeyLog, Limits, Site};
 use altway_http3::{Qlog, ServerId};
 use altway_policy::Policy;
-use rustls::KeyLog;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;

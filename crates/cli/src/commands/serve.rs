@@ -214,7 +214,8 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.policy = arguments.policy;
     options.congestion = arguments.congestion;
     options.early_data = arguments.early_data;
-    options.key_log = arguments.insight.key_log(Variable::Ignored, printer)?;
+    let secrets = arguments.insight.key_log(Variable::Ignored, printer)?;
+    options.key_log = secrets.map(|file| file as _);
     options.qlog = arguments.insight.qlog()?;
     options.shutdown_grace = arguments.grace;
     options.takeover.clone_from(&arguments.takeover);

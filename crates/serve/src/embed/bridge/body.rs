@@ -185,6 +185,6 @@ impl http_body::Body for Carrying {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.queue.rest.hint.clone()
+        self.queue.rest.hint
     }
 }
