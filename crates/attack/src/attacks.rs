@@ -13,6 +13,7 @@ mod log;
 mod migration;
 mod readers;
 mod spellings;
+mod together;
 mod unread;
 
 use crate::Attack;
@@ -20,6 +21,7 @@ use crate::Attack;
 /// All attacks.
 pub const ALL: &[&[Attack]] = &[
     unread::ATTACKS,
+    together::ATTACKS,
     gaps::ATTACKS,
     migration::ATTACKS,
     files::ATTACKS,

@@ -13,14 +13,12 @@ use std::hint::black_box;
 use criterion::{Criterion, criterion_group, criterion_main};
 use http::HeaderMap;
 
-#[path = "../src/field.rs"]
-mod field;
 #[path = "../src/field_block.rs"]
 mod field_block;
 #[path = "../src/hpack/mod.rs"]
 mod hpack;
 
-use field::FieldKind;
+use altway_message::FieldKind;
 pub use field_block::{FieldBlock, Indexing};
 use hpack::{Decoder, Encoder, Visitor};
 
@@ -30,7 +28,7 @@ struct Sum(usize);
 
 impl Visitor for Sum {
     fn field(&mut self, kind: FieldKind, name: &[u8], value: &[u8]) {
-        let malformed = usize::from(kind == FieldKind::Malformed);
+        let malformed = usize::from(matches!(kind, FieldKind::Refused(_)));
         self.0 += malformed + name.len() + value.len() + hpack::FIELD_OVERHEAD;
     }
 }

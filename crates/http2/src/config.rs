@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use altway_message::{Rules, Scheme};
+
 use crate::budget::Rate;
 
 /// Which side of a connection this is.
@@ -42,6 +44,9 @@ pub struct Config {
     pub max_data_payload: usize,
     /// Server: take extended CONNECT (RFC 8441), for instance for WebSockets. Default off.
     pub extended_connect: bool,
+    /// Server: the scheme of what the connections carry; requests for others are handed over with a
+    /// [`refusal`](crate::Head::refusal). Default `None`: either.
+    pub scheme: Option<Scheme>,
     /// What the peer may take its time for.
     pub timeouts: Timeouts,
     /// What the peer may ask for in vain.
@@ -106,6 +111,7 @@ impl Default for Config {
             max_connection_window: 16 << 20,
             max_data_payload: crate::frame::MAX_PAYLOAD,
             extended_connect: false,
+            scheme: None,
             timeouts: Timeouts::default(),
             floods: Floods::default(),
         }
@@ -143,6 +149,14 @@ impl Default for Floods {
 }
 
 impl Config {
+    /// The rules for requests.
+    pub(crate) fn rules(&self) -> Rules {
+        Rules {
+            scheme: self.scheme,
+            extended_connect: self.extended_connect,
+        }
+    }
+
     /// Largest field block taken in its encoded form, bytes: the list's limit, and room for
     /// encodings that are longer than what they encode.
     pub(crate) fn max_block(&self) -> usize {

@@ -6,9 +6,9 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use altway_message::FieldKind;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::field::{is_allowed_te, is_connection_specific};
 use crate::hpack::{FIELD_OVERHEAD, append_literal, hash};
 
 /// Whether a field enters the compression table of the connection (RFC 7541 section 6.2).
@@ -118,10 +118,7 @@ impl Field {
 }
 
 pub(crate) fn is_allowed(name: &HeaderName, value: &HeaderValue) -> bool {
-    match name.as_str() {
-        "te" => is_allowed_te(trimmed(value)),
-        name => !is_connection_specific(name.as_bytes()),
-    }
+    FieldKind::may_be_sent(name.as_str().as_bytes(), trimmed(value))
 }
 
 fn keep<'a>(fields: impl Iterator<Item = (&'a HeaderName, &'a HeaderValue)>) -> (usize, Content) {

@@ -3,20 +3,17 @@
 //! A connection has one [`HeadBuffer`], which the HPACK decoder fills; the application sees it as a
 //! [`Head`] while it handles the event. Nothing is allocated a message once the buffer has grown.
 
+use altway_message as message;
+use altway_message::{FieldChecks, FieldKind, Refusal, Rules, Version};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri};
 
 use crate::Priority;
-use crate::field::FieldKind;
 use crate::hpack::{FIELD_OVERHEAD, Visitor};
 
 /// The buffer is given back when one message has made it larger than this.
 const KEEP: usize = 8 << 10;
-
-/// Why a list of fields is no message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
 
 /// A part of `text`.
 type Span = (u32, u32);
@@ -29,7 +26,7 @@ struct Field {
 }
 
 /// The fields of one message.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HeadBuffer {
     text: Vec<u8>,
     fields: Vec<Field>,
@@ -38,14 +35,37 @@ pub(crate) struct HeadBuffer {
     authority: Option<Span>,
     path: Option<Span>,
     protocol: Option<Span>,
-    status: Option<u16>,
-    content_length: Option<u64>,
+    status: Option<Span>,
+    host: Option<Span>,
+    checks: FieldChecks,
+    /// The reason for which the application answers a request that is well-formed with an error.
+    refusal: Option<Refusal>,
     priority: Priority,
     /// Counted as section 6.5.2 says.
     size: usize,
-    malformed: bool,
     /// Increases with every message that is not the same as the one before.
     id: u64,
+}
+
+impl Default for HeadBuffer {
+    fn default() -> Self {
+        Self {
+            text: Vec::new(),
+            fields: Vec::new(),
+            method: None,
+            scheme: None,
+            authority: None,
+            path: None,
+            protocol: None,
+            status: None,
+            host: None,
+            checks: FieldChecks::new(Version::Http2),
+            refusal: None,
+            priority: Priority::default(),
+            size: 0,
+            id: 0,
+        }
+    }
 }
 
 impl HeadBuffer {
@@ -78,7 +98,7 @@ impl HeadBuffer {
     }
 
     pub(crate) fn content_length(&self) -> Option<u64> {
-        self.content_length
+        self.checks.content_length()
     }
 
     /// What the Priority field says, or the default.
@@ -90,78 +110,39 @@ impl HeadBuffer {
         self.method.is_some_and(|span| self.span(span) == method)
     }
 
-    /// The rules for requests (section 8.3.1; RFC 8441 section 4 for `:protocol`).
-    pub(crate) fn check_request(&self, extended_connect: bool) -> Result<(), Malformed> {
-        let present = |span: Option<Span>| span.is_some_and(|(from, to)| from < to);
-        let connect = self.is_method(b"CONNECT");
-        let shape = if connect && self.protocol.is_none() {
-            // Section 8.5: in CONNECT, ":scheme" and ":path" are omitted.
-            self.scheme.is_none() && self.path.is_none() && present(self.authority)
-        } else {
-            let extended = self.protocol.is_none() || (connect && extended_connect);
-            extended && present(self.method) && present(self.scheme) && self.path_is_valid()
+    /// Checks a request. What is refused and yet well-formed is the application's to answer.
+    pub(crate) fn check_request(&mut self, rules: Rules) -> Result<(), Refusal> {
+        let text = |span: Option<Span>| span.map(|span| self.span(span));
+        let head = message::Head {
+            method: text(self.method),
+            scheme: text(self.scheme),
+            authority: text(self.authority),
+            path: text(self.path),
+            protocol: text(self.protocol),
+            host: text(self.host),
         };
-        let ok = shape && !self.malformed && self.status.is_none() && self.authorities_agree();
-        ok.then_some(()).ok_or(Malformed)
+        let refusal = rules.check(&head, &self.checks).err();
+        self.refusal = refusal;
+        let malformed = refusal.filter(|it| it.is_malformed(Version::Http2));
+        malformed.map_or(Ok(()), Err)
     }
 
-    /// The rules for responses (section 8.3.2).
-    pub(crate) fn check_response(&self) -> Result<u16, Malformed> {
-        let request_line = [
-            self.method,
-            self.scheme,
-            self.authority,
-            self.path,
-            self.protocol,
-        ];
-        if self.malformed || request_line.iter().any(Option::is_some) {
-            return Err(Malformed);
+    /// Checks a response, and gives its status.
+    pub(crate) fn check_response(&self) -> Result<u16, Refusal> {
+        let status = self.status.map(|span| self.span(span));
+        message::check_response(status, &self.checks)
+    }
+
+    /// Checks trailers.
+    pub(crate) fn check_trailers(&self) -> Result<(), Refusal> {
+        if let Some(refusal) = self.checks.refusal() {
+            return Err(refusal);
         }
-        // Section 8.6: HTTP/2 "does not support the 101 (Switching Protocols) status code".
-        self.status.filter(|status| *status != 101).ok_or(Malformed)
-    }
-
-    /// Section 8.1: "Trailers MUST NOT include pseudo-header fields".
-    pub(crate) fn check_trailers(&self) -> Result<(), Malformed> {
-        let has_pseudo = self.status.is_some()
-            || [
-                self.method,
-                self.scheme,
-                self.authority,
-                self.path,
-                self.protocol,
-            ]
-            .iter()
-            .any(Option::is_some);
-        (!self.malformed && !has_pseudo)
-            .then_some(())
-            .ok_or(Malformed)
-    }
-
-    /// "This pseudo-header field MUST NOT be empty for "http" or "https" URIs"; it starts with a
-    /// slash, or is an asterisk in OPTIONS.
-    fn path_is_valid(&self) -> bool {
-        match self.path.map(|span| self.span(span)) {
-            Some(b"*") => self.is_method(b"OPTIONS"),
-            Some(path) => path.first() == Some(&b'/'),
-            None => false,
+        if self.checks.has_pseudo_fields() {
+            return Err(Refusal::PseudoField);
         }
-    }
-
-    /// Section 8.3.1: a request with a Host field that "differs from" `:authority` is malformed;
-    /// `:authority` "MUST NOT include the deprecated userinfo subcomponent".
-    fn authorities_agree(&self) -> bool {
-        let authority = self.authority.map(|span| self.span(span));
-        if authority.is_some_and(|text| text.contains(&b'@')) {
-            return false;
-        }
-        let mut hosts = self.fields.iter().filter(|f| f.kind == FieldKind::Host);
-        let host = hosts.next().map(|field| self.span(field.value));
-        let agree = match (authority, host) {
-            (Some(authority), Some(host)) => authority.eq_ignore_ascii_case(host),
-            _ => true,
-        };
-        agree && hosts.next().is_none()
+        let mut names = self.fields.iter().map(|field| self.span(field.name));
+        names.try_for_each(message::check_trailer)
     }
 
     fn span(&self, (from, to): Span) -> &[u8] {
@@ -175,36 +156,17 @@ impl HeadBuffer {
         (end(from), end(self.text.len()))
     }
 
-    fn pseudo(&mut self, kind: FieldKind, value: &[u8]) {
-        // Section 8.3: "All pseudo-header fields MUST appear in a field block before all regular
-        // field lines", and "the same pseudo-header field name MUST NOT appear more than once".
-        if !self.fields.is_empty() {
-            self.malformed = true;
-            return;
-        }
-        if kind == FieldKind::Status {
-            self.malformed |= self.status.is_some();
-            self.status = status(value);
-            self.malformed |= self.status.is_none();
-            return;
-        }
-        let span = self.push(value);
-        let slot = match kind {
+    /// The place of a pseudo-field.
+    fn pseudo(&mut self, kind: FieldKind) -> Option<&mut Option<Span>> {
+        Some(match kind {
             FieldKind::Method => &mut self.method,
             FieldKind::Scheme => &mut self.scheme,
             FieldKind::Authority => &mut self.authority,
             FieldKind::Path => &mut self.path,
-            _ => &mut self.protocol,
-        };
-        self.malformed |= slot.replace(span).is_some();
-    }
-
-    fn length(&mut self, value: &[u8]) {
-        let length = decimal(value);
-        // RFC 9110 section 8.6: repeated but equal values may stand for one.
-        let agrees = self.content_length.is_none_or(|old| length == Some(old));
-        self.malformed |= length.is_none() || !agrees;
-        self.content_length = length;
+            FieldKind::Protocol => &mut self.protocol,
+            FieldKind::Status => &mut self.status,
+            _ => return None,
+        })
     }
 }
 
@@ -224,49 +186,29 @@ impl Visitor for Filling<'_> {
         if buffer.size > self.limit {
             return;
         }
-        match kind {
-            FieldKind::Malformed => buffer.malformed = true,
-            FieldKind::Method
-            | FieldKind::Scheme
-            | FieldKind::Authority
-            | FieldKind::Path
-            | FieldKind::Protocol
-            | FieldKind::Status => buffer.pseudo(kind, value),
-            _ => {
-                match kind {
-                    FieldKind::ContentLength => buffer.length(value),
-                    FieldKind::Priority => buffer.priority = Priority::parse(value),
-                    _ => {}
-                }
-                let field = Field {
-                    kind,
-                    name: buffer.push(name),
-                    value: buffer.push(value),
-                };
-                buffer.fields.push(field);
-            }
+        buffer.checks.field(kind, value);
+        if buffer.checks.refusal().is_some() {
+            return;
         }
+        if kind.is_pseudo() {
+            let span = buffer.push(value);
+            if let Some(place) = buffer.pseudo(kind) {
+                *place = Some(span);
+            }
+            return;
+        }
+        let (name, span) = (buffer.push(name), buffer.push(value));
+        match kind {
+            FieldKind::Host => buffer.host = Some(span),
+            FieldKind::Priority => buffer.priority = Priority::parse(value),
+            _ => {}
+        }
+        buffer.fields.push(Field {
+            kind,
+            name,
+            value: span,
+        });
     }
-}
-
-/// Three digits, 100 to 999 (RFC 9110 section 15).
-fn status(value: &[u8]) -> Option<u16> {
-    let [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] = value else {
-        return None;
-    };
-    let digit = |byte: &u8| u16::from(byte - b'0');
-    Some(digit(a) * 100 + digit(b) * 10 + digit(c))
-}
-
-/// Digits alone: no sign, no list.
-fn decimal(value: &[u8]) -> Option<u64> {
-    if value.is_empty() {
-        return None;
-    }
-    value.iter().try_fold(0u64, |sum, byte| {
-        let digit = byte.is_ascii_digit().then(|| byte - b'0')?;
-        sum.checked_mul(10)?.checked_add(u64::from(digit))
-    })
 }
 
 /// Tells the heads of one connection apart: equal ids mean equal heads, so that an application can
@@ -331,13 +273,19 @@ impl<'a> Head<'a> {
     /// `:status` of a response, 100 to 999.
     #[must_use]
     pub fn status(self) -> Option<u16> {
-        self.buffer.status
+        self.buffer.check_response().ok()
+    }
+
+    /// The reason to answer a request with an error, by [`Refusal::status`], though it is well-formed.
+    #[must_use]
+    pub fn refusal(self) -> Option<Refusal> {
+        self.buffer.refusal
     }
 
     /// Content-Length, if there is one.
     #[must_use]
     pub fn content_length(self) -> Option<u64> {
-        self.buffer.content_length
+        self.buffer.content_length()
     }
 
     /// Names (lower case) and values of the fields, in their order, without pseudo-fields.
@@ -357,7 +305,7 @@ impl<'a> Head<'a> {
 
     /// As a request of the `http` crate, version HTTP/2. The URI is absolute where there is an
     /// authority. Several Cookie fields are joined (RFC 9113 section 8.2.3). `:protocol` is left to
-    /// [`protocol`](Head::protocol).
+    /// [`protocol`](Head::protocol). A [`refusal`](Head::refusal) is an extension of the request.
     ///
     /// # Errors
     /// Method, scheme, authority or path are no valid ones.
@@ -368,6 +316,9 @@ impl<'a> Head<'a> {
         *request.uri_mut() = self.uri()?;
         *request.version_mut() = http::Version::HTTP_2;
         *request.headers_mut() = self.to_headers()?;
+        if let Some(refusal) = self.refusal() {
+            request.extensions_mut().insert(refusal);
+        }
         Ok(request)
     }
 
@@ -420,10 +371,6 @@ impl<'a> Head<'a> {
             parts.authority = Some(authority);
         }
         if let Some(path) = self.path() {
-            // The parser would silently cut a fragment off.
-            if path.contains(&b'#') {
-                return Err(invalid(":path"));
-            }
             let path = PathAndQuery::try_from(path).map_err(|_| invalid(":path"))?;
             parts.path_and_query = Some(path);
         }

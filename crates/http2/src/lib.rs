@@ -68,7 +68,6 @@ mod connection;
 mod error;
 mod event;
 mod fault;
-mod field;
 mod field_block;
 mod fields;
 mod frame;
@@ -84,6 +83,7 @@ mod stream;
 mod window;
 
 pub use altway_fields::Priority;
+pub use altway_message::{Refusal, Scheme};
 pub use budget::Rate;
 pub use code::Code;
 pub use config::{Config, Floods, Timeouts};

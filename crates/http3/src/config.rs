@@ -158,9 +158,9 @@ pub struct Limits {
     /// Connections of the endpoint, those in hand-shake and those closing included; more are
     /// refused. Default: 65,536.
     pub max_connections: usize,
-    /// Server: bytes that the connections of the endpoint may hold together, beyond 64 KiB each for
-    /// sending and 256 KiB for receiving: those taken for sending and not acknowledged, and those received and not
-    /// read. Beyond, their windows don't grow. Default: 256 MiB.
+    /// Server: bytes that the connections of the endpoint may hold together, beyond 8 KiB each for
+    /// sending and 32 KiB for receiving: those taken for sending and not acknowledged, and those that a peer
+    /// may send before the application has read on. Beyond, their windows don't grow. Default: 256 MiB.
     pub max_held_bytes: u64,
     /// Server: when a client must first show that it receives at its address. Default: while 1,000
     /// hand-shakes of others that have not shown it are in progress.

@@ -1,8 +1,13 @@
-//! Between field sections and `http` messages: the rules of RFC 9114 sections 4.2 and 4.3.
+//! Between field sections and `http` messages (RFC 9114 sections 4.2 and 4.3). The rules are those of
+//! `altway-message`.
 //!
 //! A section that breaks them is malformed, which costs its stream (H3_MESSAGE_ERROR). Framing and
 //! the body belong to `receive`, compression to `qpack`.
 
+use altway_message::{
+    FieldChecks, FieldKind, Head, Refusal, Rules, Scheme as Carried, Version, check_response,
+    check_trailer,
+};
 use bytes::Bytes;
 use http::header::{self, CONTENT_LENGTH, COOKIE, HOST};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
@@ -47,6 +52,12 @@ pub(crate) enum HeadError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
+impl From<Refusal> for Malformed {
+    fn from(_: Refusal) -> Self {
+        Malformed
+    }
+}
+
 impl From<Malformed> for HeadError {
     fn from(Malformed: Malformed) -> Self {
         HeadError::Malformed
@@ -65,9 +76,10 @@ impl From<qpack::Error<Malformed>> for HeadError {
 }
 
 /// A field section taken apart.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fields {
     pseudo: Pseudo,
+    checks: FieldChecks,
     map: HeaderMap,
     /// All cookie fields, joined.
     cookies: Option<Vec<u8>>,
@@ -81,7 +93,12 @@ impl Fields {
         section: &[u8],
         limit: u64,
     ) -> Result<(Self, Basis), HeadError> {
-        let mut fields = Fields::default();
+        let mut fields = Fields {
+            pseudo: Pseudo::default(),
+            checks: FieldChecks::new(Version::Http3),
+            map: HeaderMap::new(),
+            cookies: None,
+        };
         let basis = decoder.decode(stream, section, limit, |name, value| {
             fields.field(name, value)
         })?;
@@ -89,23 +106,29 @@ impl Fields {
         Ok((fields, basis))
     }
 
-    /// As a request's head. `extended_connect`: RFC 9220 was announced.
+    /// The value of Content-Length.
+    pub(crate) fn content_length(&self) -> Option<u64> {
+        self.checks.content_length()
+    }
+
+    /// As a request's head. `extended_connect`: RFC 9220 was announced. What is refused and yet
+    /// well-formed is the application's to answer: the [`Refusal`] is among the extensions.
     pub(crate) fn into_request(
         self,
         extended_connect: bool,
     ) -> Result<http::Request<()>, Malformed> {
+        let refusal = self.check_request(extended_connect)?;
         let mut request = http::Request::new(());
-        let (method, uri) = self.request_line()?;
-        *request.method_mut() = method;
-        *request.uri_mut() = uri;
+        *request.method_mut() = self.method()?;
+        *request.uri_mut() = self.uri()?;
         *request.version_mut() = http::Version::HTTP_3;
         *request.headers_mut() = self.map;
         if let Some(protocol) = self.pseudo.protocol {
             let protocol = String::from_utf8(protocol).map_err(|_| Malformed)?;
-            if !extended_connect || protocol.is_empty() {
-                return Err(Malformed);
-            }
             request.extensions_mut().insert(Protocol(protocol));
+        }
+        if let Some(refusal) = refusal {
+            request.extensions_mut().insert(refusal);
         }
         Ok(request)
     }
@@ -113,41 +136,40 @@ impl Fields {
     /// As a response's head.
     pub(crate) fn into_response(self) -> Result<http::Response<()>, Malformed> {
         let mut response = http::Response::new(());
-        *response.status_mut() = self.status()?;
+        let status = check_response(self.pseudo.status.as_deref(), &self.checks)?;
+        *response.status_mut() = StatusCode::from_u16(status).map_err(|_| Malformed)?;
         *response.version_mut() = http::Version::HTTP_3;
         *response.headers_mut() = self.map;
         Ok(response)
     }
 
-    /// As trailers. Section 4.3: pseudo-header fields "MUST NOT appear in trailer sections".
+    /// As trailers.
     pub(crate) fn into_trailers(self) -> Result<HeaderMap, Malformed> {
-        match self.pseudo {
-            Pseudo {
-                method: None,
-                scheme: None,
-                authority: None,
-                path: None,
-                protocol: None,
-                status: None,
-            } => Ok(self.map),
-            _ => Err(Malformed),
+        if self.checks.has_pseudo_fields() {
+            return Err(Malformed);
         }
+        for name in self.map.keys() {
+            check_trailer(name.as_str().as_bytes())?;
+        }
+        Ok(self.map)
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
-        if let Some(name) = name.strip_prefix(b":") {
-            return self.pseudo_field(name, value);
+        let kind = FieldKind::of(name).with_value(value);
+        self.checks.field(kind, value);
+        if let Some(refusal) = self.checks.refusal() {
+            return Err(refusal.into());
         }
-        // Accepts lower-case token characters only, as section 4.2 demands.
-        let name = HeaderName::from_lowercase(name).map_err(|_| Malformed)?;
-        let value = HeaderValue::from_bytes(value).map_err(|_| Malformed)?;
-        if !allowed(&name, &value) {
-            return Err(Malformed);
-        }
-        if name == COOKIE {
-            self.cookie(value.as_bytes());
+        if let Some(place) = self.pseudo.place(kind) {
+            *place = Some(value.to_vec());
             return Ok(());
         }
+        if kind == FieldKind::Cookie {
+            self.cookie(value);
+            return Ok(());
+        }
+        let name = HeaderName::from_lowercase(name).map_err(|_| Malformed)?;
+        let value = HeaderValue::from_bytes(value).map_err(|_| Malformed)?;
         self.map
             .try_append(name, value)
             .map(drop)
@@ -174,116 +196,44 @@ impl Fields {
         Ok(())
     }
 
-    fn pseudo_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
-        // Section 4.3: "All pseudo-header fields MUST appear in the header section before regular
-        // header fields", and undefined or repeated ones are malformed.
-        if !self.map.is_empty() || self.cookies.is_some() {
-            return Err(Malformed);
-        }
-        let slot = match name {
-            b"method" => &mut self.pseudo.method,
-            b"scheme" => &mut self.pseudo.scheme,
-            b"authority" => &mut self.pseudo.authority,
-            b"path" => &mut self.pseudo.path,
-            b"protocol" => &mut self.pseudo.protocol,
-            b"status" => &mut self.pseudo.status,
-            _ => return Err(Malformed),
+    /// The reason to answer the request with an error, if it is well-formed.
+    fn check_request(&self, extended_connect: bool) -> Result<Option<Refusal>, Malformed> {
+        let rules = Rules {
+            scheme: Some(Carried::Https),
+            extended_connect,
         };
-        match slot.replace(value.to_vec()) {
-            Some(_) => Err(Malformed),
-            None => Ok(()),
+        let head = Head {
+            method: self.pseudo.method.as_deref(),
+            scheme: self.pseudo.scheme.as_deref(),
+            authority: self.pseudo.authority.as_deref(),
+            path: self.pseudo.path.as_deref(),
+            protocol: self.pseudo.protocol.as_deref(),
+            host: self.map.get(HOST).map(HeaderValue::as_bytes),
+        };
+        match rules.check(&head, &self.checks) {
+            Err(refusal) if refusal.is_malformed(Version::Http3) => Err(Malformed),
+            checked => Ok(checked.err()),
         }
     }
 
-    fn status(&self) -> Result<StatusCode, Malformed> {
-        let Pseudo {
-            method: None,
-            scheme: None,
-            authority: None,
-            path: None,
-            protocol: None,
-            status: Some(status),
-        } = &self.pseudo
-        else {
-            return Err(Malformed);
-        };
-        match StatusCode::from_bytes(status) {
-            Ok(StatusCode::SWITCHING_PROTOCOLS) | Err(_) => Err(Malformed),
-            Ok(status) => Ok(status),
-        }
+    fn method(&self) -> Result<Method, Malformed> {
+        let method = self.pseudo.method.as_deref().unwrap_or_default();
+        Method::from_bytes(method).map_err(|_| Malformed)
     }
 
-    fn request_line(&self) -> Result<(Method, Uri), Malformed> {
-        let method = self.pseudo.method.as_deref().ok_or(Malformed)?;
-        let method = Method::from_bytes(method).map_err(|_| Malformed)?;
-        if self.pseudo.status.is_some() {
-            return Err(Malformed);
-        }
+    fn uri(&self) -> Result<Uri, Malformed> {
         let mut parts = Parts::default();
-        parts.authority = Some(self.authority()?);
-        // RFC 9220: an extended CONNECT has ":scheme" and ":path" as other requests have.
-        let tunnel = method == Method::CONNECT;
-        let extended = self.pseudo.protocol.is_some();
-        match (&self.pseudo.scheme, &self.pseudo.path) {
-            (None, None) if tunnel && !extended => {}
-            (Some(scheme), Some(path)) if tunnel == extended => {
-                parts.scheme = Some(Scheme::try_from(&scheme[..]).map_err(|_| Malformed)?);
-                parts.path_and_query = Some(path_and_query(path, &method)?);
-            }
-            _ => return Err(Malformed),
+        let host = self.map.get(HOST).map(HeaderValue::as_bytes);
+        let authority = self.pseudo.authority.as_deref().or(host).ok_or(Malformed)?;
+        parts.authority = Some(Authority::try_from(authority).map_err(|_| Malformed)?);
+        if let Some(scheme) = self.pseudo.scheme.as_deref() {
+            parts.scheme = Some(Scheme::try_from(scheme).map_err(|_| Malformed)?);
         }
-        let uri = Uri::from_parts(parts).map_err(|_| Malformed)?;
-        Ok((method, uri))
+        if let Some(path) = self.pseudo.path.as_deref() {
+            parts.path_and_query = Some(PathAndQuery::try_from(path).map_err(|_| Malformed)?);
+        }
+        Uri::from_parts(parts).map_err(|_| Malformed)
     }
-
-    /// Section 4.3.1: a request "MUST contain either an ":authority" pseudo-header field or a
-    /// "Host" header field. If these fields are present, they MUST NOT be empty. If both fields
-    /// are present, they MUST contain the same value."
-    fn authority(&self) -> Result<Authority, Malformed> {
-        let mut hosts = self.map.get_all(HOST).iter();
-        let host = hosts.next().map(HeaderValue::as_bytes);
-        if hosts.next().is_some() {
-            return Err(Malformed);
-        }
-        let authority = match (self.pseudo.authority.as_deref(), host) {
-            (Some(authority), Some(host)) if authority.eq_ignore_ascii_case(host) => authority,
-            (Some(_), Some(_)) | (None, None) => return Err(Malformed),
-            (Some(one), None) | (None, Some(one)) => one,
-        };
-        // ":authority" "MUST NOT include the deprecated userinfo subcomponent".
-        if authority.contains(&b'@') {
-            return Err(Malformed);
-        }
-        Authority::try_from(authority).map_err(|_| Malformed)
-    }
-}
-
-/// Section 4.3.1: ":path" "MUST NOT be empty for "http" or "https" URIs"; it starts with a slash,
-/// or is an asterisk in OPTIONS.
-fn path_and_query(path: &[u8], method: &Method) -> Result<PathAndQuery, Malformed> {
-    let rooted = path.first() == Some(&b'/') || (path == b"*" && method == Method::OPTIONS);
-    // The parser below would silently cut a fragment off.
-    if !rooted || path.contains(&b'#') {
-        return Err(Malformed);
-    }
-    PathAndQuery::try_from(path).map_err(|_| Malformed)
-}
-
-/// The body's length as announced. Fields that disagree, or are no number, are malformed.
-pub(crate) fn content_length(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
-    let mut length = None;
-    for value in fields.get_all(CONTENT_LENGTH) {
-        let digits = value.to_str().map_err(|_| Malformed)?;
-        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(Malformed);
-        }
-        let value = digits.parse().map_err(|_| Malformed)?;
-        if length.is_some_and(|length| length != value) {
-            return Err(Malformed);
-        }
-        length = Some(value);
-    }
-    Ok(length)
 }
 
 /// Encodes a request's head. Fields of HTTP/1.1 connections are left out, and so is Host, whose
@@ -360,14 +310,14 @@ pub(crate) fn encode_trailers(fields: &HeaderMap, encoder: &mut Encoder) -> Sect
 
 fn encode_fields(fields: &HeaderMap, encoder: &mut Encoder, section: &mut Section) {
     for (name, value) in fields {
-        if name != HOST && allowed(name, value) {
+        let text = name.as_str().as_bytes();
+        if name != HOST && FieldKind::may_be_sent(text, value.as_bytes()) {
             let indexing = match value.is_sensitive() {
                 true => Indexing::Never,
                 false if comes_once(name) => Indexing::Useless,
                 false => Indexing::Welcome,
             };
-            let name = name.as_str().as_bytes();
-            encoder.field(section, name, value.as_bytes(), indexing);
+            encoder.field(section, text, value.as_bytes(), indexing);
         }
     }
 }
@@ -390,18 +340,6 @@ fn comes_once(name: &HeaderName) -> bool {
     .contains(name)
 }
 
-/// Section 4.2: "An endpoint MUST NOT generate an HTTP/3 field section containing
-/// connection-specific fields; any message containing connection-specific fields MUST be treated
-/// as malformed. The only exception [...] is the TE header field, which MAY be present [...] when
-/// it is, it MUST NOT contain any value other than trailers."
-fn allowed(name: &HeaderName, value: &HeaderValue) -> bool {
-    match name.as_str() {
-        "connection" | "keep-alive" | "proxy-connection" | "transfer-encoding" | "upgrade" => false,
-        "te" => value.as_bytes().eq_ignore_ascii_case(b"trailers"),
-        _ => true,
-    }
-}
-
 #[derive(Debug, Default)]
 struct Pseudo {
     method: Option<Vec<u8>>,
@@ -410,6 +348,20 @@ struct Pseudo {
     path: Option<Vec<u8>>,
     protocol: Option<Vec<u8>>,
     status: Option<Vec<u8>>,
+}
+
+impl Pseudo {
+    fn place(&mut self, kind: FieldKind) -> Option<&mut Option<Vec<u8>>> {
+        Some(match kind {
+            FieldKind::Method => &mut self.method,
+            FieldKind::Scheme => &mut self.scheme,
+            FieldKind::Authority => &mut self.authority,
+            FieldKind::Path => &mut self.path,
+            FieldKind::Protocol => &mut self.protocol,
+            FieldKind::Status => &mut self.status,
+            _ => return None,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -134,9 +134,10 @@ pub struct Transport {
     /// upwards; 1,200 switches it off. Default: 1,452, what an Ethernet path with IPv6 carries.
     pub mtu_upper_bound: u16,
     /// Server: the same bound for clients on the same machine (loopback addresses), whose packets no
-    /// network carries. Theirs have 1,452 bytes from the beginning, the first probe is for the bound, and
-    /// the first congestion window holds four packets of it. A client that doesn't want them says so by
-    /// its [`max_udp_payload`](Self::max_udp_payload). Default (`None`): as for everybody else.
+    /// network carries. Theirs have 1,200 bytes until the first probe, which is for the bound, is
+    /// acknowledged, and the first congestion window holds four packets of it. A client that doesn't want
+    /// them says so by its [`max_udp_payload`](Self::max_udp_payload); one that takes less than half of the
+    /// bound stays at 1,200. Default (`None`): as for everybody else.
     pub loopback_mtu: Option<u16>,
     /// The largest UDP payload that this side takes, as it tells the peer, whose path MTU discovery
     /// looks no further: what the link here carries saves it probes in vain. 1,200 to 65,527 bytes.
@@ -147,11 +148,11 @@ pub struct Transport {
     /// 100 ms (12.5 MB); 1 MiB on a server.
     pub stream_receive_window: Option<u64>,
     /// The same for a whole connection: the bound of what one peer can make this side buffer.
-    /// A server's begins with 256 KiB and grows as the application reads. Default (`None`): 32 MiB on a
+    /// A server's begins with 32 KiB and grows as the application reads. Default (`None`): 32 MiB on a
     /// client, 4 MiB on a server.
     pub receive_window: Option<u64>,
     /// Bytes of a connection taken for sending and not yet acknowledged. They are held by
-    /// reference, not copied. A server's begin with 64 KiB and grow with what there is to send; where
+    /// reference, not copied. A server's begin with 8 KiB and grow with what there is to send; where
     /// [`Limits::max_held_bytes`] is half used up, to three congestion windows at most. Default: 16 MiB, enough for 1 Gbit/s × 100 ms.
     pub send_window: u64,
     /// Datagrams in one [`Transmit`](crate::Transmit), 1 … 64: 1 switches segmentation (GSO) off.
@@ -196,9 +197,9 @@ pub struct Limits {
     /// Connections of the endpoint, those in hand-shake and those closing included; more are
     /// refused. 1 or more. Default: 65,536.
     pub max_connections: usize,
-    /// Server: bytes that the connections of the endpoint may hold together, beyond 64 KiB each for
-    /// sending and 256 KiB for receiving: those taken for sending and not acknowledged, and those received and not
-    /// read. A connection's windows ([`Transport::send_window`], [`Transport::receive_window`]) grow
+    /// Server: bytes that the connections of the endpoint may hold together, beyond 8 KiB each for
+    /// sending and 32 KiB for receiving: those taken for sending and not acknowledged, and those that a peer
+    /// may send before the application has read on. A connection's windows ([`Transport::send_window`], [`Transport::receive_window`]) grow
     /// with what it gets done, and stop growing where this ends; so it costs throughput, not
     /// connections. Default: 256 MiB.
     pub max_held_bytes: u64,

@@ -3,25 +3,24 @@
 //! It wraps the engine's connection. What it adds is small: the application hears of a connection's
 //! end exactly once, and calls on streams that are over, or of the other direction, do no harm.
 
+mod sending;
+
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn_proto::{ConnectionError, ReadError, StreamEvent, VarInt, WriteError};
 
 use crate::budget::{Budget, is_one_handshake_packet};
+use crate::crypto::{self, Shortening};
 use crate::meter::Reading;
 use crate::paths::Paths;
+use crate::transport::MIN_MTU;
 use crate::windows::Windows;
 use crate::{
     CloseReason, Datagram, Direction, Error, Event, PathStatistics, Read, Role, StreamId, Version,
 };
-
-/// Bytes of a UDP payload that an Ethernet carries, over IPv4.
-const LARGEST_OF_ETHERNET: u16 = 1_472;
-
-/// Bytes that one send call carries at most: the largest UDP payload over IPv4.
-const MAX_BATCH: usize = 65_507;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -56,6 +55,7 @@ pub struct Connection {
     budget: Budget,
     /// Where it sends after the handshake.
     paths: Paths,
+    shortening: Arc<Shortening>,
     /// `None`: they are whole.
     windows: Option<Windows>,
     /// Streams that don't count as busy.
@@ -74,6 +74,7 @@ impl Connection {
         windows: Option<Windows>,
     ) -> Self {
         let paths = Paths::new(engine.remote_address());
+        let shortening = crypto::shortening(&engine);
         Self {
             engine,
             version,
@@ -87,6 +88,7 @@ impl Connection {
             give_up,
             budget,
             paths,
+            shortening,
             windows,
             lasting: 0,
             last_heard: now,
@@ -217,7 +219,7 @@ impl Connection {
         if self.can_send(stream) {
             let mut stream = self.engine.send_stream(stream.to_engine());
             // Fails only if the stream is over, which is what is wanted.
-            let _ = stream.reset(application_code(code));
+            let _ = stream.reset(in_varint(code));
         }
     }
 
@@ -227,7 +229,7 @@ impl Connection {
         if self.can_receive(stream) {
             let mut stream = self.engine.recv_stream(stream.to_engine());
             // Fails only if the stream is over, which is what is wanted.
-            let _ = stream.stop(application_code(code));
+            let _ = stream.stop(in_varint(code));
         }
     }
 
@@ -252,7 +254,7 @@ impl Connection {
     /// application by [`Event::Closed`].
     pub fn close(&mut self, code: u64, reason: &[u8]) {
         if self.phase != Phase::Closed {
-            let code = application_code(code).into_inner();
+            let code = in_varint(code).into_inner();
             self.closing = Some((code, Bytes::copy_from_slice(reason)));
             let reason = String::from_utf8_lossy(reason).into_owned();
             self.enter_closed(CloseReason::Local { code, reason });
@@ -340,9 +342,9 @@ impl Connection {
         let before = self.engine.remote_address();
         self.engine.handle_event(event);
         let current = self.engine.remote_address();
-        if current != before && self.engine.current_mtu() > LARGEST_OF_ETHERNET {
-            // quinn-proto would fill the datagram with the PATH_CHALLENGE up to the MTU found before, and
-            // the peer would have to send a third of that before it leaves: over loopback, 21 KB.
+        if current != before && self.engine.current_mtu() > MIN_MTU {
+            // A new path begins with what every path carries, and a packet can be made no shorter than by
+            // that. quinn-proto keeps the MTU found before if the peer's port alone is another.
             self.engine.path_changed(now);
         }
         let bytes = datagram.payload.len();
@@ -387,45 +389,6 @@ impl Connection {
         }
         let reason = self.ending.take()?;
         Some(Event::Closed { reason })
-    }
-
-    /// The next batch of datagrams.
-    pub(crate) fn poll_transmit(
-        &mut self,
-        now: Instant,
-        max_segments: usize,
-        buf: &mut Vec<u8>,
-    ) -> Option<quinn_proto::Transmit> {
-        if self.draining {
-            return None;
-        }
-        if let Some((code, reason)) = self.closing.take() {
-            self.engine.close(now, application_code(code), reason);
-        }
-        let fitting = MAX_BATCH / usize::from(self.engine.current_mtu());
-        let max_segments = max_segments.min(fitting.max(1));
-        let allowed = self.budget.allows(max_segments, self.engine.current_mtu());
-        if allowed == 0 {
-            return None;
-        }
-        loop {
-            if let Some((transmit, bytes)) = self.paths.next_waiting() {
-                buf.extend_from_slice(&bytes);
-                return Some(transmit);
-            }
-            let allowed = if self.paths.is_validated() {
-                allowed
-            } else {
-                1
-            };
-            let transmit = self.engine.poll_transmit(now, allowed, buf)?;
-            let mtu = self.engine.current_mtu();
-            if self.paths.permits(&transmit, buf, mtu) {
-                self.budget.on_sent(transmit.size);
-                return Some(transmit);
-            }
-            buf.clear();
-        }
     }
 
     /// Whether the peer is known to receive at its address.
@@ -607,11 +570,7 @@ impl Connection {
     }
 }
 
-/// Codes are integers of 62 bits; larger ones become the largest.
-fn application_code(code: u64) -> VarInt {
-    in_varint(code)
-}
-
+/// Integers have 62 bits, as codes do; larger ones become the largest.
 fn in_varint(number: u64) -> VarInt {
     VarInt::from_u64(number).unwrap_or(VarInt::MAX)
 }

@@ -9,6 +9,7 @@ mod keys;
 mod padding;
 mod retry;
 mod session;
+mod shortened;
 mod upcoming;
 #[cfg(test)]
 mod vectors;
@@ -25,6 +26,7 @@ use rustls::quic::{ClientConnection, Connection, ServerConnection, Suite};
 
 use self::initial::InitialKeys;
 use self::session::Session;
+pub(crate) use self::shortened::Shortening;
 use crate::{Error, Role, Version, version_information};
 
 /// A server's side of one version.
@@ -85,6 +87,13 @@ impl crypto::ServerConfig for ServerCrypto {
         let keys = self.latest().take();
         Box::new(Session::new(self.version, tls, self.initial, keys))
     }
+}
+
+/// What decides how long a connection's 1-RTT packets are.
+pub(crate) fn shortening(connection: &quinn_proto::Connection) -> Arc<Shortening> {
+    let data = connection.crypto_session().handshake_data();
+    let shortening = data.and_then(|data| data.downcast::<Arc<Shortening>>().ok());
+    *shortening.expect("every session has one")
 }
 
 /// A client's side of one version.

@@ -14,11 +14,8 @@ use quinn_proto::{MtuDiscoveryConfig, TransportConfig};
 
 use crate::cubic::CubicFactory;
 use crate::meter::MeterFactory;
+use crate::transport::MIN_MTU;
 use crate::{Congestion, Transport};
-
-/// The UDP payload of a connection's first packets: what an Ethernet with IPv6 carries, and so every
-/// loopback device.
-const BEGINNING: u16 = 1452;
 
 /// Packets in the first congestion window. RFC 9002 section 7.2 has ten, of 14,720 bytes at most, for
 /// queues on the way; here is none but the client's socket, which holds three of 64 KB by default
@@ -33,15 +30,13 @@ pub(crate) fn is_near(peer: SocketAddr) -> bool {
 
 /// Makes a transport that of connections to peers on this machine, with packets of up to so many bytes.
 pub(crate) fn adapt(to: &mut TransportConfig, from: &Transport, most: u16) {
-    let first = BEGINNING.min(most);
     let mut discovery = MtuDiscoveryConfig::default();
     // The engine halves the range until a step is smaller than this, and then tries what is left: here
     // all of it at once; if that fails, the middle.
-    let at_once = (most - first) / 2 + 1;
+    let at_once = (most - MIN_MTU) / 2 + 1;
     discovery.upper_bound(most).minimum_change(at_once);
     let window = WINDOW * u64::from(most);
-    to.initial_mtu(first)
-        .mtu_discovery_config(Some(discovery))
+    to.mtu_discovery_config(Some(discovery))
         .congestion_controller_factory(Arc::new(MeterFactory::new(controllers(
             from.congestion,
             window,

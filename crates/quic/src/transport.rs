@@ -13,7 +13,7 @@ use crate::windows::{FIRST_RECEIVE, FIRST_SEND, Pool};
 use crate::{ClientConfig, Error, Limits, Role, ServerConfig, Transport, Version};
 
 /// Smallest UDP payload that every QUIC path carries (RFC 9000 section 14).
-const MIN_MTU: u16 = 1200;
+pub(crate) const MIN_MTU: u16 = 1200;
 
 /// Largest UDP payload over IPv4 and IPv6 (RFC 9000 section 18.2: "The default for this parameter
 /// is the maximum permitted UDP payload of 65527").

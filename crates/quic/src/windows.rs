@@ -12,13 +12,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What every connection may hold for sending without asking, as far as its configured window is that
-/// large: four times the first congestion window (RFC 9002 section 7.2).
-pub(crate) const FIRST_SEND: u64 = 64 << 10;
+/// Bytes that every connection may hold for sending without asking, as far as its configured window is
+/// that large. Few: what there is of the pool is taken without a round trip.
+pub(crate) const FIRST_SEND: u64 = 8 << 10;
 
-/// The same for receiving. It takes a round trip and more until the peer hears that it may send more, on
-/// a path that loses packets several, so that less would hold uploads up.
-pub(crate) const FIRST_RECEIVE: u64 = 256 << 10;
+/// The same for receiving. No more, as each of the connections may use it at the same time; no less, as it
+/// takes a round trip until the peer hears that it may send more: the first congestion window of RFC 9002
+/// section 7.2 fits twice.
+pub(crate) const FIRST_RECEIVE: u64 = 32 << 10;
+
+/// The least that a window for receiving grows to. On a path that loses packets it takes several round
+/// trips until the peer hears of it, so that less would hold uploads up.
+const NEXT_RECEIVE: u64 = 256 << 10;
+
+/// The part of what is left of the pool that a window for receiving grows by at most, one in so many: it
+/// stays the peer's until it has been used.
+const RECEIVE_PART: u64 = 8;
 
 /// Congestion windows that are taken for sending at once when the pool is short: one under way, one to
 /// follow it, and one for the growth that the next acknowledgements bring.
@@ -44,6 +53,9 @@ pub(crate) struct Windows {
     written: u64,
     /// Read since the window for receiving last grew.
     read: u64,
+    /// Bytes beyond the window for receiving that the peer may send, since that was larger: no credit can
+    /// be taken back (RFC 9000 section 4.1). They are of the pool.
+    owed: u64,
     pool: Pool,
     /// `None`: it may have all of the pool.
     share: Option<HeldShare>,
@@ -86,6 +98,7 @@ impl Pool {
             receive: Window::new(self.receive, FIRST_RECEIVE),
             written: 0,
             read: 0,
+            owed: 0,
             pool: self.clone(),
             share,
         }
@@ -102,8 +115,12 @@ impl Pool {
         got
     }
 
+    fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
     fn is_short(&self) -> bool {
-        self.left.load(Ordering::Relaxed) <= self.short
+        self.left() <= self.short
     }
 
     fn give_back(&self, share: Option<&HeldShare>, bytes: u64) {
@@ -141,19 +158,25 @@ impl Windows {
     }
 
     /// `bytes` were read: the new size of that window, if it grows. It does when the application has
-    /// read a window's worth, and so keeps up with the peer.
+    /// read a window's worth, and so keeps up with the peer; a small one when half of it has been read.
     pub(crate) fn on_read(&mut self, bytes: u64) -> Option<u64> {
-        if self.receive.size == self.receive.ceiling {
+        let paid = self.owed.min(bytes);
+        self.owed -= paid;
+        self.pool.give_back(self.share.as_ref(), paid);
+        let open = self.receive.size + self.owed;
+        if open >= self.receive.ceiling {
             return None;
         }
         self.read += bytes;
-        if self.read < self.receive.size {
+        let due = if open < NEXT_RECEIVE { open / 2 } else { open };
+        if self.read < due {
             return None;
         }
         self.read = 0;
-        let double = self.receive.size.saturating_mul(2);
-        self.receive
-            .grow_to(double, &self.pool, self.share.as_ref())
+        let wanted = open.saturating_mul(2).max(NEXT_RECEIVE) - self.owed;
+        let most = self.receive.size + self.pool.left() / RECEIVE_PART;
+        let (pool, share) = (&self.pool, self.share.as_ref());
+        self.receive.grow_to(wanted.min(most), pool, share)
     }
 
     /// Whether they are as if nothing had been held.
@@ -161,14 +184,17 @@ impl Windows {
         self.written == 0 && self.granted() == 0
     }
 
-    /// Nothing is held any more: the first windows for sending and receiving, if either had grown.
+    /// Nothing is held any more: the first windows for sending and receiving, if either had grown. What
+    /// the peer may still send goes back to the pool as it comes.
     pub(crate) fn on_idle(&mut self) -> Option<(u64, u64)> {
         let granted = self.granted();
         (self.written, self.read) = (0, 0);
         if granted == 0 {
             return None;
         }
-        self.pool.give_back(self.share.as_ref(), granted);
+        let share = self.share.as_ref();
+        self.pool.give_back(share, self.send.granted());
+        self.owed += self.receive.granted();
         self.send.size = self.send.first;
         self.receive.size = self.receive.first;
         Some((self.send.size, self.receive.size))
@@ -184,7 +210,8 @@ impl Windows {
 
 impl Drop for Windows {
     fn drop(&mut self) {
-        self.pool.give_back(self.share.as_ref(), self.granted());
+        let bytes = self.granted() + self.owed;
+        self.pool.give_back(self.share.as_ref(), bytes);
     }
 }
 
@@ -219,15 +246,11 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn left(pool: &Pool) -> u64 {
-        pool.left.load(Ordering::Relaxed)
-    }
-
     #[test]
     fn the_window_for_sending_takes_all_there_is_while_the_pool_is_full() {
         let pool = Pool::new(100 * MIB, 4 * MIB, MIB);
         let mut windows = pool.windows(None);
-        assert_eq!(windows.on_write(FIRST_SEND, 14_720), None);
+        assert_eq!(windows.on_write(FIRST_SEND, 1_000), None);
         windows.on_written(FIRST_SEND);
         assert_eq!(
             windows.on_write(100_000, 14_720),
@@ -237,7 +260,7 @@ mod tests {
         assert_eq!(windows.on_write(1, 14_720), None);
         assert_eq!(windows.on_write(10 * MIB, 14_720), Some(4 * MIB));
         assert_eq!(windows.on_write(u64::MAX >> 1, u64::MAX), None);
-        assert_eq!(left(&pool), 100 * MIB - (4 * MIB - FIRST_SEND));
+        assert_eq!(pool.left(), 100 * MIB - (4 * MIB - FIRST_SEND));
     }
 
     #[test]
@@ -253,12 +276,43 @@ mod tests {
     }
 
     #[test]
-    fn the_window_for_receiving_doubles_with_each_window_that_is_read() {
+    fn the_window_for_receiving_grows_at_half_of_itself_and_then_doubles() {
         let mut windows = Pool::new(100 * MIB, MIB, 600_000).windows(None);
-        assert_eq!(windows.on_read(FIRST_RECEIVE - 1), None);
-        assert_eq!(windows.on_read(1), Some(2 * FIRST_RECEIVE));
-        assert_eq!(windows.on_read(2 * FIRST_RECEIVE), Some(600_000));
+        assert_eq!(windows.on_read(FIRST_RECEIVE / 2 - 1), None);
+        assert_eq!(windows.on_read(1), Some(NEXT_RECEIVE));
+        assert_eq!(windows.on_read(NEXT_RECEIVE - 1), None);
+        assert_eq!(windows.on_read(1), Some(2 * NEXT_RECEIVE));
+        assert_eq!(windows.on_read(2 * NEXT_RECEIVE), Some(600_000));
         assert_eq!(windows.on_read(MIB), None);
+    }
+
+    #[test]
+    fn a_window_for_receiving_takes_an_eighth_of_what_is_left() {
+        let pool = Pool::new(80_000, MIB, MIB);
+        let mut windows = pool.windows(None);
+        let read = FIRST_RECEIVE / 2;
+        assert_eq!(windows.on_read(read), Some(FIRST_RECEIVE + 10_000));
+        assert_eq!(pool.left(), 70_000);
+    }
+
+    #[test]
+    fn credit_that_the_peer_has_goes_back_to_the_pool_as_it_is_used() {
+        let pool = Pool::new(100 * MIB, MIB, MIB);
+        let mut windows = pool.windows(None);
+        let grown = windows.on_read(FIRST_RECEIVE / 2);
+        assert_eq!(grown, Some(NEXT_RECEIVE));
+        assert_eq!(windows.on_idle(), Some((FIRST_SEND, FIRST_RECEIVE)));
+        assert!(windows.are_fresh());
+        let owed = NEXT_RECEIVE - FIRST_RECEIVE;
+        assert_eq!(pool.left(), 100 * MIB - owed);
+        assert_eq!(windows.on_read(10_000), None, "there is credit enough");
+        assert_eq!(pool.left(), 100 * MIB - owed + 10_000);
+        // Half of what is open has been read: it is made whole again.
+        let left = owed - 140_000;
+        assert_eq!(windows.on_read(130_000), Some(NEXT_RECEIVE - left));
+        assert_eq!(pool.left(), 100 * MIB - owed);
+        drop(windows);
+        assert_eq!(pool.left(), 100 * MIB);
     }
 
     #[test]
@@ -272,12 +326,10 @@ mod tests {
         assert_eq!(first.on_idle(), Some((FIRST_SEND, FIRST_RECEIVE)));
         assert!(first.are_fresh() && !second.are_fresh());
         let returned = 240_000 - FIRST_SEND;
-        assert_eq!(
-            second.on_read(FIRST_RECEIVE),
-            Some(FIRST_RECEIVE + returned)
-        );
+        let grown = FIRST_RECEIVE + returned / RECEIVE_PART;
+        assert_eq!(second.on_read(FIRST_RECEIVE), Some(grown));
         drop((first, second));
-        assert_eq!(left(&pool), 300_000);
+        assert_eq!(pool.left(), 300_000);
     }
 
     #[test]
@@ -293,7 +345,7 @@ mod tests {
         assert_eq!(other.on_write(MIB, 14_720), Some(MIB));
         drop((own, other));
         assert_eq!(
-            (left(&pool), share.0.load(Ordering::Relaxed)),
+            (pool.left(), share.0.load(Ordering::Relaxed)),
             (100 * MIB, 300_000)
         );
     }

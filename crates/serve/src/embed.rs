@@ -12,6 +12,7 @@ mod request;
 
 pub(crate) use answering::{Answering, Step};
 pub use app::{App, ByPeer, ByRequest, PerPeer};
+pub(crate) use early_hints::Hints;
 pub use early_hints::{EarlyHints, EarlyHintsError};
 pub(crate) use request::introduce;
 

@@ -64,6 +64,9 @@ pub enum Error {
         /// How many are allowed.
         max: usize,
     },
+    /// [`Options::limits`](crate::Options::limits) under which nobody could be served.
+    #[error(transparent)]
+    Limits(#[from] crate::InvalidLimits),
     /// What is at the place of a takeover is no socket; it is left alone.
     #[error("`{path}` is not a socket")]
     TakeoverNotSocket {

@@ -16,7 +16,7 @@ mod shared;
 mod validators;
 
 use crate::Error;
-use crate::body::Body;
+use crate::request::body::Body;
 pub(crate) use cache::{Entry, FileCache};
 use condition::Verdict;
 use http::header::{self, HeaderMap, HeaderName};

@@ -22,14 +22,14 @@ pub(crate) use steering::{Inboxes, Place, Routes, places};
 use crate::Error;
 use crate::clients::Clients;
 use crate::options::{Congestion, Options};
+use crate::random::random;
+use crate::setup::{Memory, Setup};
 use crate::stop::StopSignal;
 use crate::takeover::Secrets;
-use crate::worker::{Memory, Setup};
 use admission::Registration;
 use altway_http3::{self as http3, Code, ConnectionHandle, Endpoint};
 use altway_socket::{Progress, Timer};
 use responses::Responses;
-use rustls::crypto::aws_lc_rs;
 use std::future::{pending, poll_fn};
 use std::io;
 use std::net::UdpSocket;
@@ -84,16 +84,6 @@ pub(crate) fn config(
     let tokens = http3::Tokens::new(secrets.token_key, Instant::now(), SystemTime::now());
     config.tokens = Some(tokens);
     config
-}
-
-/// 32 bytes that nobody can foretell.
-pub(crate) fn random() -> Result<[u8; 32], Error> {
-    let mut bytes = [0; 32];
-    let random = aws_lc_rs::default_provider().secure_random;
-    random
-        .fill(&mut bytes)
-        .map_err(|_| Error::tls(rustls::Error::FailedToGetRandomBytes))?;
-    Ok(bytes)
 }
 
 /// The HTTP/3 side of a worker.

@@ -92,6 +92,11 @@ impl Held {
         self.counter.replace(self.bytes, bytes);
         self.bytes = bytes;
     }
+
+    /// Whether as much is held as may be, by the client or by all.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.counter.is_full()
+    }
 }
 
 impl Drop for Held {

@@ -104,21 +104,16 @@
 //! one line by an [`AccessLog`].
 
 mod accept;
-mod access;
-mod body;
 pub mod certs;
 mod client_prefix;
 mod clients;
-mod contained;
 mod embed;
 mod error;
-mod exchanges;
 mod files;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod h3;
-mod handler;
 mod held;
 mod identity;
 mod incidents;
@@ -129,12 +124,13 @@ mod log_writer;
 mod ocsp;
 mod options;
 mod path_meter;
+mod random;
 mod reload;
-mod request_body;
-mod sending;
+mod request;
+mod restarts;
 mod server;
-mod service;
 mod sessions;
+mod setup;
 mod site;
 mod stop;
 mod sys;
@@ -145,11 +141,9 @@ mod throttle;
 mod tls;
 mod worker;
 
-pub use access::AccessLog;
 pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
 pub use altway_policy::{ParseError as InvalidPolicy, Policy, Threshold};
 pub use altway_units::{DataSize, Ratio};
-pub use body::Body;
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use embed::{
     App, ByPeer, ByRequest, EarlyHints, EarlyHintsError, PerPeer, Serve, ServeFuture,
@@ -157,7 +151,6 @@ pub use embed::{
 };
 pub use error::Error;
 pub use files::Files;
-pub use handler::{BoxError, Peer};
 pub use identity::{Identity, IdentityWarning};
 pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};
@@ -167,7 +160,10 @@ pub use options::{
     UnknownSpread,
 };
 pub use reload::ReloadHandle;
-pub use request_body::{RequestBody, RequestBodyError};
+pub use request::body::Body;
+pub use request::handler::{BoxError, Peer};
+pub use request::log::AccessLog;
+pub use request::upload::{RequestBody, RequestBodyError};
 pub use server::Server;
 pub use site::Site;
 pub use stop::{StopHandle, StopSignal, stop_channel};

@@ -8,11 +8,13 @@ use std::time::Duration;
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// Bytes that an idle HTTP/2 connection over TLS holds, with its place in the event loop.
-const TCP_CONNECTION_BYTES: u64 = 24 * KIB;
+/// Bytes that an idle HTTP/2 connection over TLS holds, with its place in the event loop: 24 KiB; and 32
+/// KiB that it may read and say when as much is held as may be.
+const TCP_CONNECTION_BYTES: u64 = 56 * KIB;
 
-/// Bytes that an idle HTTP/3 connection holds.
-const QUIC_CONNECTION_BYTES: u64 = 27 * KIB;
+/// Bytes that an idle HTTP/3 connection holds: 27 KiB; and those that it may hold without counting, 8 KiB
+/// of responses and 32 KiB of requests.
+const QUIC_CONNECTION_BYTES: u64 = 67 * KIB;
 
 /// Bytes that a connection holds beyond that during its handshake.
 const HANDSHAKE_BYTES: u64 = 26 * KIB;
@@ -28,11 +30,14 @@ const SHARES: usize = 8;
 /// A client that comes up against its share costs the others nothing.
 ///
 /// What the fields bound adds up to a worker's memory. With the defaults: 10,000 TCP connections of
-/// 24 KiB (234 MiB) and 10,000 QUIC connections of 27 KiB (264 MiB), 2,500 handshakes of 26 KiB more
+/// 56 KiB (547 MiB) and 10,000 QUIC connections of 67 KiB (655 MiB), 2,500 handshakes of 26 KiB more
 /// (63 MiB), 40,000 requests of 1 KiB (39 MiB), held bytes of TCP (64 MiB) and QUIC (256 MiB), cached
-/// bytes of files (48 MiB): 968 MiB; what is left of 1 GiB is the worker's own. Not in the sum: the 64 KiB
-/// of responses and 256 KiB of requests that each HTTP/3 connection may hold without counting, and what
-/// the kernel holds. [`for_memory`](Self::for_memory) derives all of these fields from the sum.
+/// bytes of files (48 MiB): 1,671 MiB. [`for_memory`](Self::for_memory) derives all of these fields from
+/// the sum. Connections that idle hold less than half of what they count for.
+///
+/// Not in the sum: what a client pays for with as many bytes of its own, which its share of connections
+/// bounds alone (a head that is not complete, up to 64 KiB for each request; datagrams of QUIC of which a
+/// stream keeps a byte each, up to 32 KiB a stream), what a service holds itself, and what the kernel holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -68,17 +73,18 @@ pub struct Limits {
     /// an idle connection 40 bytes or so. Default 100, the least that RFC 9113 section 6.5.2 and RFC
     /// 9114 section 6.1 recommend.
     pub max_concurrent_requests: u32,
-    /// Bytes that HTTP/2 connections may hold together: of responses that clients don't take and of
-    /// requests that services don't read. Beyond it a connection that holds any neither reads nor answers
-    /// on, and the others hold some 80 KiB each at most. Default 64 MiB.
+    /// Bytes that connections may hold together: of responses that clients don't take, over TCP, and of
+    /// requests that services don't read, over HTTP/2 and HTTP/3. Beyond it a connection that holds any neither reads nor answers
+    /// on, and the others hold some 32 KiB each at most. Default 64 MiB.
     pub max_held_bytes: usize,
-    /// Bytes that the HTTP/2 connections of one client may hold together; beyond it they are handled as
+    /// Bytes that the connections of one client may hold together so; beyond it they are handled as
     /// beyond `max_held_bytes`, and other clients' are not. Default `None`: an eighth of
     /// `max_held_bytes`, 8 MiB.
     pub max_held_bytes_per_client: Option<usize>,
-    /// Bytes that HTTP/3 connections may hold together, beyond 64 KiB of responses, which count until
-    /// the client has acknowledged them, and 256 KiB of requests for each. From half of it on a
-    /// connection gets no more than its path carries in three round trips, and beyond it nothing.
+    /// Bytes that HTTP/3 connections may hold together, beyond 8 KiB of responses, which count until
+    /// the client has acknowledged them, and 32 KiB of requests for each, which count from when the client
+    /// may send them. From half of it on a connection gets no more than its path carries in three round
+    /// trips, and beyond it nothing.
     /// Default 256 MiB.
     pub max_quic_held_bytes: u64,
     /// The same of the HTTP/3 connections of one client. Default `None`: an eighth of
@@ -133,13 +139,13 @@ impl Default for Limits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidLimits {
-    /// A limit of 0.
-    #[error("{0} must be 1 or more")]
+    /// A limit of 0, by the name of its field; of a time, less than a millisecond.
+    #[error("`{0}` must be more than 0")]
     Zero(&'static str),
     /// A client's share that is larger than what is shared.
-    #[error("one client's share of {limit} is {share}, more than all that there is, {all}")]
+    #[error("`{limit}_per_client` is {share}, more than `{limit}`, {all}")]
     ShareAboveAll {
-        /// The limit's name.
+        /// The name of the field whose share it is.
         limit: &'static str,
         /// What one client may have.
         share: u64,
@@ -155,9 +161,9 @@ impl Limits {
     /// The least that [`for_memory`](Self::for_memory) takes.
     pub const MIN_MEMORY: DataSize = DataSize::from_bytes(64 * MIB);
 
-    /// Limits that let a worker hold `memory` at most, in the proportions of the defaults, which fit into
-    /// 1 GiB: a quarter is for held bytes of QUIC. See [`Limits`] for what is in the sum and what is not.
-    /// Shares and time-outs are the defaults.
+    /// Limits that let a worker hold `memory` at most, in the proportions of the defaults: some 40 % is
+    /// for connections over QUIC, 15 % for held bytes of QUIC. See [`Limits`] for what is in the sum and
+    /// what is not. Shares and time-outs are the defaults.
     ///
     /// # Errors
     /// [`InvalidLimits::TooLittleMemory`].
@@ -166,17 +172,17 @@ impl Limits {
             return Err(InvalidLimits::TooLittleMemory(memory));
         }
         let bytes = memory.as_bytes();
-        // Of 1,024 parts; the 47 that are left are the worker's own.
+        // Of 1,024 parts; two are left.
         let part = |parts: u64| bytes / 1024 * parts;
         let count = |parts, each: u64| usize::try_from(part(parts) / each).unwrap_or(usize::MAX);
-        let connections = count(240, TCP_CONNECTION_BYTES).min(count(265, QUIC_CONNECTION_BYTES));
+        let connections = count(335, TCP_CONNECTION_BYTES).min(count(401, QUIC_CONNECTION_BYTES));
         Ok(Self {
             max_connections: connections,
-            max_handshakes: count(64, HANDSHAKE_BYTES),
-            max_requests: count(40, REQUEST_BYTES),
-            max_held_bytes: count(64, 1),
-            max_quic_held_bytes: part(256),
-            max_cached_bytes: part(48),
+            max_handshakes: count(38, HANDSHAKE_BYTES),
+            max_requests: count(24, REQUEST_BYTES),
+            max_held_bytes: count(39, 1),
+            max_quic_held_bytes: part(156),
+            max_cached_bytes: part(29),
             ..Self::default()
         })
     }
@@ -202,33 +208,35 @@ impl Limits {
     /// # Errors
     /// The first limit that is 0, or whose share for one client is larger than itself.
     pub fn check(&self) -> Result<(), InvalidLimits> {
-        let counts = [
+        let wide = |count: usize| count as u64;
+        let shared = [
             (
-                "connections",
-                self.max_connections,
-                self.max_connections_per_client,
+                "max_connections",
+                wide(self.max_connections),
+                self.max_connections_per_client.map(wide),
             ),
             (
-                "handshakes",
-                self.max_handshakes,
-                self.max_handshakes_per_client,
+                "max_handshakes",
+                wide(self.max_handshakes),
+                self.max_handshakes_per_client.map(wide),
             ),
-            ("requests", self.max_requests, self.max_requests_per_client),
             (
-                "held bytes",
-                self.max_held_bytes,
-                self.max_held_bytes_per_client,
+                "max_requests",
+                wide(self.max_requests),
+                self.max_requests_per_client.map(wide),
+            ),
+            (
+                "max_held_bytes",
+                wide(self.max_held_bytes),
+                self.max_held_bytes_per_client.map(wide),
+            ),
+            (
+                "max_quic_held_bytes",
+                self.max_quic_held_bytes,
+                self.max_quic_held_bytes_per_client,
             ),
         ];
-        let wide = |(limit, all, share): (_, usize, Option<usize>)| {
-            (limit, all as u64, share.map(|share| share as u64))
-        };
-        let quic = (
-            self.max_quic_held_bytes,
-            self.max_quic_held_bytes_per_client,
-        );
-        let quic = ("held bytes of QUIC", quic.0, quic.1);
-        for (limit, all, share) in counts.into_iter().map(wide).chain([quic]) {
+        for (limit, all, share) in shared {
             if all == 0 || share == Some(0) {
                 return Err(InvalidLimits::Zero(limit));
             }
@@ -236,15 +244,16 @@ impl Limits {
                 return Err(InvalidLimits::ShareAboveAll { limit, share, all });
             }
         }
-        if self.max_concurrent_requests == 0 {
-            return Err(InvalidLimits::Zero("concurrent requests"));
-        }
-        let times = [
-            ("the handshake time-out", self.handshake_timeout),
-            ("the header time-out", self.header_timeout),
-            ("the idle time-out", self.idle_timeout),
+        let alone = [
+            (
+                "max_concurrent_requests",
+                u128::from(self.max_concurrent_requests),
+            ),
+            ("handshake_timeout", self.handshake_timeout.as_millis()),
+            ("header_timeout", self.header_timeout.as_millis()),
+            ("idle_timeout", self.idle_timeout.as_millis()),
         ];
-        let zero = times.into_iter().find(|(_, time)| time.as_millis() == 0);
+        let zero = alone.into_iter().find(|(_, value)| *value == 0);
         zero.map_or(Ok(()), |(name, _)| Err(InvalidLimits::Zero(name)))
     }
 
@@ -289,10 +298,10 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_defaults_fit_into_a_gibibyte_and_are_about_what_it_gives() {
-        let default = Limits::default();
-        assert!(default.memory().as_bytes() < 1 << 30);
-        let derived = Limits::for_memory(DataSize::from_bytes(1 << 30)).unwrap();
+    fn the_defaults_are_about_what_follows_from_their_sum() {
+        let sum = Limits::default().memory();
+        assert_eq!(sum.as_bytes() / MIB, 1_671);
+        let derived = Limits::for_memory(sum).unwrap();
         for (derived, default) in [
             (derived.max_connections as u64, 10_000),
             (derived.max_handshakes as u64, 2_500),
@@ -326,10 +335,9 @@ mod tests {
         };
         assert_eq!(refused(&|_| {}), Ok(()));
         let zero = refused(&|limits| limits.max_connections = 0);
-        assert_eq!(zero, Err("connections must be 1 or more".into()));
+        assert_eq!(zero, Err("`max_connections` must be more than 0".into()));
         let above = refused(&|limits| limits.max_requests_per_client = Some(40_001));
-        let expected =
-            "one client's share of requests is 40001, more than all that there is, 40000";
+        let expected = "`max_requests_per_client` is 40001, more than `max_requests`, 40000";
         assert_eq!(above, Err(expected.into()));
         assert!(refused(&|limits| limits.max_quic_held_bytes_per_client = Some(0)).is_err());
         assert!(refused(&|limits| limits.idle_timeout = Duration::from_micros(10)).is_err());

@@ -5,7 +5,7 @@
 //! waits; lines for which there is no room in the meantime are dropped and counted, and the count is
 //! written as a line of its own as soon as the log takes lines again.
 
-use crate::access::Stamp;
+use crate::request::log::Stamp;
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

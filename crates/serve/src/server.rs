@@ -7,19 +7,19 @@ use crate::incidents::Incidents;
 use crate::listen::{self, Listeners, Sockets};
 use crate::options::{Options, Security};
 use crate::path_meter::Paths;
-use crate::service::{Content, Service};
+use crate::request::service::{Content, Service};
+use crate::restarts::Restarts;
+use crate::setup::Setup;
 use crate::site::Kind;
 use crate::stop::StopSignal;
 use crate::takeover::{self, Beginning, Giver, Wanted};
 use crate::threads::{self, Thread, Threads};
 use crate::tls::Tls;
-use crate::worker::Setup;
 use crate::{Error, ReloadHandle, h3, sys, tls};
 use altway_http3::WorkerId;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-pub(crate) use supervise::Restarts;
 use tokio::sync::oneshot;
 
 /// How long threads may take to end when the grace is over, before they count as stuck.
@@ -53,6 +53,7 @@ impl Server {
     /// Whatever keeps the server from running, so that [`Server::run`] fails no more for the
     /// operator's reasons. A running server then serves on.
     pub fn bind(options: &Options) -> Result<Self, Error> {
+        options.limits.check()?;
         if let Err(error) = sys::raise_open_files() {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }

@@ -1,8 +1,8 @@
 //! What a server serves: the files of a directory, or whatever a service of the embedder answers.
 
-use crate::body::Body;
 use crate::embed::App;
-use crate::handler::{BoxError, Handler, Pending, PerThread, Tower};
+use crate::request::body::Body;
+use crate::request::handler::{BoxError, Handler, Pending, PerThread, Tower};
 use crate::{RequestBody, files};
 use http::{Request, Response, StatusCode};
 use std::future::ready;

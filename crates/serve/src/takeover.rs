@@ -35,7 +35,7 @@ pub(crate) use heir::{Beginning, Wanted, begin};
 use post::Post;
 
 use crate::Error;
-use crate::h3;
+use crate::random::random;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -65,8 +65,8 @@ impl Secrets {
     /// The system has no randomness.
     pub(crate) fn random() -> Result<Self, Error> {
         Ok(Self {
-            reset_key: h3::random()?,
-            token_key: h3::random()?,
+            reset_key: random()?,
+            token_key: random()?,
         })
     }
 }

@@ -6,6 +6,7 @@
 
 mod delivery;
 mod drain;
+mod gate;
 mod h2;
 mod measured;
 mod pace;
@@ -17,16 +18,20 @@ use crate::RequestBody;
 use crate::accept::{Accepting, Arrivals};
 use crate::clients::{Admitted, Clients, Transport};
 use crate::incidents::Incident;
-use crate::service::Answer;
+use crate::request::body::Body;
+use crate::request::log::Protocol;
+use crate::request::requests::{Answer, Now, Requests, Responder, Screened};
+use crate::setup::{Memory, Setup};
 use crate::stop::StopSignal;
-use crate::worker::{Memory, Setup};
-use http::HeaderValue;
+use altway_message::Scheme;
+use gate::{Gate, Gated};
 use http::header::CONNECTION;
+use http::{HeaderValue, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use measured::{Measured, Probe};
+use measured::{Measured, TcpPathSampler};
 use pace::Pace;
 use socket::{Activity, Socket};
 use std::cell::{Cell, RefCell};
@@ -67,7 +72,8 @@ struct Context {
     tls: Option<TlsAcceptor>,
     http1: http1::Builder,
     http2: Arc<altway_http2::Config>,
-    desk: Rc<RefCell<h2::Desk>>,
+    responder: Rc<Responder>,
+    buffers: Rc<RefCell<h2::WorkerBuffers>>,
     clients: Clients,
 }
 
@@ -75,7 +81,7 @@ struct Context {
 struct Client {
     address: SocketAddr,
     admitted: Rc<Admitted>,
-    probe: Rc<Probe>,
+    probe: Rc<TcpPathSampler>,
 }
 
 /// Why a connection ended.
@@ -96,7 +102,8 @@ impl<'a> Acceptor<'a> {
                 tls: setup.tls.clone().map(TlsAcceptor::from),
                 http1: http1(setup),
                 http2: h2::config(setup),
-                desk: Rc::new(RefCell::new(h2::Desk::new(memory.clone()))),
+                responder: Rc::clone(&memory.responder),
+                buffers: Rc::new(RefCell::new(h2::WorkerBuffers::new(memory.clone()))),
                 clients: memory.clients.clone(),
             }),
         })
@@ -177,7 +184,7 @@ impl Context {
             return;
         }
         let stream = Rc::new(stream);
-        let probe = Rc::new(Probe::new(client, Rc::clone(&stream)));
+        let probe = Rc::new(TcpPathSampler::new(client, Rc::clone(&stream)));
         let known = Client {
             address: peer,
             admitted,
@@ -245,7 +252,7 @@ impl Context {
     ) -> h2::Driver {
         h2::Driver::new(h2::Parts {
             setup: Arc::clone(&self.setup),
-            desk: Rc::clone(&self.desk),
+            buffers: Rc::clone(&self.buffers),
             config: Arc::clone(&self.http2),
             peer: client.address,
             admitted: Rc::clone(&client.admitted),
@@ -277,6 +284,11 @@ impl Context {
         }
     }
 
+    fn requests(&self, client: &Client) -> Requests<Infallible> {
+        let (responder, admitted) = (Rc::clone(&self.responder), Rc::clone(&client.admitted));
+        Requests::new(responder, Protocol::Http1, client.address, admitted)
+    }
+
     async fn converse_http1(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
@@ -288,37 +300,42 @@ impl Context {
         let pace = &Pace::default();
         client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&client.admitted.held());
-        let stream = Counting::new(stream, ahead.clone());
+        let gate = Gate::new(scheme(&self.setup));
+        let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);
+        let requests = Rc::new(RefCell::new(self.requests(client)));
         let service = service_fn(|request: hyper::Request<Incoming>| {
-            let body = |body| RequestBody::http1(body, activity.reading(), Arc::clone(unread));
-            let request = request.map(body);
+            let mut request = request;
+            if let Some(refusal) = gate.next_refusal() {
+                request.extensions_mut().insert(refusal);
+                last.set(true);
+            }
             activity.engaged(true);
-            let asked = Instant::now();
-            let service = &self.setup.service;
-            let answer = match client.admitted.set_requests(1) {
-                true => service.respond(client.address, client.probe.own(), request),
-                false => Answer::Now(service.overloaded(client.address.ip(), client.probe.own())),
-            };
+            let now = Now::read();
+            let answer = answer(&mut requests.borrow_mut(), request, now, |body| {
+                RequestBody::http1(body, activity.reading(), Arc::clone(unread))
+            });
+            let requests = Rc::clone(&requests);
             let admitted = Rc::clone(&client.admitted);
             let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
             let ahead = ahead.clone();
             let setup = Arc::clone(&self.setup);
             async move {
                 pace.keep().await;
-                let mut response = match answer {
-                    Answer::Now(response) => response,
-                    Answer::Later(answering) => answering.response().await,
-                };
+                let mut response = finished(answer, &requests).await;
                 // With a body that nobody has read the connection can't go on.
                 if last.get() || unread.load(Ordering::Relaxed) {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
                 }
                 ahead.begin();
-                let measured =
-                    |body| Measured::new(body, asked, activity, admitted, ahead, probe, setup);
+                let measured = |body| {
+                    let asked = now.instant;
+                    Measured::new(
+                        body, asked, activity, admitted, ahead, probe, requests, setup,
+                    )
+                };
                 Ok::<_, Infallible>(response.map(measured))
             }
         });
@@ -355,12 +372,49 @@ impl Context {
     }
 }
 
+/// The answer to a request over HTTP/1.1. `body`: what makes its body one that services read.
+fn answer(
+    requests: &mut Requests<Infallible>,
+    request: hyper::Request<Incoming>,
+    now: Now,
+    body: impl FnOnce(Incoming) -> RequestBody,
+) -> Answer {
+    let whole = hyper::body::Body::is_end_stream(request.body());
+    let screened = requests.screen(&request, whole, 1, now);
+    // From here on it is known whether the body is read to its end.
+    let request = request.map(body);
+    match screened {
+        Screened::Refused(response) => Answer::Now(response),
+        Screened::Prepared(prepared) => Answer::Now(requests.respond_prepared(&prepared, now)),
+        Screened::Service => requests.ask(request, now),
+    }
+}
+
+/// Waits for an answer, and makes it one that can be sent.
+async fn finished(answer: Answer, requests: &RefCell<Requests<Infallible>>) -> Response<Body> {
+    match answer {
+        Answer::Now(response) => response,
+        Answer::Later(answering) => {
+            let answered = answering.response().await;
+            requests.borrow_mut().finish(answered, Now::read())
+        }
+    }
+}
+
 /// What `beginning` gives; `None` when the connection has to make room for others meanwhile.
 async fn unless_evicted<T>(client: &Client, beginning: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         done = beginning => Some(done),
         () = client.admitted.evicted() => None,
+    }
+}
+
+/// The scheme of what connections carry.
+fn scheme(setup: &Setup) -> Scheme {
+    match setup.tls {
+        Some(_) => Scheme::Https,
+        None => Scheme::Http,
     }
 }
 

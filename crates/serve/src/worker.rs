@@ -1,15 +1,12 @@
 //! One worker: a thread with its own event loop and sockets; connections never leave it.
 
-use crate::access;
-use crate::clients::Clients;
 use crate::files::FileCache;
-use crate::held::HeldBytes;
-use crate::limits::Limits;
 use crate::listen::Sockets;
-use crate::server::Restarts;
-use crate::service::Service;
+use crate::request::log::FLUSH_INTERVAL;
+use crate::request::service::Service;
+use crate::setup::{Memory, Setup};
 use crate::stop::StopSignal;
-use crate::{Error, h3, sys, tcp};
+use crate::{Error, h3, tcp};
 use std::cell::RefCell;
 use std::net::UdpSocket;
 use std::pin::pin;
@@ -24,42 +21,6 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often a worker without an access log looks whether a report of incidents is due.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
-
-/// What all workers share.
-#[derive(Debug)]
-pub(crate) struct Setup {
-    pub(crate) service: Arc<Service>,
-    /// `None`: clear text.
-    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
-    /// `None`: no HTTP/3.
-    pub(crate) quic: Option<altway_http3::ServerConfig>,
-    pub(crate) limits: Limits,
-    pub(crate) grace: Duration,
-    pub(crate) restarts: Restarts,
-}
-
-/// The memory that all connections of a worker share.
-#[derive(Clone)]
-pub(crate) struct Memory {
-    pub(crate) files: Rc<RefCell<FileCache>>,
-    /// Everybody's share of what connections hold, and of everything else.
-    pub(crate) clients: Clients,
-}
-
-impl Memory {
-    pub(crate) fn new(setup: &Arc<Setup>) -> Self {
-        let limits = &setup.limits;
-        let cached = usize::try_from(limits.max_cached_bytes).unwrap_or(usize::MAX);
-        let files = FileCache::new(cached, sys::open_files_of_a_cache());
-        let held = HeldBytes::new(limits.max_held_bytes);
-        let service = Arc::clone(&setup.service);
-        let record = move |client, incident| service.incidents.record(client, incident);
-        Self {
-            files: Rc::new(RefCell::new(files)),
-            clients: Clients::new(limits, held, record),
-        }
-    }
-}
 
 /// A worker on its own thread.
 pub(crate) struct Worker<'a> {
@@ -141,7 +102,7 @@ async fn sweep(files: Rc<RefCell<FileCache>>) {
 async fn logging<T>(service: &Service, serving: impl Future<Output = T>) -> T {
     let mut serving = pin!(serving);
     let log = service.log.as_ref();
-    let mut flush = interval(log.map_or(REPORT_INTERVAL, |_| access::FLUSH_INTERVAL));
+    let mut flush = interval(log.map_or(REPORT_INTERVAL, |_| FLUSH_INTERVAL));
     flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let served = loop {
         tokio::select! {

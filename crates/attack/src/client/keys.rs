@@ -128,11 +128,11 @@ impl Session for OpenSession {
 struct Shared<T: ?Sized>(Arc<T>);
 
 impl HeaderKey for Shared<dyn HeaderKey> {
-    fn decrypt(&self, pn_offset: usize, packet: &mut [u8]) {
-        self.0.decrypt(pn_offset, packet);
+    fn decrypt(&self, number_offset: usize, packet: &mut [u8]) {
+        self.0.decrypt(number_offset, packet);
     }
-    fn encrypt(&self, pn_offset: usize, packet: &mut [u8]) {
-        self.0.encrypt(pn_offset, packet);
+    fn encrypt(&self, number_offset: usize, packet: &mut [u8]) {
+        self.0.encrypt(number_offset, packet);
     }
     fn sample_size(&self) -> usize {
         self.0.sample_size()

@@ -1,6 +1,7 @@
 //! `altway serve`: the files of a folder over three protocols.
 
 mod certificate;
+mod limits;
 
 use crate::hint::mistake;
 use crate::insight::{Insight, Variable};
@@ -8,10 +9,10 @@ use crate::printer::Printer;
 use crate::{Answer, signals, stderr};
 use altway_policy::Policy;
 use altway_serve::{
-    AccessLog, Bind, Congestion, DEFAULT_PORT, Files, Options, ReloadHandle, Retry, Security,
-    Server, ServerId, Site, Spread, StopHandle, stop_channel,
+    AccessLog, Bind, Congestion, DEFAULT_PORT, Files, Options, ReloadHandle, Security, Server,
+    ServerId, Site, Spread, StopHandle, stop_channel,
 };
-use altway_units::duration;
+use altway_units::{DataSize, duration};
 use anyhow::Result;
 use certificate::Source;
 use serde::Serialize;
@@ -80,10 +81,6 @@ pub(crate) struct Arguments {
     /// 1 or 2 bytes that every QUIC connection ID begins with, for a load balancer [default: none].
     #[arg(long, value_name = "HEX", default_value_t = ServerId::default(), hide_default_value = true)]
     server_id: ServerId,
-    /// When QUIC clients must first show their address (Retry; costs them a round trip): always, never,
-    /// or beyond so many unfinished hand-shakes a worker.
-    #[arg(long, value_name = "WHEN", default_value_t = Retry::default())]
-    retry: Retry,
     /// Clear text over TCP: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3.
     #[arg(long)]
     h2c: bool,
@@ -121,6 +118,15 @@ pub(crate) struct Arguments {
     /// Print a line of JSON on stdout as soon as the server listens.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    limits: limits::Limits,
+}
+
+impl Arguments {
+    /// Whether there is no TLS.
+    fn is_clear(&self) -> bool {
+        self.h2c || self.run_mode == Some(RunMode::ClearText)
+    }
 }
 
 /// What the variable of a container can say of TLS.
@@ -138,14 +144,15 @@ struct Listening<'a> {
     event: &'static str,
     address: SocketAddr,
     protocols: &'a [&'static str],
+    /// Memory that its limits add up to, in bytes.
+    max_memory_bytes: u64,
     /// The process that it took over from.
     #[serde(skip_serializing_if = "Option::is_none")]
     predecessor: Option<u32>,
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
-    let clear = arguments.h2c || arguments.run_mode == Some(RunMode::ClearText);
-    let source = match clear {
+    let source = match arguments.is_clear() {
         true => None,
         false => Some(Source::new(&arguments.certificate)?),
     };
@@ -157,7 +164,8 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let server = Server::bind(&options)?;
     let (handle, signal) = stop_channel();
     obey_signals(handle, source.zip(server.reload_handle()), *printer)?;
-    announce(&server, arguments.h2c, arguments.json, printer)?;
+    let memory = limits::memory(&options.limits, options.threads);
+    announce(&server, arguments, memory, printer)?;
     server.run(&signal)?;
     Ok(Answer::Done)
 }
@@ -210,7 +218,7 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.threads = arguments.threads.unwrap_or(options.threads);
     options.spread = arguments.spread;
     options.server_id = arguments.server_id;
-    options.limits.retry = arguments.retry;
+    options.limits = arguments.limits.bounds(options.threads, printer)?;
     options.policy = arguments.policy;
     options.congestion = arguments.congestion;
     options.early_data = arguments.early_data;
@@ -238,22 +246,32 @@ fn log_to(path: &Path) -> Result<AccessLog> {
     })
 }
 
-fn announce(server: &Server, clear: bool, json: bool, printer: &Printer) -> Result<()> {
+/// `memory`: what its limits add up to.
+fn announce(
+    server: &Server,
+    arguments: &Arguments,
+    memory: DataSize,
+    printer: &Printer,
+) -> Result<()> {
+    let clear = arguments.is_clear();
     let protocols: &[_] = if clear {
         &["h1", "h2c"]
     } else {
         &["h1", "h2", "h3"]
     };
     let (address, predecessor) = (server.local_addr(), server.predecessor());
-    if json {
+    if arguments.json {
         let listening = Listening {
             event: "listening",
             address,
             protocols,
+            max_memory_bytes: memory.as_bytes(),
             predecessor,
         };
         return Ok(printer.data(&serde_json::to_string(&listening)?)?);
     }
+    let sum = limits::in_mebibytes(memory);
+    tracing::info!("clients can make the process hold {sum} at most: see Limits in --help");
     let scheme = if clear { "http" } else { "https" };
     let host = match address.ip() {
         ip if ip.is_unspecified() => "localhost".to_owned(),

@@ -180,6 +180,52 @@ fn a_time_for_retry_that_is_none() {
 }
 
 #[test]
+fn limits_under_which_nobody_could_be_served() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "");
+    for (options, error, hint) in [
+        (
+            &["--max-memory", "80MiB"][..],
+            "--max-memory 80MiB is too little for --threads 1",
+            "give 88MiB or more, or fewer --threads",
+        ),
+        (
+            &["--max-held", "0B"],
+            "--max-held must be more than 0",
+            "leave it out for its default",
+        ),
+        (
+            &["--idle-timeout", "10us"],
+            "--idle-timeout must be more than 0",
+            "leave it out for its default",
+        ),
+        (
+            &["--max-requests", "10", "--max-requests-per-client", "11"],
+            "--max-requests-per-client is 11, and --max-requests, which it is a share of, 10",
+            "raise --max-requests, or lower --max-requests-per-client",
+        ),
+    ] {
+        let mut serve = dir.altway(["serve", "site", "--h2c", "-n", "1"]);
+        assert_error(serve.args(options), error, hint);
+    }
+}
+
+#[test]
+fn limits_that_are_none() {
+    let dir = Dir::new();
+    for (option, value, reason) in [
+        ("--max-memory", "128", "expected one of the units"),
+        ("--client-prefix", "33,48", "as in 32,48"),
+        ("--max-connections", "many", "invalid digit"),
+        ("--header-timeout", "30", "expected one of the units"),
+    ] {
+        let argument = format!("{option}={value}");
+        let said = refusal(&mut dir.altway(["serve", &argument]));
+        assert!(said.contains(reason) && said.contains(option), "{said}");
+    }
+}
+
+#[test]
 fn a_folder_that_is_missing_or_a_file() {
     let dir = Dir::new();
     dir.file("file", "");

@@ -174,10 +174,10 @@ impl Turn<'_> {
             return Err(Fault::Stream(id, Code::REFUSED_STREAM));
         }
         let too_large = connection.head_is_too_large();
-        let extended = connection.config.extended_connect;
+        let rules = connection.config.rules();
         let length = connection.head.content_length();
         if !too_large && !checked {
-            let malformed = connection.head.check_request(extended).is_err();
+            let malformed = connection.head.check_request(rules).is_err();
             if malformed || (first.end && length.is_some_and(|length| length > 0)) {
                 return Err(Fault::Stream(id, Code::PROTOCOL_ERROR));
             }

@@ -5,7 +5,7 @@ use altway_fields::{huffman, integer};
 use super::DEFAULT_TABLE_SIZE;
 use super::dynamic_table::DynamicTable;
 use super::static_table::ENTRIES;
-use crate::field::{FieldKind, classify_name};
+use altway_message::FieldKind;
 
 /// What takes in the fields of a block.
 pub(crate) trait Visitor {
@@ -157,7 +157,7 @@ impl Decoder {
         let kind = match take_integer(input, bits)? {
             0 => {
                 take_string(input, self.table.append())?;
-                classify_name(self.table.draft())
+                FieldKind::of(self.table.draft())
             }
             index => self.indexed_name(index)?,
         };
@@ -179,7 +179,7 @@ impl Decoder {
             // The entry's own kind may come from its value.
             Place::Dynamic(position) => {
                 let name = self.table.append_name(position);
-                name.map(classify_name).ok_or(DecompressionError::Index)
+                name.map(FieldKind::of).ok_or(DecompressionError::Index)
             }
         }
     }
@@ -224,6 +224,8 @@ fn take_string(input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Decompression
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BAD_VALUE: FieldKind = FieldKind::Refused(altway_message::Refusal::FieldValue);
 
     #[derive(Default)]
     struct Kinds(Vec<FieldKind>);
@@ -351,14 +353,14 @@ mod tests {
         let mut decoder = Decoder::new(4096);
         // a: NUL, indexed; then a: b with the name of that.
         let malformed = decode(&mut decoder, &[0x40, 1, b'a', 1, 0]);
-        assert_eq!(malformed, Ok(vec![FieldKind::Malformed]));
+        assert_eq!(malformed, Ok(vec![BAD_VALUE]));
         let kinds = decode(&mut decoder, &[0xbe, 0x7e, 1, b'b']);
-        assert_eq!(kinds, Ok(vec![FieldKind::Malformed, FieldKind::Regular]));
+        assert_eq!(kinds, Ok(vec![BAD_VALUE, FieldKind::Regular]));
     }
 
     #[test]
     fn a_static_name_with_a_bad_value_is_malformed() {
         let kinds = decode(&mut Decoder::new(4096), &[0x44, 1, b'\n', 0xbe]);
-        assert_eq!(kinds, Ok(vec![FieldKind::Malformed; 2]));
+        assert_eq!(kinds, Ok(vec![BAD_VALUE; 2]));
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::{Decoder, Encoder, Visitor};
 use crate::Indexing;
-use crate::field::FieldKind;
+use altway_message::FieldKind;
 
 type Field = (Vec<u8>, Vec<u8>);
 

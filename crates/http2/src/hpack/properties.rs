@@ -1,11 +1,11 @@
 //! What holds for any fields, blocks, table sizes and bytes.
 
+use altway_message::FieldKind;
 use http::{HeaderName, HeaderValue};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{Decoder, Encoder, FIELD_OVERHEAD, Visitor};
-use crate::field::{FieldKind, classify};
 use crate::{FieldBlock, Indexing};
 
 type Field = (Vec<u8>, Vec<u8>);
@@ -16,7 +16,7 @@ struct Collected(Vec<Field>);
 
 impl Visitor for Collected {
     fn field(&mut self, kind: FieldKind, name: &[u8], value: &[u8]) {
-        assert_eq!(kind, classify(name, value));
+        assert_eq!(kind, FieldKind::of(name).with_value(value));
         self.0.push((name.to_vec(), value.to_vec()));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Decoder, Encoder, Visitor};
 use crate::Indexing;
-use crate::field::FieldKind;
+use altway_message::FieldKind;
 
 /// Name and value of each field, in order.
 type Fields = [(&'static str, &'static str)];

@@ -1,6 +1,6 @@
 //! HPACK's static table (RFC 7541 appendix A) and the search in it.
 
-use crate::field::FieldKind;
+use altway_message::FieldKind;
 
 /// An entry of the static table.
 #[derive(Clone, Copy, Debug)]
@@ -42,15 +42,15 @@ pub(crate) static ENTRIES: [Entry; 61] = [
     entry("access-control-allow-origin", "", FieldKind::Regular),
     entry("age", "", FieldKind::Regular),
     entry("allow", "", FieldKind::Regular),
-    entry("authorization", "", FieldKind::Regular),
+    entry("authorization", "", FieldKind::Single(0)),
     entry("cache-control", "", FieldKind::Regular),
     entry("content-disposition", "", FieldKind::Regular),
     entry("content-encoding", "", FieldKind::Regular),
     entry("content-language", "", FieldKind::Regular),
     entry("content-length", "", FieldKind::ContentLength),
     entry("content-location", "", FieldKind::Regular),
-    entry("content-range", "", FieldKind::Regular),
-    entry("content-type", "", FieldKind::Regular),
+    entry("content-range", "", FieldKind::Single(1)),
+    entry("content-type", "", FieldKind::Single(2)),
     entry("cookie", "", FieldKind::Cookie),
     entry("date", "", FieldKind::Regular),
     entry("etag", "", FieldKind::Regular),
@@ -59,24 +59,24 @@ pub(crate) static ENTRIES: [Entry; 61] = [
     entry("from", "", FieldKind::Regular),
     entry("host", "", FieldKind::Host),
     entry("if-match", "", FieldKind::Regular),
-    entry("if-modified-since", "", FieldKind::Regular),
+    entry("if-modified-since", "", FieldKind::Single(3)),
     entry("if-none-match", "", FieldKind::Regular),
-    entry("if-range", "", FieldKind::Regular),
-    entry("if-unmodified-since", "", FieldKind::Regular),
+    entry("if-range", "", FieldKind::Single(4)),
+    entry("if-unmodified-since", "", FieldKind::Single(5)),
     entry("last-modified", "", FieldKind::Regular),
     entry("link", "", FieldKind::Regular),
     entry("location", "", FieldKind::Regular),
-    entry("max-forwards", "", FieldKind::Regular),
+    entry("max-forwards", "", FieldKind::Single(6)),
     entry("proxy-authenticate", "", FieldKind::Regular),
-    entry("proxy-authorization", "", FieldKind::Regular),
-    entry("range", "", FieldKind::Regular),
+    entry("proxy-authorization", "", FieldKind::Single(8)),
+    entry("range", "", FieldKind::Single(9)),
     entry("referer", "", FieldKind::Regular),
     entry("refresh", "", FieldKind::Regular),
     entry("retry-after", "", FieldKind::Regular),
     entry("server", "", FieldKind::Regular),
     entry("set-cookie", "", FieldKind::Regular),
     entry("strict-transport-security", "", FieldKind::Regular),
-    entry("transfer-encoding", "", FieldKind::Malformed),
+    entry("transfer-encoding", "", FieldKind::TransferEncoding),
     entry("user-agent", "", FieldKind::Regular),
     entry("vary", "", FieldKind::Regular),
     entry("via", "", FieldKind::Regular),
@@ -142,7 +142,6 @@ const fn slot(name: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::classify_name;
 
     #[test]
     fn entries_stand_where_the_rfc_has_them() {
@@ -169,7 +168,7 @@ mod tests {
     #[test]
     fn every_entry_has_the_kind_that_its_name_has() {
         for entry in ENTRIES {
-            assert_eq!(entry.kind, classify_name(entry.name), "{entry:?}");
+            assert_eq!(entry.kind, FieldKind::of(entry.name), "{entry:?}");
             assert_eq!(entry.kind, entry.kind.with_value(entry.value), "{entry:?}");
         }
     }

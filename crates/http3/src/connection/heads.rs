@@ -11,7 +11,7 @@ use super::repeats::RequestHead;
 use super::tables::Parked;
 use super::{Connection, FLOODS_PER_REQUEST, Phase, priorities};
 use crate::failure::{Failure, Violation};
-use crate::message::{self, Fields, HeadError, Malformed};
+use crate::message::{Fields, HeadError, Malformed};
 use crate::receive::{Body, Follow, Head, decompression_failed};
 use crate::{Code, Event, Role, StreamId};
 
@@ -195,9 +195,10 @@ impl Connection {
     }
 
     fn on_request(&self, fields: Fields) -> Result<RequestHead, Malformed> {
+        let body = body_of(fields.content_length());
         let head = fields.into_request(self.terms.settings.extended_connect)?;
         Ok(RequestHead {
-            body: body_of(message::content_length(head.headers())?),
+            body,
             priority: priorities::of_request(&head),
             head: Arc::new(head),
         })
@@ -246,6 +247,7 @@ impl Connection {
         id: StreamId,
         fields: Fields,
     ) -> Result<Taken, Malformed> {
+        let length = fields.content_length();
         let head = fields.into_response()?;
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return Ok(Taken::No);
@@ -265,7 +267,7 @@ impl Connection {
         );
         let body = match exchange.head_request || bodiless {
             true => Body::Empty,
-            false => body_of(message::content_length(head.headers())?),
+            false => body_of(length),
         };
         self.begin_body(id, body);
         if let Some(follow) = self.poll_follow(quic, id) {

@@ -200,24 +200,27 @@ fn trailers_have_no_pseudo_fields() {
 }
 
 #[test]
-fn content_lengths_agree_and_are_plain_numbers() {
-    let length = |values: &[&'static str]| {
-        let mut fields = HeaderMap::new();
-        for value in values {
-            fields.append(CONTENT_LENGTH, HeaderValue::from_static(value));
-        }
-        content_length(&fields)
-    };
-    assert_eq!(length(&[]), Ok(None));
-    assert_eq!(length(&["5", "5"]), Ok(Some(5)));
-    for wrong in [
-        &["5", "6"][..],
-        &["+5"],
-        &["5, 5"],
-        &[""],
-        &["99999999999999999999"],
+fn a_content_length_is_one_plain_number() {
+    let length = |fields: &[_]| decoded(fields).map(|fields| fields.content_length());
+    assert_eq!(length(&with(("content-length", "5"))).unwrap(), Some(5));
+    assert_eq!(length(&GET).unwrap(), None);
+    assert_malformed(&[&GET[..], &[("content-length", "5"); 2]].concat());
+}
+
+#[test]
+fn what_is_well_formed_and_refused_is_the_applications_to_answer() {
+    for (fields, refusal) in [
+        (
+            [&without(":scheme")[..], &[(":scheme", "http")]].concat(),
+            Refusal::Misdirected,
+        ),
+        (
+            [&GET[..], &[("range", "bytes=0-"); 2]].concat(),
+            Refusal::Repeated,
+        ),
     ] {
-        assert_eq!(length(wrong), Err(Malformed), "{wrong:?}");
+        let request = request(&fields).unwrap();
+        assert_eq!(request.extensions().get(), Some(&refusal));
     }
 }
 

@@ -5,11 +5,14 @@
 //! seal, and as soon as a header that came is laid bare. The keys of packets with short headers, which
 //! are nearly all packets, are TLS' own in either version.
 
+use std::sync::Arc;
+
 use bytes::BytesMut;
 use quinn_proto::crypto::{CryptoError, HeaderKey, KeyPair, Keys, PacketKey};
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey};
 
 use super::padding::Unpadded;
+use super::shortened::{Shortened, Shortening};
 use crate::{Version, long_header};
 
 /// Keys of one direction.
@@ -24,8 +27,9 @@ pub(super) fn of_long_headers(version: Version, keys: rustls::quic::Keys) -> Key
 }
 
 /// Keys of 1-RTT packets.
-pub(super) fn of_short_headers(keys: rustls::quic::Keys) -> Keys {
+pub(super) fn of_short_headers(keys: rustls::quic::Keys, by: &Arc<Shortening>) -> Keys {
     let mut keys = paired(of_short_header(keys.local), of_short_header(keys.remote));
+    keys.packet.local = Box::new(Shortened::new(keys.packet.local, by));
     keys.packet.remote = Box::new(Unpadded::new(keys.packet.remote));
     keys
 }

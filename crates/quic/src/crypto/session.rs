@@ -16,6 +16,7 @@ use rustls::quic::{Connection, KeyChange, Secrets, Suite};
 
 use super::initial::InitialKeys;
 use super::padding::Unpadded;
+use super::shortened::Shortening;
 use super::upcoming::Upcoming;
 use super::{keys, retry};
 use crate::version_information::{self, Fault};
@@ -34,6 +35,8 @@ pub(super) struct Session {
     /// Keys that were derived before the connection began, until it has others.
     derived: Option<InitialKeys>,
     next: Option<Next>,
+    /// What the keys of 1-RTT packets ask how long to make them.
+    shortening: Arc<Shortening>,
 }
 
 /// Where the next keys of 1-RTT packets come from.
@@ -61,6 +64,7 @@ impl Session {
             initial,
             derived,
             next: None,
+            shortening: Arc::default(),
         }
     }
 
@@ -83,9 +87,10 @@ impl crypto::Session for Session {
         }
     }
 
-    /// Nobody here asks the engine for it: TLS refuses peers without a common protocol by itself.
+    /// Nobody here asks quinn-proto for what it is meant for: TLS refuses peers without a common protocol by
+    /// itself. So the connection asks for the [`Shortening`] by it.
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        None
+        Some(Box::new(Arc::clone(&self.shortening)))
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
@@ -155,7 +160,7 @@ impl crypto::Session for Session {
             }
             Some(KeyChange::OneRtt { keys, next }) => {
                 self.next = Some(Next::Secrets(next));
-                Some(keys::of_short_headers(keys))
+                Some(keys::of_short_headers(keys, &self.shortening))
             }
             None => {
                 if buf.is_empty() {
@@ -171,7 +176,7 @@ impl crypto::Session for Session {
             Next::Secrets(secrets) => Upcoming::new(secrets),
             Next::After(former) => former.after()?,
         });
-        let keys = upcoming.lend();
+        let keys = upcoming.lend(&self.shortening);
         self.next = Some(Next::After(upcoming));
         Some(keys)
     }

@@ -12,6 +12,8 @@ use bytes::BytesMut;
 use quinn_proto::crypto::{CryptoError, KeyPair, PacketKey};
 use rustls::quic::{PacketKeySet, Secrets};
 
+use super::shortened::{Shortened, Shortening};
+
 /// The next keys of both directions.
 pub(super) struct Upcoming {
     keys: OnceLock<PacketKeySet>,
@@ -42,9 +44,10 @@ impl Upcoming {
     }
 
     /// For the engine.
-    pub(super) fn lend(self: &Arc<Self>) -> KeyPair<Box<dyn PacketKey>> {
+    pub(super) fn lend(self: &Arc<Self>, by: &Arc<Shortening>) -> KeyPair<Box<dyn PacketKey>> {
+        let local = Box::new(Lent(Arc::clone(self), |keys| &keys.local));
         KeyPair {
-            local: Box::new(Lent(Arc::clone(self), |keys| &keys.local)),
+            local: Box::new(Shortened::new(local, by)),
             remote: Box::new(Lent(Arc::clone(self), |keys| &keys.remote)),
         }
     }

@@ -66,6 +66,8 @@ pub(crate) struct Pair {
     pub(crate) server: End,
     /// Swallows what either side sends.
     pub(crate) black_hole: bool,
+    /// What is sent to an address that the client had before arrives as well.
+    pub(crate) keeps_addresses: bool,
     /// The largest datagram that the path carries; larger ones are lost.
     pub(crate) mtu: usize,
     began: Instant,
@@ -110,6 +112,7 @@ impl Pair {
             client,
             server,
             black_hole: false,
+            keeps_addresses: false,
             mtu: usize::MAX,
             began,
             now: Timestamp::ZERO,
@@ -191,8 +194,10 @@ impl Pair {
         self.client.deliver(&mut self.server, now, self.now);
         self.server.deliver(&mut self.client, now, self.now);
         let carried = if self.black_hole { 0 } else { self.mtu };
-        let ends = [&mut self.client, &mut self.server];
-        let next = ends.map(|end| end.turn(now, self.now, carried));
+        let (client, server) = (self.client.address, self.server.address);
+        let client = (!self.keeps_addresses).then_some(client);
+        let ends = [(&mut self.client, Some(server)), (&mut self.server, client)];
+        let next = ends.map(|(end, peer)| end.turn(now, self.now, carried, peer));
         let timer = next.into_iter().flatten().min();
         let timer = timer.map(|at| Timestamp::ZERO + at.saturating_duration_since(self.began));
         let links = [
@@ -278,11 +283,18 @@ impl End {
         }
     }
 
-    fn turn(&mut self, now: Instant, at: Timestamp, carried: usize) -> Option<Instant> {
+    /// `peer`: the one address at which the peer receives; `None`: any.
+    fn turn(
+        &mut self,
+        now: Instant,
+        at: Timestamp,
+        carried: usize,
+        peer: Option<SocketAddr>,
+    ) -> Option<Instant> {
         self.endpoint.handle_timeout(now);
         loop {
             let events = self.events();
-            if self.transmit(now, at, carried) + events == 0 {
+            if self.transmit(now, at, carried, peer) + events == 0 {
                 return self.endpoint.poll_timeout();
             }
         }
@@ -325,7 +337,13 @@ impl End {
         }
     }
 
-    fn transmit(&mut self, now: Instant, at: Timestamp, carried: usize) -> usize {
+    fn transmit(
+        &mut self,
+        now: Instant,
+        at: Timestamp,
+        carried: usize,
+        peer: Option<SocketAddr>,
+    ) -> usize {
         let (mut batches, mut buf) = (0, Vec::new());
         while let Some(transmit) = self.endpoint.poll_transmit(now, &mut buf) {
             batches += 1;
@@ -340,7 +358,8 @@ impl End {
                     payload: payload.to_vec(),
                 };
                 let size = DataSize::from_bytes((payload.len() + HEADERS) as u64);
-                if payload.len() <= carried {
+                let is_there = peer.is_none_or(|peer| peer == transmit.destination);
+                if payload.len() <= carried && is_there {
                     // What the link drops is lost.
                     let _ = self.out.enqueue(at, size, packet);
                 }

@@ -174,12 +174,7 @@ fn a_probe_to_the_same_machine_holds_nothing_up() {
 
 #[test]
 fn a_client_on_the_same_machine_is_sent_no_larger_packets_than_it_takes() {
-    for (takes, mtu) in [
-        (1_200, 1_200),
-        (1_350, 1_350),
-        (1_472, 1_452),
-        (40_000, 40_000),
-    ] {
+    for (takes, mtu) in [(1_200, 1_200), (1_472, 1_200), (40_000, 40_000)] {
         let mut pair = near(takes, |_| {});
         pair = transfer(pair.connected());
         let server = pair.server.connection.unwrap();

@@ -1,30 +1,29 @@
 //! A response that is waited for, and the interim responses that go ahead of it.
 
 use super::early_hints::Hints;
-use crate::body::Body;
-use crate::handler::Pending;
-use http::{HeaderMap, Response};
+use crate::request::handler::Pending;
+use http::HeaderMap;
 use std::future::{pending, poll_fn};
 use std::task::{Context, Poll};
 
-/// An answer that takes more than a moment.
-pub(crate) struct Answering {
-    response: Pending<Response<Body>>,
+/// An answer that takes more than a moment, with a `T` as its final response.
+pub(crate) struct Answering<T> {
+    response: Pending<T>,
     hints: Hints,
     /// The response, while hints go ahead of it.
-    ready: Option<Response<Body>>,
+    ready: Option<Box<T>>,
 }
 
 /// What there is to send next.
-pub(crate) enum Step {
+pub(crate) enum Step<T> {
     /// Fields of a 103 response (RFC 8297). More steps follow.
     Hints(HeaderMap),
     /// The final response, which is the last step.
-    Response(Response<Body>),
+    Response(T),
 }
 
-impl Answering {
-    pub(crate) fn new(response: Pending<Response<Body>>, hints: Hints) -> Self {
+impl<T: 'static> Answering<T> {
+    pub(crate) fn new(response: Pending<T>, hints: Hints) -> Self {
         Self {
             response,
             hints,
@@ -33,17 +32,18 @@ impl Answering {
     }
 
     /// The next step, not to be asked for after the last.
-    pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
-        if self.ready.is_none()
-            && let Poll::Ready(response) = self.response.as_mut().poll(cx)
-        {
-            self.ready = Some(response);
+    pub(crate) fn poll_step(&mut self, cx: &mut Context<'_>) -> Poll<Step<T>> {
+        let response = match self.ready.take() {
+            Some(response) => Poll::Ready(*response),
+            None => self.response.as_mut().poll(cx),
+        };
+        let Some(fields) = self.hints.next(cx) else {
+            return response.map(Step::Response);
+        };
+        if let Poll::Ready(response) = response {
+            self.ready = Some(Box::new(response));
         }
-        if let Some(fields) = self.hints.next(cx) {
-            return Poll::Ready(Step::Hints(fields));
-        }
-        let response = self.ready.take().map(Step::Response);
-        response.map_or(Poll::Pending, Poll::Ready)
+        Poll::Ready(Step::Hints(fields))
     }
 
     /// The answer for another [`poll_step`](Self::poll_step); what stays behind never gives anything.
@@ -53,7 +53,7 @@ impl Answering {
     }
 
     /// The final response, for a protocol that sends no hints.
-    pub(crate) async fn response(mut self) -> Response<Body> {
+    pub(crate) async fn response(mut self) -> T {
         loop {
             if let Step::Response(response) = poll_fn(|cx| self.poll_step(cx)).await {
                 return response;

@@ -2,7 +2,7 @@
 //! client.
 
 use crate::RequestBody;
-use crate::handler::{BoxError, Peer};
+use crate::request::handler::{BoxError, Peer};
 use http::{Request, Response};
 use std::convert::Infallible;
 use std::future::poll_fn;

@@ -7,9 +7,9 @@
 mod body;
 
 use crate::RequestBody;
-use crate::body::Body;
-use crate::contained::{Contained, contain};
-use crate::handler::{BoxError, Handler, Pending, PerThread, answer};
+use crate::request::body::Body;
+use crate::request::contained::{Contained, contain};
+use crate::request::handler::{BoxError, Handler, Pending, PerThread, answer};
 use http::{Request, Response};
 use std::fmt;
 use std::future::ready;

@@ -2,7 +2,7 @@
 
 use super::early_hints::{EarlyHints, Hints};
 use crate::RequestBody;
-use crate::handler::Peer;
+use crate::request::handler::Peer;
 use http::header::HOST;
 use http::{HeaderValue, Request, Version};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What one worker keeps of the files that it serves often, over HTTP/2 and HTTP/3: their heads,
+//! What one worker keeps of the files that it serves often, over every protocol: their heads,
 //! made once, and their bytes.
 //!
 //! An entry is believed for [`FRESH`]; then the file is looked up again, and the entry stays if the
@@ -73,10 +73,8 @@ pub(crate) struct Entry {
     content: Content,
     /// The fields, as they are.
     headers: HeaderMap,
-    prepared: RefCell<Option<Prepared>>,
+    head: RefCell<Option<HeadOfSecond>>,
     fresh_until: Cell<Instant>,
-    /// The number of the open file that the entry was made of: no other version of a file has it.
-    pub(crate) number: u64,
     modified: SystemTime,
 }
 
@@ -87,7 +85,7 @@ enum Content {
 }
 
 /// A whole head of a 200 response, as it is for a second.
-struct Prepared {
+struct HeadOfSecond {
     second: u64,
     offer: Option<AltSvc>,
     head: Arc<Response<()>>,
@@ -104,16 +102,16 @@ impl Entry {
     ) -> Arc<Response<()>> {
         let since = time.duration_since(SystemTime::UNIX_EPOCH);
         let second = since.unwrap_or_default().as_secs();
-        let is_current = |it: &Prepared| it.second == second && it.offer == offer;
-        let mut prepared = self.prepared.borrow_mut();
-        if let Some(prepared) = prepared.as_ref().filter(|it| is_current(it)) {
-            return Arc::clone(&prepared.head);
+        let is_current = |it: &HeadOfSecond| it.second == second && it.offer == offer;
+        let mut latest = self.head.borrow_mut();
+        if let Some(latest) = latest.as_ref().filter(|it| is_current(it)) {
+            return Arc::clone(&latest.head);
         }
         let mut head = Response::new(());
         *head.headers_mut() = self.headers.clone();
         complete(head.headers_mut());
         let head = Arc::new(head);
-        *prepared = Some(Prepared {
+        *latest = Some(HeadOfSecond {
             second,
             offer,
             head: Arc::clone(&head),
@@ -275,10 +273,9 @@ impl FileCache {
             repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
             size: opened.size(),
             modified: opened.modified(),
-            number: opened.file.number(),
             content: self.content(&opened)?,
             headers: fields,
-            prepared: RefCell::new(None),
+            head: RefCell::new(None),
             fresh_until: Cell::new(now + FRESH),
         });
         self.keep(key, Rc::clone(&entry));

@@ -2,41 +2,34 @@
 
 use super::admission;
 use crate::RequestBody;
-use crate::access::{Asked, Exchange};
-use crate::body::Body;
-use crate::clients::Admitted;
 use crate::embed::Answering;
-use crate::exchanges::{Exchanges, Ready, Taken, Work};
-use crate::files::{Entry, FileCache, Reading, is_conditional};
-use crate::handler::BoxError;
 use crate::held::Held;
 use crate::incidents::Incident;
 use crate::path_meter::{self, Meter};
-use crate::sending::{Next, RESPONSE_OVERHEAD, Sending};
-use crate::service::{Answer, flaw};
-use crate::worker::{Memory, Setup};
+use crate::request::body::Body;
+use crate::request::handler::BoxError;
+use crate::request::log::Protocol;
+use crate::request::outgoing::{Carrier, Outgoing, Sent};
+use crate::request::pending::{Exchanges, Ready, Taken, Work};
+use crate::request::prepared::Prepared;
+use crate::request::requests::{Answer, Answered, Now, Requests, Screened};
+use crate::setup::{Memory, Setup};
 use altway_http3::{
     CloseReason, Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId,
 };
 use altway_path::ConnectionStatistics;
-use altway_policy::Decision;
-use http::{HeaderMap, Method, Request, Response, StatusCode};
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body as _;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
-use std::ptr;
-use std::rc::{self, Rc};
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 /// So many bytes of an upload wait for their reader at most, beyond the last datagrams'.
 const MAX_UNREAD: usize = 64 << 10;
-
-/// A connection's path is measured, and its decision taken, at most so often.
-const DECISION_AGE: Duration = Duration::from_millis(100);
 
 /// Bytes of a file that are read to see whether a stream takes any. Those that it doesn't take are read
 /// again when it does: a client that takes nothing holds nothing.
@@ -54,46 +47,15 @@ pub(super) struct Responses {
     exchanges: Exchanges<Key>,
     memory: Memory,
     /// When the turn began.
-    now: Instant,
-    /// The same for people.
-    time: SystemTime,
-    /// What exchanges go on with: at most two things each.
-    ready: VecDeque<(Key, Ready)>,
+    now: Now,
 }
 
 struct Connection {
-    peer: SocketAddr,
-    admitted: Rc<Admitted>,
-    /// Requests whose responses have not been handed over whole.
+    requests: Requests<Weak<Request<()>>>,
+    /// Those whose responses have not been handed over whole.
     in_progress: FxHashSet<StreamId>,
     meter: Meter,
-    /// When the path was last.
-    measured: Option<Instant>,
-    /// What the policy says of it, and until when.
-    verdict: Option<(Instant, Option<Decision>)>,
-    /// The last request for a file, as long as the engine keeps it, and the file: the next one may be the
-    /// same.
-    found: Option<(Weak<Request<()>>, rc::Weak<Entry>)>,
     sending: FxHashMap<StreamId, Outgoing>,
-}
-
-/// A body that has not been handed over whole.
-struct Outgoing {
-    source: Source,
-    moved: Instant,
-    held: Held,
-}
-
-enum Source {
-    Body(Sending),
-    File(Reading, Option<Exchange>),
-}
-
-/// What became of a body when it was handed over as far as it went.
-#[derive(PartialEq, Eq)]
-enum Sent {
-    All,
-    Part,
 }
 
 impl Responses {
@@ -101,11 +63,9 @@ impl Responses {
         Self {
             setup,
             memory,
-            now: Instant::now(),
-            time: SystemTime::now(),
+            now: Now::read(),
             connections: FxHashMap::default(),
             exchanges: Exchanges::new(),
-            ready: VecDeque::new(),
         }
     }
 
@@ -117,20 +77,16 @@ impl Responses {
 
     /// Ready when an exchange can go on.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while let Poll::Ready(ready) = self.exchanges.poll(cx) {
-            self.ready.push_back(ready);
-        }
-        if self.ready.is_empty() {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
+        match self.exchanges.poll(cx) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
     }
 
     /// Whether a connection is there and has to make room for others.
     pub(super) fn is_evicted(&self, handle: ConnectionHandle) -> bool {
         let connection = self.connections.get(&handle);
-        connection.is_some_and(|connection| connection.admitted.is_evicted())
+        connection.is_some_and(|connection| connection.requests.admitted().is_evicted())
     }
 
     pub(super) fn connections(&self) -> impl Iterator<Item = ConnectionHandle> {
@@ -139,14 +95,17 @@ impl Responses {
 
     /// Handles every event that the engine has, and goes on with every exchange that can.
     pub(super) fn answer(&mut self, now: Instant, endpoint: &mut Endpoint) {
-        (self.now, self.time) = (now, SystemTime::now());
+        self.now = Now {
+            instant: now,
+            system: SystemTime::now(),
+        };
         while let Some((handle, event)) = endpoint.poll_event() {
             match event {
                 Event::EarlyData => self.connected(handle, endpoint),
                 Event::Connected => {
                     self.connected(handle, endpoint);
                     if let Some(connection) = self.connections.get(&handle) {
-                        connection.admitted.handshake_done();
+                        connection.requests.admitted().handshake_done();
                     }
                 }
                 Event::Request { stream, head, end } => {
@@ -165,7 +124,7 @@ impl Responses {
                 _ => {}
             }
         }
-        while let Some((key, ready)) = self.ready.pop_front() {
+        while let Some((key, ready)) = self.exchanges.next_ready() {
             self.proceed(key, ready, endpoint);
         }
     }
@@ -176,20 +135,19 @@ impl Responses {
         let limit = self.setup.limits.idle_timeout;
         for (handle, connection) in &mut self.connections {
             let Connection {
-                found,
+                requests,
                 sending,
                 in_progress,
-                admitted,
                 ..
             } = &mut **connection;
-            found.take_if(|(request, _)| request.strong_count() == 0);
+            requests.forget_latest_if(|request| request.strong_count() == 0);
             sending.retain(|stream, outgoing| {
-                let held_up = outgoing.source.is_held_up();
+                let held_up = outgoing.is_held_up();
                 let stalled = held_up && outgoing.moved.elapsed() >= limit;
                 if stalled {
                     endpoint.reset_stream(*handle, *stream, Code::H3_REQUEST_CANCELLED);
                     in_progress.remove(stream);
-                    admitted.set_requests(in_progress.len());
+                    requests.admitted().set_requests(in_progress.len());
                 }
                 !stalled
             });
@@ -206,15 +164,13 @@ impl Responses {
         admitted.name(handle);
         let client = remote.ip().to_canonical();
         // One with early data is told of twice.
+        let responder = Rc::clone(&self.memory.responder);
+        let peer = SocketAddr::new(client, remote.port());
         self.connections.entry(handle).or_insert_with(|| {
             Box::new(Connection {
-                peer: SocketAddr::new(client, remote.port()),
-                admitted,
+                requests: Requests::new(responder, Protocol::Http3, peer, admitted),
                 in_progress: FxHashSet::default(),
                 meter: Meter::new(client),
-                measured: None,
-                verdict: None,
-                found: None,
                 sending: FxHashMap::default(),
             })
         });
@@ -225,127 +181,78 @@ impl Responses {
         tracing::debug!(?handle, ?statistics, "connection ended");
         self.connections.remove(&handle);
         self.exchanges.cancel_all(|(of, _)| of == handle);
-        self.ready.retain(|((of, _), _)| *of != handle);
-    }
-
-    /// The whole file that a request asks for, if it does.
-    fn file_for(
-        &mut self,
-        connection: ConnectionHandle,
-        head: &Arc<Request<()>>,
-    ) -> Option<Rc<Entry>> {
-        let found = &mut self.connections.get_mut(&connection)?.found;
-        if let Some((known, entry)) = found
-            && ptr::eq(known.as_ptr(), Arc::as_ptr(head))
-            && let Some(entry) = entry.upgrade()
-            && entry.is_fresh(self.now)
-        {
-            return Some(entry);
-        }
-        let files = self.setup.service.files()?;
-        let mut fields = head.headers().keys();
-        let is_plain = *head.method() == Method::GET
-            && flaw(head).is_none()
-            && !fields.any(|name| is_conditional(name.as_str().as_bytes()));
-        let path = is_plain.then(|| head.uri().path().as_bytes())?;
-        let entry = self.memory.files.borrow_mut().find(files, path, self.now)?;
-        // The engine has kept it, so that it may come once more.
-        if Arc::strong_count(head) > 1 {
-            *found = Some((Arc::downgrade(head), Rc::downgrade(&entry)));
-        }
-        Some(entry)
-    }
-
-    /// Answers with a file of the cache, as [`Service::respond`](crate::service::Service::respond)
-    /// would, but with a head that is made once a second.
-    fn send_file(
-        &mut self,
-        key: Key,
-        request: &Request<()>,
-        entry: &Entry,
-        endpoint: &mut Endpoint,
-    ) {
-        let Some((client, decision)) = self.decision(key.0) else {
-            return;
-        };
-        let service = &self.setup.service;
-        let offer = decision.map(|decision| decision.alt_svc);
-        let complete = |headers: &mut _| service.complete(headers, decision.as_ref());
-        let head = entry.head(self.time, offer, complete);
-        let mut data = entry.whole().cloned().unwrap_or_default();
-        let (whole, end) = (data.len(), data.len() as u64 == entry.size);
-        let sent = endpoint.send_message(key.0, key.1, &head, &mut data, end);
-        let taken = whole - data.len();
-        let exchange = service.log.as_ref().map(|log| {
-            let asked = Asked::of(client, request);
-            let mut exchange = Exchange::begin(log, asked, StatusCode::OK, decision);
-            exchange.sent(taken);
-            exchange
-        });
-        match sent {
-            Err(error) => self.cut_off(key, &error.into(), endpoint),
-            // The usual case: it is small, and the window is open.
-            Ok(()) if end && data.is_empty() => self.answered(key, endpoint),
-            Ok(()) => {
-                let source = Source::File(entry.reading(taken), exchange);
-                self.start(key, source, endpoint);
-            }
-        }
-    }
-
-    /// A connection's client, and what the policy says of its path; `None`: it is gone.
-    fn decision(&mut self, handle: ConnectionHandle) -> Option<(IpAddr, Option<Decision>)> {
-        let connection = self.connections.get_mut(&handle)?;
-        let client = connection.peer.ip();
-        if let Some((until, decision)) = connection.verdict
-            && self.now < until
-        {
-            return Some((client, decision));
-        }
-        let own = connection.meter.own();
-        let decision = self.setup.service.decide(client, own);
-        connection.verdict = Some((self.now + DECISION_AGE, decision));
-        Some((client, decision))
     }
 
     fn request(&mut self, key: Key, head: Arc<Request<()>>, end: bool, endpoint: &mut Endpoint) {
         let Some(connection) = self.connections.get_mut(&key.0) else {
             return;
         };
-        if connection.admitted.held().is_full() && !connection.sending.is_empty() {
-            // Its client is to take first what it has asked for (RFC 9114 section 4.1.1).
+        let requests = &mut connection.requests;
+        if requests.must_take_first(!connection.sending.is_empty()) {
             return endpoint.reset_stream(key.0, key.1, Code::H3_REQUEST_REJECTED);
         }
-        if !connection.begin(key.1) {
-            let response = self
-                .setup
-                .service
-                .overloaded(connection.peer.ip(), connection.meter.own());
-            self.respond(key, response, endpoint);
-            // Nobody wants its content (RFC 9114 section 4.1).
-            return endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
+        connection.in_progress.insert(key.1);
+        match requests.screen(&head, end, connection.in_progress.len(), self.now) {
+            Screened::Refused(response) => {
+                self.respond(key, response, endpoint);
+                // Nobody wants its content (RFC 9114 section 4.1).
+                endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
+            }
+            Screened::Prepared(prepared) => self.send_prepared(key, &prepared, endpoint),
+            Screened::Service => self.ask(key, Arc::unwrap_or_clone(head), end, endpoint),
         }
-        if end && let Some(entry) = self.file_for(key.0, &head) {
-            return self.send_file(key, &head, &entry, endpoint);
-        }
-        let Some(connection) = self.connections.get(&key.0) else {
+    }
+
+    /// Answers with a file of the cache, by a head that is made once a second.
+    fn send_prepared(&mut self, key: Key, prepared: &Prepared, endpoint: &mut Endpoint) {
+        let Some(connection) = self.connections.get_mut(&key.0) else {
             return;
         };
-        let (peer, own) = (connection.peer, connection.meter.own());
-        let head = Arc::unwrap_or_clone(head);
+        let (requests, now, entry) = (&mut connection.requests, self.now, &prepared.entry);
+        let decision = requests.decision(now);
+        let head = requests.prepared_head(prepared, decision.as_ref(), now);
+        let mut data = entry.whole().cloned().unwrap_or_default();
+        let (whole, end) = (data.len(), data.len() as u64 == entry.size);
+        if let Err(error) = endpoint.send_message(key.0, key.1, &head, &mut data, end) {
+            return self.cut_off(key, &error.into(), endpoint);
+        }
+        match requests.sent_prepared(prepared, decision, whole - data.len(), now) {
+            // The usual case: it is small, and the window is open.
+            None => self.answered(key, endpoint),
+            Some(rest) => self.start(
+                key,
+                |held, now| Outgoing::of_file(rest, held, now),
+                endpoint,
+            ),
+        }
+    }
+
+    fn ask(&mut self, key: Key, head: Request<()>, end: bool, endpoint: &mut Endpoint) {
+        let Some(connection) = self.connections.get_mut(&key.0) else {
+            return;
+        };
         let body = if end {
             RequestBody::empty()
         } else {
-            self.exchanges.receive(key, &head)
+            let held = connection.requests.admitted().held().holder();
+            let body = self.exchanges.receive(key, &head);
+            if let Some(receiving) = self.exchanges.upload(key) {
+                receiving.held = Some(held);
+            }
+            body
         };
-        let request = head.map(|()| body);
-        match self.setup.service.respond(peer, own, request) {
+        match connection.requests.ask(head.map(|()| body), self.now) {
             Answer::Now(response) => self.respond(key, response, endpoint),
             Answer::Later(answering) => self.await_response(key, answering, endpoint),
         }
     }
 
-    fn await_response(&mut self, key: Key, answering: Answering, endpoint: &mut Endpoint) {
+    fn await_response(
+        &mut self,
+        key: Key,
+        answering: Answering<Answered>,
+        endpoint: &mut Endpoint,
+    ) {
         if let Some(ready) = self.exchanges.begin(key, Work::Respond(answering)) {
             self.proceed(key, ready, endpoint);
         }
@@ -357,18 +264,18 @@ impl Responses {
                 send_interim(key, StatusCode::EARLY_HINTS, fields, endpoint);
                 self.await_response(key, answering, endpoint);
             }
-            Ready::Response(response) => self.respond(key, response, endpoint),
+            Ready::Response(answered) => {
+                if let Some(connection) = self.connections.get_mut(&key.0) {
+                    let response = connection.requests.finish(answered, self.now);
+                    self.respond(key, response, endpoint);
+                }
+            }
             Ready::Frame(body, frame) => {
                 let connection = self.connections.get_mut(&key.0);
                 let Some(outgoing) = connection.and_then(|it| it.sending.get_mut(&key.1)) else {
                     return;
                 };
-                // Only from now on can the client hold it up.
-                outgoing.moved = self.now;
-                let Source::Body(sending) = &mut outgoing.source else {
-                    return;
-                };
-                match sending.resume(body, frame) {
+                match outgoing.resume(body, frame, self.now.instant) {
                     Ok(()) => self.go_on(key, endpoint),
                     Err(error) => self.cut_off(key, &error, endpoint),
                 }
@@ -388,8 +295,15 @@ impl Responses {
     /// Reads on in an upload, as far as its reader keeps up. The engine lets the client send as much
     /// more as was read.
     fn receive(&mut self, key: Key, endpoint: &mut Endpoint) {
+        self.read_on(key, endpoint);
+        if let Some(receiving) = self.exchanges.upload(key) {
+            receiving.count();
+        }
+    }
+
+    fn read_on(&mut self, key: Key, endpoint: &mut Endpoint) {
         while let Some(receiving) = self.exchanges.upload(key)
-            && receiving.upload.waiting() < MAX_UNREAD
+            && receiving.has_room(MAX_UNREAD)
         {
             match endpoint.recv_data(key.0, key.1) {
                 Ok(Received::Data(data)) => {
@@ -421,18 +335,19 @@ impl Responses {
         if end {
             return self.answered(key, endpoint);
         }
-        self.start(key, Source::of(body), endpoint);
+        self.start(key, |held, now| Outgoing::of(body, held, now), endpoint);
     }
 
-    fn start(&mut self, key: Key, source: Source, endpoint: &mut Endpoint) {
+    /// Begins to send what is left of a response.
+    fn start(
+        &mut self,
+        key: Key,
+        outgoing: impl FnOnce(Held, Instant) -> Outgoing,
+        endpoint: &mut Endpoint,
+    ) {
         if let Some(connection) = self.connections.get_mut(&key.0) {
-            let moved = self.now;
-            let held = connection.admitted.held().holder();
-            let outgoing = Outgoing {
-                source,
-                moved,
-                held,
-            };
+            let held = connection.requests.admitted().held().holder();
+            let outgoing = outgoing(held, self.now.instant);
             connection.sending.insert(key.1, outgoing);
             self.go_on(key, endpoint);
         }
@@ -443,12 +358,13 @@ impl Responses {
         let Some(outgoing) = connection.and_then(|it| it.sending.get_mut(&key.1)) else {
             return;
         };
-        let mut sources = Sources {
-            exchanges: &mut self.exchanges,
-            files: &self.memory.files,
-            now: self.now,
-        };
-        let sent = outgoing.hand_over(key, &mut sources, endpoint);
+        let sent = outgoing.hand_over(
+            key,
+            &mut Http3Carrier(endpoint),
+            &mut self.exchanges,
+            &self.memory.files,
+            self.now.instant,
+        );
         match sent {
             Ok(Sent::Part) => {}
             Ok(Sent::All) => {
@@ -497,8 +413,7 @@ impl Responses {
 
     fn record(&self, handle: ConnectionHandle, incident: Incident) {
         if let Some(connection) = self.connections.get(&handle) {
-            let incidents = &self.setup.service.incidents;
-            incidents.record(connection.peer.ip(), incident);
+            connection.requests.record(incident);
         }
     }
 
@@ -508,17 +423,13 @@ impl Responses {
             connection.end(key.1);
         }
         self.exchanges.cancel(key);
-        self.ready.retain(|(of, _)| *of != key);
     }
 
     /// Measures the path, now and then.
     fn observe_often(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
-        let now = self.now;
-        let is_new = |measured: Instant| now.saturating_duration_since(measured) < DECISION_AGE;
-        let connection = self.connections.get_mut(&handle);
-        if let Some(connection) = connection.filter(|it| !it.measured.is_some_and(is_new)) {
-            connection.measured = Some(now);
-            connection.verdict = None;
+        let now = self.now.instant;
+        let connection = self.connections.get(&handle);
+        if connection.is_some_and(|it| it.requests.is_measurement_due(now)) {
             self.observe(handle, endpoint);
         }
     }
@@ -534,111 +445,39 @@ impl Responses {
         let statistics = path_meter::of_quic(&path, endpoint.deliveries(handle));
         let paths = &self.setup.service.paths;
         connection.meter.observe(statistics, paths);
+        let own = connection.meter.own();
+        connection.requests.measured(own, self.now.instant);
         Some(statistics)
     }
 }
 
 impl Connection {
-    /// A request has come; whether its client may have one more.
-    fn begin(&mut self, stream: StreamId) -> bool {
-        self.in_progress.insert(stream);
-        self.admitted.set_requests(self.in_progress.len())
-    }
-
     /// Its response has been handed over whole, or never will be.
     fn end(&mut self, stream: StreamId) {
         if self.in_progress.remove(&stream) {
-            self.admitted.set_requests(self.in_progress.len());
+            let in_progress = self.in_progress.len();
+            self.requests.admitted().set_requests(in_progress);
         }
     }
 }
 
-impl Source {
-    fn of(body: Body) -> Self {
-        match body.into_file() {
-            Ok((range, exchange)) => Self::File(Reading::File(range), exchange),
-            Err(body) => Self::Body(Sending::new(body)),
-        }
+/// How responses' bodies leave.
+struct Http3Carrier<'a>(&'a mut Endpoint);
+
+impl Carrier for Http3Carrier<'_> {
+    type Key = Key;
+
+    /// What a stream takes can't be asked: a little is tried first.
+    fn room(&self, _: Key, again: bool) -> Option<usize> {
+        Some(if again { usize::MAX } else { FIRST_PIECE })
     }
 
-    /// Bytes in memory that wait for the client.
-    fn held(&self) -> usize {
-        match self {
-            Self::Body(sending) => sending.held(),
-            Self::File(reading, _) => reading.held(),
-        }
+    fn send_data(&mut self, key: Key, data: &mut Bytes, last: bool) -> Result<(), BoxError> {
+        Ok(self.0.send_data(key.0, key.1, data, last)?)
     }
 
-    /// Whether bytes wait for the client, not for whoever makes them.
-    fn is_held_up(&self) -> bool {
-        match self {
-            Self::Body(sending) => sending.is_held_up(),
-            Self::File(..) => true,
-        }
-    }
-}
-
-/// Where bodies come from.
-struct Sources<'a> {
-    exchanges: &'a mut Exchanges<Key>,
-    files: &'a RefCell<FileCache>,
-    now: Instant,
-}
-
-impl Outgoing {
-    /// Hands over as much as the engine takes, and counts what is left in memory.
-    fn hand_over(
-        &mut self,
-        key: Key,
-        sources: &mut Sources<'_>,
-        endpoint: &mut Endpoint,
-    ) -> Result<Sent, BoxError> {
-        let sent = self.send(key, sources, endpoint);
-        self.held.set(RESPONSE_OVERHEAD + self.source.held());
-        sent
-    }
-
-    fn send(
-        &mut self,
-        key: Key,
-        sources: &mut Sources<'_>,
-        endpoint: &mut Endpoint,
-    ) -> Result<Sent, BoxError> {
-        let mut limit = FIRST_PIECE;
-        loop {
-            let mut piece;
-            let (chunk, last) = match &mut self.source {
-                Source::File(reading, _) => {
-                    piece = reading.next(&mut sources.files.borrow_mut(), limit)?;
-                    (&mut piece.bytes, piece.last)
-                }
-                Source::Body(sending) => match sending.next(key, sources.exchanges)? {
-                    Next::Nothing => return Ok(Sent::Part),
-                    Next::Data { chunk, last } => (chunk, last),
-                    Next::Trailers(trailers) => {
-                        endpoint.send_trailers(key.0, key.1, &trailers)?;
-                        return Ok(Sent::All);
-                    }
-                },
-            };
-            let before = chunk.len();
-            endpoint.send_data(key.0, key.1, chunk, last)?;
-            let left = chunk.len();
-            if left < before {
-                self.moved = sources.now;
-            }
-            if let Source::File(reading, exchange) = &mut self.source {
-                reading.advance(before - left);
-                if let Some(exchange) = exchange {
-                    exchange.sent(before - left);
-                }
-            }
-            match (left, last) {
-                (0, true) => return Ok(Sent::All),
-                (0, false) => limit = usize::MAX,
-                _ => return Ok(Sent::Part),
-            }
-        }
+    fn send_trailers(&mut self, key: Key, fields: &HeaderMap) -> Result<(), BoxError> {
+        Ok(self.0.send_trailers(key.0, key.1, fields)?)
     }
 }
 

@@ -2,21 +2,22 @@
 //!
 //! [`Driver::turn`] tells the whole story: one receive, every answer that is ready, one send. The
 //! engine (`altway-http2`) knows no sockets; [`transport`] knows no HTTP; [`answers`] knows what to
-//! say. All connections of a worker share one [`Desk`] of buffers, so an idle one holds none.
+//! say. All connections of a worker share their [`WorkerBuffers`], so an idle one holds none.
 
 mod answers;
-mod desk;
+mod buffers;
 mod lead;
 mod transport;
 
-use super::measured::Probe;
+use super::measured::TcpPathSampler;
 use crate::clients::Admitted;
 use crate::held::{Held, HeldBytes};
+use crate::request::check::MAX_HEAD_BYTES;
+use crate::setup::Setup;
 use crate::stop::StopSignal;
-use crate::worker::Setup;
 use altway_http2::{self as http2, Connection, Output};
 use answers::Answers;
-pub(super) use desk::Desk;
+pub(super) use buffers::WorkerBuffers;
 use lead::Lead;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -39,6 +40,9 @@ const SEND_BYTES: usize = 256 << 10;
 /// The same when the worker's connections hold as much as they may.
 const SCARCE_SEND_BYTES: usize = 16 << 10;
 
+/// What is read at once then.
+const SCARCE_READ_BYTES: usize = 16 << 10;
+
 /// What a connection may send before the others have their turn.
 const TURN_BYTES: usize = 1 << 20;
 
@@ -54,7 +58,8 @@ pub(super) fn config(setup: &Setup) -> Arc<http2::Config> {
     let limits = &setup.limits;
     let mut config = http2::Config {
         max_concurrent_streams: limits.max_concurrent_requests,
-        max_header_list_size: crate::service::MAX_HEAD_BYTES as u32,
+        max_header_list_size: 2 * MAX_HEAD_BYTES as u32,
+        scheme: Some(super::scheme(setup)),
         ..http2::Config::default()
     };
     if setup.tls.is_some() {
@@ -70,11 +75,11 @@ pub(super) fn config(setup: &Setup) -> Arc<http2::Config> {
 /// What a connection is made of.
 pub(super) struct Parts {
     pub(super) setup: Arc<Setup>,
-    pub(super) desk: Rc<RefCell<Desk>>,
+    pub(super) buffers: Rc<RefCell<WorkerBuffers>>,
     pub(super) config: Arc<http2::Config>,
     pub(super) peer: SocketAddr,
     pub(super) admitted: Rc<Admitted>,
-    pub(super) probe: Rc<Probe>,
+    pub(super) probe: Rc<TcpPathSampler>,
     pub(super) stream: Rc<TcpStream>,
     /// `None`: clear text.
     pub(super) tls: Option<rustls::ServerConnection>,
@@ -84,7 +89,7 @@ pub(super) struct Parts {
 
 /// One connection.
 pub(super) struct Driver {
-    desk: Rc<RefCell<Desk>>,
+    buffers: Rc<RefCell<WorkerBuffers>>,
     transport: Transport,
     engine: Connection,
     answers: Answers,
@@ -150,12 +155,13 @@ impl Driver {
         let share = parts.admitted.held();
         let answers = Answers::new(
             parts.setup,
+            Rc::clone(&parts.buffers.borrow().responder),
             parts.peer,
             Rc::clone(&parts.admitted),
             parts.probe,
         );
         Self {
-            desk: parts.desk,
+            buffers: parts.buffers,
             transport: Transport::new(parts.stream, parts.tls, now),
             engine: Connection::server(parts.config, now),
             answers,
@@ -275,7 +281,7 @@ impl Driver {
     /// record, while TLS holds something.
     fn room(&self) -> usize {
         let unsent = self.transport.unsent();
-        let room = Desk::send_bytes(&self.share).min(self.lead.bytes());
+        let room = WorkerBuffers::send_bytes(&self.share).min(self.lead.bytes());
         match room.saturating_sub(unsent) {
             little if unsent > 0 && little < DATA_PAYLOAD_OVER_TLS => 0,
             room => room,
@@ -303,19 +309,19 @@ impl Driver {
 
     /// Everything that can be done without waiting, with the worker's buffers.
     fn turn(&mut self, wake: &Wake) -> io::Result<Progress> {
-        let desk = Rc::clone(&self.desk);
-        let mut desk = desk.borrow_mut();
-        desk.begin_turn();
+        let buffers = Rc::clone(&self.buffers);
+        let mut buffers = buffers.borrow_mut();
+        buffers.begin_turn();
         if self.output.is_empty() {
-            std::mem::swap(&mut self.output, &mut desk.output);
+            std::mem::swap(&mut self.output, &mut buffers.output);
         }
         if wake.writable {
-            self.lead.room(desk.now);
+            self.lead.room(buffers.now);
         }
-        let progress = self.work(wake, &mut desk);
+        let progress = self.work(wake, &mut buffers);
         self.tell_kernel();
         if self.output.is_empty() {
-            std::mem::swap(&mut self.output, &mut desk.output);
+            std::mem::swap(&mut self.output, &mut buffers.output);
         }
         let held = self.unsent() + self.answers.unread();
         self.held.set(held);
@@ -324,11 +330,11 @@ impl Driver {
         progress
     }
 
-    fn work(&mut self, wake: &Wake, desk: &mut Desk) -> io::Result<Progress> {
-        if self.giving_up.is_some_and(|until| until <= desk.now) {
+    fn work(&mut self, wake: &Wake, buffers: &mut WorkerBuffers) -> io::Result<Progress> {
+        if self.giving_up.is_some_and(|until| until <= buffers.now) {
             return Ok(Progress::Over);
         }
-        let mut turn = self.engine.turn(desk.now, &mut self.output);
+        let mut turn = self.engine.turn(buffers.now, &mut self.output);
         if wake.due {
             turn.handle_timeout();
         }
@@ -336,11 +342,15 @@ impl Driver {
             turn.shutdown();
         }
         // Borrowed, so that it comes back if this unwinds.
-        let buffer = Rc::clone(&desk.buffer);
+        let buffer = Rc::clone(&buffers.buffer);
         let mut buffer = buffer.borrow_mut();
-        let received = self.receive(wake, &mut buffer);
+        let most = match self.share.is_full() {
+            true => SCARCE_READ_BYTES,
+            false => buffer.len(),
+        };
+        let received = self.receive(wake, &mut buffer[..most]);
         received.and_then(|n| {
-            let progress = self.converse(&buffer[..n], desk)?;
+            let progress = self.converse(&buffer[..n], buffers)?;
             Ok(match progress {
                 Progress::Waiting if self.more => Progress::More,
                 progress => progress,
@@ -367,26 +377,26 @@ impl Driver {
     }
 
     /// Input in, answers out, as long as the socket takes them.
-    fn converse(&mut self, mut input: &[u8], desk: &mut Desk) -> io::Result<Progress> {
+    fn converse(&mut self, mut input: &[u8], buffers: &mut WorkerBuffers) -> io::Result<Progress> {
         let mut sent = 0;
         loop {
             let room = self.room();
-            let mut turn = self.engine.turn(desk.now, &mut self.output);
+            let mut turn = self.engine.turn(buffers.now, &mut self.output);
             while turn.output_len() < room {
-                let went_on = self.answers.go_on(&mut turn, desk);
-                if !went_on && !self.answers.next(&mut turn, &mut input, desk) {
+                let went_on = self.answers.go_on(&mut turn, buffers);
+                if !went_on && !self.answers.next(&mut turn, &mut input, buffers) {
                     break;
                 }
             }
             if self.ended && input.is_empty() && self.backlog.is_empty() {
                 self.answers.input_ended(&mut turn);
             }
-            self.answers.send_bodies(&mut turn, desk, room);
+            self.answers.send_bodies(&mut turn, buffers, room);
             let said = self.output.len();
             sent += said;
             // Before the client has the answer: what it asks next finds its path measured.
-            self.answers.measure(desk.now);
-            let blocked = !self.send(desk.now)?;
+            self.answers.measure(buffers.now);
+            let blocked = !self.send(buffers.now)?;
             if !blocked {
                 self.answers.written();
             }

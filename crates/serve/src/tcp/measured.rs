@@ -4,16 +4,18 @@
 use super::delivery::{Answered, Found, MAX_LOOKS, MIN_RESPONSE, PAUSE, Watch};
 use super::socket::Activity;
 use super::write_ahead::WriteAhead;
-use crate::body::Body;
 use crate::clients::Admitted;
-use crate::handler::BoxError;
 use crate::path_meter::{self, Meter, Paths};
-use crate::worker::Setup;
+use crate::request::body::Body;
+use crate::request::handler::BoxError;
+use crate::request::requests::Requests;
+use crate::setup::Setup;
 use altway_path::{ConnectionStatistics, Exchange, PathStatistics};
 use altway_socket::tcp_info;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -26,7 +28,7 @@ use tokio::time::sleep;
 
 /// Reads the kernel's counters of one connection.
 #[derive(Debug)]
-pub(super) struct Probe {
+pub(super) struct TcpPathSampler {
     client: IpAddr,
     stream: Rc<TcpStream>,
     began: Instant,
@@ -45,7 +47,7 @@ struct Exchanges {
     latest: Option<Exchange>,
 }
 
-impl Probe {
+impl TcpPathSampler {
     pub(super) fn new(client: IpAddr, stream: Rc<TcpStream>) -> Self {
         Self {
             client,
@@ -145,7 +147,7 @@ impl Probe {
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 
 /// Looks until the response is there, or the connection has ended: it isn't held open for this.
-async fn keep_looking(probe: Weak<Probe>, mut wait: Duration) {
+async fn keep_looking(probe: Weak<TcpPathSampler>, mut wait: Duration) {
     for _ in 0..MAX_LOOKS {
         sleep(wait).await;
         let next = probe.upgrade().and_then(|probe| probe.look());
@@ -161,7 +163,6 @@ async fn keep_looking(probe: Weak<Probe>, mut wait: Duration) {
 
 /// An HTTP/1.1 response's body: its end is an occasion to measure, and while it has nothing to
 /// give the client's silence means nothing.
-#[derive(Debug)]
 pub(super) struct Measured {
     body: Body,
     /// When the request came; gone once the body is complete.
@@ -171,18 +172,24 @@ pub(super) struct Measured {
     activity: Activity,
     admitted: Rc<Admitted>,
     ahead: WriteAhead,
-    probe: Rc<Probe>,
+    probe: Rc<TcpPathSampler>,
+    requests: Rc<RefCell<Requests<Infallible>>>,
     setup: Arc<Setup>,
 }
 
 impl Measured {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is a part of the connection's state"
+    )]
     pub(super) fn new(
         body: Body,
         asked: Instant,
         activity: Activity,
         admitted: Rc<Admitted>,
         ahead: WriteAhead,
-        probe: Rc<Probe>,
+        probe: Rc<TcpPathSampler>,
+        requests: Rc<RefCell<Requests<Infallible>>>,
         setup: Arc<Setup>,
     ) -> Self {
         Self {
@@ -193,6 +200,7 @@ impl Measured {
             admitted,
             ahead,
             probe,
+            requests,
             setup,
         }
     }
@@ -249,6 +257,13 @@ impl Drop for Measured {
     fn drop(&mut self) {
         self.activity.engaged(false);
         self.admitted.set_requests(0);
-        self.probe.observe(&self.setup.service.paths);
+        let now = Instant::now();
+        // It may be dropped with the connection, while a request is begun.
+        if let Ok(mut requests) = self.requests.try_borrow_mut()
+            && requests.is_measurement_due(now)
+        {
+            self.probe.observe(&self.setup.service.paths);
+            requests.measured(self.probe.own(), now);
+        }
     }
 }

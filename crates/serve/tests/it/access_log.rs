@@ -1,23 +1,8 @@
 //! One line a request, with the decision and its reason, whatever the protocol.
 
+use crate::common::access_log::Lines;
 use crate::common::{Running, get, h2, h3::H3, read, soon};
 use altway_serve::AccessLog;
-use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_request_is_logged_once_with_its_decision() {
@@ -37,7 +22,7 @@ async fn each_request_is_logged_once_with_its_decision() {
     server.ask_to_stop();
     server.join().unwrap();
 
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let text = lines.text();
     let mut log: Vec<_> = text
         .lines()
         .filter(|line| line.contains("\"/index.htm"))

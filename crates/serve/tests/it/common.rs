@@ -1,5 +1,6 @@
 //! A running server with its directory, and plain clients of each protocol.
 
+pub(crate) mod access_log;
 pub(crate) mod h3;
 pub(crate) mod ocsp;
 pub(crate) mod raw;

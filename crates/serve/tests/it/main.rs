@@ -19,6 +19,7 @@ mod gone;
 mod handlers;
 mod key_log;
 mod migration;
+mod one_way;
 mod protocols;
 mod quic;
 mod restarts;

@@ -13,8 +13,8 @@ use std::time::Duration;
 /// Pass TCP connections and UDP datagrams on to another host, both ways and unread.
 ///
 /// TLS and QUIC go through untouched. A TCP connection ends here and another one begins; QUIC goes
-/// through end to end. Without an ADDRESS it listens on 127.0.0.1, for programs of this host; 0.0.0.0
-/// or [::] open a port to all that reach this host. It runs until Ctrl-C or SIGTERM, and then tells what it passed on.
+/// through end to end. Without an ADDRESS it listens on 127.0.0.1, for programs of this host; 0.0.0.0 or
+/// :: open a port to all that reach this host. It runs until Ctrl-C or SIGTERM, and then tells what it passed on.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:

@@ -1,8 +1,8 @@
 //! A response's body between the task that polls it and the worker that sends it.
 
 use super::AbortOnDrop;
-use crate::body::Body;
-use crate::handler::BoxError;
+use crate::request::body::Body;
+use crate::request::handler::BoxError;
 use bytes::Bytes;
 use http::Response;
 use http_body::{Body as _, Frame, SizeHint};

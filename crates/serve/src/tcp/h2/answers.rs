@@ -1,61 +1,48 @@
 //! Requests in, responses out: what the engine's events mean to the server.
 //!
-//! Most requests ask for a file, whole: [`ShortCut`] answers those in place. All others go to
-//! [`Service`](crate::service::Service), as on the other protocols.
+//! Who answers a request is found out by [`Requests`], as on the other protocols.
 
-mod outgoing;
-mod short_cut;
-
-use super::Desk;
+use super::WorkerBuffers;
 use crate::RequestBody;
-use crate::body::Body;
 use crate::clients::Admitted;
 use crate::embed::Answering;
-use crate::exchanges::{Exchanges, Ready, Receiving, Taken, Work};
-use crate::handler::BoxError;
-use crate::held::Held;
 use crate::incidents::Incident;
-use crate::request_body::Report;
-use crate::service::Answer;
+use crate::request::body::Body;
+use crate::request::handler::BoxError;
+use crate::request::log::Protocol;
+use crate::request::outgoing::{Carrier, Outgoing, Sent};
+use crate::request::pending::{Exchanges, Ready, Receiving, Taken, Work};
+use crate::request::prepared::Prepared;
+use crate::request::requests::{self, Answer, Requests, Responder, Screened};
+use crate::request::upload::Report;
+use crate::setup::Setup;
 use crate::tcp::delivery::{Answered, MIN_RESPONSE};
-use crate::tcp::measured::Probe;
-use crate::worker::Setup;
-use altway_http2::{CloseReason, Code, Event, StreamId, Turn};
-use bytes::Bytes;
+use crate::tcp::measured::TcpPathSampler;
+use altway_http2::{CloseReason, Code, Event, FieldBlock, Head, HeadId, StreamId, Turn};
+use bytes::{Buf, Bytes};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body as _;
-use outgoing::{Outgoing, Sent};
 use rustc_hash::FxHashMap;
-use short_cut::ShortCut;
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-
-/// A connection's path is measured, and its decision taken, at most so often.
-const DECISION_AGE: Duration = Duration::from_millis(100);
+use std::task::Context;
+use std::time::Instant;
 
 /// What a connection has to answer. Bounded by the engine's limit of concurrent streams.
 pub(super) struct Answers {
     setup: Arc<Setup>,
-    peer: SocketAddr,
-    admitted: Rc<Admitted>,
-    probe: Rc<Probe>,
-    /// When the path was.
-    measured: Option<Instant>,
-    /// Since then something was answered.
+    requests: Requests<HeadId>,
+    probe: Rc<TcpPathSampler>,
+    /// Something was answered since the path was measured.
     answered: bool,
     /// The exchange of which it is to be found out how long it takes: one that is not answered at
     /// once.
     timed: Option<Timed>,
     /// Its response, when that is complete and not yet with the kernel.
     complete: Option<Answered>,
-    short_cut: ShortCut,
-    sending: FxHashMap<StreamId, Waiting>,
-    /// `None` on connections that have only asked for whole files.
-    open: Option<Box<Open>>,
+    sending: FxHashMap<StreamId, Outgoing>,
+    exchanges: Exchanges<StreamId>,
 }
 
 /// An exchange that is timed. One that never ends keeps others from it.
@@ -66,116 +53,77 @@ struct Timed {
     sent: u64,
 }
 
-/// A response that has not been handed over whole, and what it holds.
-struct Waiting {
-    outgoing: Outgoing,
-    held: Held,
-}
-
-/// Exchanges that take more than a turn.
-struct Open {
-    exchanges: Exchanges<StreamId>,
-    /// What they go on with: at most two things each.
-    ready: VecDeque<(StreamId, Ready)>,
-}
-
 impl Answers {
     pub(super) fn new(
         setup: Arc<Setup>,
+        responder: Rc<Responder>,
         peer: SocketAddr,
         admitted: Rc<Admitted>,
-        probe: Rc<Probe>,
+        probe: Rc<TcpPathSampler>,
     ) -> Self {
         Self {
-            short_cut: ShortCut::new(Arc::clone(&setup), peer.ip(), Rc::clone(&probe)),
             setup,
-            peer,
-            admitted,
+            requests: Requests::new(responder, Protocol::Http2, peer, admitted),
             probe,
-            measured: None,
             answered: false,
             timed: None,
             complete: None,
             sending: FxHashMap::default(),
-            open: None,
+            exchanges: Exchanges::new(),
         }
     }
 
     /// Finds out which exchanges can go on; whether any can. Wakes the task when that changes.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(open) = &mut self.open else {
-            return false;
-        };
-        while !open.exchanges.is_empty()
-            && let Poll::Ready(ready) = open.exchanges.poll(cx)
-        {
-            open.ready.push_back(ready);
-        }
-        !open.ready.is_empty()
+        self.exchanges.poll(cx)
     }
 
     /// Whether nothing is going on.
     pub(super) fn is_idle(&self) -> bool {
-        let open = self.open.as_ref();
-        self.sending.is_empty() && open.is_none_or(|open| open.exchanges.is_idle())
+        self.sending.is_empty() && self.exchanges.is_idle()
     }
 
     /// Bytes of uploads that wait for their readers.
     pub(super) fn unread(&self) -> usize {
-        self.open.as_ref().map_or(0, |open| open.exchanges.unread())
+        self.exchanges.unread()
     }
 
     /// Goes on with the next exchange that can; false when there is none.
-    pub(super) fn go_on(&mut self, turn: &mut Turn<'_>, desk: &mut Desk) -> bool {
-        let ready = self.open.as_mut().and_then(|open| open.ready.pop_front());
-        let Some((stream, ready)) = ready else {
+    pub(super) fn go_on(&mut self, turn: &mut Turn<'_>, buffers: &mut WorkerBuffers) -> bool {
+        let Some((stream, ready)) = self.exchanges.next_ready() else {
             return false;
         };
-        self.proceed(turn, stream, ready, desk);
+        self.proceed(turn, stream, ready, buffers);
         true
     }
 
     /// Handles the engine's next event; false when there is none.
-    pub(super) fn next(&mut self, turn: &mut Turn<'_>, input: &mut &[u8], desk: &mut Desk) -> bool {
-        let requests = turn.open_streams() + 1;
+    pub(super) fn next(
+        &mut self,
+        turn: &mut Turn<'_>,
+        input: &mut &[u8],
+        buffers: &mut WorkerBuffers,
+    ) -> bool {
+        let in_progress = turn.open_streams() + 1;
         let Some(event) = turn.receive(input) else {
             return false;
         };
         match event {
-            Event::Request { stream, .. } if self.must_take_first() => {
+            Event::Request { stream, .. }
+                if self.requests.must_take_first(!self.sending.is_empty()) =>
+            {
                 turn.reset_stream(stream, Code::REFUSED_STREAM);
             }
-            Event::Request { stream, .. } if !self.admitted.set_requests(requests) => {
-                let response = self
-                    .setup
-                    .service
-                    .overloaded(self.peer.ip(), self.probe.own());
-                self.respond(turn, stream, response, desk);
-            }
             Event::Request { stream, head, end } => {
-                if end && let Some(found) = self.short_cut.find(head, desk) {
-                    self.answered = true;
-                    let path = self.short_cut.path_for_log(&found, head);
-                    let before = turn.output_len();
-                    let rest = self.short_cut.send(turn, stream, &found, path, desk);
-                    let sent = turn.output_len() - before;
-                    if sent as u64 >= MIN_RESPONSE || rest.is_some() {
-                        self.time(stream, desk.now);
-                        self.note_sent(stream, sent);
-                    }
-                    if rest.is_none() {
-                        self.complete_timed(stream);
-                    }
-                    return self.start(turn, stream, rest, desk);
-                }
-                match head.to_request() {
-                    Ok(request) => self.request(turn, stream, request, end, desk),
-                    Err(_) => self.refuse(turn, stream, StatusCode::BAD_REQUEST, desk),
+                match self.screen(head, end, in_progress, buffers) {
+                    Step::Refuse(response) => self.respond(turn, stream, response, buffers),
+                    Step::Send(prepared) => self.send_prepared(turn, stream, &prepared, buffers),
+                    Step::Ask(request) => self.request(turn, stream, request, end, buffers),
                 }
             }
             Event::RequestTooLarge { stream } => {
-                let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-                self.refuse(turn, stream, status, desk);
+                let response = self.requests.too_large(buffers.clocks);
+                self.respond(turn, stream, response, buffers);
             }
             Event::Data { stream, data, end } => {
                 let (taken, len) = (self.take(stream, data), data.len());
@@ -187,21 +135,21 @@ impl Answers {
                 if end {
                     self.complete(stream, None);
                 }
-                self.received(turn, stream, desk);
+                self.received(turn, stream, buffers);
             }
             Event::Trailers { stream, head } => {
                 self.complete(stream, head.to_headers().ok());
-                self.received(turn, stream, desk);
+                self.received(turn, stream, buffers);
             }
             Event::StreamReset { stream, .. } => self.forget(turn, stream),
             Event::Closed { reason } => {
-                tracing::debug!(client = %self.peer, %reason, "connection closed");
+                let client = self.requests.client();
+                tracing::debug!(%client, %reason, "connection closed");
                 if matches!(reason, CloseReason::Local { code, .. } if code != Code::NO_ERROR) {
-                    let incidents = &self.setup.service.incidents;
-                    incidents.record(self.peer.ip(), Incident::Misbehaviour);
+                    self.requests.record(Incident::Misbehaviour);
                 }
                 self.sending.clear();
-                self.open = None;
+                self.exchanges = Exchanges::new();
                 self.timed = None;
             }
             _ => {}
@@ -209,18 +157,10 @@ impl Answers {
         true
     }
 
-    /// Whether a new request is refused (RFC 9113 section 8.7), for the client has not taken what it
-    /// asked for before and the client, or the worker, holds as much as it may.
-    fn must_take_first(&self) -> bool {
-        self.admitted.held().is_full() && !self.sending.is_empty()
-    }
-
     /// The client sends nothing more, and may be gone: what waits, for it or for a service, ends.
     /// What is there and fits the windows is sent.
     pub(super) fn input_ended(&mut self, turn: &mut Turn<'_>) {
-        let open = self.open.as_ref();
-        let unfinished = open.map(|open| open.exchanges.unfinished());
-        for stream in unfinished.into_iter().flatten() {
+        for stream in self.exchanges.unfinished() {
             turn.reset_stream(stream, Code::CANCEL);
             self.forget(turn, stream);
         }
@@ -228,22 +168,25 @@ impl Answers {
     }
 
     /// Hands bodies over until the output is full or nothing more can be sent.
-    pub(super) fn send_bodies(&mut self, turn: &mut Turn<'_>, desk: &mut Desk, limit: usize) {
+    pub(super) fn send_bodies(
+        &mut self,
+        turn: &mut Turn<'_>,
+        buffers: &mut WorkerBuffers,
+        limit: usize,
+    ) {
         while turn.output_len() < limit {
             let Some(stream) = turn.next_sendable() else {
                 return;
             };
-            self.send(turn, stream, desk);
+            self.send(turn, stream, buffers);
         }
     }
 
     /// To be called when a turn is about to send what it has to say: measures now and then.
     pub(super) fn measure(&mut self, now: Instant) {
-        let is_new = |measured: Instant| now.saturating_duration_since(measured) < DECISION_AGE;
-        if std::mem::take(&mut self.answered) && !self.measured.is_some_and(is_new) {
+        if std::mem::take(&mut self.answered) && self.requests.is_measurement_due(now) {
             self.probe.observe(&self.setup.service.paths);
-            self.measured = Some(now);
-            self.short_cut.decide_anew();
+            self.requests.measured(self.probe.own(), now);
         }
     }
 
@@ -254,31 +197,91 @@ impl Answers {
         }
     }
 
+    /// Finds out who answers a request, while its head is there.
+    fn screen(
+        &mut self,
+        head: Head<'_>,
+        end: bool,
+        in_progress: usize,
+        buffers: &WorkerBuffers,
+    ) -> Step {
+        match self
+            .requests
+            .screen(&head, end, in_progress, buffers.clocks)
+        {
+            Screened::Refused(response) => Step::Refuse(response),
+            Screened::Prepared(prepared) => Step::Send(prepared),
+            Screened::Service => match head.to_request() {
+                Ok(request) => Step::Ask(request),
+                // The check has asked the same.
+                Err(_) => Step::Refuse(self.requests.refuse(
+                    &head,
+                    StatusCode::BAD_REQUEST,
+                    buffers.clocks,
+                )),
+            },
+        }
+    }
+
+    /// Answers with a file of the cache. What doesn't fit into one frame, or not into the windows, waits.
+    fn send_prepared(
+        &mut self,
+        turn: &mut Turn<'_>,
+        stream: StreamId,
+        prepared: &Prepared,
+        buffers: &mut WorkerBuffers,
+    ) {
+        self.answered = true;
+        let decision = self.requests.decision(buffers.clocks);
+        let before = turn.output_len();
+        let sent = {
+            let mut fields = self.requests.fields();
+            let (common, offer) = fields.encoded(decision.as_ref(), buffers.clocks.system);
+            put_prepared(turn, stream, prepared, common, offer)
+        };
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(error) => return self.cut_off(turn, stream, &error.into()),
+        };
+        let rest = self
+            .requests
+            .sent_prepared(prepared, decision, sent, buffers.clocks);
+        let put = turn.output_len() - before;
+        if put as u64 >= MIN_RESPONSE || rest.is_some() {
+            self.time(stream, buffers.now);
+            self.note_sent(stream, put);
+        }
+        match rest {
+            None => self.complete_timed(stream),
+            Some(rest) => {
+                let held = self.requests.admitted().held().holder();
+                let outgoing = Outgoing::of_file(rest, held, buffers.now);
+                self.start(turn, stream, outgoing, buffers);
+            }
+        }
+    }
+
     fn request(
         &mut self,
         turn: &mut Turn<'_>,
         stream: StreamId,
         request: Request<()>,
         end: bool,
-        desk: &mut Desk,
+        buffers: &mut WorkerBuffers,
     ) {
-        self.time(stream, desk.now);
+        self.time(stream, buffers.now);
         let body = if end {
             RequestBody::empty()
         } else {
-            exchanges(&mut self.open).receive(stream, &request)
+            self.exchanges.receive(stream, &request)
         };
         let request = request.map(|()| body);
-        match self
-            .setup
-            .service
-            .respond(self.peer, self.probe.own(), request)
-        {
+        match self.requests.ask(request, buffers.clocks) {
             Answer::Now(response) => match self.upload(stream) {
                 Some(receiving) => receiving.answer_later(response),
-                None => self.respond(turn, stream, response, desk),
+                None => self.respond(turn, stream, response, buffers),
             },
-            Answer::Later(answering) => self.await_response(turn, stream, answering, desk),
+            Answer::Later(answering) => self.await_response(turn, stream, answering, buffers),
         }
     }
 
@@ -286,30 +289,38 @@ impl Answers {
         &mut self,
         turn: &mut Turn<'_>,
         stream: StreamId,
-        answering: Answering,
-        desk: &mut Desk,
+        answering: Answering<requests::Answered>,
+        buffers: &mut WorkerBuffers,
     ) {
         let work = Work::Respond(answering);
-        if let Some(ready) = exchanges(&mut self.open).begin(stream, work) {
-            self.proceed(turn, stream, ready, desk);
+        if let Some(ready) = self.exchanges.begin(stream, work) {
+            self.proceed(turn, stream, ready, buffers);
         }
     }
 
-    fn proceed(&mut self, turn: &mut Turn<'_>, stream: StreamId, ready: Ready, desk: &mut Desk) {
+    fn proceed(
+        &mut self,
+        turn: &mut Turn<'_>,
+        stream: StreamId,
+        ready: Ready,
+        buffers: &mut WorkerBuffers,
+    ) {
         match ready {
             Ready::Hints(answering, fields) => {
                 // Refused where a field may not be sent; the response goes on all the same.
                 let _ = turn.send_informational(stream, 103, &fields);
-                self.await_response(turn, stream, answering, desk);
+                self.await_response(turn, stream, answering, buffers);
             }
-            Ready::Response(response) => self.respond(turn, stream, response, desk),
+            Ready::Response(answered) => {
+                let response = self.requests.finish(answered, buffers.clocks);
+                self.respond(turn, stream, response, buffers);
+            }
             Ready::Frame(body, frame) => {
-                let waiting = self.sending.get_mut(&stream);
-                let Some(Outgoing::Body(sending)) = waiting.map(|it| &mut it.outgoing) else {
+                let Some(outgoing) = self.sending.get_mut(&stream) else {
                     return;
                 };
-                match sending.resume(body, frame) {
-                    Ok(()) => self.send(turn, stream, desk),
+                match outgoing.resume(body, frame, buffers.now) {
+                    Ok(()) => self.send(turn, stream, buffers),
                     Err(error) => self.cut_off(turn, stream, &error),
                 }
             }
@@ -329,15 +340,12 @@ impl Answers {
 
     /// Takes bytes of a request's body.
     fn take(&mut self, stream: StreamId, data: &[u8]) -> Taken {
-        let Some(open) = &mut self.open else {
-            return Taken::Excess;
-        };
         let bytes = || Bytes::copy_from_slice(data);
-        open.exchanges.take(stream, data.len(), bytes)
+        self.exchanges.take(stream, data.len(), bytes)
     }
 
     fn upload(&mut self, stream: StreamId) -> Option<&mut Receiving> {
-        self.open.as_mut()?.exchanges.upload(stream)
+        self.exchanges.upload(stream)
     }
 
     fn complete(&mut self, stream: StreamId, trailers: Option<HeaderMap>) {
@@ -350,10 +358,10 @@ impl Answers {
     }
 
     /// More of a request has come.
-    fn received(&mut self, turn: &mut Turn<'_>, stream: StreamId, desk: &mut Desk) {
+    fn received(&mut self, turn: &mut Turn<'_>, stream: StreamId, buffers: &mut WorkerBuffers) {
         let receiving = self.upload(stream);
         match receiving.and_then(Receiving::early_response) {
-            Some(response) => self.respond(turn, stream, response, desk),
+            Some(response) => self.respond(turn, stream, response, buffers),
             None => self.settle(turn, stream),
         }
     }
@@ -402,24 +410,12 @@ impl Answers {
         }
     }
 
-    fn refuse(
-        &mut self,
-        turn: &mut Turn<'_>,
-        stream: StreamId,
-        status: StatusCode,
-        desk: &mut Desk,
-    ) {
-        let service = &self.setup.service;
-        let response = service.refuse(self.peer.ip(), self.probe.own(), status);
-        self.respond(turn, stream, response, desk);
-    }
-
     fn respond(
         &mut self,
         turn: &mut Turn<'_>,
         stream: StreamId,
         response: Response<Body>,
-        desk: &mut Desk,
+        buffers: &mut WorkerBuffers,
     ) {
         self.answered = true;
         let (parts, body) = response.into_parts();
@@ -428,40 +424,38 @@ impl Answers {
             Err(error) => self.cut_off(turn, stream, &error.into()),
             Ok(()) if end => self.answered(turn, stream),
             Ok(()) => {
-                self.start(turn, stream, Some(Outgoing::body(body)), desk);
+                let held = self.requests.admitted().held().holder();
+                let outgoing = Outgoing::of(body, held, buffers.now);
+                self.start(turn, stream, outgoing, buffers);
             }
         }
     }
 
-    /// Begins to send what is left of a response; true, for there was an event.
+    /// Begins to send what is left of a response.
     fn start(
         &mut self,
         turn: &mut Turn<'_>,
         stream: StreamId,
-        rest: Option<Outgoing>,
-        desk: &mut Desk,
-    ) -> bool {
-        if let Some(outgoing) = rest {
-            let held = self.admitted.held().holder();
-            self.sending.insert(stream, Waiting { outgoing, held });
-            self.send(turn, stream, desk);
-        }
-        true
+        outgoing: Outgoing,
+        buffers: &mut WorkerBuffers,
+    ) {
+        self.sending.insert(stream, outgoing);
+        self.send(turn, stream, buffers);
     }
 
     /// Sends the next frame of a body.
-    fn send(&mut self, turn: &mut Turn<'_>, stream: StreamId, desk: &mut Desk) {
+    fn send(&mut self, turn: &mut Turn<'_>, stream: StreamId, buffers: &mut WorkerBuffers) {
         let before = turn.output_len();
-        let Some(waiting) = self.sending.get_mut(&stream) else {
+        let Some(outgoing) = self.sending.get_mut(&stream) else {
             return;
         };
-        let sent = match &mut waiting.outgoing {
-            Outgoing::File(file) => file.send(turn, stream, desk),
-            Outgoing::Body(sending) => {
-                outgoing::send(sending, turn, stream, exchanges(&mut self.open))
-            }
-        };
-        waiting.held.set(waiting.outgoing.held());
+        let sent = outgoing.hand_over(
+            stream,
+            &mut Http2Carrier(turn),
+            &mut self.exchanges,
+            &buffers.files,
+            buffers.now,
+        );
         self.note_sent(stream, turn.output_len() - before);
         match sent {
             Ok(Sent::Part) => {}
@@ -475,9 +469,9 @@ impl Answers {
 
     /// The promised length can't be kept, and the client must notice.
     fn cut_off(&mut self, turn: &mut Turn<'_>, stream: StreamId, error: &BoxError) {
-        tracing::debug!(%error, client = %self.peer, "cannot send a response on");
-        let incidents = &self.setup.service.incidents;
-        incidents.record(self.peer.ip(), Incident::BrokenResponse);
+        let client = self.requests.client();
+        tracing::debug!(%error, %client, "cannot send a response on");
+        self.requests.record(Incident::BrokenResponse);
         turn.reset_stream(stream, Code::INTERNAL_ERROR);
         self.forget(turn, stream);
     }
@@ -486,21 +480,66 @@ impl Answers {
     fn forget(&mut self, turn: &mut Turn<'_>, stream: StreamId) {
         self.sending.remove(&stream);
         self.timed.take_if(|timed| timed.stream == stream);
-        let Some(open) = &mut self.open else {
-            return;
-        };
         // The connection's window has them still.
-        turn.release(stream, open.exchanges.cancel(stream));
-        open.ready.retain(|(of, _)| *of != stream);
+        turn.release(stream, self.exchanges.cancel(stream));
     }
 }
 
-fn exchanges(open: &mut Option<Box<Open>>) -> &mut Exchanges<StreamId> {
-    let open = open.get_or_insert_with(|| {
-        Box::new(Open {
-            exchanges: Exchanges::new(),
-            ready: VecDeque::new(),
-        })
-    });
-    &mut open.exchanges
+/// What is done with a request.
+enum Step {
+    Refuse(Response<Body>),
+    Send(Prepared),
+    Ask(Request<()>),
+}
+
+/// Sends a prepared answer; how many bytes of its body.
+fn put_prepared(
+    turn: &mut Turn<'_>,
+    stream: StreamId,
+    prepared: &Prepared,
+    common: &FieldBlock,
+    offer: Option<&FieldBlock>,
+) -> Result<usize, altway_http2::Error> {
+    let entry = &prepared.entry;
+    let fields = match prepared.repeated {
+        true => &entry.repeated,
+        false => &entry.fields,
+    };
+    let end = entry.size == 0;
+    match offer {
+        Some(offer) => turn.send_response(stream, 200, &[fields, common, offer], end)?,
+        None => turn.send_response(stream, 200, &[fields, common], end)?,
+    }
+    // The usual case: it is small, and the windows are open.
+    match entry.whole() {
+        Some(whole) if !end => turn.send_data(stream, whole, true),
+        _ => Ok(0),
+    }
+}
+
+/// How responses' bodies leave.
+struct Http2Carrier<'a, 't>(&'a mut Turn<'t>);
+
+impl Carrier for Http2Carrier<'_, '_> {
+    type Key = StreamId;
+
+    /// What the windows don't take is not read; after each frame the scheduler says whose turn it is.
+    fn room(&self, stream: StreamId, again: bool) -> Option<usize> {
+        (!again).then(|| self.0.send_capacity(stream))
+    }
+
+    fn send_data(
+        &mut self,
+        stream: StreamId,
+        data: &mut Bytes,
+        last: bool,
+    ) -> Result<(), BoxError> {
+        let sent = self.0.send_data(stream, data, last)?;
+        data.advance(sent);
+        Ok(())
+    }
+
+    fn send_trailers(&mut self, stream: StreamId, fields: &HeaderMap) -> Result<(), BoxError> {
+        Ok(self.0.send_trailers(stream, fields)?)
+    }
 }

@@ -8,11 +8,12 @@ use crate::held::HeldBytes;
 use crate::incidents::Incidents;
 use crate::limits::Limits;
 use crate::path_meter::Paths;
-use crate::sending::RESPONSE_OVERHEAD;
-use crate::server::Restarts;
-use crate::service::{Content, Service};
+use crate::request::outgoing::RESPONSE_OVERHEAD;
+use crate::request::requests::Responder;
+use crate::request::service::{Content, Service};
+use crate::restarts::Restarts;
+use crate::setup::Memory;
 use crate::stop::stop_channel;
-use crate::worker::Memory;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -45,7 +46,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
 
 /// What the drivers of a worker share.
 struct Worker {
-    desk: Rc<RefCell<Desk>>,
+    buffers: Rc<RefCell<WorkerBuffers>>,
     clients: Clients,
     held: HeldBytes,
 }
@@ -57,12 +58,17 @@ fn worker(setup: &Setup, max_held: usize) -> Worker {
         ..setup.limits
     };
     let clients = Clients::new(&limits, held.clone(), |_, _| {});
-    let desk = Desk::new(Memory {
-        files: Rc::new(RefCell::new(FileCache::new(48 << 20, 100))),
+    let files = Rc::new(RefCell::new(FileCache::new(48 << 20, 100)));
+    let buffers = WorkerBuffers::new(Memory {
+        responder: Rc::new(Responder::new(
+            Arc::clone(&setup.service),
+            Rc::clone(&files),
+        )),
+        files,
         clients: clients.clone(),
     });
     Worker {
-        desk: Rc::new(RefCell::new(desk)),
+        buffers: Rc::new(RefCell::new(buffers)),
         clients,
         held,
     }
@@ -197,10 +203,10 @@ fn connect(setup: &Arc<Setup>, worker: &Worker, said: &[u8]) -> (Driver, std::ne
     let mut driver = Driver::new(Parts {
         config: Arc::new(config),
         setup: Arc::clone(setup),
-        desk: Rc::clone(&worker.desk),
+        buffers: Rc::clone(&worker.buffers),
         peer,
         admitted: admitted.expect("there is room"),
-        probe: Rc::new(Probe::new(peer.ip(), Rc::clone(&stream))),
+        probe: Rc::new(TcpPathSampler::new(peer.ip(), Rc::clone(&stream))),
         stream,
         tls: None,
         head: Vec::new(),

@@ -246,12 +246,20 @@ impl H3 {
                 }
             }
             match self.exchange(Some) {
-                Event::Informational { head, .. } => interim.push(head),
+                Event::Informational { stream: of, head } if of == stream => interim.push(head),
                 Event::Response {
-                    head, end: true, ..
-                } => return (interim, head, body),
-                Event::Response { head: final_, .. } => head = Some(final_),
-                Event::StreamReset { code, .. } => panic!("reset: {code}"),
+                    stream: of,
+                    head: last,
+                    end,
+                } if of == stream => {
+                    if end {
+                        return (interim, last, body);
+                    }
+                    head = Some(last);
+                }
+                Event::StreamReset {
+                    stream: of, code, ..
+                } if of == stream => panic!("reset: {code}"),
                 Event::Closed { reason } => panic!("closed: {reason}"),
                 _ => {}
             }

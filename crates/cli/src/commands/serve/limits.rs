@@ -1,0 +1,304 @@
+//! What clients may cost a server: the options of `altway serve` for [`altway_serve::Limits`].
+
+use crate::hint::mistake;
+use crate::printer::Printer;
+use altway_serve::{InvalidLimits, Limits as Bounds, PrefixLengths, Retry};
+use altway_units::{DataSize, duration};
+use anyhow::Result;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+/// Memory that a process has besides its workers: the program, queues of logs (4 MiB each), sessions for
+/// early data (10 MiB), what is known of paths.
+const PROCESS: DataSize = DataSize::from_bytes(24 << 20);
+
+/// Every field of [`Bounds`]. Those of counts and sizes are of one worker.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits (counts and sizes are of one worker)")]
+pub(super) struct Limits {
+    /// Memory of the whole process, split evenly among its workers: sets all limits, in the
+    /// proportions of their defaults, so that they add up to it. Other options override single ones.
+    #[arg(long, value_name = "SIZE")]
+    max_memory: Option<DataSize>,
+    /// Addresses that count as one client: leading bits of IPv4 and of IPv6. Behind a proxy, which all
+    /// clients share, give the shares below what all may have.
+    #[arg(long, value_name = "BITS,BITS", default_value_t = PrefixLengths::default())]
+    client_prefix: PrefixLengths,
+    /// Open connections over TCP, and as many over QUIC; each counts for 56 and 67 KiB. From 90 % on the
+    /// longest idle are closed to make room [default: 10000].
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    max_connections: Option<usize>,
+    /// Connections of one client, over TCP and QUIC together [default: an eighth].
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    max_connections_per_client: Option<usize>,
+    /// Handshakes in progress; each costs 26 KiB more than an idle connection [default: 2500].
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    max_handshakes: Option<usize>,
+    /// Handshakes of one client in progress [default: as many as its connections].
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    max_handshakes_per_client: Option<usize>,
+    /// Requests in progress; those beyond are answered 503. Each costs 1 KiB, and maybe a descriptor
+    /// [default: 40000].
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    max_requests: Option<usize>,
+    /// Requests of one client in progress [default: an eighth].
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    max_requests_per_client: Option<usize>,
+    /// Requests at the same time on one connection of HTTP/2 or HTTP/3 [default: 100].
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    max_concurrent_requests: Option<u32>,
+    /// Bytes of responses that clients don't take, over TCP, and of requests that nobody reads (also over
+    /// HTTP/3). Beyond, who holds some gets nothing more until it has taken it [default: 64MiB].
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    max_held: Option<DataSize>,
+    /// The same of one client [default: an eighth].
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    max_held_per_client: Option<DataSize>,
+    /// Bytes over QUIC that clients have not acknowledged, and that they may send before they are read.
+    /// From half of it on a connection gets what its path carries in three round trips [default: 256MiB].
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    max_quic_held: Option<DataSize>,
+    /// The same of one client [default: an eighth].
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    max_quic_held_per_client: Option<DataSize>,
+    /// Bytes of files that are kept in memory because they are asked for often [default: 48MiB].
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    max_cached: Option<DataSize>,
+    /// When QUIC clients must first show their address (Retry; costs them a round trip): always, never,
+    /// or beyond so many unfinished handshakes.
+    #[arg(long, value_name = "WHEN", default_value_t = Retry::default(), hide_short_help = true)]
+    retry: Retry,
+    /// How long a handshake may take [default: 10s].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
+    handshake_timeout: Option<Duration>,
+    /// How long the head of a request over HTTP/1.1 may take, and a connection idle before it [default: 30s].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
+    header_timeout: Option<Duration>,
+    /// How long a connection may idle, and a client take less than 1 KiB of a response [default: 1min].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
+    idle_timeout: Option<Duration>,
+}
+
+impl Limits {
+    /// The bounds of each of so many workers.
+    ///
+    /// # Errors
+    /// Nobody could be served under them.
+    pub(super) fn bounds(&self, workers: NonZeroUsize, printer: &Printer) -> Result<Bounds> {
+        let mut bounds = match self.max_memory {
+            Some(memory) => within(memory, workers)?,
+            None => Bounds::default(),
+        };
+        self.set_counts(&mut bounds);
+        self.set_sizes(&mut bounds);
+        self.set_times(&mut bounds);
+        bounds.check().map_err(refused)?;
+        let sum = memory(&bounds, workers);
+        if let Some(memory) = self.max_memory.filter(|memory| *memory < sum) {
+            printer.warn(&format!(
+                "the limits add up to {}, more than --max-memory {memory}",
+                in_mebibytes(sum)
+            ));
+        }
+        Ok(bounds)
+    }
+
+    fn set_counts(&self, bounds: &mut Bounds) {
+        set(&mut bounds.max_connections, self.max_connections);
+        bounds.max_connections_per_client = self.max_connections_per_client;
+        set(&mut bounds.max_handshakes, self.max_handshakes);
+        bounds.max_handshakes_per_client = self.max_handshakes_per_client;
+        set(&mut bounds.max_requests, self.max_requests);
+        bounds.max_requests_per_client = self.max_requests_per_client;
+        let concurrent = self.max_concurrent_requests;
+        set(&mut bounds.max_concurrent_requests, concurrent);
+        bounds.client_prefix = self.client_prefix;
+        bounds.retry = self.retry;
+    }
+
+    fn set_sizes(&self, bounds: &mut Bounds) {
+        let wide = |size: Option<DataSize>| size.map(DataSize::as_bytes);
+        let count = |size| wide(size).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        set(&mut bounds.max_held_bytes, count(self.max_held));
+        bounds.max_held_bytes_per_client = count(self.max_held_per_client);
+        set(&mut bounds.max_quic_held_bytes, wide(self.max_quic_held));
+        bounds.max_quic_held_bytes_per_client = wide(self.max_quic_held_per_client);
+        set(&mut bounds.max_cached_bytes, wide(self.max_cached));
+    }
+
+    fn set_times(&self, bounds: &mut Bounds) {
+        set(&mut bounds.handshake_timeout, self.handshake_timeout);
+        set(&mut bounds.header_timeout, self.header_timeout);
+        set(&mut bounds.idle_timeout, self.idle_timeout);
+    }
+}
+
+fn set<T>(bound: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *bound = given;
+    }
+}
+
+/// What the process holds at most: its workers, under these bounds each, and itself.
+pub(super) fn memory(bounds: &Bounds, workers: NonZeroUsize) -> DataSize {
+    let each = bounds.memory().as_bytes();
+    DataSize::from_bytes(each.saturating_mul(workers.get() as u64)) + PROCESS
+}
+
+/// To the next MiB up: exact figures would be long.
+pub(super) fn in_mebibytes(size: DataSize) -> DataSize {
+    const MIB: u64 = 1 << 20;
+    DataSize::from_bytes(size.as_bytes().div_ceil(MIB).saturating_mul(MIB))
+}
+
+/// The bounds of a worker in a process that may hold `memory`.
+fn within(memory: DataSize, workers: NonZeroUsize) -> Result<Bounds> {
+    let rest = memory.as_bytes().saturating_sub(PROCESS.as_bytes());
+    let each = DataSize::from_bytes(rest / workers.get() as u64);
+    Bounds::for_memory(each).map_err(|_| {
+        let least = Bounds::MIN_MEMORY.as_bytes();
+        let needed = DataSize::from_bytes(least.saturating_mul(workers.get() as u64)) + PROCESS;
+        mistake(
+            format!("--max-memory {memory} is too little for --threads {workers}"),
+            format!("give {needed} or more, or fewer --threads: a worker takes 64MiB"),
+        )
+    })
+}
+
+fn refused(error: InvalidLimits) -> anyhow::Error {
+    match error {
+        InvalidLimits::Zero(field) => mistake(
+            format!("{} must be more than 0", option(field)),
+            "leave it out for its default: `altway serve --help` lists them",
+        ),
+        InvalidLimits::ShareAboveAll { limit, share, all } => {
+            let (own, whole) = (option(&format!("{limit}_per_client")), option(limit));
+            mistake(
+                format!("{own} is {share}, and {whole}, which it is a share of, {all}"),
+                format!("raise {whole}, or lower {own}"),
+            )
+        }
+        other => other.into(),
+    }
+}
+
+/// The option for a field of [`Bounds`].
+fn option(field: &str) -> String {
+    format!("--{}", field.replace("_bytes", "").replace('_', "-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[derive(Parser)]
+    struct Serve {
+        #[command(flatten)]
+        limits: Limits,
+    }
+
+    fn bounds(workers: usize, options: &[&str]) -> Result<Bounds, String> {
+        let line = ["serve"].iter().chain(options);
+        let limits = Serve::parse_from(line).limits;
+        let workers = NonZeroUsize::new(workers).unwrap();
+        let bounds = limits.bounds(workers, &Printer::new(true));
+        bounds.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_options_the_limits_are_the_defaults() {
+        assert_eq!(bounds(4, &[]), Ok(Bounds::default()));
+    }
+
+    #[test]
+    fn the_help_names_the_defaults_that_there_are() {
+        let help = Serve::command().render_long_help().to_string();
+        let bounds = Bounds::default();
+        let mib = |bytes: u64| DataSize::from_bytes(bytes).to_string();
+        for (option, default) in [
+            ("--max-connections", bounds.max_connections.to_string()),
+            ("--max-handshakes", bounds.max_handshakes.to_string()),
+            ("--max-requests", bounds.max_requests.to_string()),
+            (
+                "--max-concurrent-requests",
+                bounds.max_concurrent_requests.to_string(),
+            ),
+            ("--max-held", mib(bounds.max_held_bytes as u64)),
+            ("--max-quic-held", mib(bounds.max_quic_held_bytes)),
+            ("--max-cached", mib(bounds.max_cached_bytes)),
+            (
+                "--handshake-timeout",
+                duration::format(bounds.handshake_timeout),
+            ),
+            ("--header-timeout", duration::format(bounds.header_timeout)),
+            ("--idle-timeout", duration::format(bounds.idle_timeout)),
+        ] {
+            let (_, about) = help.split_once(&format!("{option} <")).expect(option);
+            let (about, _) = about.split_once("\n\n").unwrap_or((about, ""));
+            let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(about.contains(&format!("[default: {default}]")), "{about}");
+        }
+    }
+
+    #[test]
+    fn each_field_has_the_option_that_errors_name() {
+        let command = Serve::command();
+        let known = |option: &str| {
+            let mut arguments = command.get_arguments();
+            arguments.any(|it| {
+                it.get_long()
+                    .is_some_and(|long| option == format!("--{long}"))
+            })
+        };
+        // Without the ellipsis of `..`: a new field needs an option.
+        let Bounds {
+            max_connections: _,
+            max_connections_per_client: _,
+            max_handshakes: _,
+            max_handshakes_per_client: _,
+            max_requests: _,
+            max_requests_per_client: _,
+            max_concurrent_requests: _,
+            max_held_bytes: _,
+            max_held_bytes_per_client: _,
+            max_quic_held_bytes: _,
+            max_quic_held_bytes_per_client: _,
+            max_cached_bytes: _,
+            handshake_timeout: _,
+            retry: _,
+            header_timeout: _,
+            idle_timeout: _,
+            client_prefix: _,
+        } = Bounds::default();
+        let shown = format!("{:?}", Bounds::default());
+        let fields = shown
+            .split([' ', '{', ','])
+            .filter_map(|it| it.strip_suffix(':'));
+        let fields: Vec<_> = fields.filter(|field| !field.starts_with("ipv")).collect();
+        assert_eq!(fields.len(), 17, "{fields:?}");
+        for field in fields {
+            assert!(known(&option(field)), "{field}");
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_process_is_split_among_its_workers() {
+        let memory: DataSize = "1GiB".parse().unwrap();
+        for workers in [1, 4] {
+            let bounds = bounds(workers, &["--max-memory", "1GiB"]).unwrap();
+            let sum = super::memory(&bounds, NonZeroUsize::new(workers).unwrap());
+            assert!(sum <= memory, "{sum}");
+            assert!(sum.as_bytes() * 100 > memory.as_bytes() * 90, "{sum}");
+        }
+    }
+
+    #[test]
+    fn single_limits_override_what_follows_from_the_memory() {
+        let options = ["--max-memory", "128MiB", "--max-requests", "7"];
+        let bounds = bounds(1, &options).unwrap();
+        assert_eq!(bounds.max_requests, 7);
+        assert!(bounds.max_connections < Bounds::default().max_connections);
+        assert_eq!(bounds.max_cached_bytes % 1024, 0);
+    }
+}

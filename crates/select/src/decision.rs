@@ -1,0 +1,218 @@
+//! What is decided, and why.
+
+use crate::AltSvc;
+use altway_units::{Ratio, duration};
+use std::fmt;
+use std::time::Duration;
+
+/// The protocol that a client shall use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Offer {
+    /// HTTP/2 over TCP (or HTTP/1.1, for clients without).
+    Http2,
+    /// HTTP/3 over QUIC.
+    Http3,
+}
+
+impl Offer {
+    pub(crate) const fn of(http3: bool) -> Self {
+        if http3 { Self::Http3 } else { Self::Http2 }
+    }
+}
+
+/// `h2`, `h3`.
+impl fmt::Display for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Http2 => "h2",
+            Self::Http3 => "h3",
+        })
+    }
+}
+
+/// What to tell a client, and why.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Decision {
+    /// The protocol that the client shall use.
+    pub offer: Offer,
+    /// How the response says so.
+    pub alt_svc: AltSvc,
+    /// Why.
+    pub reason: Reason,
+    /// Probability with which this offer was chosen, for estimates from logs: below 1 where a hold-out could
+    /// have chosen otherwise.
+    pub propensity: f64,
+    /// The client is in this week's hold-out.
+    pub held: bool,
+    /// What the decision rests on, where the model predicts times.
+    pub prediction: Option<Prediction>,
+}
+
+/// Predicted times, and what became of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// Seconds over HTTP/2: geometric mean over what the host's visitors load.
+    pub h2: f64,
+    /// The same over HTTP/3, by the surface.
+    pub h3: f64,
+    /// ln(T3 / T2) with everything that is known of client and class: below 0, HTTP/3 is faster.
+    pub difference: f64,
+    /// Standard deviation of `difference` by what is not known of the client.
+    pub deviation: f64,
+    /// Part of `difference` that the client's own pages say.
+    pub effect: f64,
+    /// Gain that HTTP/3 must have, with the price of load in it.
+    pub margin: f64,
+    /// Bit/s over TCP and over QUIC.
+    pub rates: [f64; 2],
+    /// Seconds.
+    pub rtt: f64,
+    /// Share of packets.
+    pub loss: f64,
+}
+
+/// Why a decision was taken, with the numbers it rests on. Displays as one clause.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The operator decides for everybody.
+    Fixed,
+    /// Nothing is known of the client's path.
+    UnknownPath,
+    /// The first response is large: it measures the path, and then is decided.
+    Waiting,
+    /// The round-trip time alone decides for HTTP/3.
+    LongRtt {
+        /// The path's.
+        min_rtt: Duration,
+        /// The model's.
+        threshold: Duration,
+    },
+    /// The loss alone decides for HTTP/3.
+    Lossy {
+        /// The path's.
+        loss: Ratio,
+        /// The model's.
+        threshold: Ratio,
+    },
+    /// Neither round-trip time nor loss reaches its threshold.
+    ShortAndClean {
+        /// The path's.
+        min_rtt: Duration,
+        /// The path's.
+        loss: Ratio,
+    },
+    /// The round-trip time is below its threshold and too few packets tell the loss: what was decided stays.
+    UnknownLoss {
+        /// The path's.
+        min_rtt: Duration,
+        /// Packets sent.
+        packets: u64,
+    },
+    /// One side of the study's line.
+    Line {
+        /// Delay one way.
+        delay: Duration,
+        /// The path's.
+        loss: Ratio,
+        /// The line's delay at that loss.
+        line: Duration,
+    },
+    /// The predicted difference, against the margin.
+    Predicted {
+        /// ln(T3 / T2).
+        difference: f64,
+        /// Gain that HTTP/3 must have.
+        margin: f64,
+    },
+    /// A coin was thrown for this client and week, to measure both protocols.
+    HoldOut,
+    /// HTTP/3 was offered, and never came.
+    UdpBlocked,
+    /// HTTP/3 was taken back lately.
+    TakenBack,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed => f.write_str("fixed by the operator"),
+            Self::UnknownPath => f.write_str("path unknown, to be measured over HTTP/3"),
+            Self::Waiting => f.write_str("path unknown, measured by this response"),
+            Self::LongRtt { min_rtt, threshold } => {
+                let threshold = duration::format(*threshold);
+                write!(f, "min RTT {} reaches {threshold}", shown(*min_rtt))
+            }
+            Self::Lossy { loss, threshold } => {
+                write!(f, "loss {:.2}% reaches {threshold}", percent(*loss))
+            }
+            Self::ShortAndClean { min_rtt, loss } => {
+                let (min_rtt, loss) = (shown(*min_rtt), percent(*loss));
+                write!(
+                    f,
+                    "min RTT {min_rtt} and loss {loss:.2}% below the thresholds"
+                )
+            }
+            Self::UnknownLoss { min_rtt, packets } => {
+                let min_rtt = shown(*min_rtt);
+                write!(
+                    f,
+                    "min RTT {min_rtt} below the threshold, loss unknown after {packets} packets"
+                )
+            }
+            Self::Line { delay, loss, line } => {
+                let (delay, line, loss) = (shown(*delay), shown(*line), percent(*loss));
+                write!(
+                    f,
+                    "delay {delay} against {line} of the line at loss {loss:.2}%"
+                )
+            }
+            Self::Predicted { difference, margin } => {
+                let (percent, margin) = (100.0 * difference.exp_m1(), 100.0 * margin);
+                write!(
+                    f,
+                    "HTTP/3 predicted {percent:+.1}% in time, wanted below -{margin:.1}%"
+                )
+            }
+            Self::HoldOut => f.write_str("chosen by chance for a week, to measure both protocols"),
+            Self::UdpBlocked => f.write_str("HTTP/3 was offered and never came"),
+            Self::TakenBack => f.write_str("HTTP/3 was taken back lately"),
+        }
+    }
+}
+
+/// A measured time for readers: nanoseconds say nothing.
+fn shown(time: Duration) -> String {
+    format!("{:.2}ms", time.as_secs_f64() * 1000.0)
+}
+
+fn percent(ratio: Ratio) -> f64 {
+    ratio.as_f64() * 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_clauses_with_their_numbers() {
+        let reason = Reason::LongRtt {
+            min_rtt: Duration::from_micros(61_250),
+            threshold: Duration::from_millis(50),
+        };
+        assert_eq!(reason.to_string(), "min RTT 61.25ms reaches 50ms");
+        let reason = Reason::Lossy {
+            loss: "1.234567%".parse().unwrap(),
+            threshold: "1%".parse().unwrap(),
+        };
+        assert_eq!(reason.to_string(), "loss 1.23% reaches 1%");
+        let reason = Reason::Predicted {
+            difference: -0.08,
+            margin: 0.03,
+        };
+        assert_eq!(
+            reason.to_string(),
+            "HTTP/3 predicted -7.7% in time, wanted below -3.0%"
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Why a client is told what it is told: for `altway explain`.
+
+use crate::decision::{Decision, Offer};
+use crate::observation::Transport;
+use crate::{Client, ClientClass, Host, Moment, Selector};
+use std::fmt;
+
+/// A decision with everything that it rests on. Displays as some lines.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The client's class.
+    pub class: ClientClass,
+    /// The decision.
+    pub decision: Decision,
+    /// Something is known of the address and class.
+    pub is_known: bool,
+    /// bit/s over TCP and over QUIC that were measured with this client.
+    pub measured: [Option<f64>; 2],
+    /// Seconds of a round trip over TCP and over QUIC. A much shorter one over TCP is the sign of an accelerator.
+    pub rtts: [Option<f64>; 2],
+    /// Packets sent and lost, older ones less.
+    pub packets: (f64, f64),
+    /// Pages over TCP and over QUIC that count, and the mean of their residuals (ln).
+    pub pages: [(f64, f64); 2],
+    /// bit/s that the class takes over QUIC.
+    pub limit: f64,
+    /// HTTP/3 was offered and never came.
+    pub udp_blocked: bool,
+}
+
+impl Selector {
+    /// What `client` would be told by `host`, and why. Nobody is told.
+    #[must_use]
+    pub fn explain(&self, client: &Client, host: &Host, moment: &Moment) -> Explanation {
+        let decision = self.preview(client, host, moment);
+        let found = self.known(client, moment.now);
+        let known = found.unwrap_or_default();
+        let both = [Transport::Tcp, Transport::Quic];
+        Explanation {
+            class: client.class(),
+            decision,
+            is_known: found.is_some(),
+            measured: both.map(|it| known.rate(it).map(|(ln, _)| ln.exp())),
+            rtts: both.map(|it| known.rtt(it)),
+            packets: known.packets(),
+            pages: both.map(|it| {
+                let residuals = known.residuals(it);
+                (residuals.pages, residuals.sum / residuals.pages.max(1e-9))
+            }),
+            limit: self.limit(client.class()),
+            udp_blocked: known.is_udp_blocked(),
+        }
+    }
+
+    /// The classes that are known at the address of `client`, each explained.
+    #[must_use]
+    pub fn explain_address(
+        &self,
+        client: &Client,
+        host: &Host,
+        moment: &Moment,
+    ) -> Vec<Explanation> {
+        ClientClass::all()
+            .map(|class| client.with_class(class))
+            .filter(|client| self.known(client, moment.now).is_some())
+            .map(|client| self.explain(&client, host, moment))
+            .collect()
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Decision {
+            offer,
+            reason,
+            propensity,
+            prediction,
+            ..
+        } = &self.decision;
+        writeln!(f, "{}: {offer}, {reason}", self.class)?;
+        if let Some(it) = prediction {
+            let percent = |ln: f64| 100.0 * ln.exp_m1();
+            writeln!(
+                f,
+                "  predicted {:.0} ms over HTTP/2 and {:.0} ms over HTTP/3; with this client's pages \
+                 {:+.1} % ± {:.1} (their part {:+.1} %), wanted below -{:.1} %",
+                1e3 * it.h2,
+                1e3 * it.h3,
+                percent(it.difference),
+                100.0 * it.deviation,
+                percent(it.effect),
+                100.0 * it.margin,
+            )?;
+            let [rate2, rate3] = it.rates.map(|rate| rate / 1e6);
+            let (rtt, loss) = (1e3 * it.rtt, 100.0 * it.loss);
+            writeln!(
+                f,
+                "  taken for {rate2:.0} and {rate3:.0} Mbit/s, {rtt:.1} ms, loss {loss:.2} %"
+            )?;
+        }
+        if !self.is_known {
+            return writeln!(f, "  nothing is known of this address and class");
+        }
+        let shown = |value: Option<f64>, unit: f64| {
+            value.map_or_else(|| "unknown".into(), |value| format!("{:.1}", value * unit))
+        };
+        let [tcp, quic] = self.measured.map(|rate| shown(rate, 1e-6));
+        let [rtt2, rtt3] = self.rtts.map(|rtt| shown(rtt, 1e3));
+        writeln!(
+            f,
+            "  measured {tcp} Mbit/s and {rtt2} ms over TCP, {quic} Mbit/s and {rtt3} ms over QUIC"
+        )?;
+        let ((sent, lost), limit) = (self.packets, self.limit / 1e6);
+        writeln!(
+            f,
+            "  {lost:.1} of {sent:.0} packets lost; the class takes {limit:.0} Mbit/s over QUIC"
+        )?;
+        if self.udp_blocked && *offer == Offer::Http2 {
+            writeln!(f, "  HTTP/3 was offered and never came")?;
+        }
+        writeln!(f, "  chosen with probability {propensity:.3}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, ModelKind, Observation, Secret, UnixTime};
+    use std::time::Duration;
+
+    const NOW: UnixTime = UnixTime::from_secs(1_795_392_000);
+
+    #[test]
+    fn an_explanation_says_what_is_known_and_what_is_not() {
+        let selector = Selector::new(Config::new(Secret::new([1; 16]), &ModelKind::Learned));
+        let (host, moment) = (Host::new("a"), Moment::new(NOW, Transport::Tcp));
+        let class = "chromium-linux".parse().unwrap();
+        let client = Client::new(&Secret::new([1; 16]), "192.0.2.1".parse().unwrap(), class);
+        let text = selector.explain(&client, &host, &moment).to_string();
+        assert!(
+            text.starts_with("chromium-linux: h3, HTTP/3 predicted -"),
+            "{text}"
+        );
+        assert!(
+            text.ends_with("nothing is known of this address and class\n"),
+            "{text}"
+        );
+        assert!(selector.explain_address(&client, &host, &moment).is_empty());
+        let seen = Observation {
+            min_rtt: Some(Duration::from_millis(7)),
+            packets_sent: 100,
+            packets_lost: 2,
+            ..Observation::new(Transport::Tcp)
+        };
+        selector.observe(&client, &host, &seen, NOW);
+        let found = selector.explain_address(&client, &host, &moment);
+        assert_eq!((found.len(), found[0].class), (1, class));
+        let text = found[0].to_string();
+        assert!(
+            text.contains("measured unknown Mbit/s and 7.0 ms over TCP, unknown"),
+            "{text}"
+        );
+        assert!(
+            text.contains("2.0 of 100 packets lost; the class takes 733 Mbit/s"),
+            "{text}"
+        );
+    }
+}

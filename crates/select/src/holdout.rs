@@ -1,0 +1,104 @@
+//! The hold-out: a few clients get the protocol that a coin chooses, the same for a week, so that what HTTP/3
+//! is worth can be told from who uses it.
+
+use crate::Client;
+use crate::Secret;
+use crate::secret::Domain;
+
+/// Share times visits of a week that shows a difference of 2 % in a week (two-sided 5 %, power 80 %, residuals
+/// of 0.45, four pages a client).
+const NEEDED: f64 = 6_950.0;
+
+/// Least and largest share of clients.
+const SHARES: (f64, f64) = (0.002, 0.05);
+
+/// No client is held where one of the protocols is better by more.
+pub(crate) const MOST_HARM: f64 = 0.10;
+
+/// Share of clients that are held, by the visits of the week before; the largest where they aren't known.
+pub(crate) fn share(visits: Option<u64>) -> f64 {
+    let most = |visits: u64| (NEEDED / (visits as f64).max(1.0)).clamp(SHARES.0, SHARES.1);
+    visits.map_or(SHARES.1, most)
+}
+
+/// What the coin says for `client` in `week`: `None` if the client isn't held, else whether it gets HTTP/3.
+pub(crate) fn coin(secret: &Secret, client: &Client, week: u64, share: f64) -> Option<bool> {
+    let drawn = uniform(secret, Domain::HoldOut, client, week);
+    (drawn < share).then_some(drawn < share / 2.0)
+}
+
+/// One of fifty weeks, in which a client is offered HTTP/3 although it never came.
+pub(crate) fn retries_udp(secret: &Secret, client: &Client, week: u64) -> bool {
+    uniform(secret, Domain::UdpRetry, client, week) < 0.02
+}
+
+fn uniform(secret: &Secret, domain: Domain, client: &Client, week: u64) -> f64 {
+    let parts = [client.address.to_le_bytes(), week.to_le_bytes()];
+    secret.uniform(domain, &[&parts[0], &parts[1], &[client.class.index()]])
+}
+
+/// Probability of `chosen` where without a coin `wanted` is chosen.
+pub(crate) fn propensity(chosen: bool, wanted: bool, share: f64) -> f64 {
+    if chosen == wanted {
+        1.0 - share / 2.0
+    } else {
+        share / 2.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClientClass;
+    use std::net::Ipv4Addr;
+
+    fn client(number: u32) -> Client {
+        let address = Ipv4Addr::from_bits(number).into();
+        Client::new(&Secret::new([1; 16]), address, ClientClass::OTHER)
+    }
+
+    #[test]
+    fn the_share_follows_the_visits_of_a_week() {
+        assert_eq!(share(None), 0.05);
+        assert_eq!(share(Some(0)), 0.05);
+        assert_eq!(share(Some(700_000)), 6_950.0 / 700_000.0);
+        assert_eq!(share(Some(u64::MAX)), 0.002);
+    }
+
+    #[test]
+    fn half_of_the_held_get_each_protocol_and_keep_it_for_the_week() {
+        let secret = Secret::new([2; 16]);
+        let mut counts = [0; 2];
+        for number in 0..20_000 {
+            let first = coin(&secret, &client(number), 7, 0.05);
+            assert_eq!(first, coin(&secret, &client(number), 7, 0.05));
+            if let Some(http3) = first {
+                counts[usize::from(http3)] += 1;
+            }
+        }
+        // 500 each, with a standard deviation of 22.
+        assert!(
+            counts.iter().all(|count| (400..600).contains(count)),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn another_week_holds_others() {
+        let secret = Secret::new([2; 16]);
+        let held = |week| {
+            (0..5_000)
+                .filter(|it| coin(&secret, &client(*it), week, 0.05).is_some())
+                .collect::<Vec<_>>()
+        };
+        let (one, two) = (held(1), held(2));
+        let both = one.iter().filter(|it| two.contains(it)).count();
+        assert!(both < 40, "{both} of {}", one.len());
+    }
+
+    #[test]
+    fn probabilities_of_both_offers_are_one() {
+        let sum = propensity(true, true, 0.05) + propensity(false, true, 0.05);
+        assert_eq!(sum, 1.0);
+    }
+}

@@ -1,0 +1,104 @@
+//! Which protocol to offer a client: observation, state, model, decision, `Alt-Svc`, explanation.
+//!
+//! A client comes over TCP and moves to HTTP/3 when a response tells it to (`Alt-Svc`, RFC 7838). What it is
+//! told is worth measuring: some clients take less over QUIC than their path carries, some networks throttle
+//! or block UDP, and a switch costs round trips that only later visits earn back. A [`Selector`] is told what a
+//! server's connections do, predicts the time of both protocols over what the host's visitors load, and gives
+//! each response its field, with a reason.
+//!
+//! Left to others: reading the transports' counters, clocks, keys and files, and putting the field on
+//! responses (`serve`); fitting a surface to measured transfers (`lab`).
+//!
+//! ```
+//! use altway_select::{
+//!     AltSvc, Bulk, Config, Hints, Host, ModelKind, Moment, Observation, Offer, Secret, Selector,
+//!     Transport, UnixTime,
+//! };
+//! use altway_units::DataSize;
+//! use std::time::Duration;
+//!
+//! // Once: a selector for all workers, and a host for each name that is served.
+//! let selector = Selector::new(Config::new(Secret::new([7; 16]), &ModelKind::Learned));
+//! let host = Host::new("example.org");
+//!
+//! // A connection begins, and its first request names the client's class.
+//! let now = UnixTime::from_secs(1_795_392_000);
+//! let agent: &[u8] = b"Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0";
+//! let hints = Hints { user_agent: Some(agent), ..Hints::default() };
+//! let client = selector.client("192.0.2.7".parse()?, &hints);
+//! selector.connected(&client, Transport::Tcp, now);
+//!
+//! // Before a response, at most once a second: what does it say?
+//! let moment = Moment { min_rtt: Some(Duration::from_millis(40)), ..Moment::new(now, Transport::Tcp) };
+//! let decision = selector.decide(&client, &host, &moment);
+//! assert_eq!(decision.offer, Offer::Http3);
+//! assert_eq!(decision.alt_svc.field_value(443).as_deref(), Some(r#"h3=":443"; ma=604800"#));
+//!
+//! // After a response, or when the connection ends: what is new on it?
+//! let large = Bulk {
+//!     size: DataSize::from_bytes(50_000_000),
+//!     rate: "900mbit".parse()?,
+//!     app_limited: false,
+//! };
+//! selector.observe(&client, &host, &Observation {
+//!     min_rtt: Some(Duration::from_millis(1)),
+//!     packets_sent: 34_000,
+//!     bulk: Some(large),
+//!     ..Observation::new(Transport::Tcp)
+//! }, now);
+//!
+//! // A short and fast path, of which Firefox takes less than half over QUIC.
+//! let moment = Moment { min_rtt: Some(Duration::from_millis(1)), ..moment };
+//! let decision = selector.decide(&client, &host, &moment);
+//! assert_eq!((decision.offer, decision.alt_svc), (Offer::Http2, AltSvc::Clear));
+//! assert!(decision.reason.to_string().starts_with("HTTP/3 predicted +"));
+//!
+//! // The state outlives the process.
+//! let kept = selector.snapshot(now);
+//! let heir = Selector::new(Config::new(Secret::new([7; 16]), &ModelKind::Learned));
+//! heir.restore(&kept, now)?;
+//! assert_eq!(heir.decide(&client, &host, &moment).offer, Offer::Http2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![warn(clippy::disallowed_methods)]
+
+mod address;
+mod alt_svc;
+mod brake;
+mod class;
+mod classes;
+mod decision;
+mod explain;
+mod holdout;
+mod known;
+mod limit;
+mod mix;
+pub mod model;
+mod network;
+mod observation;
+mod pages;
+pub mod replay;
+mod secret;
+mod selector;
+mod snapshot;
+mod store;
+mod surface;
+mod time;
+mod visits;
+mod watch;
+
+pub use address::Client;
+pub use alt_svc::AltSvc;
+pub use class::{ClientClass, Family, Hints, ParseClassError, Platform, Stack};
+pub use classes::Alarm;
+pub use decision::{Decision, Offer, Prediction, Reason};
+pub use explain::Explanation;
+pub use model::{Model, ModelKind, ParseModelError};
+pub use network::Neighbours;
+pub use observation::{Bulk, Observation, Page, Start, Transport};
+pub use pages::Pages;
+pub use secret::Secret;
+pub use selector::{Config, Host, Moment, Selector};
+pub use snapshot::SnapshotError;
+pub use surface::{Congestion, Exchange, Surface, SurfaceError, Terms, Times};
+pub use time::UnixTime;

@@ -1,0 +1,233 @@
+//! What a host's visitors load: how often exchanges of each size come, on new and on open connections.
+//!
+//! One `Alt-Svc` entry serves a host's small pages and its large downloads alike, so the decision weighs both
+//! protocols over what the host really sends. A host of downloads and a site differ by it.
+
+use crate::surface::{Exchange, Times};
+
+/// Classes of size: each a power of two, from 1 KiB on.
+const SIZES: usize = 32;
+
+/// Pages after which the host's own counts are used instead of the usual mix.
+const ENOUGH: f64 = 200.0;
+
+/// Exchanges that a decision weighs at most: it is made once a second for each connection.
+pub(crate) const HEAVIEST: usize = 8;
+
+/// Counts above which all are halved, so that a host that changes is followed.
+const MOST: f64 = 100_000.0;
+
+/// Objects above which losses hold up several.
+const FEW: u32 = 3;
+
+/// Round trips of a new connection before its first request: TCP and TLS 1.3; QUIC, where half of the
+/// returning clients use early data.
+const COLD: (f64, f64) = (2.0, 0.5);
+
+/// The usual mix: bytes of the document and of the objects, their number, and weight.
+const USUAL: [(f64, f64, bool, f64); 3] = [
+    (20e3, 400e3, true, 0.7),
+    (20e3, 1e6, true, 0.2),
+    (1e3, 10e6, false, 0.1),
+];
+
+/// Counts of one class of exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Count {
+    weight: f64,
+    bytes: f64,
+    many: f64,
+}
+
+/// Exchanges of a host by size and by whether the connection was new: 64 classes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mix {
+    /// Of new connections, then of open ones.
+    counts: [[Count; SIZES]; 2],
+    total: f64,
+}
+
+impl Default for Mix {
+    fn default() -> Self {
+        Self {
+            counts: [[Count::default(); SIZES]; 2],
+            total: 0.0,
+        }
+    }
+}
+
+impl Mix {
+    /// Counts what a visitor loaded at one go: `bytes` in `requests` responses, on a new connection or not.
+    pub(crate) fn add(&mut self, bytes: u64, requests: u32, cold: bool) {
+        let class = (bytes >> 10)
+            .checked_ilog2()
+            .map_or(0, |log| log as usize + 1);
+        let count = &mut self.counts[usize::from(!cold)][class.min(SIZES - 1)];
+        count.weight += 1.0;
+        count.bytes += bytes as f64;
+        count.many += if requests > FEW { 1.0 } else { 0.0 };
+        self.total += 1.0;
+        if self.total > MOST {
+            self.halve();
+        }
+    }
+
+    fn halve(&mut self) {
+        for count in self.counts.iter_mut().flatten() {
+            count.weight /= 2.0;
+            count.bytes /= 2.0;
+            count.many /= 2.0;
+        }
+        self.total /= 2.0;
+    }
+
+    /// Whether the host's own counts are used.
+    #[must_use]
+    pub(crate) fn is_known(&self) -> bool {
+        self.total >= ENOUGH
+    }
+
+    /// Weighted means of ln T2 and ln T3 over what the host's visitors load, or those of a usual site while too
+    /// few are counted; and the part of T3 that waits for its bytes, which grows as the rate falls.
+    /// At most [`HEAVIEST`] exchanges are asked for, those with the largest weights.
+    pub(crate) fn times(&self, times: impl Fn(&Exchange) -> Times) -> (f64, f64, f64) {
+        let (mut sums, mut weights) = ((0.0, 0.0, 0.0), 0.0);
+        let mut add = |exchange: &Exchange, weight: f64| {
+            let times = times(exchange);
+            sums.0 += weight * times.h2.ln();
+            sums.1 += weight * times.h3.ln();
+            sums.2 += weight * times.waiting.min(1.0);
+            weights += weight;
+        };
+        if self.is_known() {
+            for (count, cold) in self.heaviest() {
+                add(&count.exchange(cold), count.weight);
+            }
+        } else {
+            for (document, objects, many, weight) in USUAL {
+                for cold in [true, false] {
+                    add(&exchange(document, objects, many, cold), weight / 2.0);
+                }
+            }
+        }
+        (sums.0 / weights, sums.1 / weights, sums.2 / weights)
+    }
+
+    fn heaviest(&self) -> impl Iterator<Item = (Count, bool)> {
+        let mut heaviest = [(Count::default(), false); HEAVIEST];
+        for (counts, cold) in self.counts.iter().zip([true, false]) {
+            for count in counts {
+                if count.weight > heaviest[HEAVIEST - 1].0.weight {
+                    let place = heaviest.partition_point(|it| it.0.weight >= count.weight);
+                    heaviest[place..].rotate_right(1);
+                    heaviest[place] = (*count, cold);
+                }
+            }
+        }
+        heaviest.into_iter().filter(|(count, _)| count.weight > 0.0)
+    }
+}
+
+impl Count {
+    fn exchange(&self, cold: bool) -> Exchange {
+        let bytes = self.bytes / self.weight;
+        // A document that names the rest, where there is a rest.
+        let document = if bytes > 40e3 { 20e3 } else { bytes };
+        exchange(
+            document,
+            bytes - document,
+            self.many * 2.0 > self.weight,
+            cold,
+        )
+    }
+}
+
+fn exchange(document: f64, objects: f64, many: bool, cold: bool) -> Exchange {
+    let (setup2, setup3) = if cold { COLD } else { (0.0, 0.0) };
+    Exchange {
+        document,
+        objects,
+        many,
+        setup2,
+        setup3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Means of bytes and of round trips over TCP, as if they were times.
+    fn means(mix: &Mix) -> (f64, f64) {
+        let times = |exchange: &Exchange| Times {
+            h2: (exchange.document + exchange.objects).max(1.0),
+            h3: exchange.setup2.exp(),
+            waiting: 1.0,
+        };
+        let (bytes, setup, waiting) = mix.times(times);
+        assert!((waiting - 1.0).abs() < 1e-9);
+        (bytes.exp(), setup)
+    }
+
+    #[test]
+    fn a_host_that_nobody_knows_is_a_usual_site() {
+        let expected = 0.7 * 420e3_f64.ln() + 0.2 * 1.02e6_f64.ln() + 0.1 * 10.001e6_f64.ln();
+        let (bytes, setup) = means(&Mix::default());
+        assert!(
+            (bytes.ln() - expected).abs() < 1e-9 && (setup - 1.0).abs() < 1e-9,
+            "{bytes} {setup}"
+        );
+    }
+
+    #[test]
+    fn a_host_of_downloads_is_one_after_two_hundred() {
+        let mut mix = Mix::default();
+        for number in 0..200 {
+            assert!(!mix.is_known(), "{number}");
+            mix.add(50_000_000, 1, true);
+        }
+        let (bytes, setup) = means(&mix);
+        assert!(
+            (bytes - 50e6).abs() < 1.0 && setup == 2.0,
+            "{bytes} {setup}"
+        );
+    }
+
+    #[test]
+    fn a_host_that_changes_is_followed() {
+        let mut mix = Mix::default();
+        for size in [1 << 20, 1 << 14] {
+            for _ in 0..200_000 {
+                mix.add(size, 1, false);
+            }
+        }
+        assert!(means(&mix).0 < 70e3, "{}", means(&mix).0);
+    }
+
+    #[test]
+    fn the_eight_heaviest_are_weighed() {
+        let mut mix = Mix::default();
+        for power in 0..12 {
+            for _ in 0..100 * (power + 1) {
+                mix.add(1 << (10 + power), 1, true);
+            }
+        }
+        let weights: Vec<f64> = mix.heaviest().map(|(count, _)| count.weight).collect();
+        assert_eq!(weights, [1200., 1100., 1000., 900., 800., 700., 600., 500.]);
+    }
+
+    proptest! {
+        #[test]
+        fn means_are_finite_whatever_is_counted(
+            pages in prop::collection::vec((any::<u64>(), any::<u32>(), any::<bool>()), 0..300),
+        ) {
+            let mut mix = Mix::default();
+            for (bytes, requests, cold) in pages {
+                mix.add(bytes, requests, cold);
+            }
+            let (bytes, setup) = means(&mix);
+            prop_assert!(bytes.is_finite() && setup.is_finite());
+        }
+    }
+}

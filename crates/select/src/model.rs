@@ -1,0 +1,109 @@
+//! Models: from what is known of a client to the protocol that it shall use.
+//!
+//! A model is a pure function of a [`Context`]. What it has no say in (hold-out, blocked UDP, flapping, how the
+//! answer is put into `Alt-Svc`) is left to [`Selector`](crate::Selector).
+
+use crate::decision::{Prediction, Reason};
+use crate::known::Known;
+use crate::mix::Mix;
+use crate::observation::Transport;
+use crate::surface::Congestion;
+use crate::{ClientClass, Neighbours};
+use std::fmt;
+
+mod fixed;
+mod kind;
+mod learned;
+mod study;
+mod threshold;
+
+pub use fixed::Fixed;
+pub use kind::{ModelKind, ParseModelError};
+pub use learned::Predicting;
+pub(crate) use learned::{path, terms};
+pub use study::Study;
+pub use threshold::Threshold;
+
+/// How the protocol is chosen.
+pub trait Model: fmt::Debug + Send + Sync {
+    /// The protocol that suits a client.
+    fn judge(&self, context: &Context<'_>) -> Judgement;
+
+    /// Clients are observed for this model, and some are held out.
+    fn learns(&self) -> bool {
+        false
+    }
+}
+
+/// What is known when a decision is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// The client's class.
+    pub class: ClientClass,
+    /// bit/s that the class takes over QUIC, as learnt.
+    pub limit: f64,
+    /// ln by which the hold-out says that the class is slower over HTTP/3 than predicted.
+    pub correction: f64,
+    /// What the host's visitors load.
+    pub(crate) mix: &'a Mix,
+    /// Busy share of the worker's processor time, 0 to 1.
+    pub load: f64,
+    /// The client is on HTTP/3, or was told to use it.
+    pub http3: bool,
+    /// Congestion control over TCP and over QUIC.
+    pub congestion: [Congestion; 2],
+    /// There have been visits enough to go by what was learnt.
+    pub learning: bool,
+    pub(crate) rtt: Option<f64>,
+    pub(crate) known: Option<&'a Known>,
+    pub(crate) neighbours: Option<Neighbours>,
+}
+
+impl Context<'_> {
+    /// Seconds of a round trip: of this connection, of others from this address, of its network.
+    #[must_use]
+    pub fn rtt(&self) -> Option<f64> {
+        let own = |transport| self.known.and_then(|known| known.rtt(transport));
+        let both = [own(Transport::Tcp), own(Transport::Quic)];
+        let known = both.into_iter().flatten().reduce(f64::min);
+        self.rtt
+            .or(known)
+            .or_else(|| self.neighbours.map(|it| it.rtt))
+    }
+
+    /// Packets sent to the client and lost on the way, older ones less.
+    #[must_use]
+    pub fn packets(&self) -> (f64, f64) {
+        self.known.map_or((0.0, 0.0), Known::packets)
+    }
+
+    /// bit/s over `transport`, from large responses to this client.
+    #[must_use]
+    pub fn rate(&self, transport: Transport) -> Option<f64> {
+        self.known?.rate(transport).map(|(ln, _)| ln.exp())
+    }
+}
+
+/// What a model says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judgement {
+    /// HTTP/3 suits the client.
+    pub http3: bool,
+    /// Why.
+    pub reason: Reason,
+    /// Predicted times, if the model predicts.
+    pub prediction: Option<Prediction>,
+    /// How it is put into `Alt-Svc`.
+    pub manner: Manner,
+}
+
+/// How a judgement is put into `Alt-Svc`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// Offers live long and are taken back by the next answer; changes are damped.
+    Long,
+    /// Offers live for about a session, and are not taken back.
+    Session,
+    /// For everybody and at once, whatever it costs.
+    Forced,
+}

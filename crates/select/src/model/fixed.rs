@@ -1,0 +1,19 @@
+//! The same protocol for everybody.
+
+use super::{Context, Judgement, Manner, Model};
+use crate::decision::{Offer, Reason};
+
+/// The same protocol for everybody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fixed(pub Offer);
+
+impl Model for Fixed {
+    fn judge(&self, _: &Context<'_>) -> Judgement {
+        Judgement {
+            http3: self.0 == Offer::Http3,
+            reason: Reason::Fixed,
+            prediction: None,
+            manner: Manner::Forced,
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The surface over the host's mix, alone or with what is learnt of classes and clients.
+
+use super::{Context, Judgement, Manner, Model};
+use crate::brake;
+use crate::decision::{Prediction, Reason};
+use crate::limit::{join, separate};
+use crate::observation::Transport;
+use crate::surface::{Surface, Terms};
+
+/// bit/s, seconds: a path of which nothing is known.
+const RATE: f64 = 80e6;
+const RTT: f64 = 0.03;
+
+/// Losses and packets that count before any was seen: unknown loss is small and uncertain.
+const PRIOR_LOST: f64 = 1.0;
+const PRIOR_SENT: f64 = 1_500.0;
+
+/// ln: deviation of a measured rate, and of a client's rate over QUIC from that of its class.
+const RATE_NOISE: f64 = 0.2;
+const CLIENT: f64 = 0.45;
+
+/// Gain below which HTTP/3 isn't worth its processor time, and what stays as it is on both sides of it.
+const MARGIN: f64 = 0.03;
+const HYSTERESIS: f64 = 0.01;
+
+/// Busy share from which on processor time has a price, up to which it rises, and the price.
+const BUSY: (f64, f64) = (0.70, 0.95);
+const PRICE: f64 = 0.10;
+
+/// HTTP/3 where a surface predicts that it is faster by more than a margin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Predicting {
+    surface: Surface,
+    margin: f64,
+    learns: bool,
+}
+
+impl Predicting {
+    /// By `surface` alone, which was `fitted` on the operator's own machine or elsewhere: then it may be off by
+    /// some percent already, and a margin would add to it.
+    #[must_use]
+    pub fn surface(surface: Surface, fitted: bool) -> Self {
+        let margin = if fitted { MARGIN } else { 0.0 };
+        Self {
+            surface,
+            margin,
+            learns: false,
+        }
+    }
+
+    /// By `surface` and what is learnt; margin 3 %.
+    #[must_use]
+    pub fn learned(surface: Surface) -> Self {
+        Self {
+            surface,
+            margin: MARGIN,
+            learns: true,
+        }
+    }
+
+    fn margin(&self, load: f64) -> f64 {
+        let busy = ((load - BUSY.0) / (BUSY.1 - BUSY.0)).clamp(0.0, 1.0);
+        self.margin + PRICE * if busy.is_nan() { 0.0 } else { busy }
+    }
+
+    /// The prediction for a client.
+    pub(crate) fn predict(&self, context: &Context<'_>) -> Prediction {
+        let learns = self.learns && context.learning;
+        let limit = if learns {
+            context.limit
+        } else {
+            crate::classes::prior(&self.surface, context.class).0
+        };
+        let path = path(context, limit, learns);
+        let terms = terms(context, &path);
+        let (ln2, ln3, slope) = context
+            .mix
+            .times(|exchange| self.surface.times(&terms, exchange));
+        let difference = ln3 - ln2;
+        let effect = match context.known {
+            Some(known) if learns => brake::effect(
+                known.residuals(Transport::Tcp),
+                known.residuals(Transport::Quic),
+            ),
+            _ => 0.0,
+        };
+        let correction = if learns { context.correction } else { 0.0 };
+        Prediction {
+            h2: ln2.exp(),
+            h3: ln3.exp(),
+            difference: difference + effect + correction,
+            deviation: path.deviation * slope,
+            effect,
+            margin: self.margin(context.load),
+            rates: [path.rate2, path.rate3],
+            rtt: terms.rtt,
+            loss: terms.loss,
+        }
+    }
+}
+
+impl Model for Predicting {
+    fn judge(&self, context: &Context<'_>) -> Judgement {
+        let prediction = self.predict(context);
+        let Prediction {
+            difference, margin, ..
+        } = prediction;
+        let least = if context.http3 {
+            -margin + HYSTERESIS
+        } else {
+            -margin - HYSTERESIS
+        };
+        Judgement {
+            http3: difference < least,
+            reason: Reason::Predicted { difference, margin },
+            prediction: Some(prediction),
+            manner: Manner::Long,
+        }
+    }
+
+    fn learns(&self) -> bool {
+        self.learns
+    }
+}
+
+/// Rates of a client's path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Path {
+    pub(crate) rate2: f64,
+    pub(crate) rate3: f64,
+    /// ln: of `rate3`.
+    deviation: f64,
+}
+
+/// Rates by what is known, for a class that takes `limit` over QUIC. The client's own rate over QUIC counts if
+/// `own`.
+pub(crate) fn path(context: &Context<'_>, limit: f64, own: bool) -> Path {
+    let rate = |transport| context.known.and_then(|known| known.rate(transport));
+    let over_quic = rate(Transport::Quic);
+    let from_quic = || over_quic.map(|(ln, _)| separate(ln.exp(), limit));
+    let nearby = || context.neighbours.and_then(|it| it.rate).map(f64::exp);
+    let floor = || context.known.map_or(0.0, super::Known::floor);
+    let rate2 = rate(Transport::Tcp)
+        .map(|(ln, _)| ln.exp())
+        .or_else(from_quic)
+        .unwrap_or_else(|| nearby().unwrap_or(RATE).max(floor()));
+    let joined = join(rate2, limit);
+    let Some((ln, count)) = over_quic.filter(|_| own) else {
+        return Path {
+            rate2,
+            rate3: joined,
+            deviation: CLIENT,
+        };
+    };
+    let weight = count / (count + (RATE_NOISE / CLIENT).powi(2));
+    let rate3 = joined * (weight * (ln - joined.ln())).exp();
+    Path {
+        rate2,
+        rate3: rate3.min(rate2),
+        deviation: RATE_NOISE * (weight / count).sqrt(),
+    }
+}
+
+/// Terms of the surface for a path.
+pub(crate) fn terms(context: &Context<'_>, path: &Path) -> Terms {
+    let (sent, lost) = context.packets();
+    let nearby = context
+        .neighbours
+        .map_or(PRIOR_LOST / PRIOR_SENT, |it| it.loss.min(0.4));
+    Terms {
+        rate2: path.rate2,
+        rate3: path.rate3,
+        rtt: context.rtt().unwrap_or(RTT),
+        loss: (lost + nearby * PRIOR_SENT) / (sent + PRIOR_SENT),
+        congestion2: context.congestion[0],
+        congestion3: context.congestion[1],
+    }
+}

@@ -1,0 +1,173 @@
+//! Pages from responses: what a client loaded at one go on one connection.
+
+use crate::observation::{Page, Start};
+use altway_units::{DataSize, Timestamp};
+use std::time::Duration;
+
+/// A request that comes this long after everything was answered begins another page.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Gathers the responses of a connection into pages. Each request is reported to it, and then its end; a page is
+/// complete when a pause has followed it.
+#[derive(Debug, Clone)]
+pub struct Pages {
+    start: Start,
+    /// Beginning of the time for which something has been under way.
+    since: Timestamp,
+    /// Latest end of a response.
+    ended: Timestamp,
+    under_way: u32,
+    busy: Duration,
+    first: Option<DataSize>,
+    rest: DataSize,
+    responses: u32,
+    spoilt: bool,
+}
+
+impl Pages {
+    /// A connection whose first packet was sent at `opened`: over TCP a round trip before it was accepted.
+    #[must_use]
+    pub const fn new(opened: Timestamp, start: Start) -> Self {
+        Self {
+            start,
+            since: opened,
+            ended: opened,
+            under_way: 0,
+            busy: Duration::ZERO,
+            first: None,
+            rest: DataSize::ZERO,
+            responses: 0,
+            spoilt: false,
+        }
+    }
+
+    /// A request has arrived. The page before it, if one is complete.
+    pub fn request(&mut self, at: Timestamp) -> Option<Page> {
+        let page = self.complete(at);
+        // The first page of a connection began with the connection.
+        if self.under_way == 0 && (self.responses > 0 || self.start == Start::Warm) {
+            self.since = at;
+        }
+        self.under_way = self.under_way.saturating_add(1);
+        page
+    }
+
+    /// The last byte of a response of `size` was acknowledged.
+    pub fn response(&mut self, at: Timestamp, size: DataSize) {
+        if self.first.is_none() {
+            self.first = Some(size);
+        } else {
+            self.rest = self.rest + size;
+        }
+        self.responses = self.responses.saturating_add(1);
+        self.end(at);
+    }
+
+    /// A request ended without a whole response: its page counts for nothing.
+    pub fn cancelled(&mut self, at: Timestamp) {
+        self.spoilt = true;
+        self.end(at);
+    }
+
+    /// The latest page, if a pause has followed it by now. To be asked for when a connection ends or idles.
+    pub fn complete(&mut self, now: Timestamp) -> Option<Page> {
+        if self.under_way > 0 || now - self.ended < PAUSE {
+            return None;
+        }
+        let first = self.first.take();
+        let page = first.filter(|_| !self.spoilt).map(|first| Page {
+            first,
+            rest: self.rest,
+            responses: self.responses,
+            start: self.start,
+            time: self.busy,
+        });
+        if first.is_some() || self.spoilt {
+            *self = Self::new(self.ended, Start::Warm);
+        }
+        page
+    }
+
+    fn end(&mut self, at: Timestamp) {
+        self.under_way = self.under_way.saturating_sub(1);
+        self.ended = self.ended.max(at);
+        if self.under_way == 0 {
+            self.busy = self.busy.saturating_add(at - self.since);
+            self.since = at;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(at: u64) -> Timestamp {
+        Timestamp::from_nanos(at * 1_000_000)
+    }
+
+    const fn kb(size: u64) -> DataSize {
+        DataSize::from_bytes(size * 1_000)
+    }
+
+    #[test]
+    fn a_page_is_its_document_and_what_follows_without_a_pause() {
+        let mut pages = Pages::new(ms(0), Start::Cold);
+        assert_eq!(pages.request(ms(40)), None);
+        pages.response(ms(60), kb(20));
+        for at in [70, 75] {
+            assert_eq!(pages.request(ms(at)), None);
+        }
+        pages.response(ms(90), kb(5));
+        pages.response(ms(100), kb(7));
+        assert_eq!(pages.complete(ms(1_099)), None);
+        let page = Page {
+            first: kb(20),
+            rest: kb(12),
+            responses: 3,
+            start: Start::Cold,
+            // From the first packet to 60 ms, and from 70 to 100 ms.
+            time: Duration::from_millis(90),
+        };
+        assert_eq!(pages.complete(ms(1_100)), Some(page));
+        assert_eq!(pages.complete(ms(1_200)), None);
+    }
+
+    #[test]
+    fn the_next_page_is_warm_and_does_not_count_the_pause() {
+        let mut pages = Pages::new(ms(0), Start::Early);
+        pages.request(ms(5));
+        pages.response(ms(10), kb(1));
+        assert_eq!(pages.request(ms(5_000)).unwrap().start, Start::Early);
+        pages.response(ms(5_020), kb(2));
+        let page = pages.complete(ms(9_000)).unwrap();
+        assert_eq!(
+            (page.start, page.time),
+            (Start::Warm, Duration::from_millis(20))
+        );
+        assert_eq!((page.first, page.responses), (kb(2), 1));
+    }
+
+    #[test]
+    fn a_page_with_a_cancelled_request_counts_for_nothing() {
+        let mut pages = Pages::new(ms(0), Start::Cold);
+        pages.request(ms(0));
+        pages.request(ms(0));
+        pages.response(ms(10), kb(1));
+        pages.cancelled(ms(20));
+        assert_eq!(pages.complete(ms(9_000)), None);
+        pages.request(ms(9_000));
+        pages.response(ms(9_010), kb(1));
+        assert_eq!(pages.complete(ms(20_000)).unwrap().start, Start::Warm);
+    }
+
+    #[test]
+    fn ends_without_a_beginning_and_time_that_runs_backwards_do_no_harm() {
+        let mut pages = Pages::new(ms(100), Start::Cold);
+        pages.cancelled(ms(0));
+        pages.response(ms(50), kb(1));
+        assert_eq!(pages.complete(ms(5_000)), None);
+        pages.request(ms(6_000));
+        assert_eq!(pages.complete(ms(99_000)), None);
+    }
+}

@@ -1,0 +1,438 @@
+//! The selector: what a server feeds with observations, and obeys.
+
+use crate::alt_svc;
+use crate::classes::{Alarm, Classes};
+use crate::decision::{Decision, Offer, Reason};
+use crate::known::Known;
+use crate::mix::Mix;
+use crate::model::{Context, Judgement, Manner, Model, ModelKind};
+use crate::observation::{Observation, Transport};
+use crate::store::Store;
+use crate::surface::{Congestion, Surface};
+use crate::visits::Visits;
+use crate::{AltSvc, Client, ClientClass, Family, Hints, Secret, UnixTime, holdout};
+use altway_units::DataSize;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+mod learn;
+
+/// A first response above this measures an unknown path better than any guess.
+const LARGE: u64 = 1_000_000;
+
+/// What HTTP/3 must cost for a session to be ended in its midst: ln, and round trips' worth of bytes left.
+const BREAK_OFF: f64 = 0.25;
+const LEFT: f64 = 20.0;
+
+/// What a selector is made of. [`Config::new`] has the defaults.
+#[derive(Debug)]
+pub struct Config {
+    /// Key of all hashes.
+    pub secret: Secret,
+    /// How the protocol is chosen. Default: `learned`.
+    pub model: Box<dyn Model>,
+    /// Coefficients of the predicted times. Default: the embedded ones.
+    pub surface: Surface,
+    /// Addresses and classes that are kept at most: 60 bytes each, networks included, as they come.
+    /// Default 131,072.
+    pub max_clients: usize,
+    /// Congestion control over TCP and over QUIC. Default: by loss at both.
+    pub congestion: [Congestion; 2],
+    /// Visits before which nothing that was learnt is gone by. Default 1,000.
+    pub learn_after: u64,
+}
+
+impl Config {
+    /// The defaults, for a model with the embedded surface.
+    #[must_use]
+    pub fn new(secret: Secret, model: &ModelKind) -> Self {
+        let surface = Surface::embedded().clone();
+        Self {
+            secret,
+            model: model.build(&surface),
+            surface,
+            max_clients: 131_072,
+            congestion: [Congestion::default(); 2],
+            learn_after: 1_000,
+        }
+    }
+}
+
+/// A host whose responses carry decisions of its own, for a host of downloads and a site differ. About 2 KiB;
+/// one for each name that is configured, never for each that a client asks for.
+#[derive(Debug, Default)]
+pub struct Host {
+    slot: u8,
+    pub(crate) mix: Mutex<Mix>,
+}
+
+impl Host {
+    /// The host with that name. Eight slots keep what a client was told; hosts that share one share that.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let sum = name.bytes().fold(0_u8, |sum, byte| {
+            sum.rotate_left(3) ^ byte.to_ascii_lowercase()
+        });
+        Self {
+            slot: (sum ^ sum >> 3) & 7,
+            mix: Mutex::default(),
+        }
+    }
+}
+
+/// What a decision is for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moment {
+    /// Now.
+    pub now: UnixTime,
+    /// Transport of the connection that the response goes out on.
+    pub transport: Transport,
+    /// Least round-trip time of this connection.
+    pub min_rtt: Option<Duration>,
+    /// Busy share of the worker's processor time lately, 0 to 1.
+    pub load: f64,
+    /// Size of the response, if it is the connection's first and its size is known.
+    pub first_response: Option<DataSize>,
+    /// What the session is expected to load yet.
+    pub expected: Option<DataSize>,
+}
+
+impl Moment {
+    /// A response on a connection of `transport` of which nothing else is known.
+    #[must_use]
+    pub const fn new(now: UnixTime, transport: Transport) -> Self {
+        Self {
+            now,
+            transport,
+            min_rtt: None,
+            load: 0.0,
+            first_response: None,
+            expected: None,
+        }
+    }
+}
+
+/// Decides for clients, and learns of them. Shared by all workers: `&self` everywhere, with a lock for each of
+/// 64 parts of what is known, each held for less than a microsecond.
+#[derive(Debug)]
+pub struct Selector {
+    pub(crate) secret: Secret,
+    model: Box<dyn Model>,
+    surface: Surface,
+    congestion: [Congestion; 2],
+    learn_after: u64,
+    pub(crate) store: Store,
+    pub(crate) classes: Classes,
+    pub(crate) visits: Mutex<Visits>,
+}
+
+impl Selector {
+    /// A selector that knows nobody.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            secret: config.secret,
+            model: config.model,
+            congestion: config.congestion,
+            learn_after: config.learn_after,
+            store: Store::new(config.max_clients),
+            classes: Classes::new(&config.surface),
+            surface: config.surface,
+            visits: Mutex::default(),
+        }
+    }
+
+    /// The client at `address` with the class that `hints` name.
+    #[must_use]
+    pub fn client(&self, address: IpAddr, hints: &Hints<'_>) -> Client {
+        Client::new(&self.secret, address, ClientClass::of(hints))
+    }
+
+    /// A connection of `client` has begun. To be called once a connection, before decisions on it.
+    pub fn connected(&self, client: &Client, transport: Transport, now: UnixTime) {
+        let (visit, blocked) = self.store.change(client, now, |known| {
+            (known.connected(transport, now), known.is_udp_blocked())
+        });
+        if visit {
+            self.visits
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .add(now);
+        }
+        match transport {
+            Transport::Quic => self
+                .store
+                .change_network(client, now, |it| it.came(client.address)),
+            Transport::Tcp if blocked => {
+                self.store
+                    .change_network(client, now, |it| it.blocked(client.address));
+            }
+            Transport::Tcp => {}
+        }
+    }
+
+    /// Learns from what is new on a connection of `client` to `host`. An alarm is for the log.
+    pub fn observe(
+        &self,
+        client: &Client,
+        host: &Host,
+        observation: &Observation,
+        now: UnixTime,
+    ) -> Option<Alarm> {
+        self.learn(client, host, observation, now)
+    }
+
+    /// Decides what a response of `host` to `client` says. It counts as said: what the client does next is held
+    /// against it. Once a connection and second is enough.
+    #[must_use]
+    pub fn decide(&self, client: &Client, host: &Host, moment: &Moment) -> Decision {
+        let verdict = self.judge(client, host, moment);
+        self.keep(client, host, moment, &verdict);
+        verdict.decision
+    }
+
+    /// The decision that [`decide`](Self::decide) would make, of which nobody is told.
+    #[must_use]
+    pub fn preview(&self, client: &Client, host: &Host, moment: &Moment) -> Decision {
+        self.judge(client, host, moment).decision
+    }
+
+    /// Addresses and classes that are kept.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.store.len()
+    }
+
+    /// bit/s that a class takes over QUIC, as learnt.
+    #[must_use]
+    pub fn limit(&self, class: ClientClass) -> f64 {
+        self.classes.get(class).0
+    }
+
+    pub(crate) fn known(&self, client: &Client, now: UnixTime) -> Option<Known> {
+        self.store.known(client, now)
+    }
+
+    fn judge(&self, client: &Client, host: &Host, moment: &Moment) -> Verdict {
+        let now = moment.now;
+        let known = self.store.known(client, now);
+        let has_rate = known.is_some_and(|it| {
+            it.rate(Transport::Tcp)
+                .or(it.rate(Transport::Quic))
+                .is_some()
+        });
+        let before = known.and_then(|known| known.decision(host.slot));
+        let mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut context = self.context(client, &mix, moment, known.as_ref(), has_rate);
+        context.http3 = before.unwrap_or(context.http3);
+        let judgement = self.model.judge(&context);
+        let subject = Subject {
+            client,
+            known,
+            before,
+            has_rate,
+            slot: host.slot,
+        };
+        let mut choice = self.choose(&subject, &judgement, &context, now);
+        drop(mix);
+        let mut alt_svc = say(&subject, moment, &judgement, &choice);
+        if judgement.manner == Manner::Long && subject.waits(moment) {
+            (alt_svc, choice.reason) = (AltSvc::Omit, Reason::Waiting);
+        }
+        Verdict {
+            decision: Decision {
+                offer: Offer::of(choice.http3),
+                alt_svc,
+                reason: choice.reason,
+                propensity: choice.propensity,
+                held: choice.held,
+                prediction: judgement.prediction,
+            },
+            damped: judgement.manner == Manner::Long,
+        }
+    }
+
+    pub(crate) fn context<'a>(
+        &self,
+        client: &Client,
+        mix: &'a Mix,
+        moment: &Moment,
+        known: Option<&'a Known>,
+        has_rate: bool,
+    ) -> Context<'a> {
+        let neighbours = if has_rate {
+            None
+        } else {
+            self.store.neighbours(client, moment.now)
+        };
+        let (limit, correction) = self.classes.get(client.class());
+        Context {
+            class: client.class(),
+            limit,
+            correction,
+            mix,
+            load: moment.load,
+            http3: moment.transport == Transport::Quic,
+            congestion: self.congestion,
+            learning: self.visits().is_enough(self.learn_after),
+            rtt: moment.min_rtt.map(|rtt| rtt.as_secs_f64()),
+            known,
+            neighbours,
+        }
+    }
+
+    fn visits(&self) -> Visits {
+        *self.visits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is done with a judgement.
+    fn choose(
+        &self,
+        subject: &Subject<'_>,
+        judgement: &Judgement,
+        context: &Context<'_>,
+        now: UnixTime,
+    ) -> Choice {
+        let plain = |http3, reason| Choice {
+            http3,
+            reason,
+            propensity: 1.0,
+            held: false,
+        };
+        let mut wanted = plain(judgement.http3, judgement.reason);
+        if judgement.manner == Manner::Forced {
+            return wanted;
+        }
+        let week = now.week();
+        let blocked = subject.known.is_some_and(|known| known.is_udp_blocked())
+            || context.neighbours.is_some_and(|it| it.udp_blocked)
+                && !subject.known.is_some_and(|known| known.has_arrived());
+        if blocked && !holdout::retries_udp(&self.secret, subject.client, week) {
+            return plain(false, Reason::UdpBlocked);
+        }
+        if judgement.manner == Manner::Session {
+            return wanted;
+        }
+        let known = subject.known.unwrap_or_default();
+        let free = subject.before != Some(false) || known.may_offer_again(now);
+        if wanted.http3 && !free {
+            wanted = plain(false, Reason::TakenBack);
+        }
+        let harmless = judgement
+            .prediction
+            .is_some_and(|it| it.difference.abs() <= holdout::MOST_HARM);
+        let eligible =
+            harmless && self.model.learns() && context.learning && (free || known.is_held());
+        if !eligible {
+            return wanted;
+        }
+        let share = holdout::share(self.visits().of_last_week());
+        match holdout::coin(&self.secret, subject.client, week, share) {
+            Some(http3) => Choice {
+                http3,
+                reason: Reason::HoldOut,
+                propensity: holdout::propensity(http3, wanted.http3, share),
+                held: true,
+            },
+            None => Choice {
+                propensity: 1.0 - share / 2.0,
+                ..wanted
+            },
+        }
+    }
+
+    fn keep(&self, client: &Client, host: &Host, moment: &Moment, verdict: &Verdict) {
+        let decision = &verdict.decision;
+        let http3 = decision.offer == Offer::Http3;
+        let over_tcp = moment.transport == Transport::Tcp;
+        if matches!(decision.reason, Reason::Waiting) {
+            return;
+        }
+        self.store.change(client, moment.now, |known| {
+            if verdict.damped {
+                known.decide(host.slot, http3, moment.now);
+                known.hold(decision.held);
+            }
+            match decision.alt_svc {
+                AltSvc::Advertise { .. } if http3 && over_tcp => known.offer_sent(),
+                AltSvc::Clear if over_tcp => known.clear_sent(host.slot),
+                _ => {}
+            }
+        });
+    }
+}
+
+/// Whom a decision is for.
+struct Subject<'a> {
+    client: &'a Client,
+    known: Option<Known>,
+    before: Option<bool>,
+    has_rate: bool,
+    slot: u8,
+}
+
+impl Subject<'_> {
+    /// The path is unknown, and a large response is about to measure it.
+    fn waits(&self, moment: &Moment) -> bool {
+        let large = moment
+            .first_response
+            .is_some_and(|size| size.as_bytes() > LARGE);
+        large && !self.has_rate && moment.transport == Transport::Tcp
+    }
+}
+
+/// What is chosen, before it is put into words.
+#[derive(Debug, Clone, Copy)]
+struct Choice {
+    http3: bool,
+    reason: Reason,
+    propensity: f64,
+    held: bool,
+}
+
+struct Verdict {
+    decision: Decision,
+    /// The decision is kept, and its changes are damped.
+    damped: bool,
+}
+
+/// The field that says a choice.
+fn say(subject: &Subject<'_>, moment: &Moment, judgement: &Judgement, choice: &Choice) -> AltSvc {
+    let over_tcp = moment.transport == Transport::Tcp;
+    if choice.http3 {
+        let max_age = match judgement.manner {
+            Manner::Session => alt_svc::SESSION,
+            _ if subject.client.class().family() == Family::Curl => alt_svc::CURL,
+            Manner::Forced => alt_svc::LONG,
+            Manner::Long if subject.has_rate => alt_svc::LONG,
+            Manner::Long => alt_svc::UNKNOWN,
+        };
+        return AltSvc::Advertise { max_age };
+    }
+    match judgement.manner {
+        Manner::Forced => AltSvc::Clear,
+        Manner::Session => AltSvc::Omit,
+        Manner::Long if !over_tcp && breaks_off(moment, judgement) => AltSvc::Clear,
+        Manner::Long if !over_tcp => AltSvc::Advertise {
+            max_age: alt_svc::TAKEN_BACK,
+        },
+        Manner::Long if subject.known.is_some_and(|it| it.is_cleared(subject.slot)) => AltSvc::Omit,
+        Manner::Long => AltSvc::Clear,
+    }
+}
+
+/// What is left of the session gains more by HTTP/2 than a new connection costs.
+fn breaks_off(moment: &Moment, judgement: &Judgement) -> bool {
+    let Some(prediction) = judgement.prediction else {
+        return false;
+    };
+    let left = moment
+        .expected
+        .map_or(0.0, |expected| expected.as_bytes() as f64);
+    let round_trip = prediction.rates[0] * prediction.rtt / 8.0;
+    prediction.difference > BREAK_OFF && left > LEFT * round_trip
+}
+
+#[cfg(test)]
+mod tests;

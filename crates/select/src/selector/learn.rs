@@ -1,0 +1,162 @@
+//! What a selector learns from an observation.
+
+use super::{Host, Moment, Selector};
+use crate::brake::residual;
+use crate::classes::Alarm;
+use crate::known::Known;
+use crate::mix::Mix;
+use crate::model::{path, terms};
+use crate::observation::{Observation, Page, Rate, Start, Transport};
+use crate::surface::Exchange;
+use crate::{Client, UnixTime, holdout};
+use std::sync::PoisonError;
+
+impl Selector {
+    pub(super) fn learn(
+        &self,
+        client: &Client,
+        host: &Host,
+        seen: &Observation,
+        now: UnixTime,
+    ) -> Option<Alarm> {
+        let rate = seen.bulk.map(|bulk| bulk.rate(seen.min_rtt));
+        let before = self.known(client, now).unwrap_or_default();
+        let known = self.store.change(client, now, |known| {
+            count(known, seen, rate);
+            *known
+        });
+        if let Some(Rate::Known(rate)) = rate {
+            self.tell_network(client, &before, &known, now);
+            self.vote(client, seen.transport, &known, rate, now);
+        }
+        seen.page
+            .and_then(|page| self.learn_page(client, host, seen.transport, &known, &page, now))
+    }
+
+    /// An address whose rate is known for the first time, or again in this week, counts for its network.
+    fn tell_network(&self, client: &Client, before: &Known, known: &Known, now: UnixTime) {
+        let rate = |known: &Known| known.rate(Transport::Tcp).or(known.rate(Transport::Quic));
+        let rtt = known.rtt(Transport::Tcp).or(known.rtt(Transport::Quic));
+        if let (Some((ln, _)), Some(rtt)) = (rate(known), rtt) {
+            let (sent, lost) = known.packets();
+            let loss = (lost + 1.0) / (sent + 1_500.0);
+            if rate(before) != rate(known) {
+                self.store
+                    .change_network(client, now, |it| it.add(client.address, ln, rtt, loss));
+            }
+        }
+    }
+
+    /// A rate over QUIC of a client whose rate over TCP is known says what its class takes.
+    fn vote(
+        &self,
+        client: &Client,
+        transport: Transport,
+        known: &Known,
+        rate3: f64,
+        now: UnixTime,
+    ) {
+        if transport != Transport::Quic || !self.model.learns() {
+            return;
+        }
+        let Some((ln2, _)) = known.rate(Transport::Tcp) else {
+            return;
+        };
+        if self.store.vote(client, now) {
+            self.classes
+                .state(client.class())
+                .vote(client, ln2.exp(), rate3);
+        }
+    }
+
+    fn learn_page(
+        &self,
+        client: &Client,
+        host: &Host,
+        transport: Transport,
+        known: &Known,
+        page: &Page,
+        now: UnixTime,
+    ) -> Option<Alarm> {
+        let bytes = page.first.as_bytes().saturating_add(page.rest.as_bytes());
+        let cold = page.start != Start::Warm;
+        let mut mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
+        mix.add(bytes, page.responses, cold);
+        drop(mix);
+        if !self.model.learns() {
+            return None;
+        }
+        let off = residual(
+            page.time.as_secs_f64(),
+            self.expected(client, transport, known, page, now),
+        );
+        self.store
+            .change(client, now, |known| known.add_residual(transport, off));
+        let http3 = transport == Transport::Quic;
+        let mut state = self.classes.state(client.class());
+        state.watch.add(http3, off);
+        if known.is_held() {
+            let share = holdout::share(self.visits().of_last_week());
+            // Who was assigned, and not who came: blocked UDP is a cost of offering, too.
+            if let Some(assigned) = holdout::coin(&self.secret, client, now.week(), share) {
+                state.add_held(assigned, off);
+            }
+        }
+        let change = state.fade(now)?;
+        Some(Alarm {
+            class: client.class(),
+            change,
+        })
+    }
+
+    /// Seconds that the page is predicted to take by the class's limit: by the client's own rate, a path that
+    /// throttles QUIC would explain itself away.
+    fn expected(
+        &self,
+        client: &Client,
+        transport: Transport,
+        known: &Known,
+        page: &Page,
+        now: UnixTime,
+    ) -> f64 {
+        let mix = Mix::default();
+        let moment = Moment::new(now, transport);
+        let has_rate = known
+            .rate(Transport::Tcp)
+            .or(known.rate(Transport::Quic))
+            .is_some();
+        let context = self.context(client, &mix, &moment, Some(known), has_rate);
+        let path = path(&context, context.limit, false);
+        let times = self.surface.times(&terms(&context, &path), &exchange(page));
+        match transport {
+            Transport::Tcp => times.h2,
+            Transport::Quic => times.h3,
+        }
+    }
+}
+
+fn count(known: &mut Known, seen: &Observation, rate: Option<Rate>) {
+    if let Some(rtt) = seen.min_rtt {
+        known.add_rtt(seen.transport, rtt);
+    }
+    let (sent, lost) = seen.loss();
+    known.add_packets(sent, lost);
+    if let Some(rate) = rate {
+        known.add_rate(seen.transport, rate);
+    }
+}
+
+fn exchange(page: &Page) -> Exchange {
+    let (setup2, setup3) = match page.start {
+        Start::Warm => (0.0, 0.0),
+        Start::Cold => (2.0, 1.0),
+        Start::Early => (2.0, 0.0),
+    };
+    Exchange {
+        document: page.first.as_bytes() as f64,
+        objects: page.rest.as_bytes() as f64,
+        many: page.responses > 4,
+        setup2,
+        setup3,
+    }
+}

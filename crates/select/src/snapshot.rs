@@ -1,0 +1,242 @@
+//! What is known, as bytes: for the next process, or for a file that its caller writes.
+//!
+//! The bytes end with a keyed hash of all others, so that damage is noticed and nobody without the secret can
+//! write them. Still every number is checked or cut to its range when it is read.
+
+use crate::classes::State;
+use crate::known;
+use crate::network;
+use crate::secret::Domain;
+use crate::watch::{self, Watch};
+use crate::{ClientClass, Secret, Selector, UnixTime};
+use std::sync::PoisonError;
+
+const MAGIC: &[u8; 8] = b"altwsel\n";
+const VERSION: u32 = 1;
+
+/// Bytes that are no snapshot of this selector.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// They are no snapshot, or cut off.
+    #[error("not a snapshot of path statistics, or an incomplete one")]
+    Format,
+    /// Another version of altway made it.
+    #[error("snapshot of version {found}, where {VERSION} is expected")]
+    Version {
+        /// Version in the bytes.
+        found: u32,
+    },
+    /// It was made under another secret: its addresses mean nothing here.
+    #[error("snapshot under another secret")]
+    Secret,
+    /// It has been damaged.
+    #[error("snapshot whose checksum does not match")]
+    Checksum,
+}
+
+impl Selector {
+    /// Everything that is known but for the hosts' mixes, which are learnt anew within 200 pages. About 49 bytes a
+    /// client and 25 a network.
+    #[must_use]
+    pub fn snapshot(&self, now: UnixTime) -> Vec<u8> {
+        let mut to = MAGIC.to_vec();
+        to.extend(VERSION.to_le_bytes());
+        to.extend(identity(&self.secret).to_le_bytes());
+        to.extend(now.as_secs().to_le_bytes());
+        let visits = *self.visits.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = visits.whole_week.unwrap_or(u64::MAX);
+        for number in [
+            visits.total,
+            visits.week,
+            visits.this_week,
+            whole,
+            visits.is_whole.into(),
+        ] {
+            to.extend(number.to_le_bytes());
+        }
+        for class in ClientClass::all() {
+            write_class(&mut to, &self.classes.state(class));
+        }
+        let (mut clients, mut networks) = (Vec::new(), Vec::new());
+        let add = |to: &mut Vec<u8>, shard: usize, entry: &[u8]| {
+            to.push(shard as u8);
+            to.extend_from_slice(entry);
+        };
+        self.store.entries(
+            |shard, entry| add(&mut clients, shard, entry),
+            |shard, entry| add(&mut networks, shard, entry),
+        );
+        to.extend(((clients.len() / (known::SIZE + 1)) as u64).to_le_bytes());
+        to.extend(clients);
+        to.extend(((networks.len() / (network::SIZE + 1)) as u64).to_le_bytes());
+        to.extend(networks);
+        to.extend(checksum(&self.secret, &to).to_le_bytes());
+        to
+    }
+
+    /// Takes up what [`snapshot`](Self::snapshot) gave. What has been forgotten since is left out; entries
+    /// beyond what this selector keeps take each other's place.
+    ///
+    /// # Errors
+    /// The bytes are no snapshot of this version under this secret. Then nothing has changed.
+    pub fn restore(&self, bytes: &[u8], now: UnixTime) -> Result<(), SnapshotError> {
+        let body = self.checked(bytes)?;
+        let mut from = Reader(body);
+        let snapshot = Parts::read(&mut from, self).ok_or(SnapshotError::Format)?;
+        *self.visits.lock().unwrap_or_else(PoisonError::into_inner) = snapshot.visits;
+        for (class, state) in ClientClass::all().zip(snapshot.classes) {
+            *self.classes.state(class) = state;
+        }
+        for (shard, entry) in snapshot.clients {
+            self.store.restore_client(shard.into(), entry, now);
+        }
+        for (shard, entry) in snapshot.networks {
+            self.store.restore_network(shard.into(), entry, now);
+        }
+        Ok(())
+    }
+
+    /// What stands between the head and the checksum.
+    fn checked<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8], SnapshotError> {
+        let (all, sum) = bytes.split_last_chunk::<8>().ok_or(SnapshotError::Format)?;
+        let mut from = Reader(all);
+        if from.take::<8>() != Some(MAGIC) {
+            return Err(SnapshotError::Format);
+        }
+        let found = from
+            .take()
+            .map(|it| u32::from_le_bytes(*it))
+            .ok_or(SnapshotError::Format)?;
+        if found != VERSION {
+            return Err(SnapshotError::Version { found });
+        }
+        if from.u64() != Some(identity(&self.secret)) {
+            return Err(SnapshotError::Secret);
+        }
+        if checksum(&self.secret, all) != u64::from_le_bytes(*sum) {
+            return Err(SnapshotError::Checksum);
+        }
+        Ok(from.0)
+    }
+}
+
+/// A snapshot that has been read whole.
+struct Parts<'a> {
+    visits: crate::visits::Visits,
+    classes: Vec<State>,
+    clients: Vec<(u8, &'a [u8; known::SIZE])>,
+    networks: Vec<(u8, &'a [u8; network::SIZE])>,
+}
+
+impl<'a> Parts<'a> {
+    fn read(from: &mut Reader<'a>, selector: &Selector) -> Option<Self> {
+        let _made = from.u64()?;
+        let visits = crate::visits::Visits {
+            total: from.u64()?,
+            week: from.u64()?,
+            this_week: from.u64()?,
+            whole_week: Some(from.u64()?).filter(|it| *it != u64::MAX),
+            is_whole: from.u64()? == 1,
+        };
+        let mut classes = Vec::new();
+        for class in ClientClass::all() {
+            let mut state = selector.classes.state(class).clone();
+            read_class(from, &mut state)?;
+            classes.push(state);
+        }
+        let clients = from.entries()?;
+        let networks = from.entries()?;
+        from.0.is_empty().then_some(Self {
+            visits,
+            classes,
+            clients,
+            networks,
+        })
+    }
+}
+
+fn write_class(to: &mut Vec<u8>, state: &State) {
+    for vote in state.grid.votes() {
+        to.extend(vote.to_le_bytes());
+    }
+    for voices in state.voices {
+        to.extend(voices.to_le_bytes());
+    }
+    to.extend(state.day.to_le_bytes());
+    to.extend(state.alarmed.to_le_bytes());
+    for number in state
+        .held
+        .as_flattened()
+        .iter()
+        .chain(&state.watch.numbers())
+    {
+        to.extend(number.to_le_bytes());
+    }
+}
+
+fn read_class(from: &mut Reader<'_>, state: &mut State) -> Option<()> {
+    let mut votes = vec![0.0; state.grid.votes().len()];
+    for vote in &mut votes {
+        *vote = f32::from_le_bytes(*from.take()?);
+    }
+    if !state.grid.restore(&votes) {
+        return None;
+    }
+    for voices in &mut state.voices {
+        *voices = from.u64()?;
+    }
+    state.day = u16::from_le_bytes(*from.take()?);
+    state.alarmed = u16::from_le_bytes(*from.take()?);
+    for arm in &mut state.held {
+        let [pages, sum] = [from.f64()?, from.f64()?];
+        let sane = (0.0..1e15).contains(&pages) && sum.abs() <= 2.0 * pages;
+        *arm = sane.then_some([pages, sum])?;
+    }
+    let mut numbers = [0.0; watch::NUMBERS];
+    for number in &mut numbers {
+        *number = from.f64()?;
+    }
+    state.watch = Watch::of(numbers)?;
+    state.settle();
+    Some(())
+}
+
+fn identity(secret: &Secret) -> u64 {
+    secret.hash(Domain::Identity, &[])
+}
+
+fn checksum(secret: &Secret, bytes: &[u8]) -> u64 {
+    secret.hash(Domain::Snapshot, &[bytes])
+}
+
+/// Bytes that are read from the front.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(first)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.take().map(|it| u64::from_le_bytes(*it))
+    }
+
+    fn f64(&mut self) -> Option<f64> {
+        self.take().map(|it| f64::from_le_bytes(*it))
+    }
+
+    /// A count, and as many entries with their shards.
+    fn entries<const N: usize>(&mut self) -> Option<Vec<(u8, &'a [u8; N])>> {
+        let count = self.u64()?;
+        let fits = count <= (self.0.len() / (N + 1)) as u64;
+        let read = |from: &mut Self| Some((from.take::<1>()?[0], from.take()?));
+        fits.then_some(())?;
+        (0..count).map(|_| read(self)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

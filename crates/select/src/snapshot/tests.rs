@@ -1,0 +1,138 @@
+//! Snapshots: the same state again, and nothing from hostile bytes.
+
+use super::*;
+use crate::{Bulk, Client, Config, Host, ModelKind, Moment, Observation, Page, Start, Transport};
+use altway_units::{Bandwidth, DataSize};
+use proptest::prelude::*;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+const NOW: UnixTime = UnixTime::from_secs(1_795_392_000);
+
+fn selector(secret: u8) -> Selector {
+    let mut config = Config::new(Secret::new([secret; 16]), &ModelKind::Learned);
+    config.max_clients = 65_536;
+    Selector::new(config)
+}
+
+fn client(selector: &Selector, number: u8) -> Client {
+    let class = ClientClass::from_index(number % 7 * 8).unwrap();
+    Client::new(
+        &selector.secret,
+        Ipv4Addr::new(10, number, 2, 3).into(),
+        class,
+    )
+}
+
+fn fed() -> Selector {
+    let (selector, host) = (selector(1), Host::new("a"));
+    for number in 0..100 {
+        let client = client(&selector, number);
+        for transport in [Transport::Tcp, Transport::Quic] {
+            selector.connected(&client, transport, NOW);
+            let size = DataSize::from_bytes(10_000_000);
+            let rate = Bandwidth::from_mbit(50 + u64::from(number)).unwrap();
+            let page = Page {
+                first: size,
+                rest: DataSize::ZERO,
+                responses: 1,
+                start: Start::Cold,
+                time: Duration::from_secs(1),
+            };
+            let seen = Observation {
+                min_rtt: Some(Duration::from_millis(9)),
+                packets_sent: 7_000,
+                packets_lost: 9,
+                bulk: Some(Bulk {
+                    size,
+                    rate,
+                    app_limited: false,
+                }),
+                page: Some(page),
+                ..Observation::new(transport)
+            };
+            selector.observe(&client, &host, &seen, NOW);
+            let _ = selector.decide(&client, &host, &Moment::new(NOW, transport));
+        }
+    }
+    selector
+}
+
+#[test]
+fn a_snapshot_is_the_same_after_a_round_trip_and_decides_the_same() {
+    let (before, after) = (fed(), selector(1));
+    let bytes = before.snapshot(NOW);
+    after.restore(&bytes, NOW).unwrap();
+    assert!(after.snapshot(NOW) == bytes, "other bytes");
+    let host = Host::new("a");
+    for number in 0..100 {
+        let moment = Moment::new(NOW, Transport::Tcp);
+        let decide =
+            |selector: &Selector| selector.preview(&client(selector, number), &host, &moment);
+        assert_eq!(decide(&before), decide(&after));
+    }
+}
+
+#[test]
+fn what_is_older_than_a_month_is_left_out() {
+    let after = selector(1);
+    let later = NOW + Duration::from_secs(31 * 86_400);
+    after.restore(&fed().snapshot(NOW), later).unwrap();
+    assert_eq!(after.clients(), 0);
+}
+
+#[test]
+fn says_what_is_wrong() {
+    let bytes = fed().snapshot(NOW);
+    let error = |bytes: &[u8]| selector(1).restore(bytes, NOW).unwrap_err();
+    assert_eq!(selector(2).restore(&bytes, NOW), Err(SnapshotError::Secret));
+    assert_eq!(error(b""), SnapshotError::Format);
+    assert_eq!(error(&bytes[..bytes.len() - 1]), SnapshotError::Checksum);
+    let mut damaged = bytes.clone();
+    damaged[1_000] ^= 1;
+    assert_eq!(error(&damaged), SnapshotError::Checksum);
+    let mut newer = bytes;
+    newer[8] = 9;
+    assert_eq!(error(&newer), SnapshotError::Version { found: 9 });
+}
+
+/// Bytes with a right head and checksum, whatever stands between.
+fn sealed(selector: &Selector, body: &[u8]) -> Vec<u8> {
+    let mut bytes = selector.snapshot(NOW)[..20].to_vec();
+    bytes.extend(body);
+    bytes.extend(checksum(&selector.secret, &bytes).to_le_bytes());
+    bytes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_bytes_are_refused_without_a_panic(bytes: Vec<u8>) {
+        prop_assert!(selector(1).restore(&bytes, NOW).is_err());
+    }
+
+    #[test]
+    fn bytes_by_who_knows_the_secret_leave_a_selector_that_decides(
+        changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..40),
+        cut: Option<proptest::sample::Index>,
+    ) {
+        let before = fed();
+        let bytes = before.snapshot(NOW);
+        let mut body = bytes[20..bytes.len() - 8].to_vec();
+        for (index, byte) in changes {
+            let index = index.index(body.len());
+            body[index] = byte;
+        }
+        if let Some(cut) = cut {
+            body.truncate(cut.index(body.len()));
+        }
+        let after = selector(1);
+        let _ = after.restore(&sealed(&before, &body), NOW);
+        for number in 0..100 {
+            let moment = Moment::new(NOW, Transport::Quic);
+            let decision = after.decide(&client(&after, number), &Host::new("a"), &moment);
+            prop_assert!(decision.prediction.unwrap().difference.is_finite());
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The surface against what was measured, and against terms that nobody measures.
+
+use super::*;
+use crate::limit::join;
+use proptest::prelude::*;
+
+const LARGE: Exchange = Exchange {
+    document: 1e3,
+    objects: 1e7,
+    many: false,
+    setup2: 2.0,
+    setup3: 1.0,
+};
+
+fn terms(rate: f64, rtt: f64, loss: f64, limit: f64) -> Terms {
+    Terms {
+        rate2: rate,
+        rate3: join(rate, limit),
+        rtt,
+        loss,
+        congestion2: Congestion::LossBased,
+        congestion3: Congestion::LossBased,
+    }
+}
+
+/// Percent by which 10 MB take longer over HTTP/3 with a limit of 735 Mbit/s.
+fn chromium(mbit: f64, one_way_ms: f64) -> f64 {
+    let terms = terms(mbit * 1e6, 2e-3 * one_way_ms, 1e-6, 735e6);
+    let times = Surface::embedded().times(&terms, &LARGE);
+    100.0 * (times.h3 / times.h2 - 1.0)
+}
+
+#[test]
+fn one_limit_per_class_reproduces_what_chromium_measured() {
+    // Measured at half a millisecond one way: +52 % at 1 Gbit/s, +12 % at 600 and +4 % at 300 Mbit/s.
+    assert!((chromium(1000.0, 0.5) - 46.8).abs() < 0.2);
+    assert!((chromium(600.0, 0.5) - 14.4).abs() < 0.2);
+    assert!((chromium(300.0, 0.5) - 2.0).abs() < 0.2);
+    // Five milliseconds one way: +8.1, +5.8 and -2.8 %.
+    assert!((chromium(1000.0, 5.0) - 15.7).abs() < 0.2);
+    assert!(chromium(300.0, 5.0) < 0.0);
+}
+
+#[test]
+fn the_congestion_control_of_each_transport_decides_on_lossy_paths() {
+    // 1 MB at 50 Mbit/s, 10 ms one way, 2 % loss. Measured with Chromium: CUBIC at both 1,694 and 1,468 ms,
+    // BBR at both 356 and 304, TCP with BBR and QUIC with CUBIC 370 and 1,306.
+    let page = Exchange {
+        objects: 1e6,
+        ..LARGE
+    };
+    let times = |congestion2, congestion3| {
+        let terms = Terms {
+            congestion2,
+            congestion3,
+            ..terms(50e6, 0.02, 0.02, 735e6)
+        };
+        Surface::embedded().times(&terms, &page)
+    };
+    let (loss, rate) = (Congestion::LossBased, Congestion::RateBased);
+    let cubic = times(loss, loss);
+    assert!(cubic.h2 > 0.7 && cubic.difference() < -0.05, "{cubic:?}");
+    let bbr = times(rate, rate);
+    assert!(bbr.h2 < 0.4 && bbr.difference() < 0.0, "{bbr:?}");
+    assert!(times(rate, loss).difference() > 0.5, "HTTP/2 by far");
+}
+
+#[test]
+fn a_surface_reads_what_it_writes() {
+    let surface = Surface::embedded();
+    assert_eq!(Surface::parse(&surface.to_toml()).as_ref(), Ok(surface));
+}
+
+#[test]
+fn limits_are_of_classes_or_the_median() {
+    let surface = Surface::embedded();
+    let limit = |class: &str| surface.limit(class.parse().unwrap());
+    assert_eq!(limit("chromium-linux"), Some(735e6));
+    assert_eq!(limit("safari-ios"), None);
+    assert_eq!(surface.median_limit(), Some(735e6));
+    assert_eq!(surface.least_browser_limit(), Some(420e6));
+}
+
+#[test]
+fn what_is_no_surface_is_refused_with_the_reason() {
+    let text = Surface::embedded().to_toml();
+    let refusal = |from: &str, to: &str| {
+        assert!(text.contains(from), "{text}");
+        Surface::parse(&text.replace(from, to))
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        refusal("version = 1", "version = 2"),
+        "surface of version 2, where 1 is expected"
+    );
+    assert_eq!(
+        refusal("numerator = 4.926", "numerator = nan"),
+        "loss.numerator is outside of 1 to 100"
+    );
+    assert!(refusal("curl-linux", "wget-linux").contains("wget-linux"));
+    assert!(refusal("softness", "hardness").starts_with("not a surface: "));
+}
+
+proptest! {
+    #[test]
+    fn times_are_finite_whatever_is_asked(
+        rate2 in any::<f64>(), rate3 in any::<f64>(), rtt in any::<f64>(), loss in any::<f64>(),
+        document in any::<f64>(), objects in any::<f64>(), many in any::<bool>(),
+        setup2 in any::<f64>(), setup3 in any::<f64>(), by_rate in any::<[bool; 2]>(),
+    ) {
+        let [congestion2, congestion3] = by_rate.map(|by_rate| {
+            if by_rate { Congestion::RateBased } else { Congestion::LossBased }
+        });
+        let terms = Terms { rate2, rate3, rtt, loss, congestion2, congestion3 };
+        let exchange = Exchange { document, objects, many, setup2, setup3 };
+        let times = Surface::embedded().times(&terms, &exchange);
+        prop_assert!(times.h2 > 0.0 && times.h2.is_finite(), "{times:?}");
+        prop_assert!(times.h3 > 0.0 && times.h3.is_finite() && times.difference().is_finite());
+    }
+
+    #[test]
+    fn what_a_client_takes_more_over_quic_costs_http3_no_time(
+        rate in 1e6..2e9f64, rtt in 1e-4..0.5f64, loss in 0.0..0.1f64, limit in 1e6..6e9f64,
+    ) {
+        let surface = Surface::embedded();
+        let slow = surface.times(&terms(rate, rtt, loss, limit), &LARGE);
+        let fast = surface.times(&terms(rate, rtt, loss, limit * 1.3), &LARGE);
+        prop_assert!(fast.h3 <= slow.h3 * (1.0 + 1e-12));
+        prop_assert_eq!(fast.h2, slow.h2);
+    }
+}

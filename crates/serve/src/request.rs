@@ -1,0 +1,20 @@
+//! One way for a request, whatever the protocol: who answers it, what the policy decides, what every
+//! response has, and its line in the access log.
+//!
+//! [`requests`] tells the story: limits, then the [`check`] of the head, then a [`prepared`] answer or the
+//! [`service`], then the [`fields`] that every response has and the [`log`]'s line. What takes more than a
+//! moment waits in [`pending`]; a request's body comes by [`upload`], a response's leaves by [`outgoing`].
+
+pub(crate) mod body;
+pub(crate) mod check;
+pub(crate) mod contained;
+mod decision;
+pub(crate) mod fields;
+pub(crate) mod handler;
+pub(crate) mod log;
+pub(crate) mod outgoing;
+pub(crate) mod pending;
+pub(crate) mod prepared;
+pub(crate) mod requests;
+pub(crate) mod service;
+pub(crate) mod upload;

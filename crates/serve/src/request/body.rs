@@ -1,0 +1,199 @@
+//! Response bodies: nothing, bytes in memory, a part of a file, or what a service streams.
+
+use crate::files::FileRange;
+use crate::request::handler::BoxError;
+use crate::request::log::LogEntry;
+use bytes::{Buf, Bytes};
+use http_body::{Frame, SizeHint};
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// Bytes of a file that a frame of its body holds at most.
+pub(crate) const CHUNK: usize = 32 << 10;
+
+/// A response's body, whose line is logged when it is dropped: then all that will ever be sent
+/// of it was handed to the transport.
+///
+/// It never waits, unless it is a service's.
+#[derive(Debug)]
+pub struct Body {
+    content: Content,
+    /// In a box, for most servers have no log.
+    entry: Option<Box<LogEntry>>,
+}
+
+enum Content {
+    Bytes(Bytes),
+    File(FileRange),
+    Stream(Pin<Box<dyn Stream>>),
+}
+
+/// A body of any type.
+trait Stream: Send {
+    fn poll_bytes(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>>;
+
+    fn has_ended(&self) -> bool;
+
+    fn length(&self) -> SizeHint;
+}
+
+impl<B> Stream for B
+where
+    B: http_body::Body + Send,
+    B::Error: Into<BoxError>,
+{
+    fn poll_bytes(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let bytes = |mut data: B::Data| data.copy_to_bytes(data.remaining());
+        let frame = ready!(self.poll_frame(cx));
+        Poll::Ready(frame.map(|frame| match frame {
+            Ok(frame) => Ok(frame.map_data(bytes)),
+            Err(error) => Err(error.into()),
+        }))
+    }
+
+    fn has_ended(&self) -> bool {
+        self.is_end_stream()
+    }
+
+    fn length(&self) -> SizeHint {
+        self.size_hint()
+    }
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bytes(_) => "Bytes",
+            Self::File(_) => "File",
+            Self::Stream(_) => "Stream",
+        })
+    }
+}
+
+impl Body {
+    pub(crate) fn empty() -> Self {
+        Self::bytes(Bytes::new())
+    }
+
+    pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
+        Self {
+            content: Content::Bytes(bytes.into()),
+            entry: None,
+        }
+    }
+
+    pub(crate) fn file(range: FileRange) -> Self {
+        Self {
+            content: Content::File(range),
+            entry: None,
+        }
+    }
+
+    /// Whatever a service gives.
+    pub(crate) fn stream<B>(body: B) -> Self
+    where
+        B: http_body::Body + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self {
+            content: Content::Stream(Box::pin(body)),
+            entry: None,
+        }
+    }
+
+    /// Has the body count what is sent of it in the log's `entry`.
+    pub(crate) fn with_log_entry(self, entry: Option<LogEntry>) -> Self {
+        Self {
+            entry: entry.map(Box::new),
+            ..self
+        }
+    }
+
+    /// The part of a file that the body is, with the log's entry for it; else the body itself.
+    pub(crate) fn into_file(self) -> Result<(FileRange, Option<LogEntry>), Self> {
+        match self.content {
+            Content::File(range) => Ok((range, self.entry.map(|entry| *entry))),
+            content => Err(Self { content, ..self }),
+        }
+    }
+
+    /// Bytes in memory that the body holds, as far as is known.
+    pub(crate) fn held(&self) -> usize {
+        match &self.content {
+            Content::Bytes(bytes) => bytes.len(),
+            Content::File(_) | Content::Stream(_) => 0,
+        }
+    }
+
+    fn poll_content(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let chunk = match &mut self.content {
+            Content::Bytes(bytes) => std::mem::take(bytes),
+            Content::File(range) => match range.read(CHUNK) {
+                Ok(chunk) => chunk,
+                Err(error) => return Poll::Ready(Some(Err(error.into()))),
+            },
+            Content::Stream(body) => return body.as_mut().poll_bytes(cx),
+        };
+        let frame = (!chunk.is_empty()).then(|| Ok(Frame::data(chunk)));
+        Poll::Ready(frame)
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = ready!(self.poll_content(cx));
+        if let Some(entry) = &mut self.entry
+            && let Some(Ok(frame)) = &frame
+        {
+            entry.sent(frame.data_ref().map_or(0, Bytes::len));
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Stream(body) => body.has_ended(),
+            _ => self.size_hint().exact() == Some(0),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::File(range) => SizeHint::with_exact(range.remaining),
+            Content::Stream(body) => body.length(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body::Body as _;
+    use std::task::Waker;
+
+    #[test]
+    fn an_empty_body_ends_at_once() {
+        let mut body = Body::empty();
+        assert!(body.is_end_stream());
+        let mut context = Context::from_waker(Waker::noop());
+        let frame = Pin::new(&mut body).poll_frame(&mut context);
+        assert!(matches!(frame, Poll::Ready(None)));
+    }
+}

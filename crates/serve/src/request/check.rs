@@ -1,0 +1,210 @@
+//! The check of a request's head that every request passes before anything answers it, prepared
+//! answers included.
+
+use altway_http2::Head;
+use altway_message::Refusal;
+use http::{Request, StatusCode};
+use std::sync::{Arc, Weak};
+
+/// Largest head of a request that is answered, in bytes of names and values and 32 for each field (RFC
+/// 9113 section 6.5.2, RFC 9114 section 4.2.2). Beyond it the answer is 431. The protocols below refuse
+/// twice as much by themselves, where no `Alt-Svc` can be sent.
+pub(crate) const MAX_HEAD_BYTES: usize = 32 * 1024;
+
+/// Bytes that each field counts for beside its name and value.
+const FIELD_OVERHEAD: usize = 32;
+
+/// A request's head in the form in which a protocol holds it.
+pub(crate) trait RequestHead {
+    /// What tells that a head is the same as one before on its connection.
+    type Id;
+
+    /// `None` where no later head can be told to be the same.
+    fn id(&self) -> Option<Self::Id>;
+
+    fn has_id(&self, id: &Self::Id) -> bool;
+
+    fn method(&self) -> &[u8];
+
+    /// Path and query; `None` for CONNECT.
+    fn target(&self) -> Option<&[u8]>;
+
+    /// Names in lower case, and values.
+    fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])>;
+
+    /// The reason why the gate of `altway-message` refuses a head that is well-formed; over HTTP/1.1 whatever
+    /// it refuses.
+    fn refusal(&self) -> Option<Refusal>;
+
+    /// Whether an [`http::Request`] can hold the head.
+    fn is_representable(&self) -> bool {
+        true
+    }
+}
+
+/// Checks a request's head, whatever it asks for.
+///
+/// # Errors
+/// The status that refuses the request.
+pub(crate) fn check(head: &impl RequestHead) -> Result<(), StatusCode> {
+    let size = |(name, value): (&[u8], &[u8])| name.len() + value.len() + FIELD_OVERHEAD;
+    if head.fields().map(size).sum::<usize>() > MAX_HEAD_BYTES {
+        return Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
+    }
+    if let Some(refusal) = head.refusal() {
+        tracing::debug!(%refusal, "request refused");
+        return Err(StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_REQUEST));
+    }
+    if head.is_representable() {
+        Ok(())
+    } else {
+        Err(StatusCode::BAD_REQUEST)
+    }
+}
+
+impl<B> RequestHead for Request<B> {
+    type Id = std::convert::Infallible;
+
+    fn id(&self) -> Option<Self::Id> {
+        None
+    }
+
+    fn has_id(&self, id: &Self::Id) -> bool {
+        match *id {}
+    }
+
+    fn method(&self) -> &[u8] {
+        Request::method(self).as_str().as_bytes()
+    }
+
+    fn target(&self) -> Option<&[u8]> {
+        Some(self.uri().path_and_query()?.as_str().as_bytes())
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let fields = self.headers().iter();
+        fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
+    }
+
+    fn refusal(&self) -> Option<Refusal> {
+        self.extensions().get().copied()
+    }
+}
+
+/// A head of HTTP/3: one that the connection keeps may be asked for again as the same `Arc`.
+impl RequestHead for Arc<Request<()>> {
+    type Id = Weak<Request<()>>;
+
+    fn id(&self) -> Option<Self::Id> {
+        (Arc::strong_count(self) > 1).then(|| Arc::downgrade(self))
+    }
+
+    fn has_id(&self, id: &Self::Id) -> bool {
+        std::ptr::eq(id.as_ptr(), Arc::as_ptr(self))
+    }
+
+    fn method(&self) -> &[u8] {
+        RequestHead::method(&**self)
+    }
+
+    fn target(&self) -> Option<&[u8]> {
+        (**self).target()
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        (**self).fields()
+    }
+
+    fn refusal(&self) -> Option<Refusal> {
+        RequestHead::refusal(&**self)
+    }
+}
+
+impl RequestHead for Head<'_> {
+    type Id = altway_http2::HeadId;
+
+    fn id(&self) -> Option<Self::Id> {
+        Some(Head::id(*self))
+    }
+
+    fn has_id(&self, id: &Self::Id) -> bool {
+        Head::id(*self) == *id
+    }
+
+    fn method(&self) -> &[u8] {
+        Head::method(*self).unwrap_or_default()
+    }
+
+    fn target(&self) -> Option<&[u8]> {
+        self.path()
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        Head::fields(*self)
+    }
+
+    fn refusal(&self) -> Option<Refusal> {
+        Head::refusal(*self)
+    }
+
+    /// Without an allocation for what clients usually send; else the conversion tells.
+    fn is_representable(&self) -> bool {
+        is_plain(*self) || self.to_request().is_ok()
+    }
+}
+
+/// Whether a head has nothing but bytes that may stand where they stand in any URI and field.
+fn is_plain(head: Head<'_>) -> bool {
+    let in_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
+    let in_path =
+        |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/?".contains(byte);
+    let in_value = |byte: &u8| matches!(byte, b' '..=b'~');
+    let authority = head.authority().unwrap_or_default();
+    let (name, port) = match authority.iter().position(|byte| *byte == b':') {
+        Some(at) => (&authority[..at], &authority[at + 1..]),
+        None => (authority, &b"443"[..]),
+    };
+    matches!(head.method(), Some(b"GET" | b"HEAD" | b"POST"))
+        && matches!(head.scheme(), Some(b"https" | b"http"))
+        && !name.is_empty()
+        && name.iter().all(in_name)
+        && (1..=5).contains(&port.len())
+        && port.iter().all(u8::is_ascii_digit)
+        && head
+            .path()
+            .is_some_and(|path| path.first() == Some(&b'/') && path.iter().all(in_path))
+        && head.fields().all(|(_, value)| value.iter().all(in_value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Version;
+
+    fn status(request: http::request::Builder) -> u16 {
+        match check(&request.body(()).unwrap()) {
+            Ok(()) => 200,
+            Err(status) => status.as_u16(),
+        }
+    }
+
+    #[test]
+    fn too_large_a_head_is_431() {
+        let request = |size: usize| {
+            let request = Request::get("/a.txt").version(Version::HTTP_2);
+            status(request.header("x", "y".repeat(size - 33)))
+        };
+        assert_eq!(request(MAX_HEAD_BYTES), 200);
+        assert_eq!(request(MAX_HEAD_BYTES + 1), 431);
+    }
+
+    #[test]
+    fn what_the_gate_refuses_has_its_status() {
+        for refusal in [Refusal::Fragment, Refusal::Misdirected] {
+            assert_eq!(
+                status(Request::get("/a.txt").extension(refusal)),
+                refusal.status()
+            );
+        }
+    }
+}

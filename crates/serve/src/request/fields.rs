@@ -1,0 +1,115 @@
+//! The fields that every response has: Date, Server and Alt-Svc, made once for all responses of a
+//! second.
+
+use altway_http2::{FieldBlock, Indexing};
+use altway_policy::{AltSvc, Decision};
+use http::HeaderValue;
+use http::header::{self, HeaderMap, HeaderName};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const SERVER: HeaderValue = HeaderValue::from_static("altway");
+
+/// Alt-Svc values of which the fields are kept. A policy has about three.
+const MAX_OFFERS: usize = 8;
+
+/// The fields in both forms in which responses take them: as they are, and encoded for HTTP/2.
+#[derive(Debug)]
+pub(crate) struct CommonFields {
+    /// The port number for Alt-Svc; `None` where there is no HTTP/3 to offer.
+    alternative: Option<u16>,
+    second: u64,
+    date: HeaderValue,
+    /// Date and Server.
+    encoded: FieldBlock,
+    offers: Vec<Offer>,
+}
+
+#[derive(Debug)]
+struct Offer {
+    alt_svc: AltSvc,
+    value: HeaderValue,
+    encoded: FieldBlock,
+}
+
+impl CommonFields {
+    pub(crate) fn new(alternative: Option<u16>) -> Self {
+        let date = date(UNIX_EPOCH);
+        Self {
+            alternative,
+            second: 0,
+            encoded: encoded(&date),
+            date,
+            offers: Vec::new(),
+        }
+    }
+
+    /// Adds the fields to those of a response at `time`: Date and Server where they are missing, and what
+    /// the decision says of HTTP/3.
+    pub(crate) fn complete(
+        &mut self,
+        headers: &mut HeaderMap,
+        decision: Option<&Decision>,
+        time: SystemTime,
+    ) {
+        self.advance(time);
+        headers
+            .entry(header::DATE)
+            .or_insert_with(|| self.date.clone());
+        headers.entry(header::SERVER).or_insert(SERVER);
+        if let Some(at) = self.offer(decision) {
+            headers.insert(header::ALT_SVC, self.offers[at].value.clone());
+        }
+    }
+
+    /// The same fields for HTTP/2: Date and Server, and Alt-Svc unless it is left out.
+    pub(crate) fn encoded(
+        &mut self,
+        decision: Option<&Decision>,
+        time: SystemTime,
+    ) -> (&FieldBlock, Option<&FieldBlock>) {
+        self.advance(time);
+        let offer = self.offer(decision);
+        (&self.encoded, offer.map(|at| &self.offers[at].encoded))
+    }
+
+    fn advance(&mut self, time: SystemTime) {
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        if since.as_secs() != self.second {
+            self.second = since.as_secs();
+            self.date = date(time);
+            self.encoded = encoded(&self.date);
+        }
+    }
+
+    /// The index of the offer; `None` where Alt-Svc is left out.
+    fn offer(&mut self, decision: Option<&Decision>) -> Option<usize> {
+        let alt_svc = decision?.alt_svc;
+        let known = self.offers.iter().position(|it| it.alt_svc == alt_svc);
+        if known.is_some() {
+            return known;
+        }
+        let value = alt_svc.field_value(self.alternative?)?;
+        let value = HeaderValue::try_from(value).expect("visible ASCII");
+        if self.offers.len() == MAX_OFFERS {
+            self.offers.remove(0);
+        }
+        self.offers.push(Offer {
+            alt_svc,
+            encoded: block([(&header::ALT_SVC, &value)]),
+            value,
+        });
+        Some(self.offers.len() - 1)
+    }
+}
+
+fn date(time: SystemTime) -> HeaderValue {
+    HeaderValue::try_from(httpdate::fmt_http_date(time)).expect("a date is visible ASCII")
+}
+
+fn encoded(date: &HeaderValue) -> FieldBlock {
+    block([(&header::DATE, date), (&header::SERVER, &SERVER)])
+}
+
+fn block<'a>(fields: impl IntoIterator<Item = (&'a HeaderName, &'a HeaderValue)>) -> FieldBlock {
+    FieldBlock::new(fields, Indexing::Incremental)
+}

@@ -1,0 +1,124 @@
+//! Services of the embedder behind one type that the server's own code can hold.
+
+use crate::RequestBody;
+use crate::request::body::Body;
+use crate::request::contained::{Contained, ContainedBody, contain};
+use http::{Request, Response};
+use std::fmt;
+use std::future::{poll_fn, ready};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
+use thread_local::ThreadLocal;
+use tower_service::Service;
+
+/// Whatever a service can fail with.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Something that a worker waits for, on its own thread.
+pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// Who sent a request: found in the request's extensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Peer {
+    /// The client's address, or that of the last proxy before the server. IPv4 is said as IPv4,
+    /// also on a socket of both families.
+    pub address: SocketAddr,
+}
+
+/// A service that answers requests.
+pub(crate) trait Handler: fmt::Debug + Send + Sync {
+    /// Begins to answer. Fails when the service does, or when it panics.
+    fn call(&self, request: Request<RequestBody>) -> Pending<Result<Response<Body>, BoxError>>;
+}
+
+/// A service with a clone for each thread that asks for it, so that it need not be `Sync`.
+pub(crate) struct PerThread<S: Send> {
+    original: Mutex<S>,
+    /// One a worker.
+    clones: ThreadLocal<S>,
+}
+
+impl<S: Clone + Send> PerThread<S> {
+    /// A clone of this thread's clone. Panics where the service's `clone` does.
+    pub(crate) fn get(&self) -> S {
+        let original = || self.original.lock().unwrap_or_else(PoisonError::into_inner);
+        self.clones.get_or(|| original().clone()).clone()
+    }
+}
+
+impl<S: Send> PerThread<S> {
+    pub(crate) fn new(service: S) -> Self {
+        Self {
+            original: Mutex::new(service),
+            clones: ThreadLocal::new(),
+        }
+    }
+}
+
+/// A tower service.
+pub(crate) struct Tower<S: Send>(pub(crate) PerThread<S>);
+
+impl<S: Send> fmt::Debug for Tower<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<S>())
+    }
+}
+
+impl<S, B> Handler for Tower<S>
+where
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: 'static,
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    fn call(&self, request: Request<RequestBody>) -> Pending<Result<Response<Body>, BoxError>> {
+        let service = match contain(|| self.0.get()) {
+            Ok(service) => Contained::new(service),
+            Err(panic) => return Box::pin(ready(Err(panic))),
+        };
+        Box::pin(answer(service, request))
+    }
+}
+
+/// A service's answer. Nothing of the service runs outside of [`Contained`].
+pub(crate) async fn answer<S, B>(
+    mut service: Contained<S>,
+    request: Request<RequestBody>,
+) -> Result<Response<Body>, BoxError>
+where
+    S: Service<Request<RequestBody>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    poll_fn(|cx| caught(service.call(|it| it.poll_ready(cx).map_err(Into::into)))).await?;
+    let mut future = Contained::new(service.call(|it| Box::pin(it.call(request)))?);
+    poll_fn(|cx| {
+        let polled = future.call(|it| {
+            let answered = std::task::ready!(it.as_mut().poll(cx));
+            Poll::Ready(answered.map_err(Into::into).map(plain))
+        });
+        caught(polled)
+    })
+    .await
+}
+
+/// A response that has nothing of the service's but its body.
+fn plain<B>(response: Response<B>) -> Response<Body>
+where
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let mut response = response.map(|body| Body::stream(ContainedBody::new(body)));
+    response.extensions_mut().clear();
+    response
+}
+
+/// A panic in place of what was polled.
+fn caught<T>(polled: Result<Poll<Result<T, BoxError>>, BoxError>) -> Poll<Result<T, BoxError>> {
+    polled.unwrap_or_else(|panic| Poll::Ready(Err(panic)))
+}

@@ -1,0 +1,301 @@
+//! A response's body on its way from whoever makes it to its protocol, whichever that is.
+
+use crate::files::{FileCache, Piece, Reading};
+use crate::held::Held;
+use crate::request::body::Body;
+use crate::request::handler::BoxError;
+use crate::request::log::LogEntry;
+use crate::request::pending::{Exchanges, Ready, Work};
+use bytes::Bytes;
+use http::HeaderMap;
+use http_body::{Body as _, Frame};
+use std::cell::RefCell;
+use std::hash::Hash;
+use std::time::Instant;
+
+/// Bytes of memory that a response takes which waits for its client, beside those of its body.
+pub(crate) const RESPONSE_OVERHEAD: usize = 512;
+
+/// What a protocol does for a response's body.
+pub(crate) trait Carrier {
+    /// Names an exchange.
+    type Key: Copy + Eq + Hash + Unpin + Send + 'static;
+
+    /// Bytes of the body that are worth having ready; `None`: it is another response's turn. `again`: some
+    /// were handed over already, and the protocol has taken them all.
+    fn room(&self, key: Self::Key, again: bool) -> Option<usize>;
+
+    /// Takes as many bytes as it can from the front of `data`. `last`: the body ends with them.
+    ///
+    /// # Errors
+    /// The stream is gone.
+    fn send_data(&mut self, key: Self::Key, data: &mut Bytes, last: bool) -> Result<(), BoxError>;
+
+    /// Ends the body with fields.
+    ///
+    /// # Errors
+    /// The stream is gone, or the fields are too large.
+    fn send_trailers(&mut self, key: Self::Key, fields: &HeaderMap) -> Result<(), BoxError>;
+}
+
+/// A response's body that has not been handed over whole, and what it holds.
+pub(crate) struct Outgoing {
+    source: Source,
+    /// When bytes of it were last taken, or could first be.
+    pub(crate) moved: Instant,
+    held: Held,
+}
+
+enum Source {
+    Body(Sending),
+    File(Reading, Option<LogEntry>),
+}
+
+/// What became of a body when it was handed over as far as it went.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// More is to come.
+    Part,
+    All,
+}
+
+impl Outgoing {
+    pub(crate) fn of(body: Body, held: Held, now: Instant) -> Self {
+        let source = match body.into_file() {
+            Ok((range, entry)) => Source::File(Reading::File(range), entry),
+            Err(body) => Source::Body(Sending::new(body)),
+        };
+        Self {
+            source,
+            moved: now,
+            held,
+        }
+    }
+
+    /// What is left of a file.
+    pub(crate) fn of_file(
+        (reading, entry): (Reading, Option<LogEntry>),
+        held: Held,
+        now: Instant,
+    ) -> Self {
+        Self {
+            source: Source::File(reading, entry),
+            moved: now,
+            held,
+        }
+    }
+
+    /// Takes a body back from where it waited, with what it gave.
+    ///
+    /// # Errors
+    /// The body fails.
+    pub(crate) fn resume(
+        &mut self,
+        body: Body,
+        frame: Option<Result<Frame<Bytes>, BoxError>>,
+        now: Instant,
+    ) -> Result<(), BoxError> {
+        // Only from now on can the client hold it up.
+        self.moved = now;
+        match &mut self.source {
+            Source::Body(sending) => sending.resume(body, frame),
+            Source::File(..) => Ok(()),
+        }
+    }
+
+    /// Whether bytes wait for the client, not for whoever makes them.
+    pub(crate) fn is_held_up(&self) -> bool {
+        match &self.source {
+            Source::Body(sending) => sending.is_held_up(),
+            Source::File(..) => true,
+        }
+    }
+
+    /// Hands over as much as the protocol takes in this response's turn, and counts what is left in memory.
+    ///
+    /// # Errors
+    /// The body fails, the file can't be read, or the stream is gone.
+    pub(crate) fn hand_over<C: Carrier>(
+        &mut self,
+        key: C::Key,
+        carrier: &mut C,
+        exchanges: &mut Exchanges<C::Key>,
+        files: &RefCell<FileCache>,
+        now: Instant,
+    ) -> Result<Sent, BoxError> {
+        let mut sent = Ok(Sent::Part);
+        let mut again = false;
+        while let Ok(Sent::Part) = sent
+            && let Some(room) = carrier.room(key, again)
+        {
+            again = true;
+            let taken = self.hand_over_piece(key, room, carrier, exchanges, files, now);
+            match taken {
+                Ok(Taken::All) => {}
+                Ok(Taken::Part) => break,
+                Ok(Taken::Last) => sent = Ok(Sent::All),
+                Err(error) => sent = Err(error),
+            }
+        }
+        let waiting = match &self.source {
+            Source::Body(sending) => sending.held(),
+            Source::File(reading, _) => reading.held(),
+        };
+        self.held.set(RESPONSE_OVERHEAD + waiting);
+        sent
+    }
+
+    fn hand_over_piece<C: Carrier>(
+        &mut self,
+        key: C::Key,
+        room: usize,
+        carrier: &mut C,
+        exchanges: &mut Exchanges<C::Key>,
+        files: &RefCell<FileCache>,
+        now: Instant,
+    ) -> Result<Taken, BoxError> {
+        let (mut piece, mut nothing) = (Piece::nothing(), Bytes::new());
+        let (chunk, last) = match &mut self.source {
+            Source::File(reading, _) => {
+                if room > 0 {
+                    piece = reading.next(&mut files.borrow_mut(), room)?;
+                }
+                (&mut piece.bytes, piece.last)
+            }
+            // What can't leave is not asked for.
+            Source::Body(sending) if room == 0 && !sending.is_at_end() => (&mut nothing, false),
+            Source::Body(sending) => match sending.next(key, exchanges)? {
+                Next::Nothing => return Ok(Taken::Part),
+                Next::Data { chunk, last } => (chunk, last),
+                Next::Trailers(trailers) => {
+                    carrier.send_trailers(key, &trailers)?;
+                    return Ok(Taken::Last);
+                }
+            },
+        };
+        let before = chunk.len();
+        carrier.send_data(key, chunk, last)?;
+        let left = chunk.len();
+        if left < before {
+            self.moved = now;
+        }
+        if let Source::File(reading, entry) = &mut self.source {
+            reading.advance(before - left);
+            if let Some(entry) = entry {
+                entry.sent(before - left);
+            }
+        }
+        Ok(match (left, last) {
+            (0, true) => Taken::Last,
+            (0, false) => Taken::All,
+            _ => Taken::Part,
+        })
+    }
+}
+
+/// What a protocol took of a piece.
+enum Taken {
+    All,
+    Part,
+    /// All of it, and it was the last.
+    Last,
+}
+
+/// A body that has not been handed over whole. Holds one chunk of it.
+struct Sending {
+    /// `None` while it is waited for.
+    body: Option<Body>,
+    chunk: Bytes,
+    trailers: Option<HeaderMap>,
+    /// The body has given all that it has.
+    is_read: bool,
+}
+
+/// What there is to hand over next.
+enum Next<'a> {
+    /// These bytes: take away what was handed over. `last`: the content ends with them.
+    Data { chunk: &'a mut Bytes, last: bool },
+    /// The content's end, with fields.
+    Trailers(HeaderMap),
+    /// Nothing yet: the body is waited for.
+    Nothing,
+}
+
+impl Sending {
+    fn new(body: Body) -> Self {
+        Self {
+            is_read: body.is_end_stream(),
+            body: Some(body),
+            chunk: Bytes::new(),
+            trailers: None,
+        }
+    }
+
+    /// What to hand over next for `key`; what is not there yet is waited for in `exchanges`.
+    ///
+    /// # Errors
+    /// The body fails.
+    fn next<K: Copy + Eq + Hash + Unpin + Send + 'static>(
+        &mut self,
+        key: K,
+        exchanges: &mut Exchanges<K>,
+    ) -> Result<Next<'_>, BoxError> {
+        while self.chunk.is_empty() && !self.is_read {
+            let Some(body) = self.body.take() else {
+                return Ok(Next::Nothing);
+            };
+            match exchanges.begin(key, Work::Frame(body)) {
+                Some(Ready::Frame(body, frame)) => self.resume(body, frame)?,
+                _ => return Ok(Next::Nothing),
+            }
+        }
+        if self.chunk.is_empty()
+            && let Some(trailers) = self.trailers.take()
+        {
+            return Ok(Next::Trailers(trailers));
+        }
+        Ok(Next::Data {
+            last: self.is_read && self.trailers.is_none(),
+            chunk: &mut self.chunk,
+        })
+    }
+
+    /// Takes the body back from where it waited, with what it gave.
+    ///
+    /// # Errors
+    /// The body fails.
+    fn resume(
+        &mut self,
+        body: Body,
+        frame: Option<Result<Frame<Bytes>, BoxError>>,
+    ) -> Result<(), BoxError> {
+        let frame = frame.transpose()?;
+        self.is_read = frame.is_none() || body.is_end_stream();
+        self.body = Some(body);
+        match frame.map(Frame::into_data) {
+            Some(Ok(data)) => self.chunk = data,
+            Some(Err(frame)) => {
+                // Nothing follows trailers.
+                self.trailers = frame.into_trailers().ok();
+                self.is_read |= self.trailers.is_some();
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is left but the end, or trailers: what no window holds back.
+    fn is_at_end(&self) -> bool {
+        self.chunk.is_empty() && self.is_read
+    }
+
+    /// Bytes in memory that wait for the client.
+    fn held(&self) -> usize {
+        self.chunk.len() + self.body.as_ref().map_or(0, Body::held)
+    }
+
+    /// Whether bytes wait for the client, not for the body.
+    fn is_held_up(&self) -> bool {
+        !self.chunk.is_empty()
+    }
+}

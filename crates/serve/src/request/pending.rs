@@ -1,0 +1,395 @@
+//! The exchanges of a connection that take more than a moment: services that answer later, bodies
+//! that wait for more, uploads that are read bit by bit.
+//!
+//! Everything is polled in the task of its connection: a request costs no task of its own, and what
+//! is ready at once never comes here. HTTP/2 has one of these a connection, HTTP/3 one a worker. It holds
+//! nothing before there is something to wait for.
+
+use crate::RequestBody;
+use crate::embed::{Answering, Step};
+use crate::held::Held;
+use crate::request::body::Body;
+use crate::request::contained::contain;
+use crate::request::handler::BoxError;
+use crate::request::requests::Answered;
+use crate::request::upload::{Report, Upload, upload};
+use bytes::Bytes;
+use futures_util::future::{AbortHandle, Abortable};
+use futures_util::stream::{FuturesUnordered, Stream as _};
+use http::{HeaderMap, Request, Response, header};
+use http_body::{Body as _, Frame};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::hash::Hash;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker, ready};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Of a request body that nobody reads, so many bytes are taken to let its client finish.
+const MAX_UNWANTED: usize = 64 << 10;
+
+/// What is going on, by the key of each exchange. Bounded by the engine's limit of streams: an
+/// exchange waits for one thing, and has one upload, at a time.
+pub(crate) struct Exchanges<K>(Option<Box<State<K>>>);
+
+struct State<K> {
+    waits: FuturesUnordered<Abortable<Wait<K>>>,
+    handles: FxHashMap<K, AbortHandle>,
+    uploads: FxHashMap<K, Receiving>,
+    /// Bytes of uploads that wait for their readers.
+    unread: usize,
+    /// At most one message an upload.
+    reporter: UnboundedSender<K>,
+    reports: UnboundedReceiver<K>,
+    /// What exchanges go on with: at most two things each.
+    ready: VecDeque<(K, Ready)>,
+}
+
+/// Something to wait for.
+pub(crate) enum Work {
+    /// A response.
+    Respond(Answering<Answered>),
+    /// The next frame of a body.
+    Frame(Body),
+}
+
+/// What became of bytes of a request's body.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// They wait for their reader.
+    Kept,
+    /// Nobody reads them. The client may send more, to come to its end.
+    Unwanted,
+    /// Nobody reads them, and the client has sent enough of them.
+    Excess,
+}
+
+/// What an exchange goes on with.
+pub(crate) enum Ready {
+    /// Fields of a 103, and the response that is still waited for.
+    Hints(Answering<Answered>, HeaderMap),
+    Response(Answered),
+    /// The body, and what [`http_body::Body::poll_frame`] gave.
+    Frame(Body, Option<Result<Frame<Bytes>, BoxError>>),
+    /// Of the exchange's upload.
+    Report(Report),
+}
+
+/// A request's body on its way in.
+pub(crate) struct Receiving {
+    pub(crate) upload: Upload,
+    /// Counts what waits for the reader, where the connection doesn't.
+    pub(crate) held: Option<Held>,
+    /// The client waits for 100 (RFC 9110 section 10.1.1).
+    expects_continue: bool,
+    /// The response to a request whose body nobody reads.
+    early: Option<Response<Body>>,
+    /// Its response has been handed over whole.
+    pub(crate) answered: bool,
+    /// Bytes that came and that nobody will read.
+    unwanted: usize,
+}
+
+impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
+    pub(crate) fn new() -> Self {
+        Self(None)
+    }
+
+    fn state(&mut self) -> &mut State<K> {
+        self.0.get_or_insert_with(|| Box::new(State::new()))
+    }
+
+    /// Whether nothing is going on.
+    pub(crate) fn is_idle(&self) -> bool {
+        let is_idle = |state: &State<K>| state.handles.is_empty() && state.uploads.is_empty();
+        self.0.as_deref().is_none_or(is_idle)
+    }
+
+    /// The body of a request that has one.
+    pub(crate) fn receive<B>(&mut self, key: K, request: &Request<B>) -> RequestBody {
+        let field = |name| request.headers().get(name)?.to_str().ok();
+        let length = field(header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
+        let expects = field(header::EXPECT);
+        let state = self.state();
+        let (upload, body) = upload(key, &state.reporter, length);
+        let receiving = Receiving {
+            upload,
+            held: None,
+            expects_continue: expects
+                .is_some_and(|expects| expects.eq_ignore_ascii_case("100-continue")),
+            early: None,
+            answered: false,
+            unwanted: 0,
+        };
+        state.uploads.insert(key, receiving);
+        body
+    }
+
+    pub(crate) fn upload(&mut self, key: K) -> Option<&mut Receiving> {
+        self.0.as_mut()?.uploads.get_mut(&key)
+    }
+
+    /// Bytes of uploads that wait for their readers.
+    pub(crate) fn unread(&self) -> usize {
+        self.0.as_ref().map_or(0, |state| state.unread)
+    }
+
+    /// Takes `len` bytes of a request's body. Those that are read by somebody are reported when they
+    /// are.
+    pub(crate) fn take(&mut self, key: K, len: usize, data: impl FnOnce() -> Bytes) -> Taken {
+        let Some(state) = &mut self.0 else {
+            return Taken::Excess;
+        };
+        let Some(receiving) = state.uploads.get_mut(&key) else {
+            return Taken::Excess;
+        };
+        if receiving.upload.push(data) {
+            state.unread += len;
+            return Taken::Kept;
+        }
+        receiving.unwanted += len;
+        if receiving.unwanted > MAX_UNWANTED {
+            Taken::Excess
+        } else {
+            Taken::Unwanted
+        }
+    }
+
+    /// The exchanges that wait for something, or for the rest of their request.
+    pub(crate) fn unfinished(&self) -> Vec<K> {
+        let Some(state) = &self.0 else {
+            return Vec::new();
+        };
+        let keys = state.handles.keys().chain(state.uploads.keys());
+        keys.copied().collect()
+    }
+
+    /// Does what can be done at once; if that isn't all, [`poll`](Self::poll) gives the rest.
+    pub(crate) fn begin(&mut self, key: K, mut work: Work) -> Option<Ready> {
+        // Nothing is to be woken: what isn't ready is polled again before anybody waits.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(ready) = work.poll(&mut context) {
+            return Some(ready);
+        }
+        let (handle, registration) = AbortHandle::new_pair();
+        let state = self.state();
+        let wait = Abortable::new(Wait { key, work }, registration);
+        state.waits.push(wait);
+        state.handles.insert(key, handle);
+        None
+    }
+
+    /// Finds out which exchanges can go on; whether any can. Wakes the task when that changes.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(state) = &mut self.0 else {
+            return false;
+        };
+        while !state.is_empty()
+            && let Poll::Ready(ready) = state.poll(cx)
+        {
+            state.ready.push_back(ready);
+        }
+        !state.ready.is_empty()
+    }
+
+    /// The next exchange that can go on.
+    pub(crate) fn next_ready(&mut self) -> Option<(K, Ready)> {
+        self.0.as_mut()?.ready.pop_front()
+    }
+
+    /// Drops an upload: nothing more of it will come. Gives how many bytes of it came that the
+    /// client was not told it may send again.
+    pub(crate) fn end_upload(&mut self, key: K) -> usize {
+        self.0.as_mut().map_or(0, |state| state.end_upload(key))
+    }
+
+    /// Drops what `key` waits for, and its upload, as [`end_upload`](Self::end_upload) does.
+    pub(crate) fn cancel(&mut self, key: K) -> usize {
+        let Some(state) = &mut self.0 else {
+            return 0;
+        };
+        if let Some(handle) = state.handles.remove(&key) {
+            handle.abort();
+        }
+        state.ready.retain(|(of, _)| *of != key);
+        state.end_upload(key)
+    }
+
+    /// Drops everything of the exchanges that `are` meant.
+    pub(crate) fn cancel_all(&mut self, are: impl Fn(K) -> bool) {
+        let Some(state) = &mut self.0 else {
+            return;
+        };
+        for (_, ended) in state.uploads.extract_if(|key, _| are(*key)) {
+            state.unread -= ended.unread();
+        }
+        state.handles.retain(|key, handle| {
+            if are(*key) {
+                handle.abort();
+            }
+            !are(*key)
+        });
+        state.ready.retain(|(of, _)| !are(*of));
+    }
+}
+
+impl<K: Copy + Eq + Hash + Unpin + Send + 'static> State<K> {
+    fn new() -> Self {
+        let (reporter, reports) = unbounded_channel();
+        Self {
+            waits: FuturesUnordered::new(),
+            handles: FxHashMap::default(),
+            uploads: FxHashMap::default(),
+            unread: 0,
+            reporter,
+            reports,
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Whether there is nothing to [`poll`](Self::poll), not even what was cancelled and waits to
+    /// be dropped.
+    fn is_empty(&self) -> bool {
+        self.waits.is_empty() && self.uploads.is_empty()
+    }
+
+    /// What is ready next. Pending also when there is nothing to wait for.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(K, Ready)> {
+        while let Poll::Ready(Some(key)) = self.reports.poll_recv(cx) {
+            // One of an upload that has ended says nothing any more.
+            if let Some(receiving) = self.uploads.get(&key) {
+                let report = receiving.upload.report();
+                self.unread -= report.read;
+                return Poll::Ready((key, Ready::Report(report)));
+            }
+        }
+        while let Some(ended) = ready!(Pin::new(&mut self.waits).poll_next(cx)) {
+            if let Ok((key, ready)) = ended {
+                self.handles.remove(&key);
+                return Poll::Ready((key, ready));
+            }
+        }
+        Poll::Pending
+    }
+
+    fn end_upload(&mut self, key: K) -> usize {
+        let Some(receiving) = self.uploads.remove(&key) else {
+            return 0;
+        };
+        let unread = receiving.unread();
+        self.unread -= unread;
+        unread
+    }
+}
+
+impl Receiving {
+    /// Keeps a response that needs nothing of the body until the body is complete, or has cost
+    /// enough: only then is it certain that the request is well-formed, and a client that sends
+    /// before it reads has not got stuck.
+    pub(crate) fn answer_later(&mut self, response: Response<Body>) {
+        self.early = Some(response);
+    }
+
+    /// That response, when its time has come.
+    pub(crate) fn early_response(&mut self) -> Option<Response<Body>> {
+        if self.upload.is_complete() || self.unwanted > MAX_UNWANTED {
+            self.early.take()
+        } else {
+            None
+        }
+    }
+
+    /// Whether more is to be taken for the reader, for which `most` bytes may wait; none while the client
+    /// holds as much as it may and some of it is here.
+    pub(crate) fn has_room(&self, most: usize) -> bool {
+        let waiting = self.upload.waiting();
+        let is_scarce = || self.held.as_ref().is_some_and(Held::is_scarce);
+        waiting < most && (waiting == 0 || !is_scarce())
+    }
+
+    /// Counts what waits for the reader.
+    pub(crate) fn count(&mut self) {
+        let waiting = self.upload.waiting();
+        if let Some(held) = &mut self.held {
+            held.set(waiting);
+        }
+    }
+
+    /// Whether the client is to be told that it may send: once, when its content is asked for.
+    pub(crate) fn must_continue(&mut self, report: &Report) -> bool {
+        report.waits && std::mem::take(&mut self.expects_continue)
+    }
+
+    /// Whether nothing is left to do: the response has been handed over, and the request is
+    /// complete. An engine ends one that isn't.
+    pub(crate) fn is_over(&self) -> bool {
+        self.answered && self.upload.is_complete()
+    }
+
+    /// Bytes that came and that no report has told of as read.
+    fn unread(&self) -> usize {
+        self.upload.report().read + self.upload.waiting()
+    }
+}
+
+struct Wait<K> {
+    key: K,
+    work: Work,
+}
+
+impl<K: Copy + Unpin> Future for Wait<K> {
+    type Output = (K, Ready);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let key = self.key;
+        self.work.poll(cx).map(|ready| (key, ready))
+    }
+}
+
+impl Work {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ready> {
+        match self {
+            Self::Respond(answering) => match ready!(answering.poll_step(cx)) {
+                Step::Hints(fields) => Poll::Ready(Ready::Hints(answering.take(), fields)),
+                Step::Response(response) => Poll::Ready(Ready::Response(response)),
+            },
+            Self::Frame(body) => {
+                // A service catches its own panics; a body that panics must not take the other
+                // connections of its worker along.
+                let frame = match contain(|| Pin::new(&mut *body).poll_frame(cx)) {
+                    Ok(frame) => ready!(frame),
+                    Err(panic) => Some(Err(panic)),
+                };
+                let body = std::mem::replace(body, Body::empty());
+                Poll::Ready(Ready::Frame(body, frame))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::held::HeldBytes;
+
+    #[test]
+    fn what_waits_for_a_reader_counts_and_stops_what_comes_when_too_much_is_held() {
+        let client = HeldBytes::new(100);
+        let mut exchanges = Exchanges::new();
+        let body = exchanges.receive(1, &Request::new(()));
+        exchanges.upload(1).unwrap().held = Some(client.holder());
+        let take = |exchanges: &mut Exchanges<u8>, len| {
+            let taken = exchanges.take(1, len, || Bytes::from(vec![0; len]));
+            assert_eq!(taken, Taken::Kept);
+            let receiving = exchanges.upload(1).unwrap();
+            receiving.count();
+            receiving.has_room(1_000)
+        };
+        assert!(take(&mut exchanges, 99));
+        assert_eq!(client.bytes(), 99);
+        assert!(!take(&mut exchanges, 1), "as much is held as may be");
+        exchanges.end_upload(1);
+        assert_eq!(client.bytes(), 0);
+        drop(body);
+    }
+}

@@ -1,0 +1,171 @@
+//! Whole files from the worker's cache: answers whose fields are made already, and a line of the log.
+//!
+//! A request that repeats the one before on its connection is known by its head's identity, without a
+//! check and without a look-up: both were made for the one before.
+
+use crate::files::{Entry, Reading, is_conditional};
+use crate::request::body::Body;
+use crate::request::check::RequestHead;
+use crate::request::log::{Line, LogEntry};
+use crate::request::requests::{Now, Requests, path_of};
+use altway_policy::Decision;
+use http::{Method, Response, StatusCode};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+
+/// A file that a request asks for, whole and unconditionally.
+pub(crate) struct Prepared {
+    pub(crate) entry: Rc<Entry>,
+    /// The request before it on the connection asked for the same.
+    pub(crate) repeated: bool,
+}
+
+/// The latest request of a connection that was answered so.
+pub(crate) struct Latest<I> {
+    id: Option<I>,
+    entry: Weak<Entry>,
+    /// Empty without a log.
+    path: Box<str>,
+    line: Option<KnownLine>,
+}
+
+/// The line in the log of a file that was sent whole.
+struct KnownLine {
+    decision: Option<Decision>,
+    text: String,
+}
+
+impl<I> Requests<I> {
+    /// The file of a request that repeats the latest.
+    pub(super) fn find_again<H>(&self, head: &H, now: Now) -> Option<Prepared>
+    where
+        H: RequestHead<Id = I>,
+    {
+        let latest = self.latest.as_ref()?;
+        let is_same = latest.id.as_ref().is_some_and(|id| head.has_id(id));
+        let entry = is_same.then(|| latest.entry.upgrade()).flatten()?;
+        entry.is_fresh(now.instant).then_some(Prepared {
+            entry,
+            repeated: true,
+        })
+    }
+
+    /// The file of a request that has passed the check, if it wants one.
+    pub(super) fn find<H>(&mut self, head: &H, now: Now) -> Option<Prepared>
+    where
+        H: RequestHead<Id = I>,
+    {
+        let service = &self.responder.service;
+        let files = service.files()?;
+        if head.method() != b"GET" || head.fields().any(|(name, _)| is_conditional(name)) {
+            return None;
+        }
+        let mut cache = self.responder.files.borrow_mut();
+        let entry = cache.find(files, head.target()?, now.instant)?;
+        self.latest = Some(Latest {
+            id: head.id(),
+            entry: Rc::downgrade(&entry),
+            path: service
+                .log
+                .as_ref()
+                .map_or_else(Box::default, |_| path_of(head)),
+            line: None,
+        });
+        Some(Prepared {
+            entry,
+            repeated: false,
+        })
+    }
+
+    /// The head of a prepared answer, as it is for a second.
+    pub(crate) fn prepared_head(
+        &self,
+        prepared: &Prepared,
+        decision: Option<&Decision>,
+        now: Now,
+    ) -> Arc<Response<()>> {
+        let offer = decision.map(|decision| decision.alt_svc);
+        let fields = &self.responder.fields;
+        prepared.entry.head(now.system, offer, |headers| {
+            fields.borrow_mut().complete(headers, decision, now.system);
+        })
+    }
+
+    /// To be called when a prepared answer was sent with `sent` bytes of its body: logs one that was sent
+    /// whole, and gives what is left of another.
+    pub(crate) fn sent_prepared(
+        &mut self,
+        prepared: &Prepared,
+        decision: Option<Decision>,
+        sent: usize,
+        now: Now,
+    ) -> Option<(Reading, Option<LogEntry>)> {
+        let entry = &prepared.entry;
+        if sent as u64 == entry.size {
+            self.log_whole(entry.size, decision, now);
+            return None;
+        }
+        Some((entry.reading(sent), self.prepared_entry(decision, sent)))
+    }
+
+    /// A prepared answer for HTTP/1.1.
+    pub(crate) fn respond_prepared(&mut self, prepared: &Prepared, now: Now) -> Response<Body> {
+        let decision = self.decision(now);
+        let head = self.prepared_head(prepared, decision.as_ref(), now);
+        let body = match prepared.entry.reading(0) {
+            Reading::Memory(bytes) => Body::bytes(bytes),
+            Reading::File(range) => Body::file(range),
+        };
+        let body = body.with_log_entry(self.prepared_entry(decision, 0));
+        (*head).clone().map(|()| body)
+    }
+
+    /// Forgets the latest request if it can't come again.
+    pub(crate) fn forget_latest_if(&mut self, is_gone: impl Fn(&I) -> bool) {
+        self.latest
+            .take_if(|latest| latest.id.as_ref().is_none_or(&is_gone));
+    }
+
+    /// Logs a file that was sent whole. A repeated request has a line already, as long as the decision is the
+    /// same.
+    fn log_whole(&mut self, size: u64, decision: Option<Decision>, now: Now) {
+        let (client, protocol) = (self.client(), self.protocol);
+        let log = self.responder.service.log.as_ref();
+        let (Some(log), Some(latest)) = (log, &mut self.latest) else {
+            return;
+        };
+        let known = latest.line.take().filter(|line| line.decision == decision);
+        let line = known.unwrap_or_else(|| {
+            let line = Line {
+                client,
+                protocol,
+                method: &Method::GET,
+                path: &latest.path,
+                status: StatusCode::OK,
+                bytes: size,
+                decision,
+            };
+            KnownLine {
+                decision,
+                text: line.text(),
+            }
+        });
+        log.add(now.system, line.text.as_bytes());
+        latest.line = Some(line);
+    }
+
+    /// The log's entry of a file of which `sent` bytes were sent so far.
+    fn prepared_entry(&self, decision: Option<Decision>, sent: usize) -> Option<LogEntry> {
+        let (log, latest) = (self.responder.service.log.as_ref()?, self.latest.as_ref()?);
+        let line = Line {
+            client: self.client(),
+            protocol: self.protocol,
+            method: &Method::GET,
+            path: &latest.path,
+            status: StatusCode::OK,
+            bytes: sent as u64,
+            decision,
+        };
+        Some(LogEntry::new(log, line))
+    }
+}

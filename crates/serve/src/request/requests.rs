@@ -1,0 +1,433 @@
+//! The requests of one connection, whatever its protocol: the order in which limits, the check of the
+//! head, prepared answers and the service have their say, and what is done to every response.
+
+use crate::RequestBody;
+use crate::clients::Admitted;
+use crate::embed::Answering;
+use crate::files::{self, FileCache};
+use crate::incidents::Incident;
+use crate::request::body::Body;
+use crate::request::check::{RequestHead, check};
+use crate::request::decision::PathDecision;
+use crate::request::fields::CommonFields;
+use crate::request::log::{Line, LogEntry, Protocol};
+use crate::request::prepared::{Latest, Prepared};
+use crate::request::service::{Raw, Service};
+use altway_path::PathStatistics;
+use altway_policy::Decision;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body::Body as _;
+use std::cell::{RefCell, RefMut};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+/// Seconds after which a request that was one too many may come again.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// What the requests of all connections of a worker share.
+pub(crate) struct Responder {
+    pub(crate) service: Arc<Service>,
+    pub(crate) files: Rc<RefCell<FileCache>>,
+    pub(crate) fields: RefCell<CommonFields>,
+}
+
+/// The time on both clocks, read once a turn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) instant: Instant,
+    /// For dates.
+    pub(crate) system: SystemTime,
+}
+
+/// The state that a connection's requests share. `I` tells its heads apart.
+pub(crate) struct Requests<I> {
+    pub(super) responder: Rc<Responder>,
+    peer: SocketAddr,
+    admitted: Rc<Admitted>,
+    pub(super) protocol: Protocol,
+    decision: PathDecision,
+    pub(super) latest: Option<Latest<I>>,
+}
+
+/// Who answers a request.
+pub(crate) enum Screened {
+    /// Nobody: it is refused.
+    Refused(Response<Body>),
+    /// The cache of files.
+    Prepared(Prepared),
+    /// [`Requests::ask`].
+    Service,
+}
+
+/// The answer of a service or of the files.
+pub(crate) enum Answer {
+    Now(Response<Body>),
+    /// To be waited for, and then to be [finished](Requests::finish).
+    Later(Answering<Answered>),
+}
+
+/// A response without the fields that every response has, and what was asked.
+pub(crate) struct Answered {
+    asked: Asked,
+    response: Response<Body>,
+}
+
+/// What of a request its response and the log depend on.
+struct Asked {
+    method: Method,
+    target: Uri,
+}
+
+impl Responder {
+    pub(crate) fn new(service: Arc<Service>, files: Rc<RefCell<FileCache>>) -> Self {
+        Self {
+            fields: RefCell::new(CommonFields::new(service.alternative)),
+            service,
+            files,
+        }
+    }
+}
+
+impl Now {
+    pub(crate) fn read() -> Self {
+        Self {
+            instant: Instant::now(),
+            system: SystemTime::now(),
+        }
+    }
+}
+
+impl<I> Requests<I> {
+    pub(crate) fn new(
+        responder: Rc<Responder>,
+        protocol: Protocol,
+        peer: SocketAddr,
+        admitted: Rc<Admitted>,
+    ) -> Self {
+        Self {
+            responder,
+            peer,
+            admitted,
+            protocol,
+            decision: PathDecision::new(peer.ip()),
+            latest: None,
+        }
+    }
+
+    pub(crate) fn client(&self) -> IpAddr {
+        self.peer.ip()
+    }
+
+    pub(crate) fn admitted(&self) -> &Rc<Admitted> {
+        &self.admitted
+    }
+
+    /// The fields that every response has.
+    pub(crate) fn fields(&self) -> RefMut<'_, CommonFields> {
+        self.responder.fields.borrow_mut()
+    }
+
+    /// Whether a new request is to be sent back unanswered (RFC 9113 section 8.7, RFC 9114 section 4.1.1),
+    /// for the client has not taken what it asked for before (`unsent`), and it, or the worker, holds as
+    /// much as it may.
+    pub(crate) fn must_take_first(&self, unsent: bool) -> bool {
+        unsent && self.admitted.held().is_full()
+    }
+
+    /// Finds out who answers a request: the one place where limits, the check of the head and prepared
+    /// answers meet. `whole`: it has no body. `in_progress`: the connection's requests, this one included.
+    pub(crate) fn screen<H: RequestHead<Id = I>>(
+        &mut self,
+        head: &H,
+        whole: bool,
+        in_progress: usize,
+        now: Now,
+    ) -> Screened {
+        if !self.admitted.set_requests(in_progress) {
+            return Screened::Refused(self.overloaded(head, now));
+        }
+        if whole && let Some(prepared) = self.find_again(head, now) {
+            return Screened::Prepared(prepared);
+        }
+        if let Err(status) = check(head) {
+            return Screened::Refused(self.refuse(head, status, now));
+        }
+        match whole.then(|| self.find(head, now)).flatten() {
+            Some(prepared) => Screened::Prepared(prepared),
+            None => Screened::Service,
+        }
+    }
+
+    /// Asks the service, or the files, for the answer to a request that was [screened](Self::screen).
+    pub(crate) fn ask(&mut self, request: Request<RequestBody>, now: Now) -> Answer {
+        let asked = Asked {
+            method: request.method().clone(),
+            target: request.uri().clone(),
+        };
+        match self.responder.service.call(self.peer, request) {
+            Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
+            Raw::Later(pending, hints) => {
+                let answered = Box::pin(async move {
+                    let response = pending.await;
+                    Answered { asked, response }
+                });
+                Answer::Later(Answering::new(answered, hints))
+            }
+        }
+    }
+
+    /// Makes an answer one that can be sent, and begins its line in the log.
+    pub(crate) fn finish(&mut self, answered: Answered, now: Now) -> Response<Body> {
+        let Answered { asked, response } = answered;
+        let response = fit(&asked.method, response);
+        self.complete(&asked.method, asked.target.path(), response, now)
+    }
+
+    /// Answers a request whose head is so large that the protocol did not keep it. There is nothing for the
+    /// access log to tell of it; the minute's sums count it.
+    pub(crate) fn too_large(&mut self, now: Now) -> Response<Body> {
+        self.record(Incident::RefusedRequest);
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        let mut response = files::page(status);
+        let decision = self.decision(now);
+        let mut fields = self.responder.fields.borrow_mut();
+        fields.complete(response.headers_mut(), decision.as_ref(), now.system);
+        drop(fields);
+        response
+    }
+
+    /// What the policy decides for the client.
+    pub(crate) fn decision(&mut self, now: Now) -> Option<Decision> {
+        self.decision.get(&self.responder.service, now.instant)
+    }
+
+    /// Whether the path is to be measured: to be asked when something was answered.
+    pub(crate) fn is_measurement_due(&self, now: Instant) -> bool {
+        self.decision.is_measurement_due(now)
+    }
+
+    /// Takes in what the connection has measured of its path.
+    pub(crate) fn measured(&mut self, own: Option<PathStatistics>, now: Instant) {
+        self.decision.measured(own, now);
+    }
+
+    /// Counts an incident that the client has brought about.
+    pub(crate) fn record(&self, incident: Incident) {
+        let incidents = &self.responder.service.incidents;
+        incidents.record(self.client(), incident);
+    }
+
+    /// Refuses a request that was understood and breaks a rule.
+    pub(crate) fn refuse(
+        &mut self,
+        head: &impl RequestHead,
+        status: StatusCode,
+        now: Now,
+    ) -> Response<Body> {
+        self.record(Incident::RefusedRequest);
+        self.complete_for(head, files::page(status), now)
+    }
+
+    /// Refuses a request for which the client, or the worker, has too many in progress. The table of clients
+    /// has counted it.
+    fn overloaded(&mut self, head: &impl RequestHead, now: Now) -> Response<Body> {
+        let mut response = files::page(StatusCode::SERVICE_UNAVAILABLE);
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+        self.complete_for(head, response, now)
+    }
+
+    fn complete_for(
+        &mut self,
+        head: &impl RequestHead,
+        response: Response<Body>,
+        now: Now,
+    ) -> Response<Body> {
+        let method = Method::from_bytes(head.method()).unwrap_or_default();
+        let response = fit(&method, response);
+        let path = match self.responder.service.log {
+            Some(_) => path_of(head),
+            None => Box::default(),
+        };
+        self.complete(&method, &path, response, now)
+    }
+
+    /// Adds the fields that every response has, and the log's entry.
+    fn complete(
+        &mut self,
+        method: &Method,
+        path: &str,
+        mut response: Response<Body>,
+        now: Now,
+    ) -> Response<Body> {
+        let decision = self.decision(now);
+        let mut fields = self.responder.fields.borrow_mut();
+        fields.complete(response.headers_mut(), decision.as_ref(), now.system);
+        drop(fields);
+        let line = Line {
+            client: self.client(),
+            protocol: self.protocol,
+            method,
+            path,
+            status: response.status(),
+            bytes: 0,
+            decision,
+        };
+        let log = self.responder.service.log.as_ref();
+        let entry = log.map(|log| LogEntry::new(log, line));
+        response.map(|body| body.with_log_entry(entry))
+    }
+}
+
+/// The path of a head, for the log.
+pub(super) fn path_of(head: &impl RequestHead) -> Box<str> {
+    let target = head.target().unwrap_or_default();
+    let path = target.split(|byte| *byte == b'?').next();
+    String::from_utf8_lossy(path.unwrap_or_default()).into()
+}
+
+/// Says the content's length where it is known, and leaves out content where there is none to be
+/// (RFC 9110 sections 6.4.1 and 8.6).
+fn fit(asked: &Method, mut response: Response<Body>) -> Response<Body> {
+    let status = response.status();
+    let without = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let length = response.body().size_hint().exact();
+    // A response to HEAD that comes without content does not tell what GET would give.
+    let unknown = |length: u64| asked == Method::HEAD && length == 0;
+    if let Some(length) = length.filter(|length| !without && !unknown(*length)) {
+        let entry = response.headers_mut().entry(header::CONTENT_LENGTH);
+        entry.or_insert_with(|| length.into());
+    }
+    if without || asked == Method::HEAD {
+        return response.map(|_| Body::empty());
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::{Clients, Transport};
+    use crate::files::Files;
+    use crate::held::HeldBytes;
+    use crate::incidents::Incidents;
+    use crate::limits::Limits;
+    use crate::path_meter::{Meter, Paths, told};
+    use crate::request::check::MAX_HEAD_BYTES;
+    use crate::request::service::Content;
+    use crate::{Body, PrefixLengths};
+    use http::Version;
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    struct Site {
+        responder: Rc<Responder>,
+        clients: Clients,
+        _dir: tempfile::TempDir,
+    }
+
+    fn site(policy: &str, alternative: Option<u16>) -> Site {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.txt"), "a").unwrap();
+        let service = Service {
+            content: Content::Files(Files::open(dir.path()).unwrap()),
+            paths: Paths::new(),
+            policy: policy.parse().unwrap(),
+            alternative,
+            log: None,
+            incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
+        };
+        let files = Rc::new(RefCell::new(FileCache::new(1 << 20, 10)));
+        let limits = Limits::default();
+        Site {
+            responder: Rc::new(Responder::new(Arc::new(service), files)),
+            clients: Clients::new(&limits, HeldBytes::new(1 << 20), |_, _| {}),
+            _dir: dir,
+        }
+    }
+
+    impl Site {
+        fn get(&self, path: &str) -> Response<Body> {
+            let request = Request::get(path).version(Version::HTTP_2);
+            self.ask(request.body(RequestBody::empty()).unwrap())
+        }
+
+        fn ask(&self, request: Request<RequestBody>) -> Response<Body> {
+            let now = Now::read();
+            let admitted = self.clients.admit(CLIENT, Transport::Tcp, now.instant);
+            let responder = Rc::clone(&self.responder);
+            let peer = (CLIENT, 50_000).into();
+            let mut requests = Requests::new(responder, Protocol::Http1, peer, admitted.unwrap());
+            match requests.screen(&request, true, 1, now) {
+                Screened::Refused(response) => response,
+                Screened::Prepared(prepared) => requests.respond_prepared(&prepared, now),
+                Screened::Service => match requests.ask(request, now) {
+                    Answer::Now(response) => response,
+                    Answer::Later(_) => panic!("files are there at once"),
+                },
+            }
+        }
+
+        fn alt_svc(&self, path: &str) -> Option<String> {
+            let response = self.get(path);
+            let value = response.headers().get(header::ALT_SVC)?;
+            Some(value.to_str().unwrap().to_owned())
+        }
+
+        fn measured(&self, min_rtt: Duration, packets_sent: u64, packets_lost: u64) {
+            let statistics = told(Some(min_rtt), packets_sent, packets_lost);
+            Meter::new(CLIENT).observe(statistics, &self.responder.service.paths);
+        }
+    }
+
+    const OFFER: &str = r#"h3=":8443"; ma=60"#;
+
+    #[test]
+    fn every_response_says_date_server_and_alternative() {
+        let site = site("h3", Some(8443));
+        for path in ["/a.txt", "/none", "/%zz"] {
+            let response = site.get(path);
+            assert_eq!(response.headers()[header::ALT_SVC], OFFER, "{path}");
+            assert_eq!(response.headers()[header::SERVER], "altway", "{path}");
+            assert!(response.headers().contains_key(header::DATE), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_clear_text_server_offers_nothing() {
+        assert_eq!(site("h3", None).alt_svc("/a.txt"), None);
+        assert_eq!(site("h2", None).alt_svc("/a.txt"), None);
+    }
+
+    #[test]
+    fn fixed_http2_revokes_earlier_offers() {
+        assert_eq!(site("h2", Some(1)).alt_svc("/a.txt").unwrap(), "clear");
+    }
+
+    #[test]
+    fn the_threshold_follows_what_is_measured() {
+        let site = site("threshold", Some(8443));
+        assert_eq!(site.alt_svc("/a.txt").as_deref(), Some(OFFER), "unknown");
+        site.measured(Duration::from_millis(49), 1000, 9);
+        assert_eq!(site.alt_svc("/a.txt"), None, "short and clean");
+        site.measured(Duration::from_millis(49), 1000, 11);
+        assert_eq!(site.alt_svc("/a.txt").as_deref(), Some(OFFER), "lossy");
+    }
+
+    #[test]
+    fn too_large_a_head_is_answered_with_431_and_the_offer() {
+        let site = site("h3", Some(8443));
+        let request = Request::get("/a.txt").version(Version::HTTP_2);
+        let request = request.header("x", "y".repeat(MAX_HEAD_BYTES));
+        let refused = site.ask(request.body(RequestBody::empty()).unwrap());
+        assert_eq!(
+            refused.status(),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+        );
+        assert_eq!(refused.headers()[header::ALT_SVC], OFFER);
+    }
+}

@@ -1,0 +1,95 @@
+//! Who answers requests, and what the policy decides: shared by all workers.
+
+use crate::RequestBody;
+use crate::embed::{Hints, introduce};
+use crate::files::{self, Files};
+use crate::incidents::Incidents;
+use crate::path_meter::Paths;
+use crate::request::body::Body;
+use crate::request::handler::{BoxError, Handler, Pending};
+use crate::request::log::AccessLog;
+use crate::throttle::Throttle;
+use altway_path::PathStatistics;
+use altway_policy::{Decision, Policy};
+use http::{Request, Response, StatusCode};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+/// Lines about services that fail: a client can have each of its requests fail.
+static FAILURES: Throttle = Throttle::new();
+
+/// What answers requests, with what is known of clients.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) content: Content,
+    pub(crate) paths: Paths,
+    pub(crate) policy: Policy,
+    /// The port number for `Alt-Svc`; `None` when there is no HTTP/3 to offer.
+    pub(crate) alternative: Option<u16>,
+    pub(crate) log: Option<AccessLog>,
+    pub(crate) incidents: Incidents,
+}
+
+/// What requests are answered with.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Files(Files),
+    Handler(Arc<dyn Handler>),
+}
+
+/// A response without the fields that every response has.
+pub(super) enum Raw {
+    Now(Response<Body>),
+    /// It is waited for; hints go ahead of it.
+    Later(Pending<Response<Body>>, Hints),
+}
+
+impl Service {
+    /// Answers a request of `peer` that has passed the check.
+    pub(super) fn call(&self, peer: SocketAddr, mut request: Request<RequestBody>) -> Raw {
+        let handler = match &self.content {
+            Content::Files(files) => return Raw::Now(files.respond(&request, SystemTime::now())),
+            Content::Handler(handler) => handler,
+        };
+        let hints = introduce(&mut request, peer);
+        let target = request.uri().clone();
+        let answering = handler.call(request);
+        let response = Box::pin(async move {
+            let answered = answering.await.and_then(final_response);
+            answered.unwrap_or_else(|error| {
+                if let Some(suppressed) = FAILURES.admit(Instant::now()) {
+                    let path = target.path();
+                    tracing::error!(%error, path, suppressed, "the service failed");
+                }
+                files::page(StatusCode::INTERNAL_SERVER_ERROR)
+            })
+        });
+        Raw::Later(response, hints)
+    }
+
+    /// The files that are all that is served, if they are.
+    pub(super) fn files(&self) -> Option<&Files> {
+        match &self.content {
+            Content::Files(files) => Some(files),
+            Content::Handler(_) => None,
+        }
+    }
+
+    /// What the policy decides for a client, one of whose connections asks and has measured `own` of its
+    /// path; `None` where there is nothing to offer.
+    pub(super) fn decide(&self, client: IpAddr, own: Option<PathStatistics>) -> Option<Decision> {
+        self.alternative?;
+        Some(self.policy.decide(self.paths.get(client, own).as_ref()))
+    }
+}
+
+/// # Errors
+/// The response is none that ends an exchange (RFC 9110 section 15.2).
+fn final_response(response: Response<Body>) -> Result<Response<Body>, BoxError> {
+    if response.status().is_informational() {
+        let status = response.status();
+        return Err(format!("answered with the interim status {status}").into());
+    }
+    Ok(response)
+}

@@ -1,0 +1,56 @@
+//! What all workers share, and what the connections of one worker share.
+
+use crate::clients::Clients;
+use crate::files::FileCache;
+use crate::held::HeldBytes;
+use crate::limits::Limits;
+use crate::request::requests::Responder;
+use crate::request::service::Service;
+use crate::restarts::Restarts;
+use crate::sys;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What all workers share.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) service: Arc<Service>,
+    /// `None`: clear text.
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    /// `None`: no HTTP/3.
+    pub(crate) quic: Option<altway_http3::ServerConfig>,
+    pub(crate) limits: Limits,
+    pub(crate) grace: Duration,
+    pub(crate) restarts: Restarts,
+}
+
+/// The memory that all connections of a worker share.
+#[derive(Clone)]
+pub(crate) struct Memory {
+    pub(crate) files: Rc<RefCell<FileCache>>,
+    pub(crate) responder: Rc<Responder>,
+    /// Everybody's share of what connections hold, and of everything else.
+    pub(crate) clients: Clients,
+}
+
+impl Memory {
+    pub(crate) fn new(setup: &Arc<Setup>) -> Self {
+        let limits = &setup.limits;
+        let cached = usize::try_from(limits.max_cached_bytes).unwrap_or(usize::MAX);
+        let files = FileCache::new(cached, sys::open_files_of_a_cache());
+        let held = HeldBytes::new(limits.max_held_bytes);
+        let service = Arc::clone(&setup.service);
+        let record = move |client, incident| service.incidents.record(client, incident);
+        let files = Rc::new(RefCell::new(files));
+        Self {
+            responder: Rc::new(Responder::new(
+                Arc::clone(&setup.service),
+                Rc::clone(&files),
+            )),
+            files,
+            clients: Clients::new(limits, held, record),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What the connections of a worker share: one is worked on at a time.
+
+use crate::files::FileCache;
+use crate::held::HeldBytes;
+use crate::request::requests::{Now, Responder};
+use crate::setup::Memory;
+use altway_http2::Output;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// What is read at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// The buffers of a worker, with what answers its requests.
+pub(in crate::tcp) struct WorkerBuffers {
+    /// Whoever reads into it borrows it for a turn.
+    pub(super) buffer: Rc<RefCell<Vec<u8>>>,
+    pub(super) output: Output,
+    pub(super) files: Rc<RefCell<FileCache>>,
+    pub(super) responder: Rc<Responder>,
+    /// Time of this turn.
+    pub(super) now: Instant,
+    /// The same on both clocks.
+    pub(super) clocks: Now,
+}
+
+impl WorkerBuffers {
+    pub(in crate::tcp) fn new(memory: Memory) -> Self {
+        let clocks = Now::read();
+        Self {
+            buffer: Rc::new(RefCell::new(vec![0; BUFFER_BYTES])),
+            output: Output::new(),
+            files: memory.files,
+            responder: memory.responder,
+            now: clocks.instant,
+            clocks,
+        }
+    }
+
+    /// Looks at the clocks.
+    pub(super) fn begin_turn(&mut self) {
+        self.clocks = Now::read();
+        self.now = self.clocks.instant;
+    }
+
+    /// How much a connection may say before it sends; `held`: its client's.
+    pub(super) fn send_bytes(held: &HeldBytes) -> usize {
+        if held.is_full() {
+            super::SCARCE_SEND_BYTES
+        } else {
+            super::SEND_BYTES
+        }
+    }
+}
