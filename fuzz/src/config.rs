@@ -18,6 +18,7 @@ pub(crate) fn read(input: &mut Input<'_>) -> Config {
         max_data_payload: input.choose(&[default.max_data_payload, 64, 1000, 20_000]),
         extended_connect: input.byte() % 2 == 1,
         timeouts: default.timeouts,
+        scheme: None,
         floods: floods(input.byte()),
     }
 }

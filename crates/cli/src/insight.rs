@@ -3,9 +3,8 @@
 
 use crate::hint::mistake;
 use crate::printer::Printer;
-use altway_serve::{Qlog, QlogWriter};
+use altway_serve::{KeyLog, Qlog, QlogWriter};
 use anyhow::Result;
-use rustls::KeyLog;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -50,7 +49,7 @@ impl Insight {
         &self,
         variable: Variable,
         printer: &Printer,
-    ) -> Result<Option<Arc<dyn KeyLog>>> {
+    ) -> Result<Option<Arc<SecretsFile>>> {
         let Some(path) = &self.key_log_path(variable, printer)? else {
             return Ok(None);
         };
@@ -113,7 +112,7 @@ impl Insight {
 
 /// A line for each secret: label, the client's random bytes, the secret.
 #[derive(Debug)]
-struct SecretsFile {
+pub(crate) struct SecretsFile {
     file: Mutex<File>,
     failed: AtomicBool,
 }
@@ -142,6 +141,13 @@ impl KeyLog for SecretsFile {
         {
             tracing::warn!(%error, "cannot write to the key log");
         }
+    }
+}
+
+/// For the clients of `load`.
+impl rustls::KeyLog for SecretsFile {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        KeyLog::log(self, label, client_random, secret);
     }
 }
 

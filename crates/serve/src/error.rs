@@ -1,5 +1,6 @@
 //! What can go wrong before, and instead of, serving.
 
+use crate::BoxError;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,6 +32,9 @@ pub enum Error {
         /// `TCP` or `UDP`.
         transport: &'static str,
     },
+    /// [`serve`](crate::serve) was awaited outside of a Tokio runtime.
+    #[error("no Tokio runtime is there: the server must be awaited inside of one")]
+    NoRuntime,
     /// No port number is free for TCP and UDP at the same time.
     #[error("found no port number that is free for both TCP and UDP")]
     NoFreePort,
@@ -135,7 +139,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        source: rustls::pki_types::pem::Error,
+        source: BoxError,
     },
     /// A PEM file without a certificate.
     #[error("`{path}` holds no certificate")]
@@ -165,7 +169,7 @@ pub enum Error {
         /// The key's file.
         key: PathBuf,
         /// What is wrong.
-        source: rustls::Error,
+        source: BoxError,
     },
     /// An OCSP response can't be read.
     #[error("cannot read the OCSP response `{path}`")]
@@ -209,11 +213,11 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// Its `nextUpdate`.
-        until: time::OffsetDateTime,
+        until: String,
     },
     /// TLS can't be set up.
     #[error("cannot set up TLS")]
-    Tls(#[from] rustls::Error),
+    Tls(#[source] BoxError),
     /// HTTP/3 can't be set up.
     #[error("cannot set up HTTP/3")]
     Http3(#[from] altway_http3::Error),
@@ -284,7 +288,7 @@ pub enum Error {
     },
     /// A certificate can't be made.
     #[error("cannot make a certificate")]
-    Generate(#[from] rcgen::Error),
+    Generate(#[source] BoxError),
     /// This system keeps its trusted authorities in no place that we know.
     #[error("this system's trust store is unknown (neither Debian's nor Fedora's)")]
     UnknownTrustStore,
@@ -296,4 +300,26 @@ pub enum Error {
         /// Its exit status, or why it did not start.
         reason: String,
     },
+}
+
+impl Error {
+    pub(crate) fn tls(error: rustls::Error) -> Self {
+        Self::Tls(error.into())
+    }
+
+    pub(crate) fn generate(error: rcgen::Error) -> Self {
+        Self::Generate(error.into())
+    }
+}
+
+/// For programs whose `main` returns `io::Result`, as with `axum::serve`.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::PortInUse { .. } => io::ErrorKind::AddrInUse,
+            Error::Listen { source, .. } | Error::Worker(source) => source.kind(),
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
 }

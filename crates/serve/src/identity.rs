@@ -54,7 +54,7 @@ impl Identity {
             source => Error::Identity {
                 certificate: certificate.into(),
                 key: key.into(),
-                source,
+                source: source.into(),
             },
         })?;
         Ok(Self {
@@ -89,7 +89,7 @@ impl Identity {
     /// of the chain, doesn't call it good, or its time is over already.
     pub fn with_ocsp_file(mut self, path: &Path) -> Result<Self, Error> {
         let bare = &self.certified;
-        let leaf = bare.end_entity_cert()?;
+        let leaf = bare.end_entity_cert().map_err(Error::tls)?;
         let response = ocsp::read(path, leaf, SystemTime::now())?;
         let mut certified = CertifiedKey::clone(bare);
         certified.ocsp = Some(response.der);
@@ -114,7 +114,7 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
         .collect::<Result<Vec<_>, _>>()
         .map_err(|source| Error::Pem {
             path: path.into(),
-            source,
+            source: source.into(),
         })?;
     if chain.is_empty() {
         return Err(Error::NoCertificate { path: path.into() });
@@ -128,7 +128,7 @@ fn read_key(path: &Path) -> Result<(PrivateKeyDer<'static>, Metadata), Error> {
         pem::Error::NoItemsFound => Error::NoKey { path: path.into() },
         source => Error::Pem {
             path: path.into(),
-            source,
+            source: source.into(),
         },
     })?;
     Ok((key, file))

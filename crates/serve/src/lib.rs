@@ -1,17 +1,84 @@
-//! The server: HTTP/1.1, HTTP/2 and HTTP/3 on one port number, files of one directory, and for each
-//! client the protocol that suits its path.
+//! An HTTP server for programs of yours: HTTP/1.1, HTTP/2 and HTTP/3 on one port number, and for each
+//! client the protocol that suits its path. An axum program runs on it unchanged.
 //!
-//! [`Server::bind`] does everything that can fail for the operator's reasons, [`Server::run`] serves
-//! until it is told to stop. Each worker thread has its own event loop and sockets; one handler
-//! answers for all three protocols, and puts on every response the `Alt-Svc` field that the policy
-//! decides on from what was measured of the client's path. [`certs`] makes certificates where none
-//! are given; a [`ReloadHandle`] replaces the certificate while connections go on, and with
-//! [`Options::takeover`] another process the whole server.
+//! ```no_run
+//! use altway_serve::{Identity, Options, serve};
+//! use axum::{Router, routing::get};
 //!
-//! The engines stand elsewhere: hyper for HTTP/1.1, `altway-http2`, `altway-http3`; what is
-//! known of paths is kept by `altway-path`, what follows from it is decided by `altway-policy`.
+//! #[tokio::main]
+//! async fn main() -> std::io::Result<()> {
+//!     let app = Router::new().route("/", get(async || "hello"));
+//!     let identity = Identity::from_pem_files("chain.pem".as_ref(), "key.pem".as_ref())?;
+//!     Ok(serve(app, Options::tls(identity)).await?)
+//! }
+//! ```
 //!
-//! Every request can be logged as one line by an [`AccessLog`].
+//! # Where handlers run
+//! With [`serve`] in the runtime in which the server is awaited, each request as a task of its own:
+//! `tokio::spawn`, `tokio::time`, `block_in_place` and pooled clients of databases work as under
+//! `axum::serve`. The server's worker threads ([`Options::threads`]) carry connections, TLS and protocols; a
+//! request costs two changes of thread more. When its client goes away or takes it back, the handler's
+//! future, or the body that it returned, is dropped.
+//!
+//! With [`Server::run`] and [`Site::service`] on the worker threads themselves, each of which has a
+//! current-thread runtime: no change of thread, and futures need not be `Send`; but what blocks holds up
+//! every connection of its worker, and there is no `block_in_place`. It is for handlers that do little but
+//! compute.
+//!
+//! Services are cloned once for each worker thread and from there once for each request; they need not be
+//! `Sync`.
+//!
+//! # What a request brings
+//! - URI, method and fields as they were sent, the version of the protocol that it came over. Over HTTP/1.1 the
+//!   URI is the path, over HTTP/2 and HTTP/3 it has scheme and authority, as under hyper. Host is there over
+//!   every protocol: HTTP/2 and HTTP/3 have it derived from the authority where the client left it out.
+//! - [`Peer`] in its extensions. `Router::into_make_service_with_connect_info::<SocketAddr>()` makes axum's
+//!   `ConnectInfo<SocketAddr>` work, with [`serve`] and [`Site::service`] alike.
+//! - [`EarlyHints`] in its extensions, to send 103 responses ahead of the response (HTTP/2 and HTTP/3).
+//! - [`EarlyData`] in its extensions where it came before the TLS handshake was done ([`Options::early_data`]).
+//! - A [`RequestBody`], which its client sends no faster than it is read.
+//!
+//! Responses get Date, Server, Content-Length where the length is known, and Alt-Svc. A panic of a handler
+//! is answered 500, and 101 (Switching Protocols) too: there are no upgrades yet, so no WebSockets.
+//!
+//! # Limits
+//! [`Options::limits`] bounds what clients may cost, all together and each: connections, handshakes, requests,
+//! bytes in memory, time without progress. Limits of a body's size and of a handler's time are the
+//! application's: `DefaultBodyLimit` and tower-http's layers work as they do elsewhere. A response's body is
+//! asked for no more than 64 KiB, and one frame, ahead of its client.
+//!
+//! # Graceful stop
+//! ```no_run
+//! # async fn run(app: axum::Router, options: altway_serve::Options) -> Result<(), altway_serve::Error> {
+//! let stop = async { tokio::signal::ctrl_c().await.expect("signals can be waited for") };
+//! altway_serve::serve(app, options).with_graceful_shutdown(stop).await
+//! # }
+//! ```
+//! Clients are told to go (GOAWAY), running requests are answered, and what lasts longer than
+//! [`Options::shutdown_grace`] is cut off; then the future resolves. To drop the future stops the server as
+//! well. [`Options::takeover`] has another process replace this one without a refused connection.
+//!
+//! # TLS
+//! [`Identity`] is a certificate and its key from PEM files; [`certs`] makes a local authority and certificates
+//! of it; a [`ReloadHandle`] replaces the certificate while connections go on. [`Options::clear_text`] is for
+//! servers behind a proxy: HTTP/1.1 and HTTP/2, no HTTP/3.
+//!
+//! # Policy
+//! Clients come over TCP. Which of them are offered HTTP/3 (`Alt-Svc`, RFC 7838) is decided by
+//! [`Options::policy`] from what was measured of each client's path, over TCP and QUIC.
+//!
+//! ```
+//! use altway_serve::{Options, Policy};
+//!
+//! let mut options = Options::clear_text();
+//! options.policy = Policy::FixedH3; // whatever the path
+//! options.policy = "threshold:rtt=50ms,loss=1%".parse()?;
+//! # Ok::<(), altway_serve::InvalidPolicy>(())
+//! ```
+//!
+//! # Files, and a server of one's own
+//! [`Site::files`] serves a directory; [`Files`] does beside other routes. [`Server::bind`] does everything that
+//! can fail for the operator's reasons, [`Server::run`] serves until it is told to stop:
 //!
 //! ```
 //! use altway_serve::{Bind, Options, Security, Server, Site, certs, stop_channel};
@@ -31,12 +98,17 @@
 //! running.join().expect("the server doesn't panic")?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! The engines stand elsewhere: hyper for HTTP/1.1, `altway-http2`, `altway-http3`; what is known of paths is
+//! kept by `altway-path`, what follows from it is decided by `altway-policy`. Every request can be logged as
+//! one line by an [`AccessLog`].
 
 mod accept;
 pub mod certs;
 mod client_prefix;
 mod clients;
 mod congestion;
+mod embed;
 mod error;
 mod files;
 #[cfg(feature = "fuzzing")]
@@ -46,6 +118,7 @@ mod h3;
 mod held;
 mod identity;
 mod incidents;
+mod key_log;
 mod limits;
 mod listen;
 mod log_writer;
@@ -70,11 +143,18 @@ mod tls;
 mod worker;
 
 pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
+pub use altway_policy::{ParseError as InvalidPolicy, Policy, Threshold};
+pub use altway_units::{DataSize, Ratio};
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use congestion::CongestionInUse;
+pub use embed::{
+    App, ByPeer, ByRequest, EarlyHints, EarlyHintsError, PerPeer, Serve, ServeFuture,
+    WithGracefulShutdown, serve,
+};
 pub use error::Error;
 pub use files::Files;
 pub use identity::{Identity, IdentityWarning};
+pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use options::{

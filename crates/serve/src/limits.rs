@@ -39,6 +39,7 @@ const SHARES: usize = 8;
 /// bounds alone (a head that is not complete, up to 64 KiB for each request; datagrams of QUIC of which a
 /// stream keeps a byte each, up to 32 KiB a stream), what a service holds itself, and what the kernel holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
     /// Open TCP connections, and as many QUIC connections. From 90 % on, those that have had no request
     /// in progress for longest are closed to make room (GOAWAY over HTTP/2 and HTTP/3, FIN over

@@ -59,6 +59,7 @@ struct State {
 /// Lines were dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub struct Dropped {
     /// All lines that this log has dropped so far.
     pub in_all: u64,

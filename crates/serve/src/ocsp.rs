@@ -55,7 +55,7 @@ pub(crate) fn read(
     match until {
         Some(until) if until <= now => Err(Error::OcspExpired {
             path: path.into(),
-            until: until.into(),
+            until: time::OffsetDateTime::from(until).to_string(),
         }),
         until => Ok(Response { der, until }),
     }

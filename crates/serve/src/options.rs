@@ -1,9 +1,8 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Identity, Limits, Site};
+use crate::{AccessLog, Identity, KeyLog, Limits, Site};
 use altway_http3::{Qlog, ServerId};
 use altway_policy::Policy;
-use rustls::KeyLog;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
@@ -15,8 +14,9 @@ use std::time::Duration;
 /// The port when none is given, for TCP and UDP: 443 needs privileges.
 pub const DEFAULT_PORT: u16 = 8443;
 
-/// How a [`Server`](crate::Server) is set up.
+/// How a [`Server`](crate::Server) is set up: made by a constructor, then changed field by field.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// What is served.
     pub site: Site,
@@ -80,6 +80,19 @@ pub struct Options {
 }
 
 impl Options {
+    /// TLS and HTTP/3 with the defaults of every other field, for [`serve`](crate::serve); the site is
+    /// [`Site::nothing`].
+    #[must_use]
+    pub fn tls(identity: Identity) -> Self {
+        Self::new(Site::nothing(), Security::Tls(identity))
+    }
+
+    /// As [`tls`](Self::tls), without TLS and HTTP/3 ([`Security::ClearText`]).
+    #[must_use]
+    pub fn clear_text() -> Self {
+        Self::new(Site::nothing(), Security::ClearText)
+    }
+
     /// Serves `site` with the defaults of every other field.
     #[must_use]
     pub fn new(site: Site, security: Security) -> Self {
@@ -128,6 +141,7 @@ impl Bind {
 
 /// How connections are protected.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Security {
     /// TLS: HTTP/1.1 and HTTP/2 on TCP (1.2 and 1.3), HTTP/3 on UDP (1.3).
     Tls(Identity),

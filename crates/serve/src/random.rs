@@ -12,6 +12,6 @@ pub(crate) fn random() -> Result<[u8; 32], Error> {
     let random = aws_lc_rs::default_provider().secure_random;
     random
         .fill(&mut bytes)
-        .map_err(|_| rustls::Error::FailedToGetRandomBytes)?;
+        .map_err(|_| Error::tls(rustls::Error::FailedToGetRandomBytes))?;
     Ok(bytes)
 }

@@ -34,9 +34,16 @@ impl ReloadHandle {
 }
 
 /// The same certificate for every server name, so that a server can be reached by address.
-impl ResolvesServerCert for ReloadHandle {
+#[derive(Debug)]
+pub(crate) struct Resolver(pub(crate) ReloadHandle);
+
+impl ResolvesServerCert for Resolver {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self
+            .0
+            .current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         Some(current.certified(SystemTime::now()))
     }
 }

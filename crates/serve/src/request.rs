@@ -7,7 +7,7 @@
 
 pub(crate) mod body;
 pub(crate) mod check;
-mod contained;
+pub(crate) mod contained;
 mod decision;
 pub(crate) mod fields;
 pub(crate) mod handler;

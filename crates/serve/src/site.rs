@@ -1,11 +1,13 @@
 //! What a server serves: the files of a directory, or whatever a service of the embedder answers.
 
-use crate::RequestBody;
-use crate::request::handler::{BoxError, Handler, Tower};
-use http::{Request, Response};
+use crate::embed::App;
+use crate::request::body::Body;
+use crate::request::handler::{BoxError, Handler, Pending, PerThread, Tower};
+use crate::{RequestBody, files};
+use http::{Request, Response, StatusCode};
+use std::future::ready;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tower_service::Service;
 
 /// What is served.
 #[derive(Debug, Clone)]
@@ -18,6 +20,12 @@ pub(crate) enum Kind {
 }
 
 impl Site {
+    /// Nothing: every request is answered 404.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self(Kind::Service(Arc::new(Nothing)))
+    }
+
     /// The files of the directory `root`: nothing outside of it is ever read, and hidden files and
     /// folders (`.name`) in it are not served but for `/.well-known`. The fastest way to serve files: small ones are answered from
     /// memory with their fields already encoded. For files beside other things see
@@ -43,23 +51,33 @@ impl Site {
     /// Whatever a [tower](https://docs.rs/tower-service) service answers, over all three protocols;
     /// an axum `Router` is one.
     ///
-    /// A request brings its [`Peer`](crate::Peer) in its extensions. Its response gets Date, Server,
+    /// A request brings its [`Peer`](crate::Peer) and [`EarlyHints`](crate::EarlyHints) in its extensions,
+    /// and Host over every protocol. Its response gets Date, Server,
     /// Content-Length where the length is known, and Alt-Svc; what it may not contain (content of a
     /// response to HEAD, of 204 and of 304) is left out. An error or a panic of the service becomes
     /// a 500; switching protocols (101) does too.
     ///
+    /// What makes a service for a client's address can be given as well ([`App`]): with
+    /// `Router::into_make_service_with_connect_info::<SocketAddr>()` axum's `ConnectInfo` works.
+    ///
     /// The service is cloned for each request and polled on the thread of the request's connection,
     /// together with all other connections of that worker: it should not block. Its futures need
-    /// not be `Send`.
+    /// not be `Send`. To have them run in a runtime of the program's, see [`serve`](crate::serve).
     #[must_use]
-    pub fn service<S, B>(service: S) -> Self
+    pub fn service<A, K>(app: A) -> Self
     where
-        S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + Sync + 'static,
-        S::Error: Into<BoxError>,
-        S::Future: 'static,
-        B: http_body::Body + Send + 'static,
-        B::Error: Into<BoxError>,
+        A: App<K>,
     {
+        let service = PerThread::new(app.into_service());
         Self(Kind::Service(Arc::new(Tower(service))))
+    }
+}
+
+#[derive(Debug)]
+struct Nothing;
+
+impl Handler for Nothing {
+    fn call(&self, _: Request<RequestBody>) -> Pending<Result<Response<Body>, BoxError>> {
+        Box::pin(ready(Ok(files::page(StatusCode::NOT_FOUND))))
     }
 }

@@ -394,8 +394,8 @@ fn answer(
 async fn finished(answer: Answer, requests: &RefCell<Requests<Infallible>>) -> Response<Body> {
     match answer {
         Answer::Now(response) => response,
-        Answer::Later(pending) => {
-            let answered = pending.await;
+        Answer::Later(answering) => {
+            let answered = answering.response().await;
             requests.borrow_mut().finish(answered, Now::read())
         }
     }

@@ -1,11 +1,13 @@
 //! The TLS settings of both transports: one provider, one certificate, one set of ticket keys, unless
 //! QUIC keeps its sessions itself.
 
+use crate::key_log::ForTls;
+use crate::reload::Resolver;
 use crate::sessions::Sessions;
-use crate::{Error, Identity, ReloadHandle};
+use crate::{Error, Identity, KeyLog, ReloadHandle};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::version::{TLS12, TLS13};
-use rustls::{KeyLog, ServerConfig, SupportedProtocolVersion};
+use rustls::{ServerConfig, SupportedProtocolVersion};
 use std::sync::Arc;
 
 /// Protocols on TCP in the server's order (RFC 7301).
@@ -60,7 +62,7 @@ pub(crate) struct Choices<'a> {
 pub(crate) fn configs(identity: Identity, choices: &Choices<'_>) -> Result<Tls, Error> {
     let reload = ReloadHandle::new(identity);
     // Keys change every six hours and are forgotten after twelve.
-    let ticketer = aws_lc_rs::Ticketer::new()?;
+    let ticketer = aws_lc_rs::Ticketer::new().map_err(Error::tls)?;
     let mut tcp = config(&reload, &[&TLS13, &TLS12])?;
     tcp.alpn_protocols = ALPN_TCP.map(<[u8]>::to_vec).into();
     tcp.ticketer = Arc::clone(&ticketer);
@@ -73,7 +75,7 @@ pub(crate) fn configs(identity: Identity, choices: &Choices<'_>) -> Result<Tls, 
     }
     for config in [&mut tcp, &mut quic] {
         if let Some(key_log) = choices.key_log {
-            config.key_log = Arc::clone(key_log);
+            config.key_log = Arc::new(ForTls(Arc::clone(key_log)));
         }
     }
     Ok(Tls {
@@ -88,9 +90,10 @@ fn config(
     versions: &[&'static SupportedProtocolVersion],
 ) -> Result<ServerConfig, Error> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
-        .with_protocol_versions(versions)?
+        .with_protocol_versions(versions)
+        .map_err(Error::tls)?
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(certificate.clone()));
+        .with_cert_resolver(Arc::new(Resolver(certificate.clone())));
     config.ignore_client_order = true;
     config.send_tls13_tickets = TICKETS;
     Ok(config)

@@ -177,7 +177,8 @@ fn options(arguments: &Arguments, protocol: Protocol, printer: &Printer) -> Resu
     if let Some(version) = arguments.quic_version {
         options = options.with_quic_version(version)?;
     }
-    options.key_log = arguments.insight.key_log(Variable::Obeyed, printer)?;
+    let secrets = arguments.insight.key_log(Variable::Obeyed, printer)?;
+    options.key_log = secrets.map(|file| file as _);
     options.qlog = arguments.insight.qlog()?;
     options.trust = match (&arguments.ca, arguments.insecure) {
         (Some(file), _) => Trust::CaFile(file.clone()),

@@ -232,7 +232,8 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.congestion = arguments.congestion;
     options.initial_window = arguments.initial_window;
     options.early_data = arguments.early_data;
-    options.key_log = arguments.insight.key_log(Variable::Ignored, printer)?;
+    let secrets = arguments.insight.key_log(Variable::Ignored, printer)?;
+    options.key_log = secrets.map(|file| file as _);
     options.qlog = arguments.insight.qlog()?;
     options.shutdown_grace = arguments.grace;
     options.takeover.clone_from(&arguments.takeover);

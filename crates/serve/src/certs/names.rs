@@ -62,7 +62,10 @@ impl Names {
     pub(super) fn subject_alternatives(&self) -> Result<Vec<SanType>, Error> {
         let alternative = |name: &String| match name.parse() {
             Ok(address) => Ok(SanType::IpAddress(address)),
-            Err(_) => Ok(SanType::DnsName(name.as_str().try_into()?)),
+            Err(_) => {
+                let name = name.as_str().try_into().map_err(Error::generate)?;
+                Ok(SanType::DnsName(name))
+            }
         };
         self.0.iter().map(alternative).collect()
     }

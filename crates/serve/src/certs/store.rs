@@ -136,11 +136,15 @@ impl Store {
             (true, false) => return Err(Error::AuthorityKeyMissing { certificate, key }),
             (false, true) => {}
             (false, false) => {
-                let pem = KeyPair::generate()?.serialize_pem();
+                let pem = KeyPair::generate()
+                    .map_err(Error::generate)?
+                    .serialize_pem();
                 write_once(&key, &pem)?;
             }
         }
-        let made = authority_params().self_signed(&self.authority_key()?)?;
+        let made = authority_params()
+            .self_signed(&self.authority_key()?)
+            .map_err(Error::generate)?;
         write_once(&certificate, &made.pem())
     }
 
@@ -150,7 +154,7 @@ impl Store {
     }
 
     fn make_leaf(&self, names: &Names) -> Result<Leaf, Error> {
-        let key = KeyPair::generate()?;
+        let key = KeyPair::generate().map_err(Error::generate)?;
         let made = self.sign(names, &key)?;
         replace(&self.dir.join(LEAF_KEY), &key.serialize_pem())?;
         replace(&self.dir.join(LEAF), &made.pem())?;
@@ -171,8 +175,9 @@ impl Store {
         if authority.validity().not_after.to_datetime() < params.not_after {
             return Err(Error::AuthorityExpired { certificate: path });
         }
-        let issuer = Issuer::from_ca_cert_pem(&pem, self.authority_key()?)?;
-        Ok(params.signed_by(key, &issuer)?)
+        let issuer =
+            Issuer::from_ca_cert_pem(&pem, self.authority_key()?).map_err(Error::generate)?;
+        params.signed_by(key, &issuer).map_err(Error::generate)
     }
 
     /// The leaf that is there, if it is whole, ours, and belongs to its key.

@@ -2,6 +2,7 @@
 
 use super::admission;
 use crate::RequestBody;
+use crate::embed::Answering;
 use crate::held::Held;
 use crate::incidents::Incident;
 use crate::path_meter::{self, Meter};
@@ -11,7 +12,7 @@ use crate::request::log::Protocol;
 use crate::request::outgoing::{Carrier, Outgoing, Sent};
 use crate::request::pending::{Exchanges, Ready, Taken, Work};
 use crate::request::prepared::Prepared;
-use crate::request::requests::{Answer, Now, Requests, Screened};
+use crate::request::requests::{Answer, Answered, Now, Requests, Screened};
 use crate::setup::{Memory, Setup};
 use altway_http3::{
     CloseReason, Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId,
@@ -242,16 +243,27 @@ impl Responses {
         };
         match connection.requests.ask(head.map(|()| body), self.now) {
             Answer::Now(response) => self.respond(key, response, endpoint),
-            Answer::Later(pending) => {
-                if let Some(ready) = self.exchanges.begin(key, Work::Respond(pending)) {
-                    self.proceed(key, ready, endpoint);
-                }
-            }
+            Answer::Later(answering) => self.await_response(key, answering, endpoint),
+        }
+    }
+
+    fn await_response(
+        &mut self,
+        key: Key,
+        answering: Answering<Answered>,
+        endpoint: &mut Endpoint,
+    ) {
+        if let Some(ready) = self.exchanges.begin(key, Work::Respond(answering)) {
+            self.proceed(key, ready, endpoint);
         }
     }
 
     fn proceed(&mut self, key: Key, ready: Ready, endpoint: &mut Endpoint) {
         match ready {
+            Ready::Hints(answering, fields) => {
+                send_interim(key, StatusCode::EARLY_HINTS, fields, endpoint);
+                self.await_response(key, answering, endpoint);
+            }
             Ready::Response(answered) => {
                 if let Some(connection) = self.connections.get_mut(&key.0) {
                     let response = connection.requests.finish(answered, self.now);
@@ -271,7 +283,8 @@ impl Responses {
             Ready::Report(report) => {
                 let upload = self.exchanges.upload(key);
                 if upload.is_some_and(|receiving| receiving.must_continue(&report)) {
-                    go_ahead(key, endpoint);
+                    // For a client that waits to be told so.
+                    send_interim(key, StatusCode::CONTINUE, HeaderMap::new(), endpoint);
                 }
                 // Its reader has taken something: there is room for more.
                 self.receive(key, endpoint);
@@ -472,10 +485,10 @@ fn is_fault_of_peer(reason: &CloseReason) -> bool {
     matches!(reason, CloseReason::Local { code, .. } if *code != Code::H3_NO_ERROR)
 }
 
-/// Lets a client send its content that waits to be told so.
-fn go_ahead(key: Key, endpoint: &mut Endpoint) {
+fn send_interim(key: Key, status: StatusCode, fields: HeaderMap, endpoint: &mut Endpoint) {
     let mut head = Response::new(());
-    *head.status_mut() = StatusCode::CONTINUE;
+    *head.status_mut() = status;
+    *head.headers_mut() = fields;
     // Refused where the response has begun: then the client has its answer.
     let _ = endpoint.send_response(key.0, key.1, &head, false);
 }

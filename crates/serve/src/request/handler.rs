@@ -8,7 +8,9 @@ use std::fmt;
 use std::future::{poll_fn, ready};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
+use thread_local::ThreadLocal;
 use tower_service::Service;
 
 /// Whatever a service can fail with.
@@ -19,6 +21,7 @@ pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 
 /// Who sent a request: found in the request's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Peer {
     /// The client's address, or that of the last proxy before the server. IPv4 is said as IPv4,
     /// also on a socket of both families.
@@ -31,10 +34,34 @@ pub(crate) trait Handler: fmt::Debug + Send + Sync {
     fn call(&self, request: Request<RequestBody>) -> Pending<Result<Response<Body>, BoxError>>;
 }
 
-/// A tower service.
-pub(crate) struct Tower<S>(pub(crate) S);
+/// A service with a clone for each thread that asks for it, so that it need not be `Sync`.
+pub(crate) struct PerThread<S: Send> {
+    original: Mutex<S>,
+    /// One a worker.
+    clones: ThreadLocal<S>,
+}
 
-impl<S> fmt::Debug for Tower<S> {
+impl<S: Clone + Send> PerThread<S> {
+    /// A clone of this thread's clone. Panics where the service's `clone` does.
+    pub(crate) fn get(&self) -> S {
+        let original = || self.original.lock().unwrap_or_else(PoisonError::into_inner);
+        self.clones.get_or(|| original().clone()).clone()
+    }
+}
+
+impl<S: Send> PerThread<S> {
+    pub(crate) fn new(service: S) -> Self {
+        Self {
+            original: Mutex::new(service),
+            clones: ThreadLocal::new(),
+        }
+    }
+}
+
+/// A tower service.
+pub(crate) struct Tower<S: Send>(pub(crate) PerThread<S>);
+
+impl<S: Send> fmt::Debug for Tower<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(std::any::type_name::<S>())
     }
@@ -42,14 +69,14 @@ impl<S> fmt::Debug for Tower<S> {
 
 impl<S, B> Handler for Tower<S>
 where
-    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S: Service<Request<RequestBody>, Response = Response<B>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: 'static,
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
     fn call(&self, request: Request<RequestBody>) -> Pending<Result<Response<Body>, BoxError>> {
-        let service = match contain(|| self.0.clone()) {
+        let service = match contain(|| self.0.get()) {
             Ok(service) => Contained::new(service),
             Err(panic) => return Box::pin(ready(Err(panic))),
         };
@@ -58,7 +85,7 @@ where
 }
 
 /// A service's answer. Nothing of the service runs outside of [`Contained`].
-async fn answer<S, B>(
+pub(crate) async fn answer<S, B>(
     mut service: Contained<S>,
     request: Request<RequestBody>,
 ) -> Result<Response<Body>, BoxError>

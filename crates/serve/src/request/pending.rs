@@ -6,16 +6,17 @@
 //! nothing before there is something to wait for.
 
 use crate::RequestBody;
+use crate::embed::{Answering, Step};
 use crate::held::Held;
 use crate::request::body::Body;
 use crate::request::contained::contain;
-use crate::request::handler::{BoxError, Pending};
+use crate::request::handler::BoxError;
 use crate::request::requests::Answered;
 use crate::request::upload::{Report, Upload, upload};
 use bytes::Bytes;
 use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream::{FuturesUnordered, Stream as _};
-use http::{Request, Response, header};
+use http::{HeaderMap, Request, Response, header};
 use http_body::{Body as _, Frame};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -47,7 +48,7 @@ struct State<K> {
 /// Something to wait for.
 pub(crate) enum Work {
     /// A response.
-    Respond(Pending<Answered>),
+    Respond(Answering<Answered>),
     /// The next frame of a body.
     Frame(Body),
 }
@@ -65,6 +66,8 @@ pub(crate) enum Taken {
 
 /// What an exchange goes on with.
 pub(crate) enum Ready {
+    /// Fields of a 103, and the response that is still waited for.
+    Hints(Answering<Answered>, HeaderMap),
     Response(Answered),
     /// The body, and what [`http_body::Body::poll_frame`] gave.
     Frame(Body, Option<Result<Frame<Bytes>, BoxError>>),
@@ -346,7 +349,10 @@ impl<K: Copy + Unpin> Future for Wait<K> {
 impl Work {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ready> {
         match self {
-            Self::Respond(future) => future.as_mut().poll(cx).map(Ready::Response),
+            Self::Respond(answering) => match ready!(answering.poll_step(cx)) {
+                Step::Hints(fields) => Poll::Ready(Ready::Hints(answering.take(), fields)),
+                Step::Response(response) => Poll::Ready(Ready::Response(response)),
+            },
             Self::Frame(body) => {
                 // A service catches its own panics; a body that panics must not take the other
                 // connections of its worker along.

@@ -3,13 +3,13 @@
 
 use crate::RequestBody;
 use crate::clients::Admitted;
+use crate::embed::Answering;
 use crate::files::{self, FileCache};
 use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check};
 use crate::request::decision::PathDecision;
 use crate::request::fields::CommonFields;
-use crate::request::handler::Pending;
 use crate::request::log::{Line, LogEntry, Protocol};
 use crate::request::prepared::{Latest, Prepared};
 use crate::request::service::{Raw, Service};
@@ -65,7 +65,7 @@ pub(crate) enum Screened {
 pub(crate) enum Answer {
     Now(Response<Body>),
     /// To be waited for, and then to be [finished](Requests::finish).
-    Later(Pending<Answered>),
+    Later(Answering<Answered>),
 }
 
 /// A response without the fields that every response has, and what was asked.
@@ -168,12 +168,13 @@ impl<I> Requests<I> {
         };
         match self.responder.service.call(self.peer, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
-            Raw::Later(pending) => Answer::Later(Box::pin(async move {
-                Answered {
-                    asked,
-                    response: pending.await,
-                }
-            })),
+            Raw::Later(pending, hints) => {
+                let answered = Box::pin(async move {
+                    let response = pending.await;
+                    Answered { asked, response }
+                });
+                Answer::Later(Answering::new(answered, hints))
+            }
         }
     }
 

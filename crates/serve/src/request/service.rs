@@ -1,11 +1,12 @@
 //! Who answers requests, and what the policy decides: shared by all workers.
 
 use crate::RequestBody;
+use crate::embed::{Hints, introduce};
 use crate::files::{self, Files};
 use crate::incidents::Incidents;
 use crate::path_meter::Paths;
 use crate::request::body::Body;
-use crate::request::handler::{BoxError, Handler, Peer, Pending};
+use crate::request::handler::{BoxError, Handler, Pending};
 use crate::request::log::AccessLog;
 use crate::throttle::Throttle;
 use altway_path::PathStatistics;
@@ -40,7 +41,8 @@ pub(crate) enum Content {
 /// A response without the fields that every response has.
 pub(super) enum Raw {
     Now(Response<Body>),
-    Later(Pending<Response<Body>>),
+    /// It is waited for; hints go ahead of it.
+    Later(Pending<Response<Body>>, Hints),
 }
 
 impl Service {
@@ -50,10 +52,10 @@ impl Service {
             Content::Files(files) => return Raw::Now(files.respond(&request, SystemTime::now())),
             Content::Handler(handler) => handler,
         };
-        request.extensions_mut().insert(Peer { address: peer });
+        let hints = introduce(&mut request, peer);
         let target = request.uri().clone();
         let answering = handler.call(request);
-        Raw::Later(Box::pin(async move {
+        let response = Box::pin(async move {
             let answered = answering.await.and_then(final_response);
             answered.unwrap_or_else(|error| {
                 if let Some(suppressed) = FAILURES.admit(Instant::now()) {
@@ -62,7 +64,8 @@ impl Service {
                 }
                 files::page(StatusCode::INTERNAL_SERVER_ERROR)
             })
-        }))
+        });
+        Raw::Later(response, hints)
     }
 
     /// The files that are all that is served, if they are.

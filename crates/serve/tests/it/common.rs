@@ -7,7 +7,7 @@ pub(crate) mod raw;
 mod recorder;
 
 use altway_serve::{
-    Bind, BoxError, Identity, Options, ReloadHandle, Security, Server, Spread, StopHandle, certs,
+    Bind, BoxError, Identity, Options, ReloadHandle, Security, Serve, Server, Spread, certs,
     stop_channel,
 };
 use bytes::Bytes;
@@ -28,6 +28,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
 
 /// The size of `/large`: more than all buffers between a server and a client that doesn't read.
@@ -53,7 +55,7 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) site: Site,
     reload: Option<ReloadHandle>,
-    stop: StopHandle,
+    stop: Box<dyn Fn() + Send + Sync>,
     thread: Option<JoinHandle<Result<(), altway_serve::Error>>>,
 }
 
@@ -161,6 +163,55 @@ impl Running {
         Self::run(site, &options).unwrap()
     }
 
+    /// A program with a runtime of its own, in which a server runs over TLS and HTTP/3.
+    pub(crate) fn embedded(
+        runtime: Runtime,
+        serve: impl FnOnce(Options) -> Serve + Send + 'static,
+    ) -> Self {
+        let site = Site::new();
+        let identity = site.leaf().identity().unwrap();
+        let options = site.options(Security::Tls(identity));
+        Self::program(site, options, runtime, serve)
+    }
+
+    /// The same in clear text.
+    pub(crate) fn embedded_clear(
+        runtime: Runtime,
+        serve: impl FnOnce(Options) -> Serve + Send + 'static,
+    ) -> Self {
+        let site = Site::new();
+        let options = site.options(Security::ClearText);
+        Self::program(site, options, runtime, serve)
+    }
+
+    fn program(
+        site: Site,
+        options: Options,
+        runtime: Runtime,
+        serve: impl FnOnce(Options) -> Serve + Send + 'static,
+    ) -> Self {
+        let stop = Arc::new(Notify::new());
+        let stopped = Arc::clone(&stop);
+        let (tell, told) = std::sync::mpsc::channel();
+        let program = async move {
+            let serve = serve(options);
+            tell.send((serve.local_addr(), serve.reload_handle()))
+                .unwrap();
+            serve
+                .with_graceful_shutdown(async move { stopped.notified().await })
+                .await
+        };
+        let thread = std::thread::spawn(move || runtime.block_on(program));
+        let (address, reload) = told.recv().unwrap();
+        Self {
+            address: address.unwrap(),
+            site,
+            reload,
+            stop: Box::new(move || stop.notify_one()),
+            thread: Some(thread),
+        }
+    }
+
     fn run(site: Site, options: &Options) -> Result<Self, altway_serve::Error> {
         let server = Server::bind(options)?;
         let address = server.local_addr();
@@ -171,7 +222,7 @@ impl Running {
             address,
             site,
             reload,
-            stop,
+            stop: Box::new(move || stop.stop()),
             thread,
         })
     }
@@ -195,7 +246,7 @@ impl Running {
     }
 
     pub(crate) fn ask_to_stop(&self) {
-        self.stop.stop();
+        (self.stop)();
     }
 
     /// Waits for the end of the server.
@@ -227,7 +278,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.stop.stop();
+        (self.stop)();
         if let Some(thread) = self.thread.take() {
             let result = thread.join();
             if !std::thread::panicking() {

@@ -2,7 +2,7 @@
 
 use crate::common::Running;
 use crate::common::h3::H3;
-use rustls::KeyLog;
+use altway_serve::KeyLog;
 use std::sync::{Arc, Mutex};
 
 #[derive(Debug, Default)]

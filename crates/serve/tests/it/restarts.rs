@@ -4,10 +4,9 @@
 use crate::common::h3::H3;
 use crate::common::{H2, Running, get, h2, read, soon};
 use altway_http3::{ClientConfig, CloseReason};
-use altway_serve::{Error, Options, Site, Steering};
+use altway_serve::{Error, KeyLog, Options, Site, Steering};
 use axum::Router;
 use axum::routing::get as on_get;
-use rustls::KeyLog;
 use std::net::TcpStream;
 use std::num::NonZeroUsize;
 use std::path::Path;

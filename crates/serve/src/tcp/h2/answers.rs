@@ -5,6 +5,7 @@
 use super::WorkerBuffers;
 use crate::RequestBody;
 use crate::clients::Admitted;
+use crate::embed::Answering;
 use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::handler::BoxError;
@@ -12,7 +13,7 @@ use crate::request::log::Protocol;
 use crate::request::outgoing::{Carrier, Outgoing, Sent};
 use crate::request::pending::{Exchanges, Ready, Receiving, Taken, Work};
 use crate::request::prepared::Prepared;
-use crate::request::requests::{Answer, Requests, Responder, Screened};
+use crate::request::requests::{self, Answer, Requests, Responder, Screened};
 use crate::request::upload::Report;
 use crate::setup::Setup;
 use crate::tcp::delivery::{Answered, MIN_RESPONSE};
@@ -280,12 +281,20 @@ impl Answers {
                 Some(receiving) => receiving.answer_later(response),
                 None => self.respond(turn, stream, response, buffers),
             },
-            Answer::Later(pending) => {
-                let work = Work::Respond(pending);
-                if let Some(ready) = self.exchanges.begin(stream, work) {
-                    self.proceed(turn, stream, ready, buffers);
-                }
-            }
+            Answer::Later(answering) => self.await_response(turn, stream, answering, buffers),
+        }
+    }
+
+    fn await_response(
+        &mut self,
+        turn: &mut Turn<'_>,
+        stream: StreamId,
+        answering: Answering<requests::Answered>,
+        buffers: &mut WorkerBuffers,
+    ) {
+        let work = Work::Respond(answering);
+        if let Some(ready) = self.exchanges.begin(stream, work) {
+            self.proceed(turn, stream, ready, buffers);
         }
     }
 
@@ -297,6 +306,11 @@ impl Answers {
         buffers: &mut WorkerBuffers,
     ) {
         match ready {
+            Ready::Hints(answering, fields) => {
+                // Refused where a field may not be sent; the response goes on all the same.
+                let _ = turn.send_informational(stream, 103, &fields);
+                self.await_response(turn, stream, answering, buffers);
+            }
             Ready::Response(answered) => {
                 let response = self.requests.finish(answered, buffers.clocks);
                 self.respond(turn, stream, response, buffers);

@@ -114,23 +114,6 @@ impl H3 {
         }
     }
 
-    /// A request with a body that leaves at once, and its response.
-    pub(crate) fn ask(&mut self, request: &Request<()>, body: &str) -> (Response<()>, Vec<u8>) {
-        let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let end = body.is_empty();
-        let stream = endpoint.send_request(connection, request, end).unwrap();
-        if !end {
-            let mut body = Bytes::copy_from_slice(body.as_bytes());
-            let sent = endpoint.send_data(connection, stream, &mut body, true);
-            sent.unwrap();
-            assert!(body.is_empty(), "it leaves at once");
-        }
-        match self.head(stream) {
-            (head, true) => (head, Vec::new()),
-            (head, false) => (head, self.body(stream)),
-        }
-    }
-
     /// POST with as much of a body as leaves at once.
     pub(crate) fn begin_post(&mut self, path: &str, body: Vec<u8>) -> StreamId {
         let request = Request::post(format!("https://localhost{path}")).body(());
@@ -229,6 +212,57 @@ impl H3 {
         match self.head(stream) {
             (head, true) => (head, Vec::new()),
             (head, false) => (head, self.body(stream)),
+        }
+    }
+
+    /// A whole exchange: interim responses, the final one, its body.
+    pub(crate) fn ask(
+        &mut self,
+        request: Request<Bytes>,
+    ) -> (Vec<Response<()>>, Response<()>, Vec<u8>) {
+        let (head, mut content) = request.into_parts();
+        let head = Request::from_parts(head, ());
+        let (endpoint, connection) = (&mut self.endpoint, self.connection);
+        let stream = endpoint.send_request(connection, &head, content.is_empty());
+        let stream = stream.unwrap();
+        let (mut interim, mut head, mut body) = (Vec::new(), None, Vec::new());
+        loop {
+            // A server that has answered may stop reading.
+            while !content.is_empty()
+                && let before = content.len()
+                && let Ok(()) = self
+                    .endpoint
+                    .send_data(connection, stream, &mut content, true)
+                && content.len() < before
+            {}
+            while head.is_some()
+                && let Ok(received) = self.endpoint.recv_data(connection, stream)
+            {
+                match received {
+                    Received::Data(bytes) => body.extend_from_slice(&bytes),
+                    Received::End => return (interim, head.unwrap(), body),
+                    Received::Trailers(_) => {}
+                    Received::Pending => break,
+                }
+            }
+            match self.exchange(Some) {
+                Event::Informational { stream: of, head } if of == stream => interim.push(head),
+                Event::Response {
+                    stream: of,
+                    head: last,
+                    end,
+                } if of == stream => {
+                    if end {
+                        return (interim, last, body);
+                    }
+                    head = Some(last);
+                }
+                Event::StreamReset {
+                    stream: of, code, ..
+                } if of == stream => panic!("reset: {code}"),
+                Event::Closed { reason } => panic!("closed: {reason}"),
+                _ => {}
+            }
         }
     }
 

@@ -1,0 +1,21 @@
+//! The secrets of connections, for those who look into packets.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Receives the secrets of every connection, in the terms of the NSS key log format.
+pub trait KeyLog: fmt::Debug + Send + Sync {
+    /// Takes one secret: its label, the random bytes of the connection's ClientHello, the secret itself.
+    /// Called in the middle of handshakes, on the worker's thread: it should not block.
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]);
+}
+
+/// A key log as rustls wants it.
+#[derive(Debug)]
+pub(crate) struct ForTls(pub(crate) Arc<dyn KeyLog>);
+
+impl rustls::KeyLog for ForTls {
+    fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
+        self.0.log(label, client_random, secret);
+    }
+}
