@@ -43,7 +43,7 @@ struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the files of a folder over HTTP/1.1, HTTP/2 and HTTP/3.
-    Serve(commands::serve::Arguments),
+    Serve(Box<commands::serve::Arguments>),
     /// Measure over emulated networks where each protocol wins.
     Lab(commands::lab::Arguments),
     /// Run a command behind an emulated link.
