@@ -315,7 +315,13 @@ pub(crate) async fn h2<B: Content + Unpin>(stream: impl Stream) -> conn::http2::
 }
 
 pub(crate) fn get(path: &str) -> Request<Empty<Bytes>> {
-    let uri = format!("https://localhost{path}");
+    get_over(true, path)
+}
+
+/// GET for a connection with TLS or without, whose scheme a request's has to be.
+pub(crate) fn get_over(tls: bool, path: &str) -> Request<Empty<Bytes>> {
+    let scheme = if tls { "https" } else { "http" };
+    let uri = format!("{scheme}://localhost{path}");
     Request::get(uri)
         .header("host", "localhost")
         .body(Empty::new())

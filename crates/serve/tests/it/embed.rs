@@ -1,7 +1,7 @@
 //! A server inside a program with a runtime of its own: where handlers run, when they end, what they
 //! find in a request.
 
-use crate::common::{H2, Running, get, h1, h2, h3::H3, read, soon, spread};
+use crate::common::{H2, Running, get, get_over, h1, h2, h3::H3, read, soon, spread};
 use altway_serve::{
     Bind, BoxError, EarlyHints, EarlyHintsError, Error, Options, RequestBody, Site, serve,
 };
@@ -430,9 +430,13 @@ async fn a_body_whose_runtime_shuts_down_is_cut_off() {
     runtime.spawn(server.into_future());
     let stream = || tokio::net::TcpStream::connect(address);
     let mut first = h1::<Empty<Bytes>>(stream().await.unwrap()).await;
-    let first = soon(first.send_request(get("/"))).await.unwrap();
+    let first = soon(first.send_request(get_over(false, "/")))
+        .await
+        .unwrap();
     let mut second: H2 = h2(stream().await.unwrap()).await;
-    let second = soon(second.send_request(get("/"))).await.unwrap();
+    let second = soon(second.send_request(get_over(false, "/")))
+        .await
+        .unwrap();
     runtime.shutdown_background();
     assert!(soon(first.collect()).await.is_err(), "HTTP/1.1");
     assert!(soon(second.collect()).await.is_err(), "HTTP/2");

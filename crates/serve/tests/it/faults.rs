@@ -1,7 +1,7 @@
 //! HTTP/2 clients that vanish, close one half, or reset in the middle of bodies: what they leave
 //! behind, which is nothing.
 
-use crate::common::{LARGE, Running, Stream, get, h2, read, soon};
+use crate::common::{LARGE, Running, Stream, get_over, h2, read, soon};
 use http_body_util::BodyExt;
 use socket2::SockRef;
 use std::num::NonZeroUsize;
@@ -57,9 +57,9 @@ fn preface() -> Vec<u8> {
 }
 
 /// HEADERS of a request for `path` of localhost, without Huffman coding.
-fn request(stream: u32, post: bool, path: &str) -> Vec<u8> {
+fn request(tls: bool, stream: u32, post: bool, path: &str) -> Vec<u8> {
     let method = if post { 0x83 } else { 0x82 };
-    let mut block = vec![method, 0x87, 0x01, 9];
+    let mut block = vec![method, if tls { 0x87 } else { 0x86 }, 0x01, 9];
     block.extend_from_slice(b"localhost");
     block.extend_from_slice(&[0x04, u8::try_from(path.len()).unwrap()]);
     block.extend_from_slice(path.as_bytes());
@@ -115,7 +115,7 @@ async fn assert_unharmed(server: &Running, tls: bool) {
     let (connections, files) = (connections(server), files(server));
     assert!(settled.is_ok(), "{connections} sockets, {files} files");
     let mut client = h2(connect(server, tls).await).await;
-    let answer = soon(client.send_request(get("/"))).await.unwrap();
+    let answer = soon(client.send_request(get_over(tls, "/"))).await.unwrap();
     assert_eq!(soon(read(answer)).await, b"<p>home");
 }
 
@@ -124,9 +124,9 @@ async fn vanish(server: Arc<Running>, tls: bool, taken: usize) {
     let mut stream = connect(&server, tls).await;
     let mut said = preface();
     for id in [1, 3, 5] {
-        said.extend(request(id, false, "/large"));
+        said.extend(request(tls, id, false, "/large"));
     }
-    said.extend(request(7, true, "/large"));
+    said.extend(request(tls, 7, true, "/large"));
     said.extend(frame(0, 0, 7, &[b'x'; 10_000]));
     stream.write_all(&said).await.unwrap();
     let mut buffer = vec![0; taken];
@@ -158,7 +158,7 @@ async fn a_client_that_has_closed_its_half_still_gets_its_answer() {
         let server = start(tls);
         for (path, size) in [("/", 7), ("/large", LARGE)] {
             let mut stream = connect(&server, tls).await;
-            let said = [preface(), request(1, false, path)].concat();
+            let said = [preface(), request(tls, 1, false, path)].concat();
             stream.write_all(&said).await.unwrap();
             stream.shutdown().await.unwrap();
             let mut heard = Vec::new();
@@ -175,7 +175,7 @@ async fn a_client_that_closes_its_half_in_the_middle_of_an_upload_is_let_go() {
         let server = start(tls);
         for cut in [b"".as_slice(), &frame(0, 0, 1, b"abc"), b"\0\0\x09"] {
             let mut stream = connect(&server, tls).await;
-            let said = [&preface(), &request(1, true, "/"), cut].concat();
+            let said = [&preface(), &request(tls, 1, true, "/"), cut].concat();
             stream.write_all(&said).await.unwrap();
             stream.shutdown().await.unwrap();
             let mut heard = Vec::new();
@@ -193,14 +193,18 @@ async fn resets_in_the_middle_of_bodies_leave_the_connection_as_it_was() {
         let server = start(tls);
         let mut client = h2(connect(&server, tls).await).await;
         for _ in 0..60 {
-            let response = soon(client.send_request(get("/large"))).await.unwrap();
+            let response = soon(client.send_request(get_over(tls, "/large")))
+                .await
+                .unwrap();
             let mut body = response.into_body();
             soon(body.frame()).await.unwrap().unwrap();
             drop(body);
-            let small = soon(client.send_request(get("/"))).await.unwrap();
+            let small = soon(client.send_request(get_over(tls, "/"))).await.unwrap();
             assert_eq!(soon(read(small)).await, b"<p>home");
         }
-        let whole = soon(client.send_request(get("/large"))).await.unwrap();
+        let whole = soon(client.send_request(get_over(tls, "/large")))
+            .await
+            .unwrap();
         assert_eq!(soon(read(whole)).await.len(), LARGE);
         assert_eq!(connections(&server), 1);
         drop(client);

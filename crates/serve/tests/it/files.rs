@@ -1,7 +1,7 @@
 //! Files that change, vanish, or are not taken while they are served.
 
 use crate::common::h3::H3;
-use crate::common::{LARGE, Running, get, h1, h2, large, soon};
+use crate::common::{LARGE, Running, get, get_over, h1, h2, large, soon};
 use http::StatusCode;
 use http_body_util::{BodyExt, Empty};
 use socket2::SockRef;
@@ -83,7 +83,9 @@ fn a_file_that_is_overwritten_while_it_is_sent_is_cut_off_over_http_3() {
 async fn a_deleted_file_is_closed_soon_though_its_connection_stays() {
     let server = Running::clear(one_worker);
     let mut client = h2::<Empty<_>>(server.connect().await).await;
-    let response = soon(client.send_request(get("/large"))).await.unwrap();
+    let response = soon(client.send_request(get_over(false, "/large")))
+        .await
+        .unwrap();
     let size = soon(response.into_body().collect())
         .await
         .unwrap()

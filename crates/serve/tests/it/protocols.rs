@@ -1,6 +1,6 @@
 //! The three protocols on one port number: same bytes, same fields, the policy's word on each.
 
-use crate::common::{Running, alt_svc, get, h1, h2, h3::H3, large, read, soon};
+use crate::common::{Running, alt_svc, get, get_over, h1, h2, h3::H3, large, read, soon};
 use altway_policy::Policy;
 use http::{Method, Version};
 use std::io::Write;
@@ -118,14 +118,18 @@ async fn the_offer_follows_the_measured_path_of_either_transport() {
 async fn clear_text_speaks_both_versions_and_offers_nothing() {
     let server = Running::clear(|options| options.policy = Policy::FixedH3);
     let mut client = h1(server.connect().await).await;
-    let response = soon(client.send_request(get("/"))).await.unwrap();
+    let response = soon(client.send_request(get_over(false, "/")))
+        .await
+        .unwrap();
     assert_eq!(
         (response.version(), alt_svc(&response)),
         (Version::HTTP_11, None)
     );
     assert_eq!(soon(read(response)).await, b"<p>home");
     let mut client = h2(server.connect().await).await;
-    let response = soon(client.send_request(get("/large"))).await.unwrap();
+    let response = soon(client.send_request(get_over(false, "/large")))
+        .await
+        .unwrap();
     assert_eq!(
         (response.version(), alt_svc(&response)),
         (Version::HTTP_2, None)

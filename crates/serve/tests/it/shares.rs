@@ -1,7 +1,7 @@
 //! One address that takes all it can, and another that is served all the same.
 
 use crate::common::h3::H3;
-use crate::common::{H2, Running, get, h1, h2, read, soon};
+use crate::common::{H2, Running, get, get_over, h1, h2, read, soon};
 use altway_serve::Options;
 use http_body_util::Empty;
 use hyper::body::Bytes;
@@ -36,7 +36,9 @@ async fn connect_from(server: SocketAddr, last: u8) -> TcpStream {
 /// A connection that has been served, and idles.
 async fn idle(server: &Running, last: u8) -> H2 {
     let mut client = h2(connect_from(server.address, last).await).await;
-    let answer = soon(client.send_request(get("/"))).await.unwrap();
+    let answer = soon(client.send_request(get_over(false, "/")))
+        .await
+        .unwrap();
     assert_eq!(soon(read(answer)).await, b"<p>home");
     client
 }
@@ -61,12 +63,18 @@ async fn a_client_beyond_its_share_is_closed_at_once_and_another_is_served() {
     let mut other = other.expect("within a second");
     let mut plain = h1::<Empty<Bytes>>(connect_from(server.address, 3).await).await;
     assert_eq!(
-        soon(plain.send_request(get("/"))).await.unwrap().status(),
+        soon(plain.send_request(get_over(false, "/")))
+            .await
+            .unwrap()
+            .status(),
         200
     );
     for client in held.iter_mut().chain([&mut other]) {
         assert_eq!(
-            soon(client.send_request(get("/"))).await.unwrap().status(),
+            soon(client.send_request(get_over(false, "/")))
+                .await
+                .unwrap()
+                .status(),
             200
         );
     }
@@ -81,8 +89,16 @@ async fn idle_connections_of_many_clients_make_room_for_newcomers() {
         held.push(client.expect("nobody waits"));
     }
     // The first were told to go; the last are there.
-    assert!(soon(held[0].send_request(get("/"))).await.is_err());
-    assert!(soon(held[59].send_request(get("/"))).await.is_ok());
+    assert!(
+        soon(held[0].send_request(get_over(false, "/")))
+            .await
+            .is_err()
+    );
+    assert!(
+        soon(held[59].send_request(get_over(false, "/")))
+            .await
+            .is_ok()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
