@@ -115,7 +115,7 @@ pub enum Congestion {
     Cubic,
     /// NewReno (RFC 9002 section 7).
     NewReno,
-    /// BBR version 1, experimental in the engine below.
+    /// BBR: the path's rate and smallest round trip are measured, and single losses don't count.
     Bbr,
 }
 
@@ -124,6 +124,9 @@ pub enum Congestion {
 pub struct Transport {
     /// Congestion control. Default: CUBIC.
     pub congestion: Congestion,
+    /// Packets in the first congestion window, 2 … 1,000. With more, short responses are there earlier, and
+    /// a queue on the way overflows where it holds fewer. Default: 10 (RFC 9002 section 7.2).
+    pub initial_window: u32,
     /// A connection without a sign of life from the peer for this long is closed; the smaller of
     /// both peers' values counts. 1 ms or more, whole milliseconds. Default: 30 s.
     pub idle_timeout: Duration,
@@ -172,6 +175,7 @@ impl Default for Transport {
     fn default() -> Self {
         Self {
             congestion: Congestion::default(),
+            initial_window: 10,
             idle_timeout: Duration::from_secs(30),
             keep_alive: None,
             mtu_upper_bound: 1452,

@@ -13,6 +13,7 @@ use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use crate::hystart::{HyStart, Verdict};
+use crate::initial_window::InitialWindow;
 
 /// RFC 9438 section 4.6: "beta_cubic SHOULD be set to 0.7."
 const BETA: f64 = 0.7;
@@ -27,32 +28,21 @@ const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// RFC 9438 section 4.2: the window grows by half in a round trip at most.
 const MOST_GROWTH: f64 = 1.5;
 
-/// RFC 9002 section 7.2: "Endpoints SHOULD use an initial congestion window of ten times the maximum
-/// datagram size (max_datagram_size), while limiting the window to the larger of 14,720 bytes or twice
-/// the maximum datagram size."
-fn initial_window(mtu: u16) -> u64 {
-    let mtu = u64::from(mtu);
-    (10 * mtu).min((2 * mtu).max(14_720))
-}
-
 /// Builds controllers for paths.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct CubicFactory {
-    first_window: u64,
+    first: InitialWindow,
 }
 
 impl CubicFactory {
-    /// Of controllers whose first window is this, or what the RFC has if that is more.
-    pub(crate) fn with_first_window(bytes: u64) -> Self {
-        Self {
-            first_window: bytes,
-        }
+    pub(crate) fn new(first: InitialWindow) -> Self {
+        Self { first }
     }
 }
 
 impl ControllerFactory for CubicFactory {
     fn build(self: Arc<Self>, _: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        Box::new(Cubic::new(current_mtu, self.first_window))
+        Box::new(Cubic::new(current_mtu, self.first))
     }
 }
 
@@ -61,8 +51,7 @@ impl ControllerFactory for CubicFactory {
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
     mtu: u16,
-    /// What the first window holds at least.
-    first_window: u64,
+    first: InitialWindow,
     window: f64,
     slow_start_threshold: f64,
     /// Packets sent until then were sent before the window was cut: their loss or arrival says nothing
@@ -108,11 +97,11 @@ struct Avoidance {
 }
 
 impl Cubic {
-    fn new(mtu: u16, first_window: u64) -> Self {
+    fn new(mtu: u16, first: InitialWindow) -> Self {
         Self {
             mtu,
-            first_window,
-            window: initial_window(mtu).max(first_window) as f64,
+            first,
+            window: first.bytes(mtu) as f64,
             slow_start_threshold: f64::INFINITY,
             cut: None,
             avoidance: None,
@@ -297,8 +286,8 @@ impl Controller for Cubic {
     /// congestion window SHOULD be recalculated with the new size."
     fn on_mtu_update(&mut self, new_mtu: u16) {
         if self.slow_start_threshold == f64::INFINITY {
-            let first = |mtu| initial_window(mtu).max(self.first_window);
-            let more = first(new_mtu).saturating_sub(first(self.mtu));
+            let before = self.first.bytes(self.mtu);
+            let more = self.first.bytes(new_mtu).saturating_sub(before);
             self.window += more as f64;
         }
         self.mtu = new_mtu;
@@ -321,7 +310,7 @@ impl Controller for Cubic {
     }
 
     fn initial_window(&self) -> u64 {
-        initial_window(self.mtu).max(self.first_window)
+        self.first.bytes(self.mtu)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -346,7 +335,7 @@ mod tests {
     impl Sender {
         fn new() -> Self {
             Self {
-                cubic: Cubic::new(MTU, 0),
+                cubic: Cubic::new(MTU, InitialWindow::default()),
                 now: Instant::now(),
             }
         }
@@ -390,19 +379,15 @@ mod tests {
     }
 
     #[test]
-    fn the_window_begins_with_ten_packets_or_what_14720_bytes_hold() {
-        for (mtu, bytes) in [
-            (1_200, 12_000),
-            (1_452, 14_520),
-            (1_473, 14_720),
-            (9_000, 18_000),
-        ] {
-            assert_eq!(Cubic::new(mtu, 0).window(), bytes);
-        }
-        for (first_window, bytes) in [(0, 14_520), (14_000, 14_520), (50_000, 50_000)] {
-            let mut cubic = Cubic::new(1_200, first_window);
+    fn the_window_is_recalculated_when_larger_packets_are_found() {
+        for (at_least, bytes) in [(0, 14_520), (14_000, 14_520), (50_000, 50_000)] {
+            let first = InitialWindow {
+                at_least,
+                ..InitialWindow::default()
+            };
+            let mut cubic = Cubic::new(1_200, first);
             cubic.on_mtu_update(1_452);
-            assert_eq!(cubic.window(), bytes, "larger packets were found");
+            assert_eq!(cubic.window(), bytes);
         }
     }
 

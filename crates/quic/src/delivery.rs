@@ -19,9 +19,9 @@ const MAX_BATCHES: usize = 1_024;
 /// three (RFC 9002 section 6.1.1) the engine never speaks again, and a batch has one at least.
 const REORDERING: usize = 3;
 
-/// The estimator of one path.
+/// The estimator of one path. `N`: what a controller notes of each batch beside.
 #[derive(Clone)]
-pub(crate) struct Delivery {
+pub(crate) struct Delivery<N = ()> {
     /// Bytes delivered on this path.
     delivered: u64,
     /// When the latest of them were acknowledged, or sending began anew after a silence.
@@ -37,18 +37,34 @@ pub(crate) struct Delivery {
     newest: Option<Instant>,
     /// In the order of sending. Shared with the copies that a look at the numbers makes, so that these
     /// are cheap; no copy outlives the look, so that it is never copied itself.
-    batches: Arc<VecDeque<Batch>>,
+    batches: Arc<VecDeque<Batch<N>>>,
     latest: Option<Sample>,
 }
 
 /// What was known when a batch was sent.
 #[derive(Clone, Copy)]
-struct Batch {
+struct Batch<N> {
     sent: Instant,
     first_sent: Instant,
     delivered: u64,
     delivered_at: Instant,
     app_limited: bool,
+    note: N,
+}
+
+/// What an acknowledgement shows, by the newest packet in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivered<N> {
+    /// Bytes per second; `None` where less than a smallest round trip was measured.
+    pub(crate) rate: Option<u64>,
+    /// Bytes delivered since the packet was sent.
+    pub(crate) bytes: u64,
+    /// Bytes delivered when it was sent.
+    pub(crate) before: u64,
+    /// The application had nothing more to send then.
+    pub(crate) app_limited: bool,
+    /// What was noted of its batch.
+    pub(crate) note: N,
 }
 
 /// So much was delivered in that time.
@@ -59,7 +75,7 @@ struct Sample {
     app_limited: bool,
 }
 
-impl Delivery {
+impl<N: Copy> Delivery<N> {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             delivered: 0,
@@ -74,7 +90,8 @@ impl Delivery {
         }
     }
 
-    pub(crate) fn on_sent(&mut self, now: Instant) {
+    /// Of what leaves at one instant, the latest note counts.
+    pub(crate) fn on_sent(&mut self, now: Instant, note: N) {
         if self.idle {
             (self.first_sent, self.delivered_at) = (now, now);
             self.idle = false;
@@ -85,10 +102,14 @@ impl Delivery {
             delivered: self.delivered,
             delivered_at: self.delivered_at,
             app_limited: self.app_limited_until.is_some(),
+            note,
         };
-        let known = self.batches.back().is_some_and(|last| last.sent >= now);
-        if !known && self.batches.len() < MAX_BATCHES {
-            Arc::make_mut(&mut self.batches).push_back(batch);
+        let batches = Arc::make_mut(&mut self.batches);
+        let has_room = batches.len() < MAX_BATCHES;
+        match batches.back_mut() {
+            Some(last) if last.sent >= now => last.note = note,
+            _ if has_room => batches.push_back(batch),
+            _ => {}
         }
     }
 
@@ -101,10 +122,13 @@ impl Delivery {
 
     /// All packets of one acknowledgement were told. `app_limited`: before it came, there was nothing
     /// to send though there was room.
-    pub(crate) fn on_end_acks(&mut self, in_flight: u64, app_limited: bool, min_rtt: Duration) {
-        let Some(newest) = self.newest.take() else {
-            return;
-        };
+    pub(crate) fn on_end_acks(
+        &mut self,
+        in_flight: u64,
+        app_limited: bool,
+        min_rtt: Duration,
+    ) -> Option<Delivered<N>> {
+        let newest = self.newest.take()?;
         if self
             .app_limited_until
             .is_some_and(|until| self.delivered > until)
@@ -113,14 +137,50 @@ impl Delivery {
         }
         let after = self.batches.partition_point(|batch| batch.sent <= newest);
         let batch = after.checked_sub(1).map(|at| self.batches[at]);
-        if let Some(batch) = batch.filter(|batch| batch.sent == newest) {
+        let batch = batch.filter(|batch| batch.sent == newest);
+        let shown = batch.map(|batch| {
             self.first_sent = self.first_sent.max(newest);
-            self.keep(self.sample(&batch), min_rtt);
-        }
+            let sample = self.sample(&batch);
+            let counts = sample.lasted(min_rtt);
+            if counts {
+                self.keep(sample);
+            }
+            Delivered {
+                rate: counts.then(|| sample.bytes_per_second()),
+                bytes: sample.bytes,
+                before: batch.delivered,
+                app_limited: batch.app_limited,
+                note: batch.note,
+            }
+        });
         self.forget(after.saturating_sub(1 + REORDERING), in_flight == 0);
         if app_limited {
-            self.app_limited_until = Some(self.delivered + in_flight);
+            self.limit(in_flight);
         }
+        shown
+    }
+
+    /// What is under way now doesn't show what the path can do.
+    pub(crate) fn limit(&mut self, in_flight: u64) {
+        self.app_limited_until = Some(self.delivered + in_flight);
+    }
+
+    /// Bytes delivered on this path.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Whether what is sent now is limited by the application.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.app_limited_until.is_some()
+    }
+
+    /// What is remembered of the batch sent then, or of the first after it: its note, and whether the
+    /// application had nothing more to send.
+    pub(crate) fn noted(&self, sent: Instant) -> Option<(N, bool)> {
+        let at = self.batches.partition_point(|batch| batch.sent < sent);
+        let batch = self.batches.get(at)?;
+        Some((batch.note, batch.app_limited))
     }
 
     /// The latest sample that counts.
@@ -131,7 +191,7 @@ impl Delivery {
         })
     }
 
-    fn sample(&self, batch: &Batch) -> Sample {
+    fn sample(&self, batch: &Batch<N>) -> Sample {
         let sending = batch.sent.saturating_duration_since(batch.first_sent);
         let acknowledging = self
             .delivered_at
@@ -144,12 +204,8 @@ impl Delivery {
         }
     }
 
-    /// What was delivered in less than the smallest round trip can't have been measured; and what the
-    /// application held back says something only if it is more than was known.
-    fn keep(&mut self, sample: Sample, min_rtt: Duration) {
-        if sample.interval.is_zero() || sample.interval < min_rtt {
-            return;
-        }
+    /// What the application held back says something only if it is more than was known.
+    fn keep(&mut self, sample: Sample) {
         let slower = |latest: Sample| sample.bytes_per_second() < latest.bytes_per_second();
         if !(sample.app_limited && self.latest.is_some_and(slower)) {
             self.latest = Some(sample);
@@ -171,6 +227,11 @@ impl Delivery {
 }
 
 impl Sample {
+    /// What was delivered in less than the smallest round trip can't have been measured.
+    fn lasted(&self, min_rtt: Duration) -> bool {
+        !self.interval.is_zero() && self.interval >= min_rtt
+    }
+
     fn bytes_per_second(&self) -> u64 {
         const NANOS: u128 = 1_000_000_000;
         let rate = u128::from(self.bytes) * NANOS / self.interval.as_nanos().max(1);
@@ -203,7 +264,7 @@ mod tests {
         }
 
         fn send(&mut self, ms: u64) {
-            self.delivery.on_sent(self.at(ms));
+            self.delivery.on_sent(self.at(ms), ());
         }
 
         /// Acknowledges 1,000 bytes sent then.

@@ -20,6 +20,7 @@ use crate::connection_ids::{derive, engine_config};
 use crate::long_header;
 use crate::qlog::Logging;
 use crate::servers::Servers;
+use crate::slot::Slot;
 use crate::timers::Timers;
 use crate::transport;
 use crate::validation::Clock;
@@ -75,19 +76,6 @@ pub struct Endpoint {
     ignoring: bool,
     /// `None`: every connection for which there is room.
     admit: Option<Admit>,
-}
-
-struct Slot {
-    connection: Connection,
-    guard: Option<Guard>,
-    /// Whether it counts as unvalidated.
-    unvalidated: bool,
-    /// Whether it is in `awake`.
-    awake: bool,
-    /// Whether it is in `sending`.
-    sending: bool,
-    /// Batches sent in this turn.
-    batches: u8,
 }
 
 impl Endpoint {
@@ -218,7 +206,7 @@ impl Endpoint {
             let Some(Some(slot)) = self.slots.get_mut(index) else {
                 continue;
             };
-            match slot.connection.poll_timeout() {
+            match slot.poll_timeout() {
                 Some(at) if at > now => self.timers.arm(index, at),
                 Some(_) => {
                     slot.connection.handle_timeout(now);
@@ -261,7 +249,7 @@ impl Endpoint {
         }
         while let Some(index) = self.sending.front().copied() {
             if let Some(Some(slot)) = self.slots.get_mut(index) {
-                if let Some(transmit) = slot.connection.poll_transmit(now, self.max_segments, buf) {
+                if let Some(transmit) = slot.poll_transmit(now, self.max_segments, buf) {
                     slot.batches += 1;
                     if slot.batches >= BATCHES_PER_TURN {
                         slot.batches = 0;
@@ -417,7 +405,7 @@ impl Endpoint {
         let Some(Some(slot)) = self.slots.get_mut(index) else {
             return;
         };
-        match slot.connection.poll_timeout() {
+        match slot.poll_timeout() {
             // All that is left is to let late packets come and to forget it.
             Some(at) if slot.connection.is_closed() => self.timers.postpone(index, at),
             Some(at) => self.timers.arm(index, at),
@@ -466,14 +454,7 @@ impl Endpoint {
         let connection = Connection::new(quic, self.version, now, give_up, budget, windows);
         let unvalidated = !connection.is_validated();
         self.unvalidated += usize::from(unvalidated);
-        let slot = Slot {
-            connection,
-            guard,
-            unvalidated,
-            awake: false,
-            sending: false,
-            batches: 0,
-        };
+        let slot = Slot::new(connection, guard, unvalidated);
         self.slots[index] = Some(Box::new(slot));
         self.mark(index);
     }

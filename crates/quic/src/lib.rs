@@ -71,6 +71,7 @@
 #![warn(clippy::disallowed_methods)]
 
 mod admission;
+mod bbr;
 mod budget;
 mod config;
 mod connection;
@@ -83,13 +84,16 @@ mod endpoint;
 mod error;
 mod event;
 mod hystart;
+mod initial_window;
 mod long_header;
 mod loopback;
 mod meter;
+mod pacer;
 mod paths;
 mod qlog;
 mod servers;
 mod sessions;
+mod slot;
 mod statistics;
 mod stream;
 mod timers;

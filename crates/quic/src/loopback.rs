@@ -9,13 +9,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use quinn_proto::congestion::{BbrConfig, ControllerFactory, NewRenoConfig};
 use quinn_proto::{MtuDiscoveryConfig, TransportConfig};
 
-use crate::cubic::CubicFactory;
+use crate::Transport;
+use crate::initial_window::InitialWindow;
 use crate::meter::MeterFactory;
 use crate::transport::MIN_MTU;
-use crate::{Congestion, Transport};
 
 /// Packets in the first congestion window. RFC 9002 section 7.2 has ten, of 14,720 bytes at most, for
 /// queues on the way; here is none but the client's socket, which holds three of 64 KB by default
@@ -35,29 +34,12 @@ pub(crate) fn adapt(to: &mut TransportConfig, from: &Transport, most: u16) {
     // all of it at once; if that fails, the middle.
     let at_once = (most - MIN_MTU) / 2 + 1;
     discovery.upper_bound(most).minimum_change(at_once);
-    let window = WINDOW * u64::from(most);
+    let window = InitialWindow {
+        packets: from.initial_window,
+        at_least: WINDOW * u64::from(most),
+    };
     to.mtu_discovery_config(Some(discovery))
-        .congestion_controller_factory(Arc::new(MeterFactory::new(controllers(
-            from.congestion,
-            window,
-        ))));
-}
-
-/// Builds controllers whose first window is no smaller than this.
-fn controllers(of: Congestion, window: u64) -> Arc<dyn ControllerFactory + Send + Sync> {
-    match of {
-        Congestion::Cubic => Arc::new(CubicFactory::with_first_window(window)),
-        Congestion::NewReno => {
-            let mut config = NewRenoConfig::default();
-            config.initial_window(window);
-            Arc::new(config)
-        }
-        Congestion::Bbr => {
-            let mut config = BbrConfig::default();
-            config.initial_window(window);
-            Arc::new(config)
-        }
-    }
+        .congestion_controller_factory(Arc::new(MeterFactory::of(from.congestion, window)));
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use quinn_proto::RttEstimator;
-use quinn_proto::congestion::{
-    BbrConfig, Controller, ControllerFactory, ControllerMetrics, NewRenoConfig,
-};
+use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, NewRenoConfig};
 
 use crate::Congestion;
+use crate::bbr::BbrFactory;
 use crate::cubic::CubicFactory;
 use crate::delivery::Delivery;
+use crate::initial_window::InitialWindow;
 
 /// Builds [`Meter`]s around the controllers of one algorithm.
 pub(crate) struct MeterFactory {
@@ -22,18 +22,23 @@ pub(crate) struct MeterFactory {
 }
 
 impl MeterFactory {
-    /// For networks.
-    pub(crate) fn of(congestion: Congestion) -> Self {
-        Self::new(match congestion {
-            Congestion::Cubic => Arc::new(CubicFactory::default()),
-            Congestion::NewReno => Arc::new(NewRenoConfig::default()),
-            Congestion::Bbr => Arc::new(BbrConfig::default()),
-        })
+    /// Of controllers that begin with this window.
+    pub(crate) fn of(congestion: Congestion, first: InitialWindow) -> Self {
+        Self {
+            inner: match congestion {
+                Congestion::Cubic => Arc::new(CubicFactory::new(first)),
+                Congestion::NewReno => Arc::new(new_reno(first)),
+                Congestion::Bbr => Arc::new(BbrFactory::new(first)),
+            },
+        }
     }
+}
 
-    pub(crate) fn new(inner: Arc<dyn ControllerFactory + Send + Sync>) -> Self {
-        Self { inner }
-    }
+/// quinn-proto's doesn't ask for the size of packets when it builds the controller.
+fn new_reno(first: InitialWindow) -> NewRenoConfig {
+    let mut config = NewRenoConfig::default();
+    config.initial_window(first.bytes(1_200));
+    config
 }
 
 impl ControllerFactory for MeterFactory {
@@ -120,7 +125,7 @@ impl Reading {
         }
         self.heard = true;
         let min = estimate.min.min(latest);
-        self.delivery.on_end_acks(in_flight, app_limited, min);
+        let _ = self.delivery.on_end_acks(in_flight, app_limited, min);
     }
 }
 
@@ -152,7 +157,7 @@ struct Meter {
 
 impl Controller for Meter {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
-        self.reading.delivery.on_sent(now);
+        self.reading.delivery.on_sent(now, ());
         self.inner.on_sent(now, bytes, last_packet_number);
     }
 

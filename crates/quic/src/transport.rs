@@ -6,6 +6,7 @@ use std::time::Duration;
 use quinn_proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
 use crate::crypto::{ClientCrypto, ServerCrypto};
+use crate::initial_window::InitialWindow;
 use crate::loopback;
 use crate::meter::MeterFactory;
 use crate::sessions::{BoundSessions, BoundTickets, Terms};
@@ -140,6 +141,10 @@ pub(crate) fn engine(
     window_size(window)?;
     let idle_timeout = IdleTimeout::try_from(from.idle_timeout)
         .map_err(|_| out_of_range("idle_timeout", "at most 2^62 − 1 ms"))?;
+    let first_window = InitialWindow {
+        packets: from.initial_window,
+        at_least: 0,
+    };
     let mut to = TransportConfig::default();
     to.max_concurrent_bidi_streams(limits.max_bidirectional_streams.into())
         .max_concurrent_uni_streams(limits.max_unidirectional_streams.into())
@@ -151,7 +156,7 @@ pub(crate) fn engine(
         .initial_mtu(MIN_MTU)
         .mtu_discovery_config(mtu_discovery(from.mtu_upper_bound))
         .ack_frequency_config(from.ack_threshold.map(ack_frequency))
-        .congestion_controller_factory(Arc::new(MeterFactory::of(from.congestion)))
+        .congestion_controller_factory(Arc::new(MeterFactory::of(from.congestion, first_window)))
         // The spin bit tells every middlebox the round-trip time and is of no use to either peer.
         .allow_spin(false)
         // The face has no RFC 9221 datagrams.
@@ -185,6 +190,11 @@ fn check(transport: &Transport, limits: &Limits) -> Result<(), Error> {
             (1..=64).contains(&transport.max_segments),
             "max_segments",
             "1 to 64",
+        ),
+        (
+            (2..=1_000).contains(&transport.initial_window),
+            "initial_window",
+            "2 to 1000 packets",
         ),
         (
             transport.ack_threshold != Some(0),
@@ -271,6 +281,10 @@ mod tests {
         }
         assert_eq!(field_of(|t, _| t.max_segments = 0), Some("max_segments"));
         assert_eq!(field_of(|t, _| t.max_segments = 65), Some("max_segments"));
+        for packets in [1, 1_001] {
+            let window = field_of(|t, _| t.initial_window = packets);
+            assert_eq!(window, Some("initial_window"));
+        }
         let threshold = field_of(|t, _| t.ack_threshold = Some(0));
         assert_eq!(threshold, Some("ack_threshold"));
         assert_eq!(

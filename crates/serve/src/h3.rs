@@ -58,17 +58,19 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(crate) fn config(
     tls: Arc<rustls::ServerConfig>,
     options: &Options,
+    congestion: Congestion,
     secrets: &Secrets,
 ) -> http3::ServerConfig {
     let limits = &options.limits;
     let mut config = http3::ServerConfig::new(tls);
     config.early_data = options.early_data;
     config.qlog = options.qlog.clone();
-    config.transport.congestion = match options.congestion {
-        None | Some(Congestion::Cubic) => http3::Congestion::Cubic,
-        Some(Congestion::NewReno) => http3::Congestion::NewReno,
-        Some(Congestion::Bbr) => http3::Congestion::Bbr,
+    config.transport.congestion = match congestion {
+        Congestion::Cubic => http3::Congestion::Cubic,
+        Congestion::NewReno => http3::Congestion::NewReno,
+        Congestion::Bbr => http3::Congestion::Bbr,
     };
+    config.transport.initial_window = options.initial_window.clamp(2, 1_000);
     config.transport.idle_timeout = limits.idle_timeout;
     config.limits.stall = limits.idle_timeout;
     config.transport.send_window = SEND_WINDOW;

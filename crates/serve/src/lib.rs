@@ -107,6 +107,7 @@ mod accept;
 pub mod certs;
 mod client_prefix;
 mod clients;
+mod congestion;
 mod embed;
 mod error;
 mod files;
@@ -145,6 +146,7 @@ pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
 pub use altway_policy::{ParseError as InvalidPolicy, Policy, Threshold};
 pub use altway_units::{DataSize, Ratio};
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
+pub use congestion::CongestionInUse;
 pub use embed::{
     App, ByPeer, ByRequest, EarlyHints, EarlyHintsError, PerPeer, Serve, ServeFuture,
     WithGracefulShutdown, serve,

@@ -37,8 +37,14 @@ pub struct Options {
     pub server_id: ServerId,
     /// Which clients are offered HTTP/3. Default: the threshold policy.
     pub policy: Policy,
-    /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP, CUBIC for QUIC.
+    /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP
+    /// (`net.ipv4.tcp_congestion_control`), and for QUIC the same where it is one of [`Congestion`], else
+    /// CUBIC. [`Server::congestion`](crate::Server::congestion) tells.
     pub congestion: Option<Congestion>,
+    /// Packets in the first congestion window of a QUIC connection, 2 … 1,000 (what is beyond counts as the
+    /// nearest). TCP's is the route's (`initcwnd` of `ip route`), which no socket can change; the kernel's
+    /// default is the same 10 (RFC 6928). Default: 10 (RFC 9002 section 7.2).
+    pub initial_window: u32,
     /// Answer clients that come back over HTTP/3 a round trip earlier: requests of GET, HEAD and OPTIONS
     /// without content are handled before the hand-shake is done (0-RTT, RFC 9001 section 4.6). Other
     /// methods are answered 425 (Too Early, RFC 8470), for the client to ask again; what has content
@@ -101,6 +107,7 @@ impl Options {
             server_id: ServerId::default(),
             policy: Policy::default(),
             congestion: None,
+            initial_window: 10,
             early_data: false,
             key_log: None,
             qlog: None,
@@ -203,7 +210,7 @@ pub enum Congestion {
     Cubic,
     /// RFC 6582 (TCP), RFC 9002 section 7 (QUIC).
     NewReno,
-    /// The kernel's version and the QUIC engine's may differ.
+    /// The kernel's version of TCP's; QUIC's is after draft-ietf-ccwg-bbr.
     Bbr,
 }
 

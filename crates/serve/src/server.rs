@@ -2,10 +2,11 @@
 
 mod supervise;
 
+use crate::congestion::CongestionInUse;
 use crate::files::Files;
 use crate::incidents::Incidents;
 use crate::listen::{self, Listeners, Sockets};
-use crate::options::{Options, Security};
+use crate::options::{Congestion, Options, Security};
 use crate::path_meter::Paths;
 use crate::request::service::{Content, Service};
 use crate::restarts::Restarts;
@@ -32,6 +33,7 @@ const LOG_MARGIN: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
+    congestion: CongestionInUse,
     listeners: Listeners,
     /// One for each worker.
     places: Vec<h3::Place>,
@@ -73,6 +75,7 @@ impl Server {
             Security::Tls(identity) => Some(tls::configs(identity.clone(), &choices)?),
         };
         let request = request(options)?;
+        let congestion = CongestionInUse::of(&request)?;
         let beginning = takeover::begin(&Wanted {
             request: &request,
             server_id: options.server_id,
@@ -87,7 +90,7 @@ impl Server {
             log: options.access_log.clone(),
             incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
         };
-        let setup = setup(options, service, tls.as_ref(), &beginning);
+        let setup = setup(options, &congestion, service, tls.as_ref(), &beginning);
         let (places, inboxes) = h3::places(
             &beginning.bound,
             request.workers,
@@ -97,6 +100,7 @@ impl Server {
         beginning.confirm()?;
         Ok(Self {
             address,
+            congestion,
             places,
             setup: Arc::new(setup),
             reload: tls.map(|tls| tls.reload),
@@ -120,6 +124,12 @@ impl Server {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The congestion control of each transport.
+    #[must_use]
+    pub fn congestion(&self) -> &CongestionInUse {
+        &self.congestion
     }
 
     /// The number of the process that it took the sockets over from, if there was one.
@@ -210,10 +220,17 @@ fn routes(options: &Options, beginning: &Beginning) -> h3::Routes {
     }
 }
 
-fn setup(options: &Options, service: Service, tls: Option<&Tls>, beginning: &Beginning) -> Setup {
+fn setup(
+    options: &Options,
+    congestion: &CongestionInUse,
+    service: Service,
+    tls: Option<&Tls>,
+    beginning: &Beginning,
+) -> Setup {
+    let congestion = congestion.quic.unwrap_or(Congestion::Cubic);
     let quic = |tls: &Tls| {
         let quic = Arc::clone(&tls.quic);
-        h3::config(quic, options, &beginning.secrets)
+        h3::config(quic, options, congestion, &beginning.secrets)
     };
     Setup {
         service: Arc::new(service),

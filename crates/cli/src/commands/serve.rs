@@ -9,8 +9,8 @@ use crate::printer::Printer;
 use crate::{Answer, signals, stderr};
 use altway_policy::Policy;
 use altway_serve::{
-    AccessLog, Bind, Congestion, DEFAULT_PORT, Files, Options, ReloadHandle, Security, Server,
-    ServerId, Site, Spread, StopHandle, stop_channel,
+    AccessLog, Bind, Congestion, CongestionInUse, DEFAULT_PORT, Files, Options, ReloadHandle,
+    Security, Server, ServerId, Site, Spread, StopHandle, stop_channel,
 };
 use altway_units::{DataSize, duration};
 use anyhow::Result;
@@ -95,9 +95,13 @@ pub(crate) struct Arguments {
     /// Who is offered HTTP/3: h2, h3, threshold or threshold:rtt=TIME,loss=SHARE.
     #[arg(long, default_value_t = Policy::default())]
     policy: Policy,
-    /// Congestion control of TCP and QUIC: cubic, reno or bbr [default: the system's, cubic].
+    /// Congestion control of TCP and QUIC: cubic, reno or bbr [default: the system's of TCP, for QUIC
+    /// too, or cubic where QUIC has no such].
     #[arg(long, value_name = "NAME")]
     congestion: Option<Congestion>,
+    /// Packets of QUIC's first congestion window. TCP's is the route's (ip route ... initcwnd).
+    #[arg(long, value_name = "PACKETS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    initial_window: u32,
     /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): GET, HEAD and OPTIONS; else 425.
     #[arg(long, conflicts_with = "h2c")]
     early_data: bool,
@@ -146,6 +150,11 @@ struct Listening<'a> {
     protocols: &'a [&'static str],
     /// Memory that its limits add up to, in bytes.
     max_memory_bytes: u64,
+    /// The kernel's name of the congestion control of TCP.
+    tcp_congestion: &'a str,
+    /// The same of QUIC's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quic_congestion: Option<&'static str>,
     /// The process that it took over from.
     #[serde(skip_serializing_if = "Option::is_none")]
     predecessor: Option<u32>,
@@ -221,6 +230,7 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.limits = arguments.limits.bounds(options.threads, printer)?;
     options.policy = arguments.policy;
     options.congestion = arguments.congestion;
+    options.initial_window = arguments.initial_window;
     options.early_data = arguments.early_data;
     let secrets = arguments.insight.key_log(Variable::Ignored, printer)?;
     options.key_log = secrets.map(|file| file as _);
@@ -260,12 +270,15 @@ fn announce(
         &["h1", "h2", "h3"]
     };
     let (address, predecessor) = (server.local_addr(), server.predecessor());
+    let congestion = server.congestion();
     if arguments.json {
         let listening = Listening {
             event: "listening",
             address,
             protocols,
             max_memory_bytes: memory.as_bytes(),
+            tcp_congestion: &congestion.tcp,
+            quic_congestion: congestion.quic.map(Congestion::kernel_name),
             predecessor,
         };
         return Ok(printer.data(&serde_json::to_string(&listening)?)?);
@@ -282,9 +295,23 @@ fn announce(
         format!(", in place of process {process}")
     });
     printer.say(&format!(
-        "serving {scheme}://{host}:{}/ over {}{place}",
+        "serving {scheme}://{host}:{}/ over {}, {}{place}",
         address.port(),
-        protocols.join(", ")
+        protocols.join(", "),
+        controls(congestion)
     ));
     Ok(())
+}
+
+/// Which congestion control there is, in words.
+fn controls(of: &CongestionInUse) -> String {
+    match of.quic {
+        Some(quic) if quic.kernel_name() != of.tcp => {
+            format!(
+                "congestion control {} over TCP and {quic} over QUIC",
+                of.tcp
+            )
+        }
+        _ => format!("congestion control {}", of.tcp),
+    }
 }

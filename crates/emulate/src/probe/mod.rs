@@ -46,6 +46,8 @@ pub enum Topic {
     UdpOffload,
     /// The congestion controls of TCP.
     CongestionControl,
+    /// What servers make of paths that lose packets by chance.
+    LossyPaths,
     /// How many processors there are.
     Processors,
     /// How many files, and so connections, a process may open.
@@ -78,6 +80,7 @@ pub fn findings() -> Vec<Finding> {
         network::udp_buffers(),
         network::udp_offload(),
         network::congestion_control(),
+        network::lossy_paths(),
         network::netem(),
         machine::processors(),
         machine::open_files(),
@@ -98,6 +101,7 @@ impl Topic {
             Self::UdpBuffers => "UDP buffers",
             Self::UdpOffload => "UDP GSO and GRO",
             Self::CongestionControl => "TCP congestion control",
+            Self::LossyPaths => "lossy paths",
             Self::Processors => "processors",
             Self::OpenFiles => "open files",
             Self::Kernel => "kernel",
@@ -144,7 +148,7 @@ mod tests {
     fn each_topic_has_one_finding_and_each_flaw_says_what_it_costs() {
         let findings = findings();
         let topics: HashSet<_> = findings.iter().map(|finding| finding.topic).collect();
-        assert_eq!((topics.len(), findings.len()), (11, 11));
+        assert_eq!((topics.len(), findings.len()), (12, 12));
         for finding in findings {
             assert!(!finding.seen.is_empty(), "{finding:?}");
             assert_eq!(

@@ -7,6 +7,8 @@
 
 mod acknowledgements;
 mod amplification;
+mod bbr;
+mod bottleneck;
 mod congestion;
 mod connection_ids;
 mod connections;

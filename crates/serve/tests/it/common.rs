@@ -318,11 +318,10 @@ pub(crate) fn get(path: &str) -> Request<Empty<Bytes>> {
     get_over(true, path)
 }
 
-/// GET for a connection with TLS or without, whose scheme a request's has to be.
+/// A request whose scheme is that of the connection: TLS or clear text.
 pub(crate) fn get_over(tls: bool, path: &str) -> Request<Empty<Bytes>> {
     let scheme = if tls { "https" } else { "http" };
-    let uri = format!("{scheme}://localhost{path}");
-    Request::get(uri)
+    Request::get(format!("{scheme}://localhost{path}"))
         .header("host", "localhost")
         .body(Empty::new())
         .unwrap()

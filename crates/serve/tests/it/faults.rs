@@ -57,9 +57,10 @@ fn preface() -> Vec<u8> {
 }
 
 /// HEADERS of a request for `path` of localhost, without Huffman coding.
-fn request(tls: bool, stream: u32, post: bool, path: &str) -> Vec<u8> {
+fn request(stream: u32, tls: bool, post: bool, path: &str) -> Vec<u8> {
     let method = if post { 0x83 } else { 0x82 };
-    let mut block = vec![method, if tls { 0x87 } else { 0x86 }, 0x01, 9];
+    let scheme = if tls { 0x87 } else { 0x86 };
+    let mut block = vec![method, scheme, 0x01, 9];
     block.extend_from_slice(b"localhost");
     block.extend_from_slice(&[0x04, u8::try_from(path.len()).unwrap()]);
     block.extend_from_slice(path.as_bytes());
@@ -124,9 +125,9 @@ async fn vanish(server: Arc<Running>, tls: bool, taken: usize) {
     let mut stream = connect(&server, tls).await;
     let mut said = preface();
     for id in [1, 3, 5] {
-        said.extend(request(tls, id, false, "/large"));
+        said.extend(request(id, tls, false, "/large"));
     }
-    said.extend(request(tls, 7, true, "/large"));
+    said.extend(request(7, tls, true, "/large"));
     said.extend(frame(0, 0, 7, &[b'x'; 10_000]));
     stream.write_all(&said).await.unwrap();
     let mut buffer = vec![0; taken];
@@ -158,7 +159,7 @@ async fn a_client_that_has_closed_its_half_still_gets_its_answer() {
         let server = start(tls);
         for (path, size) in [("/", 7), ("/large", LARGE)] {
             let mut stream = connect(&server, tls).await;
-            let said = [preface(), request(tls, 1, false, path)].concat();
+            let said = [preface(), request(1, tls, false, path)].concat();
             stream.write_all(&said).await.unwrap();
             stream.shutdown().await.unwrap();
             let mut heard = Vec::new();
@@ -175,7 +176,7 @@ async fn a_client_that_closes_its_half_in_the_middle_of_an_upload_is_let_go() {
         let server = start(tls);
         for cut in [b"".as_slice(), &frame(0, 0, 1, b"abc"), b"\0\0\x09"] {
             let mut stream = connect(&server, tls).await;
-            let said = [&preface(), &request(tls, 1, true, "/"), cut].concat();
+            let said = [&preface(), &request(1, tls, true, "/"), cut].concat();
             stream.write_all(&said).await.unwrap();
             stream.shutdown().await.unwrap();
             let mut heard = Vec::new();

@@ -73,8 +73,8 @@ fn waiting(clear: bool) -> (Running, Seen) {
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// `GET http a /` on stream 1.
-const HTTP2_GET: &[u8] = &[0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x86, 0x84, 0x01, 1, b'a'];
+/// `GET http /` of localhost on stream 1.
+const HTTP2_GET: &[u8] = b"\0\0\x0e\x01\x05\0\0\0\x01\x82\x86\x84\x01\x09localhost";
 const GOAWAY: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const CANCEL: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8];
 
@@ -151,8 +151,8 @@ async fn a_handler_whose_client_of_http3_stops_its_response_is_dropped() {
 async fn a_stream_of_a_service_ends_when_its_client_of_http2_has_closed_its_half() {
     let (server, mut seen) = waiting(true);
     let mut client = server.connect().await;
-    // `GET http a /stream`
-    let request = b"\0\0\x0e\x01\x05\0\0\0\x01\x82\x86\x01\x01a\x04\x07/stream";
+    // `GET http /stream` of localhost
+    let request = b"\0\0\x16\x01\x05\0\0\0\x01\x82\x86\x04\x07/stream\x01\x09localhost";
     client
         .write_all(&[PREFACE, request].concat())
         .await
@@ -182,8 +182,8 @@ async fn a_file_that_fits_the_windows_comes_after_the_client_has_closed_its_half
 async fn a_large_file_is_given_up_when_the_client_has_closed_its_half() {
     let server = Running::clear(|_| {});
     let mut client = server.connect().await;
-    // `GET http a /large`
-    let request = b"\0\0\x0d\x01\x05\0\0\0\x01\x82\x86\x01\x01a\x04\x06/large";
+    // `GET http /large` of localhost
+    let request = b"\0\0\x15\x01\x05\0\0\0\x01\x82\x86\x04\x06/large\x01\x09localhost";
     client
         .write_all(&[PREFACE, request].concat())
         .await

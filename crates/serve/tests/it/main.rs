@@ -15,6 +15,7 @@ mod ends;
 mod examples;
 mod faults;
 mod files;
+mod gate;
 mod gone;
 mod handlers;
 mod key_log;

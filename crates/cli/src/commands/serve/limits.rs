@@ -251,26 +251,6 @@ mod tests {
                     .is_some_and(|long| option == format!("--{long}"))
             })
         };
-        // Without the ellipsis of `..`: a new field needs an option.
-        let Bounds {
-            max_connections: _,
-            max_connections_per_client: _,
-            max_handshakes: _,
-            max_handshakes_per_client: _,
-            max_requests: _,
-            max_requests_per_client: _,
-            max_concurrent_requests: _,
-            max_held_bytes: _,
-            max_held_bytes_per_client: _,
-            max_quic_held_bytes: _,
-            max_quic_held_bytes_per_client: _,
-            max_cached_bytes: _,
-            handshake_timeout: _,
-            retry: _,
-            header_timeout: _,
-            idle_timeout: _,
-            client_prefix: _,
-        } = Bounds::default();
         let shown = format!("{:?}", Bounds::default());
         let fields = shown
             .split([' ', '{', ','])

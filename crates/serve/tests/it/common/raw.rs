@@ -62,16 +62,22 @@ impl<'a> Raw<'a> {
 
     /// What comes on the stream up to its end.
     pub(crate) fn answer(&mut self, stream: StreamId) -> Vec<u8> {
+        let answer = self.answer_or_reset(stream);
+        answer.unwrap_or_else(|code| panic!("reset: {code}"))
+    }
+
+    /// The same, or the code of a reset.
+    pub(crate) fn answer_or_reset(&mut self, stream: StreamId) -> Result<Vec<u8>, u64> {
         let mut bytes = Vec::new();
         loop {
             match self.connected().read(stream) {
                 Read::Data(piece) => bytes.extend_from_slice(&piece),
-                Read::End => return bytes,
+                Read::End => return Ok(bytes),
                 Read::Pending => self.wait(|event| match event {
                     Event::Readable { stream: readable } => (readable == stream).then_some(()),
                     _ => None,
                 }),
-                Read::Reset(code) => panic!("reset: {code}"),
+                Read::Reset(code) => return Err(code),
             }
         }
     }

@@ -1,0 +1,54 @@
+//! Which congestion control each transport of a server has.
+
+use crate::Error;
+use crate::listen::{Request, congestion_of};
+use crate::options::Congestion;
+
+/// The congestion controls of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CongestionInUse {
+    /// The kernel's name of TCP's.
+    pub tcp: String,
+    /// QUIC's; `None` without HTTP/3.
+    pub quic: Option<Congestion>,
+}
+
+impl CongestionInUse {
+    /// What listeners of this request have, and QUIC with them where it has the same.
+    ///
+    /// # Errors
+    /// The kernel lacks what was asked for.
+    pub(crate) fn of(request: &Request) -> Result<Self, Error> {
+        let name = congestion_of(request)?;
+        let tcp = String::from_utf8_lossy(&name).into_owned();
+        let quic = request.with_udp.then(|| of_quic(&tcp));
+        Ok(Self { tcp, quic })
+    }
+}
+
+/// The system's, where QUIC has it.
+fn of_quic(tcp: &str) -> Congestion {
+    tcp.parse().unwrap_or_else(|_| {
+        tracing::warn!(
+            "QUIC has no congestion control `{tcp}`, which the system's TCP uses, and uses cubic"
+        );
+        Congestion::Cubic
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quic_has_what_tcp_has_or_cubic() {
+        for (tcp, quic) in [
+            ("bbr", Congestion::Bbr),
+            ("cubic", Congestion::Cubic),
+            ("reno", Congestion::NewReno),
+            ("dctcp", Congestion::Cubic),
+        ] {
+            assert_eq!(of_quic(tcp), quic);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Clients: what each family takes over QUIC, and what it makes of `Alt-Svc`.
+
+/// Families of clients, as they really are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Browser {
+    /// Chromium on a desktop.
+    ChromiumDesktop,
+    /// Chromium on Android.
+    ChromiumAndroid,
+    /// Safari.
+    Safari,
+    /// Firefox.
+    Firefox,
+    /// A web view in an app.
+    WebView,
+    /// curl.
+    Curl,
+    /// altway's own client.
+    Own,
+    /// Anything else.
+    Other,
+}
+
+/// What is assumed of a family.
+struct Traits {
+    browser: Browser,
+    /// Share of clients.
+    share: f64,
+    /// Median bit/s that it takes over QUIC.
+    quic_limit: f64,
+    /// Share of returning connections that use early data.
+    early_data: f64,
+    /// Round trips that the switch within a page costs.
+    switch: f64,
+    /// Requests at hand stay on HTTP/2 where QUIC is not known to work on the network.
+    stays: bool,
+    user_agent: &'static str,
+}
+
+/// Limits of desktop Chromium are measured, those of phones and Safari are assumptions.
+const TRAITS: [Traits; 8] = [
+    Traits {
+        browser: Browser::ChromiumDesktop,
+        share: 0.34,
+        quic_limit: 735e6,
+        early_data: 0.6,
+        switch: 1.0,
+        stays: true,
+        user_agent: "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36",
+    },
+    Traits {
+        browser: Browser::ChromiumAndroid,
+        share: 0.26,
+        quic_limit: 260e6,
+        early_data: 0.6,
+        switch: 1.0,
+        stays: true,
+        user_agent: "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Mobile Safari/537.36",
+    },
+    Traits {
+        browser: Browser::Safari,
+        share: 0.20,
+        quic_limit: 450e6,
+        early_data: 0.0,
+        switch: 0.5,
+        stays: false,
+        user_agent: "Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/26.1 Mobile/15E148 Safari/604.1",
+    },
+    Traits {
+        browser: Browser::Firefox,
+        share: 0.05,
+        quic_limit: 420e6,
+        early_data: 0.5,
+        switch: 1.0,
+        stays: false,
+        user_agent: "Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0",
+    },
+    Traits {
+        browser: Browser::WebView,
+        share: 0.06,
+        quic_limit: 220e6,
+        early_data: 0.4,
+        switch: 1.0,
+        stays: true,
+        user_agent: "Mozilla/5.0 (Linux; Android 14; Pixel 8; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/156.0.0.0 Mobile Safari/537.36",
+    },
+    Traits {
+        browser: Browser::Curl,
+        share: 0.03,
+        quic_limit: 1500e6,
+        early_data: 0.0,
+        switch: 1.0,
+        stays: true,
+        user_agent: "curl/8.15.0",
+    },
+    Traits {
+        browser: Browser::Own,
+        share: 0.01,
+        quic_limit: 2500e6,
+        early_data: 0.5,
+        switch: 1.0,
+        stays: false,
+        user_agent: "altway-load/0.1",
+    },
+    Traits {
+        browser: Browser::Other,
+        share: 0.05,
+        quic_limit: 400e6,
+        early_data: 0.2,
+        switch: 0.5,
+        stays: false,
+        user_agent: "",
+    },
+];
+
+impl Browser {
+    /// All families.
+    pub const ALL: [Self; 8] = [
+        Self::ChromiumDesktop,
+        Self::ChromiumAndroid,
+        Self::Safari,
+        Self::Firefox,
+        Self::WebView,
+        Self::Curl,
+        Self::Own,
+        Self::Other,
+    ];
+
+    fn traits(self) -> &'static Traits {
+        let found = TRAITS.iter().find(|traits| traits.browser == self);
+        found.expect("each family has its traits")
+    }
+
+    /// Shares of clients, in the order of [`ALL`](Self::ALL).
+    pub(crate) fn shares() -> [f64; 8] {
+        Self::ALL.map(|browser| browser.traits().share)
+    }
+
+    /// Median bit/s that clients of this family take over QUIC.
+    #[must_use]
+    pub fn quic_limit(self) -> f64 {
+        self.traits().quic_limit
+    }
+
+    /// Share of returning connections that use early data.
+    pub(crate) fn early_data(self) -> f64 {
+        self.traits().early_data
+    }
+
+    /// Round trips that moving to HTTP/3 within a page costs.
+    pub(crate) fn switch(self) -> f64 {
+        self.traits().switch
+    }
+
+    /// Whether the page at hand stays on HTTP/2 where QUIC is not known to work on the network.
+    pub(crate) fn stays(self) -> bool {
+        self.traits().stays
+    }
+
+    /// Whether it runs on a phone.
+    pub(crate) fn is_mobile(self) -> bool {
+        matches!(self, Self::ChromiumAndroid | Self::Safari | Self::WebView)
+    }
+
+    /// User-Agent as such clients send it (RFC 9110 section 10.1.5); empty: none.
+    #[must_use]
+    pub fn user_agent(self) -> &'static str {
+        self.traits().user_agent
+    }
+}
+
+/// `Alt-Svc` field of a response (RFC 7838 section 3).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum AltSvc {
+    /// No field: what the client knows stays as it is.
+    Absent,
+    /// An HTTP/3 alternative, for so many seconds from now.
+    Offer {
+        /// Life of the entry in seconds (`ma`).
+        max_age: f64,
+    },
+    /// `clear`: the entry goes, and a page over HTTP/3 goes on over a new TCP connection.
+    Clear,
+}
+
+/// A client's entry for the origin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Entry {
+    /// When it runs out, in seconds; the past: there is none.
+    until: f64,
+}
+
+impl Entry {
+    pub(crate) const NONE: Self = Self { until: f64::MIN };
+
+    pub(crate) fn is_valid(self, now: f64) -> bool {
+        now < self.until
+    }
+
+    /// Takes a response's field in. `works`: UDP gets through; else the offer is tried and erased.
+    pub(crate) fn on_field(&mut self, field: AltSvc, now: f64, works: bool) {
+        match field {
+            AltSvc::Absent => {}
+            AltSvc::Offer { max_age } if works => self.until = now + max_age,
+            AltSvc::Offer { .. } | AltSvc::Clear => *self = Self::NONE,
+        }
+    }
+
+    /// Erases it after QUIC failed.
+    pub(crate) fn on_failure(&mut self) {
+        *self = Self::NONE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_family_has_its_traits_and_the_shares_are_all() {
+        assert!((Browser::shares().iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert_eq!(Browser::Safari.quic_limit(), 450e6);
+    }
+
+    #[test]
+    fn a_shorter_offer_replaces_a_longer_one_and_no_field_changes_nothing() {
+        let mut entry = Entry::NONE;
+        assert!(!entry.is_valid(0.0));
+        entry.on_field(AltSvc::Offer { max_age: 1000.0 }, 0.0, true);
+        entry.on_field(AltSvc::Absent, 1.0, true);
+        assert!(entry.is_valid(999.0));
+        entry.on_field(AltSvc::Offer { max_age: 3.0 }, 10.0, true);
+        assert!(entry.is_valid(12.9) && !entry.is_valid(13.0));
+        entry.on_field(AltSvc::Offer { max_age: 1000.0 }, 20.0, false);
+        assert!(!entry.is_valid(21.0), "UDP is blocked");
+    }
+}
