@@ -4,11 +4,15 @@ use altway_units::{Ratio, duration};
 use std::fmt;
 use std::time::Duration;
 
-/// How long a client may remember the offer of HTTP/3: about a session (SEL-3), so that the choice
+/// Life of an offer that a measured path decides on: about a session, so that the choice
 /// is made anew at the next one. Shorter would drop readers to TCP in the middle of a page's life;
 /// longer would hold clients on HTTP/3 after their path has changed, for leaving the field out
 /// never un-learns it.
 pub const MAX_AGE: Duration = Duration::from_secs(60);
+
+/// Life of an offer that is for everybody: 30 days, so that returning visitors begin over HTTP/3 and save the
+/// switch. The policy for HTTP/2 takes it back by `clear`.
+pub const FIXED_MAX_AGE: Duration = Duration::from_secs(2_592_000);
 
 /// The protocol that a client shall use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

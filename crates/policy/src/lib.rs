@@ -24,7 +24,7 @@ mod error;
 mod policy;
 mod threshold;
 
-pub use decision::{AltSvc, Decision, MAX_AGE, Offer, Reason};
+pub use decision::{AltSvc, Decision, FIXED_MAX_AGE, MAX_AGE, Offer, Reason};
 pub use error::ParseError;
 pub use policy::Policy;
 pub use threshold::Threshold;

@@ -1,6 +1,6 @@
 //! The rules an operator can choose from, and their text form.
 
-use crate::decision::{AltSvc, Decision, MAX_AGE, Offer, Reason};
+use crate::decision::{AltSvc, Decision, FIXED_MAX_AGE, Offer, Reason};
 use crate::{ParseError, Threshold};
 use altway_path::PathStatistics;
 use altway_units::duration;
@@ -15,7 +15,7 @@ use std::str::FromStr;
 pub enum Policy {
     /// HTTP/2 for everybody; earlier offers of HTTP/3 are revoked on every response.
     FixedH2,
-    /// HTTP/3 for everybody.
+    /// HTTP/3 for everybody, with offers that live for a month ([`FIXED_MAX_AGE`]).
     FixedH3,
     /// HTTP/3 for long or lossy paths.
     Threshold(Threshold),
@@ -34,7 +34,9 @@ impl Policy {
             },
             Self::FixedH3 => Decision {
                 offer: Offer::Http3,
-                alt_svc: AltSvc::Advertise { max_age: MAX_AGE },
+                alt_svc: AltSvc::Advertise {
+                    max_age: FIXED_MAX_AGE,
+                },
                 reason: Reason::Fixed,
             },
             Self::Threshold(threshold) => threshold.decide(path),
@@ -119,7 +121,7 @@ mod tests {
             let h2 = Policy::FixedH2.decide(path);
             assert_eq!((h2.offer, h2.alt_svc), (Offer::Http2, AltSvc::Clear));
             let h3 = Policy::FixedH3.decide(path);
-            let advertise = AltSvc::Advertise { max_age: MAX_AGE };
+            let advertise = AltSvc::Advertise { max_age: FIXED_MAX_AGE };
             assert_eq!((h3.offer, h3.alt_svc), (Offer::Http3, advertise));
         }
     }

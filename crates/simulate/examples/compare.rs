@@ -1,22 +1,43 @@
-//! Prints what fixed policies cost four populations.
+//! Prints what policies cost four populations: `cargo run --release -p altway-simulate --example compare`.
 #![allow(clippy::print_stdout, reason = "an example")]
-use altway_simulate::*;
+
+use altway_select::{ModelKind, Surface};
+use altway_simulate::{
+    AlwaysH2, AlwaysH3, Clairvoyant, MONTH, Mix, Policy, Population, Region, Selected, run,
+};
+
 fn main() {
-    for (name, region, mix) in [
+    let worlds = [
         ("metro bulk", Region::Metro, Mix::BULK),
         ("metro web", Region::Metro, Mix::WEB),
         ("national web", Region::National, Mix::WEB),
         ("global web", Region::Global, Mix::WEB),
-    ] {
+    ];
+    for (name, region, mix) in worlds {
         for seed in [61, 62] {
-            let mut population = Population::new(region, mix, seed);
-            population.clients = 2000;
-            println!("{name} {seed} h2    {}", run(&population, &mut AlwaysH2));
-            println!(
-                "{name} {seed} h3    {}",
-                run(&population, &mut AlwaysH3 { max_age: MONTH })
-            );
-            println!("{name} {seed} clair {}", run(&population, &mut Clairvoyant));
+            let population = Population::new(region, mix, seed);
+            println!("{name}, seed {seed}");
+            for (name, mut policy) in policies() {
+                println!("  {name:12} {}", run(&population, &mut *policy));
+            }
         }
     }
+}
+
+fn policies() -> Vec<(&'static str, Box<dyn Policy>)> {
+    let selected = |model: ModelKind| -> Box<dyn Policy> {
+        Box::new(Selected::new(&model, Surface::embedded().clone()))
+    };
+    vec![
+        ("h2", Box::new(AlwaysH2)),
+        ("h3", Box::new(AlwaysH3 { max_age: MONTH })),
+        (
+            "threshold",
+            selected(ModelKind::Threshold(Default::default())),
+        ),
+        ("study", selected(ModelKind::Study(Default::default()))),
+        ("surface", selected(ModelKind::Surface(None))),
+        ("learned", selected(ModelKind::Learned)),
+        ("clairvoyant", Box::new(Clairvoyant)),
+    ]
 }

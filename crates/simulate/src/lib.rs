@@ -25,6 +25,7 @@ mod policy;
 mod population;
 mod random;
 mod run;
+mod selected;
 mod truth;
 mod visit;
 
@@ -33,4 +34,5 @@ pub use outcome::Outcome;
 pub use policy::{AlwaysH2, AlwaysH3, Ask, Clairvoyant, MONTH, Policy, Seen};
 pub use population::{Hostility, Mix, Population, Region};
 pub use run::run;
+pub use selected::Selected;
 pub use truth::{Page, Path, Setup, mixed, times};

@@ -40,6 +40,8 @@ pub struct Seen<'a> {
     pub ask: Ask<'a>,
     /// Its document and objects.
     pub page: Page,
+    /// Its first request came in early data (RFC 8446 section 2.3).
+    pub early: bool,
     /// All of it came over the protocol that it began with.
     pub pure: bool,
     /// The client opened a connection over HTTP/3 that was offered with this page.

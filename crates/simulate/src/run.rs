@@ -193,6 +193,7 @@ impl World {
         Seen {
             ask,
             page: load.page,
+            early: way.over_h3 && load.early,
             pure: !way.moved,
             arrived: !way.over_h3 && way.moved,
             offered,

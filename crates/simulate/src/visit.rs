@@ -35,6 +35,8 @@ pub(crate) struct Load {
     pub(crate) page: Page,
     /// On a connection that is open already.
     pub(crate) warm: bool,
+    /// Over HTTP/3 its first request comes in early data.
+    pub(crate) early: bool,
     /// Seconds over HTTP/2, HTTP/3, begun over HTTP/2 and moved, begun over HTTP/3 and moved.
     pub(crate) h2: f64,
     pub(crate) h3: f64,
@@ -203,6 +205,7 @@ fn load(
         at,
         page,
         warm,
+        early: early_data && !warm,
         h2,
         h3,
         to_h3,

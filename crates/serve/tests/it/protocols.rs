@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_protocol_gets_the_same_bytes_and_the_offer() {
     let server = Running::tls(|options| options.policy = Policy::FixedH3);
-    let offer = format!("h3=\":{}\"; ma=60", server.address.port());
+    let offer = format!("h3=\":{}\"; ma=2592000", server.address.port());
     let expected = large();
 
     let mut client = h1(server.connect_tls(&[b"http/1.1"]).await).await;
