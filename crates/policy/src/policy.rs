@@ -121,7 +121,9 @@ mod tests {
             let h2 = Policy::FixedH2.decide(path);
             assert_eq!((h2.offer, h2.alt_svc), (Offer::Http2, AltSvc::Clear));
             let h3 = Policy::FixedH3.decide(path);
-            let advertise = AltSvc::Advertise { max_age: FIXED_MAX_AGE };
+            let advertise = AltSvc::Advertise {
+                max_age: FIXED_MAX_AGE,
+            };
             assert_eq!((h3.offer, h3.alt_svc), (Offer::Http3, advertise));
         }
     }

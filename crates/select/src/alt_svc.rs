@@ -7,9 +7,8 @@
 
 use std::time::Duration;
 
-/// Life of an offer to a client whose path is known, and to one whose path isn't.
+/// Life of an offer, whether the client's path is known or not.
 pub(crate) const LONG: Duration = Duration::from_secs(2_592_000);
-pub(crate) const UNKNOWN: Duration = Duration::from_secs(2_592_000);
 
 /// Life of an offer to curl, which keeps an entry for each protocol that it came over, so that an answer
 /// over HTTP/3 takes back nothing.

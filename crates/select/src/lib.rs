@@ -32,7 +32,7 @@
 //! let moment = Moment { min_rtt: Some(Duration::from_millis(40)), ..Moment::new(now, Transport::Tcp) };
 //! let decision = selector.decide(&client, &host, &moment);
 //! assert_eq!(decision.offer, Offer::Http3);
-//! assert_eq!(decision.alt_svc.field_value(443).as_deref(), Some(r#"h3=":443"; ma=604800"#));
+//! assert_eq!(decision.alt_svc.field_value(443).as_deref(), Some(r#"h3=":443"; ma=2592000"#));
 //!
 //! // After a response, or when the connection ends: what is new on it?
 //! let large = Bulk {

@@ -404,9 +404,7 @@ fn say(subject: &Subject<'_>, moment: &Moment, judgement: &Judgement, choice: &C
         let max_age = match judgement.manner {
             Manner::Session => alt_svc::SESSION,
             _ if subject.client.class().family() == Family::Curl => alt_svc::CURL,
-            Manner::Forced => alt_svc::LONG,
-            Manner::Long if subject.has_rate => alt_svc::LONG,
-            Manner::Long => alt_svc::UNKNOWN,
+            Manner::Forced | Manner::Long => alt_svc::LONG,
         };
         return AltSvc::Advertise { max_age };
     }

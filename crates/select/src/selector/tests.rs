@@ -95,7 +95,7 @@ fn an_operators_h2_clears_and_h3_lives_long_over_both_transports() {
 }
 
 #[test]
-fn an_offer_lives_a_week_where_no_rate_is_known_and_a_month_where_one_is() {
+fn an_offer_lives_a_month_whether_a_rate_is_known_or_not() {
     let selector = selector("learned");
     let client = client("chromium-linux", 1);
     let moment = Moment {
@@ -104,7 +104,7 @@ fn an_offer_lives_a_week_where_no_rate_is_known_and_a_month_where_one_is() {
     };
     assert_eq!(
         advertised(&selector.decide(&client, &host(), &moment)),
-        Some(604_800)
+        Some(2_592_000)
     );
     selector.observe(&client, &host(), &seen(Transport::Tcp, 60, 50), NOW);
     assert_eq!(
