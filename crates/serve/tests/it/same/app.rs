@@ -146,7 +146,7 @@ fn responses() -> Router<&'static str> {
     };
     let unchanged = async || (StatusCode::NOT_MODIFIED, [(header::ETAG, "\"1\"")]);
     let bytes = async || {
-        let value = HeaderValue::from_bytes(b"caf\xe9").unwrap();
+        let value = HeaderValue::from_bytes(b"r\xe9sum\xe9").unwrap();
         ([(HeaderName::from_static("x-latin"), value)], "latin")
     };
     Router::new()
