@@ -1,4 +1,4 @@
-//! What a client may not do on the streams of HTTP/3 that control it, and fields that are too large.
+//! Offences on the control and QPACK streams of HTTP/3, and fields that are too large.
 
 use std::time::Duration;
 

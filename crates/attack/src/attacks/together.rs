@@ -23,9 +23,9 @@ pub(super) const ATTACKS: &[Attack] = &[Attack::new(
 .against(|_| Setup::with(&["--max-memory", "128MiB"]))
 .within(MEMORY)];
 
-/// What `--max-memory` allows, in MiB.
+/// Value of `--max-memory`, in MiB.
 const MEMORY: u64 = 128;
-/// What the allocator may keep beyond it, in MiB.
+/// Memory that the allocator may keep beyond it, in MiB.
 const MARGIN: u64 = 16;
 /// Receive buffer of an attacker.
 const RECEIVE_BUFFER: usize = 4096;

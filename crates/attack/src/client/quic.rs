@@ -19,7 +19,7 @@ use super::keys::{Open, Place};
 use super::packet::Sealer;
 use crate::server::Target;
 
-/// How long to wait for a handshake.
+/// Time to wait for a handshake.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The number of the first packet that is made by hand: beyond those of quinn-proto, and near enough that
 /// four bytes of it suffice.

@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::server::Target;
 
-/// How long to wait for a connection or a handshake.
+/// Time to wait for a connection or a handshake.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A TCP connection from `from`; `receive_buffer` bounds what the kernel takes unread, if given.

@@ -87,7 +87,7 @@ async fn fixed_http2_revokes_the_offer_on_http3_too() {
     assert_eq!(alt_svc(&response), Some("clear"));
 }
 
-/// SEL-2, SEL-3: unknown, so HTTP/3 is offered; measured as short, so the offer is left out; over
+/// An unknown path is offered HTTP/3; measured as short, so the offer is left out; over
 /// the threshold, so it is made again. Whichever transport measured.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_offer_follows_the_measured_path_of_either_transport() {
