@@ -24,6 +24,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use open::{Opened, Refusal, Root};
 use path::Hidden;
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use range::Range;
 pub(crate) use reading::{Piece, Reading};
 pub(crate) use shared::FileRange;
@@ -212,9 +213,12 @@ fn unsatisfiable(size: u64) -> Response<Body> {
     response
 }
 
+/// A redirect to a path of this server. A target may have come with bytes beyond ASCII, which the
+/// reference in a Location field cannot have (RFC 3986 section 2).
 fn redirect(location: &str) -> Response<Body> {
     let mut response = page(StatusCode::PERMANENT_REDIRECT);
-    set(&mut response, header::LOCATION, location);
+    let reference = utf8_percent_encode(location, CONTROLS).to_string();
+    set(&mut response, header::LOCATION, &reference);
     response
 }
 

@@ -187,6 +187,7 @@ fn a_directory_without_its_slash_redirects_to_it_on_this_host() {
         ("/sub?a=b", "/sub/?a=b"),
         ("//sub", "/sub/"),
         ("/sp%20ace", "/sp%20ace/"),
+        ("/sub?a\u{d9}=\u{20ac}", "/sub/?a%C3%99=%E2%82%AC"),
     ] {
         let answer = site.get(target);
         assert_eq!(
