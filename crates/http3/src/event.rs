@@ -80,6 +80,9 @@ pub enum Event {
         /// The peer's code, or the one this side gave it.
         code: Code,
     },
+    /// Server: the peer has acknowledged all that the connection's exchanges had for it, and none is in progress.
+    /// Not reported when the last exchange was given up.
+    Delivered,
     /// Client: the server wants no more of the request body; its response goes on. Further
     /// `send_data` answers `UnknownStream`.
     SendStopped {

@@ -174,10 +174,8 @@ impl Known {
     }
 
     pub(crate) fn add_packets(&mut self, sent: u64, lost: u64) {
-        let most = u64::from(u16::MAX);
-        let (sent, lost) = (sent.min(most) as f64, lost.min(most) as f64);
-        let sent = f64::from(self.sent) + sent;
-        let lost = f64::from(self.lost) / LOST_UNIT + lost;
+        let sent = f64::from(self.sent) + sent as f64;
+        let lost = f64::from(self.lost) / LOST_UNIT + lost as f64;
         let share = (MANY_PACKETS / sent.max(1.0)).min(1.0);
         self.sent = to_u16(sent * share);
         self.lost = to_u16(lost * share * LOST_UNIT);

@@ -10,6 +10,7 @@ use crate::observation::Transport;
 use crate::surface::Congestion;
 use crate::{ClientClass, Neighbours};
 use std::fmt;
+use std::sync::Arc;
 
 mod fixed;
 mod kind;
@@ -32,6 +33,17 @@ pub trait Model: fmt::Debug + Send + Sync {
     /// Clients are observed for this model, and some are held out.
     fn learns(&self) -> bool {
         false
+    }
+}
+
+/// A model that is shared.
+impl<M: Model + ?Sized> Model for Arc<M> {
+    fn judge(&self, context: &Context<'_>) -> Judgement {
+        (**self).judge(context)
+    }
+
+    fn learns(&self) -> bool {
+        (**self).learns()
     }
 }
 

@@ -88,6 +88,12 @@ impl Pages {
         page
     }
 
+    /// Requests whose end was not reported yet.
+    #[must_use]
+    pub const fn under_way(&self) -> u32 {
+        self.under_way
+    }
+
     fn end(&mut self, at: Timestamp) {
         self.under_way = self.under_way.saturating_sub(1);
         self.ended = self.ended.max(at);

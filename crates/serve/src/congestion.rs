@@ -26,6 +26,22 @@ impl CongestionInUse {
     }
 }
 
+impl CongestionInUse {
+    /// Both in the terms of the selector: TCP's, QUIC's.
+    pub(crate) fn of_selection(&self) -> [altway_select::Congestion; 2] {
+        use altway_select::Congestion::{LossBased, RateBased};
+        let tcp = match self.tcp.as_str() {
+            "bbr" | "bbr2" | "bbr3" => RateBased,
+            _ => LossBased,
+        };
+        let quic = match self.quic {
+            Some(Congestion::Bbr) => RateBased,
+            _ => LossBased,
+        };
+        [tcp, quic]
+    }
+}
+
 /// The system's, where QUIC has it.
 fn of_quic(tcp: &str) -> Congestion {
     tcp.parse().unwrap_or_else(|_| {

@@ -35,6 +35,22 @@ pub enum Error {
     /// [`serve`](crate::serve) was awaited outside of a Tokio runtime.
     #[error("no Tokio runtime is there: the server must be awaited inside of one")]
     NoRuntime,
+    /// The folder in which is kept what the server has learnt can't be used.
+    #[error("cannot use the state folder `{path}`")]
+    State {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file of a policy's surface can't be read, or holds none.
+    #[error("cannot read the surface `{path}`")]
+    Surface {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: BoxError,
+    },
     /// No port number is free for TCP and UDP at the same time.
     #[error("found no port number that is free for both TCP and UDP")]
     NoFreePort,

@@ -15,6 +15,7 @@ use std::time::SystemTime;
 use time::OffsetDateTime;
 pub use warning::IdentityWarning;
 use warning::Validity;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 /// A certificate chain with the private key that belongs to its first certificate, and an OCSP
 /// response for it when one was given.
@@ -98,6 +99,22 @@ impl Identity {
             until: response.until,
         });
         Ok(self)
+    }
+
+    /// The names that the certificate is for (RFC 5280 section 4.2.1.6); empty where it can't be parsed.
+    pub(crate) fn dns_names(&self) -> Vec<String> {
+        let leaf = self.certified.end_entity_cert().ok();
+        let leaf = leaf.and_then(|leaf| X509Certificate::from_der(leaf).ok());
+        let names = leaf.as_ref().and_then(|(_, leaf)| {
+            let names = leaf.subject_alternative_name().ok()??;
+            Some(&names.value.general_names)
+        });
+        let names = names.into_iter().flatten();
+        let dns = names.filter_map(|name| match name {
+            GeneralName::DNSName(name) => Some((*name).to_owned()),
+            _ => None,
+        });
+        dns.collect()
     }
 
     /// What a hand-shake at `now` uses.

@@ -65,7 +65,8 @@
 //!
 //! # Policy
 //! Clients come over TCP. Which of them are offered HTTP/3 (`Alt-Svc`, RFC 7838) is decided by
-//! [`Options::policy`] from what was measured of each client's path, over TCP and QUIC.
+//! [`Options::policy`], by default from what was learnt of each client's path, over TCP and QUIC, and of clients
+//! like it. [`Options::state`] keeps that over a restart; [`Options::model`] takes a model of the program's own.
 //!
 //! ```
 //! use altway_serve::{Options, Policy};
@@ -99,9 +100,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The engines stand elsewhere: hyper for HTTP/1.1, `altway-http2`, `altway-http3`; what is known of paths is
-//! kept by `altway-path`, what follows from it is decided by `altway-policy`. Every request can be logged as
-//! one line by an [`AccessLog`].
+//! The engines stand elsewhere: hyper for HTTP/1.1, `altway-http2`, `altway-http3`; what is known of clients,
+//! and what follows from it, is the affair of [`select`]. Every request can be logged as one line by an
+//! [`AccessLog`].
 
 mod accept;
 pub mod certs;
@@ -124,11 +125,11 @@ mod listen;
 mod log_writer;
 mod ocsp;
 mod options;
-mod path_meter;
 mod random;
 mod reload;
 mod request;
 mod restarts;
+mod selection;
 mod server;
 mod sessions;
 mod setup;
@@ -143,7 +144,8 @@ mod tls;
 mod worker;
 
 pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
-pub use altway_policy::{ParseError as InvalidPolicy, Policy, Threshold};
+pub use altway_select::model::Threshold;
+pub use altway_select::{self as select, ParseModelError as InvalidPolicy};
 pub use altway_units::{DataSize, Ratio};
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use congestion::CongestionInUse;
@@ -158,7 +160,7 @@ pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use options::{
-    Bind, Congestion, DEFAULT_PORT, Options, Security, Spread, Steering, UnknownCongestion,
+    Bind, Congestion, DEFAULT_PORT, Options, Policy, Security, Spread, Steering, UnknownCongestion,
     UnknownSpread,
 };
 pub use reload::ReloadHandle;

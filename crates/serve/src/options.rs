@@ -2,7 +2,7 @@
 
 use crate::{AccessLog, Identity, KeyLog, Limits, Site};
 use altway_http3::{Qlog, ServerId};
-use altway_policy::Policy;
+use altway_select::{Model, ModelKind};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// The port when none is given, for TCP and UDP: 443 needs privileges.
 pub const DEFAULT_PORT: u16 = 8443;
+
+/// How the protocol is chosen that a client is offered, in the text form that `altway serve --policy` takes.
+pub type Policy = ModelKind;
 
 /// How a [`Server`](crate::Server) is set up: made by a constructor, then changed field by field.
 #[derive(Debug, Clone)]
@@ -35,8 +38,14 @@ pub struct Options {
     /// What every connection ID of QUIC begins with, for a load balancer in front of several servers
     /// that steers by it. Whoever sees packets can read it. Default: nothing.
     pub server_id: ServerId,
-    /// Which clients are offered HTTP/3. Default: the threshold policy.
+    /// How the protocol is chosen that a client is offered. Default: learned.
     pub policy: Policy,
+    /// A model of the program's own, which decides in the policy's place.
+    pub model: Option<Arc<dyn Model>>,
+    /// Folder in which is kept what is learnt of clients, under keyed hashes of their addresses, so that a restart
+    /// forgets nothing; made if it is not there, and its owner's alone. Written every ten minutes and at the end.
+    /// Default: none, and what was learnt ends with the process.
+    pub state: Option<PathBuf>,
     /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP
     /// (`net.ipv4.tcp_congestion_control`), and for QUIC the same where it is one of [`Congestion`], else
     /// CUBIC. [`Server::congestion`](crate::Server::congestion) tells.
@@ -106,6 +115,8 @@ impl Options {
             steering: Steering::default(),
             server_id: ServerId::default(),
             policy: Policy::default(),
+            model: None,
+            state: None,
             congestion: None,
             initial_window: 10,
             early_data: false,

@@ -8,7 +8,6 @@
 pub(crate) mod body;
 pub(crate) mod check;
 pub(crate) mod contained;
-mod decision;
 pub(crate) mod fields;
 pub(crate) mod handler;
 pub(crate) mod log;

@@ -7,11 +7,12 @@ use crate::files::Files;
 use crate::incidents::Incidents;
 use crate::listen::{self, Listeners, Sockets};
 use crate::options::{Congestion, Options, Security};
-use crate::path_meter::Paths;
-use crate::request::service::{Content, Service};
+use crate::request::service::{Alternative, Content, Service};
 use crate::restarts::Restarts;
+use crate::selection::Selection;
+use crate::selection::state::SAVE_INTERVAL;
 use crate::setup::Setup;
-use crate::site::Kind;
+use crate::site::{Kind, Site};
 use crate::stop::StopSignal;
 use crate::takeover::{self, Beginning, Giver, Wanted};
 use crate::threads::{self, Thread, Threads};
@@ -20,6 +21,7 @@ use crate::{Error, ReloadHandle, h3, sys, tls};
 use altway_http3::WorkerId;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -59,13 +61,7 @@ impl Server {
         if let Err(error) = sys::raise_open_files() {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }
-        let content = match &options.site.0 {
-            Kind::Files { root, hidden } => {
-                let files = Files::open(root)?;
-                Content::Files(if *hidden { files.with_hidden() } else { files })
-            }
-            Kind::Service(handler) => Content::Handler(Arc::clone(handler)),
-        };
+        let content = content(&options.site)?;
         let choices = tls::Choices {
             early_data: options.early_data,
             key_log: options.key_log.as_ref(),
@@ -82,30 +78,37 @@ impl Server {
             path: options.takeover.as_deref(),
         })?;
         let address = beginning.bound.address;
+        let alternative = alternative(options, address.port(), &congestion)?;
         let service = Service {
             content,
-            paths: Paths::new(),
-            policy: options.policy,
-            alternative: tls.is_some().then_some(address.port()),
+            alternative,
             log: options.access_log.clone(),
             incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
         };
-        let setup = setup(options, &congestion, service, tls.as_ref(), &beginning);
+        let setup = Arc::new(setup(
+            options,
+            &congestion,
+            service,
+            tls.as_ref(),
+            &beginning,
+        ));
         let (places, inboxes) = h3::places(
             &beginning.bound,
             request.workers,
             &routes(options, &beginning),
         );
+        let shared = Arc::clone(&setup);
         let copies = beginning.bound.try_clone().map_err(Error::Worker)?;
         beginning.confirm()?;
         Ok(Self {
             address,
             congestion,
             places,
-            setup: Arc::new(setup),
+            setup,
             reload: tls.map(|tls| tls.reload),
             predecessor: beginning.predecessor(),
             giver: beginning.post.map(|post| Giver {
+                setup: Arc::clone(&shared),
                 post,
                 bound: copies,
                 workers: request.workers,
@@ -177,6 +180,7 @@ impl Server {
             Thread::spawn("acceptor".into(), stop, accept)
         });
         threads.extend(acceptor);
+        let saving = keeper(&self.setup, stop);
         threads::wait_for(stop);
         let stopped = Instant::now();
         let grace = self.setup.grace;
@@ -185,6 +189,11 @@ impl Server {
         let handed_over = giver.map(|giver| giver.join(stopped, grace + MARGIN + LOG_MARGIN));
         let service = &self.setup.service;
         service.incidents.report();
+        drop(saving);
+        let saved = last_save(&self.setup, stop);
+        if let Err(error) = saved.join(Instant::now(), LOG_MARGIN) {
+            tracing::warn!(%error, "what was learnt last of clients is not kept");
+        }
         if let Some(log) = &service.log {
             let left = grace.saturating_sub(stopped.elapsed()).max(LOG_MARGIN);
             if !log.drain(left) {
@@ -193,6 +202,55 @@ impl Server {
         }
         ended.and(handed_over.unwrap_or(Ok(())))
     }
+}
+
+fn content(site: &Site) -> Result<Content, Error> {
+    Ok(match &site.0 {
+        Kind::Files { root, hidden } => {
+            let files = Files::open(root)?;
+            Content::Files(if *hidden { files.with_hidden() } else { files })
+        }
+        Kind::Service(handler) => Content::Handler(Arc::clone(handler)),
+    })
+}
+
+fn alternative(
+    options: &Options,
+    port: u16,
+    congestion: &CongestionInUse,
+) -> Result<Option<Alternative>, Error> {
+    let Security::Tls(identity) = &options.security else {
+        return Ok(None);
+    };
+    let selection = Selection::new(options, identity, congestion.of_selection())?;
+    Ok(Some(Alternative { port, selection }))
+}
+
+/// Writes what is known of clients now and then, on a thread of its own: disks may be slow. Ends when what is
+/// returned is dropped, or with the process.
+fn keeper(setup: &Arc<Setup>, stop: &StopSignal) -> Option<mpsc::Sender<()>> {
+    setup.service.selection().filter(|it| it.is_kept())?;
+    let (setup, (sender, ended)) = (Arc::clone(setup), mpsc::channel());
+    let saving = move |_| {
+        while ended.recv_timeout(SAVE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            setup.service.selection().inspect(|it| it.save());
+        }
+        Ok(())
+    };
+    Thread::spawn("state".into(), stop, saving).ok()?;
+    Some(sender)
+}
+
+/// Writes what is known of clients at the end.
+fn last_save(setup: &Arc<Setup>, stop: &StopSignal) -> Threads {
+    let Some(_) = setup.service.selection().filter(|it| it.is_kept()) else {
+        return Threads::all(Vec::new());
+    };
+    let setup = Arc::clone(setup);
+    Threads::one(Thread::spawn("state".into(), stop, move |_| {
+        setup.service.selection().inspect(|it| it.save());
+        Ok(())
+    }))
 }
 
 fn request(options: &Options) -> Result<listen::Request, Error> {

@@ -21,6 +21,7 @@ use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::log::Protocol;
 use crate::request::requests::{Answer, Now, Requests, Responder, Screened};
+use crate::selection::counters::Counters;
 use crate::setup::{Memory, Setup};
 use crate::stop::StopSignal;
 use altway_message::Scheme;
@@ -199,8 +200,7 @@ impl Context {
             }
             tracing::debug!(%client, %error, "connection failed");
         }
-        let statistics = probe.observe(&self.setup.service.paths);
-        tracing::debug!(%client, ?statistics, "connection ended");
+        tracing::debug!(%client, counters = ?probe.counters(), "connection ended");
     }
 
     async fn converse(
@@ -232,7 +232,6 @@ impl Context {
             return Ok(());
         };
         let mut session = session??;
-        client.probe.secured();
         client.admitted.handshake_done();
         if session.get_ref().1.alpn_protocol() == Some(b"h2") {
             let (_, tls) = session.into_inner();
@@ -251,7 +250,6 @@ impl Context {
         head: Vec<u8>,
     ) -> h2::Driver {
         h2::Driver::new(h2::Parts {
-            setup: Arc::clone(&self.setup),
             buffers: Rc::clone(&self.buffers),
             config: Arc::clone(&self.http2),
             peer: client.address,
@@ -272,9 +270,12 @@ impl Context {
         stop: StopSignal,
     ) -> Result<(), Failure> {
         let unread = Arc::default();
-        let served = self.converse_http1(stream, client, activity, &unread, stop);
+        let requests = Rc::new(RefCell::new(self.requests(client)));
+        let served = self.converse_http1(stream, client, activity, &unread, &requests, stop);
+        let served = served.await;
+        requests.borrow_mut().ended(|| client.probe.counters());
         // Whatever hyper refuses to read on in, a request's body or what is no HTTP, lies there unread.
-        match served.await {
+        match served {
             Ok(()) if !unread.load(Ordering::Relaxed) => Ok(()),
             Ok(()) => Ok(drain::drain(socket).await?),
             Err(failure) => {
@@ -286,7 +287,8 @@ impl Context {
 
     fn requests(&self, client: &Client) -> Requests<Infallible> {
         let (responder, admitted) = (Rc::clone(&self.responder), Rc::clone(&client.admitted));
-        Requests::new(responder, Protocol::Http1, client.address, admitted)
+        let began = client.probe.began;
+        Requests::new(responder, Protocol::Http1, client.address, admitted, began)
     }
 
     async fn converse_http1(
@@ -295,6 +297,7 @@ impl Context {
         client: &Client,
         activity: &Activity,
         unread: &Arc<AtomicBool>,
+        requests: &Rc<RefCell<Requests<Infallible>>>,
         mut stop: StopSignal,
     ) -> Result<(), Failure> {
         let pace = &Pace::default();
@@ -304,7 +307,6 @@ impl Context {
         let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);
-        let requests = Rc::new(RefCell::new(self.requests(client)));
         let service = service_fn(|request: hyper::Request<Incoming>| {
             let mut request = request;
             if let Some(refusal) = gate.next_refusal() {
@@ -313,14 +315,14 @@ impl Context {
             }
             activity.engaged(true);
             let now = Now::read();
-            let answer = answer(&mut requests.borrow_mut(), request, now, |body| {
+            let read = || client.probe.counters();
+            let answer = answer(&mut requests.borrow_mut(), request, now, read, |body| {
                 RequestBody::http1(body, activity.reading(), Arc::clone(unread))
             });
-            let requests = Rc::clone(&requests);
+            let requests = Rc::clone(requests);
             let admitted = Rc::clone(&client.admitted);
             let (activity, probe) = (activity.clone(), Rc::clone(&client.probe));
             let ahead = ahead.clone();
-            let setup = Arc::clone(&self.setup);
             async move {
                 pace.keep().await;
                 let mut response = finished(answer, &requests).await;
@@ -330,12 +332,8 @@ impl Context {
                     response.headers_mut().insert(CONNECTION, close);
                 }
                 ahead.begin();
-                let measured = |body| {
-                    let asked = now.instant;
-                    Measured::new(
-                        body, asked, activity, admitted, ahead, probe, requests, setup,
-                    )
-                };
+                let measured =
+                    |body| Measured::new(body, activity, admitted, ahead, probe, requests);
                 Ok::<_, Infallible>(response.map(measured))
             }
         });
@@ -377,10 +375,11 @@ fn answer(
     requests: &mut Requests<Infallible>,
     request: hyper::Request<Incoming>,
     now: Now,
+    read: impl FnMut() -> Option<Counters>,
     body: impl FnOnce(Incoming) -> RequestBody,
 ) -> Answer {
     let whole = hyper::body::Body::is_end_stream(request.body());
-    let screened = requests.screen(&request, whole, 1, now);
+    let screened = requests.screen(&request, whole, 1, now, read);
     // From here on it is known whether the body is read to its end.
     let request = request.map(body);
     match screened {

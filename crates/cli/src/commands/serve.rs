@@ -7,10 +7,9 @@ use crate::hint::mistake;
 use crate::insight::{Insight, Variable};
 use crate::printer::Printer;
 use crate::{Answer, signals, stderr};
-use altway_policy::Policy;
 use altway_serve::{
-    AccessLog, Bind, Congestion, CongestionInUse, DEFAULT_PORT, Files, Options, ReloadHandle,
-    Security, Server, ServerId, Site, Spread, StopHandle, stop_channel,
+    AccessLog, Bind, Congestion, CongestionInUse, DEFAULT_PORT, Files, Options, Policy,
+    ReloadHandle, Security, Server, ServerId, Site, Spread, StopHandle, stop_channel,
 };
 use altway_units::{DataSize, duration};
 use anyhow::Result;
@@ -92,9 +91,14 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     run_mode: Option<RunMode>,
-    /// Who is offered HTTP/3: h2, h3, threshold or threshold:rtt=TIME,loss=SHARE.
+    /// Who is offered HTTP/3: learned (by what each client and others like it have shown), surface[:FILE] (by
+    /// measured times), study[:delay=TIME,loss=SHARE], threshold[:rtt=TIME,loss=SHARE], h3 or h2 (all clients).
     #[arg(long, default_value_t = Policy::default())]
     policy: Policy,
+    /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
+    /// missing [default: nothing is kept].
+    #[arg(long, value_name = "DIR", conflicts_with = "h2c")]
+    state_dir: Option<PathBuf>,
     /// Congestion control of TCP and QUIC: cubic, reno or bbr [default: the system's of TCP, for QUIC
     /// too, or cubic where QUIC has no such].
     #[arg(long, value_name = "NAME")]
@@ -228,7 +232,8 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
     options.spread = arguments.spread;
     options.server_id = arguments.server_id;
     options.limits = arguments.limits.bounds(options.threads, printer)?;
-    options.policy = arguments.policy;
+    options.policy = arguments.policy.clone();
+    options.state = arguments.state_dir.clone();
     options.congestion = arguments.congestion;
     options.initial_window = arguments.initial_window;
     options.early_data = arguments.early_data;

@@ -290,6 +290,9 @@ impl Connection {
             self.stop_reading(quic, id, Code::H3_NO_ERROR);
         }
         self.remove_if_over(id);
+        if self.terms.role == Role::Server && self.exchanges.is_empty() {
+            self.events.push_back(Event::Delivered);
+        }
     }
 
     /// The peer wants no more of what this side sends. For a server, the exchange is over.

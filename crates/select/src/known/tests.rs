@@ -212,3 +212,11 @@ proptest! {
         prop_assert_eq!(Known::read(&written), known);
     }
 }
+
+#[test]
+fn the_loss_of_a_long_transfer_is_its_own_share() {
+    let mut known = Known::default();
+    known.add_packets(1_000_000, 9_000);
+    let (sent, lost) = known.packets();
+    assert!((lost / sent - 0.009).abs() < 1e-4, "{lost} of {sent}");
+}

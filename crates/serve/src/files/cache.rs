@@ -14,7 +14,7 @@ use super::shared::{FileRange, OpenFile};
 use super::{Files, Reading};
 use crate::files::open::{Opened, Refusal};
 use altway_http2::{FieldBlock, Indexing};
-use altway_policy::AltSvc;
+use altway_select::AltSvc;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use lru::LruCache;

@@ -5,7 +5,6 @@ use crate::RequestBody;
 use crate::embed::Answering;
 use crate::held::Held;
 use crate::incidents::Incident;
-use crate::path_meter::{self, Meter};
 use crate::request::body::Body;
 use crate::request::handler::BoxError;
 use crate::request::log::Protocol;
@@ -13,11 +12,11 @@ use crate::request::outgoing::{Carrier, Outgoing, Sent};
 use crate::request::pending::{Exchanges, Ready, Taken, Work};
 use crate::request::prepared::Prepared;
 use crate::request::requests::{Answer, Answered, Now, Requests, Screened};
+use crate::selection::counters::Counters;
 use crate::setup::{Memory, Setup};
 use altway_http3::{
     CloseReason, Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId,
 };
-use altway_path::ConnectionStatistics;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body as _;
@@ -54,7 +53,6 @@ struct Connection {
     requests: Requests<Weak<Request<()>>>,
     /// Those whose responses have not been handed over whole.
     in_progress: FxHashSet<StreamId>,
-    meter: Meter,
     sending: FxHashMap<StreamId, Outgoing>,
 }
 
@@ -101,7 +99,12 @@ impl Responses {
         };
         while let Some((handle, event)) = endpoint.poll_event() {
             match event {
-                Event::EarlyData => self.connected(handle, endpoint),
+                Event::EarlyData => {
+                    self.connected(handle, endpoint);
+                    if let Some(connection) = self.connections.get_mut(&handle) {
+                        connection.requests.visit().early();
+                    }
+                }
                 Event::Connected => {
                     self.connected(handle, endpoint);
                     if let Some(connection) = self.connections.get(&handle) {
@@ -113,7 +116,8 @@ impl Responses {
                 }
                 Event::Readable { stream } => self.receive((handle, stream), endpoint),
                 Event::Writable { stream } => self.go_on((handle, stream), endpoint),
-                Event::StreamReset { stream, .. } => self.forget((handle, stream)),
+                Event::StreamReset { stream, .. } => self.cancelled((handle, stream)),
+                Event::Delivered => self.delivered(handle, endpoint),
                 Event::Closed { reason } => {
                     tracing::debug!(?handle, %reason, "connection closed");
                     if is_fault_of_peer(&reason) {
@@ -166,20 +170,24 @@ impl Responses {
         // One with early data is told of twice.
         let responder = Rc::clone(&self.memory.responder);
         let peer = SocketAddr::new(client, remote.port());
+        let handshake = endpoint.path_statistics(handle).and_then(|it| it.handshake);
+        let began = self.now.instant.checked_sub(handshake.unwrap_or_default());
+        let began = began.unwrap_or(self.now.instant);
         self.connections.entry(handle).or_insert_with(|| {
             Box::new(Connection {
-                requests: Requests::new(responder, Protocol::Http3, peer, admitted),
+                requests: Requests::new(responder, Protocol::Http3, peer, admitted, began),
                 in_progress: FxHashSet::default(),
-                meter: Meter::new(client),
                 sending: FxHashMap::default(),
             })
         });
     }
 
     fn closed(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
-        let statistics = self.observe(handle, endpoint);
-        tracing::debug!(?handle, ?statistics, "connection ended");
-        self.connections.remove(&handle);
+        let counters = counters(endpoint, handle);
+        tracing::debug!(?handle, ?counters, "connection ended");
+        if let Some(mut connection) = self.connections.remove(&handle) {
+            connection.requests.ended(|| counters);
+        }
         self.exchanges.cancel_all(|(of, _)| of == handle);
     }
 
@@ -192,7 +200,9 @@ impl Responses {
             return endpoint.reset_stream(key.0, key.1, Code::H3_REQUEST_REJECTED);
         }
         connection.in_progress.insert(key.1);
-        match requests.screen(&head, end, connection.in_progress.len(), self.now) {
+        let read = || counters(endpoint, key.0);
+        let in_progress = connection.in_progress.len();
+        match requests.screen(&head, end, in_progress, self.now, read) {
             Screened::Refused(response) => {
                 self.respond(key, response, endpoint);
                 // Nobody wants its content (RFC 9114 section 4.1).
@@ -209,14 +219,17 @@ impl Responses {
             return;
         };
         let (requests, now, entry) = (&mut connection.requests, self.now, &prepared.entry);
-        let decision = requests.decision(now);
+        let decision = requests.decision(Some(entry.size), now);
         let head = requests.prepared_head(prepared, decision.as_ref(), now);
         let mut data = entry.whole().cloned().unwrap_or_default();
         let (whole, end) = (data.len(), data.len() as u64 == entry.size);
         if let Err(error) = endpoint.send_message(key.0, key.1, &head, &mut data, end) {
             return self.cut_off(key, &error.into(), endpoint);
         }
-        match requests.sent_prepared(prepared, decision, whole - data.len(), now) {
+        let sent = whole - data.len();
+        let rest = requests.sent_prepared(prepared, decision, sent, now);
+        self.sent(key.0, sent, endpoint);
+        match rest {
             // The usual case: it is small, and the window is open.
             None => self.answered(key, endpoint),
             Some(rest) => self.start(
@@ -365,8 +378,15 @@ impl Responses {
             &self.memory.files,
             self.now.instant,
         );
+        let bytes = outgoing.take_handed_over();
+        self.sent(key.0, bytes, endpoint);
         match sent {
             Ok(Sent::Part) => {}
+            Ok(Sent::Waiting) => {
+                if let Some(connection) = self.connections.get_mut(&key.0) {
+                    connection.requests.starve();
+                }
+            }
             Ok(Sent::All) => {
                 if let Some(connection) = self.connections.get_mut(&key.0) {
                     connection.sending.remove(&key.1);
@@ -381,12 +401,15 @@ impl Responses {
     fn answered(&mut self, key: Key, endpoint: &mut Endpoint) {
         if let Some(connection) = self.connections.get_mut(&key.0) {
             connection.end(key.1);
+            // What tells when the client has everything is an event of the engine's.
+            let _ = connection
+                .requests
+                .completed(self.now, || counters(endpoint, key.0));
         }
         if let Some(receiving) = self.exchanges.upload(key) {
             receiving.answered = true;
             self.settle(key);
         }
-        self.observe_often(key.0, endpoint);
     }
 
     /// Forgets an exchange that is over.
@@ -425,30 +448,39 @@ impl Responses {
         self.exchanges.cancel(key);
     }
 
-    /// Measures the path, now and then.
-    fn observe_often(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
-        let now = self.now.instant;
-        let connection = self.connections.get(&handle);
-        if connection.is_some_and(|it| it.requests.is_measurement_due(now)) {
-            self.observe(handle, endpoint);
+    /// The client has given an exchange up.
+    fn cancelled(&mut self, key: Key) {
+        self.forget(key);
+        if let Some(connection) = self.connections.get_mut(&key.0)
+            && connection.in_progress.is_empty()
+        {
+            connection.requests.visit().cancelled(self.now.instant);
         }
     }
 
-    /// Reports what is new of a connection's path; what all of it is.
-    fn observe(
-        &mut self,
-        handle: ConnectionHandle,
-        endpoint: &mut Endpoint,
-    ) -> Option<ConnectionStatistics> {
-        let connection = self.connections.get_mut(&handle)?;
-        let path = endpoint.path_statistics(handle)?;
-        let statistics = path_meter::of_quic(&path, endpoint.deliveries(handle));
-        let paths = &self.setup.service.paths;
-        connection.meter.observe(statistics, paths);
-        let own = connection.meter.own();
-        connection.requests.measured(own, self.now.instant);
-        Some(statistics)
+    /// The client has everything that it asked for.
+    fn delivered(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
+        if let Some(connection) = self.connections.get_mut(&handle) {
+            let visit = connection.requests.visit();
+            visit.arrived(self.now.instant, || counters(endpoint, handle));
+        }
     }
+
+    /// Counts what was handed over of a response.
+    fn sent(&mut self, handle: ConnectionHandle, bytes: usize, endpoint: &mut Endpoint) {
+        if let Some(connection) = self.connections.get_mut(&handle) {
+            let now = self.now.instant;
+            connection
+                .requests
+                .sent(bytes as u64, now, || counters(endpoint, handle));
+        }
+    }
+}
+
+fn counters(endpoint: &mut Endpoint, handle: ConnectionHandle) -> Option<Counters> {
+    endpoint
+        .path_statistics(handle)
+        .map(|path| Counters::of_quic(&path))
 }
 
 impl Connection {

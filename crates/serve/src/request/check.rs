@@ -3,7 +3,8 @@
 
 use altway_http2::Head;
 use altway_message::Refusal;
-use http::{Request, StatusCode};
+use altway_select::Hints;
+use http::{HeaderValue, Request, StatusCode, header};
 use std::sync::{Arc, Weak};
 
 /// Largest head of a request that is answered, in bytes of names and values and 32 for each field (RFC
@@ -28,6 +29,9 @@ pub(crate) trait RequestHead {
 
     /// Path and query; `None` for CONNECT.
     fn target(&self) -> Option<&[u8]>;
+
+    /// The host that the request is for, perhaps with a port.
+    fn authority(&self) -> Option<&[u8]>;
 
     /// Names in lower case, and values.
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])>;
@@ -62,6 +66,21 @@ pub(crate) fn check(head: &impl RequestHead) -> Result<(), StatusCode> {
     }
 }
 
+/// What a request says of its client.
+pub(crate) fn hints(head: &impl RequestHead) -> Hints<'_> {
+    let mut hints = Hints::default();
+    for (name, value) in head.fields() {
+        let place = match name {
+            b"user-agent" => &mut hints.user_agent,
+            b"sec-ch-ua" => &mut hints.brands,
+            b"sec-ch-ua-platform" => &mut hints.platform,
+            _ => continue,
+        };
+        *place = Some(value);
+    }
+    hints
+}
+
 impl<B> RequestHead for Request<B> {
     type Id = std::convert::Infallible;
 
@@ -79,6 +98,12 @@ impl<B> RequestHead for Request<B> {
 
     fn target(&self) -> Option<&[u8]> {
         Some(self.uri().path_and_query()?.as_str().as_bytes())
+    }
+
+    fn authority(&self) -> Option<&[u8]> {
+        let host = || self.headers().get(header::HOST).map(HeaderValue::as_bytes);
+        let authority = self.uri().authority().map(|it| it.as_str().as_bytes());
+        authority.or_else(host)
     }
 
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
@@ -111,6 +136,10 @@ impl RequestHead for Arc<Request<()>> {
         (**self).target()
     }
 
+    fn authority(&self) -> Option<&[u8]> {
+        RequestHead::authority(&**self)
+    }
+
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         (**self).fields()
     }
@@ -137,6 +166,16 @@ impl RequestHead for Head<'_> {
 
     fn target(&self) -> Option<&[u8]> {
         self.path()
+    }
+
+    fn authority(&self) -> Option<&[u8]> {
+        let is_host = |(name, _): &(&[u8], &[u8])| *name == b"host";
+        let host = || {
+            RequestHead::fields(self)
+                .find(is_host)
+                .map(|(_, value)| value)
+        };
+        Head::authority(*self).or_else(host)
     }
 
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {

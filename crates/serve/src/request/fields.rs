@@ -2,7 +2,7 @@
 //! second.
 
 use altway_http2::{FieldBlock, Indexing};
-use altway_policy::{AltSvc, Decision};
+use altway_select::{AltSvc, Decision};
 use http::HeaderValue;
 use http::header::{self, HeaderMap, HeaderName};
 use std::time::{SystemTime, UNIX_EPOCH};

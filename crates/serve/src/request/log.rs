@@ -10,7 +10,7 @@
 
 use crate::log_writer::{Dropped, LogWriter};
 use crate::throttle::Throttle;
-use altway_policy::Decision;
+use altway_select::{Decision, Transport};
 use http::{Method, StatusCode};
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
@@ -216,6 +216,15 @@ pub(crate) enum Protocol {
     Http1,
     Http2,
     Http3,
+}
+
+impl Protocol {
+    pub(crate) const fn transport(self) -> Transport {
+        match self {
+            Self::Http1 | Self::Http2 => Transport::Tcp,
+            Self::Http3 => Transport::Quic,
+        }
+    }
 }
 
 impl fmt::Display for Protocol {

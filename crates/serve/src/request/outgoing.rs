@@ -44,6 +44,8 @@ pub(crate) struct Outgoing {
     /// When bytes of it were last taken, or could first be.
     pub(crate) moved: Instant,
     held: Held,
+    /// Bytes that were handed over since it was asked.
+    handed_over: usize,
 }
 
 enum Source {
@@ -56,6 +58,8 @@ enum Source {
 pub(crate) enum Sent {
     /// More is to come.
     Part,
+    /// More is to come, when its source has it.
+    Waiting,
     All,
 }
 
@@ -69,6 +73,7 @@ impl Outgoing {
             source,
             moved: now,
             held,
+            handed_over: 0,
         }
     }
 
@@ -82,6 +87,7 @@ impl Outgoing {
             source: Source::File(reading, entry),
             moved: now,
             held,
+            handed_over: 0,
         }
     }
 
@@ -101,6 +107,11 @@ impl Outgoing {
             Source::Body(sending) => sending.resume(body, frame),
             Source::File(..) => Ok(()),
         }
+    }
+
+    /// Bytes that were handed over since this was asked.
+    pub(crate) fn take_handed_over(&mut self) -> usize {
+        std::mem::take(&mut self.handed_over)
     }
 
     /// Whether bytes wait for the client, not for whoever makes them.
@@ -133,6 +144,10 @@ impl Outgoing {
             match taken {
                 Ok(Taken::All) => {}
                 Ok(Taken::Part) => break,
+                Ok(Taken::Nothing) => {
+                    sent = Ok(Sent::Waiting);
+                    break;
+                }
                 Ok(Taken::Last) => sent = Ok(Sent::All),
                 Err(error) => sent = Err(error),
             }
@@ -165,7 +180,7 @@ impl Outgoing {
             // What can't leave is not asked for.
             Source::Body(sending) if room == 0 && !sending.is_at_end() => (&mut nothing, false),
             Source::Body(sending) => match sending.next(key, exchanges)? {
-                Next::Nothing => return Ok(Taken::Part),
+                Next::Nothing => return Ok(Taken::Nothing),
                 Next::Data { chunk, last } => (chunk, last),
                 Next::Trailers(trailers) => {
                     carrier.send_trailers(key, &trailers)?;
@@ -179,6 +194,7 @@ impl Outgoing {
         if left < before {
             self.moved = now;
         }
+        self.handed_over += before - left;
         if let Source::File(reading, entry) = &mut self.source {
             reading.advance(before - left);
             if let Some(entry) = entry {
@@ -197,6 +213,8 @@ impl Outgoing {
 enum Taken {
     All,
     Part,
+    /// There is none yet.
+    Nothing,
     /// All of it, and it was the last.
     Last,
 }

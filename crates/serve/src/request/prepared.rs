@@ -8,7 +8,8 @@ use crate::request::body::Body;
 use crate::request::check::RequestHead;
 use crate::request::log::{Line, LogEntry};
 use crate::request::requests::{Now, Requests, path_of};
-use altway_policy::Decision;
+use crate::selection::HostIndex;
+use altway_select::Decision;
 use http::{Method, Response, StatusCode};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub(crate) struct Prepared {
 pub(crate) struct Latest<I> {
     id: Option<I>,
     entry: Weak<Entry>,
+    pub(super) host: HostIndex,
     /// Empty without a log.
     path: Box<str>,
     line: Option<KnownLine>,
@@ -65,6 +67,7 @@ impl<I> Requests<I> {
         self.latest = Some(Latest {
             id: head.id(),
             entry: Rc::downgrade(&entry),
+            host: self.visit.host(),
             path: service
                 .log
                 .as_ref()
@@ -110,7 +113,7 @@ impl<I> Requests<I> {
 
     /// A prepared answer for HTTP/1.1.
     pub(crate) fn respond_prepared(&mut self, prepared: &Prepared, now: Now) -> Response<Body> {
-        let decision = self.decision(now);
+        let decision = self.decision(Some(prepared.entry.size), now);
         let head = self.prepared_head(prepared, decision.as_ref(), now);
         let body = match prepared.entry.reading(0) {
             Reading::Memory(bytes) => Body::bytes(bytes),

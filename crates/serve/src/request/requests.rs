@@ -7,14 +7,16 @@ use crate::embed::Answering;
 use crate::files::{self, FileCache};
 use crate::incidents::Incident;
 use crate::request::body::Body;
-use crate::request::check::{RequestHead, check};
-use crate::request::decision::PathDecision;
+use crate::request::check::{RequestHead, check, hints};
 use crate::request::fields::CommonFields;
 use crate::request::log::{Line, LogEntry, Protocol};
 use crate::request::prepared::{Latest, Prepared};
 use crate::request::service::{Raw, Service};
-use altway_path::PathStatistics;
-use altway_policy::Decision;
+use crate::selection::counters::Counters;
+use crate::selection::load::Load;
+use crate::selection::visit::{Complete, Visit};
+use crate::selection::{HostIndex, unix_time};
+use altway_select::Decision;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body::Body as _;
 use std::cell::{RefCell, RefMut};
@@ -31,6 +33,7 @@ pub(crate) struct Responder {
     pub(crate) service: Arc<Service>,
     pub(crate) files: Rc<RefCell<FileCache>>,
     pub(crate) fields: RefCell<CommonFields>,
+    pub(crate) load: Load,
 }
 
 /// The time on both clocks, read once a turn.
@@ -47,7 +50,7 @@ pub(crate) struct Requests<I> {
     peer: SocketAddr,
     admitted: Rc<Admitted>,
     pub(super) protocol: Protocol,
-    decision: PathDecision,
+    pub(super) visit: Visit,
     pub(super) latest: Option<Latest<I>>,
 }
 
@@ -78,12 +81,16 @@ pub(crate) struct Answered {
 struct Asked {
     method: Method,
     target: Uri,
+    host: HostIndex,
 }
 
 impl Responder {
     pub(crate) fn new(service: Arc<Service>, files: Rc<RefCell<FileCache>>) -> Self {
         Self {
-            fields: RefCell::new(CommonFields::new(service.alternative)),
+            fields: RefCell::new(CommonFields::new(
+                service.alternative.as_ref().map(|it| it.port),
+            )),
+            load: Load::new(Instant::now()),
             service,
             files,
         }
@@ -100,18 +107,20 @@ impl Now {
 }
 
 impl<I> Requests<I> {
+    /// `began`: when the connection was accepted.
     pub(crate) fn new(
         responder: Rc<Responder>,
         protocol: Protocol,
         peer: SocketAddr,
         admitted: Rc<Admitted>,
+        began: Instant,
     ) -> Self {
         Self {
             responder,
             peer,
             admitted,
             protocol,
-            decision: PathDecision::new(peer.ip()),
+            visit: Visit::new(peer.ip(), protocol.transport(), began),
             latest: None,
         }
     }
@@ -138,19 +147,35 @@ impl<I> Requests<I> {
 
     /// Finds out who answers a request: the one place where limits, the check of the head and prepared
     /// answers meet. `whole`: it has no body. `in_progress`: the connection's requests, this one included.
+    /// `read` reads the transport's counters.
     pub(crate) fn screen<H: RequestHead<Id = I>>(
         &mut self,
         head: &H,
         whole: bool,
         in_progress: usize,
         now: Now,
+        read: impl FnMut() -> Option<Counters>,
     ) -> Screened {
+        if let Some(selection) = self.responder.service.selection() {
+            let unix = unix_time(now.system);
+            self.visit.request(
+                selection,
+                in_progress,
+                now.instant,
+                unix,
+                || hints(head),
+                read,
+            );
+        }
         if !self.admitted.set_requests(in_progress) {
             return Screened::Refused(self.overloaded(head, now));
         }
         if whole && let Some(prepared) = self.find_again(head, now) {
+            let host = self.latest.as_ref().map(|latest| latest.host);
+            self.visit.set_host(host.unwrap_or_default());
             return Screened::Prepared(prepared);
         }
+        self.set_host(head);
         if let Err(status) = check(head) {
             return Screened::Refused(self.refuse(head, status, now));
         }
@@ -165,6 +190,7 @@ impl<I> Requests<I> {
         let asked = Asked {
             method: request.method().clone(),
             target: request.uri().clone(),
+            host: self.visit.host(),
         };
         match self.responder.service.call(self.peer, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
@@ -181,6 +207,7 @@ impl<I> Requests<I> {
     /// Makes an answer one that can be sent, and begins its line in the log.
     pub(crate) fn finish(&mut self, answered: Answered, now: Now) -> Response<Body> {
         let Answered { asked, response } = answered;
+        self.visit.set_host(asked.host);
         let response = fit(&asked.method, response);
         self.complete(&asked.method, asked.target.path(), response, now)
     }
@@ -191,26 +218,69 @@ impl<I> Requests<I> {
         self.record(Incident::RefusedRequest);
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         let mut response = files::page(status);
-        let decision = self.decision(now);
+        let decision = self.decision(None, now);
         let mut fields = self.responder.fields.borrow_mut();
         fields.complete(response.headers_mut(), decision.as_ref(), now.system);
         drop(fields);
         response
     }
 
-    /// What the policy decides for the client.
-    pub(crate) fn decision(&mut self, now: Now) -> Option<Decision> {
-        self.decision.get(&self.responder.service, now.instant)
+    /// What is decided for a response of that size, if it is known; `None` where there is nothing to offer.
+    pub(crate) fn decision(&mut self, size: Option<u64>, now: Now) -> Option<Decision> {
+        let selection = self.responder.service.selection()?;
+        let load = self.responder.load.share(now.instant);
+        let unix = unix_time(now.system);
+        self.visit.decide(selection, size, load, now.instant, unix)
     }
 
-    /// Whether the path is to be measured: to be asked when something was answered.
-    pub(crate) fn is_measurement_due(&self, now: Instant) -> bool {
-        self.decision.is_measurement_due(now)
+    /// Counts bytes of responses' bodies that were handed over to the protocol.
+    pub(crate) fn sent(
+        &mut self,
+        bytes: u64,
+        now: Instant,
+        read: impl FnOnce() -> Option<Counters>,
+    ) {
+        self.visit.sent(bytes, now, read);
     }
 
-    /// Takes in what the connection has measured of its path.
-    pub(crate) fn measured(&mut self, own: Option<PathStatistics>, now: Instant) {
-        self.decision.measured(own, now);
+    /// The source of a response has nothing to give at the moment.
+    pub(crate) fn starve(&mut self) {
+        self.visit.starve();
+    }
+
+    /// A response was handed over whole.
+    pub(crate) fn completed(
+        &mut self,
+        now: Now,
+        read: impl FnOnce() -> Option<Counters>,
+    ) -> Complete {
+        match self.responder.service.selection() {
+            Some(selection) => {
+                let unix = unix_time(now.system);
+                self.visit.complete(selection, now.instant, unix, read)
+            }
+            None => Complete::Done,
+        }
+    }
+
+    /// How its client takes responses, as the connection has shown it.
+    pub(crate) fn visit(&mut self) -> &mut Visit {
+        &mut self.visit
+    }
+
+    /// The connection has ended.
+    pub(crate) fn ended(&mut self, read: impl FnOnce() -> Option<Counters>) {
+        if let Some(selection) = self.responder.service.selection() {
+            let now = Now::read();
+            let unix = unix_time(now.system);
+            self.visit.end(selection, now.instant, unix, read);
+        }
+    }
+
+    fn set_host(&mut self, head: &impl RequestHead) {
+        if let Some(selection) = self.responder.service.selection() {
+            self.visit.set_host(selection.host(head.authority()));
+        }
     }
 
     /// Counts an incident that the client has brought about.
@@ -262,7 +332,7 @@ impl<I> Requests<I> {
         mut response: Response<Body>,
         now: Now,
     ) -> Response<Body> {
-        let decision = self.decision(now);
+        let decision = self.decision(response.body().size_hint().exact(), now);
         let mut fields = self.responder.fields.borrow_mut();
         fields.complete(response.headers_mut(), decision.as_ref(), now.system);
         drop(fields);
@@ -314,11 +384,13 @@ mod tests {
     use crate::held::HeldBytes;
     use crate::incidents::Incidents;
     use crate::limits::Limits;
-    use crate::path_meter::{Meter, Paths, told};
     use crate::request::check::MAX_HEAD_BYTES;
-    use crate::request::service::Content;
+    use crate::request::service::{Alternative, Content};
+    use crate::selection::Selection;
+    use crate::selection::visit::told;
     use crate::{Body, PrefixLengths};
     use http::Version;
+    use std::cell::Cell;
     use std::net::Ipv4Addr;
     use std::time::Duration;
 
@@ -327,6 +399,8 @@ mod tests {
     struct Site {
         responder: Rc<Responder>,
         clients: Clients,
+        /// What the next connection's transport has counted.
+        counters: Cell<Option<Counters>>,
         _dir: tempfile::TempDir,
     }
 
@@ -335,9 +409,10 @@ mod tests {
         std::fs::write(dir.path().join("a.txt"), "a").unwrap();
         let service = Service {
             content: Content::Files(Files::open(dir.path()).unwrap()),
-            paths: Paths::new(),
-            policy: policy.parse().unwrap(),
-            alternative,
+            alternative: alternative.map(|port| Alternative {
+                port,
+                selection: Selection::of(&policy.parse().unwrap()),
+            }),
             log: None,
             incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
         };
@@ -346,6 +421,7 @@ mod tests {
         Site {
             responder: Rc::new(Responder::new(Arc::new(service), files)),
             clients: Clients::new(&limits, HeldBytes::new(1 << 20), |_, _| {}),
+            counters: Cell::new(None),
             _dir: dir,
         }
     }
@@ -361,15 +437,19 @@ mod tests {
             let admitted = self.clients.admit(CLIENT, Transport::Tcp, now.instant);
             let responder = Rc::clone(&self.responder);
             let peer = (CLIENT, 50_000).into();
-            let mut requests = Requests::new(responder, Protocol::Http1, peer, admitted.unwrap());
-            match requests.screen(&request, true, 1, now) {
+            let began = now.instant;
+            let admitted = admitted.unwrap();
+            let mut requests = Requests::new(responder, Protocol::Http1, peer, admitted, began);
+            let response = match requests.screen(&request, true, 1, now, || self.counters.get()) {
                 Screened::Refused(response) => response,
                 Screened::Prepared(prepared) => requests.respond_prepared(&prepared, now),
                 Screened::Service => match requests.ask(request, now) {
                     Answer::Now(response) => response,
                     Answer::Later(_) => panic!("files are there at once"),
                 },
-            }
+            };
+            requests.ended(|| self.counters.get());
+            response
         }
 
         fn alt_svc(&self, path: &str) -> Option<String> {
@@ -379,13 +459,12 @@ mod tests {
         }
 
         fn measured(&self, min_rtt: Duration, packets_sent: u64, packets_lost: u64) {
-            let statistics = told(Some(min_rtt), packets_sent, packets_lost);
-            Meter::new(CLIENT).observe(statistics, &self.responder.service.paths);
+            let counters = told(Some(min_rtt), packets_sent, packets_lost);
+            self.counters.set(Some(counters));
         }
     }
 
     const OFFER: &str = r#"h3=":8443"; ma=2592000"#;
-    const SHORT_OFFER: &str = r#"h3=":8443"; ma=60"#;
 
     #[test]
     fn every_response_says_date_server_and_alternative() {
@@ -411,20 +490,15 @@ mod tests {
 
     #[test]
     fn the_threshold_follows_what_is_measured() {
-        let site = site("threshold", Some(8443));
-        assert_eq!(
-            site.alt_svc("/a.txt").as_deref(),
-            Some(SHORT_OFFER),
-            "unknown"
-        );
-        site.measured(Duration::from_millis(49), 1000, 9);
-        assert_eq!(site.alt_svc("/a.txt"), None, "short and clean");
-        site.measured(Duration::from_millis(49), 1000, 11);
-        assert_eq!(
-            site.alt_svc("/a.txt").as_deref(),
-            Some(SHORT_OFFER),
-            "lossy"
-        );
+        for (lost, offer) in [(9, "clear"), (11, OFFER)] {
+            let site = site("threshold", Some(8443));
+            let unknown = site.alt_svc("/a.txt");
+            assert_eq!(unknown.as_deref(), Some(OFFER), "unknown");
+            site.measured(Duration::from_millis(49), 1000, lost);
+            site.get("/a.txt");
+            let known = site.alt_svc("/a.txt");
+            assert_eq!(known.as_deref(), Some(offer), "{lost} of 1,000 lost");
+        }
     }
 
     #[test]

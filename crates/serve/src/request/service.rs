@@ -1,18 +1,16 @@
-//! Who answers requests, and what the policy decides: shared by all workers.
+//! Who answers requests, and what is known of clients: shared by all workers.
 
 use crate::RequestBody;
 use crate::embed::{Hints, introduce};
 use crate::files::{self, Files};
 use crate::incidents::Incidents;
-use crate::path_meter::Paths;
 use crate::request::body::Body;
 use crate::request::handler::{BoxError, Handler, Pending};
 use crate::request::log::AccessLog;
+use crate::selection::Selection;
 use crate::throttle::Throttle;
-use altway_path::PathStatistics;
-use altway_policy::{Decision, Policy};
 use http::{Request, Response, StatusCode};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -23,12 +21,18 @@ static FAILURES: Throttle = Throttle::new();
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) content: Content,
-    pub(crate) paths: Paths,
-    pub(crate) policy: Policy,
-    /// The port number for `Alt-Svc`; `None` when there is no HTTP/3 to offer.
-    pub(crate) alternative: Option<u16>,
+    /// `None`: there is no HTTP/3 to offer.
+    pub(crate) alternative: Option<Alternative>,
     pub(crate) log: Option<AccessLog>,
     pub(crate) incidents: Incidents,
+}
+
+/// HTTP/3 beside TCP, and whom it is offered.
+#[derive(Debug)]
+pub(crate) struct Alternative {
+    /// The port number for `Alt-Svc`.
+    pub(crate) port: u16,
+    pub(crate) selection: Selection,
 }
 
 /// What requests are answered with.
@@ -76,11 +80,9 @@ impl Service {
         }
     }
 
-    /// What the policy decides for a client, one of whose connections asks and has measured `own` of its
-    /// path; `None` where there is nothing to offer.
-    pub(super) fn decide(&self, client: IpAddr, own: Option<PathStatistics>) -> Option<Decision> {
-        self.alternative?;
-        Some(self.policy.decide(self.paths.get(client, own).as_ref()))
+    /// What is known of clients, where there is something to offer them.
+    pub(crate) fn selection(&self) -> Option<&Selection> {
+        self.alternative.as_ref().map(|it| &it.selection)
     }
 }
 

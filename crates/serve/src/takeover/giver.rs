@@ -7,10 +7,13 @@ use crate::Error;
 use crate::h3::{self, Former, Inboxes};
 use crate::listen::Bound;
 use crate::options::Spread;
+use crate::selection::Selection;
+use crate::setup::Setup;
 use crate::stop::{Held, StopSignal};
 use altway_http3::{Generation, ServerId};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -27,6 +30,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What there is to hand over.
 #[derive(Debug)]
 pub(crate) struct Giver {
+    pub(crate) setup: Arc<Setup>,
     pub(crate) post: Post,
     /// Copies of the workers' sockets.
     pub(crate) bound: Bound,
@@ -78,6 +82,7 @@ impl Giver {
                 () = stop.requested() => break given,
                 () = h3::carry(&given.way, &self.inboxes) => {
                     tracing::warn!("the process that took over has ended: serving on");
+                    self.selection().inspect(|it| it.handed_over(false));
                 }
             }
         };
@@ -132,8 +137,13 @@ impl Giver {
             _held: timeout(PATIENCE, stop.hold()).await?,
         };
         channel::send(heir.get_ref(), &Message::Yours, &[])?;
+        self.selection().inspect(|it| it.handed_over(true));
         tracing::info!(version, "handed the sockets over");
         Ok(given)
+    }
+
+    fn selection(&self) -> Option<&Selection> {
+        self.setup.service.selection()
     }
 
     fn objection(&mut self, protocol: u32, version: &str) -> Option<String> {
@@ -149,6 +159,8 @@ impl Giver {
     }
 
     fn offer(&self, heir: &OwnedFd, way: &OwnedFd) -> io::Result<()> {
+        // The other process reads it before it says that it is ready.
+        self.selection().inspect(|it| it.save());
         let formers = self.formers.iter();
         let offer = Offer {
             process: std::process::id(),

@@ -1,5 +1,4 @@
-//! How long a client waits for a whole response over TCP: finds out when its last byte was
-//! acknowledged.
+//! When a client has all that it was sent over TCP: finds out when the last byte was acknowledged.
 //!
 //! No event tells of it. Time stamps of acknowledgements (SO_TIMESTAMPING) come through the socket's
 //! error queue, which event loops take for an error that never goes away (decision 0026). So the kernel's
@@ -7,18 +6,11 @@
 //! kernel tells when it last heard of the peer, which makes a look that is late exact again, unless the
 //! peer has said something else since.
 //!
-//! What it costs is bounded by asking seldom: of one exchange at a time, of one in [`PAUSE`], and of
-//! responses that take more than the first flight. Left to others: reading the counters (`measured`),
-//! and who asked for what (`h2`, and hyper for HTTP/1.1).
+//! What it costs is bounded by asking seldom: once in [`PAUSE`], and after more than the first flight. Left to
+//! others: reading the counters (`measured`), and when to ask (`selection`).
 
-use altway_path::Exchange;
 use altway_socket::TcpInfo;
-use altway_units::DataSize;
 use std::time::{Duration, Instant};
-
-/// Smaller responses are there a round trip after they were sent, for they fit into the initial window
-/// (ten segments, RFC 6928): the smoothed round-trip time says the same.
-pub(super) const MIN_RESPONSE: u64 = 16 << 10;
 
 /// From the beginning of one measurement to the next on a connection at least. With two or three looks
 /// each that is a dozen a second of a connection that never rests, of some microseconds with the wake.
@@ -32,19 +24,10 @@ pub(super) const MAX_LOOKS: u32 = 32;
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// A response that was handed over whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Answered {
-    /// When its request came.
-    pub(super) asked: Instant,
-    /// What it has.
-    pub(super) bytes: u64,
-}
-
-/// Waits for one response to be acknowledged.
+/// Waits for all that was sent to be acknowledged.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Watch {
-    answered: Answered,
+    began: Instant,
     /// So much has to be acknowledged: what was written at the first look.
     target: Option<u64>,
     /// Until then it was not.
@@ -54,7 +37,8 @@ pub(super) struct Watch {
 /// What a look has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
-    Arrived(Exchange),
+    /// All of it, at that time, when so many bytes were acknowledged.
+    Arrived(Instant, u64),
     /// Look again after this time.
     NotYet(Duration),
     /// The kernel doesn't tell (Linux before 4.19).
@@ -62,9 +46,9 @@ pub(super) enum Found {
 }
 
 impl Watch {
-    pub(super) fn new(answered: Answered, now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self {
-            answered,
+            began: now,
             target: None,
             looked: now,
         }
@@ -77,15 +61,11 @@ impl Watch {
         let target = *self.target.get_or_insert(written);
         if info.bytes_acked < target {
             self.looked = now;
-            let waited = now.saturating_duration_since(self.answered.asked);
+            let waited = now.saturating_duration_since(self.began);
             return Found::NotYet(wait(target - info.bytes_acked, waited, info));
         }
         let heard = now.checked_sub(info.since_acknowledgement).unwrap_or(now);
-        let arrived = heard.max(self.looked);
-        Found::Arrived(Exchange {
-            time: arrived.saturating_duration_since(self.answered.asked),
-            response: DataSize::from_bytes(self.answered.bytes),
-        })
+        Found::Arrived(heard.max(self.looked), info.bytes_acked)
     }
 }
 
@@ -135,59 +115,57 @@ mod tests {
         }
     }
 
-    /// A watch of 200,000 bytes, and when it began.
+    /// A watch, and when it began.
     fn watch() -> (Watch, Instant) {
-        let asked = Instant::now();
-        let answered = Answered {
-            asked,
-            bytes: 200_000,
-        };
-        (Watch::new(answered, asked + 20 * MS), asked)
+        let began = Instant::now();
+        (Watch::new(began), began)
     }
 
-    fn arrived(found: Found) -> Duration {
+    /// Milliseconds from its beginning.
+    fn arrived(found: Found, began: Instant) -> Duration {
         match found {
-            Found::Arrived(exchange) => exchange.time,
+            Found::Arrived(at, _) => at - began,
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn a_late_look_finds_out_when_the_last_acknowledgement_came() {
-        let (mut watch, asked) = watch();
-        let at = |ms: u32| asked + ms * MS;
+        let (mut watch, began) = watch();
+        let at = |ms: u32| began + ms * MS;
         // 80,000 bytes are on their way, which take as many microseconds.
         let found = watch.look(at(20), &info(200_000, 120_000, MS));
         assert_eq!(found, Found::NotYet(80 * MS));
         let found = watch.look(at(170), &info(200_000, 200_000, 30 * MS));
-        assert_eq!(arrived(found), 140 * MS);
+        assert_eq!(arrived(found, began), 140 * MS);
     }
 
     #[test]
     fn what_was_not_there_at_a_look_came_after_it() {
-        let (mut watch, asked) = watch();
-        let at = |ms: u32| asked + ms * MS;
+        let (mut watch, began) = watch();
+        let at = |ms: u32| began + ms * MS;
         watch.look(at(200), &info(200_000, 199_999, MS));
         let found = watch.look(at(205), &info(200_000, 200_000, 10 * MS));
-        assert_eq!(arrived(found), 200 * MS);
+        assert_eq!(arrived(found, began), 200 * MS);
     }
 
     #[test]
     fn what_is_written_after_the_response_is_not_waited_for() {
-        let (mut watch, asked) = watch();
-        watch.look(asked + 20 * MS, &info(200_000, 0, MS));
+        let (mut watch, began) = watch();
+        watch.look(began + 20 * MS, &info(200_000, 0, MS));
         let later = info(900_000, 250_000, Duration::ZERO);
-        assert_eq!(arrived(watch.look(asked + 300 * MS, &later)), 300 * MS);
+        let found = watch.look(began + 300 * MS, &later);
+        assert_eq!(found, Found::Arrived(began + 300 * MS, 250_000));
     }
 
     #[test]
     fn a_rate_that_may_grow_is_not_believed_for_long() {
-        let (mut watch, asked) = watch();
+        let (mut watch, began) = watch();
         let slow = info(9_000_000, 0, MS);
-        assert_eq!(watch.look(asked + 20 * MS, &slow), Found::NotYet(100 * MS));
-        assert_eq!(watch.look(asked + 800 * MS, &slow), Found::NotYet(200 * MS));
+        assert_eq!(watch.look(began + 20 * MS, &slow), Found::NotYet(100 * MS));
+        assert_eq!(watch.look(began + 800 * MS, &slow), Found::NotYet(200 * MS));
         assert_eq!(
-            watch.look(asked + 60_000 * MS, &slow),
+            watch.look(began + 60_000 * MS, &slow),
             Found::NotYet(LONGEST_WAIT)
         );
     }
@@ -195,17 +173,17 @@ mod tests {
     #[test]
     fn the_last_bytes_are_looked_for_four_times_a_round_trip() {
         let mut near = info(200_000, 199_999, MS);
-        let (mut watch, asked) = watch();
-        assert_eq!(watch.look(asked, &near), Found::NotYet(25 * MS));
+        let (mut watch, began) = watch();
+        assert_eq!(watch.look(began, &near), Found::NotYet(25 * MS));
         near.smoothed_rtt = Some(MS);
-        assert_eq!(watch.look(asked, &near), Found::NotYet(LEAST_WAIT));
+        assert_eq!(watch.look(began, &near), Found::NotYet(LEAST_WAIT));
     }
 
     #[test]
     fn an_old_kernel_tells_nothing() {
-        let (mut watch, asked) = watch();
+        let (mut watch, began) = watch();
         let mut old = info(200_000, 0, MS);
         old.bytes_sent = None;
-        assert_eq!(watch.look(asked, &old), Found::Nothing);
+        assert_eq!(watch.look(began, &old), Found::Nothing);
     }
 }

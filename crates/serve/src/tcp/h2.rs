@@ -74,7 +74,6 @@ pub(super) fn config(setup: &Setup) -> Arc<http2::Config> {
 
 /// What a connection is made of.
 pub(super) struct Parts {
-    pub(super) setup: Arc<Setup>,
     pub(super) buffers: Rc<RefCell<WorkerBuffers>>,
     pub(super) config: Arc<http2::Config>,
     pub(super) peer: SocketAddr,
@@ -154,7 +153,6 @@ impl Driver {
         let now = Instant::now();
         let share = parts.admitted.held();
         let answers = Answers::new(
-            parts.setup,
             Rc::clone(&parts.buffers.borrow().responder),
             parts.peer,
             Rc::clone(&parts.admitted),
@@ -394,11 +392,9 @@ impl Driver {
             self.answers.send_bodies(&mut turn, buffers, room);
             let said = self.output.len();
             sent += said;
-            // Before the client has the answer: what it asks next finds its path measured.
-            self.answers.measure(buffers.now);
             let blocked = !self.send(buffers.now)?;
             if !blocked {
-                self.answers.written();
+                self.answers.written(buffers);
             }
             if blocked || sent >= TURN_BYTES {
                 self.backlog.splice(..0, input.iter().copied());

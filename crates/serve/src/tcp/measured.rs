@@ -1,16 +1,15 @@
-//! Reports a TCP connection's path when a response has been handed over, and when it ends; and finds
-//! out when the client has a whole response ([`delivery`](super::delivery) says how).
+//! Reads what the kernel counts of a TCP connection, and finds out when the client has all that it was sent
+//! ([`delivery`](super::delivery) says how).
 
-use super::delivery::{Answered, Found, MAX_LOOKS, MIN_RESPONSE, PAUSE, Watch};
+use super::delivery::{Found, MAX_LOOKS, PAUSE, Watch};
 use super::socket::Activity;
 use super::write_ahead::WriteAhead;
 use crate::clients::Admitted;
-use crate::path_meter::{self, Meter, Paths};
 use crate::request::body::Body;
 use crate::request::handler::BoxError;
-use crate::request::requests::Requests;
-use crate::setup::Setup;
-use altway_path::{ConnectionStatistics, Exchange, PathStatistics};
+use crate::request::requests::{Now, Requests};
+use crate::selection::counters::Counters;
+use crate::selection::visit::Complete;
 use altway_socket::tcp_info;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -19,7 +18,6 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
@@ -31,20 +29,13 @@ use tokio::time::sleep;
 pub(super) struct TcpPathSampler {
     client: IpAddr,
     stream: Rc<TcpStream>,
-    began: Instant,
-    handshake: Cell<Option<Duration>>,
-    meter: RefCell<Meter>,
-    exchanges: Cell<Exchanges>,
-    /// When it was last asked how long an exchange takes, and what is not known yet of it.
+    /// When the connection was accepted.
+    pub(super) began: Instant,
+    /// When the client had everything, and what was acknowledged then.
+    arrived: Cell<Option<(Instant, u64)>>,
+    /// When it was last asked for, and what is waited for yet.
     watched: Cell<Option<Instant>>,
     watch: Cell<Option<Watch>>,
-}
-
-/// Those that were timed.
-#[derive(Debug, Clone, Copy, Default)]
-struct Exchanges {
-    count: u64,
-    latest: Option<Exchange>,
 }
 
 impl TcpPathSampler {
@@ -53,9 +44,7 @@ impl TcpPathSampler {
             client,
             stream,
             began: Instant::now(),
-            handshake: Cell::new(None),
-            meter: RefCell::new(Meter::new(client)),
-            exchanges: Cell::default(),
+            arrived: Cell::new(None),
             watched: Cell::new(None),
             watch: Cell::new(None),
         }
@@ -77,53 +66,40 @@ impl TcpPathSampler {
         }
     }
 
-    /// TLS's hand-shake is done.
-    pub(super) fn secured(&self) {
-        self.handshake.set(Some(self.began.elapsed()));
-    }
-
-    /// Reports what is new of the path; what all of it is.
-    pub(super) fn observe(&self, paths: &Paths) -> Option<ConnectionStatistics> {
-        let handshake = self.handshake.get();
+    /// What the kernel has counted, and when the client had what was waited for.
+    pub(super) fn counters(&self) -> Option<Counters> {
         // Perhaps the last occasion.
         let _ = self.look();
-        let Exchanges { count, latest } = self.exchanges.get();
-        let statistics = ConnectionStatistics {
-            exchanges: count,
-            exchange: latest,
-            ..path_meter::of_tcp(&*self.stream, self.client, handshake)?
-        };
-        self.meter.borrow_mut().observe(statistics, paths);
-        Some(statistics)
+        Some(Counters {
+            arrived: self.arrived.get(),
+            ..Counters::of_tcp(&*self.stream, self.client)?
+        })
     }
 
-    /// The path as this connection alone knew it at its latest report.
-    pub(super) fn own(&self) -> Option<PathStatistics> {
-        self.meter.borrow().own()
-    }
-
-    /// Finds out when the client has a response, now and then. To be called within the worker's
-    /// runtime when the response was handed over. `written`: all of it is with the kernel.
-    pub(super) fn answered(self: &Rc<Self>, answered: Answered, written: bool) {
+    /// Finds out when the client has everything that it was sent, now and then; whether it does. To be called
+    /// within the worker's runtime. `written`: all of it is with the kernel.
+    pub(super) fn watch(self: &Rc<Self>, written: bool) -> bool {
         let now = Instant::now();
         let is_new = |watched: Instant| now.saturating_duration_since(watched) < PAUSE;
-        let is_free = self.watch.get().is_none() && !self.watched.get().is_some_and(is_new);
-        if answered.bytes < MIN_RESPONSE || !is_free {
-            return;
+        self.arrived.set(None);
+        let is_looking = self.watch.take().is_some();
+        if !is_looking && self.watched.get().is_some_and(is_new) {
+            return false;
         }
         self.watched.set(Some(now));
-        self.watch.set(Some(Watch::new(answered, now)));
-        // Where the response ends is known at this moment only.
+        self.watch.set(Some(Watch::new(now)));
+        // Where it ends is known at this moment only.
         let wait = match written {
             true => self.look(),
             false => Some(FIRST_LOOK),
         };
-        if let Some(wait) = wait {
+        if let Some(wait) = wait.filter(|_| !is_looking) {
             spawn_local(keep_looking(Rc::downgrade(self), wait));
         }
+        true
     }
 
-    /// Looks whether the response is there that is waited for; how long to wait until the next look.
+    /// Looks whether that has arrived which is waited for; how long to wait until the next look.
     fn look(&self) -> Option<Duration> {
         let mut watch = self.watch.take()?;
         match watch.look(Instant::now(), &tcp_info(&*self.stream)?) {
@@ -131,10 +107,8 @@ impl TcpPathSampler {
                 self.watch.set(Some(watch));
                 Some(wait)
             }
-            Found::Arrived(exchange) => {
-                let count = self.exchanges.get().count + 1;
-                let latest = Some(exchange);
-                self.exchanges.set(Exchanges { count, latest });
+            Found::Arrived(at, acked) => {
+                self.arrived.set(Some((at, acked)));
                 None
             }
             Found::Nothing => None,
@@ -146,7 +120,7 @@ impl TcpPathSampler {
 /// what is waited for: its buffer of 64 KiB, and a chunk.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 
-/// Looks until the response is there, or the connection has ended: it isn't held open for this.
+/// Looks until everything is there, or the connection has ended: it isn't held open for this.
 async fn keep_looking(probe: Weak<TcpPathSampler>, mut wait: Duration) {
     for _ in 0..MAX_LOOKS {
         sleep(wait).await;
@@ -161,68 +135,66 @@ async fn keep_looking(probe: Weak<TcpPathSampler>, mut wait: Duration) {
     }
 }
 
-/// An HTTP/1.1 response's body: its end is an occasion to measure, and while it has nothing to
-/// give the client's silence means nothing.
+/// An HTTP/1.1 response's body: tells how it is handed over, and while it has nothing to give the client's
+/// silence means nothing.
 pub(super) struct Measured {
     body: Body,
-    /// When the request came; gone once the body is complete.
-    asked: Option<Instant>,
-    /// What the body had until now.
-    bytes: u64,
+    is_complete: bool,
     activity: Activity,
     admitted: Rc<Admitted>,
     ahead: WriteAhead,
     probe: Rc<TcpPathSampler>,
     requests: Rc<RefCell<Requests<Infallible>>>,
-    setup: Arc<Setup>,
 }
 
 impl Measured {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "each is a part of the connection's state"
-    )]
     pub(super) fn new(
         body: Body,
-        asked: Instant,
         activity: Activity,
         admitted: Rc<Admitted>,
         ahead: WriteAhead,
         probe: Rc<TcpPathSampler>,
         requests: Rc<RefCell<Requests<Infallible>>>,
-        setup: Arc<Setup>,
     ) -> Self {
         Self {
             body,
-            asked: Some(asked),
-            bytes: 0,
+            is_complete: false,
             activity,
             admitted,
             ahead,
             probe,
             requests,
-            setup,
         }
     }
 
     /// Counts what the body gives, and tells when that is all.
     fn count(&mut self, frame: &Poll<Option<Result<Frame<Bytes>, BoxError>>>) {
-        let Poll::Ready(frame) = frame else {
+        // It may be asked within the connection, while a request is begun.
+        let Ok(mut requests) = self.requests.try_borrow_mut() else {
             return;
+        };
+        let Poll::Ready(frame) = frame else {
+            return requests.starve();
         };
         let bytes = match frame {
             Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
             Some(Err(_)) => return,
             None => 0,
         };
-        self.bytes += bytes as u64;
         self.ahead.give(bytes);
-        if (frame.is_none() || http_body::Body::is_end_stream(&self.body))
-            && let Some(asked) = self.asked.take()
-        {
-            let bytes = self.bytes;
-            self.probe.answered(Answered { asked, bytes }, false);
+        let now = Now::read();
+        requests.sent(bytes as u64, now.instant, || self.probe.counters());
+        let is_last = frame.is_none() || http_body::Body::is_end_stream(&self.body);
+        if is_last && !std::mem::replace(&mut self.is_complete, true) {
+            complete(&mut requests, &self.probe, now);
         }
+    }
+}
+
+/// A response was handed to hyper as a whole.
+fn complete(requests: &mut Requests<Infallible>, probe: &Rc<TcpPathSampler>, now: Now) {
+    if requests.completed(now, || probe.counters()) == Complete::Watch && !probe.watch(false) {
+        requests.visit().unwatched(now.instant);
     }
 }
 
@@ -257,13 +229,13 @@ impl Drop for Measured {
     fn drop(&mut self) {
         self.activity.engaged(false);
         self.admitted.set_requests(0);
-        let now = Instant::now();
-        // It may be dropped with the connection, while a request is begun.
-        if let Ok(mut requests) = self.requests.try_borrow_mut()
-            && requests.is_measurement_due(now)
+        // A body without content is dropped unasked.
+        let is_whole = http_body::Body::is_end_stream(&self.body);
+        if is_whole
+            && !self.is_complete
+            && let Ok(mut requests) = self.requests.try_borrow_mut()
         {
-            self.probe.observe(&self.setup.service.paths);
-            requests.measured(self.probe.own(), now);
+            complete(&mut requests, &self.probe, Now::read());
         }
     }
 }

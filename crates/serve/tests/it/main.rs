@@ -25,6 +25,7 @@ mod protocols;
 mod quic;
 mod restarts;
 mod same;
+mod selection;
 mod shares;
 mod takeover;
 mod turns;

@@ -7,8 +7,7 @@
 
 use crate::common::access_log::Lines;
 use crate::common::{Running, h1, h2, h3::H3, soon};
-use altway_policy::Policy;
-use altway_serve::{AccessLog, Files, Options, Site};
+use altway_serve::{AccessLog, Files, Options, Policy, Site};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::{BodyExt, Full};

@@ -1,7 +1,7 @@
 //! The three protocols on one port number: same bytes, same fields, the policy's word on each.
 
 use crate::common::{Running, alt_svc, get, get_over, h1, h2, h3::H3, large, read, soon};
-use altway_policy::Policy;
+use altway_serve::Policy;
 use http::{Method, Version};
 use std::io::Write;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -87,30 +87,14 @@ async fn fixed_http2_revokes_the_offer_on_http3_too() {
     assert_eq!(alt_svc(&response), Some("clear"));
 }
 
-/// An unknown path is offered HTTP/3; measured as short, so the offer is left out; over
-/// the threshold, so it is made again. Whichever transport measured.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_offer_follows_the_measured_path_of_either_transport() {
-    for over_quic in [false, true] {
-        let server = Running::tls(|options| options.policy = "threshold".parse().unwrap());
-        if over_quic {
-            let mut client = H3::connect(&server);
-            assert!(alt_svc(&client.get("/").0).is_some(), "unknown");
-            assert!(alt_svc(&client.get("/").0).is_none(), "short");
-        }
+async fn the_first_response_goes_by_the_round_trip_time_of_the_handshake() {
+    for (policy, is_offered) in [("threshold:rtt=1ns", true), ("threshold:rtt=10s", false)] {
+        let server = Running::tls(|options| options.policy = policy.parse().unwrap());
         let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
-        let first = soon(client.send_request(get("/"))).await.unwrap();
-        assert_eq!(alt_svc(&first).is_some(), !over_quic, "first over TCP");
-        soon(read(first)).await;
-        let second = soon(client.send_request(get("/"))).await.unwrap();
-        assert_eq!(alt_svc(&second), None, "measured");
-    }
-    let server = Running::tls(|options| options.policy = "threshold:rtt=1ns".parse().unwrap());
-    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
-    for _ in 0..2 {
         let response = soon(client.send_request(get("/"))).await.unwrap();
-        assert!(alt_svc(&response).is_some());
-        soon(read(response)).await;
+        let offer = alt_svc(&response).is_some_and(|field| field.starts_with("h3="));
+        assert_eq!(offer, is_offered, "{policy}");
     }
 }
 

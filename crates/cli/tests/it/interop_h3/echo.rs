@@ -2,8 +2,9 @@
 //! browsers report.
 
 use super::Ground;
-use altway_policy::Policy;
-use altway_serve::{Bind, Files, Options, Security, Server, Site, StopHandle, certs, stop_channel};
+use altway_serve::{
+    Bind, Files, Options, Policy, Security, Server, Site, StopHandle, certs, stop_channel,
+};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::DefaultBodyLimit;

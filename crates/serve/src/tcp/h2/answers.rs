@@ -15,8 +15,7 @@ use crate::request::pending::{Exchanges, Ready, Receiving, Taken, Work};
 use crate::request::prepared::Prepared;
 use crate::request::requests::{self, Answer, Requests, Responder, Screened};
 use crate::request::upload::Report;
-use crate::setup::Setup;
-use crate::tcp::delivery::{Answered, MIN_RESPONSE};
+use crate::selection::visit::Complete;
 use crate::tcp::measured::TcpPathSampler;
 use altway_http2::{CloseReason, Code, Event, FieldBlock, Head, HeadId, StreamId, Turn};
 use bytes::{Buf, Bytes};
@@ -25,49 +24,30 @@ use http_body::Body as _;
 use rustc_hash::FxHashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Context;
-use std::time::Instant;
 
 /// What a connection has to answer. Bounded by the engine's limit of concurrent streams.
 pub(super) struct Answers {
-    setup: Arc<Setup>,
     requests: Requests<HeadId>,
     probe: Rc<TcpPathSampler>,
-    /// Something was answered since the path was measured.
-    answered: bool,
-    /// The exchange of which it is to be found out how long it takes: one that is not answered at
-    /// once.
-    timed: Option<Timed>,
-    /// Its response, when that is complete and not yet with the kernel.
-    complete: Option<Answered>,
+    /// It is to be found out when the client has what was said.
+    watch: bool,
     sending: FxHashMap<StreamId, Outgoing>,
     exchanges: Exchanges<StreamId>,
 }
 
-/// An exchange that is timed. One that never ends keeps others from it.
-struct Timed {
-    stream: StreamId,
-    asked: Instant,
-    /// Of its response, frame headers included.
-    sent: u64,
-}
-
 impl Answers {
     pub(super) fn new(
-        setup: Arc<Setup>,
         responder: Rc<Responder>,
         peer: SocketAddr,
         admitted: Rc<Admitted>,
         probe: Rc<TcpPathSampler>,
     ) -> Self {
+        let began = probe.began;
         Self {
-            setup,
-            requests: Requests::new(responder, Protocol::Http2, peer, admitted),
+            requests: Requests::new(responder, Protocol::Http2, peer, admitted, began),
             probe,
-            answered: false,
-            timed: None,
-            complete: None,
+            watch: false,
             sending: FxHashMap::default(),
             exchanges: Exchanges::new(),
         }
@@ -150,7 +130,6 @@ impl Answers {
                 }
                 self.sending.clear();
                 self.exchanges = Exchanges::new();
-                self.timed = None;
             }
             _ => {}
         }
@@ -182,18 +161,10 @@ impl Answers {
         }
     }
 
-    /// To be called when a turn is about to send what it has to say: measures now and then.
-    pub(super) fn measure(&mut self, now: Instant) {
-        if std::mem::take(&mut self.answered) && self.requests.is_measurement_due(now) {
-            self.probe.observe(&self.setup.service.paths);
-            self.requests.measured(self.probe.own(), now);
-        }
-    }
-
     /// To be called when all that was said is with the kernel: finds out when the client has it.
-    pub(super) fn written(&mut self) {
-        if let Some(answered) = self.complete.take() {
-            self.probe.answered(answered, true);
+    pub(super) fn written(&mut self, buffers: &WorkerBuffers) {
+        if std::mem::take(&mut self.watch) && !self.probe.watch(true) {
+            self.requests.visit().unwatched(buffers.now);
         }
     }
 
@@ -205,10 +176,11 @@ impl Answers {
         in_progress: usize,
         buffers: &WorkerBuffers,
     ) -> Step {
-        match self
+        let read = || self.probe.counters();
+        let screened = self
             .requests
-            .screen(&head, end, in_progress, buffers.clocks)
-        {
+            .screen(&head, end, in_progress, buffers.clocks, read);
+        match screened {
             Screened::Refused(response) => Step::Refuse(response),
             Screened::Prepared(prepared) => Step::Send(prepared),
             Screened::Service => match head.to_request() {
@@ -231,9 +203,9 @@ impl Answers {
         prepared: &Prepared,
         buffers: &mut WorkerBuffers,
     ) {
-        self.answered = true;
-        let decision = self.requests.decision(buffers.clocks);
-        let before = turn.output_len();
+        let decision = self
+            .requests
+            .decision(Some(prepared.entry.size), buffers.clocks);
         let sent = {
             let mut fields = self.requests.fields();
             let (common, offer) = fields.encoded(decision.as_ref(), buffers.clocks.system);
@@ -246,13 +218,9 @@ impl Answers {
         let rest = self
             .requests
             .sent_prepared(prepared, decision, sent, buffers.clocks);
-        let put = turn.output_len() - before;
-        if put as u64 >= MIN_RESPONSE || rest.is_some() {
-            self.time(stream, buffers.now);
-            self.note_sent(stream, put);
-        }
+        self.sent(sent, buffers);
         match rest {
-            None => self.complete_timed(stream),
+            None => self.completed(buffers),
             Some(rest) => {
                 let held = self.requests.admitted().held().holder();
                 let outgoing = Outgoing::of_file(rest, held, buffers.now);
@@ -269,7 +237,6 @@ impl Answers {
         end: bool,
         buffers: &mut WorkerBuffers,
     ) {
-        self.time(stream, buffers.now);
         let body = if end {
             RequestBody::empty()
         } else {
@@ -366,36 +333,19 @@ impl Answers {
         }
     }
 
-    /// Times an exchange that begins, if none is timed.
-    fn time(&mut self, stream: StreamId, asked: Instant) {
-        let begin = || Timed {
-            stream,
-            asked,
-            sent: 0,
-        };
-        self.timed.get_or_insert_with(begin);
+    fn sent(&mut self, bytes: usize, buffers: &WorkerBuffers) {
+        let read = || self.probe.counters();
+        self.requests.sent(bytes as u64, buffers.now, read);
     }
 
-    fn note_sent(&mut self, stream: StreamId, bytes: usize) {
-        if let Some(timed) = self.timed.as_mut().filter(|timed| timed.stream == stream) {
-            timed.sent += bytes as u64;
-        }
-    }
-
-    /// A response is complete. What is sent of others after it would be timed with it: then it isn't.
-    fn complete_timed(&mut self, stream: StreamId) {
-        let timed = self.timed.take_if(|timed| timed.stream == stream);
-        if let Some(timed) = timed.filter(|_| self.sending.is_empty()) {
-            self.complete = Some(Answered {
-                asked: timed.asked,
-                bytes: timed.sent,
-            });
-        }
+    fn completed(&mut self, buffers: &WorkerBuffers) {
+        let read = || self.probe.counters();
+        self.watch |= self.requests.completed(buffers.clocks, read) == Complete::Watch;
     }
 
     /// The response has been handed over whole.
-    fn answered(&mut self, turn: &mut Turn<'_>, stream: StreamId) {
-        self.complete_timed(stream);
+    fn answered(&mut self, turn: &mut Turn<'_>, stream: StreamId, buffers: &WorkerBuffers) {
+        self.completed(buffers);
         if let Some(receiving) = self.upload(stream) {
             receiving.answered = true;
             self.settle(turn, stream);
@@ -417,12 +367,11 @@ impl Answers {
         response: Response<Body>,
         buffers: &mut WorkerBuffers,
     ) {
-        self.answered = true;
         let (parts, body) = response.into_parts();
         let end = body.is_end_stream();
         match turn.send_response(stream, parts.status.as_u16(), &parts.headers, end) {
             Err(error) => self.cut_off(turn, stream, &error.into()),
-            Ok(()) if end => self.answered(turn, stream),
+            Ok(()) if end => self.answered(turn, stream, buffers),
             Ok(()) => {
                 let held = self.requests.admitted().held().holder();
                 let outgoing = Outgoing::of(body, held, buffers.now);
@@ -445,7 +394,6 @@ impl Answers {
 
     /// Sends the next frame of a body.
     fn send(&mut self, turn: &mut Turn<'_>, stream: StreamId, buffers: &mut WorkerBuffers) {
-        let before = turn.output_len();
         let Some(outgoing) = self.sending.get_mut(&stream) else {
             return;
         };
@@ -456,12 +404,14 @@ impl Answers {
             &buffers.files,
             buffers.now,
         );
-        self.note_sent(stream, turn.output_len() - before);
+        let bytes = outgoing.take_handed_over();
+        self.sent(bytes, buffers);
         match sent {
             Ok(Sent::Part) => {}
+            Ok(Sent::Waiting) => self.requests.starve(),
             Ok(Sent::All) => {
                 self.sending.remove(&stream);
-                self.answered(turn, stream);
+                self.answered(turn, stream, buffers);
             }
             Err(error) => self.cut_off(turn, stream, &error),
         }
@@ -479,9 +429,15 @@ impl Answers {
     /// Drops what is left of an exchange whose stream is gone.
     fn forget(&mut self, turn: &mut Turn<'_>, stream: StreamId) {
         self.sending.remove(&stream);
-        self.timed.take_if(|timed| timed.stream == stream);
         // The connection's window has them still.
         turn.release(stream, self.exchanges.cancel(stream));
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        let probe = Rc::clone(&self.probe);
+        self.requests.ended(|| probe.counters());
     }
 }
 

@@ -7,7 +7,6 @@ use crate::files::{FileCache, Files};
 use crate::held::HeldBytes;
 use crate::incidents::Incidents;
 use crate::limits::Limits;
-use crate::path_meter::Paths;
 use crate::request::outgoing::RESPONSE_OVERHEAD;
 use crate::request::requests::Responder;
 use crate::request::service::{Content, Service};
@@ -25,8 +24,6 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
     std::fs::write(dir.join("small"), vec![0; 8 << 10]).unwrap();
     let service = Service {
         content: Content::Files(Files::open(dir).unwrap()),
-        paths: Paths::new(),
-        policy: "h2".parse().unwrap(),
         alternative: None,
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
@@ -202,7 +199,6 @@ fn connect(setup: &Arc<Setup>, worker: &Worker, said: &[u8]) -> (Driver, std::ne
     let admitted = clients.admit(peer.ip(), Transport::Tcp, Instant::now());
     let mut driver = Driver::new(Parts {
         config: Arc::new(config),
-        setup: Arc::clone(setup),
         buffers: Rc::clone(&worker.buffers),
         peer,
         admitted: admitted.expect("there is room"),

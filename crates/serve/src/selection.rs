@@ -1,0 +1,170 @@
+//! What the server observes of its clients, and which protocol it offers each: the selector that all workers
+//! share, and the hosts that decisions are made for.
+//!
+//! [`counters`] reads the transports, [`visit`] makes observations of what one connection does, [`state`] keeps
+//! what was learnt over a restart. How it is decided is left to `altway-select`.
+
+pub(crate) mod busy;
+pub(crate) mod counters;
+mod hosts;
+pub(crate) mod load;
+pub(crate) mod state;
+pub(crate) mod visit;
+
+use crate::{BoxError, Error, Identity, Options};
+use altway_select::{
+    Client, Config, Congestion, Decision, Hints, Moment, Observation, Secret, Selector, Surface,
+    Transport, UnixTime,
+};
+pub(crate) use hosts::HostIndex;
+use hosts::Hosts;
+use state::StateFolder;
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The selector with the hosts that it decides for. Shared by all workers.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    selector: Selector,
+    hosts: Hosts,
+    state: Option<StateFolder>,
+}
+
+impl Selection {
+    /// A selector by the options, which knows what the state folder has kept.
+    ///
+    /// # Errors
+    /// The surface's file or the state folder can't be read, or holds something else.
+    pub(crate) fn new(
+        options: &Options,
+        identity: &Identity,
+        congestion: [Congestion; 2],
+    ) -> Result<Self, Error> {
+        let folder = options.state.as_deref();
+        let fault = |source| Error::State {
+            path: folder.map(Path::to_owned).unwrap_or_default(),
+            source,
+        };
+        let state = folder.map(StateFolder::open).transpose().map_err(fault)?;
+        let secret = match &state {
+            Some(state) => state.secret(),
+            None => random_secret()?,
+        };
+        let mut config = Config::new(secret, &options.policy);
+        if let Some(file) = options.policy.file() {
+            config.surface = read_surface(file)?;
+            config.model = options.policy.build(&config.surface);
+        }
+        if let Some(model) = &options.model {
+            config.model = Box::new(Arc::clone(model));
+        }
+        config.congestion = congestion;
+        let selector = Selector::new(config);
+        if let Some(state) = &state
+            && let Some(kept) = state.kept().map_err(fault)?
+            && let Err(error) = selector.restore(&kept, now())
+        {
+            state.put_aside(&error);
+        }
+        Ok(Self {
+            selector,
+            hosts: Hosts::of(Some(identity)),
+            state,
+        })
+    }
+
+    /// One that knows nobody and keeps nothing.
+    #[cfg(test)]
+    pub(crate) fn of(policy: &altway_select::ModelKind) -> Self {
+        Self {
+            selector: Selector::new(Config::new(Secret::new([7; 16]), policy)),
+            hosts: Hosts::of(None),
+            state: None,
+        }
+    }
+
+    /// The host that a request is for.
+    pub(crate) fn host(&self, authority: Option<&[u8]>) -> HostIndex {
+        self.hosts.find(authority)
+    }
+
+    /// Names the client at the other end of a connection, which has begun.
+    pub(crate) fn connected(
+        &self,
+        address: IpAddr,
+        hints: &Hints<'_>,
+        transport: Transport,
+        now: UnixTime,
+    ) -> Client {
+        let client = self.selector.client(address, hints);
+        self.selector.connected(&client, transport, now);
+        client
+    }
+
+    pub(crate) fn decide(&self, client: &Client, host: HostIndex, moment: &Moment) -> Decision {
+        self.selector.decide(client, self.hosts.get(host), moment)
+    }
+
+    pub(crate) fn observe(
+        &self,
+        client: &Client,
+        host: HostIndex,
+        observation: &Observation,
+        now: UnixTime,
+    ) {
+        let host = self.hosts.get(host);
+        if let Some(alarm) = self.selector.observe(client, host, observation, now) {
+            tracing::warn!(%alarm, "clients of a class take other times than predicted: it is learnt anew");
+        }
+    }
+
+    /// Writes what is known to the state folder, if there is one. May wait for the disk.
+    pub(crate) fn save(&self) {
+        if let Some(state) = &self.state {
+            state.save(&self.selector.snapshot(now()));
+        }
+    }
+
+    /// Whether [`save`](Self::save) does anything.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.state.is_some()
+    }
+
+    /// Whether the state folder belongs to another process from now on.
+    pub(crate) fn handed_over(&self, to_another: bool) {
+        if let Some(state) = &self.state {
+            state.close(to_another);
+        }
+    }
+}
+
+fn read_surface(file: &str) -> Result<Surface, Error> {
+    let fault = |source: BoxError| Error::Surface {
+        path: file.into(),
+        source,
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| fault(error.into()))?;
+    Surface::parse(&text).map_err(|error| fault(error.into()))
+}
+
+fn random_secret() -> Result<Secret, Error> {
+    let random = crate::random::random()?;
+    let mut key = [0; 16];
+    key.copy_from_slice(&random[..16]);
+    Ok(Secret::new(key))
+}
+
+/// Whole seconds of the wall clock.
+pub(crate) fn unix_time(time: SystemTime) -> UnixTime {
+    UnixTime::from_secs(
+        time.duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs(),
+    )
+}
+
+fn now() -> UnixTime {
+    unix_time(SystemTime::now())
+}

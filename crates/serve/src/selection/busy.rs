@@ -1,0 +1,130 @@
+//! How fast a client takes what it is owed: the rate at which the last three quarters of a large response, or of
+//! several at once, were acknowledged.
+
+use altway_select::Bulk;
+use altway_units::{Bandwidth, DataSize};
+use std::time::Instant;
+
+use super::counters::Counters;
+
+/// The first mark; smaller responses say nothing of a rate.
+const FIRST_MARK: u64 = 64 << 10;
+
+/// A time in which at least one response was under way, with marks at 64 KiB, 128 KiB, 256 KiB … handed over.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Busy {
+    /// Bytes of responses that were handed over.
+    bytes: u64,
+    /// The latest marks, older ones first: three are enough to have one in the first quarter.
+    marks: [Option<Mark>; 4],
+    /// A response's source had nothing to give for a while.
+    starved: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    bytes: u64,
+    at: Instant,
+    acked: u64,
+}
+
+impl Busy {
+    /// Bytes were handed over; whether [`mark`](Self::mark) is to be called.
+    pub(crate) fn sent(&mut self, bytes: u64) -> bool {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes >= self.next_mark()
+    }
+
+    /// Bytes that were handed over.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Notes what is acknowledged by now.
+    pub(crate) fn mark(&mut self, at: Instant, acked: u64) {
+        self.marks.rotate_left(1);
+        self.marks[3] = Some(Mark {
+            bytes: self.bytes,
+            at,
+            acked,
+        });
+    }
+
+    /// The source of a response has nothing to give at the moment.
+    pub(crate) fn starve(&mut self) {
+        self.starved = true;
+    }
+
+    /// The client had everything at `at`, when `acked` bytes were acknowledged. The rate, if enough was sent to
+    /// have one; begins anew.
+    pub(crate) fn end(&mut self, at: Instant, acked: u64, counters: &Counters) -> Option<Bulk> {
+        let Self {
+            bytes,
+            marks,
+            starved,
+        } = std::mem::take(self);
+        let in_first_quarter = |mark: &&Mark| mark.bytes <= bytes / 4;
+        let mark = marks.iter().rev().flatten().find(in_first_quarter)?;
+        let time = at.checked_duration_since(mark.at)?;
+        let nanos = time.as_nanos().max(1);
+        let bits = counters.bits(acked.saturating_sub(mark.acked));
+        let rate = u128::from(bits) * 1_000_000_000 / nanos;
+        Some(Bulk {
+            size: DataSize::from_bytes(bytes),
+            rate: Bandwidth::from_bps(u64::try_from(rate).unwrap_or(u64::MAX))?,
+            app_limited: starved,
+        })
+    }
+
+    fn next_mark(&self) -> u64 {
+        let latest = self.marks[3].map_or(FIRST_MARK / 2, |mark| mark.bytes);
+        // A mark is made late where much is handed over at once.
+        latest.saturating_mul(2).max(FIRST_MARK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::selection::visit::told;
+    use std::time::Duration;
+
+    /// `steps` pieces of `piece` bytes, each acknowledged after a millisecond.
+    fn bulk(piece: u64, steps: u64, starved: bool) -> Option<Bulk> {
+        let start = Instant::now();
+        let at = |step: u64| start + Duration::from_millis(step);
+        let mut busy = Busy::default();
+        for step in 0..steps {
+            if busy.sent(piece) {
+                busy.mark(at(step), step * piece);
+            }
+        }
+        if starved {
+            busy.starve();
+        }
+        let bulk = busy.end(at(steps), steps * piece, &told(None, 0, 0));
+        assert_eq!((busy.bytes(), busy.starved), (0, false));
+        bulk
+    }
+
+    #[test]
+    fn a_rate_is_that_of_the_last_three_quarters() {
+        // 1,000 bytes a millisecond are 8 Mbit/s.
+        let bulk = bulk(1_000, 2_000, false).unwrap();
+        assert_eq!(bulk.size, DataSize::from_bytes(2_000_000));
+        assert_eq!((bulk.rate.as_bps(), bulk.app_limited), (8_000_000, false));
+    }
+
+    #[test]
+    fn a_source_that_had_nothing_to_give_is_told_of() {
+        assert!(bulk(1_000, 2_000, true).unwrap().app_limited);
+    }
+
+    #[test]
+    fn what_has_no_mark_in_its_first_quarter_has_no_rate() {
+        assert_eq!(bulk(1_000, 10, false), None);
+        assert_eq!(bulk(1_000_000, 1, false), None);
+        // Marks at 64 KiB and on: 256 KiB and a little have one in the first quarter.
+        assert!(bulk(1_024, 257, false).is_some());
+    }
+}

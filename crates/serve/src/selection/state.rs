@@ -1,0 +1,178 @@
+//! The folder in which a server keeps what it has learnt, so that a restart forgets nothing.
+//!
+//! `paths.key` is the key under which addresses are hashed, and `paths.state` the latest snapshot. Both are their
+//! owner's alone (mode 600). A snapshot that is damaged, or of another key or version, is put aside as
+//! `paths.damaged`, and everything is learnt anew.
+
+use altway_select::Secret;
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// From one snapshot to the next.
+pub(crate) const SAVE_INTERVAL: Duration = Duration::from_secs(600);
+
+/// A snapshot is never larger: 131,072 clients of 49 bytes, and as many networks of 25, are 10 MB.
+const MAX_SNAPSHOT: u64 = 256 << 20;
+
+const KEY: &str = "paths.key";
+const SNAPSHOT: &str = "paths.state";
+const DAMAGED: &str = "paths.damaged";
+const NEW: &str = "paths.new";
+
+/// The folder, with its key.
+#[derive(Debug)]
+pub(crate) struct StateFolder {
+    path: PathBuf,
+    secret: Secret,
+    /// Another process writes to it now.
+    closed: AtomicBool,
+    writing: Mutex<()>,
+}
+
+impl StateFolder {
+    /// Opens the folder, which is made if it is not there, and its key, likewise.
+    ///
+    /// # Errors
+    /// The folder or the key can't be made or read, or what stands in the key's place is none.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let key = path.join(KEY);
+        let secret = match read(&key, 17)? {
+            Some(bytes) => <[u8; 16]>::try_from(bytes).map_err(|_| {
+                let text = format!("`{}` is no key of 16 bytes", key.display());
+                io::Error::new(io::ErrorKind::InvalidData, text)
+            })?,
+            None => {
+                let random = crate::random::random().map_err(io::Error::other)?;
+                let mut bytes = [0; 16];
+                bytes.copy_from_slice(&random[..16]);
+                write(&path.join(NEW), &key, &bytes)?;
+                bytes
+            }
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            secret: Secret::new(secret),
+            closed: AtomicBool::new(false),
+            writing: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn secret(&self) -> Secret {
+        self.secret
+    }
+
+    /// The latest snapshot, if there is one.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub(crate) fn kept(&self) -> io::Result<Option<Vec<u8>>> {
+        read(&self.path.join(SNAPSHOT), MAX_SNAPSHOT)
+    }
+
+    /// Puts a snapshot aside that is none.
+    pub(crate) fn put_aside(&self, reason: &(dyn std::error::Error + 'static)) {
+        let (from, to) = (self.path.join(SNAPSHOT), self.path.join(DAMAGED));
+        let path = to.display();
+        match fs::rename(from, &to) {
+            Ok(()) => {
+                tracing::warn!(reason, %path, "what was known of clients can't be read: put aside");
+            }
+            Err(error) => tracing::warn!(%error, reason, "what was known of clients can't be read"),
+        }
+    }
+
+    /// Replaces the snapshot, as a whole or not at all.
+    pub(crate) fn save(&self, snapshot: &[u8]) {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.closed.load(Ordering::Relaxed) {
+            return;
+        }
+        let (new, to) = (self.path.join(NEW), self.path.join(SNAPSHOT));
+        if let Err(error) = write(&new, &to, snapshot) {
+            tracing::warn!(%error, path = %to.display(), "what is known of clients can't be kept");
+        }
+    }
+
+    /// From now on nothing is written (`true`), or it is again.
+    pub(crate) fn close(&self, closed: bool) {
+        self.closed.store(closed, Ordering::Relaxed);
+    }
+}
+
+/// `None` where there is no file.
+fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+/// Writes `new`, and gives it the name `path` once it is on the disk.
+fn write(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mut file = File::from(rustix::fs::open(new, flags, Mode::RUSR | Mode::WUSR)?);
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_key_stays_and_the_latest_snapshot_is_kept_for_the_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b");
+        let folder = StateFolder::open(&path).unwrap();
+        assert_eq!(folder.kept().unwrap(), None);
+        folder.save(b"one");
+        folder.save(b"two");
+        let again = StateFolder::open(&path).unwrap();
+        assert!(folder.secret() == again.secret());
+        assert_eq!(again.kept().unwrap().as_deref(), Some(&b"two"[..]));
+        for (name, mode) in [("", 0o700), (KEY, 0o600), (SNAPSHOT, 0o600)] {
+            let found = fs::metadata(path.join(name)).unwrap().permissions().mode();
+            assert_eq!(found & 0o777, mode, "{name}");
+        }
+        assert!(!path.join(NEW).exists());
+    }
+
+    #[test]
+    fn a_folder_that_another_process_has_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = StateFolder::open(dir.path()).unwrap();
+        folder.close(true);
+        folder.save(b"one");
+        assert_eq!(folder.kept().unwrap(), None);
+        folder.close(false);
+        folder.save(b"one");
+        assert!(folder.kept().unwrap().is_some());
+    }
+
+    #[test]
+    fn what_is_no_key_is_an_error_and_a_bad_snapshot_is_put_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = StateFolder::open(dir.path()).unwrap();
+        folder.save(b"nonsense");
+        folder.put_aside(&io::Error::other("no snapshot"));
+        assert_eq!(folder.kept().unwrap(), None);
+        assert_eq!(fs::read(dir.path().join(DAMAGED)).unwrap(), b"nonsense");
+        fs::write(dir.path().join(KEY), b"short").unwrap();
+        let error = StateFolder::open(dir.path()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+    }
+}

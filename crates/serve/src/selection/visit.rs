@@ -1,0 +1,398 @@
+//! One connection of a client: makes observations of what it does, and has decisions made for its responses.
+//!
+//! Everything is told with the time at which it was. What is under way is known by the number of the requests in
+//! progress, so that however an exchange ends, nothing of it is left.
+
+use super::busy::Busy;
+use super::counters::Counters;
+use super::{HostIndex, Selection};
+use altway_select::{
+    Bulk, Client, Decision, Hints, Moment, Observation, Page, Pages, Start, Transport, UnixTime,
+};
+use altway_units::{DataSize, Timestamp};
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// A decision is good for this long, unless something was observed since.
+const DECISION_AGE: Duration = Duration::from_secs(1);
+
+/// From one observation of a connection to the next, when no page and no rate is to be told.
+const OBSERVATION_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Smaller responses are there a round trip after they were sent, for they fit into the initial window
+/// (ten segments, RFC 6928): the smoothed round-trip time says the same.
+const MIN_WATCHED: u64 = 16 << 10;
+
+/// Beginnings of connections lie this far after zero at least, for a first packet that was sent before.
+const ORIGIN: Duration = Duration::from_secs(10);
+
+/// What one connection has shown of its client, and what was decided for it.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    address: IpAddr,
+    transport: Transport,
+    /// When the connection was accepted.
+    began: Instant,
+    early: bool,
+    /// `None` before the first request.
+    known: Option<Known>,
+    decided: Option<Decided>,
+}
+
+#[derive(Debug)]
+struct Known {
+    client: Client,
+    host: HostIndex,
+    pages: Pages,
+    busy: Busy,
+    /// Bytes that were handed over since a response was complete.
+    response: u64,
+    /// The latest response is complete, and the client doesn't have all of it yet.
+    unacknowledged: Option<DataSize>,
+    /// Responses so far.
+    responses: u64,
+    latest: Option<Counters>,
+    observed: Option<Counters>,
+    observed_at: Instant,
+    page: Option<Page>,
+    bulk: Option<Bulk>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Decided {
+    at: Instant,
+    host: HostIndex,
+    decision: Decision,
+}
+
+/// What is to be done when a response was handed over whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Complete {
+    /// Nothing.
+    Done,
+    /// It is to be found out when the client has everything.
+    Watch,
+}
+
+impl Visit {
+    /// A connection from `address` that was accepted at `began`.
+    pub(crate) fn new(address: IpAddr, transport: Transport, began: Instant) -> Self {
+        Self {
+            address,
+            transport,
+            began,
+            early: false,
+            known: None,
+            decided: None,
+        }
+    }
+
+    /// The first request came in early data.
+    pub(crate) fn early(&mut self) {
+        self.early = self.known.is_none();
+    }
+
+    /// A request has come. `in_progress`: the connection's requests, this one included.
+    pub(crate) fn request<'h>(
+        &mut self,
+        selection: &Selection,
+        in_progress: usize,
+        now: Instant,
+        unix: UnixTime,
+        hints: impl FnOnce() -> Hints<'h>,
+        mut read: impl FnMut() -> Option<Counters>,
+    ) {
+        let at = self.timestamp(now);
+        if self.known.is_none() {
+            let counters = read();
+            self.known = Some(self.begin(selection, &hints(), counters, now, unix));
+        }
+        let Some(known) = &mut self.known else {
+            return;
+        };
+        if known.unacknowledged.is_some() {
+            known.latest = read().or(known.latest);
+            known.arrived(self.began, now);
+        }
+        let others = u32::try_from(in_progress.saturating_sub(1)).unwrap_or(u32::MAX);
+        while known.pages.under_way() > others {
+            known.pages.cancelled(at);
+        }
+        if let Some(page) = known.pages.request(at) {
+            known.page = Some(page);
+        }
+        if known.page.is_some() || known.bulk.is_some() {
+            known.latest = read().or(known.latest);
+            known.observe(selection, now, unix);
+            self.decided = None;
+        }
+    }
+
+    /// The request that is answered next is for that host.
+    pub(crate) fn set_host(&mut self, host: HostIndex) {
+        if let Some(known) = &mut self.known {
+            known.host = host;
+        }
+    }
+
+    /// The host of the latest request.
+    pub(crate) fn host(&self) -> HostIndex {
+        self.known
+            .as_ref()
+            .map_or(HostIndex::OTHERS, |known| known.host)
+    }
+
+    /// Bytes of a response were handed over.
+    pub(crate) fn sent(
+        &mut self,
+        bytes: u64,
+        now: Instant,
+        read: impl FnOnce() -> Option<Counters>,
+    ) {
+        let Some(known) = &mut self.known else {
+            return;
+        };
+        known.response = known.response.saturating_add(bytes);
+        if known.busy.sent(bytes)
+            && let Some(counters) = read()
+        {
+            known.busy.mark(now, counters.bytes_acked);
+            known.latest = Some(counters);
+        }
+    }
+
+    /// The source of a response has nothing to give at the moment.
+    pub(crate) fn starve(&mut self) {
+        if let Some(known) = &mut self.known {
+            known.busy.starve();
+        }
+    }
+
+    /// A response was handed over whole.
+    pub(crate) fn complete(
+        &mut self,
+        selection: &Selection,
+        now: Instant,
+        unix: UnixTime,
+        read: impl FnOnce() -> Option<Counters>,
+    ) -> Complete {
+        let at = self.timestamp(now);
+        let Some(known) = &mut self.known else {
+            return Complete::Done;
+        };
+        known.responses += 1;
+        let size = DataSize::from_bytes(std::mem::take(&mut known.response));
+        let is_last = known.pages.under_way() == 1;
+        if now.saturating_duration_since(known.observed_at) >= OBSERVATION_INTERVAL {
+            known.latest = read().or(known.latest);
+            known.observe(selection, now, unix);
+            self.decided = None;
+        }
+        if !is_last {
+            known.pages.response(at, size);
+            return Complete::Done;
+        }
+        if self.transport == Transport::Tcp && known.busy.bytes() < MIN_WATCHED {
+            let rtt = known.latest.and_then(|it| it.smoothed_rtt);
+            known.busy = Busy::default();
+            known.pages.response(at + rtt.unwrap_or_default(), size);
+            return Complete::Done;
+        }
+        known.unacknowledged = Some(size);
+        Complete::Watch
+    }
+
+    /// Nothing tells when the client has the latest response.
+    pub(crate) fn unwatched(&mut self, now: Instant) {
+        let at = self.timestamp(now);
+        if let Some(known) = &mut self.known
+            && let Some(size) = known.unacknowledged.take()
+        {
+            let rtt = known.latest.and_then(|it| it.smoothed_rtt);
+            known.busy = Busy::default();
+            known.pages.response(at + rtt.unwrap_or_default(), size);
+        }
+    }
+
+    /// The client has everything by now.
+    pub(crate) fn arrived(&mut self, now: Instant, read: impl FnOnce() -> Option<Counters>) {
+        if let Some(known) = &mut self.known
+            && known.unacknowledged.is_some()
+        {
+            known.latest = read().or(known.latest);
+            known.arrived(self.began, now);
+        }
+    }
+
+    /// An exchange was given up, while nothing else was in progress.
+    pub(crate) fn cancelled(&mut self, now: Instant) {
+        let at = self.timestamp(now);
+        if let Some(known) = &mut self.known
+            && known.unacknowledged.take().is_some()
+        {
+            known.busy = Busy::default();
+            known.pages.cancelled(at);
+        }
+    }
+
+    /// The connection has ended: what it has shown is told.
+    pub(crate) fn end(
+        &mut self,
+        selection: &Selection,
+        now: Instant,
+        unix: UnixTime,
+        read: impl FnOnce() -> Option<Counters>,
+    ) {
+        let after = self.timestamp(now) + Duration::from_secs(1);
+        let Some(known) = &mut self.known else {
+            return;
+        };
+        known.latest = read().or(known.latest);
+        if known.latest.is_some_and(|it| it.arrived.is_some()) {
+            known.arrived(self.began, now);
+        }
+        known.page = known.page.or(known.pages.complete(after));
+        known.observe(selection, now, unix);
+        self.known = None;
+    }
+
+    /// What is decided for a response of that size, if it is known; `None` before the first request.
+    pub(crate) fn decide(
+        &mut self,
+        selection: &Selection,
+        size: Option<u64>,
+        load: f64,
+        now: Instant,
+        unix: UnixTime,
+    ) -> Option<Decision> {
+        let known = self.known.as_ref()?;
+        if let Some(decided) = self.decided
+            && decided.host == known.host
+            && now.saturating_duration_since(decided.at) < DECISION_AGE
+        {
+            return Some(decided.decision);
+        }
+        let is_first = known.responses == 0;
+        let moment = Moment {
+            min_rtt: known.latest.and_then(|it| it.min_rtt),
+            load,
+            first_response: size.filter(|_| is_first).map(DataSize::from_bytes),
+            ..Moment::new(unix, self.transport)
+        };
+        let decision = selection.decide(&known.client, known.host, &moment);
+        self.decided = Some(Decided {
+            at: now,
+            host: known.host,
+            decision,
+        });
+        Some(decision)
+    }
+
+    fn begin(
+        &self,
+        selection: &Selection,
+        hints: &Hints<'_>,
+        counters: Option<Counters>,
+        now: Instant,
+        unix: UnixTime,
+    ) -> Known {
+        let client = selection.connected(self.address, hints, self.transport, unix);
+        let start = if self.early {
+            Start::Early
+        } else {
+            Start::Cold
+        };
+        Known {
+            client,
+            host: HostIndex::OTHERS,
+            pages: Pages::new(self.first_packet(counters.as_ref()), start),
+            busy: Busy::default(),
+            response: 0,
+            unacknowledged: None,
+            responses: 0,
+            latest: counters,
+            observed: None,
+            observed_at: now,
+            page: None,
+            bulk: None,
+        }
+    }
+
+    /// When the client's first packet was sent: over TCP a round trip before the connection was accepted.
+    fn first_packet(&self, counters: Option<&Counters>) -> Timestamp {
+        let rtt = counters.and_then(|it| it.min_rtt).unwrap_or_default();
+        let before = match self.transport {
+            Transport::Tcp => rtt,
+            Transport::Quic => rtt / 2,
+        };
+        Timestamp::ZERO + ORIGIN.saturating_sub(before)
+    }
+
+    fn timestamp(&self, at: Instant) -> Timestamp {
+        timestamp(self.began, at)
+    }
+}
+
+impl Known {
+    /// The client has everything: by `now`, or since the time that the counters tell.
+    fn arrived(&mut self, began: Instant, now: Instant) {
+        let Some(size) = self.unacknowledged.take() else {
+            return;
+        };
+        let arrived = self.latest.and_then(|it| it.arrived);
+        let at = arrived.map_or(now, |(at, _)| at);
+        self.pages.response(timestamp(began, at), size);
+        let busy = std::mem::take(&mut self.busy);
+        if let Some(counters) = self.latest {
+            let acked = arrived.map_or(counters.bytes_acked, |(_, acked)| acked);
+            let mut busy = busy;
+            self.bulk = busy.end(at, acked, &counters).or(self.bulk);
+        }
+    }
+
+    /// Tells what is new.
+    fn observe(&mut self, selection: &Selection, now: Instant, unix: UnixTime) {
+        let Some(counters) = self.latest else {
+            return;
+        };
+        let before = self.observed.replace(counters);
+        self.observed_at = now;
+        let since = |count: fn(&Counters) -> u64| {
+            count(&counters).saturating_sub(before.as_ref().map_or(0, count))
+        };
+        let observation = Observation {
+            min_rtt: counters.min_rtt,
+            smoothed_rtt: counters.smoothed_rtt,
+            packets_sent: since(|it| it.packets_sent),
+            packets_lost: since(|it| it.packets_lost),
+            packets_spurious: since(|it| it.packets_spurious),
+            bulk: self.bulk.take(),
+            page: self.page.take(),
+            ..Observation::new(counters.transport)
+        };
+        selection.observe(&self.client, self.host, &observation, unix);
+    }
+}
+
+fn timestamp(began: Instant, at: Instant) -> Timestamp {
+    Timestamp::ZERO + (ORIGIN + at.saturating_duration_since(began))
+}
+
+/// What a transport would tell, for tests.
+#[cfg(test)]
+pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> Counters {
+    Counters {
+        transport: Transport::Tcp,
+        min_rtt,
+        smoothed_rtt: min_rtt,
+        packets_sent: sent,
+        packets_lost: lost,
+        packets_spurious: 0,
+        bytes_acked: 0,
+        wire: 8_000,
+        arrived: None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! Visits of a client in virtual time, beside a selector of their own.
+
+use super::*;
+use altway_select::{ModelKind, Offer, Reason};
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+const UNIX: UnixTime = UnixTime::from_secs(1_795_392_000);
+const MS: Duration = Duration::from_millis(1);
+const FIREFOX: &[u8] = b"Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0";
+
+/// A connection, its clock and what its transport has counted.
+struct Scene<'a> {
+    selection: &'a Selection,
+    visit: Visit,
+    now: Instant,
+    counters: Cell<Counters>,
+}
+
+impl<'a> Scene<'a> {
+    fn new(selection: &'a Selection, transport: Transport, rtt: Duration) -> Self {
+        let now = Instant::now();
+        let counters = Counters {
+            transport,
+            ..told(Some(rtt), 0, 0)
+        };
+        Self {
+            selection,
+            visit: Visit::new(CLIENT, transport, now),
+            now,
+            counters: Cell::new(counters),
+        }
+    }
+
+    fn request(&mut self, in_progress: usize) {
+        let hints = || Hints {
+            user_agent: Some(FIREFOX),
+            ..Hints::default()
+        };
+        let read = || Some(self.counters.get());
+        let (now, selection) = (self.now, self.selection);
+        self.visit
+            .request(selection, in_progress, now, UNIX, hints, read);
+    }
+
+    fn sent(&mut self, bytes: u64) {
+        let read = || Some(self.counters.get());
+        self.visit.sent(bytes, self.now, read);
+    }
+
+    fn acknowledged(&mut self, bytes: u64) {
+        let mut counters = self.counters.get();
+        counters.bytes_acked += bytes;
+        counters.packets_sent += bytes.div_ceil(1_400);
+        self.counters.set(counters);
+    }
+
+    fn complete(&mut self) -> Complete {
+        let read = || Some(self.counters.get());
+        self.visit.complete(self.selection, self.now, UNIX, read)
+    }
+
+    fn decide(&mut self, size: Option<u64>) -> Decision {
+        let decision = self.visit.decide(self.selection, size, 0.0, self.now, UNIX);
+        decision.expect("a request has come")
+    }
+
+    /// A response of so many pieces of a megabyte, each of which takes `time`, and its last acknowledgement.
+    fn download(&mut self, pieces: u64, time: Duration) {
+        const PIECE: u64 = 1_000_000;
+        self.request(1);
+        for _ in 0..pieces {
+            // In small steps, so that there are marks.
+            for _ in 0..100 {
+                self.sent(PIECE / 100);
+                self.now += time / 100;
+                self.acknowledged(PIECE / 100);
+            }
+        }
+        assert_eq!(self.complete(), Complete::Watch);
+        let mut counters = self.counters.get();
+        counters.arrived = Some((self.now, counters.bytes_acked));
+        self.counters.set(counters);
+    }
+
+    fn end(mut self) {
+        let read = || Some(self.counters.get());
+        self.visit.end(self.selection, self.now, UNIX, read);
+    }
+}
+
+fn learned() -> Selection {
+    Selection::of(&ModelKind::Learned)
+}
+
+#[test]
+fn the_first_response_is_decided_by_the_round_trip_of_the_handshake() {
+    let selection = Selection::of(&"threshold:rtt=50ms,loss=1%".parse().unwrap());
+    let decide = |rtt| {
+        let mut scene = Scene::new(&selection, Transport::Tcp, rtt);
+        scene.request(1);
+        let decision = scene.decide(Some(600));
+        scene.end();
+        decision
+    };
+    assert!(matches!(decide(60 * MS).reason, Reason::LongRtt { .. }));
+    assert!(!matches!(decide(20 * MS).reason, Reason::LongRtt { .. }));
+}
+
+#[test]
+fn a_large_first_response_measures_the_path_and_the_next_one_tells() {
+    let selection = learned();
+    let mut scene = Scene::new(&selection, Transport::Tcp, MS);
+    scene.request(1);
+    assert_eq!(scene.decide(Some(50_000_000)).reason, Reason::Waiting);
+    scene.end();
+    // 900 Mbit/s over TCP, of which Firefox takes less than half over QUIC.
+    let mut scene = Scene::new(&selection, Transport::Tcp, MS);
+    scene.download(50, 8_889 * MS / 1_000);
+    scene.now += 2_000 * MS;
+    scene.request(1);
+    let decision = scene.decide(Some(600));
+    assert_eq!(decision.offer, Offer::Http2, "{}", decision.reason);
+    let prediction = decision.prediction.unwrap();
+    assert!(
+        (prediction.rates[0] / 9e8 - 1.0).abs() < 0.2,
+        "{prediction:?}"
+    );
+}
+
+#[test]
+fn what_was_learnt_is_there_for_the_next_connection() {
+    let selection = learned();
+    let mut scene = Scene::new(&selection, Transport::Tcp, MS);
+    scene.download(50, 8_889 * MS / 1_000);
+    scene.end();
+    let mut scene = Scene::new(&selection, Transport::Quic, MS);
+    scene.request(1);
+    assert_eq!(scene.decide(Some(600)).offer, Offer::Http2);
+}
+
+#[test]
+fn a_decision_is_good_for_a_second() {
+    let selection = learned();
+    let mut scene = Scene::new(&selection, Transport::Tcp, 40 * MS);
+    scene.request(1);
+    let first = scene.decide(None);
+    scene.now += 999 * MS;
+    let mut counters = scene.counters.get();
+    counters.min_rtt = Some(MS);
+    scene.counters.set(counters);
+    assert_eq!(scene.decide(None), first);
+}
+
+#[test]
+fn requests_that_end_in_no_response_leave_nothing_behind() {
+    let selection = learned();
+    let mut scene = Scene::new(&selection, Transport::Tcp, 10 * MS);
+    for in_progress in 1..=5 {
+        scene.request(in_progress);
+    }
+    // Reset, all of them.
+    scene.now += 50 * MS;
+    scene.request(1);
+    let known = scene.visit.known.as_ref().unwrap();
+    assert_eq!(known.pages.under_way(), 1);
+    scene.sent(100);
+    assert_eq!(scene.complete(), Complete::Done);
+    let known = scene.visit.known.as_ref().unwrap();
+    assert_eq!(known.pages.under_way(), 0);
+}
+
+#[test]
+fn a_small_response_over_quic_waits_for_its_acknowledgement_and_over_tcp_for_a_round_trip() {
+    let selection = learned();
+    for (transport, complete) in [
+        (Transport::Tcp, Complete::Done),
+        (Transport::Quic, Complete::Watch),
+    ] {
+        let mut scene = Scene::new(&selection, transport, 10 * MS);
+        scene.request(1);
+        scene.sent(600);
+        assert_eq!(scene.complete(), complete);
+        scene.now += 10 * MS;
+        scene
+            .visit
+            .arrived(scene.now, || Some(scene.counters.get()));
+        let known = scene.visit.known.as_ref().unwrap();
+        assert_eq!(known.pages.under_way(), 0);
+    }
+}
+
+#[test]
+fn of_several_responses_at_once_the_last_is_waited_for() {
+    let selection = learned();
+    let mut scene = Scene::new(&selection, Transport::Tcp, 10 * MS);
+    for in_progress in 1..=3 {
+        scene.request(in_progress);
+    }
+    let mut ends = Vec::new();
+    for _ in 0..3 {
+        scene.sent(20_000);
+        ends.push(scene.complete());
+    }
+    assert_eq!(ends, [Complete::Done, Complete::Done, Complete::Watch]);
+    // A request that comes before the client was known to have everything shows that it has.
+    scene.now += 15 * MS;
+    scene.request(1);
+    let known = scene.visit.known.as_ref().unwrap();
+    assert_eq!((known.pages.under_way(), known.unacknowledged), (1, None));
+}
+
+#[test]
+fn packets_are_counted_once() {
+    let selection = Selection::of(&"threshold:rtt=50ms,loss=1%".parse().unwrap());
+    let mut scene = Scene::new(&selection, Transport::Tcp, 10 * MS);
+    let mut counters = scene.counters.get();
+    (counters.packets_sent, counters.packets_lost) = (100_000, 900);
+    scene.counters.set(counters);
+    for _ in 0..20 {
+        scene.request(1);
+        scene.sent(600);
+        let _ = scene.complete();
+        scene.now += 2_000 * MS;
+    }
+    let reason = scene.decide(None).reason;
+    assert!(matches!(reason, Reason::ShortAndClean { .. }), "{reason}");
+}

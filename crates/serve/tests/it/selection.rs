@@ -1,0 +1,161 @@
+//! What a client's connections show decides what it is offered next, and is kept over a restart.
+
+use crate::common::access_log::Lines;
+use crate::common::{Running, alt_svc, get, h1, h2, h3::H3, read, soon};
+use altway_serve::{AccessLog, Options};
+use bytes::Bytes;
+use http::Request;
+use http::header::{HOST, USER_AGENT};
+use http_body_util::Empty;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::Duration;
+
+/// A client of which the embedded surface knows that it takes less over QUIC than loopback carries.
+const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0";
+
+/// Bytes of a download that shows the rate of any path to loopback.
+const BULK: u64 = 64 << 20;
+
+fn request(path: &str) -> Request<Empty<Bytes>> {
+    let mut request = get(path);
+    let agent = FIREFOX.try_into().unwrap();
+    request.headers_mut().insert(USER_AGENT, agent);
+    request
+}
+
+/// A server with a large file, and its log.
+struct Logged {
+    server: Running,
+    lines: Lines,
+}
+
+fn server(change: impl FnOnce(&mut Options)) -> Logged {
+    let lines = Lines::default();
+    let log = AccessLog::new(lines.clone()).unwrap();
+    let server = Running::tls(|options| {
+        options.threads = NonZeroUsize::MIN;
+        options.access_log = Some(log);
+        change(options);
+    });
+    let file = std::fs::File::create(server.site.folder().join("bulk")).unwrap();
+    file.set_len(BULK).unwrap();
+    Logged { server, lines }
+}
+
+impl Logged {
+    /// How much longer HTTP/3 is predicted to take, in percent, by what a small response on a new connection over
+    /// HTTP/2 was decided by.
+    async fn predicted(&self) -> f64 {
+        let mut client = h2(self.server.connect_tls(&[b"h2"]).await).await;
+        let response = soon(client.send_request(request("/"))).await.unwrap();
+        let offer = alt_svc(&response).is_some_and(|field| field.starts_with("h3="));
+        assert!(!offer, "a path so short is none for HTTP/3");
+        soon(read(response)).await;
+        drop(client);
+        soon(async {
+            loop {
+                let text = self.lines.text();
+                let last = text
+                    .lines()
+                    .last()
+                    .filter(|line| line.contains("path=\"/\""));
+                let reason = last.and_then(|line| line.split("HTTP/3 predicted ").nth(1));
+                if let Some((percent, _)) = reason.and_then(|it| it.split_once('%')) {
+                    return percent.parse().unwrap();
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+    }
+
+    async fn download_over_h2(&self) {
+        let mut client = h2(self.server.connect_tls(&[b"h2"]).await).await;
+        let response = soon(client.send_request(request("/bulk"))).await.unwrap();
+        assert_eq!(soon(read(response)).await.len() as u64, BULK);
+        // What comes next shows that the client has it.
+        soon(read(soon(client.send_request(request("/"))).await.unwrap())).await;
+    }
+
+    async fn download_over_h1(&self) {
+        let mut client = h1(self.server.connect_tls(&[b"http/1.1"]).await).await;
+        for (path, size) in [("/bulk", BULK), ("/", 7)] {
+            let mut request = request(path);
+            let host = self.server.address.to_string();
+            *request.uri_mut() = path.parse().unwrap();
+            request.headers_mut().insert(HOST, host.parse().unwrap());
+            let response = soon(client.send_request(request)).await.unwrap();
+            assert_eq!(soon(read(response)).await.len() as u64, size);
+        }
+    }
+
+    fn download_over_h3(&self) {
+        let mut client = H3::connect(&self.server);
+        let stream = client.send("/bulk");
+        assert_eq!(client.head(stream).0.status(), 200);
+        assert_eq!(client.body(stream).len() as u64, BULK);
+    }
+
+    fn stop(self) {
+        self.server.ask_to_stop();
+        self.server.join().unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_download_shows_the_rate_of_a_path() {
+    for over_h1 in [false, true] {
+        let server = server(|_| {});
+        let unknown = server.predicted().await;
+        assert!(unknown.abs() < 5.0, "{unknown}");
+        match over_h1 {
+            true => server.download_over_h1().await,
+            false => server.download_over_h2().await,
+        }
+        let known = server.predicted().await;
+        assert!(known > 15.0, "{known} % (HTTP/1.1: {over_h1})");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_download_over_http3_shows_it_too() {
+    let server = server(|_| {});
+    server.download_over_h3();
+    // Clients of another class at the same address: what its path carries over TCP is unknown, and is taken to be
+    // what it carries over QUIC at least.
+    let known = server.predicted().await;
+    assert!(known.is_finite());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_learnt_outlives_the_process_where_it_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let run = |state: Option<&Path>| server(|options| options.state = state.map(Path::to_owned));
+    let first = run(Some(&state));
+    first.download_over_h2().await;
+    let known = first.predicted().await;
+    assert!(known > 15.0, "{known}");
+    first.stop();
+    let again = run(Some(&state)).predicted().await;
+    assert!((known - again).abs() < 5.0, "{known} {again}");
+    let without = run(None).predicted().await;
+    assert!(without.abs() < 5.0, "{without}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_state_is_put_aside_and_a_folder_that_is_none_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("paths.state"), b"nonsense").unwrap();
+    let server = Running::tls(|options| options.state = Some(dir.path().to_owned()));
+    assert!(dir.path().join("paths.damaged").exists());
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let next = server.next(|options| {
+        options.state = Some(file);
+        options.port = 0;
+    });
+    let error = next.err().unwrap().to_string();
+    assert!(error.starts_with("cannot use the state folder"), "{error}");
+}
