@@ -107,13 +107,13 @@ impl Rules {
             named => named?.or(self.scheme),
         };
         let authority = authority(head, scheme)?;
-        if authority.is_none() && version != Version::Http10 {
-            return Err(Refusal::AuthorityMissing);
-        }
         match head.path {
             Some(b"*") if method == b"OPTIONS" => {}
             Some(path) => check_path(path)?,
             None => {}
+        }
+        if authority.is_none() && version != Version::Http10 {
+            return Err(Refusal::AuthorityMissing);
         }
         self.check_answerable(head, fields, authority)?;
         Ok(Request {
@@ -223,10 +223,10 @@ impl<'a> Head<'a> {
         let (scheme, rest) = (&target[..colon], &target[colon + 3..]);
         let end = rest.iter().position(|byte| b"/?#".contains(byte));
         let (authority, path) = rest.split_at(end.unwrap_or(rest.len()));
-        // RFC 9110 section 4.2.3: an empty path is a slash; RFC 9112 section 3.2.4: in OPTIONS it is an
-        // asterisk.
+        // RFC 9110 section 4.2.3: an empty path is a slash; in OPTIONS it is an asterisk (RFC 9112 section
+        // 3.2.4), and yet a slash to many, the http crate among them.
         let path = match path {
-            [] if method == b"OPTIONS" => b"*",
+            [] if method == b"OPTIONS" => return Err(Refusal::TargetForm),
             [] => b"/",
             [b'#', ..] => return Err(Refusal::Fragment),
             path => path,

@@ -13,6 +13,9 @@ pub enum Scheme {
     Https,
 }
 
+/// Bytes of the longest scheme. The http crate takes no longer ones, and IANA has registered none.
+const MAX_SCHEME: usize = 64;
+
 /// A checked target (RFC 9110 section 7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
@@ -38,7 +41,8 @@ impl Scheme {
     pub(crate) fn parse(text: &[u8]) -> Result<Self, Refusal> {
         let (first, rest) = text.split_first().ok_or(Refusal::SchemeSyntax)?;
         let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
-        if !first.is_ascii_alphabetic() || !rest.iter().all(is_part) {
+        let is_short = text.len() <= MAX_SCHEME;
+        if !first.is_ascii_alphabetic() || !rest.iter().all(is_part) || !is_short {
             return Err(Refusal::SchemeSyntax);
         }
         if text.eq_ignore_ascii_case(b"http") {
@@ -210,9 +214,12 @@ mod tests {
     fn schemes_are_known_or_none() {
         assert_eq!(Scheme::parse(b"HTTP"), Ok(Scheme::Http));
         assert_eq!(Scheme::parse(b"https"), Ok(Scheme::Https));
-        for text in ["ftp", "h2c", "coap+tcp"] {
+        let longest = "a".repeat(MAX_SCHEME);
+        for text in ["ftp", "h2c", "coap+tcp", &longest] {
             assert_eq!(Scheme::parse(text.as_bytes()), Err(Refusal::SchemeUnknown));
         }
+        let longer = "a".repeat(MAX_SCHEME + 1);
+        assert_eq!(Scheme::parse(longer.as_bytes()), Err(Refusal::SchemeSyntax));
         for text in [
             "",
             "http://localhost/?",

@@ -68,7 +68,7 @@ fn a_head_that_is_refused_is_known_by_its_number() {
 
 #[test]
 fn heads_that_other_parsers_repair_are_refused() {
-    let cases: [(&str, Refusal); 22] = [
+    let cases: [(&str, Refusal); 23] = [
         ("GET / HTTP/1.1\nHost: a\r\n\r\n", Refusal::LineEnd),
         ("GET / HTTP/1.1\r\nHost: a\n\r\n", Refusal::LineEnd),
         ("GET / HTTP/1.1\r\nHost: a\r\n\n", Refusal::LineEnd),
@@ -99,6 +99,10 @@ fn heads_that_other_parsers_repair_are_refused() {
             Refusal::FieldValue,
         ),
         ("G@T / HTTP/1.1\r\nHost: a\r\n\r\n", Refusal::Method),
+        (
+            "OPTIONS http://a HTTP/1.1\r\nHost: a\r\n\r\n",
+            Refusal::TargetForm,
+        ),
         ("GET /\u{7f} HTTP/1.1\r\nHost: a\r\n\r\n", Refusal::PathByte),
     ];
     for (head, refusal) in cases {
