@@ -11,6 +11,7 @@ use http::HeaderMap;
 
 use crate::body;
 use crate::config;
+use crate::cuts::cuts;
 use crate::end::End;
 use crate::input::Input;
 use crate::speech::Role;
@@ -111,21 +112,6 @@ fn framed(mut input: Input<'_>) -> Vec<u8> {
         script.extend(frame(kind, flags, stream.into(), payload));
     }
     script
-}
-
-/// The script in pieces of up to 64 bytes, or in one if the seed is 0.
-fn cuts(script: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
-    let (mut rest, mut state) = (script, u32::from(seed));
-    std::iter::from_fn(move || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let len = match seed {
-            0 => rest.len(),
-            _ => usize::try_from(state >> 26).expect("small") + 1,
-        };
-        let (piece, behind) = rest.split_at(len.min(rest.len()));
-        rest = behind;
-        (!piece.is_empty()).then_some(piece)
-    })
 }
 
 /// What an engine makes of a script: its events, pieces of one body joined, and what it says.

@@ -4,9 +4,10 @@
 //! has the engine read anything, [`hpack`] is field compression both ways, and [`connection`] joins a
 //! client and a server and does with them whatever a list of operations says. Of HTTP/3, [`qpack`] is
 //! field compression both ways, [`streams`] has a peer say anything on QUIC's streams, and
-//! [`datagrams`] lets anything happen to the datagrams between a client and a server. Above the engines, [`requests`] asks for
-//! files, and [`takeover`] and [`relay`] are what passes between two processes. `cargo xtask fuzz` drives
-//! them by libFuzzer; `tests/corpus.rs` runs them on everything under `corpus/`, as ordinary tests on
+//! [`datagrams`] lets anything happen to the datagrams between a client and a server. Above the engines,
+//! [`gate`] reads messages as the gate does and as other parsers do, [`requests`] asks for files, and
+//! [`takeover`] and [`relay`] are what passes between two processes. `cargo xtask fuzz` drives them by
+//! libFuzzer; `tests/corpus.rs` runs them on everything under `corpus/`, as ordinary tests on
 //! any machine. TLS is left to the tests of other crates.
 //!
 //! To look at what a fuzzer found: `cargo run -p altway-fuzz --bin connection FILE`. Put the file
@@ -20,9 +21,11 @@
 mod body;
 mod config;
 pub mod connection;
+mod cuts;
 pub mod datagrams;
 mod end;
 pub mod frames;
+pub mod gate;
 pub mod hpack;
 mod input;
 pub mod qpack;
@@ -40,13 +43,14 @@ mod wire;
 pub type Run = fn(&[u8]);
 
 /// Every target by its name, which is that of its program and of its folder under `corpus/`.
-pub const TARGETS: [(&str, Run); 9] = [
+pub const TARGETS: [(&str, Run); 10] = [
     ("frames", frames::run),
     ("hpack", hpack::run),
     ("connection", connection::run),
     ("qpack", qpack::run),
     ("streams", streams::run),
     ("datagrams", datagrams::run),
+    ("gate", gate::run),
     ("requests", requests::run),
     ("takeover", takeover::run),
     ("relay", relay::run),

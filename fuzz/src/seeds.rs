@@ -3,6 +3,7 @@
 //! They stand under `corpus/` as `seed-NAME`; `cargo run -p altway-fuzz --example seeds` writes them anew,
 //! and a test says when that is due.
 
+mod gate;
 mod http3;
 mod server;
 
@@ -40,6 +41,7 @@ pub fn seeds(target: &str) -> Vec<Seed> {
         "qpack" => http3::qpack(),
         "streams" => http3::streams(),
         "datagrams" => http3::datagrams(),
+        "gate" => gate::gate(),
         "requests" => server::requests(),
         "takeover" => server::takeover(),
         "relay" => server::relay(),

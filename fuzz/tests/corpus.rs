@@ -64,6 +64,11 @@ fn datagrams_of_the_corpus_break_no_promise() {
 }
 
 #[test]
+fn messages_of_the_corpus_are_the_same_to_the_gate_and_to_others() {
+    replay("gate");
+}
+
+#[test]
 fn requests_of_the_corpus_are_answered_from_the_folder() {
     replay("requests");
 }

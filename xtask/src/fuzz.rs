@@ -10,13 +10,14 @@ use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const TARGETS: [&str; 9] = [
+const TARGETS: [&str; 10] = [
     "frames",
     "hpack",
     "connection",
     "qpack",
     "streams",
     "datagrams",
+    "gate",
     "requests",
     "takeover",
     "relay",
