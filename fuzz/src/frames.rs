@@ -167,7 +167,13 @@ fn answer<'a>(mode: Mode, config: Config, pieces: impl Iterator<Item = &'a [u8]>
     for piece in pieces {
         let mut requests = Vec::new();
         end.receive(now, piece, |event| match event {
-            Event::Request { stream, .. } | Event::RequestTooLarge { stream } => {
+            Event::Request { stream, head, .. } => {
+                let accepted = head.refusal().is_none();
+                assert!(!accepted || head.to_request().is_ok(), "{head:?}");
+                requests.push(*stream);
+                None
+            }
+            Event::RequestTooLarge { stream } => {
                 requests.push(*stream);
                 None
             }

@@ -39,11 +39,6 @@ pub(crate) trait RequestHead {
     /// The reason why the gate of `altway-message` refuses a head that is well-formed; over HTTP/1.1 whatever
     /// it refuses.
     fn refusal(&self) -> Option<Refusal>;
-
-    /// Whether an [`http::Request`] can hold the head.
-    fn is_representable(&self) -> bool {
-        true
-    }
 }
 
 /// Checks a request's head, whatever it asks for.
@@ -59,11 +54,7 @@ pub(crate) fn check(head: &impl RequestHead) -> Result<(), StatusCode> {
         tracing::debug!(%refusal, "request refused");
         return Err(StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_REQUEST));
     }
-    if head.is_representable() {
-        Ok(())
-    } else {
-        Err(StatusCode::BAD_REQUEST)
-    }
+    Ok(())
 }
 
 /// What a request says of its client.
@@ -185,34 +176,6 @@ impl RequestHead for Head<'_> {
     fn refusal(&self) -> Option<Refusal> {
         Head::refusal(*self)
     }
-
-    /// Without an allocation for what clients usually send; else the conversion tells.
-    fn is_representable(&self) -> bool {
-        is_plain(*self) || self.to_request().is_ok()
-    }
-}
-
-/// Whether a head has nothing but bytes that may stand where they stand in any URI and field.
-fn is_plain(head: Head<'_>) -> bool {
-    let in_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
-    let in_path =
-        |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/?".contains(byte);
-    let in_value = |byte: &u8| matches!(byte, b' '..=b'~');
-    let authority = head.authority().unwrap_or_default();
-    let (name, port) = match authority.iter().position(|byte| *byte == b':') {
-        Some(at) => (&authority[..at], &authority[at + 1..]),
-        None => (authority, &b"443"[..]),
-    };
-    matches!(head.method(), Some(b"GET" | b"HEAD" | b"POST"))
-        && matches!(head.scheme(), Some(b"https" | b"http"))
-        && !name.is_empty()
-        && name.iter().all(in_name)
-        && (1..=5).contains(&port.len())
-        && port.iter().all(u8::is_ascii_digit)
-        && head
-            .path()
-            .is_some_and(|path| path.first() == Some(&b'/') && path.iter().all(in_path))
-        && head.fields().all(|(_, value)| value.iter().all(in_value))
 }
 
 #[cfg(test)]

@@ -185,7 +185,7 @@ impl Answers {
             Screened::Prepared(prepared) => Step::Send(prepared),
             Screened::Service => match head.to_request() {
                 Ok(request) => Step::Ask(request),
-                // The check has asked the same.
+                // No request that the gate accepts: the fuzz targets `gate` and `frames` ask.
                 Err(_) => Step::Refuse(self.requests.refuse(
                     &head,
                     StatusCode::BAD_REQUEST,
