@@ -5,6 +5,7 @@ pub(crate) mod doctor;
 pub(crate) mod emulate;
 pub(crate) mod lab;
 pub(crate) mod load;
+pub(crate) mod policy;
 pub(crate) mod raw;
 pub(crate) mod serve;
 

@@ -46,6 +46,7 @@ enum Command {
     Serve(Box<commands::serve::Arguments>),
     /// Measure over emulated networks where each protocol wins.
     Lab(commands::lab::Arguments),
+    Policy(commands::policy::Arguments),
     /// Run a command behind an emulated link.
     Emulate(Box<commands::emulate::Arguments>),
     /// Fetch a URL over one protocol, often, and time every request.
@@ -94,6 +95,7 @@ fn run(command: &Command, printer: &Printer) -> anyhow::Result<Answer> {
     match command {
         Command::Serve(arguments) => commands::serve::run(arguments, printer),
         Command::Lab(arguments) => commands::lab::run(arguments, printer),
+        Command::Policy(arguments) => commands::policy::run(arguments, printer),
         Command::Emulate(arguments) => commands::emulate::run(arguments, printer),
         Command::Load(arguments) => commands::load::run(arguments, printer),
         Command::Raw(arguments) => commands::raw::run(arguments, printer),

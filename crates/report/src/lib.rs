@@ -114,6 +114,14 @@ pub fn summary(run: &Run<'_>) -> Result<Vec<SummaryRow>, Error> {
     Ok(summary::rows(&Analysis::of_cells(run)?))
 }
 
+/// Draws a figure that is of no run: a model's map, the residuals of a fit.
+///
+/// # Errors
+/// It can't be drawn.
+pub fn draw(figure: Figure) -> Result<Picture, Error> {
+    draw::draw(figure)
+}
+
 /// Makes the tables, pictures and the page of a run.
 ///
 /// Intervals are 95 %: of the signed-rank test, from 12 pairs on; where cells may be left early, wide

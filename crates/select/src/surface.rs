@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+mod path;
+
 /// Version of the format of surface files.
 const VERSION: u32 = 1;
 

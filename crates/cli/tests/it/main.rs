@@ -29,6 +29,7 @@ mod lab_plans;
 mod logs;
 mod notebook;
 mod peers;
+mod policy;
 mod priorities;
 mod raw;
 mod report_page;

@@ -1,0 +1,27 @@
+//! `altway policy`: what the server chooses by, shown and tried without a server.
+
+mod show;
+mod surface;
+
+use crate::Answer;
+use crate::printer::Printer;
+use anyhow::Result;
+use clap::Subcommand;
+
+/// Look into what the server chooses a protocol by.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: PolicyCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PolicyCommand {
+    Show(show::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    match &arguments.command {
+        PolicyCommand::Show(arguments) => show::run(arguments, printer),
+    }
+}

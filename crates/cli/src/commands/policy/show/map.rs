@@ -1,0 +1,225 @@
+//! A surface's predictions over rates and delays, as text and as JSON.
+
+use altway_select::{ClientClass, Congestion, Exchange, Surface, Times};
+use altway_units::{DataSize, Ratio};
+use serde::Serialize;
+
+/// Mbit/s of the columns.
+pub(super) const RATES: [u32; 10] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+
+/// Milliseconds one way, of the rows from top to bottom.
+pub(super) const DELAYS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0];
+
+/// Per cent within which neither is faster.
+const TIE: f64 = 3.0;
+
+/// What is the same in all cells.
+#[derive(Debug)]
+pub(super) struct Conditions {
+    pub(super) size: DataSize,
+    pub(super) page: bool,
+    pub(super) warm: bool,
+    pub(super) loss: Ratio,
+    pub(super) class: ClientClass,
+    pub(super) congestion: [Congestion; 2],
+    /// Their names.
+    pub(super) controls: String,
+}
+
+/// Predicted times of all cells.
+#[derive(Debug)]
+pub(super) struct Map {
+    model: String,
+    conditions: Conditions,
+    /// Bit/s that the class takes over QUIC.
+    limit: f64,
+    /// Of each delay, of each rate.
+    cells: Vec<Vec<Times>>,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+pub(super) struct Json<'a> {
+    model: &'a str,
+    class: String,
+    quic_limit_bps: f64,
+    size_bytes: u64,
+    page: bool,
+    connection: &'static str,
+    loss: f64,
+    congestion: &'a str,
+    cells: Vec<JsonCell>,
+}
+
+#[derive(Serialize)]
+struct JsonCell {
+    rate_bps: u64,
+    delay_ms: f64,
+    h2_s: f64,
+    h3_s: f64,
+    gain_percent: f64,
+}
+
+impl Map {
+    pub(super) fn new(model: &str, surface: &Surface, conditions: Conditions) -> Self {
+        let bytes = conditions.size.as_bytes() as f64;
+        let exchange = if conditions.page {
+            Exchange::page(bytes, !conditions.warm)
+        } else {
+            Exchange::object(bytes, !conditions.warm)
+        };
+        let times = |rate: u32, delay: f64| {
+            let (rate, rtt) = (f64::from(rate) * 1e6, 2e-3 * delay);
+            let loss = conditions.loss.as_f64();
+            let terms = surface.terms(conditions.class, rate, rtt, loss, conditions.congestion);
+            surface.times(&terms, &exchange)
+        };
+        let row = |delay: f64| RATES.map(|rate| times(rate, delay)).to_vec();
+        let cells = DELAYS.map(row).to_vec();
+        Self {
+            model: model.into(),
+            limit: surface.expected_limit(conditions.class),
+            cells,
+            conditions,
+        }
+    }
+
+    /// The gain of HTTP/3 in per cent: how much more time HTTP/2 takes; with the cell's row and column.
+    pub(super) fn gains(&self) -> impl Iterator<Item = (usize, usize, f64)> {
+        self.cells.iter().enumerate().flat_map(|(row, cells)| {
+            let cells = cells.iter().enumerate();
+            cells.map(move |(column, times)| (row, column, gain(times)))
+        })
+    }
+
+    /// What the map is of: `1MB on a new connection, 0% loss, chromium-linux (735 Mbit/s over QUIC), cubic`.
+    pub(super) fn subject(&self) -> String {
+        let it = &self.conditions;
+        let what = if it.page { "a page of " } else { "" };
+        let connection = if it.warm { "an open" } else { "a new" };
+        format!(
+            "{what}{} on {connection} connection, {} loss, {} ({:.0} Mbit/s over QUIC), {}",
+            it.size,
+            it.loss,
+            it.class,
+            self.limit / 1e6,
+            it.controls
+        )
+    }
+
+    /// The map for a terminal: at most 100 columns, plain text.
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("{}: {}\n\n{:>8}", self.model, self.subject(), "one way");
+        for rate in RATES {
+            text.push_str(&format!("{rate:>8}"));
+        }
+        text.push_str(" Mbit/s\n");
+        for (delay, cells) in DELAYS.iter().zip(&self.cells) {
+            text.push_str(&format!("{:>8}", format!("{delay} ms")));
+            for times in cells {
+                let gain = gain(times);
+                text.push_str(&format!("{:>6} {}", signed(gain), mark(gain)));
+            }
+            text.push('\n');
+        }
+        text + "\nPer cent more time that HTTP/2 takes. 3: HTTP/3 is faster, 2: HTTP/2 is, =: within ±3 %.\n"
+    }
+
+    pub(super) fn json(&self) -> Json<'_> {
+        let it = &self.conditions;
+        let cell = |(row, column, gain_percent): (usize, usize, f64)| JsonCell {
+            rate_bps: u64::from(RATES[column]) * 1_000_000,
+            delay_ms: DELAYS[row],
+            h2_s: self.cells[row][column].h2,
+            h3_s: self.cells[row][column].h3,
+            gain_percent,
+        };
+        Json {
+            model: &self.model,
+            class: it.class.to_string(),
+            quic_limit_bps: self.limit,
+            size_bytes: it.size.as_bytes(),
+            page: it.page,
+            connection: if it.warm { "warm" } else { "cold" },
+            loss: it.loss.as_f64(),
+            congestion: &it.controls,
+            cells: self.gains().map(cell).collect(),
+        }
+    }
+}
+
+fn gain(times: &Times) -> f64 {
+    100.0 * (times.h2 / times.h3 - 1.0)
+}
+
+/// Without decimals, and 0 without a sign.
+pub(super) fn signed(gain: f64) -> String {
+    let rounded = gain.round();
+    if rounded == 0.0 {
+        "0".into()
+    } else {
+        format!("{rounded:+}")
+    }
+}
+
+fn mark(gain: f64) -> char {
+    if gain > TIE {
+        '3'
+    } else if gain < -TIE {
+        '2'
+    } else {
+        '='
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(class: &str) -> Map {
+        let conditions = Conditions {
+            size: "10MB".parse().unwrap(),
+            page: false,
+            warm: false,
+            loss: Ratio::ZERO,
+            class: class.parse().unwrap(),
+            congestion: [Congestion::LossBased; 2],
+            controls: "cubic".into(),
+        };
+        Map::new("surface", Surface::embedded(), conditions)
+    }
+
+    #[test]
+    fn near_and_fast_http2_is_faster_to_firefox_and_far_away_http3() {
+        let gains: Vec<_> = map("firefox-linux").gains().collect();
+        assert_eq!(gains.len(), RATES.len() * DELAYS.len());
+        let (_, _, near) = gains[RATES.len() - 1];
+        let (_, _, far) = gains[gains.len() - RATES.len()];
+        assert!(near < -30.0 && far > 0.3, "{near} {far}");
+    }
+
+    #[test]
+    fn the_text_has_a_row_for_each_delay_and_fits_a_terminal() {
+        let text = map("firefox-linux").text();
+        assert!(
+            text.starts_with(
+                "surface: 10MB on a new connection, 0% loss, firefox-linux (420 Mbit/s"
+            )
+        );
+        assert_eq!(text.lines().filter(|line| line.contains(" ms ")).count(), 9);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn no_gain_has_no_sign() {
+        assert_eq!([-0.4, 0.4, -1.5, 12.3].map(signed), ["0", "0", "-2", "+12"]);
+    }
+
+    #[test]
+    fn within_three_per_cent_neither_is_faster() {
+        assert_eq!([3.1, 3.0, -3.0, -3.1].map(mark), ['3', '=', '=', '2']);
+    }
+}

@@ -1,0 +1,65 @@
+//! A surface's map as a figure, drawn as the lab's maps are.
+
+use super::map::{DELAYS, Map, RATES, signed};
+use altway_record::Protocol;
+use altway_report::figure::{Axis, Figure, Ink, Key, Mark, Panel, Spacing, Table, Tile, Tiles};
+
+/// From which gain on, in per cent, a cell has its full colour.
+const LIMIT: f64 = 20.0;
+
+pub(super) fn figure(map: &Map) -> Figure {
+    let key = |protocol: Protocol| Key {
+        ink: Ink::Protocol(protocol),
+        name: format!("{} faster", protocol.name()),
+    };
+    Figure {
+        name: "surface".into(),
+        title: "Where HTTP/3 is predicted to be faster".into(),
+        says: map.subject(),
+        reading: "In each cell the predicted gain of HTTP/3 in per cent: how much more time HTTP/2 takes."
+            .into(),
+        legend: [Protocol::H2, Protocol::H3].map(key).to_vec(),
+        panels: vec![Panel {
+            title: String::new(),
+            x: axis("rate (Mbit/s)", RATES.map(|rate| rate.to_string()).to_vec()),
+            y: axis(
+                "one-way delay (ms)",
+                DELAYS.map(|delay| delay.to_string()).to_vec(),
+            ),
+            marks: vec![Mark::Tiles(tiles(map))],
+        }],
+        table: Table::default(),
+    }
+}
+
+/// Places one apart, each with its text.
+fn axis(name: &str, texts: Vec<String>) -> Axis {
+    let ticks: Vec<(f64, String)> = (0..).map(f64::from).zip(texts).collect();
+    Axis {
+        name: name.into(),
+        unit: String::new(),
+        range: -0.5..ticks.len() as f64 - 0.5,
+        spacing: Spacing::Linear,
+        ticks,
+    }
+}
+
+fn tiles(map: &Map) -> Tiles {
+    let tile = |(row, column, gain): (usize, usize, f64)| {
+        let text = signed(gain).replace('-', "−");
+        Tile {
+            at: (column as f64, row as f64),
+            value: Some(gain),
+            sure: true,
+            note: format!("predicted gain of HTTP/3 {text} %"),
+            text,
+        }
+    };
+    Tiles {
+        below: Protocol::H2,
+        above: Protocol::H3,
+        value: "predicted gain of HTTP/3 (%)".into(),
+        limit: LIMIT,
+        tiles: map.gains().map(tile).collect(),
+    }
+}

@@ -1,0 +1,39 @@
+//! A surface as it is named at the command line.
+
+use crate::hint::mistake;
+use altway_select::{ModelKind, Surface};
+use anyhow::Result;
+use std::path::Path;
+
+/// The surface that `named` goes by: `surface` and `learned` have the embedded one, `surface:FILE` and FILE that
+/// of a file.
+pub(super) fn named(named: &str) -> Result<Surface> {
+    let file = match named.parse() {
+        Ok(ModelKind::Surface(None) | ModelKind::Learned) => return Ok(Surface::embedded().clone()),
+        Ok(ModelKind::Surface(Some(file))) => file,
+        Ok(_) => {
+            return Err(mistake(
+                format!("`{named}` predicts no times: it has no surface"),
+                "name `surface`, `learned` or a surface file",
+            ));
+        }
+        Err(_) => named.to_owned(),
+    };
+    read(Path::new(&file))
+}
+
+/// Reads a surface file.
+pub(super) fn read(file: &Path) -> Result<Surface> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        mistake(
+            format!("cannot read the surface {}: {error}", file.display()),
+            "name `surface` for the one that ships, or a file that `altway policy fit` wrote",
+        )
+    })?;
+    Surface::parse(&text).map_err(|error| {
+        mistake(
+            format!("{} is no surface: {error}", file.display()),
+            "`altway policy fit RUN… -o FILE` writes one",
+        )
+    })
+}

@@ -1,0 +1,103 @@
+//! Terms and exchanges from what a person says of them: for maps, tables and fits.
+
+use super::{Congestion, Exchange, Surface, Terms};
+use crate::ClientClass;
+use crate::classes::prior;
+use crate::limit::join;
+
+/// Bytes of a page's document.
+const DOCUMENT: f64 = 20e3;
+
+impl Surface {
+    /// Bit/s that clients of a class are expected to take over QUIC: as measured, else the median of the measured
+    /// ones for a browser, else the least of browsers.
+    #[must_use]
+    pub fn expected_limit(&self, class: ClientClass) -> f64 {
+        prior(self, class).0
+    }
+
+    /// Terms of a path that carries `rate` bit/s to a client of `class`, with a round trip of `rtt` seconds and a
+    /// share `loss` of packets lost; congestion control of TCP and of QUIC.
+    #[must_use]
+    pub fn terms(
+        &self,
+        class: ClientClass,
+        rate: f64,
+        rtt: f64,
+        loss: f64,
+        [congestion2, congestion3]: [Congestion; 2],
+    ) -> Terms {
+        Terms {
+            rate2: rate,
+            rate3: join(rate, self.expected_limit(class)),
+            rtt,
+            loss,
+            congestion2,
+            congestion3,
+        }
+    }
+}
+
+impl Exchange {
+    /// One object, on a new connection (TCP and TLS 1.3, QUIC without early data) or on an open one.
+    #[must_use]
+    pub fn object(bytes: f64, cold: bool) -> Self {
+        let (setup2, setup3) = if cold { (2.0, 1.0) } else { (0.0, 0.0) };
+        Self {
+            document: bytes,
+            objects: 0.0,
+            many: false,
+            setup2,
+            setup3,
+        }
+    }
+
+    /// A document of 20 KB that names many objects, `bytes` in all.
+    #[must_use]
+    pub fn page(bytes: f64, cold: bool) -> Self {
+        let document = bytes.min(DOCUMENT);
+        Self {
+            document,
+            objects: bytes - document,
+            many: bytes > document,
+            ..Self::object(bytes, cold)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_that_nobody_measured_has_the_median_or_the_least() {
+        let limit = |class: &str| Surface::embedded().expected_limit(class.parse().unwrap());
+        assert_eq!(limit("firefox-linux"), 420e6);
+        assert_eq!(limit("safari-ios"), 735e6);
+        assert_eq!(limit("other-other"), 420e6);
+    }
+
+    #[test]
+    fn a_page_is_its_document_and_the_rest() {
+        let page = Exchange::page(420e3, true);
+        assert_eq!(
+            (page.document, page.objects, page.many),
+            (20e3, 400e3, true)
+        );
+        let small = Exchange::page(5e3, false);
+        assert_eq!(
+            (small.document, small.objects, small.many),
+            (5e3, 0.0, false)
+        );
+        assert_eq!((small.setup2, small.setup3), (0.0, 0.0));
+    }
+
+    #[test]
+    fn the_limit_is_in_the_rate_over_quic_alone() {
+        let class = "chromium-linux".parse().unwrap();
+        let both = [Congestion::LossBased; 2];
+        let terms = Surface::embedded().terms(class, 1e9, 0.01, 0.0, both);
+        assert_eq!(terms.rate2, 1e9);
+        assert!((600e6..735e6).contains(&terms.rate3), "{}", terms.rate3);
+    }
+}
