@@ -100,5 +100,5 @@ pub use pages::Pages;
 pub use secret::Secret;
 pub use selector::{Config, Host, Moment, Selector};
 pub use snapshot::SnapshotError;
-pub use surface::{Congestion, Exchange, Surface, SurfaceError, Terms, Times};
+pub use surface::{Congestion, Exchange, Source, Sources, Surface, SurfaceError, Terms, Times};
 pub use time::UnixTime;

@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+mod file;
 mod path;
+mod provenance;
 
-/// Version of the format of surface files.
-const VERSION: u32 = 1;
+pub use file::SurfaceError;
+pub use provenance::{Source, Sources};
 
 /// Bytes of payload in a full packet.
 const SEGMENT: f64 = 1460.0;
@@ -96,6 +98,9 @@ impl Times {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Surface {
     version: u32,
+    /// From what it was made.
+    #[serde(default)]
+    sources: Sources,
     loss: Loss,
     lead: Lead,
     quic: Quic,
@@ -133,34 +138,6 @@ struct Quic {
     request_seconds: f64,
 }
 
-/// A text that is no surface.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SurfaceError {
-    /// It is no TOML of this form.
-    #[error("not a surface: {0}")]
-    Syntax(String),
-    /// Another version of altway wrote it.
-    #[error("surface of version {found}, where {VERSION} is expected")]
-    Version {
-        /// Version in the text.
-        found: u32,
-    },
-    /// A coefficient is not finite, or outside of what makes sense.
-    #[error("{name} is outside of {low} to {high}")]
-    Range {
-        /// Name of the coefficient.
-        name: &'static str,
-        /// Least value.
-        low: u32,
-        /// Largest value.
-        high: u32,
-    },
-    /// A limit of a class that there is not, or one that no client can have.
-    #[error("limit of `{0}`: expected a class like `chromium-android`, and 1e6 to 1e11 bit/s")]
-    Limit(String),
-}
-
 static EMBEDDED: LazyLock<Surface> = LazyLock::new(|| {
     let text = include_str!("../assets/surface.toml");
     Surface::parse(text).expect("the embedded surface is one, which a test shows")
@@ -173,55 +150,10 @@ impl Surface {
         &EMBEDDED
     }
 
-    /// Reads a surface file.
-    ///
-    /// # Errors
-    /// The text is no surface, of another version, or has values that are out of range.
-    pub fn parse(text: &str) -> Result<Self, SurfaceError> {
-        let surface: Self =
-            toml::from_str(text).map_err(|error| SurfaceError::Syntax(error.message().into()))?;
-        if surface.version != VERSION {
-            return Err(SurfaceError::Version {
-                found: surface.version,
-            });
-        }
-        surface.check()?;
-        Ok(surface)
-    }
-
-    fn check(&self) -> Result<(), SurfaceError> {
-        let ranges = [
-            ("loss.numerator", self.loss.numerator, 1, 100),
-            ("loss.softness", self.loss.softness, 1, 20),
-            ("lead.base", self.lead.base, 0, 1),
-            ("lead.growth", self.lead.growth, 0, 50),
-            ("lead.pace", self.lead.pace, 0, 10),
-            ("lead.objects", self.lead.objects, 0, 5),
-            (
-                "quic.handshake-bytes",
-                self.quic.handshake_bytes,
-                0,
-                100_000,
-            ),
-            ("quic.handshake-seconds", self.quic.handshake_seconds, 0, 1),
-            ("quic.request-seconds", self.quic.request_seconds, 0, 1),
-        ];
-        let out = ranges
-            .iter()
-            .find(|(_, value, low, high)| !(f64::from(*low)..=f64::from(*high)).contains(value));
-        if let Some(&(name, _, low, high)) = out {
-            return Err(SurfaceError::Range { name, low, high });
-        }
-        let wrong = self.limits.iter().find(|(class, limit)| {
-            class.parse::<ClientClass>().is_err() || !(1e6..=1e11).contains(*limit)
-        });
-        wrong.map_or(Ok(()), |(class, _)| Err(SurfaceError::Limit(class.clone())))
-    }
-
-    /// The surface as a file.
+    /// From what it was made.
     #[must_use]
-    pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("numbers and names are TOML")
+    pub fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     /// Bit/s that clients of a class take over QUIC, where that was measured.

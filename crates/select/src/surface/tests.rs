@@ -66,12 +66,6 @@ fn the_congestion_control_of_each_transport_decides_on_lossy_paths() {
 }
 
 #[test]
-fn a_surface_reads_what_it_writes() {
-    let surface = Surface::embedded();
-    assert_eq!(Surface::parse(&surface.to_toml()).as_ref(), Ok(surface));
-}
-
-#[test]
 fn limits_are_of_classes_or_the_median() {
     let surface = Surface::embedded();
     let limit = |class: &str| surface.limit(class.parse().unwrap());
@@ -79,27 +73,6 @@ fn limits_are_of_classes_or_the_median() {
     assert_eq!(limit("safari-ios"), None);
     assert_eq!(surface.median_limit(), Some(735e6));
     assert_eq!(surface.least_browser_limit(), Some(420e6));
-}
-
-#[test]
-fn what_is_no_surface_is_refused_with_the_reason() {
-    let text = Surface::embedded().to_toml();
-    let refusal = |from: &str, to: &str| {
-        assert!(text.contains(from), "{text}");
-        Surface::parse(&text.replace(from, to))
-            .unwrap_err()
-            .to_string()
-    };
-    assert_eq!(
-        refusal("version = 1", "version = 2"),
-        "surface of version 2, where 1 is expected"
-    );
-    assert_eq!(
-        refusal("numerator = 4.926", "numerator = nan"),
-        "loss.numerator is outside of 1 to 100"
-    );
-    assert!(refusal("curl-linux", "wget-linux").contains("wget-linux"));
-    assert!(refusal("softness", "hardness").starts_with("not a surface: "));
 }
 
 proptest! {

@@ -1,0 +1,34 @@
+//! From what a surface was made: runs of the lab, and how well it fits them.
+
+use serde::{Deserialize, Serialize};
+
+/// From what a surface was made.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Sources {
+    /// What else is to be known of it.
+    pub note: String,
+    /// Cells that it was fitted to.
+    pub cells: u32,
+    /// Median of |ln(T3/T2) as predicted − as measured|.
+    pub median_error: f64,
+    /// The same of cells that were left out of the fit, where that was tried.
+    pub held_out_error: Option<f64>,
+    /// The runs.
+    pub runs: Vec<Source>,
+}
+
+/// A run of the lab.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Source {
+    /// Name of its folder.
+    pub name: String,
+    /// Name of its plan.
+    pub plan: String,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// Commit of the altway that measured, where it is known.
+    #[serde(default)]
+    pub commit: Option<String>,
+}
