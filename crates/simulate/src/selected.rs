@@ -12,6 +12,9 @@ use std::time::Duration;
 /// Monday, 2026-11-23 00:00 UTC: the beginning of a simulation.
 const BEGINNING: UnixTime = UnixTime::from_secs(1_795_392_000);
 
+/// Addresses and classes that a server keeps by default.
+const REMEMBERED: usize = 131_072;
+
 /// A selector that serves one host.
 #[derive(Debug)]
 pub struct Selected {
@@ -23,9 +26,16 @@ impl Selected {
     /// A selector with the given model and surface that knows nobody.
     #[must_use]
     pub fn new(model: &ModelKind, surface: Surface) -> Self {
+        Self::remembering(REMEMBERED, model, surface)
+    }
+
+    /// The same, which keeps so many addresses and classes at most; else as many as a server does by default.
+    #[must_use]
+    pub fn remembering(max_clients: usize, model: &ModelKind, surface: Surface) -> Self {
         let mut config = Config::new(Secret::new(*b"simulated secret"), model);
         config.model = model.build(&surface);
         config.surface = surface;
+        config.max_clients = max_clients;
         Self {
             selector: Selector::new(config),
             host: Host::new("example.org"),

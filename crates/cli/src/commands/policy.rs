@@ -1,6 +1,7 @@
 //! `altway policy`: what the server chooses by, shown and tried without a server.
 
 mod show;
+mod simulate;
 mod surface;
 
 use crate::Answer;
@@ -18,10 +19,12 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum PolicyCommand {
     Show(show::Arguments),
+    Simulate(simulate::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.command {
         PolicyCommand::Show(arguments) => show::run(arguments, printer),
+        PolicyCommand::Simulate(arguments) => simulate::run(arguments, printer),
     }
 }

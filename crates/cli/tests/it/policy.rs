@@ -67,3 +67,53 @@ fn what_has_no_surface_cannot_be_shown() {
     let said = refusal(&mut dir.altway(["policy", "show", "--class=netscape"]));
     assert!(said.contains("netscape"), "{said}");
 }
+
+#[test]
+fn simulated_policies_meet_the_same_clients() {
+    let dir = Dir::new();
+    let small = [
+        "--clients=300",
+        "--days=7",
+        "--seed=1",
+        "--population=metro-bulk",
+    ];
+    let [clients, days, seed, population] = small;
+    let arguments = [
+        "policy", "simulate", "--json", clients, days, seed, population,
+    ];
+    let json: serde_json::Value =
+        serde_json::from_str(&success(&mut dir.altway(arguments))).unwrap();
+    let rows = json.as_array().unwrap();
+    let policies: Vec<_> = rows
+        .iter()
+        .map(|row| row["policy"].as_str().unwrap())
+        .collect();
+    assert_eq!(policies, ["h2", "h3", "learned", "clairvoyant"]);
+    assert!(rows.iter().all(|row| row["pages"] == rows[0]["pages"]));
+    let regret = |row: usize| rows[row]["mean_regret"].as_f64().unwrap();
+    assert!(regret(3) < regret(0) && regret(3) < regret(1), "{json}");
+    let arguments = ["policy", "simulate", clients, days, seed, population];
+    let text = success(
+        dir.altway(arguments)
+            .args(["--policy", "threshold:rtt=20ms,loss=1%"]),
+    );
+    assert!(text.contains("\nthreshold:rtt=20ms,loss=1%"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused() {
+    let dir = Dir::new();
+    for (argument, reason) in [
+        ("--population=suburbs", "suburbs"),
+        ("--clients=10", "200..=10000000"),
+        ("--visits=0", "expected a number from 0.001 to 100"),
+        ("--policy=best", "`best` is not a policy"),
+        (
+            "--policy=surface:gone.toml",
+            "cannot read the surface gone.toml",
+        ),
+    ] {
+        let said = refusal(&mut dir.altway(["policy", "simulate", argument]));
+        assert!(said.contains(reason), "{said}");
+    }
+}

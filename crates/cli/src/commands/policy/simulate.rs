@@ -1,0 +1,217 @@
+//! `altway policy simulate`: what policies cost populations of clients, in virtual time.
+
+mod candidate;
+mod table;
+
+use crate::Answer;
+use crate::printer::Printer;
+use altway_simulate::{Mix, Outcome, Population, Region, run as simulate};
+use anyhow::Result;
+use candidate::{Candidate, Way};
+use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
+use std::fmt;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Let populations of clients visit a site for weeks of virtual time under one policy after the other, and say
+/// what each costs.
+///
+/// Clients differ in browser, network and distance, keep their browser's Alt-Svc cache, and come again. All
+/// policies meet the same clients, visits and noise. Regret is a page's time beyond that of the protocol that
+/// was the better one for it: nobody has 0, for one entry serves small pages and large ones. The population is
+/// invented, and the times follow a model that was fitted to the lab's transfers: where real transfers say
+/// otherwise, they are right.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway policy simulate
+  altway policy simulate --population metro-bulk --clients 20000
+  altway policy simulate --policy learned --policy surface:mine.toml --policy study --json")]
+pub(crate) struct Arguments {
+    /// Who visits what: metro-bulk, metro-web, national-web or global-web, by the distance to the server and
+    /// by what is loaded (pages, or downloads).
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        default_value = "metro-bulk,metro-web,national-web,global-web",
+        hide_possible_values = true
+    )]
+    population: Vec<People>,
+    /// h2, h3, threshold:…, study:…, surface[:FILE], learned, or clairvoyant, which knows each path as it
+    /// really is; may be given several times.
+    #[arg(long, value_name = "POLICY", default_values = ["h2", "h3", "learned", "clairvoyant"])]
+    policy: Vec<Candidate>,
+    /// Clients of a population.
+    #[arg(long, value_name = "COUNT", default_value_t = 4_000, value_parser = RangedU64ValueParser::<u32>::new().range(200..=10_000_000))]
+    clients: u32,
+    /// Days that they visit for.
+    #[arg(long, value_name = "COUNT", default_value_t = 28, value_parser = RangedU64ValueParser::<u32>::new().range(1..=366))]
+    days: u32,
+    /// Visits a day of the median client, above 0.
+    #[arg(long, value_name = "NUMBER", default_value = "0.4", value_parser = visits)]
+    visits: f64,
+    /// Seeds of the worlds; results are means over them.
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        value_delimiter = ',',
+        default_value = "61,62"
+    )]
+    seed: Vec<u64>,
+    /// Clients that the server remembers at most.
+    #[arg(long, value_name = "COUNT", default_value_t = 131_072, value_parser = RangedU64ValueParser::<usize>::new().range(1_024..=16_777_216))]
+    remembered: usize,
+    /// Print the results as JSON instead of the tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The four populations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum People {
+    MetroBulk,
+    MetroWeb,
+    NationalWeb,
+    GlobalWeb,
+}
+
+impl fmt::Display for People {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MetroBulk => "metro-bulk",
+            Self::MetroWeb => "metro-web",
+            Self::NationalWeb => "national-web",
+            Self::GlobalWeb => "global-web",
+        })
+    }
+}
+
+impl People {
+    fn world(self) -> (Region, Mix) {
+        match self {
+            Self::MetroBulk => (Region::Metro, Mix::BULK),
+            Self::MetroWeb => (Region::Metro, Mix::WEB),
+            Self::NationalWeb => (Region::National, Mix::WEB),
+            Self::GlobalWeb => (Region::Global, Mix::WEB),
+        }
+    }
+}
+
+fn visits(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok();
+    number
+        .filter(|number| (0.001..=100.0).contains(number))
+        .ok_or_else(|| "expected a number from 0.001 to 100".into())
+}
+
+/// A policy in one world.
+struct Job<'a> {
+    population: Population,
+    way: &'a Way,
+}
+
+pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let ways = arguments.policy.iter().map(Candidate::read);
+    let ways = ways.collect::<Result<Vec<Way>>>()?;
+    let jobs = jobs(arguments, &ways);
+    printer.say(&format!(
+        "{} runs of {} clients for {} days",
+        jobs.len(),
+        arguments.clients,
+        arguments.days
+    ));
+    let outcomes = all(&jobs, arguments.remembered);
+    let mut outcomes = outcomes.chunks(arguments.seed.len());
+    let mut results = Vec::new();
+    for people in &arguments.population {
+        for policy in &arguments.policy {
+            let outcomes = outcomes.next().unwrap_or_default();
+            results.push(table::Row::new(*people, policy, outcomes));
+        }
+    }
+    if arguments.json {
+        printer.json(&results)?;
+    } else {
+        printer.data(&table::text(&results))?;
+    }
+    Ok(Answer::Done)
+}
+
+/// Each policy in each world; those of a population and policy follow each other.
+fn jobs<'a>(arguments: &Arguments, ways: &'a [Way]) -> Vec<Job<'a>> {
+    let mut jobs = Vec::new();
+    for people in &arguments.population {
+        let (region, mix) = people.world();
+        for way in ways {
+            jobs.extend(arguments.seed.iter().map(|seed| Job {
+                population: Population {
+                    clients: arguments.clients,
+                    days: arguments.days,
+                    visits: arguments.visits,
+                    ..Population::new(region, mix, *seed)
+                },
+                way,
+            }));
+        }
+    }
+    jobs
+}
+
+/// The outcomes in the order of the jobs, as many at once as there are processors.
+fn all(jobs: &[Job<'_>], remembered: usize) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::with_capacity(jobs.len()));
+    let work = || {
+        while let Some((index, job)) = take(&next, jobs) {
+            let outcome = simulate(&job.population, &mut *job.way.policy(remembered));
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.push((index, outcome));
+        }
+    };
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..processors.min(jobs.len()) {
+            scope.spawn(work);
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, outcome)| outcome).collect()
+}
+
+fn take<'a, 'b>(next: &AtomicUsize, jobs: &'a [Job<'b>]) -> Option<(usize, &'a Job<'b>)> {
+    let index = next.fetch_add(1, Ordering::Relaxed);
+    jobs.get(index).map(|job| (index, job))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_in_the_order_of_their_jobs() {
+        let ways: Vec<Way> = ["h3", "h2"]
+            .map(|text| text.parse::<Candidate>().unwrap().read().unwrap())
+            .into();
+        let population = Population {
+            clients: 200,
+            days: 3,
+            ..Population::new(Region::Global, Mix::WEB, 1)
+        };
+        let job = |way| Job { population, way };
+        let outcomes = all(&[job(&ways[0]), job(&ways[1])], 1_024);
+        assert_eq!(outcomes[1].h3_share, 0.0);
+        assert!(outcomes[0].h3_share > 0.5 && outcomes[0].pages == outcomes[1].pages);
+    }
+
+    #[test]
+    fn a_client_visits_a_finite_number_of_times_above_0() {
+        assert_eq!(visits("2.5"), Ok(2.5));
+        for bad in ["0", "-1", "nan", "inf", "often"] {
+            assert!(visits(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A policy that is simulated, as it is named and as it is built.
+
+use super::super::surface;
+use altway_select::{ModelKind, ParseModelError, Surface};
+use altway_simulate::{AlwaysH2, AlwaysH3, Clairvoyant, MONTH, Policy, Selected};
+use anyhow::Result;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+/// A policy's name: a model of the server's, or `clairvoyant`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Candidate {
+    Model(ModelKind),
+    Clairvoyant,
+}
+
+impl FromStr for Candidate {
+    type Err = ParseModelError;
+
+    fn from_str(text: &str) -> Result<Self, ParseModelError> {
+        match text {
+            "clairvoyant" => Ok(Self::Clairvoyant),
+            other => other.parse().map(Self::Model),
+        }
+    }
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Model(model) => model.fmt(f),
+            Self::Clairvoyant => f.pad("clairvoyant"),
+        }
+    }
+}
+
+/// What each run of a candidate begins with.
+pub(super) enum Way {
+    H2,
+    H3,
+    Clairvoyant,
+    Selected(ModelKind, Box<Surface>),
+}
+
+impl Candidate {
+    /// Reads the file that it names.
+    pub(super) fn read(&self) -> Result<Way> {
+        let model = match self {
+            Self::Clairvoyant => return Ok(Way::Clairvoyant),
+            Self::Model(ModelKind::FixedH2) => return Ok(Way::H2),
+            Self::Model(ModelKind::FixedH3) => return Ok(Way::H3),
+            Self::Model(model) => model,
+        };
+        let surface = match model.file() {
+            Some(file) => surface::read(Path::new(file))?,
+            None => Surface::embedded().clone(),
+        };
+        Ok(Way::Selected(model.clone(), Box::new(surface)))
+    }
+}
+
+impl Way {
+    /// The policy, which has not seen anybody.
+    pub(super) fn policy(&self, remembered: usize) -> Box<dyn Policy> {
+        match self {
+            Self::H2 => Box::new(AlwaysH2),
+            Self::H3 => Box::new(AlwaysH3 { max_age: MONTH }),
+            Self::Clairvoyant => Box::new(Clairvoyant),
+            Self::Selected(model, surface) => {
+                let surface = Surface::clone(surface);
+                Box::new(Selected::remembering(remembered, model, surface))
+            }
+        }
+    }
+}
