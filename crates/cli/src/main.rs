@@ -55,6 +55,7 @@ enum Command {
     Raw(commands::raw::Arguments),
     /// Make a local certificate authority and a certificate that it signed.
     Certs(commands::certs::Arguments),
+    DnsRecord(commands::dns_record::Arguments),
     /// Tell what this machine allows and hinders, what it costs and how to mend it.
     Doctor(commands::doctor::Arguments),
 }
@@ -100,6 +101,7 @@ fn run(command: &Command, printer: &Printer) -> anyhow::Result<Answer> {
         Command::Load(arguments) => commands::load::run(arguments, printer),
         Command::Raw(arguments) => commands::raw::run(arguments, printer),
         Command::Certs(arguments) => commands::certs::run(arguments, printer),
+        Command::DnsRecord(arguments) => commands::dns_record::run(arguments, printer),
         Command::Doctor(arguments) => commands::doctor::run(arguments, printer),
     }
 }

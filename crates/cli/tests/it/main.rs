@@ -12,6 +12,7 @@ mod bad_input;
 mod certificates;
 mod common;
 mod containers;
+mod dns_record;
 mod early_answers;
 mod emulate;
 mod first_byte;

@@ -1,0 +1,231 @@
+//! `altway dns-record`: the HTTPS record (RFC 9460) that suits a host whose protocol is chosen.
+
+use crate::Answer;
+use crate::hint::mistake;
+use crate::printer::Printer;
+use altway_select::ModelKind;
+use anyhow::Result;
+use serde::Serialize;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+
+/// The longest name in the DNS, and the longest of its labels (RFC 1035 section 2.3.4).
+const MAX_NAME: usize = 253;
+const MAX_LABEL: usize = 63;
+
+/// The port of https:// (RFC 9110 section 4.2.2).
+const HTTPS_PORT: u16 = 443;
+
+/// Say which HTTPS record (RFC 9460) to publish for a host, as lines of a zone file.
+///
+/// A record with `alpn=h3` lets clients begin over HTTP/3 without asking the server, so that it can't choose, and
+/// no Alt-Svc field takes that back. Where the server chooses for each client, no record is best.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway dns-record example.org
+  altway dns-record example.org --port 8443 --policy h3")]
+pub(crate) struct Arguments {
+    /// The name that visitors use.
+    host: String,
+    /// The policy that `altway serve` has.
+    #[arg(long, value_name = "POLICY", default_value = "learned")]
+    policy: ModelKind,
+    /// The port that it listens at.
+    #[arg(long, value_name = "PORT", default_value = "443")]
+    port: NonZeroU16,
+    /// Seconds that resolvers may keep the record.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=2_147_483_647))]
+    ttl: u32,
+    /// Print the record and the reasons as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to do, and why.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Advice {
+    /// The record to publish; `None`: none.
+    publish: Option<String>,
+    /// The record for who needs one all the same.
+    if_needed: Option<String>,
+    reasons: &'static [&'static str],
+}
+
+/// Why no record is best where the server chooses for each client.
+const CHOOSING: [&str; 5] = [
+    "An HTTPS record is the same for all clients (RFC 9460 section 9.2.4); the server chooses for each of them.",
+    "With alpn=h3 in it, browsers begin over HTTP/3 at the first visit, before the server has seen the path, and \
+     neither a short Alt-Svc nor `clear` takes them back. Remove such a record: resolvers keep it for its TTL.",
+    "Without a record, a first visit is over HTTP/2 and Alt-Svc leads on: that costs one visit.",
+    "A record without h3 (alpn=h2, or no alpn at all) is no free choice either: clients that heed RFC 9460 section \
+     9.3 follow Alt-Svc to HTTP/3 only where the record has h3, too. Some browsers go on regardless.",
+    "If one is needed, for Encrypted Client Hello (ECH) or to lead http:// to https:// at once, leave h3 out of it:",
+];
+
+const ALWAYS_H3: [&str; 2] = [
+    "Everybody is to get HTTP/3: with h3 in the record, browsers begin with it at the first visit and need no \
+     Alt-Svc. Those that don't get through over UDP take h2.",
+    "Change it before you change the policy: as long as the record has h3, the server can't choose.",
+];
+
+const ALWAYS_H2: [&str; 1] =
+    ["Nobody is to get HTTP/3: a record without h3 says so before the first connection."];
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let host = name(&arguments.host)?;
+    let record = |alpn: &str| record(&host, arguments.port.get(), arguments.ttl, alpn);
+    let advice = match arguments.policy {
+        ModelKind::FixedH2 => Advice {
+            publish: Some(record("h2")),
+            if_needed: None,
+            reasons: &ALWAYS_H2,
+        },
+        ModelKind::FixedH3 => Advice {
+            publish: Some(record("h3,h2")),
+            if_needed: None,
+            reasons: &ALWAYS_H3,
+        },
+        _ => Advice {
+            publish: None,
+            if_needed: Some(record("h2")),
+            reasons: &CHOOSING,
+        },
+    };
+    if arguments.json {
+        printer.json(&advice)?;
+    } else {
+        printer.data(&advice.zone(&host))?;
+    }
+    Ok(Answer::Done)
+}
+
+impl Advice {
+    /// Lines of a zone file (RFC 1035 section 5.1): what is not to be published is a comment.
+    fn zone(&self, host: &str) -> String {
+        let mut text = match self.publish {
+            Some(_) => String::new(),
+            None => format!("; Publish no HTTPS record for {host}\n"),
+        };
+        for reason in self.reasons {
+            text.push_str(&commented(reason));
+        }
+        if let Some(record) = &self.if_needed {
+            text.push_str(&format!("; {record}\n"));
+        }
+        if let Some(record) = &self.publish {
+            text.push_str(&format!("{record}\n"));
+        }
+        text
+    }
+}
+
+/// A paragraph as comments of at most 100 columns.
+fn commented(paragraph: &str) -> String {
+    const COLUMNS: usize = 100;
+    let mut lines = vec![String::from(";")];
+    for word in paragraph.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("; {word}")),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A record in ServiceMode. One of another port stands at a name of its own (RFC 9460 section 9.1) and names its
+/// target; the port need not be repeated in it (section 7.2).
+fn record(host: &str, port: u16, ttl: u32, alpn: &str) -> String {
+    if port == HTTPS_PORT {
+        format!("{host} {ttl} IN HTTPS 1 . alpn=\"{alpn}\"")
+    } else {
+        format!("_{port}._https.{host} {ttl} IN HTTPS 1 {host} alpn=\"{alpn}\"")
+    }
+}
+
+/// The name in lower case with a dot at its end.
+fn name(host: &str) -> Result<String> {
+    let wrong = |mend: &str| {
+        let what = format!("`{host}` is no name that can have an HTTPS record");
+        Err(mistake(what, mend))
+    };
+    let bare = host.strip_suffix('.').unwrap_or(host);
+    if bare.parse::<IpAddr>().is_ok() {
+        return wrong("records are of names: give the one that visitors use");
+    }
+    if bare.contains([':', '/']) {
+        return wrong("give the name alone, and the port with --port");
+    }
+    if !bare.is_ascii() {
+        return wrong("give its ASCII form, which begins with xn-- (RFC 5891)");
+    }
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let good = |label: &str| {
+        let edges = label.starts_with('-') || label.ends_with('-');
+        (1..=MAX_LABEL).contains(&label.len()) && label.bytes().all(letter) && !edges
+    };
+    if bare.len() > MAX_NAME || !bare.split('.').all(good) {
+        return wrong("give one like www.example.org");
+    }
+    Ok(format!("{}.", bare.to_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_another_port_stands_at_a_name_of_its_own() {
+        assert_eq!(
+            record("example.org.", 443, 300, "h3,h2"),
+            "example.org. 300 IN HTTPS 1 . alpn=\"h3,h2\""
+        );
+        assert_eq!(
+            record("example.org.", 8443, 60, "h2"),
+            "_8443._https.example.org. 60 IN HTTPS 1 example.org. alpn=\"h2\""
+        );
+    }
+
+    #[test]
+    fn names_are_those_of_hosts() {
+        assert_eq!(name("WWW.Example.org").unwrap(), "www.example.org.");
+        assert_eq!(
+            name("xn--bcher-kva.example.").unwrap(),
+            "xn--bcher-kva.example."
+        );
+        let long = "a".repeat(MAX_LABEL + 1);
+        for bad in [
+            "",
+            ".",
+            "a..b",
+            "-a.b",
+            "a b",
+            "a_b.c",
+            "*.a",
+            "a\n.b",
+            &long,
+            "2001:db8::1",
+        ] {
+            assert!(name(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_to_be_published_is_a_comment() {
+        let advice = Advice {
+            publish: None,
+            if_needed: Some(record("a.test.", 443, 300, "h2")),
+            reasons: &CHOOSING,
+        };
+        let zone = advice.zone("a.test.");
+        assert!(
+            zone.lines()
+                .all(|line| line.starts_with(';') && line.len() <= 100),
+            "{zone}"
+        );
+        assert!(!zone.contains("HTTPS 1 . alpn=\"h3"), "{zone}");
+    }
+}
