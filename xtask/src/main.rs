@@ -11,6 +11,7 @@ mod checks;
 mod fuzz;
 mod go;
 mod image;
+mod interleavings;
 mod musl;
 mod sanitize;
 mod setup;
@@ -49,6 +50,8 @@ enum Chore {
     Fuzz(fuzz::Fuzz),
     /// Run tests of the crates with `unsafe` that a server links, under AddressSanitizer.
     Sanitize,
+    /// Run what threads do without locks in every order that there may be, by loom.
+    Loom,
     /// Attack a server as hostile clients do, and check what it costs others; on a quiet machine.
     Attack(attack::Attack),
     /// Build a static binary and, where there is Docker, the container image around it (docker/).
@@ -75,6 +78,7 @@ fn main() -> Result<()> {
         }
         Chore::Attack(attack) => attack::run(&attack),
         Chore::Fuzz(fuzz) => fuzz::run(&fuzz),
+        Chore::Loom => interleavings::run(),
         Chore::Image => image::run(),
         Chore::Sanitize => sanitize::run(),
         Chore::Setup => setup::run().map(drop),

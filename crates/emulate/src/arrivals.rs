@@ -10,6 +10,10 @@ use crate::sys::{Instruction, SharedWords, load_filter, registers, set_tun_filte
 use altway_units::Timestamp;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+#[cfg(all(test, feature = "loom"))]
+mod interleavings;
 
 /// How many notes are kept: of all packets that wait to be read, and more. They take 512 KiB.
 const NOTES: u64 = 32_768;
@@ -20,7 +24,9 @@ const WIDTH: u64 = 1_024;
 
 /// Where the notes begin, in words; before them stands how many there have been, and nothing.
 const FIRST: u64 = 2;
-/// A note is a time, in nanoseconds of the monotonic clock, and the packet's last [`TAIL`] bytes.
+/// A note is a time, in nanoseconds of the monotonic clock, and the [`mark`] of its number and the packet's
+/// last [`TAIL`] bytes. The mark is written after the time and read before it, as a note may be looked at
+/// while another processor writes it.
 const NOTE: u64 = 2;
 const WORD: u64 = 8;
 const TAIL: usize = WORD as usize;
@@ -48,23 +54,34 @@ impl Arrivals {
 
     /// When `packet` came, which was just read; `None` when there is no note of it.
     pub(crate) fn of(&mut self, packet: &[u8]) -> Option<Timestamp> {
-        let noted = self.noted();
-        let note = |number: u64| {
-            let place = (FIRST + number % NOTES * NOTE) as usize;
-            (self.notes.load(place), self.notes.load(place + 1))
-        };
-        let at = self.search.find(noted, note, tail(packet))?;
-        Some(Timestamp::from_nanos(at))
+        let notes = &self.notes;
+        self.search
+            .of(|place, order| notes.load(place, order), packet)
     }
 
     /// There was no packet to read.
     pub(crate) fn none_left(&mut self) {
-        self.search.none_left(self.noted());
+        let noted = noted(|place, order| self.notes.load(place, order));
+        self.search.none_left(noted);
     }
+}
 
-    fn noted(&self) -> u64 {
-        self.notes.load(0)
-    }
+/// How many notes there have been; some of them may not be complete.
+fn noted(load: impl Fn(usize, Ordering) -> u64) -> u64 {
+    load(0, Ordering::Acquire)
+}
+
+/// The time in a note, if it is complete and of a packet with this `tail`.
+fn time(load: impl Fn(usize, Ordering) -> u64, number: u64, tail: u64) -> Option<u64> {
+    let place = (FIRST + number % NOTES * NOTE) as usize;
+    let found = load(place + 1, Ordering::Acquire) == mark(number, tail);
+    found.then(|| load(place, Ordering::Relaxed))
+}
+
+/// What tells a note from the one that stood in its place before, of a packet that looked alike, and from
+/// none.
+fn mark(number: u64, tail: u64) -> u64 {
+    tail ^ (number / NOTES + 1)
 }
 
 /// Whether the kernel would take notes, tried at no interface.
@@ -92,13 +109,20 @@ struct Search {
 }
 
 impl Search {
-    /// The time in the first note that has this `tail`, of the `noted` that there have been.
-    fn find(&mut self, noted: u64, note: impl Fn(u64) -> (u64, u64), tail: u64) -> Option<u64> {
+    /// When `packet` came, by the words of memory that `load` reads.
+    fn of(&mut self, load: impl Fn(usize, Ordering) -> u64, packet: &[u8]) -> Option<Timestamp> {
+        let tail = tail(packet);
+        let at = self.find(noted(&load), |number| time(&load, number, tail))?;
+        Some(Timestamp::from_nanos(at))
+    }
+
+    /// The first time that there is in a note, of the `noted` that there have been; `time` has it of a note
+    /// by its number, if that is of the packet.
+    fn find(&mut self, noted: u64, time: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         self.next = self.next.max(noted.saturating_sub(NOTES));
         let end = noted.min(self.next + WIDTH);
         for number in self.next..end {
-            let (at, of) = note(number);
-            if of == tail {
+            if let Some(at) = time(number) {
                 self.next = number + 1;
                 return Some(at);
             }
@@ -129,7 +153,7 @@ fn tail(packet: &[u8]) -> u64 {
 const KTIME_GET_NS: i32 = 5;
 const SKB_LOAD_BYTES: i32 = 26;
 
-/// Registers: a result, arguments, three that calls leave alone, and the end of the stack.
+/// Registers: a result, arguments, four that calls leave alone, and the end of the stack.
 const R0: u8 = 0;
 const R1: u8 = 1;
 const R2: u8 = 2;
@@ -138,6 +162,7 @@ const R4: u8 = 4;
 const CONTEXT: u8 = 6;
 const NOW: u8 = 7;
 const PLACE: u8 = 8;
+const LAP: u8 = 9;
 const STACK: u8 = 10;
 
 /// Operations (RFC 9669 section 4 and 5), of 64 bits but for the load of a word.
@@ -147,11 +172,14 @@ const ADD: u8 = 0x0f;
 const ADD_NUMBER: u8 = 0x07;
 const AND_NUMBER: u8 = 0x57;
 const SHIFT_LEFT: u8 = 0x67;
+const SHIFT_RIGHT: u8 = 0x77;
+const XOR: u8 = 0xaf;
 const LOAD: u8 = 0x79;
 const LOAD_32: u8 = 0x61;
 const STORE: u8 = 0x7b;
 const ATOMIC: u8 = 0xdb;
 const FETCH_AND_ADD: i32 = 0x01;
+const EXCHANGE: i32 = 0xe1;
 const ADDRESS: u8 = 0x18;
 /// The address is of the value of a map.
 const OF_A_MAP: u8 = 2;
@@ -162,7 +190,7 @@ const EXIT: u8 = 0x95;
 const LENGTH: i16 = 0;
 
 /// Takes a note of each packet in the map of this descriptor, and lets the packet go on whole.
-fn program(map: i32) -> [Instruction; 22] {
+fn program(map: i32) -> [Instruction; 26] {
     let bytes = |words: u64| (words * WORD) as i16;
     let tail_place = -bytes(1);
     [
@@ -174,6 +202,9 @@ fn program(map: i32) -> [Instruction; 22] {
         number(0, R0, 0),
         number(MOVE_NUMBER, R1, 1),
         of(ATOMIC, PLACE, R1, 0, FETCH_AND_ADD),
+        with(MOVE, LAP, R1),
+        number(SHIFT_RIGHT, LAP, NOTES.trailing_zeros() as i32),
+        number(ADD_NUMBER, LAP, 1),
         number(AND_NUMBER, R1, (NOTES - 1) as i32),
         number(SHIFT_LEFT, R1, (NOTE * WORD).trailing_zeros() as i32),
         with(ADD, PLACE, R1),
@@ -187,7 +218,9 @@ fn program(map: i32) -> [Instruction; 22] {
         number(MOVE_NUMBER, R4, TAIL as i32),
         number(CALL, R0, SKB_LOAD_BYTES),
         of(LOAD, R1, STACK, tail_place, 0),
-        of(STORE, PLACE, R1, bytes(FIRST + 1), 0),
+        with(XOR, R1, LAP),
+        // Not a plain store, which some processors would let pass the time's.
+        of(ATOMIC, PLACE, R1, bytes(FIRST + 1), EXCHANGE),
         of(LOAD_32, R0, CONTEXT, LENGTH, 0),
         number(EXIT, R0, 0),
     ]
@@ -216,16 +249,17 @@ const fn of(operation: u8, destination: u8, source: u8, offset: i16, operand: i3
 mod tests {
     use super::*;
 
-    /// Notes of packets whose tail is their number in `tails`, taken at ten times their place.
-    fn note(tails: &[u64]) -> impl Fn(u64) -> (u64, u64) + '_ {
-        |number| (number * 10, tails[usize::try_from(number).unwrap()])
+    /// Times of the notes of packets with these `tails`, taken at ten times their place, as far as they are
+    /// of one with `tail`.
+    fn times(tails: &[u64], tail: u64) -> impl Fn(u64) -> Option<u64> + '_ {
+        move |number| (tails[usize::try_from(number).unwrap()] == tail).then_some(number * 10)
     }
 
     #[test]
     fn each_packet_has_the_note_that_was_taken_of_it() {
         let mut search = Search::default();
         let tails = [7, 8, 9];
-        let mut find = |tail| search.find(3, note(&tails), tail);
+        let mut find = |tail| search.find(3, times(&tails, tail));
         assert_eq!([find(7), find(8), find(9)], [Some(0), Some(10), Some(20)]);
         assert_eq!(find(9), None, "it was read already");
     }
@@ -233,7 +267,7 @@ mod tests {
     #[test]
     fn packets_that_are_alike_have_their_notes_in_turn() {
         let mut search = Search::default();
-        let mut find = || search.find(3, note(&[5; 3]), 5);
+        let mut find = || search.find(3, times(&[5; 3], 5));
         assert_eq!(
             [find(), find(), find(), find()],
             [Some(0), Some(10), Some(20), None]
@@ -244,55 +278,78 @@ mod tests {
     fn notes_of_packets_that_were_dropped_are_passed_over() {
         let mut search = Search::default();
         let tails = [7, 8, 9];
-        assert_eq!(search.find(3, note(&tails), 9), Some(20));
-        assert_eq!(search.find(3, note(&tails), 8), None);
+        assert_eq!(search.find(3, times(&tails, 9)), Some(20));
+        assert_eq!(search.find(3, times(&tails, 8)), None);
     }
 
     #[test]
     fn a_packet_without_a_note_leaves_the_others_theirs() {
         let mut search = Search::default();
-        assert_eq!(search.find(2, note(&[7, 8]), 6), None);
-        assert_eq!(search.find(2, note(&[7, 8]), 7), Some(0));
+        assert_eq!(search.find(2, times(&[7, 8], 6)), None);
+        assert_eq!(search.find(2, times(&[7, 8], 7)), Some(0));
     }
 
     #[test]
     fn dropped_packets_that_looked_alike_are_forgotten_when_none_is_left() {
         let mut search = Search::default();
         let tails = [5; 6];
-        assert_eq!(search.find(4, note(&tails), 5), Some(0));
+        assert_eq!(search.find(4, times(&tails, 5)), Some(0));
         search.none_left(4);
         assert_eq!(
-            search.find(5, note(&tails), 5),
+            search.find(5, times(&tails, 5)),
             Some(10),
             "it may be on its way"
         );
         search.none_left(5);
-        assert_eq!(search.find(6, note(&tails), 5), Some(40));
+        assert_eq!(search.find(6, times(&tails, 5)), Some(40));
+    }
+
+    /// Memory in which every note is of a packet with this `tail`, that of number `before` and those before
+    /// it.
+    fn memory(tail: u64, before: u64) -> impl Fn(usize, Ordering) -> u64 {
+        move |place, _| {
+            let number = (before / NOTES * NOTES) + (place as u64 - FIRST) / NOTE;
+            let number = if number < before {
+                number
+            } else {
+                number - NOTES
+            };
+            [number, mark(number, tail)][place % 2]
+        }
+    }
+
+    #[test]
+    fn a_note_that_is_not_written_yet_is_not_the_one_that_stood_there() {
+        let load = memory(7, NOTES + 2);
+        assert_eq!(time(&load, NOTES + 1, 7), Some(NOTES + 1));
+        assert_eq!(time(&load, NOTES + 2, 7), None);
+        assert_eq!(time(&load, 2, 7), Some(2));
+        assert_eq!(time(|_, _| 0, 0, 0), None, "nothing is there");
     }
 
     #[test]
     fn a_note_that_was_written_over_is_of_nobody() {
         let mut search = Search::default();
-        let newest = |number: u64| (number, number % NOTES);
-        assert_eq!(search.find(NOTES + 2, newest, 2), Some(2), "the oldest");
-        assert_eq!(search.find(NOTES + 2, newest, 1), None);
+        let mut find = |of| search.find(NOTES + 2, |it| (it % NOTES == of).then_some(it));
+        assert_eq!(find(2), Some(2), "the oldest");
+        assert_eq!(find(1), None);
     }
 
     #[test]
     fn a_search_takes_a_bounded_time_and_comes_to_the_end_of_the_notes() {
         let mut search = Search::default();
         let looked = std::cell::Cell::new(0);
-        let alike = |_| {
+        let others = |_| {
             looked.set(looked.get() + 1);
-            (0, 1)
+            None
         };
         for _ in 0..NOTES / WIDTH {
             looked.set(0);
-            assert_eq!(search.find(NOTES, alike, 2), None);
+            assert_eq!(search.find(NOTES, others), None);
             assert_eq!(looked.get(), WIDTH);
         }
         looked.set(0);
-        assert_eq!(search.find(NOTES, alike, 2), None);
+        assert_eq!(search.find(NOTES, others), None);
         assert_eq!(looked.get(), 0);
     }
 

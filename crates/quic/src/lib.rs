@@ -96,6 +96,7 @@ mod sessions;
 mod slot;
 mod statistics;
 mod stream;
+mod sync;
 mod timers;
 mod token_cache;
 mod transport;

@@ -9,8 +9,10 @@
 //! While the pool is more than half full a connection gets what there is to send, so that the engine can
 //! choose by priority among all of it; then, what its path can use soon.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicU64, Ordering};
+
+#[cfg(all(test, feature = "loom"))]
+mod interleavings;
 
 /// Bytes that every connection may hold for sending without asking, as far as its configured window is
 /// that large. Few: what there is of the pool is taken without a round trip.

@@ -104,15 +104,15 @@ impl SharedWords {
         Ok(Self { map, memory, words })
     }
 
-    /// The word at `place`.
+    /// The word at `place`, read with this `order`.
     ///
     /// # Panics
     /// There are not so many.
-    pub(crate) fn load(&self, place: usize) -> u64 {
+    pub(crate) fn load(&self, place: usize, order: Ordering) -> u64 {
         assert!(place < self.words, "a place in the map");
         // SAFETY: the place lies within the mapping, whose pages are aligned for a word; the kernel
         // writes words whole.
-        unsafe { self.memory.add(place).as_ref() }.load(Ordering::Acquire)
+        unsafe { self.memory.add(place).as_ref() }.load(order)
     }
 
     /// The map for programs.
