@@ -5,10 +5,11 @@
 //! client and a server and does with them whatever a list of operations says. Of HTTP/3, [`qpack`] is
 //! field compression both ways, [`streams`] has a peer say anything on QUIC's streams, and
 //! [`datagrams`] lets anything happen to the datagrams between a client and a server. Above the engines,
-//! [`gate`] reads messages as the gate does and as other parsers do, [`requests`] asks for files, and
-//! [`takeover`] and [`relay`] are what passes between two processes. `cargo xtask fuzz` drives them by
-//! libFuzzer; `tests/corpus.rs` runs them on everything under `corpus/`, as ordinary tests on
-//! any machine. TLS is left to the tests of other crates.
+//! [`gate`] reads messages as the gate does and as other parsers do, [`requests`] asks for files,
+//! [`takeover`] and [`relay`] are what passes between two processes, and [`server`] is all of a server with
+//! its memory and its descriptors. `cargo xtask fuzz` drives them by libFuzzer; `tests/corpus.rs` runs them on
+//! everything under `corpus/`, as ordinary tests on any machine, and `tests/server.rs` does [`server`], which
+//! looks at its process. TLS is left to the tests of other crates.
 //!
 //! To look at what a fuzzer found: `cargo run -p altway-fuzz --bin connection FILE`. Put the file
 //! into `corpus/connection/` and it is a test.
@@ -33,11 +34,14 @@ mod quic;
 pub mod relay;
 pub mod requests;
 pub mod seeds;
+pub mod server;
 mod speech;
 pub mod streams;
 mod sys;
 pub mod takeover;
 mod wire;
+
+pub use sys::Counting;
 
 /// A target: does something with any bytes, and panics when a promise is broken.
 pub type Run = fn(&[u8]);
@@ -54,6 +58,7 @@ pub const TARGETS: [(&str, Run); 10] = [
     ("requests", requests::run),
     ("takeover", takeover::run),
     ("relay", relay::run),
+    ("server", server::run),
 ];
 
 /// Runs a target on each file named in the program's arguments.

@@ -45,6 +45,7 @@ pub fn seeds(target: &str) -> Vec<Seed> {
         "requests" => server::requests(),
         "takeover" => server::takeover(),
         "relay" => server::relay(),
+        "server" => server::server(),
         _ => panic!("no target {target}"),
     }
 }

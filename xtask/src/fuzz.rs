@@ -21,6 +21,7 @@ const TARGETS: [&str; 10] = [
     "requests",
     "takeover",
     "relay",
+    "server",
 ];
 
 /// The sections that libFuzzer reads are those of ELF.

@@ -79,3 +79,82 @@ pub(super) fn relay() -> Vec<Seed> {
         seed("datagrams", &[&[1], &datagram(short), &datagram(long)]),
     ]
 }
+
+/// What clients of [`crate::server`] do, as it reads operations; each is of the first client, to the server of
+/// files, or of the second, to that of the service.
+mod operation {
+    pub(super) const SEND: u8 = 0;
+    pub(super) const REPEAT: u8 = 1;
+    pub(super) const SAY: u8 = 2;
+    pub(super) const READ: u8 = 4;
+    pub(super) const HALF_CLOSE: u8 = 5;
+    pub(super) const GO: u8 = 6;
+    pub(super) const WAIT: u8 = 7;
+}
+
+pub(super) fn server() -> Vec<Seed> {
+    use operation::{GO, HALF_CLOSE, READ, REPEAT, SAY, SEND, WAIT};
+    const FILES: u8 = 0;
+    const SERVICE: u8 = 9;
+    let open = |who| vec![SEND, who];
+    let say = |who, what, stream| vec![SAY, who, what, stream];
+    let (wait, read) = (|who| vec![WAIT, who], |who| vec![READ, who, 200]);
+    let run = |name, parts: &[Vec<u8>]| seed(name, &[&parts.concat()]);
+    let of = |who, sentences: &[(u8, u8)]| {
+        let said = sentences
+            .iter()
+            .map(|&(what, stream)| say(who, what, stream));
+        [vec![open(who)], said.collect(), vec![wait(who)]].concat()
+    };
+    let and = |mut parts: Vec<Vec<u8>>, more: &[Vec<u8>]| {
+        parts.extend_from_slice(more);
+        parts
+    };
+    let download = [(7, 0), (14, 0)];
+    let chunks = [(2, 0), (3, 0), (3, 0)];
+    let upload = [(6, 0), (9, 1), (10, 1), (10, 1)];
+    let ask = b"GET /small HTTP/1.1\r\nHost: x\r\n\r\n";
+    let pipelined = [&[REPEAT, FILES, ask.len() as u8, 200], &ask[..]].concat();
+    vec![
+        run("h1-unread", &of(FILES, &[(0, 0), (1, 0), (0, 0)])),
+        run(
+            "h1-read",
+            &and(of(FILES, &[(0, 0)]), &[read(FILES), wait(FILES)]),
+        ),
+        run("h1-unread-service", &of(SERVICE, &[(0, 0), (0, 0)])),
+        run(
+            "h1-chunks",
+            &and(of(SERVICE, &chunks), &[say(SERVICE, 4, 0), read(SERVICE)]),
+        ),
+        run("h1-unfinished", &of(SERVICE, &chunks)),
+        run("h1-unwanted", &of(SERVICE, &[(5, 0), (3, 0)])),
+        run("h1-unwanted-files", &of(FILES, &[(5, 0), (3, 0)])),
+        run("h1-pipelined", &[open(FILES), pipelined, wait(FILES)]),
+        run("h2-closed-windows", &of(FILES, &download)),
+        run("h2-closed-windows-service", &of(SERVICE, &download)),
+        run(
+            "h2-gone",
+            &and(
+                of(FILES, &download),
+                &[vec![HALF_CLOSE, FILES], wait(FILES)],
+            ),
+        ),
+        run(
+            "h2-opened",
+            &and(of(FILES, &download), &[say(FILES, 15, 0), read(FILES)]),
+        ),
+        run(
+            "h2-echo",
+            &and(of(SERVICE, &upload), &[say(SERVICE, 11, 1), read(SERVICE)]),
+        ),
+        run("h2-unfinished", &of(SERVICE, &upload)),
+        run(
+            "h2-reset",
+            &of(SERVICE, &[(6, 0), (8, 1), (12, 1), (8, 3), (13, 3)]),
+        ),
+        run(
+            "again",
+            &and(of(FILES, &download), &[vec![GO, FILES], open(FILES)]),
+        ),
+    ]
+}

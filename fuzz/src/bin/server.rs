@@ -1,0 +1,8 @@
+//! Fuzzes `altway_fuzz::server`, or replays the files that it is given.
+#![cfg_attr(fuzzing, no_main)]
+
+/// What the target knows the process's memory by.
+#[global_allocator]
+static COUNTING: altway_fuzz::Counting = altway_fuzz::Counting;
+
+altway_fuzz::target!(altway_fuzz::server::run);
