@@ -47,7 +47,7 @@ pub use sys::Counting;
 pub type Run = fn(&[u8]);
 
 /// Every target by its name, which is that of its program and of its folder under `corpus/`.
-pub const TARGETS: [(&str, Run); 10] = [
+pub const TARGETS: [(&str, Run); 11] = [
     ("frames", frames::run),
     ("hpack", hpack::run),
     ("connection", connection::run),

@@ -10,7 +10,7 @@ use clap::Args;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const TARGETS: [&str; 10] = [
+const TARGETS: [&str; 11] = [
     "frames",
     "hpack",
     "connection",
