@@ -47,6 +47,8 @@ enum Command {
     /// Measure over emulated networks where each protocol wins.
     Lab(commands::lab::Arguments),
     Policy(commands::policy::Arguments),
+    Explain(commands::explain::Arguments),
+    Paths(commands::paths::Arguments),
     /// Run a command behind an emulated link.
     Emulate(Box<commands::emulate::Arguments>),
     /// Fetch a URL over one protocol, often, and time every request.
@@ -97,6 +99,8 @@ fn run(command: &Command, printer: &Printer) -> anyhow::Result<Answer> {
         Command::Serve(arguments) => commands::serve::run(arguments, printer),
         Command::Lab(arguments) => commands::lab::run(arguments, printer),
         Command::Policy(arguments) => commands::policy::run(arguments, printer),
+        Command::Explain(arguments) => commands::explain::run(arguments, printer),
+        Command::Paths(arguments) => commands::paths::run(arguments, printer),
         Command::Emulate(arguments) => commands::emulate::run(arguments, printer),
         Command::Load(arguments) => commands::load::run(arguments, printer),
         Command::Raw(arguments) => commands::raw::run(arguments, printer),

@@ -68,6 +68,50 @@ impl Selector {
     }
 }
 
+/// What is known of the clients of one class.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ClassSummary {
+    /// The class.
+    pub class: ClientClass,
+    /// Addresses that are known.
+    pub clients: usize,
+    /// Of these, addresses whose rate is known over TCP and over QUIC.
+    pub rated: [usize; 2],
+    /// Of these, addresses that HTTP/3 was offered and that never came over it.
+    pub udp_blocked: usize,
+    /// bit/s that the class takes over QUIC, as learnt.
+    pub limit: f64,
+}
+
+impl Selector {
+    /// What is known of each class of which an address is known, the largest first.
+    #[must_use]
+    pub fn summary(&self) -> Vec<ClassSummary> {
+        let mut classes: Vec<_> = ClientClass::all()
+            .map(|class| ClassSummary {
+                class,
+                clients: 0,
+                rated: [0; 2],
+                udp_blocked: 0,
+                limit: self.limit(class),
+            })
+            .collect();
+        self.store.each_client(|class, known| {
+            let Some(summary) = classes.iter_mut().find(|it| it.class == class) else {
+                return;
+            };
+            summary.clients += 1;
+            for (place, transport) in [(0, Transport::Tcp), (1, Transport::Quic)] {
+                summary.rated[place] += usize::from(known.rate(transport).is_some());
+            }
+            summary.udp_blocked += usize::from(known.is_udp_blocked());
+        });
+        classes.retain(|it| it.clients > 0);
+        classes.sort_by_key(|it| std::cmp::Reverse(it.clients));
+        classes
+    }
+}
+
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Decision {
@@ -155,6 +199,9 @@ mod tests {
         selector.observe(&client, &host, &seen, NOW);
         let found = selector.explain_address(&client, &host, &moment);
         assert_eq!((found.len(), found[0].class), (1, class));
+        let summary = selector.summary();
+        assert_eq!((summary.len(), summary[0].class), (1, class));
+        assert_eq!((summary[0].clients, summary[0].rated), (1, [0, 0]));
         let text = found[0].to_string();
         assert!(
             text.contains("measured unknown Mbit/s and 7.0 ms over TCP, unknown"),

@@ -92,7 +92,7 @@ pub use alt_svc::AltSvc;
 pub use class::{ClientClass, Family, Hints, ParseClassError, Platform, Stack};
 pub use classes::Alarm;
 pub use decision::{Decision, Offer, Prediction, Reason};
-pub use explain::Explanation;
+pub use explain::{ClassSummary, Explanation};
 pub use model::{Model, ModelKind, ParseModelError};
 pub use network::Neighbours;
 pub use observation::{Bulk, Observation, Page, Start, Transport};

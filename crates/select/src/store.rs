@@ -6,7 +6,7 @@
 
 use crate::known::{self, Known};
 use crate::network::{self, Neighbours, Network};
-use crate::{Client, UnixTime};
+use crate::{Client, ClientClass, UnixTime};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use table::Table;
 
@@ -160,6 +160,17 @@ impl Store {
                 .networks
                 .iter()
                 .for_each(|entry| network(number, entry));
+        }
+    }
+
+    /// Each client's class and state.
+    pub(crate) fn each_client(&self, mut client: impl FnMut(ClientClass, Known)) {
+        for shard in self.locked() {
+            for entry in shard.clients.iter() {
+                if let Some(class) = ClientClass::from_index(table::class(entry)) {
+                    client(class, Known::read(entry));
+                }
+            }
         }
     }
 

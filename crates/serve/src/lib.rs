@@ -168,6 +168,7 @@ pub use request::body::Body;
 pub use request::handler::{BoxError, Peer};
 pub use request::log::AccessLog;
 pub use request::upload::{RequestBody, RequestBodyError};
+pub use selection::state::KeptPaths;
 pub use server::Server;
 pub use site::Site;
 pub use stop::{StopHandle, StopSignal, stop_channel};

@@ -43,7 +43,7 @@ pub struct Options {
     /// A model of the program's own, which decides in the policy's place.
     pub model: Option<Arc<dyn Model>>,
     /// Folder in which is kept what is learnt of clients, under keyed hashes of their addresses, so that a restart
-    /// forgets nothing; made if it is not there, and its owner's alone. Written every ten minutes and at the end.
+    /// forgets nothing; made if it is not there, and its owner's alone. Written every minute and at the end.
     /// Default: none, and what was learnt ends with the process.
     pub state: Option<PathBuf>,
     /// Congestion control of TCP and QUIC. Default `None`: the system's for TCP

@@ -15,6 +15,7 @@ mod containers;
 mod dns_record;
 mod early_answers;
 mod emulate;
+mod explain;
 mod first_byte;
 mod h2spec;
 mod insight;

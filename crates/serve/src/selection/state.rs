@@ -4,18 +4,19 @@
 //! owner's alone (mode 600). A snapshot that is damaged, or of another key or version, is put aside as
 //! `paths.damaged`, and everything is learnt anew.
 
-use altway_select::Secret;
+use altway_select::{Client, ClientClass, Config, ModelKind, Secret, Selector};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// From one snapshot to the next.
-pub(crate) const SAVE_INTERVAL: Duration = Duration::from_secs(600);
+pub(crate) const SAVE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A snapshot is never larger: 131,072 clients of 49 bytes, and as many networks of 25, are 10 MB.
 const MAX_SNAPSHOT: u64 = 256 << 20;
@@ -43,22 +44,19 @@ impl StateFolder {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
         let key = path.join(KEY);
-        let secret = match read(&key, 17)? {
-            Some(bytes) => <[u8; 16]>::try_from(bytes).map_err(|_| {
-                let text = format!("`{}` is no key of 16 bytes", key.display());
-                io::Error::new(io::ErrorKind::InvalidData, text)
-            })?,
+        let secret = match read_key(path)? {
+            Some(secret) => secret,
             None => {
                 let random = crate::random::random().map_err(io::Error::other)?;
                 let mut bytes = [0; 16];
                 bytes.copy_from_slice(&random[..16]);
                 write(&path.join(NEW), &key, &bytes)?;
-                bytes
+                Secret::new(bytes)
             }
         };
         Ok(Self {
             path: path.to_owned(),
-            secret: Secret::new(secret),
+            secret,
             closed: AtomicBool::new(false),
             writing: Mutex::default(),
         })
@@ -104,6 +102,82 @@ impl StateFolder {
     pub(crate) fn close(&self, closed: bool) {
         self.closed.store(closed, Ordering::Relaxed);
     }
+}
+
+/// What a server has kept of its clients in its state folder ([`Options::state`](crate::Options::state)), a minute old
+/// while it runs.
+#[derive(Debug)]
+pub struct KeptPaths {
+    selector: Selector,
+    secret: Secret,
+    written: SystemTime,
+}
+
+impl KeptPaths {
+    /// Reads the folder, in which it changes nothing. `policy` is the server's; of one with a surface of its own the
+    /// embedded one takes the place.
+    ///
+    /// # Errors
+    /// The folder can't be read, or there is no snapshot in it that can be used.
+    pub fn read(folder: &Path, policy: &ModelKind) -> io::Result<Self> {
+        let missing =
+            || io::Error::new(io::ErrorKind::NotFound, "no server has kept anything in it");
+        let secret = read_key(folder)?.ok_or_else(missing)?;
+        let path = folder.join(SNAPSHOT);
+        let bytes = read(&path, MAX_SNAPSHOT)?.ok_or_else(missing)?;
+        let selector = Selector::new(Config::new(secret, policy));
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+        selector.restore(&bytes, super::now()).map_err(invalid)?;
+        Ok(Self {
+            selector,
+            secret,
+            written: fs::metadata(path)?.modified()?,
+        })
+    }
+
+    /// Forgets all clients: removes the snapshot, if there is one, and leaves the key; whether there was one. For
+    /// when no server runs with the folder, which would write the next one.
+    ///
+    /// # Errors
+    /// The snapshot can't be removed.
+    pub fn forget(folder: &Path) -> io::Result<bool> {
+        match fs::remove_file(folder.join(SNAPSHOT)) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A selector that knows what the server knew, to be asked and tried out: nothing reaches the server.
+    #[must_use]
+    pub fn selector(&self) -> &Selector {
+        &self.selector
+    }
+
+    /// The client of `class` at `address`, as the server knows it.
+    #[must_use]
+    pub fn client(&self, address: IpAddr, class: ClientClass) -> Client {
+        Client::new(&self.secret, address, class)
+    }
+
+    /// When it was written.
+    #[must_use]
+    pub fn written(&self) -> SystemTime {
+        self.written
+    }
+}
+
+/// The folder's key; `None` where there is none.
+fn read_key(folder: &Path) -> io::Result<Option<Secret>> {
+    let key = folder.join(KEY);
+    let Some(bytes) = read(&key, 17)? else {
+        return Ok(None);
+    };
+    let bytes = <[u8; 16]>::try_from(bytes).map_err(|_| {
+        let text = format!("`{}` is no key of 16 bytes", key.display());
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    })?;
+    Ok(Some(Secret::new(bytes)))
 }
 
 /// `None` where there is no file.

@@ -1,0 +1,135 @@
+//! `altway paths`: what a server has learnt of its clients, as a whole.
+
+use crate::Answer;
+use crate::hint::mistake;
+use crate::printer::Printer;
+use altway_select::{ClassSummary, ModelKind};
+use altway_serve::KeptPaths;
+use anyhow::{Context, Result};
+use clap::Subcommand;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// Look into what a server has learnt of its clients' paths, or forget it.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway paths show /var/lib/altway
+  altway paths reset /var/lib/altway
+
+The folder is the one of `altway serve --state-dir`. Addresses stand in it as keyed hashes only.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: PathsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PathsCommand {
+    /// Clients by class, and what each class takes over QUIC.
+    Show {
+        /// The server's state folder.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget all clients, while no server runs with the folder; the key stays.
+    Reset {
+        /// The server's state folder.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+}
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    match &arguments.command {
+        PathsCommand::Show { folder, json } => show(folder, *json, printer)?,
+        PathsCommand::Reset { folder } => {
+            let forgotten = KeptPaths::forget(folder);
+            let path = folder.display();
+            if forgotten.with_context(|| format!("cannot forget what `{path}` holds"))? {
+                printer.say("Forgotten: the next server with this folder begins anew.");
+            } else {
+                printer.say("There was nothing to forget.");
+            }
+        }
+    }
+    Ok(Answer::Done)
+}
+
+/// The state folder's latest snapshot.
+pub(super) fn read(folder: &Path, policy: &ModelKind) -> Result<KeptPaths> {
+    KeptPaths::read(folder, policy).map_err(|error| {
+        let what = format!("cannot read the state folder `{}`: {error}", folder.display());
+        mistake(
+            what,
+            "name the folder that `altway serve --state-dir DIR` writes to, once a minute and at its end",
+        )
+    })
+}
+
+/// How long ago the snapshot was written.
+pub(super) fn age(kept: &KeptPaths) -> Duration {
+    let age = SystemTime::now().duration_since(kept.written());
+    Duration::from_secs(age.unwrap_or_default().as_secs())
+}
+
+#[derive(Serialize)]
+struct Row {
+    class: String,
+    clients: usize,
+    rated_tcp: usize,
+    rated_quic: usize,
+    udp_blocked: usize,
+    quic_limit_bps: u64,
+}
+
+impl Row {
+    fn of(summary: &ClassSummary) -> Self {
+        Self {
+            class: summary.class.to_string(),
+            clients: summary.clients,
+            rated_tcp: summary.rated[0],
+            rated_quic: summary.rated[1],
+            udp_blocked: summary.udp_blocked,
+            quic_limit_bps: summary.limit as u64,
+        }
+    }
+}
+
+fn show(folder: &Path, json: bool, printer: &Printer) -> Result<()> {
+    let kept = read(folder, &ModelKind::default())?;
+    let rows: Vec<_> = kept.selector().summary().iter().map(Row::of).collect();
+    if json {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            age_s: u64,
+            clients: usize,
+            classes: &'a [Row],
+        }
+        let shown = Shown {
+            age_s: age(&kept).as_secs(),
+            clients: kept.selector().clients(),
+            classes: &rows,
+        };
+        return Ok(printer.json(&shown)?);
+    }
+    let mut text = format!(
+        "{} addresses and classes, as of {} s ago\n",
+        kept.selector().clients(),
+        age(&kept).as_secs()
+    );
+    if !rows.is_empty() {
+        text.push_str("\nclass              clients  rate known (TCP, QUIC)  UDP blocked  over QUIC at most\n");
+    }
+    for row in &rows {
+        let limit = row.quic_limit_bps / 1_000_000;
+        text.push_str(&format!(
+            "{:<18} {:>7}  {:>12}, {:>8}  {:>11}  {:>9} Mbit/s\n",
+            row.class, row.clients, row.rated_tcp, row.rated_quic, row.udp_blocked, limit
+        ));
+    }
+    Ok(printer.data(&text)?)
+}

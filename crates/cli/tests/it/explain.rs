@@ -1,0 +1,92 @@
+//! `altway explain` and `altway paths`: what a server has kept of its clients.
+
+use crate::common::{Dir, Serving, refusal, success};
+use serde_json::Value;
+
+/// Bytes of a download that shows the rate of any path to loopback.
+const BULK: usize = 64 << 20;
+
+/// A folder that a server has left, after altway's own client has downloaded something from it.
+fn kept() -> Dir {
+    let dir = Dir::new();
+    std::fs::create_dir_all(dir.path().join("site")).unwrap();
+    dir.file("site/bulk", vec![0; BULK]);
+    let serving = Serving::start(&dir, &["--state-dir", "state"]);
+    let url = serving.url("/bulk");
+    success(&mut dir.altway(["load", &url, "--protocol", "h2", "--insecure", "-n", "2"]));
+    assert_eq!(serving.terminate(), Some(0));
+    dir
+}
+
+fn json(dir: &Dir, arguments: &[&str]) -> Value {
+    let text = success(dir.altway([]).args(arguments));
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn what_a_server_has_learnt_is_shown_explained_supposed_and_forgotten() {
+    let dir = kept();
+    let shown = json(&dir, &["paths", "show", "state", "--json"]);
+    assert_eq!(shown["clients"], 1, "{shown}");
+    assert_eq!(shown["classes"][0]["rated_tcp"], 1, "{shown}");
+
+    let explain = ["explain", "127.0.0.1", "--state-dir", "state"];
+    let explained = json(&dir, &[&explain[..], &["--json"]].concat());
+    assert_eq!(explained[0]["offer"], "h2", "{explained}");
+    assert!(
+        explained[0]["tcp_bps"].as_f64().unwrap() > 1e8,
+        "{explained}"
+    );
+    let text = success(&mut dir.altway(explain));
+    assert!(text.contains("HTTP/3 predicted"), "{text}");
+
+    let what_if = ["--json", "--what-if", "rate=20mbit,rtt=60ms"];
+    let supposed = json(&dir, &[&explain[..], &what_if].concat());
+    assert_eq!(supposed[0]["offer"], "h3", "{supposed}");
+    let again = json(&dir, &[&explain[..], &["--json"]].concat());
+    assert_eq!(
+        again[0]["tcp_bps"], explained[0]["tcp_bps"],
+        "nothing is changed"
+    );
+
+    success(&mut dir.altway(["paths", "reset", "state"]));
+    success(&mut dir.altway(["paths", "reset", "state"]));
+    let error = refusal(&mut dir.altway(explain));
+    assert!(
+        error.contains("no server has kept anything in it"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_cannot_be_explained_is_refused_with_a_hint() {
+    let dir = Dir::new();
+    for (arguments, error) in [
+        (
+            vec!["explain", "192.0.2.7", "--state-dir", "gone"],
+            "cannot read the state folder `gone`",
+        ),
+        (
+            vec!["explain", "nobody", "--state-dir", "gone"],
+            "invalid value 'nobody'",
+        ),
+        (
+            vec![
+                "explain",
+                "192.0.2.7",
+                "--state-dir",
+                "gone",
+                "--policy",
+                "surface:x",
+            ],
+            "a surface's file can't be explained by",
+        ),
+        (
+            vec!["paths", "show", "gone"],
+            "cannot read the state folder `gone`",
+        ),
+    ] {
+        let text = refusal(dir.altway([]).args(arguments));
+        assert!(text.contains(error), "{text}");
+    }
+}
