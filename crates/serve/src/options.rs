@@ -2,6 +2,7 @@
 
 use crate::{AccessLog, Identity, KeyLog, Limits, Site};
 use altway_http3::{Qlog, ServerId};
+use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -157,8 +158,22 @@ pub enum Security {
     /// TLS: HTTP/1.1 and HTTP/2 on TCP (1.2 and 1.3), HTTP/3 on UDP (1.3).
     Tls(Identity),
     /// Clear text on TCP: HTTP/1.1, and HTTP/2 by prior knowledge (RFC 9113 section 3.3). No
-    /// HTTP/3, no `Alt-Svc`. For tests and behind a TLS proxy.
+    /// HTTP/3, no `Alt-Svc`. For tests, and behind a proxy of clear text. Requests that name the scheme
+    /// `https` are answered 421 (Misdirected Request, RFC 9110 section 7.4).
     ClearText,
+    /// The same from a proxy that terminates TLS: requests are of the scheme `https`, and those that name
+    /// `http` are answered 421. Nobody else may reach the port: whoever does is taken for a client over TLS.
+    BehindTlsProxy,
+}
+
+impl Security {
+    /// The scheme of what the connections carry.
+    pub(crate) fn scheme(&self) -> Scheme {
+        match self {
+            Self::ClearText => Scheme::Http,
+            Self::Tls(_) | Self::BehindTlsProxy => Scheme::Https,
+        }
+    }
 }
 
 /// How new TCP connections come to the workers. Those of QUIC are spread by the kernel either way.

@@ -67,7 +67,7 @@ impl Server {
             key_log: options.key_log.as_ref(),
         };
         let tls = match &options.security {
-            Security::ClearText => None,
+            Security::ClearText | Security::BehindTlsProxy => None,
             Security::Tls(identity) => Some(tls::configs(identity.clone(), &choices)?),
         };
         let request = request(options)?;
@@ -294,6 +294,7 @@ fn setup(
         service: Arc::new(service),
         quic: tls.map(quic),
         tls: tls.map(|tls| Arc::clone(&tls.tcp)),
+        scheme: options.security.scheme(),
         limits: options.limits,
         grace: options.shutdown_grace,
         restarts: Restarts::default(),

@@ -8,6 +8,7 @@ use crate::request::requests::Responder;
 use crate::request::service::Service;
 use crate::restarts::Restarts;
 use crate::sys;
+use altway_message::Scheme;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ pub(crate) struct Setup {
     pub(crate) service: Arc<Service>,
     /// `None`: clear text.
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    /// The scheme of what TCP connections carry; those of QUIC carry `https`.
+    pub(crate) scheme: Scheme,
     /// `None`: no HTTP/3.
     pub(crate) quic: Option<altway_http3::ServerConfig>,
     pub(crate) limits: Limits,

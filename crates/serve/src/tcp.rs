@@ -24,7 +24,6 @@ use crate::request::requests::{Answer, Now, Requests, Responder, Screened};
 use crate::selection::counters::Counters;
 use crate::setup::{Memory, Setup};
 use crate::stop::StopSignal;
-use altway_message::Scheme;
 use gate::{Gate, Gated};
 use http::header::CONNECTION;
 use http::{HeaderValue, Response};
@@ -303,7 +302,7 @@ impl Context {
         let pace = &Pace::default();
         client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&client.admitted.held());
-        let gate = Gate::new(scheme(&self.setup));
+        let gate = Gate::new(self.setup.scheme);
         let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);
@@ -406,14 +405,6 @@ async fn unless_evicted<T>(client: &Client, beginning: impl Future<Output = T>) 
         biased;
         done = beginning => Some(done),
         () = client.admitted.evicted() => None,
-    }
-}
-
-/// The scheme of what connections carry.
-fn scheme(setup: &Setup) -> Scheme {
-    match setup.tls {
-        Some(_) => Scheme::Https,
-        None => Scheme::Http,
     }
 }
 

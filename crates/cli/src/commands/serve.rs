@@ -30,6 +30,7 @@ Examples:
   altway serve site
   altway serve site -p 443 -c fullchain.pem -k key.pem --policy threshold:rtt=30ms,loss=1%
   altway serve site --h2c -p 8080
+  altway serve site --behind-tls-proxy --bind 127.0.0.1 -p 8080
   altway serve site --takeover /run/altway/takeover
 
 Early data: a request that comes with the first packets can be sent again by whoever sees it. This
@@ -83,6 +84,10 @@ pub(crate) struct Arguments {
     /// Clear text over TCP: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3.
     #[arg(long)]
     h2c: bool,
+    /// Clear text, as --h2c, behind a proxy that terminates TLS: requests name the scheme https, not http
+    /// (else 421, Misdirected Request). Nobody but the proxy may reach the port.
+    #[arg(long)]
+    behind_tls_proxy: bool,
     /// TLS (h2) or clear text (h2c), in a word: for the environment of a container.
     #[arg(
         long,
@@ -107,7 +112,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PACKETS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     initial_window: u32,
     /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): GET, HEAD and OPTIONS; else 425.
-    #[arg(long, conflicts_with = "h2c")]
+    #[arg(long, conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     early_data: bool,
     #[command(flatten)]
     insight: Insight,
@@ -131,9 +136,9 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether there is no TLS.
+    /// Whether there is no TLS here.
     fn is_clear(&self) -> bool {
-        self.h2c || self.run_mode == Some(RunMode::ClearText)
+        self.h2c || self.behind_tls_proxy || self.run_mode == Some(RunMode::ClearText)
     }
 }
 
@@ -217,6 +222,7 @@ fn reopen_at_signal(log: Option<AccessLog>, printer: Printer) -> Result<()> {
 fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) -> Result<Options> {
     let security = match source {
         Some(source) => Security::Tls(source.read(printer)?),
+        None if arguments.behind_tls_proxy => Security::BehindTlsProxy,
         None => Security::ClearText,
     };
     let files = Site::files(&arguments.root);

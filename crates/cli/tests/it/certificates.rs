@@ -212,6 +212,23 @@ fn sighup_does_not_end_a_server_in_clear_text() {
     TcpStream::connect(("127.0.0.1", serving.port)).unwrap();
 }
 
+#[test]
+fn behind_a_proxy_that_terminates_tls_there_is_no_certificate_and_the_scheme_is_https() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    let serving = Serving::start(&dir, &["--behind-tls-proxy"]);
+    assert!(!dir.path().join("data/altway/certs").exists());
+    for (scheme, status) in [("https", "200"), ("http", "421")] {
+        let mut client = TcpStream::connect(("127.0.0.1", serving.port)).unwrap();
+        let head = format!("GET {scheme}://a/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        client.write_all(head.as_bytes()).unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        let begin = format!("HTTP/1.1 {status} ");
+        assert!(answer.starts_with(&begin), "{scheme}: {answer}");
+    }
+}
+
 /// `script` keeps the terminal; when it is gone, so is the terminal.
 #[test]
 fn a_server_ends_with_its_terminal() {

@@ -59,7 +59,7 @@ pub(super) fn config(setup: &Setup) -> Arc<http2::Config> {
     let mut config = http2::Config {
         max_concurrent_streams: limits.max_concurrent_requests,
         max_header_list_size: 2 * MAX_HEAD_BYTES as u32,
-        scheme: Some(super::scheme(setup)),
+        scheme: Some(setup.scheme),
         ..http2::Config::default()
     };
     if setup.tls.is_some() {

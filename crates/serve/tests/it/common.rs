@@ -157,6 +157,11 @@ impl Running {
         Self::start(Site::new(), Security::ClearText, change)
     }
 
+    /// `--behind-tls-proxy`.
+    pub(crate) fn behind_tls_proxy() -> Self {
+        Self::start(Site::new(), Security::BehindTlsProxy, |_| {})
+    }
+
     fn start(site: Site, security: Security, change: impl FnOnce(&mut Options)) -> Self {
         let mut options = site.options(security);
         change(&mut options);

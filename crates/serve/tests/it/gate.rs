@@ -62,11 +62,7 @@ async fn each_case_of_the_table_has_its_verdict_over_http1() {
 async fn each_case_of_the_table_has_its_verdict_over_http2() {
     let server = Running::tls(|_| {});
     for (head, expected, text) in cases(1) {
-        let mut block = Vec::new();
-        for (name, value) in head.lines() {
-            block.extend([&[0, u8::try_from(name.len()).unwrap()], name].concat());
-            block.extend([&[u8::try_from(value.len()).unwrap()], value].concat());
-        }
+        let block = literals(&head);
         let body = has(&head, "content-length");
         let mut bytes = [PREFACE, &frame(1, 4 | u8::from(!body), &block)].concat();
         if body {
@@ -164,6 +160,33 @@ async fn raw_requests_of_http1_have_one_meaning_or_none() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn behind_a_proxy_that_terminates_tls_requests_are_of_the_scheme_https() {
+    let (clear, behind) = (Running::clear(|_| {}), Running::behind_tls_proxy());
+    for (server, http, https) in [(clear, "200", "421"), (behind, "421", "200")] {
+        for (expected, scheme) in [(http, "http"), (https, "https")] {
+            let bytes = format!("GET {scheme}://a/ HTTP/1.1\r\nHost: a\r\n\r\n");
+            let answer = soon(exchange(server.connect().await, bytes.as_bytes())).await;
+            assert_eq!(statuses(&answer), [expected], "HTTP/1.1 {scheme}");
+            let head = parse(if scheme == "http" {
+                "GET http a /"
+            } else {
+                "GET https a /"
+            });
+            let mut client = server.connect().await;
+            let request = frame(1, 5, &literals(&head));
+            client
+                .write_all(&[PREFACE, &request].concat())
+                .await
+                .unwrap();
+            assert_eq!(soon(http2_answer(client)).await, expected, "h2c {scheme}");
+        }
+        let origin_form = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        let answer = soon(exchange(server.connect().await, origin_form.as_bytes())).await;
+        assert_eq!(statuses(&answer), ["200"], "it names no scheme");
+    }
+}
+
 /// What hides behind a message that two parsers end at different places is never answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_smuggled_behind_a_request() {
@@ -231,6 +254,16 @@ fn statuses(answer: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(answer);
     let parts = text.split("HTTP/1.").skip(1);
     parts.map(|part| part[2..5].to_owned()).collect()
+}
+
+/// A field block of HPACK's literals alone.
+fn literals(head: &Abstract) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in head.lines() {
+        block.extend([&[0, u8::try_from(name.len()).unwrap()], name].concat());
+        block.extend([&[u8::try_from(value.len()).unwrap()], value].concat());
+    }
+    block
 }
 
 fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {

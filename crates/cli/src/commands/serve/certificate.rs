@@ -11,13 +11,13 @@ use std::time::SystemTime;
 #[derive(Debug, clap::Args)]
 pub(super) struct Files {
     /// Certificate chain, PEM, the server's own first.
-    #[arg(short, long, value_name = "FILE", conflicts_with = "h2c")]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     cert: Option<PathBuf>,
     /// Its private key, PEM.
-    #[arg(short, long, value_name = "FILE", conflicts_with = "h2c")]
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     key: Option<PathBuf>,
     /// OCSP response for it, DER, to be stapled while it is valid.
-    #[arg(long, value_name = "FILE", conflicts_with = "h2c")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     ocsp: Option<PathBuf>,
 }
 

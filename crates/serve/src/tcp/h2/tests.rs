@@ -13,6 +13,7 @@ use crate::request::service::{Content, Service};
 use crate::restarts::Restarts;
 use crate::setup::Memory;
 use crate::stop::stop_channel;
+use altway_message::Scheme;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -31,6 +32,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
     Arc::new(Setup {
         service: Arc::new(service),
         tls: None,
+        scheme: Scheme::Http,
         quic: None,
         limits: Limits {
             idle_timeout: Duration::from_millis(200),
