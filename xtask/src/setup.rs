@@ -4,6 +4,7 @@
 //! The tests skip loudly what is not there, so a machine without Debian's packages or without the
 //! right to install them still runs all that needs only Rust.
 
+mod haproxy;
 mod services;
 
 use crate::{go, image, shell};
@@ -11,7 +12,7 @@ use anyhow::Result;
 use std::path::PathBuf;
 
 /// Debian package, and the program that shows that it is there.
-const PACKAGES: [(&str, &str); 16] = [
+const PACKAGES: [(&str, &str); 17] = [
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("nghttp2-client", "nghttp"),
@@ -28,6 +29,7 @@ const PACKAGES: [(&str, &str); 16] = [
     ("docker-compose", "docker-compose"),
     ("musl-tools", "musl-gcc"),
     ("tshark", "tshark"),
+    ("varnish", "varnishtest"),
 ];
 
 const AIOQUIC: &str = "aioquic==1.7.2";
@@ -50,6 +52,7 @@ pub(crate) fn run() -> Result<Vec<Variable>> {
     Ok(vec![
         ("ALTWAY_TEST_PYTHON", place(install_python())),
         ("ALTWAY_TEST_H2SPEC", place(install_h2spec())),
+        ("ALTWAY_TEST_HAPROXY", place(install_haproxy_tests())),
         ("ALTWAY_TEST_QUIC_GO", place(install_quic_go())),
         ("ALTWAY_TEST_CADDY", place(install_caddy())),
         (
@@ -124,6 +127,15 @@ fn install_h2spec() -> Option<PathBuf> {
     let folder = folder.to_string_lossy();
     let installed = shell::run_with(&install, &[("GOBIN", &folder), ("GOFLAGS", "")]);
     or_skip("h2spec", &installed).then_some(h2spec)
+}
+
+/// Gives HAProxy's regression tests for HTTP messages, if Debian's tools can fetch them.
+fn install_haproxy_tests() -> Option<PathBuf> {
+    shell::find("varnishtest")?;
+    let mut tests = None;
+    let fetched = haproxy::tests(&target("haproxy")?).map(|folder| tests = Some(folder));
+    or_skip("HAProxy's test suite", &fetched);
+    tests
 }
 
 /// Gives the client and server around quic-go, if Go can build them.

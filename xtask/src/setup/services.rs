@@ -12,7 +12,13 @@ use std::path::{Path, PathBuf};
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// Packages that bring a service, and its name.
-const SERVICES: [(&str, &str); 3] = [("h2o", "h2o"), ("nginx", "nginx"), ("docker.io", "docker")];
+const SERVICES: [(&str, &str); 5] = [
+    ("h2o", "h2o"),
+    ("nginx", "nginx"),
+    ("docker.io", "docker"),
+    ("varnish", "varnish"),
+    ("varnish", "varnishncsa"),
+];
 
 /// Until it is dropped no package starts a service.
 pub(super) struct Forbidden {

@@ -18,6 +18,7 @@ mod emulate;
 mod explain;
 mod first_byte;
 mod h2spec;
+mod haproxy;
 mod insight;
 mod interop;
 mod interop_h2;
