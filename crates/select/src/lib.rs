@@ -7,7 +7,7 @@
 //! each response its field, with a reason.
 //!
 //! Left to others: reading the transports' counters, clocks, keys and files, and putting the field on
-//! responses (`serve`); fitting a surface to measured transfers (`lab`).
+//! responses (`serve`); measuring the transfers that a surface is [fitted](fit) to (`lab`).
 //!
 //! ```
 //! use altway_select::{
@@ -69,6 +69,7 @@ mod class;
 mod classes;
 mod decision;
 mod explain;
+pub mod fit;
 mod holdout;
 mod known;
 mod limit;

@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+mod coefficients;
 mod file;
 mod path;
 mod provenance;
 
+pub(crate) use coefficients::Coefficients;
 pub use file::SurfaceError;
 pub use provenance::{Source, Sources};
 

@@ -1,5 +1,6 @@
 //! `altway policy`: what the server chooses by, shown and tried without a server.
 
+mod fit;
 mod show;
 mod simulate;
 mod surface;
@@ -20,11 +21,13 @@ pub(crate) struct Arguments {
 enum PolicyCommand {
     Show(show::Arguments),
     Simulate(simulate::Arguments),
+    Fit(fit::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.command {
         PolicyCommand::Show(arguments) => show::run(arguments, printer),
         PolicyCommand::Simulate(arguments) => simulate::run(arguments, printer),
+        PolicyCommand::Fit(arguments) => fit::run(arguments, printer),
     }
 }
