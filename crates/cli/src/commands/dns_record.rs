@@ -59,13 +59,13 @@ const CHOOSING: [&str; 5] = [
      neither a short Alt-Svc nor `clear` takes them back. Remove such a record: resolvers keep it for its TTL.",
     "Without a record, a first visit is over HTTP/2 and Alt-Svc leads on: that costs one visit.",
     "A record without h3 (alpn=h2, or no alpn at all) is no free choice either: clients that heed RFC 9460 section \
-     9.3 follow Alt-Svc to HTTP/3 only where the record has h3, too. Some browsers go on regardless.",
+     9.3 follow Alt-Svc to HTTP/3 only where the record has h3, too.",
     "If one is needed, for Encrypted Client Hello (ECH) or to lead http:// to https:// at once, leave h3 out of it:",
 ];
 
 const ALWAYS_H3: [&str; 2] = [
-    "Everybody is to get HTTP/3: with h3 in the record, browsers begin with it at the first visit and need no \
-     Alt-Svc. Those that don't get through over UDP take h2.",
+    "Everybody is to get HTTP/3: with h3 in the record, browsers that look it up begin with that at the first \
+     visit. Those that don't get through over UDP take h2.",
     "Change it before you change the policy: as long as the record has h3, the server can't choose.",
 ];
 

@@ -24,9 +24,12 @@ use text::Summary;
 /// links or servers, small objects beside a large one, returning visitors.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
-What the runs leave open is named, and nothing is written: measure what tells it, or --keep the value that it has.
-Limits show on links that are faster than the client takes over QUIC, lead.objects on pages with loss,
-quic.request-seconds on open connections, quic.handshake-seconds on new ones without delay.
+What the runs leave open is named, and nothing is written. Measure what tells it, or --keep its value:
+- limits: large objects on links that are faster than the client takes over QUIC;
+- lead.base, lead.growth, lead.pace: several losses at several delays and rates;
+- lead.objects: pages with loss;
+- quic.handshake-bytes, quic.handshake-seconds: small objects on new connections without delay;
+- quic.request-seconds: small objects on open connections without delay.
 
 Examples:
   altway policy fit runs/20261124-100000-bandwidth-map runs/20261124-120000-page -o mine.toml
