@@ -1,10 +1,10 @@
 //! HTTP/3 between altway and programs that we did not write: their clients with our server, our client
 //! with their servers. What they can't do is said where it is left out.
 
-mod browsers;
+pub(crate) mod browsers;
 mod clients;
-mod echo;
-mod foreign;
+pub(crate) mod echo;
+pub(crate) mod foreign;
 mod ours;
 mod servers;
 
@@ -25,19 +25,19 @@ const HUGE: usize = 40_000_000;
 const UPLOAD: usize = 3_000_001;
 
 /// A name that browsers are told to find on the loopback; others use `localhost`.
-const HOST: &str = "altway.test";
+pub(crate) const HOST: &str = "altway.test";
 
 /// A folder with files of some sizes, and altway's certificates.
-struct Ground {
-    dir: Dir,
+pub(crate) struct Ground {
+    pub(crate) dir: Dir,
     /// The certificate of the authority that all servers' are signed by.
-    authority: PathBuf,
+    pub(crate) authority: PathBuf,
     /// The digest of the servers' key, as Chromium wants it.
     spki: String,
 }
 
 impl Ground {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = Dir::new();
         dir.file("site/small.txt", "small");
         dir.file("site/medium.bin", content(MEDIUM));

@@ -11,17 +11,17 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 #[derive(Debug, Clone, Copy)]
-enum Browser {
+pub(crate) enum Browser {
     Chromium,
     Firefox,
 }
 
 /// A browser that runs; ended with this value.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Browser {
     /// Whether all that it takes is installed; says so when it is not.
-    fn is_there(self) -> bool {
+    pub(crate) fn is_there(self) -> bool {
         match self {
             Self::Chromium => installed("chromium"),
             Self::Firefox => installed("firefox-esr") && installed("certutil"),
@@ -30,11 +30,22 @@ impl Browser {
 
     /// Opens `page` with the profile in `folder`, which is made if there is none.
     fn open(self, ground: &Ground, folder: &Path, page: &str) -> Running {
+        self.open_with(&[], ground, folder, page)
+    }
+
+    /// The same, with further flags.
+    pub(crate) fn open_with(
+        self,
+        flags: &[&str],
+        ground: &Ground,
+        folder: &Path,
+        page: &str,
+    ) -> Running {
         let mut browser = match self {
             Self::Chromium => chromium(ground, folder),
             Self::Firefox => firefox(ground, folder),
         };
-        browser.arg(page).env("HOME", ground.dir.path());
+        browser.args(flags).arg(page).env("HOME", ground.dir.path());
         browser.stdin(Stdio::null()).stdout(Stdio::null());
         Running(browser.stderr(Stdio::null()).spawn().unwrap())
     }
@@ -92,7 +103,7 @@ fn firefox(ground: &Ground, profile: &Path) -> Command {
 
 impl Running {
     /// Lets it write down what it has learned.
-    fn quit(mut self) {
+    pub(crate) fn quit(mut self) {
         let process = Pid::from_child(&self.0);
         kill_process(process, Signal::TERM).unwrap();
         self.0.wait().unwrap();

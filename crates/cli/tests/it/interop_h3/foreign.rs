@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// An implementation of HTTP/3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Peer {
+pub(crate) enum Peer {
     Aioquic,
     QuicGo,
     /// A server only.
@@ -24,8 +24,8 @@ pub(super) enum Peer {
 
 /// What a client reports of its connection, by names that all clients share.
 #[derive(Debug, Deserialize)]
-pub(super) struct Report {
-    pub(super) responses: Vec<Response>,
+pub(crate) struct Report {
+    pub(crate) responses: Vec<Response>,
     /// How many responses of earlier rounds differed from those of the last.
     pub(super) unlike: usize,
     pub(super) version: String,
@@ -55,8 +55,8 @@ pub(super) struct Qpack {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Response {
-    pub(super) status: u16,
+pub(crate) struct Response {
+    pub(crate) status: u16,
     pub(super) fields: BTreeMap<String, String>,
     pub(super) bytes: usize,
     pub(super) sha256: String,
@@ -81,7 +81,7 @@ impl Peer {
         if self == Self::Aioquic { 2_000 } else { 10_000 }
     }
 
-    pub(super) fn is_there(self) -> bool {
+    pub(crate) fn is_there(self) -> bool {
         self.program().is_some()
     }
 
@@ -118,7 +118,7 @@ impl Peer {
     }
 
     /// Does it to its end.
-    pub(super) fn report(self, ground: &Ground, port: u16, plan: &Value) -> Report {
+    pub(crate) fn report(self, ground: &Ground, port: u16, plan: &Value) -> Report {
         self.client(ground, port, plan).report()
     }
 
