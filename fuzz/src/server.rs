@@ -12,6 +12,7 @@ mod site;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::input::Input;
+use crate::sys::ignore_broken_pipes;
 use client::Client;
 use oracle::Oracle;
 use site::Sites;
@@ -34,6 +35,7 @@ impl World {
     /// Servers that have done everything once, so that what they do once for all is not held against a
     /// client.
     fn new() -> Self {
+        ignore_broken_pipes();
         let mut sites = Sites::start();
         for seed in crate::seeds::seeds("server") {
             play(&mut sites, &seed.input);

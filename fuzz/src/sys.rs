@@ -2,7 +2,7 @@
 
 #![allow(
     unsafe_code,
-    reason = "an allocator is unsafe to write; this one hands everything to the system's"
+    reason = "an allocator is unsafe to write; this one hands everything to the system's; signals are libc's"
 )]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -69,6 +69,13 @@ unsafe impl GlobalAlloc for Counting {
         discount(layout.size());
         moved
     }
+}
+
+/// Has writes to a connection that is reset fail, and not end the process: Rust's own `main` does so, which
+/// a program of libFuzzer's has not.
+pub(crate) fn ignore_broken_pipes() {
+    // SAFETY: no handler is set, and nothing in this process wants another.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
 /// Makes a program of a target: under `--cfg fuzzing` one that libFuzzer drives, else one that runs
