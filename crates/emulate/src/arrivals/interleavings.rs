@@ -3,6 +3,8 @@
 //! The memory is a model of that between the two, and [`Kernel::take`] of the program in the kernel,
 //! instruction by instruction; what reads is the code itself.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use std::sync::atomic::Ordering;
 
 use altway_units::Timestamp;

@@ -1,5 +1,7 @@
 //! Every order in which workers may take from a pool and a client's share and give back, by loom.
 
+#![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
 use loom::thread;
 
 use super::*;
