@@ -21,6 +21,11 @@ pub(super) fn run(bytes: &[u8], rules: Rules) {
     assert_eq!(held.method().as_str().as_bytes(), reading.method);
     check_target(&request, held.uri(), held.headers(), rules);
     assert_eq!(request.framing, framing(held.headers()));
+    let old = reading.version == 0;
+    assert!(
+        !old || request.framing != Framing::Chunked,
+        "RFC 9112 section 6.1"
+    );
     let kept = reading.fields.len();
     assert_eq!(held.headers().len(), kept, "every field is there");
 }

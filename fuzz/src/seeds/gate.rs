@@ -15,6 +15,7 @@ const CUT: u8 = 7;
 
 pub(super) fn gate() -> Vec<Seed> {
     let mut seeds = heads();
+    seeds.extend(refused());
     seeds.extend(connections());
     seeds.extend(sections());
     seeds
@@ -34,6 +35,35 @@ fn heads() -> Vec<Seed> {
             "head-length",
             "\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello",
         ),
+    ]
+}
+
+/// What some parser takes, and the gate does not: a gate that did would differ from another one.
+fn refused() -> Vec<Seed> {
+    let post = |name, fields: &str| {
+        let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+        seed(name, &[&[HEAD], head.as_bytes()])
+    };
+    let old = b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let line_feed = b"GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n";
+    let get = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let chunked = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let connection = |name, parts: &[&[u8]]| seed(name, &[&[CONNECTION, CUT], &parts.concat()]);
+    vec![
+        post(
+            "refused-lengths",
+            "Content-Length: 5\r\nContent-Length: 5\r\n",
+        ),
+        post(
+            "refused-both",
+            "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+        ),
+        post("refused-control", "X: a\u{1}b\r\n"),
+        seed("refused-old", &[&[HEAD], old]),
+        seed("refused-line-feed", &[&[HEAD], line_feed]),
+        connection("refused-return", &[b"\r", get, get]),
+        connection("refused-chunk-end", &[chunked, b"1\r\nab\n0\r\n\r\n", get]),
+        connection("refused-last-chunk", &[chunked, b"0\r0\r\n\r\n", get]),
     ]
 }
 
