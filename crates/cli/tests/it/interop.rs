@@ -37,7 +37,7 @@ fn curl_fetches_over_http1_and_http2_and_is_offered_http3() {
         let fields = std::fs::read_to_string(dir.path().join("fields"))
             .unwrap()
             .to_lowercase();
-        let offer = format!("alt-svc: h3=\":{}\"; ma=2592000", serving.port);
+        let offer = format!("alt-svc: h3=\":{}\"; ma=86400", serving.port);
         assert!(fields.contains(&offer), "{fields}");
     }
 }
