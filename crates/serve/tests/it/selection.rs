@@ -31,19 +31,29 @@ struct Logged {
 }
 
 fn server(change: impl FnOnce(&mut Options)) -> Logged {
+    let (lines, change) = logging(change);
+    Logged::new(Running::tls(change), lines)
+}
+
+/// One worker, whose log goes to the lines.
+fn logging(change: impl FnOnce(&mut Options)) -> (Lines, impl FnOnce(&mut Options)) {
     let lines = Lines::default();
     let log = AccessLog::new(lines.clone()).unwrap();
-    let server = Running::tls(|options| {
+    let change = |options: &mut Options| {
         options.threads = NonZeroUsize::MIN;
         options.access_log = Some(log);
         change(options);
-    });
-    let file = std::fs::File::create(server.site.folder().join("bulk")).unwrap();
-    file.set_len(BULK).unwrap();
-    Logged { server, lines }
+    };
+    (lines, change)
 }
 
 impl Logged {
+    fn new(server: Running, lines: Lines) -> Self {
+        let file = std::fs::File::create(server.site.folder().join("bulk")).unwrap();
+        file.set_len(BULK).unwrap();
+        Self { server, lines }
+    }
+
     /// How much longer HTTP/3 is predicted to take, in percent, by what a small response on a new connection over
     /// HTTP/2 was decided by.
     async fn predicted(&self) -> f64 {
@@ -142,6 +152,28 @@ async fn what_was_learnt_outlives_the_process_where_it_is_kept() {
     assert!((known - again).abs() < 5.0, "{known} {again}");
     let without = run(None).predicted().await;
     assert!(without.abs() < 5.0, "{without}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_takes_over_knows_what_the_one_before_has_learnt() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = |options: &mut Options| {
+        options.state = Some(dir.path().join("state"));
+        options.takeover = Some(dir.path().join("takeover"));
+    };
+    let first = server(options);
+    first.download_over_h2().await;
+    let known = first.predicted().await;
+    assert!(known > 15.0, "{known}");
+    let (lines, change) = logging(options);
+    let second = Logged::new(first.server.next(change).unwrap(), lines);
+    first.server.join().unwrap();
+    let again = second.predicted().await;
+    assert!((known - again).abs() < 5.0, "{known} {again}");
+    // The former process has left the folder alone at its end.
+    second.stop();
+    let third = server(options).predicted().await;
+    assert!((known - third).abs() < 5.0, "{known} {third}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
