@@ -204,6 +204,8 @@ pub(crate) struct Server {
     pub(crate) early_requests: u64,
     pub(crate) protocols: Vec<Protocol>,
     pub(crate) resets: Vec<Code>,
+    /// How often nothing was left to acknowledge.
+    pub(crate) delivered: u64,
     /// Request bodies are left unread.
     pub(crate) lazy: bool,
     pub(crate) received: u64,
@@ -242,6 +244,7 @@ impl Server {
                 self.resets.push(code);
             }
             Event::GoAway => {}
+            Event::Delivered => self.delivered += 1,
             other => panic!("unexpected on a server: {other:?}"),
         }
     }

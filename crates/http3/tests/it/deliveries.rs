@@ -111,3 +111,15 @@ fn deliveries_are_to_be_had_when_the_end_is_told() {
     pair.run_for(Duration::from_secs(1));
     assert_eq!(pair.last_deliveries.map(|it| it.count), Some(1));
 }
+
+#[test]
+fn the_server_learns_when_the_client_has_everything_and_not_when_it_has_given_up() {
+    let mut pair = Pair::over(path(0.0, None)).connected();
+    for count in 1..=3 {
+        fetch(&mut pair, 100_000);
+        assert_eq!(pair.files.delivered, count);
+    }
+    pair.fetch(&get("/abort"), Bytes::new());
+    pair.run_for(Duration::from_secs(5));
+    assert_eq!(pair.files.delivered, 3);
+}
