@@ -13,7 +13,7 @@ static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 /// The system's allocator, which counts what the process holds: a program that has it as its global
-/// allocator can be asked by [`allocated`].
+/// allocator can be asked how much that is.
 #[derive(Clone, Copy, Debug)]
 pub struct Counting;
 

@@ -96,8 +96,9 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     run_mode: Option<RunMode>,
-    /// Who is offered HTTP/3: learned (by what each client and others like it have shown), surface[:FILE] (by
-    /// measured times), study[:delay=TIME,loss=SHARE], threshold[:rtt=TIME,loss=SHARE], h3 or h2 (all clients).
+    /// Who is offered HTTP/3: learned (by what each client and others like it have shown), surface or
+    /// surface:FILE (by measured times), threshold or threshold:rtt=TIME,loss=SHARE, study or
+    /// study:delay=TIME,loss=SHARE, h3 or h2 (all clients).
     #[arg(long, default_value_t = Policy::default())]
     policy: Policy,
     /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
