@@ -73,7 +73,7 @@ impl FromStr for Supposed {
             match key {
                 "rate" => supposed.rate = Some(value.parse().map_err(|error| fault(&error))?),
                 "rtt" => {
-                    supposed.rtt = Some(duration::parse(value).map_err(|error| fault(&error))?)
+                    supposed.rtt = Some(duration::parse(value).map_err(|error| fault(&error))?);
                 }
                 "loss" => supposed.loss = Some(value.parse().map_err(|error| fault(&error))?),
                 _ => return Err(format!("`{key}` is none of rate, rtt, loss")),
