@@ -40,6 +40,11 @@ impl Busy {
         self.bytes
     }
 
+    /// Whether there is a mark, without which there is no rate.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.marks[3].is_some()
+    }
+
     /// Notes what is acknowledged by now.
     pub(crate) fn mark(&mut self, at: Instant, acked: u64) {
         self.marks.rotate_left(1);

@@ -121,7 +121,9 @@ impl Visit {
         if let Some(page) = known.pages.request(at) {
             known.page = Some(page);
         }
-        if known.page.is_some() || known.bulk.is_some() {
+        // The first rate is told at once; those after it once a second, as a response is complete.
+        let is_first_rate = known.bulk.is_some() && known.observed.is_none();
+        if known.page.is_some() || is_first_rate {
             known.latest = read().or(known.latest);
             known.observe(selection, now, unix);
             self.decided = None;
@@ -219,7 +221,9 @@ impl Visit {
         if let Some(known) = &mut self.known
             && known.unacknowledged.is_some()
         {
-            known.latest = read().or(known.latest);
+            if known.busy.is_marked() {
+                known.latest = read().or(known.latest);
+            }
             known.arrived(self.began, now);
         }
     }

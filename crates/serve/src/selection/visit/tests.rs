@@ -227,3 +227,26 @@ fn packets_are_counted_once() {
     let reason = scene.decide(None).reason;
     assert!(matches!(reason, Reason::ShortAndClean { .. }), "{reason}");
 }
+
+#[test]
+fn rates_after_the_first_are_told_once_a_second() {
+    let selection = learned();
+    let mut scene = Scene::new(&selection, Transport::Tcp, MS);
+    let mut observed = Vec::new();
+    for _ in 0..4 {
+        scene.download(2, 10 * MS);
+        scene.request(1);
+        let known = scene.visit.known.as_ref().unwrap();
+        observed.push(known.observed_at.duration_since(scene.visit.began));
+        let _ = scene.complete();
+        scene.now += 100 * MS;
+    }
+    assert!(
+        observed.windows(2).all(|pair| pair[0] == pair[1]),
+        "{observed:?}"
+    );
+    scene.now += 900 * MS;
+    scene.download(2, 10 * MS);
+    let known = scene.visit.known.as_ref().unwrap();
+    assert!(known.observed_at.duration_since(scene.visit.began) > observed[0]);
+}
