@@ -97,10 +97,11 @@ impl Serve {
         self.bound.as_ref().ok().map(Server::local_addr)
     }
 
-    /// Replaces the certificate while the server runs; `None` in clear text.
+    /// Replaces the certificates while the server runs, or the application by a [`Site`]; `None` when the
+    /// server could not be bound.
     #[must_use]
     pub fn reload_handle(&self) -> Option<ReloadHandle> {
-        self.bound.as_ref().ok()?.reload_handle()
+        self.bound.as_ref().ok().map(Server::reload_handle)
     }
 
     async fn run(self, signal: impl Future<Output = ()>) -> Result<(), Error> {

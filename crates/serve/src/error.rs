@@ -231,6 +231,10 @@ pub enum Error {
         /// Its `nextUpdate`.
         until: String,
     },
+    /// Among the sites of a site of several is another one of several
+    /// ([`Site::dispatched`](crate::Site::dispatched)).
+    #[error("a site that is chosen among several cannot itself be one of several")]
+    NestedDispatch,
     /// TLS can't be set up.
     #[error("cannot set up TLS")]
     Tls(#[source] BoxError),

@@ -24,6 +24,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use open::{Opened, Refusal, Root};
 use path::Hidden;
+pub(crate) use path::{BadPath, routing_path};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use range::Range;
 pub(crate) use reading::{Piece, Reading};
@@ -32,6 +33,7 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 use validators::Validators;
@@ -55,7 +57,11 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 pub struct Files {
     root: Arc<Root>,
     hidden: Hidden,
+    number: u64,
 }
+
+/// The number of the folder that is opened next.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Files {
     /// Nothing outside of `root` is ever read. What is hidden in it (names that begin with a dot, at any
@@ -68,6 +74,7 @@ impl Files {
         Ok(Self {
             root: Arc::new(Root::open(root.as_ref())?),
             hidden: Hidden::Absent,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
         })
     }
 
@@ -76,6 +83,11 @@ impl Files {
     pub fn with_hidden(mut self) -> Self {
         self.hidden = Hidden::Served;
         self
+    }
+
+    /// What tells it, and its clones, from all others that this process has opened.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Answers one request, whatever it asks for. `now` is the server's clock.
@@ -105,7 +117,7 @@ impl Files {
 
     fn find<B>(&self, request: &Request<B>) -> Result<Opened, Refusal> {
         let asked = path::parse(request.uri().path())
-            .map_err(|path::BadPath| Refusal::Status(StatusCode::BAD_REQUEST))?;
+            .map_err(|BadPath| Refusal::Status(StatusCode::BAD_REQUEST))?;
         self.look_for(&asked, request.uri().query())
     }
 

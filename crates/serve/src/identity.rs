@@ -6,7 +6,7 @@ use crate::{Error, ocsp, tls};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use rustls::{Error as TlsError, InconsistentKeys};
+use rustls::{Error as TlsError, InconsistentKeys, SignatureAlgorithm, SignatureScheme};
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -115,6 +115,16 @@ impl Identity {
             _ => None,
         });
         dns.collect()
+    }
+
+    /// The kind of the private key.
+    pub(crate) fn key_algorithm(&self) -> SignatureAlgorithm {
+        self.certified.key.algorithm()
+    }
+
+    /// Whether a client that knows these signature schemes can verify what the key signs.
+    pub(crate) fn can_sign(&self, schemes: &[SignatureScheme]) -> bool {
+        self.certified.key.choose_scheme(schemes).is_some()
     }
 
     /// What a hand-shake at `now` uses.

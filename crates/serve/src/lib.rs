@@ -59,8 +59,9 @@
 //! well. [`Options::takeover`] has another process replace this one without a refused connection.
 //!
 //! # TLS
-//! [`Identity`] is a certificate and its key from PEM files; [`certs`] makes a local authority and certificates
-//! of it; a [`ReloadHandle`] replaces the certificate while connections go on. [`Options::clear_text`] is for
+//! [`Identity`] is a certificate and its key from PEM files; [`Certificates`] are several, of which each client
+//! is shown the one for the name that it asks for; [`certs`] makes a local authority and certificates
+//! of it; a [`ReloadHandle`] replaces them, and the site, while connections go on. [`Options::clear_text`] is for
 //! servers behind a proxy: HTTP/1.1 and HTTP/2, no HTTP/3.
 //!
 //! # Policy
@@ -87,7 +88,7 @@
 //!
 //! let dir = tempfile::tempdir()?;
 //! let leaf = certs::Store::open(dir.path().join("certs"))?.leaf(&["altway.test"])?;
-//! let mut options = Options::new(Site::files(dir.path()), Security::Tls(leaf.identity()?));
+//! let mut options = Options::new(Site::files(dir.path()), Security::tls(leaf.identity()?));
 //! options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
 //! options.port = 0;
 //!
@@ -105,6 +106,7 @@
 //! [`AccessLog`].
 
 mod accept;
+mod certificates;
 pub mod certs;
 mod client_prefix;
 mod clients;
@@ -147,6 +149,7 @@ pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
 pub use altway_select::model::Threshold;
 pub use altway_select::{self as select, ParseModelError as InvalidPolicy};
 pub use altway_units::{DataSize, Ratio};
+pub use certificates::Certificates;
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use congestion::CongestionInUse;
 pub use embed::{
@@ -170,5 +173,5 @@ pub use request::log::AccessLog;
 pub use request::upload::{RequestBody, RequestBodyError};
 pub use selection::state::KeptPaths;
 pub use server::Server;
-pub use site::Site;
+pub use site::{Dispatch, Site};
 pub use stop::{StopHandle, StopSignal, stop_channel};

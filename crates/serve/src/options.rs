@@ -1,6 +1,6 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Identity, KeyLog, Limits, Site};
+use crate::{AccessLog, Certificates, KeyLog, Limits, Site};
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
@@ -93,8 +93,8 @@ impl Options {
     /// TLS and HTTP/3 with the defaults of every other field, for [`serve`](crate::serve); the site is
     /// [`Site::nothing`].
     #[must_use]
-    pub fn tls(identity: Identity) -> Self {
-        Self::new(Site::nothing(), Security::Tls(identity))
+    pub fn tls(certificates: impl Into<Certificates>) -> Self {
+        Self::new(Site::nothing(), Security::tls(certificates))
     }
 
     /// As [`tls`](Self::tls), without TLS and HTTP/3 ([`Security::ClearText`]).
@@ -156,7 +156,7 @@ impl Bind {
 #[non_exhaustive]
 pub enum Security {
     /// TLS: HTTP/1.1 and HTTP/2 on TCP (1.2 and 1.3), HTTP/3 on UDP (1.3).
-    Tls(Identity),
+    Tls(Certificates),
     /// Clear text on TCP: HTTP/1.1, and HTTP/2 by prior knowledge (RFC 9113 section 3.3). No
     /// HTTP/3, no `Alt-Svc`. For tests, and behind a proxy of clear text. Requests that name the scheme
     /// `https` are answered 421 (Misdirected Request, RFC 9110 section 7.4).
@@ -167,6 +167,12 @@ pub enum Security {
 }
 
 impl Security {
+    /// TLS with one certificate, an [`Identity`](crate::Identity), or with several.
+    #[must_use]
+    pub fn tls(certificates: impl Into<Certificates>) -> Self {
+        Self::Tls(certificates.into())
+    }
+
     /// The scheme of what the connections carry.
     pub(crate) fn scheme(&self) -> Scheme {
         match self {

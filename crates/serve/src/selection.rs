@@ -11,13 +11,13 @@ pub(crate) mod load;
 pub(crate) mod state;
 pub(crate) mod visit;
 
-use crate::{BoxError, Error, Identity, Options};
+use crate::{BoxError, Certificates, Error, Options};
 use altway_select::{
     Client, Config, Congestion, Decision, Hints, Moment, Observation, Secret, Selector, Surface,
     Transport, UnixTime,
 };
-pub(crate) use hosts::HostIndex;
 use hosts::Hosts;
+pub(crate) use hosts::{HostIndex, HostNames};
 use state::StateFolder;
 use std::net::IpAddr;
 use std::path::Path;
@@ -37,11 +37,7 @@ impl Selection {
     ///
     /// # Errors
     /// The surface's file or the state folder can't be read, or holds something else.
-    pub(crate) fn new(
-        options: &Options,
-        identity: &Identity,
-        congestion: [Congestion; 2],
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(options: &Options, congestion: [Congestion; 2]) -> Result<Self, Error> {
         let folder = options.state.as_deref();
         let fault = |source| Error::State {
             path: folder.map(Path::to_owned).unwrap_or_default(),
@@ -70,7 +66,7 @@ impl Selection {
         }
         Ok(Self {
             selector,
-            hosts: Hosts::of(Some(identity)),
+            hosts: Hosts::new(),
             state,
         })
     }
@@ -80,14 +76,14 @@ impl Selection {
     pub(crate) fn of(policy: &altway_select::ModelKind) -> Self {
         Self {
             selector: Selector::new(Config::new(Secret::new([7; 16]), policy)),
-            hosts: Hosts::of(None),
+            hosts: Hosts::new(),
             state: None,
         }
     }
 
-    /// The host that a request is for.
-    pub(crate) fn host(&self, authority: Option<&[u8]>) -> HostIndex {
-        self.hosts.find(authority)
+    /// The names of these certificates, each with a host to decide for.
+    pub(crate) fn host_names(&self, certificates: &Certificates) -> HostNames {
+        self.hosts.names(certificates.dns_names())
     }
 
     /// Names the client at the other end of a connection, which has begun.

@@ -5,6 +5,7 @@ use crate::request::body::Body;
 use crate::request::handler::{BoxError, Handler, Pending, PerThread, Tower};
 use crate::{RequestBody, files};
 use http::{Request, Response, StatusCode};
+use std::fmt;
 use std::future::ready;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +18,19 @@ pub struct Site(pub(crate) Kind);
 pub(crate) enum Kind {
     Files { root: PathBuf, hidden: bool },
     Service(Arc<dyn Handler>),
+    Dispatched(Arc<dyn Dispatch>, Vec<Site>),
+}
+
+/// The choice among several sites by what a request is for. Asked for each request on the thread of its
+/// connection, so it should not block.
+pub trait Dispatch: fmt::Debug + Send + Sync {
+    /// Returns the place, among the sites given to [`Site::dispatched`], of the one that answers; `None` where
+    /// none does, for which the client gets a 404.
+    ///
+    /// `authority` is the host that the request names, perhaps with a port; empty where it names none (HTTP/1.0).
+    /// `path` is decoded once, begins with a slash, and has no empty names, no `.` and no `..`: two spellings of one
+    /// file are one path. A path that could mean two things is refused before (400).
+    fn dispatch(&self, authority: &[u8], path: &[u8]) -> Option<usize>;
 }
 
 impl Site {
@@ -46,6 +60,15 @@ impl Site {
             *hidden = true;
         }
         self
+    }
+
+    /// Several sites, of which `dispatch` chooses for each request. Files among them are as fast as files alone.
+    ///
+    /// None of them may itself be a site of several ([`Error::NestedDispatch`](crate::Error::NestedDispatch) when
+    /// the server is bound).
+    #[must_use]
+    pub fn dispatched(dispatch: impl Dispatch + 'static, sites: Vec<Self>) -> Self {
+        Self(Kind::Dispatched(Arc::new(dispatch), sites))
     }
 
     /// Whatever a [tower](https://docs.rs/tower-service) service answers, over all three protocols;

@@ -182,7 +182,11 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     reopen_at_signal(options.access_log.clone(), *printer)?;
     let server = Server::bind(&options)?;
     let (handle, signal) = stop_channel();
-    obey_signals(handle, source.zip(server.reload_handle()), *printer)?;
+    obey_signals(
+        handle,
+        source.map(|source| (source, server.reload_handle())),
+        *printer,
+    )?;
     let memory = limits::memory(&options.limits, options.threads);
     announce(&server, arguments, memory, printer)?;
     server.run(&signal)?;
@@ -222,7 +226,7 @@ fn reopen_at_signal(log: Option<AccessLog>, printer: Printer) -> Result<()> {
 
 fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) -> Result<Options> {
     let security = match source {
-        Some(source) => Security::Tls(source.read(printer)?),
+        Some(source) => Security::tls(source.read(printer)?),
         None if arguments.behind_tls_proxy => Security::BehindTlsProxy,
         None => Security::ClearText,
     };

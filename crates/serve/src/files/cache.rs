@@ -6,10 +6,10 @@
 //! their space back. Large files are kept in chunks, so that a part of one costs no more than
 //! that part. What was used longest ago goes first.
 //!
-//! Entries go by the name of the file: however a request spells it, there is one.
+//! Entries go by the folder and the name of the file in it: however a request spells it, there is one.
 
 use super::memory::SharedMemory;
-use super::path::{self, Asked};
+use super::path::{self, Asked, plain_name};
 use super::shared::{FileRange, OpenFile};
 use super::{Files, Reading};
 use crate::files::open::{Opened, Refusal};
@@ -22,7 +22,6 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -51,7 +50,10 @@ type ChunkKey = (u64, u64);
 
 /// A worker's cache.
 pub(crate) struct FileCache {
+    /// By the number of the folder, in eight bytes, and the file's name in it.
     entries: LruCache<Box<[u8]>, Rc<Entry>>,
+    /// The key that is looked for; kept for its space.
+    key: Vec<u8>,
     chunks: LruCache<ChunkKey, Bytes>,
     /// The chunk that was read last: a body is sent a frame at a time, so that the next read is mostly of
     /// the same.
@@ -167,6 +169,7 @@ impl FileCache {
     pub(crate) fn new(max_bytes: usize, max_open: usize) -> Self {
         Self {
             entries: LruCache::new(MAX_ENTRIES),
+            key: Vec::new(),
             chunks: LruCache::unbounded(),
             latest: None,
             memory: Arc::new(SharedMemory::new(max_bytes)),
@@ -179,14 +182,32 @@ impl FileCache {
     /// 200 just so.
     pub(crate) fn find(&mut self, files: &Files, target: &[u8], now: Instant) -> Option<Rc<Entry>> {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
-        let (key, asked) = match plain_name(path) {
+        let (name, asked) = match plain_name(path) {
             Some(name) => (Cow::Borrowed(name), None),
             None => {
                 let asked = path::parse(std::str::from_utf8(path).ok()?).ok()?;
-                (Cow::Owned(name_of(&asked)), Some(asked))
+                (Cow::Owned(asked.name()), Some(asked))
             }
         };
-        if let Some(entry) = self.entries.get(&*key)
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        key.extend_from_slice(&files.number().to_ne_bytes());
+        key.extend_from_slice(&name);
+        let entry = self.find_by(&key, files, asked, path, now);
+        self.key = key;
+        entry
+    }
+
+    /// `asked`: what `path` means, if that is known already.
+    fn find_by(
+        &mut self,
+        key: &[u8],
+        files: &Files,
+        asked: Option<Asked>,
+        path: &[u8],
+        now: Instant,
+    ) -> Option<Rc<Entry>> {
+        if let Some(entry) = self.entries.get(key)
             && entry.is_fresh(now)
         {
             return Some(Rc::clone(entry));
@@ -195,9 +216,9 @@ impl FileCache {
             Some(asked) => asked,
             None => path::parse(std::str::from_utf8(path).ok()?).ok()?,
         };
-        let entry = self.look_up(files, &key, &asked, now);
+        let entry = self.look_up(files, key, &asked, now);
         if entry.is_none() {
-            self.forget(&key);
+            self.forget(key);
         }
         entry
     }
@@ -345,24 +366,6 @@ impl FileCache {
 /// The bytes of a chunk from `within` on, at most `limit`.
 fn cut(chunk: &Bytes, within: usize, limit: usize) -> Bytes {
     chunk.slice(within..chunk.len().min(within + limit))
-}
-
-/// The name of the file that a path asks for, where it needs no decoding: ASCII without escapes, without
-/// empty names, and without names that begin with a dot.
-fn plain_name(path: &[u8]) -> Option<&[u8]> {
-    let name = path.strip_prefix(b"/")?;
-    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'\\');
-    let is_special = |pair: &[u8]| matches!(pair, b"//" | b"/.");
-    (name.iter().all(is_plain) && !path.windows(2).any(is_special)).then_some(name)
-}
-
-/// The same of a path that was decoded.
-fn name_of(asked: &Asked) -> Vec<u8> {
-    let mut name = asked.relative.as_os_str().as_bytes().to_vec();
-    if asked.directory && !name.is_empty() {
-        name.push(b'/');
-    }
-    name
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! From a request's path to a file's name: decoded once, refused when it could mean two things.
 
 use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -55,7 +56,38 @@ pub(crate) fn parse(path: &str) -> Result<Asked, BadPath> {
     Ok(asked)
 }
 
+/// Returns the path by which requests are told apart: decoded, without what a file system would skip. All
+/// spellings of one file have the same.
+///
+/// # Errors
+/// As [`parse`]; not UTF-8.
+pub(crate) fn routing_path(path: &[u8]) -> Result<Cow<'_, [u8]>, BadPath> {
+    if plain_name(path).is_some() {
+        return Ok(Cow::Borrowed(path));
+    }
+    let asked = parse(std::str::from_utf8(path).map_err(|_| BadPath)?)?;
+    Ok(Cow::Owned([b"/", &asked.name()[..]].concat()))
+}
+
+/// The name of the file that a path asks for, where it needs no decoding: ASCII without escapes, without
+/// empty names, and without names that begin with a dot.
+pub(super) fn plain_name(path: &[u8]) -> Option<&[u8]> {
+    let name = path.strip_prefix(b"/")?;
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'\\');
+    let is_special = |pair: &[u8]| matches!(pair, b"//" | b"/.");
+    (name.iter().all(is_plain) && !path.windows(2).any(is_special)).then_some(name)
+}
+
 impl Asked {
+    /// The same name as that of [`plain_name`], of a path that was decoded.
+    pub(super) fn name(&self) -> Vec<u8> {
+        let mut name = self.relative.as_os_str().as_bytes().to_vec();
+        if self.directory && !name.is_empty() {
+            name.push(b'/');
+        }
+        name
+    }
+
     /// Whether one of its names begins with a dot, and `hidden` doesn't serve those.
     pub(crate) fn is_hidden(&self, hidden: Hidden) -> bool {
         let has_dot = |name: &OsStr| name.as_bytes().starts_with(b".");

@@ -6,6 +6,7 @@
 use crate::files::{Entry, Reading, is_conditional};
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
+use crate::request::content::Target;
 use crate::request::log::{Line, LogEntry};
 use crate::request::requests::{Now, Requests, path_of};
 use crate::selection::HostIndex;
@@ -24,6 +25,8 @@ pub(crate) struct Prepared {
 /// The latest request of a connection that was answered so.
 pub(crate) struct Latest<I> {
     id: Option<I>,
+    /// That of the snapshot by which it was answered.
+    snapshot: u64,
     entry: Weak<Entry>,
     pub(super) host: HostIndex,
     /// Empty without a log.
@@ -44,7 +47,8 @@ impl<I> Requests<I> {
         H: RequestHead<Id = I>,
     {
         let latest = self.latest.as_ref()?;
-        let is_same = latest.id.as_ref().is_some_and(|id| head.has_id(id));
+        let is_same = latest.id.as_ref().is_some_and(|id| head.has_id(id))
+            && latest.snapshot == self.responder.snapshot.borrow().number;
         let entry = is_same.then(|| latest.entry.upgrade()).flatten()?;
         entry.is_fresh(now.instant).then_some(Prepared {
             entry,
@@ -57,15 +61,20 @@ impl<I> Requests<I> {
     where
         H: RequestHead<Id = I>,
     {
-        let service = &self.responder.service;
-        let files = service.files()?;
         if head.method() != b"GET" || head.fields().any(|(name, _)| is_conditional(name)) {
             return None;
         }
+        let snapshot = self.responder.snapshot.borrow();
+        let target = snapshot.content.target(head.authority(), head.target());
+        let Ok(Target::Files(files)) = target else {
+            return None;
+        };
+        let service = &self.responder.service;
         let mut cache = self.responder.files.borrow_mut();
         let entry = cache.find(files, head.target()?, now.instant)?;
         self.latest = Some(Latest {
             id: head.id(),
+            snapshot: snapshot.number,
             entry: Rc::downgrade(&entry),
             host: self.visit.host(),
             path: service

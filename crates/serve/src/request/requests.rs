@@ -8,6 +8,7 @@ use crate::files::{self, FileCache};
 use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
+use crate::request::content::Snapshot;
 use crate::request::fields::CommonFields;
 use crate::request::log::{Line, LogEntry, Protocol};
 use crate::request::prepared::{Latest, Prepared};
@@ -31,6 +32,8 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 /// What the requests of all connections of a worker share.
 pub(crate) struct Responder {
     pub(crate) service: Arc<Service>,
+    /// The newest snapshot that a request of this worker has seen.
+    pub(super) snapshot: RefCell<Arc<Snapshot>>,
     pub(crate) files: Rc<RefCell<FileCache>>,
     pub(crate) fields: RefCell<CommonFields>,
     pub(crate) load: Load,
@@ -91,8 +94,19 @@ impl Responder {
                 service.alternative.as_ref().map(|it| it.port),
             )),
             load: Load::new(Instant::now()),
+            snapshot: RefCell::new(service.current.get()),
             service,
             files,
+        }
+    }
+}
+
+impl Responder {
+    /// Takes over a newer snapshot, if there is one.
+    fn refresh(&self) {
+        let mut snapshot = self.snapshot.borrow_mut();
+        if let Some(newer) = self.service.current.newer_than(&snapshot) {
+            *snapshot = newer;
         }
     }
 }
@@ -156,6 +170,7 @@ impl<I> Requests<I> {
         now: Now,
         read: impl FnMut() -> Option<Counters>,
     ) -> Screened {
+        self.responder.refresh();
         if let Some(selection) = self.responder.service.selection() {
             let unix = unix_time(now.system);
             self.visit.request(
@@ -192,7 +207,8 @@ impl<I> Requests<I> {
             target: request.uri().clone(),
             host: self.visit.host(),
         };
-        match self.responder.service.call(self.peer, request) {
+        let content = Arc::clone(&self.responder.snapshot.borrow().content);
+        match content.call(self.peer, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
             Raw::Later(pending, hints) => {
                 let answered = Box::pin(async move {
@@ -278,8 +294,9 @@ impl<I> Requests<I> {
     }
 
     fn set_host(&mut self, head: &impl RequestHead) {
-        if let Some(selection) = self.responder.service.selection() {
-            self.visit.set_host(selection.host(head.authority()));
+        if self.responder.service.alternative.is_some() {
+            let snapshot = self.responder.snapshot.borrow();
+            self.visit.set_host(snapshot.hosts.find(head.authority()));
         }
     }
 
@@ -385,9 +402,10 @@ mod tests {
     use crate::incidents::Incidents;
     use crate::limits::Limits;
     use crate::request::check::MAX_HEAD_BYTES;
-    use crate::request::service::{Alternative, Content};
-    use crate::selection::Selection;
+    use crate::request::content::{Content, Current, Target};
+    use crate::request::service::Alternative;
     use crate::selection::visit::told;
+    use crate::selection::{HostNames, Selection};
     use crate::{Body, PrefixLengths};
     use http::Version;
     use std::cell::Cell;
@@ -408,7 +426,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.txt"), "a").unwrap();
         let service = Service {
-            content: Content::Files(Files::open(dir.path()).unwrap()),
+            current: Current::new(
+                Content::of(Target::Files(Files::open(dir.path()).unwrap())),
+                HostNames::default(),
+            ),
             alternative: alternative.map(|port| Alternative {
                 port,
                 selection: Selection::of(&policy.parse().unwrap()),

@@ -2,16 +2,17 @@
 
 use crate::RequestBody;
 use crate::embed::{Hints, introduce};
-use crate::files::{self, Files};
+use crate::files;
 use crate::incidents::Incidents;
 use crate::request::body::Body;
-use crate::request::handler::{BoxError, Handler, Pending};
+use crate::request::check::RequestHead;
+use crate::request::content::{Content, Current, Target};
+use crate::request::handler::{BoxError, Pending};
 use crate::request::log::AccessLog;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
 use http::{Request, Response, StatusCode};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// Lines about services that fail: a client can have each of its requests fail.
@@ -20,7 +21,7 @@ static FAILURES: Throttle = Throttle::new();
 /// What answers requests, with what is known of clients.
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(crate) content: Content,
+    pub(crate) current: Current,
     /// `None`: there is no HTTP/3 to offer.
     pub(crate) alternative: Option<Alternative>,
     pub(crate) log: Option<AccessLog>,
@@ -35,13 +36,6 @@ pub(crate) struct Alternative {
     pub(crate) selection: Selection,
 }
 
-/// What requests are answered with.
-#[derive(Debug)]
-pub(crate) enum Content {
-    Files(Files),
-    Handler(Arc<dyn Handler>),
-}
-
 /// A response without the fields that every response has.
 pub(super) enum Raw {
     Now(Response<Body>),
@@ -49,12 +43,16 @@ pub(super) enum Raw {
     Later(Pending<Response<Body>>, Hints),
 }
 
-impl Service {
+impl Content {
     /// Answers a request of `peer` that has passed the check.
     pub(super) fn call(&self, peer: SocketAddr, mut request: Request<RequestBody>) -> Raw {
-        let handler = match &self.content {
-            Content::Files(files) => return Raw::Now(files.respond(&request, SystemTime::now())),
-            Content::Handler(handler) => handler,
+        let target = self.target(request.authority(), request.target());
+        let handler = match target {
+            Ok(Target::Files(files)) => {
+                return Raw::Now(files.respond(&request, SystemTime::now()));
+            }
+            Ok(Target::Handler(handler)) => handler,
+            Err(status) => return Raw::Now(files::page(status)),
         };
         let hints = introduce(&mut request, peer);
         let target = request.uri().clone();
@@ -71,15 +69,9 @@ impl Service {
         });
         Raw::Later(response, hints)
     }
+}
 
-    /// The files that are all that is served, if they are.
-    pub(super) fn files(&self) -> Option<&Files> {
-        match &self.content {
-            Content::Files(files) => Some(files),
-            Content::Handler(_) => None,
-        }
-    }
-
+impl Service {
     /// What is known of clients, where there is something to offer them.
     pub(crate) fn selection(&self) -> Option<&Selection> {
         self.alternative.as_ref().map(|it| &it.selection)

@@ -7,8 +7,8 @@ pub(crate) mod raw;
 mod recorder;
 
 use altway_serve::{
-    Bind, BoxError, Identity, Options, ReloadHandle, Security, Serve, Server, Spread, certs,
-    stop_channel,
+    Bind, BoxError, Certificates, Identity, Options, ReloadHandle, Security, Serve, Server, Spread,
+    certs, stop_channel,
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -119,6 +119,11 @@ impl Site {
         der.unwrap().to_vec()
     }
 
+    /// The certificate of the authority.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.store.authority()
+    }
+
     fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         let authority = CertificateDer::from_pem_file(self.store.authority()).unwrap();
@@ -149,7 +154,7 @@ impl Running {
     pub(crate) fn tls(change: impl FnOnce(&mut Options)) -> Self {
         let site = Site::new();
         let identity = site.leaf().identity().unwrap();
-        Self::start(site, Security::Tls(identity), change)
+        Self::start(site, Security::tls(identity), change)
     }
 
     /// `--h2c`.
@@ -175,7 +180,7 @@ impl Running {
     ) -> Self {
         let site = Site::new();
         let identity = site.leaf().identity().unwrap();
-        let options = site.options(Security::Tls(identity));
+        let options = site.options(Security::tls(identity));
         Self::program(site, options, runtime, serve)
     }
 
@@ -220,7 +225,7 @@ impl Running {
     fn run(site: Site, options: &Options) -> Result<Self, altway_serve::Error> {
         let server = Server::bind(options)?;
         let address = server.local_addr();
-        let reload = server.reload_handle();
+        let reload = Some(server.reload_handle());
         let (stop, signal) = stop_channel();
         let thread = Some(std::thread::spawn(move || server.run(&signal)));
         Ok(Self {
@@ -239,7 +244,7 @@ impl Running {
     ) -> Result<Self, altway_serve::Error> {
         let site = self.site.next();
         let identity = site.leaf().identity()?;
-        let mut options = site.options(Security::Tls(identity));
+        let mut options = site.options(Security::tls(identity));
         options.port = self.address.port();
         change(&mut options);
         Self::run(site, &options)
@@ -247,7 +252,21 @@ impl Running {
 
     /// Has new hand-shakes use another certificate.
     pub(crate) fn replace(&self, identity: Identity) {
-        self.reload.as_ref().unwrap().replace(identity);
+        self.reload.as_ref().unwrap().replace_certificates(identity);
+    }
+
+    /// Has new handshakes use these certificates.
+    pub(crate) fn replace_certificates(&self, certificates: Certificates) {
+        let reload = self.reload.as_ref().unwrap();
+        reload.replace_certificates(certificates);
+    }
+
+    /// Has new requests answered by that site.
+    pub(crate) fn replace_site(
+        &self,
+        site: &altway_serve::Site,
+    ) -> Result<(), altway_serve::Error> {
+        self.reload.as_ref().unwrap().replace_site(site)
     }
 
     pub(crate) fn ask_to_stop(&self) {

@@ -27,5 +27,6 @@ mod restarts;
 mod same;
 mod selection;
 mod shares;
+mod sites;
 mod takeover;
 mod turns;

@@ -83,7 +83,7 @@ impl Source {
     pub(super) fn read_again(&self, server: &ReloadHandle, printer: &Printer) {
         match self.read(printer) {
             Ok(identity) => {
-                server.replace(identity);
+                server.replace_certificates(identity);
                 printer.say("SIGHUP: the certificate was read again");
             }
             Err(error) => {

@@ -7,10 +7,12 @@ use crate::files::{FileCache, Files};
 use crate::held::HeldBytes;
 use crate::incidents::Incidents;
 use crate::limits::Limits;
+use crate::request::content::{Content, Current, Target};
 use crate::request::outgoing::RESPONSE_OVERHEAD;
 use crate::request::requests::Responder;
-use crate::request::service::{Content, Service};
+use crate::request::service::Service;
 use crate::restarts::Restarts;
+use crate::selection::HostNames;
 use crate::setup::Memory;
 use crate::stop::stop_channel;
 use altway_message::Scheme;
@@ -24,7 +26,10 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
     std::fs::write(dir.join("large"), vec![0; 8 << 20]).unwrap();
     std::fs::write(dir.join("small"), vec![0; 8 << 10]).unwrap();
     let service = Service {
-        content: Content::Files(Files::open(dir).unwrap()),
+        current: Current::new(
+            Content::of(Target::Files(Files::open(dir).unwrap())),
+            HostNames::default(),
+        ),
         alternative: None,
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
