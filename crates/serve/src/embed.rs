@@ -18,7 +18,7 @@ pub(crate) use request::introduce;
 
 use crate::site::{Kind, Site};
 use crate::stop::{StopHandle, stop_channel};
-use crate::{Error, Options, ReloadHandle, RequestBody, Server};
+use crate::{Error, Monitor, Options, ReloadHandle, RequestBody, Server};
 use bridge::Bridge;
 use http::Request;
 use std::fmt;
@@ -102,6 +102,12 @@ impl Serve {
     #[must_use]
     pub fn reload_handle(&self) -> Option<ReloadHandle> {
         self.bound.as_ref().ok().map(Server::reload_handle)
+    }
+
+    /// Looks at the server while it runs; `None` when it could not be bound.
+    #[must_use]
+    pub fn monitor(&self) -> Option<Monitor> {
+        self.bound.as_ref().ok().map(Server::monitor)
     }
 
     async fn run(self, signal: impl Future<Output = ()>) -> Result<(), Error> {

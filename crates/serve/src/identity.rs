@@ -117,6 +117,13 @@ impl Identity {
         dns.collect()
     }
 
+    /// The last second of the server's own certificate; `None` where it can't be parsed.
+    pub(crate) fn not_after(&self) -> Option<SystemTime> {
+        let leaf = self.certified.end_entity_cert().ok()?;
+        let (_, leaf) = X509Certificate::from_der(leaf).ok()?;
+        Some(leaf.validity().not_after.to_datetime().into())
+    }
+
     /// The kind of the private key.
     pub(crate) fn key_algorithm(&self) -> SignatureAlgorithm {
         self.certified.key.algorithm()

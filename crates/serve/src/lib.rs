@@ -125,6 +125,7 @@ mod key_log;
 mod limits;
 mod listen;
 mod log_writer;
+mod metrics;
 mod ocsp;
 mod options;
 mod random;
@@ -162,6 +163,7 @@ pub use identity::{Identity, IdentityWarning};
 pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
+pub use metrics::{Metrics, Monitor, OfferMetrics, ProtocolMetrics, ShownCertificate};
 pub use options::{
     Bind, Congestion, DEFAULT_PORT, Options, Policy, Security, Spread, Steering, UnknownCongestion,
     UnknownSpread,

@@ -60,6 +60,11 @@ impl InUse {
         Self(Arc::new(RwLock::new(certificates)))
     }
 
+    /// What `look` returns of the certificates.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&Certificates) -> T) -> T {
+        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn replace(&self, certificates: Certificates) {
         // A panic in another thread can't leave an assignment half done.
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = certificates;
@@ -68,7 +73,6 @@ impl InUse {
 
 impl ResolvesServerCert for InUse {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let certificates = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        certificates.find(&hello, SystemTime::now())
+        self.with(|certificates| certificates.find(&hello, SystemTime::now()))
     }
 }

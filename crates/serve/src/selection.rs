@@ -13,8 +13,8 @@ pub(crate) mod visit;
 
 use crate::{BoxError, Certificates, Error, Options};
 use altway_select::{
-    Client, Config, Congestion, Decision, Hints, Moment, Observation, Secret, Selector, Surface,
-    Transport, UnixTime,
+    ClassSummary, Client, ClientClass, Config, Congestion, Decision, Explanation, Hints, Host,
+    Moment, Observation, Secret, Selector, Surface, Transport, UnixTime,
 };
 use hosts::Hosts;
 pub(crate) use hosts::{HostIndex, HostNames};
@@ -114,6 +114,34 @@ impl Selection {
         if let Some(alarm) = self.selector.observe(client, host, observation, now) {
             tracing::warn!(%alarm, "clients of a class take other times than predicted: it is learnt anew");
         }
+    }
+
+    /// Addresses and classes of which something is known.
+    pub(crate) fn clients(&self) -> usize {
+        self.selector.clients()
+    }
+
+    /// What a client would be told, and why: of each class that is known at the address, or of one.
+    pub(crate) fn explain(
+        &self,
+        address: IpAddr,
+        class: Option<ClientClass>,
+        host: &Host,
+        moment: &Moment,
+    ) -> Vec<Explanation> {
+        let client = self.selector.client(address, &Hints::default());
+        match class {
+            Some(class) => {
+                let client = client.with_class(class);
+                vec![self.selector.explain(&client, host, moment)]
+            }
+            None => self.selector.explain_address(&client, host, moment),
+        }
+    }
+
+    /// What is known of each class.
+    pub(crate) fn summary(&self) -> Vec<ClassSummary> {
+        self.selector.summary()
     }
 
     /// Writes what is known to the state folder, if there is one. May wait for the disk.

@@ -5,6 +5,7 @@ mod supervise;
 use crate::congestion::CongestionInUse;
 use crate::incidents::Incidents;
 use crate::listen::{self, Listeners, Sockets};
+use crate::metrics::{Monitor, ServerCounters};
 use crate::options::{Congestion, Options, Security};
 use crate::reload::InUse;
 use crate::request::content::{Content, Current};
@@ -84,6 +85,7 @@ impl Server {
             alternative,
             log: options.access_log.clone(),
             incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
+            counters: ServerCounters::default(),
         };
         let setup = Arc::new(setup(
             options,
@@ -147,6 +149,15 @@ impl Server {
         ReloadHandle {
             certificates: self.certificates.clone(),
             service: Arc::clone(&self.setup.service),
+        }
+    }
+
+    /// Looks at the server while it runs: figures, what is known of clients, certificates.
+    #[must_use]
+    pub fn monitor(&self) -> Monitor {
+        Monitor {
+            service: Arc::clone(&self.setup.service),
+            certificates: self.certificates.clone(),
         }
     }
 

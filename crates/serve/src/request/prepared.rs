@@ -112,6 +112,7 @@ impl<I> Requests<I> {
         sent: usize,
         now: Now,
     ) -> Option<(Reading, Option<LogEntry>)> {
+        self.count(StatusCode::OK, decision.as_ref());
         let entry = &prepared.entry;
         if sent as u64 == entry.size {
             self.log_whole(entry.size, decision, now);
@@ -123,6 +124,7 @@ impl<I> Requests<I> {
     /// A prepared answer for HTTP/1.1.
     pub(crate) fn respond_prepared(&mut self, prepared: &Prepared, now: Now) -> Response<Body> {
         let decision = self.decision(Some(prepared.entry.size), now);
+        self.count(StatusCode::OK, decision.as_ref());
         let head = self.prepared_head(prepared, decision.as_ref(), now);
         let body = match prepared.entry.reading(0) {
             Reading::Memory(bytes) => Body::bytes(bytes),

@@ -6,6 +6,7 @@ use crate::clients::Admitted;
 use crate::embed::Answering;
 use crate::files::{self, FileCache};
 use crate::incidents::Incident;
+use crate::metrics::{OpenConnection, WorkerCounters};
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
 use crate::request::content::Snapshot;
@@ -37,6 +38,7 @@ pub(crate) struct Responder {
     pub(crate) files: Rc<RefCell<FileCache>>,
     pub(crate) fields: RefCell<CommonFields>,
     pub(crate) load: Load,
+    pub(super) counters: Arc<WorkerCounters>,
 }
 
 /// The time on both clocks, read once a turn.
@@ -55,6 +57,7 @@ pub(crate) struct Requests<I> {
     pub(super) protocol: Protocol,
     pub(super) visit: Visit,
     pub(super) latest: Option<Latest<I>>,
+    _open: OpenConnection,
 }
 
 /// Who answers a request.
@@ -95,6 +98,7 @@ impl Responder {
             )),
             load: Load::new(Instant::now()),
             snapshot: RefCell::new(service.current.get()),
+            counters: service.counters.worker(),
             service,
             files,
         }
@@ -130,6 +134,7 @@ impl<I> Requests<I> {
         began: Instant,
     ) -> Self {
         Self {
+            _open: responder.counters.open(protocol),
             responder,
             peer,
             admitted,
@@ -235,6 +240,7 @@ impl<I> Requests<I> {
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         let mut response = files::page(status);
         let decision = self.decision(None, now);
+        self.count(status, decision.as_ref());
         let mut fields = self.responder.fields.borrow_mut();
         fields.complete(response.headers_mut(), decision.as_ref(), now.system);
         drop(fields);
@@ -256,7 +262,14 @@ impl<I> Requests<I> {
         now: Instant,
         read: impl FnOnce() -> Option<Counters>,
     ) {
+        self.responder.counters.sent(self.protocol, bytes);
         self.visit.sent(bytes, now, read);
+    }
+
+    /// Counts a response.
+    pub(super) fn count(&self, status: StatusCode, decision: Option<&Decision>) {
+        let counters = &self.responder.counters;
+        counters.responded(self.protocol, status, decision);
     }
 
     /// The source of a response has nothing to give at the moment.
@@ -350,6 +363,7 @@ impl<I> Requests<I> {
         now: Now,
     ) -> Response<Body> {
         let decision = self.decision(response.body().size_hint().exact(), now);
+        self.count(response.status(), decision.as_ref());
         let mut fields = self.responder.fields.borrow_mut();
         fields.complete(response.headers_mut(), decision.as_ref(), now.system);
         drop(fields);
@@ -401,6 +415,7 @@ mod tests {
     use crate::held::HeldBytes;
     use crate::incidents::Incidents;
     use crate::limits::Limits;
+    use crate::metrics::ServerCounters;
     use crate::request::check::MAX_HEAD_BYTES;
     use crate::request::content::{Content, Current, Target};
     use crate::request::service::Alternative;
@@ -436,6 +451,7 @@ mod tests {
             }),
             log: None,
             incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
+            counters: ServerCounters::default(),
         };
         let files = Rc::new(RefCell::new(FileCache::new(1 << 20, 10)));
         let limits = Limits::default();

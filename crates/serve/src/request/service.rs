@@ -4,6 +4,7 @@ use crate::RequestBody;
 use crate::embed::{Hints, introduce};
 use crate::files;
 use crate::incidents::Incidents;
+use crate::metrics::ServerCounters;
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
 use crate::request::content::{Content, Current, Target};
@@ -26,6 +27,7 @@ pub(crate) struct Service {
     pub(crate) alternative: Option<Alternative>,
     pub(crate) log: Option<AccessLog>,
     pub(crate) incidents: Incidents,
+    pub(crate) counters: ServerCounters,
 }
 
 /// HTTP/3 beside TCP, and whom it is offered.

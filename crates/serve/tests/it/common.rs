@@ -7,8 +7,8 @@ pub(crate) mod raw;
 mod recorder;
 
 use altway_serve::{
-    Bind, BoxError, Certificates, Identity, Options, ReloadHandle, Security, Serve, Server, Spread,
-    certs, stop_channel,
+    Bind, BoxError, Certificates, Identity, Monitor, Options, ReloadHandle, Security, Serve,
+    Server, Spread, certs, stop_channel,
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -55,6 +55,7 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) site: Site,
     reload: Option<ReloadHandle>,
+    monitor: Option<Monitor>,
     stop: Box<dyn Fn() + Send + Sync>,
     thread: Option<JoinHandle<Result<(), altway_serve::Error>>>,
 }
@@ -205,18 +206,19 @@ impl Running {
         let (tell, told) = std::sync::mpsc::channel();
         let program = async move {
             let serve = serve(options);
-            tell.send((serve.local_addr(), serve.reload_handle()))
+            tell.send((serve.local_addr(), serve.reload_handle(), serve.monitor()))
                 .unwrap();
             serve
                 .with_graceful_shutdown(async move { stopped.notified().await })
                 .await
         };
         let thread = std::thread::spawn(move || runtime.block_on(program));
-        let (address, reload) = told.recv().unwrap();
+        let (address, reload, monitor) = told.recv().unwrap();
         Self {
             address: address.unwrap(),
             site,
             reload,
+            monitor,
             stop: Box::new(move || stop.notify_one()),
             thread: Some(thread),
         }
@@ -225,13 +227,14 @@ impl Running {
     fn run(site: Site, options: &Options) -> Result<Self, altway_serve::Error> {
         let server = Server::bind(options)?;
         let address = server.local_addr();
-        let reload = Some(server.reload_handle());
+        let (reload, monitor) = (Some(server.reload_handle()), Some(server.monitor()));
         let (stop, signal) = stop_channel();
         let thread = Some(std::thread::spawn(move || server.run(&signal)));
         Ok(Self {
             address,
             site,
             reload,
+            monitor,
             stop: Box::new(move || stop.stop()),
             thread,
         })
@@ -253,6 +256,11 @@ impl Running {
     /// Has new hand-shakes use another certificate.
     pub(crate) fn replace(&self, identity: Identity) {
         self.reload.as_ref().unwrap().replace_certificates(identity);
+    }
+
+    /// Looks at the server.
+    pub(crate) fn monitor(&self) -> &Monitor {
+        self.monitor.as_ref().unwrap()
     }
 
     /// Has new handshakes use these certificates.

@@ -19,6 +19,7 @@ mod gate;
 mod gone;
 mod handlers;
 mod key_log;
+mod metrics;
 mod migration;
 mod one_way;
 mod protocols;

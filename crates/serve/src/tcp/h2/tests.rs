@@ -7,6 +7,7 @@ use crate::files::{FileCache, Files};
 use crate::held::HeldBytes;
 use crate::incidents::Incidents;
 use crate::limits::Limits;
+use crate::metrics::ServerCounters;
 use crate::request::content::{Content, Current, Target};
 use crate::request::outgoing::RESPONSE_OVERHEAD;
 use crate::request::requests::Responder;
@@ -33,6 +34,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
         alternative: None,
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
+        counters: ServerCounters::default(),
     };
     Arc::new(Setup {
         service: Arc::new(service),
