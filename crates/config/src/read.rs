@@ -1,0 +1,57 @@
+//! From a text to a plan: the tree of the text is walked once, and whatever is wrong is noted on the way.
+//!
+//! Each key is checked by itself here, and that a table has the keys that it needs; whether values go
+//! together is checked in `plan`, over what could be read, so that one fault does not hide another.
+
+mod include;
+mod route;
+mod server;
+mod site;
+mod walk;
+
+pub use include::{ConfigFiles, MAX_INCLUDED, NoFiles};
+
+use crate::fault::Fault;
+use crate::plan::{Plan, faults_of};
+use crate::{Config, Faults};
+use walk::Walk;
+
+/// The longest text of a file that is read, in bytes.
+pub const MAX_TEXT: usize = 16 << 20;
+
+/// Reads a configuration and what it includes. `name`: what its file is called in messages; relative paths
+/// in it are relative to the folder of that file.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn read(name: &str, text: &str, files: &mut dyn ConfigFiles) -> Result<Plan, Faults> {
+    let mut config = Config::default();
+    let mut walk = Walk::default();
+    let included = walk.file(name, text, |walk, root| walk.server(root, &mut config));
+    let protocols = config.listen.protocols;
+    walk.included(
+        included.unwrap_or_default(),
+        files,
+        protocols,
+        &mut config.sites,
+    );
+    let Walk {
+        mut faults,
+        places,
+        names,
+        ..
+    } = walk;
+    faults.extend(faults_of(&config, &places));
+    sort(&mut faults, &names);
+    Faults::none_or(faults, Plan::unchecked(config))
+}
+
+/// Those of the first file first, each file's from top to bottom.
+fn sort(faults: &mut [Fault], names: &[String]) {
+    faults.sort_by_cached_key(|fault| {
+        let place = fault.place.as_ref();
+        let file = place.and_then(|place| place.file.as_ref());
+        let file = file.and_then(|file| names.iter().position(|name| name == file));
+        (file, place.map(|place| (place.line, place.column)))
+    });
+}
