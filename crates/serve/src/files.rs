@@ -7,11 +7,14 @@
 
 mod cache;
 mod condition;
+mod find;
 mod memory;
 mod open;
+mod options;
 mod path;
 mod range;
 mod reading;
+mod rules;
 mod shared;
 mod validators;
 
@@ -23,14 +26,16 @@ use http::header::{self, HeaderMap, HeaderName};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use open::{Opened, Refusal, Root};
-use path::Hidden;
+pub use options::{FilesOptions, InvalidFilesOptions};
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use range::Range;
 pub(crate) use reading::{Piece, Reading};
+use rules::Paths;
+pub use rules::{HeaderRule, PathPattern};
 pub(crate) use shared::FileRange;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
@@ -39,8 +44,8 @@ use validators::Validators;
 /// The methods a file has.
 const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 
-/// The page to answer with when there is none, if the directory has it.
-const NOT_FOUND_PAGE: &str = "404.html";
+/// Says what a browser asks for something for, and tells the fallback's requests from others.
+const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
 
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
@@ -54,53 +59,92 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 #[derive(Debug, Clone)]
 pub struct Files {
     root: Arc<Root>,
-    hidden: Hidden,
+    options: Arc<FilesOptions>,
 }
 
 impl Files {
-    /// Nothing outside of `root` is ever read. What is hidden in it (names that begin with a dot, at any
-    /// depth) is answered as if it were not there, but for `/.well-known` (RFC 8615); see
-    /// [`with_hidden`](Self::with_hidden).
+    /// Files as [`FilesOptions::default`] has them. Nothing outside of `root` is ever read. What is hidden in it
+    /// (names that begin with a dot, at any depth) is answered as if it were not there, but for
+    /// `/.well-known` (RFC 8615).
     ///
     /// # Errors
     /// `root` is missing, closed to us, or no directory.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, Error> {
-        Ok(Self {
+        Self::open_with(root, FilesOptions::default())
+    }
+
+    /// Files that are served as `options` say.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); also when the options are invalid ([`FilesOptions::check`]), or the fallback is
+    /// not there.
+    pub fn open_with(root: impl AsRef<Path>, options: FilesOptions) -> Result<Self, Error> {
+        options.check()?;
+        let files = Self {
             root: Arc::new(Root::open(root.as_ref())?),
-            hidden: Hidden::Absent,
-        })
+            options: Arc::new(options),
+        };
+        if let Some(name) = files.options.fallback()
+            && files.root.open_file(Path::new(name)).is_err()
+        {
+            let path = root.as_ref().join(name);
+            return Err(Error::Fallback { path });
+        }
+        Ok(files)
     }
 
     /// Serves hidden files and folders like others. Default: they are not served.
     #[must_use]
     pub fn with_hidden(mut self) -> Self {
-        self.hidden = Hidden::Served;
+        Arc::make_mut(&mut self.options).hidden = true;
         self
     }
 
     /// Answers one request, whatever it asks for. `now` is the server's clock.
     pub(crate) fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Response<Body> {
-        match *request.method() {
+        let (response, file) = match *request.method() {
             Method::GET | Method::HEAD => self.get(request, now),
-            Method::OPTIONS => allow(Response::new(Body::empty()), StatusCode::NO_CONTENT),
-            _ => allow(
-                page(StatusCode::METHOD_NOT_ALLOWED),
-                StatusCode::METHOD_NOT_ALLOWED,
+            Method::OPTIONS => (
+                allow(Response::new(Body::empty()), StatusCode::NO_CONTENT),
+                None,
             ),
-        }
-    }
-
-    fn get<B>(&self, request: &Request<B>, now: SystemTime) -> Response<Body> {
-        let response = match self.find(request) {
-            Ok(opened) => represent(request, opened, now),
-            Err(Refusal::Redirect(location)) => redirect(&location),
-            Err(Refusal::NotFound) => self.not_found(),
-            Err(Refusal::Status(status)) => page(status),
+            _ => {
+                let status = StatusCode::METHOD_NOT_ALLOWED;
+                (allow(page(status), status), None)
+            }
         };
+        let response = self.dress(response, file.as_deref());
         if request.method() == Method::HEAD {
             return response.map(|_| Body::empty());
         }
         response
+    }
+
+    /// The answer, and the name of the file that it is made of.
+    fn get<B>(&self, request: &Request<B>, now: SystemTime) -> (Response<Body>, Option<PathBuf>) {
+        let mut found = self.find(request);
+        let mut by_mode = false;
+        if let Err(Refusal::NotFound) = found
+            && let Some(fallback) = self.options.fallback()
+        {
+            by_mode = true;
+            if is_navigation(request.headers()) {
+                found = self.root.open_file(Path::new(fallback));
+            }
+        }
+        let (mut response, file) = match found {
+            Ok(opened) => {
+                let name = opened.name.clone();
+                (represent(request, opened, now), Some(name))
+            }
+            Err(Refusal::Redirect(location)) => (redirect(&location), None),
+            Err(Refusal::NotFound) => (page(StatusCode::NOT_FOUND), None),
+            Err(Refusal::Status(status)) => (page(status), None),
+        };
+        if by_mode {
+            response.headers_mut().append(header::VARY, SEC_FETCH_MODE);
+        }
+        (response, file)
     }
 
     fn find<B>(&self, request: &Request<B>) -> Result<Opened, Refusal> {
@@ -109,19 +153,42 @@ impl Files {
         self.look_for(&asked, request.uri().query())
     }
 
-    /// The file that `asked` means, if it is served.
-    fn look_for(&self, asked: &path::Asked, query: Option<&str>) -> Result<Opened, Refusal> {
-        if asked.is_hidden(self.hidden) {
-            return Err(Refusal::NotFound);
+    /// Gives an error its page, and every response the operator's fields. `file`: what it is made of.
+    fn dress(&self, mut response: Response<Body>, file: Option<&Path>) -> Response<Body> {
+        let status = response.status();
+        let is_error = status.is_client_error() || status.is_server_error();
+        if is_error && let Some(page) = self.error_page(status) {
+            let (head, body) = page.into_parts();
+            response.headers_mut().extend(head.headers);
+            response = response.map(|_| body);
         }
-        self.root.find(asked, query)
+        let file = file.filter(|_| !is_error);
+        self.write_fields(status, file, response.headers_mut());
+        response
     }
 
-    fn not_found(&self) -> Response<Body> {
-        let own = self.root.open_file(Path::new(NOT_FOUND_PAGE));
-        let mut response = own.map_or_else(|_| page(StatusCode::NOT_FOUND), whole);
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        response
+    /// The operator's own page of a status, if there is one.
+    fn error_page(&self, status: StatusCode) -> Option<Response<Body>> {
+        let page = self.options.error_page(status)?;
+        self.root.open_file(Path::new(page)).ok().map(whole)
+    }
+
+    /// The operator's fields of a response that is made of `file`, or of none.
+    fn write_fields(&self, status: StatusCode, file: Option<&Path>, headers: &mut HeaderMap) {
+        let options = &self.options;
+        if !options.headers.is_empty() {
+            let paths = file.map(|file| Paths::of(file, &options.index, options.clean_urls));
+            rules::apply(&options.headers, status, paths.as_ref(), headers);
+        }
+    }
+
+    /// What a response with the whole file says of it.
+    fn fields_of(&self, opened: &Opened, now: SystemTime) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        describe(&mut headers, content_type(&opened.name), opened.size());
+        Validators::of(opened, now).write(&mut headers);
+        self.write_fields(StatusCode::OK, Some(&opened.name), &mut headers);
+        headers
     }
 }
 
@@ -137,6 +204,13 @@ impl<B> tower_service::Service<Request<B>> for Files {
     fn call(&mut self, request: Request<B>) -> Self::Future {
         ready(Ok(self.respond(&request, SystemTime::now())))
     }
+}
+
+/// Whether a request can be one for a page to look at: what a browser doesn't mark as another (Fetch Metadata
+/// Request Headers, section 2.2).
+fn is_navigation(headers: &HeaderMap) -> bool {
+    let mode = headers.get("sec-fetch-mode");
+    mode.is_none_or(|mode| mode == "navigate")
 }
 
 /// Whether a field can make the answer anything but the whole file: ranges and conditions.
@@ -193,14 +267,6 @@ fn describe(headers: &mut HeaderMap, kind: HeaderValue, length: u64) {
     headers.insert(header::CONTENT_TYPE, kind);
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.insert(header::CONTENT_LENGTH, length.into());
-}
-
-/// What a response with the whole file says of it.
-fn fields_of(opened: &Opened, now: SystemTime) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    describe(&mut headers, content_type(&opened.name), opened.size());
-    Validators::of(opened, now).write(&mut headers);
-    headers
 }
 
 fn unsatisfiable(size: u64) -> Response<Body> {

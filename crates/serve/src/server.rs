@@ -206,10 +206,7 @@ impl Server {
 
 fn content(site: &Site) -> Result<Content, Error> {
     Ok(match &site.0 {
-        Kind::Files { root, hidden } => {
-            let files = Files::open(root)?;
-            Content::Files(if *hidden { files.with_hidden() } else { files })
-        }
+        Kind::Files(root, options) => Content::Files(Files::open_with(root, options.clone())?),
         Kind::Service(handler) => Content::Handler(Arc::clone(handler)),
     })
 }

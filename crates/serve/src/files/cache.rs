@@ -10,7 +10,7 @@
 
 use super::memory::SharedMemory;
 use super::path::{self, Asked};
-use super::shared::{FileRange, OpenFile};
+use super::shared::{FileRange, OpenFile, Version};
 use super::{Files, Reading};
 use crate::files::open::{Opened, Refusal};
 use altway_http2::{FieldBlock, Indexing};
@@ -23,6 +23,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -75,7 +76,9 @@ pub(crate) struct Entry {
     headers: HeaderMap,
     head: RefCell<Option<HeadOfSecond>>,
     fresh_until: Cell<Instant>,
-    modified: SystemTime,
+    /// Relative to the root.
+    name: PathBuf,
+    version: Version,
 }
 
 /// Where a file's bytes are.
@@ -153,11 +156,7 @@ impl Entry {
     }
 
     fn is_of(&self, opened: &Opened) -> bool {
-        (self.size, self.modified) == (opened.size(), opened.modified())
-            && match &self.content {
-                Content::Memory(_) => true,
-                Content::File(file) => file.is_same_version(&opened.file),
-            }
+        self.version == opened.file.version() && self.name == opened.name
     }
 }
 
@@ -267,12 +266,13 @@ impl FileCache {
             entry.fresh_until.set(now + FRESH);
             return Some(Rc::clone(entry));
         }
-        let fields = super::fields_of(&opened, SystemTime::now());
+        let fields = files.fields_of(&opened, SystemTime::now());
         let entry = Rc::new(Entry {
             fields: FieldBlock::from_headers(&fields, Indexing::Without),
             repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
             size: opened.size(),
-            modified: opened.modified(),
+            version: opened.file.version(),
+            name: opened.name.clone(),
             content: self.content(&opened)?,
             headers: fields,
             head: RefCell::new(None),

@@ -1,6 +1,5 @@
 //! Opens files beneath one directory, and nothing else.
 
-use super::path::Asked;
 use super::shared::{OpenFile, OpenFiles};
 use crate::Error;
 use crate::throttle::Throttle;
@@ -11,9 +10,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
-
-/// What a directory is answered with.
-const INDEX: &str = "index.html";
 
 /// Lines about files that can't be read: clients ask for them as often as they like.
 static FAILURES: Throttle = Throttle::new();
@@ -47,7 +43,7 @@ impl Opened {
 /// Why there is no file to answer with.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// It is a directory, asked for without its slash.
+    /// It has another path: with a slash for a directory, without an ending for a page.
     Redirect(String),
     /// There is none, or none that this server gives out.
     NotFound,
@@ -55,7 +51,8 @@ pub(crate) enum Refusal {
     Status(StatusCode),
 }
 
-enum Found {
+/// What a name stands for.
+pub(crate) enum Found {
     File(Opened),
     Directory,
 }
@@ -78,17 +75,6 @@ impl Root {
         })
     }
 
-    /// The file that `asked` means: itself, or the index of a directory.
-    pub(crate) fn find(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
-        if asked.directory {
-            return self.open_file(&asked.relative.join(INDEX));
-        }
-        match self.open_any(&asked.relative)? {
-            Found::File(opened) => Ok(opened),
-            Found::Directory => Err(Refusal::Redirect(location(asked, query))),
-        }
-    }
-
     /// Opens a regular file.
     pub(crate) fn open_file(&self, name: &Path) -> Result<Opened, Refusal> {
         match self.open_any(name)? {
@@ -99,7 +85,7 @@ impl Root {
 
     /// Pipes, sockets and devices count as not there. Opened without blocking, so that a pipe
     /// without a writer can't hold the worker up.
-    fn open_any(&self, name: &Path) -> Result<Found, Refusal> {
+    pub(crate) fn open_any(&self, name: &Path) -> Result<Found, Refusal> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);
         let file = self.dir.open_with(name, &options);
@@ -116,11 +102,6 @@ impl Root {
             name: name.into(),
         }))
     }
-}
-
-fn location(asked: &Asked, query: Option<&str>) -> String {
-    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    format!("{}{query}", asked.with_slash)
 }
 
 fn refusal(error: &io::Error, name: &Path) -> Refusal {

@@ -451,3 +451,5 @@ fn hidden_files_are_as_if_missing_unless_they_are_asked_to_be_served() {
     assert_eq!(site.get("/.none").status, 404);
     assert!(cache.find(&site.files, b"/.hidden", now).is_some());
 }
+
+mod options;
