@@ -6,6 +6,7 @@
 //! thread (see [`shared::OpenFile::read_at`]).
 
 mod cache;
+mod coding;
 mod condition;
 mod find;
 mod memory;
@@ -17,10 +18,13 @@ mod reading;
 mod rules;
 mod shared;
 mod validators;
+mod variants;
 
 use crate::Error;
 use crate::request::body::Body;
 pub(crate) use cache::{Entry, FileCache};
+pub(crate) use coding::Accepted;
+pub use coding::{ContentCoding, UnknownContentCoding};
 use condition::Verdict;
 use http::header::{self, HeaderMap, HeaderName};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -125,16 +129,19 @@ impl Files {
         let mut found = self.find(request);
         let mut by_mode = false;
         if let Err(Refusal::NotFound) = found
-            && let Some(fallback) = self.options.fallback()
+            && self.options.fallback.is_some()
         {
             by_mode = true;
-            if is_navigation(request.headers()) {
-                found = self.root.open_file(Path::new(fallback));
+            if is_navigation(request.headers())
+                && let Some(fallback) = self.fallback()
+            {
+                found = fallback;
             }
         }
         let (mut response, file) = match found {
             Ok(opened) => {
                 let name = opened.name.clone();
+                let opened = self.negotiate(opened, || Accepted::of_request(request));
                 (represent(request, opened, now), Some(name))
             }
             Err(Refusal::Redirect(location)) => (redirect(&location), None),
@@ -186,7 +193,9 @@ impl Files {
     fn fields_of(&self, opened: &Opened, now: SystemTime) -> HeaderMap {
         let mut headers = HeaderMap::new();
         describe(&mut headers, content_type(&opened.name), opened.size());
-        Validators::of(opened, now).write(&mut headers);
+        let validators = Validators::of(opened, now);
+        validators.write(&mut headers);
+        validators.write_coding(&mut headers);
         self.write_fields(StatusCode::OK, Some(&opened.name), &mut headers);
         headers
     }
@@ -226,6 +235,9 @@ fn represent<B>(request: &Request<B>, opened: Opened, now: SystemTime) -> Respon
         Verdict::NotModified => status(StatusCode::NOT_MODIFIED),
         Verdict::Proceed => content(request, opened, &validators),
     };
+    if response.status().is_success() {
+        validators.write_coding(response.headers_mut());
+    }
     validators.write(response.headers_mut());
     response
 }

@@ -11,8 +11,13 @@ use std::path::{Path, PathBuf};
 const PAGE: &[u8] = b".html";
 
 impl Files {
-    /// The file that `asked` means, if it is served.
+    /// The file that `asked` means, if it is served, and which compressed forms it has.
     pub(super) fn look_for(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
+        let opened = self.look_for_source(asked, query)?;
+        Ok(self.with_variants(opened))
+    }
+
+    fn look_for_source(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
         if asked.is_hidden(self.options.hidden.into()) {
             return Err(Refusal::NotFound);
         }
@@ -36,6 +41,12 @@ impl Files {
             Err(Refusal::NotFound) => self.page_of(&asked.relative),
             Err(refusal) => Err(refusal),
         }
+    }
+
+    /// The file that answers where nothing is found, if there is to be one.
+    pub(super) fn fallback(&self) -> Option<Result<Opened, Refusal>> {
+        let opened = self.root.open_file(Path::new(self.options.fallback()?));
+        Some(opened.map(|opened| self.with_variants(opened)))
     }
 
     /// What a folder is answered with.

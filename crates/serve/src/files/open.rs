@@ -1,5 +1,6 @@
 //! Opens files beneath one directory, and nothing else.
 
+use super::coding::{Codings, ContentCoding};
 use super::shared::{OpenFile, OpenFiles};
 use crate::Error;
 use crate::throttle::Throttle;
@@ -25,8 +26,12 @@ pub(crate) struct Root {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) file: Arc<OpenFile>,
-    /// Relative to the root; for the content type.
+    /// Relative to the root; for the content type. Of a compressed form that of its source.
     pub(crate) name: PathBuf,
+    /// How it is compressed.
+    pub(super) coding: Option<ContentCoding>,
+    /// The compressed forms that the file has beside itself.
+    pub(super) variants: Codings,
 }
 
 impl Opened {
@@ -100,7 +105,16 @@ impl Root {
         Ok(Found::File(Opened {
             file: self.open.share(file, &metadata),
             name: name.into(),
+            coding: None,
+            variants: Codings::NONE,
         }))
+    }
+
+    /// When a regular file was changed; `None` where there is none.
+    pub(super) fn modified(&self, name: &Path) -> Option<SystemTime> {
+        let metadata = self.dir.metadata(name).ok()?;
+        let modified = metadata.is_file().then(|| metadata.modified())?;
+        Some(modified.map_or(SystemTime::UNIX_EPOCH, cap_std::time::SystemTime::into_std))
     }
 }
 

@@ -1,5 +1,6 @@
 //! How the files of a folder are served: what an operator can choose.
 
+use super::coding::ContentCoding;
 use super::path;
 use super::rules::HeaderRule;
 use http::StatusCode;
@@ -39,6 +40,10 @@ pub struct FilesOptions {
     /// A file beneath the root for each status of 400 and above that is answered with it. One that is not
     /// there is as if it were not named. Default: `404.html` for 404.
     pub error_pages: Vec<(StatusCode, String)>,
+    /// Compressed forms that lie beside their sources, as `app.js.br` beside `app.js`, and are sent to clients
+    /// that take them. One that is older than its source is passed over. Each costs a look at the file system
+    /// a second for each file that is asked for. Default: none.
+    pub precompressed: Vec<ContentCoding>,
     /// Fields of responses; of rules that give the same field, the last one that matches counts. Default:
     /// none.
     pub headers: Vec<HeaderRule>,
@@ -52,6 +57,7 @@ impl Default for FilesOptions {
             fallback: None,
             clean_urls: false,
             error_pages: vec![(StatusCode::NOT_FOUND, "404.html".into())],
+            precompressed: Vec::new(),
             headers: Vec::new(),
         }
     }

@@ -439,8 +439,8 @@ fn hidden_files_are_as_if_missing_unless_they_are_asked_to_be_served() {
     }
     let mut cache = FileCache::new(1 << 20, 10);
     let now = std::time::Instant::now();
-    assert!(cache.find(&site.files, b"/a.txt", now).is_some());
-    assert!(cache.find(&site.files, b"/%2ehidden", now).is_none());
+    assert!(cache.find_any(&site.files, b"/a.txt", now).is_some());
+    assert!(cache.find_any(&site.files, b"/%2ehidden", now).is_none());
     let site = Site {
         files: site.files.with_hidden(),
         ..site
@@ -449,7 +449,8 @@ fn hidden_files_are_as_if_missing_unless_they_are_asked_to_be_served() {
         assert_eq!(site.get(path).body, b"hidden", "{path}");
     }
     assert_eq!(site.get("/.none").status, 404);
-    assert!(cache.find(&site.files, b"/.hidden", now).is_some());
+    assert!(cache.find_any(&site.files, b"/.hidden", now).is_some());
 }
 
 mod options;
+mod variants;

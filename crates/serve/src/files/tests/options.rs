@@ -7,14 +7,14 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, VARY};
 use std::fs;
 
 impl Site {
-    fn with(self, change: impl FnOnce(&mut FilesOptions)) -> Self {
+    pub(super) fn with(self, change: impl FnOnce(&mut FilesOptions)) -> Self {
         let mut options = FilesOptions::default();
         change(&mut options);
         let files = Files::open_with(self.dir.path().join("site"), options).unwrap();
         Self { files, ..self }
     }
 
-    fn write(&self, name: &str, content: &str) {
+    pub(super) fn write(&self, name: &str, content: &str) {
         fs::write(self.dir.path().join("site").join(name), content).unwrap();
     }
 }
