@@ -10,11 +10,14 @@ mod coding;
 mod condition;
 mod find;
 mod memory;
+mod multipart;
 mod open;
 mod options;
+mod pages;
 mod path;
 mod range;
 mod reading;
+mod represent;
 mod rules;
 mod shared;
 mod validators;
@@ -25,15 +28,14 @@ use crate::request::body::Body;
 pub(crate) use cache::{Entry, FileCache};
 pub(crate) use coding::Accepted;
 pub use coding::{ContentCoding, UnknownContentCoding};
-use condition::Verdict;
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body::Body as _;
 use open::{Opened, Refusal, Root};
 pub use options::{FilesOptions, InvalidFilesOptions};
-use percent_encoding::{CONTROLS, utf8_percent_encode};
-use range::Range;
+pub(crate) use pages::page;
+use pages::{allow, redirect};
 pub(crate) use reading::{Piece, Reading};
+use represent::{describe, represent, whole};
 use rules::Paths;
 pub use rules::{HeaderRule, PathPattern};
 pub(crate) use shared::FileRange;
@@ -45,13 +47,8 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 use validators::Validators;
 
-/// The methods a file has.
-const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
-
 /// Says what a browser asks for something for, and tells the fallback's requests from others.
 const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
-
-const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// The files of a directory as a tower service, to be served beside other things: for instance as
 /// the fallback of an axum `Router`. Where files are all that is served, [`Site::files`] is faster.
@@ -142,7 +139,8 @@ impl Files {
             Ok(opened) => {
                 let name = opened.name.clone();
                 let opened = self.negotiate(opened, || Accepted::of_request(request));
-                (represent(request, opened, now), Some(name))
+                let kind = self.type_of(&name);
+                (represent(request, opened, kind, now), Some(name))
             }
             Err(Refusal::Redirect(location)) => (redirect(&location), None),
             Err(Refusal::NotFound) => (page(StatusCode::NOT_FOUND), None),
@@ -177,22 +175,37 @@ impl Files {
     /// The operator's own page of a status, if there is one.
     fn error_page(&self, status: StatusCode) -> Option<Response<Body>> {
         let page = self.options.error_page(status)?;
-        self.root.open_file(Path::new(page)).ok().map(whole)
+        let opened = self.root.open_file(Path::new(page)).ok()?;
+        let kind = self.type_of(&opened.name);
+        Some(whole(opened, kind))
     }
 
     /// The operator's fields of a response that is made of `file`, or of none.
     fn write_fields(&self, status: StatusCode, file: Option<&Path>, headers: &mut HeaderMap) {
         let options = &self.options;
         if !options.headers.is_empty() {
-            let paths = file.map(|file| Paths::of(file, &options.index, options.clean_urls));
+            let paths = file.map(|file| self.paths(file));
             rules::apply(&options.headers, status, paths.as_ref(), headers);
         }
+    }
+
+    /// The media type of a file: the operator's, or that of its ending.
+    fn type_of(&self, file: &Path) -> HeaderValue {
+        let given = match self.options.headers.is_empty() {
+            true => None,
+            false => rules::content_type(&self.options.headers, &self.paths(file)),
+        };
+        given.unwrap_or_else(|| represent::content_type(file))
+    }
+
+    fn paths(&self, file: &Path) -> Paths {
+        Paths::of(file, &self.options.index, self.options.clean_urls)
     }
 
     /// What a response with the whole file says of it.
     fn fields_of(&self, opened: &Opened, now: SystemTime) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        describe(&mut headers, content_type(&opened.name), opened.size());
+        describe(&mut headers, self.type_of(&opened.name), opened.size());
         let validators = Validators::of(opened, now);
         validators.write(&mut headers);
         validators.write_coding(&mut headers);
@@ -225,124 +238,6 @@ fn is_navigation(headers: &HeaderMap) -> bool {
 /// Whether a field can make the answer anything but the whole file: ranges and conditions.
 pub(crate) fn is_conditional(name: &[u8]) -> bool {
     name == b"range" || name.starts_with(b"if-")
-}
-
-/// Conditions first, then ranges (RFC 9110 section 13.2.2).
-fn represent<B>(request: &Request<B>, opened: Opened, now: SystemTime) -> Response<Body> {
-    let validators = Validators::of(&opened, now);
-    let mut response = match condition::evaluate(request.headers(), &validators) {
-        Verdict::Failed => page(StatusCode::PRECONDITION_FAILED),
-        Verdict::NotModified => status(StatusCode::NOT_MODIFIED),
-        Verdict::Proceed => content(request, opened, &validators),
-    };
-    if response.status().is_success() {
-        validators.write_coding(response.headers_mut());
-    }
-    validators.write(response.headers_mut());
-    response
-}
-
-fn content<B>(request: &Request<B>, opened: Opened, validators: &Validators) -> Response<Body> {
-    match range::requested(request, opened.size(), validators) {
-        Range::Whole => whole(opened),
-        Range::Part { first, last } => part(opened, first, last),
-        Range::Unsatisfiable => unsatisfiable(opened.size()),
-    }
-}
-
-fn whole(opened: Opened) -> Response<Body> {
-    let last = opened.size();
-    body(opened, 0, last)
-}
-
-fn part(opened: Opened, first: u64, last: u64) -> Response<Body> {
-    let span = format!("bytes {first}-{last}/{}", opened.size());
-    let mut response = body(opened, first, last - first + 1);
-    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-    set(&mut response, header::CONTENT_RANGE, &span);
-    response
-}
-
-fn body(opened: Opened, offset: u64, remaining: u64) -> Response<Body> {
-    let kind = content_type(&opened.name);
-    let mut response = Response::new(Body::file(FileRange {
-        file: opened.file,
-        offset,
-        remaining,
-    }));
-    describe(response.headers_mut(), kind, remaining);
-    response
-}
-
-/// What a response with content says of it.
-fn describe(headers: &mut HeaderMap, kind: HeaderValue, length: u64) {
-    headers.insert(header::CONTENT_TYPE, kind);
-    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    headers.insert(header::CONTENT_LENGTH, length.into());
-}
-
-fn unsatisfiable(size: u64) -> Response<Body> {
-    let mut response = page(StatusCode::RANGE_NOT_SATISFIABLE);
-    set(
-        &mut response,
-        header::CONTENT_RANGE,
-        &format!("bytes */{size}"),
-    );
-    response
-}
-
-/// A redirect to a path of this server. A target may have come with bytes beyond ASCII, which the
-/// reference in a Location field cannot have (RFC 3986 section 2).
-fn redirect(location: &str) -> Response<Body> {
-    let mut response = page(StatusCode::PERMANENT_REDIRECT);
-    let reference = utf8_percent_encode(location, CONTROLS).to_string();
-    set(&mut response, header::LOCATION, &reference);
-    response
-}
-
-fn allow(mut response: Response<Body>, status: StatusCode) -> Response<Body> {
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::ALLOW, ALLOW);
-    response
-}
-
-fn status(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = status;
-    response
-}
-
-/// A small page that names its status.
-pub(crate) fn page(status: StatusCode) -> Response<Body> {
-    let title = status.to_string();
-    let html = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<h1>{title}</h1>\n"
-    );
-    let mut response = Response::new(Body::bytes(html));
-    *response.status_mut() = status;
-    let length = response.body().size_hint().exact().unwrap_or_default();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HTML);
-    headers.insert(header::CONTENT_LENGTH, length.into());
-    response
-}
-
-/// By the file name's extension; text is said to be UTF-8.
-fn content_type(name: &Path) -> HeaderValue {
-    let kind = mime_guess::from_path(name).first_or_octet_stream();
-    let is_text =
-        kind.type_() == mime_guess::mime::TEXT || kind.subtype() == mime_guess::mime::JAVASCRIPT;
-    let text = if is_text && kind.get_param("charset").is_none() {
-        format!("{kind}; charset=utf-8")
-    } else {
-        kind.to_string()
-    };
-    HeaderValue::try_from(text).expect("a media type is visible ASCII")
-}
-
-fn set(response: &mut Response<Body>, name: HeaderName, value: &str) {
-    let value = HeaderValue::try_from(value).expect("digits, or parts of a valid URI");
-    response.headers_mut().insert(name, value);
 }
 
 #[cfg(test)]

@@ -117,7 +117,7 @@ impl HeaderRule {
     /// A field of every response that the files give, those included that are errors or redirects.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// As [`new`](Self::new); also for Content-Type.
     pub fn always(name: &str, value: &str) -> Result<Self, InvalidFilesOptions> {
         Self::checked(None, name, value)
     }
@@ -137,7 +137,8 @@ impl HeaderRule {
     ) -> Result<Self, InvalidFilesOptions> {
         let field = HeaderName::from_bytes(name.as_bytes());
         let field = field.map_err(|_| InvalidFilesOptions::FieldName(name.into()))?;
-        if RESERVED.contains(&field) {
+        let is_type_of_all = pattern.is_none() && field == header::CONTENT_TYPE;
+        if RESERVED.contains(&field) || is_type_of_all {
             return Err(InvalidFilesOptions::Reserved(field.to_string()));
         }
         let text = HeaderValue::from_str(value.trim());
@@ -187,6 +188,16 @@ impl Paths {
     }
 }
 
+/// The media type that the rules give the file at `paths`.
+pub(super) fn content_type(rules: &[HeaderRule], paths: &Paths) -> Option<HeaderValue> {
+    let matches = |rule: &&HeaderRule| {
+        let pattern = rule.pattern.as_ref();
+        rule.name == header::CONTENT_TYPE && pattern.is_some_and(|it| paths.match_any(it))
+    };
+    let rule = rules.iter().rfind(matches)?;
+    Some(rule.value.clone())
+}
+
 /// Writes the fields of a response with `status` that is made of the file at `paths`, or of none.
 pub(super) fn apply(
     rules: &[HeaderRule],
@@ -200,8 +211,10 @@ pub(super) fn apply(
             Some(pattern) => paths.is_some_and(|paths| paths.match_any(pattern)),
         };
         // RFC 9110 section 15.4.5: metadata of the content is not sent where there is none.
-        let of_content = [header::CONTENT_TYPE, header::CONTENT_LANGUAGE].contains(&rule.name);
-        if matches && !(of_content && status == StatusCode::NOT_MODIFIED) {
+        let is_without =
+            status == StatusCode::NOT_MODIFIED && rule.name == header::CONTENT_LANGUAGE;
+        // The media type is that of each part where there are several.
+        if matches && !is_without && rule.name != header::CONTENT_TYPE {
             rule.write(headers);
         }
     }
@@ -271,6 +284,7 @@ mod tests {
                 "{name}"
             );
         }
+        assert!(HeaderRule::always("content-type", "text/plain").is_err());
         let refused = HeaderRule::always("a b", "x").unwrap_err();
         assert_eq!(refused, InvalidFilesOptions::FieldName("a b".into()));
         let refused = HeaderRule::always("x", "a\nb").unwrap_err();
@@ -301,8 +315,9 @@ mod tests {
             fields(StatusCode::OK, Some("a"))["cache-control"],
             "no-cache"
         );
-        let unchanged = fields(StatusCode::NOT_MODIFIED, Some("a.js"));
-        assert!(!unchanged.contains_key("content-type"));
+        let paths = Paths::of(Path::new("a.js"), &[], false);
+        assert_eq!(content_type(&rules, &paths).unwrap(), "text/x");
+        assert!(!found.contains_key("content-type"));
         let missing = fields(StatusCode::NOT_FOUND, None);
         assert_eq!(missing["x-a"], "1");
         assert!(!missing.contains_key("cache-control"));
