@@ -158,7 +158,10 @@ pub use embed::{
     WithGracefulShutdown, serve,
 };
 pub use error::Error;
-pub use files::Files;
+pub use files::{
+    ContentCoding, Files, FilesOptions, HeaderRule, InvalidFilesOptions, PathPattern,
+    UnknownContentCoding,
+};
 pub use identity::{Identity, IdentityWarning};
 pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};

@@ -3,7 +3,7 @@
 use crate::embed::App;
 use crate::request::body::Body;
 use crate::request::handler::{BoxError, Handler, Pending, PerThread, Tower};
-use crate::{RequestBody, files};
+use crate::{FilesOptions, RequestBody, files};
 use http::{Request, Response, StatusCode};
 use std::fmt;
 use std::future::ready;
@@ -16,7 +16,7 @@ pub struct Site(pub(crate) Kind);
 
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
-    Files { root: PathBuf, hidden: bool },
+    Files(PathBuf, FilesOptions),
     Service(Arc<dyn Handler>),
     Dispatched(Arc<dyn Dispatch>, Vec<Site>),
 }
@@ -41,23 +41,26 @@ impl Site {
     }
 
     /// The files of the directory `root`: nothing outside of it is ever read, and hidden files and
-    /// folders (`.name`) in it are not served but for `/.well-known`. The fastest way to serve files: small ones are answered from
-    /// memory with their fields already encoded. For files beside other things see
-    /// [`Files`](crate::Files).
+    /// folders (`.name`) in it are not served but for `/.well-known`. The fastest way to
+    /// serve files: small ones are answered from memory with their fields already encoded. For files beside
+    /// other things see [`Files`](crate::Files).
     #[must_use]
     pub fn files(root: impl Into<PathBuf>) -> Self {
-        Self(Kind::Files {
-            root: root.into(),
-            hidden: false,
-        })
+        Self::files_with(root, FilesOptions::default())
+    }
+
+    /// The files of the directory `root`, served as `options` say, as fast as by [`files`](Self::files).
+    #[must_use]
+    pub fn files_with(root: impl Into<PathBuf>, options: FilesOptions) -> Self {
+        Self(Kind::Files(root.into(), options))
     }
 
     /// Serves the hidden files and folders of [`files`](Self::files) like others; without effect on a
     /// service. Default: they are answered as if they were missing.
     #[must_use]
     pub fn with_hidden(mut self) -> Self {
-        if let Kind::Files { hidden, .. } = &mut self.0 {
-            *hidden = true;
+        if let Kind::Files(_, options) = &mut self.0 {
+            options.hidden = true;
         }
         self
     }

@@ -8,9 +8,10 @@
 //!
 //! Entries go by the folder and the name of the file in it: however a request spells it, there is one.
 
+use super::coding::{Accepted, Codings, ContentCoding};
 use super::memory::SharedMemory;
 use super::path::{self, Asked, plain_name};
-use super::shared::{FileRange, OpenFile};
+use super::shared::{FileRange, OpenFile, Version};
 use super::{Files, Reading};
 use crate::files::open::{Opened, Refusal};
 use altway_http2::{FieldBlock, Indexing};
@@ -22,6 +23,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -77,7 +79,14 @@ pub(crate) struct Entry {
     headers: HeaderMap,
     head: RefCell<Option<HeadOfSecond>>,
     fresh_until: Cell<Instant>,
+    /// Relative to the root.
+    name: PathBuf,
+    version: Version,
     modified: SystemTime,
+    /// Compressed forms that the file has beside itself.
+    variants: Codings,
+    /// Those of them that were asked for.
+    coded: RefCell<[Option<Rc<Entry>>; ContentCoding::ALL.len()]>,
 }
 
 /// Where a file's bytes are.
@@ -150,16 +159,20 @@ impl Entry {
         matches!(self.content, Content::File(_))
     }
 
+    /// Files that it holds open, its compressed forms included.
+    fn descriptors(&self) -> usize {
+        let coded = self.coded.borrow();
+        let coded = coded.iter().flatten().filter(|entry| entry.is_open());
+        usize::from(self.is_open()) + coded.count()
+    }
+
     fn is_idle(&self, now: Instant) -> bool {
         self.fresh_until.get() + IDLE <= now
     }
 
     fn is_of(&self, opened: &Opened) -> bool {
-        (self.size, self.modified) == (opened.size(), opened.modified())
-            && match &self.content {
-                Content::Memory(_) => true,
-                Content::File(file) => file.is_same_version(&opened.file),
-            }
+        (self.version, self.variants) == (opened.file.version(), opened.variants)
+            && self.name == opened.name
     }
 }
 
@@ -178,10 +191,27 @@ impl FileCache {
         }
     }
 
-    /// The file that a request's target means; `None` when there is none that can be answered with
-    /// 200 just so.
-    pub(crate) fn find(&mut self, files: &Files, target: &[u8], now: Instant) -> Option<Rc<Entry>> {
+    /// The file that a request's target means, in the form that the client likes best; `None` when there is
+    /// none that can be answered with 200 just so. What the client takes is asked for where there is a choice.
+    pub(crate) fn find(
+        &mut self,
+        files: &Files,
+        target: &[u8],
+        accepted: impl FnOnce() -> Accepted,
+        now: Instant,
+    ) -> Option<Rc<Entry>> {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
+        let source = self.find_source(files, path, now)?;
+        if source.variants.is_empty() {
+            return Some(source);
+        }
+        match accepted().choose(source.variants) {
+            Some(coding) => self.find_variant(files, source, coding, now),
+            None => Some(source),
+        }
+    }
+
+    fn find_source(&mut self, files: &Files, path: &[u8], now: Instant) -> Option<Rc<Entry>> {
         let (name, asked) = match plain_name(path) {
             Some(name) => (Cow::Borrowed(name), None),
             None => {
@@ -221,6 +251,38 @@ impl FileCache {
             self.forget(key);
         }
         entry
+    }
+
+    /// The form of a file in `coding`; the file as it is where the form is gone. It is believed no longer than
+    /// its source.
+    fn find_variant(
+        &mut self,
+        files: &Files,
+        source: Rc<Entry>,
+        coding: ContentCoding,
+        now: Instant,
+    ) -> Option<Rc<Entry>> {
+        let known = source.coded.borrow()[coding.index()].clone();
+        if let Some(known) = known.as_ref().filter(|known| known.is_fresh(now)) {
+            return Some(Rc::clone(known));
+        }
+        let Some(opened) = files.variant_of(&source.name, source.modified, source.variants, coding)
+        else {
+            return Some(source);
+        };
+        let fresh_until = source.fresh_until.get();
+        if let Some(known) = known.filter(|known| known.is_of(&opened)) {
+            known.fresh_until.set(fresh_until);
+            return Some(known);
+        }
+        let entry = self.entry(files, &opened, fresh_until)?;
+        self.open += usize::from(entry.is_open());
+        let former = source.coded.borrow_mut()[coding.index()].replace(Rc::clone(&entry));
+        self.open -= usize::from(former.is_some_and(|former| former.is_open()));
+        while self.open > self.max_open.max(1) && self.entries.len() > 1 {
+            self.drop_oldest();
+        }
+        Some(entry)
     }
 
     /// Bytes from the beginning of `range` on, at most `limit`.
@@ -288,19 +350,27 @@ impl FileCache {
             entry.fresh_until.set(now + FRESH);
             return Some(Rc::clone(entry));
         }
-        let fields = super::fields_of(&opened, SystemTime::now());
-        let entry = Rc::new(Entry {
+        let entry = self.entry(files, &opened, now + FRESH)?;
+        self.keep(key, Rc::clone(&entry));
+        Some(entry)
+    }
+
+    fn entry(&mut self, files: &Files, opened: &Opened, fresh_until: Instant) -> Option<Rc<Entry>> {
+        let fields = files.fields_of(opened, SystemTime::now());
+        Some(Rc::new(Entry {
             fields: FieldBlock::from_headers(&fields, Indexing::Without),
             repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
             size: opened.size(),
+            version: opened.file.version(),
             modified: opened.modified(),
-            content: self.content(&opened)?,
+            name: opened.name.clone(),
+            variants: opened.variants,
+            coded: RefCell::default(),
+            content: self.content(opened)?,
             headers: fields,
             head: RefCell::new(None),
-            fresh_until: Cell::new(now + FRESH),
-        });
-        self.keep(key, Rc::clone(&entry));
-        Some(entry)
+            fresh_until: Cell::new(fresh_until),
+        }))
     }
 
     /// Opens a file; with the descriptors of the cache where the process has no others left.
@@ -328,9 +398,11 @@ impl FileCache {
     fn keep(&mut self, key: &[u8], entry: Rc<Entry>) {
         self.forget(key);
         while entry.is_open() && self.open >= self.max_open.max(1) {
-            self.drop_oldest();
+            if !self.drop_oldest() {
+                break;
+            }
         }
-        self.open += usize::from(entry.is_open());
+        self.open += entry.descriptors();
         let displaced = self.entries.push(key.into(), entry);
         self.count_out(displaced.map(|(_, entry)| entry));
     }
@@ -340,13 +412,16 @@ impl FileCache {
         self.count_out(gone);
     }
 
-    fn drop_oldest(&mut self) {
+    /// Whether there was one to drop.
+    fn drop_oldest(&mut self) -> bool {
         let gone = self.entries.pop_lru();
+        let was_there = gone.is_some();
         self.count_out(gone.map(|(_, entry)| entry));
+        was_there
     }
 
     fn count_out(&mut self, gone: Option<Rc<Entry>>) {
-        self.open -= usize::from(gone.is_some_and(|entry| entry.is_open()));
+        self.open -= gone.map_or(0, |entry| entry.descriptors());
     }
 
     /// Whether so many bytes can be kept, once what was used longest ago is dropped for them.

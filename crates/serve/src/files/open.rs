@@ -1,6 +1,6 @@
 //! Opens files beneath one directory, and nothing else.
 
-use super::path::Asked;
+use super::coding::{Codings, ContentCoding};
 use super::shared::{OpenFile, OpenFiles};
 use crate::Error;
 use crate::throttle::Throttle;
@@ -11,9 +11,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
-
-/// What a directory is answered with.
-const INDEX: &str = "index.html";
 
 /// Lines about files that can't be read: clients ask for them as often as they like.
 static FAILURES: Throttle = Throttle::new();
@@ -29,8 +26,12 @@ pub(crate) struct Root {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) file: Arc<OpenFile>,
-    /// Relative to the root; for the content type.
+    /// Relative to the root; for the content type. Of a compressed form that of its source.
     pub(crate) name: PathBuf,
+    /// How it is compressed.
+    pub(super) coding: Option<ContentCoding>,
+    /// The compressed forms that the file has beside itself.
+    pub(super) variants: Codings,
 }
 
 impl Opened {
@@ -47,7 +48,7 @@ impl Opened {
 /// Why there is no file to answer with.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// It is a directory, asked for without its slash.
+    /// It has another path: with a slash for a directory, without an ending for a page.
     Redirect(String),
     /// There is none, or none that this server gives out.
     NotFound,
@@ -55,7 +56,8 @@ pub(crate) enum Refusal {
     Status(StatusCode),
 }
 
-enum Found {
+/// What a name stands for.
+pub(crate) enum Found {
     File(Opened),
     Directory,
 }
@@ -78,17 +80,6 @@ impl Root {
         })
     }
 
-    /// The file that `asked` means: itself, or the index of a directory.
-    pub(crate) fn find(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
-        if asked.directory {
-            return self.open_file(&asked.relative.join(INDEX));
-        }
-        match self.open_any(&asked.relative)? {
-            Found::File(opened) => Ok(opened),
-            Found::Directory => Err(Refusal::Redirect(location(asked, query))),
-        }
-    }
-
     /// Opens a regular file.
     pub(crate) fn open_file(&self, name: &Path) -> Result<Opened, Refusal> {
         match self.open_any(name)? {
@@ -99,7 +90,7 @@ impl Root {
 
     /// Pipes, sockets and devices count as not there. Opened without blocking, so that a pipe
     /// without a writer can't hold the worker up.
-    fn open_any(&self, name: &Path) -> Result<Found, Refusal> {
+    pub(crate) fn open_any(&self, name: &Path) -> Result<Found, Refusal> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);
         let file = self.dir.open_with(name, &options);
@@ -114,13 +105,17 @@ impl Root {
         Ok(Found::File(Opened {
             file: self.open.share(file, &metadata),
             name: name.into(),
+            coding: None,
+            variants: Codings::NONE,
         }))
     }
-}
 
-fn location(asked: &Asked, query: Option<&str>) -> String {
-    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    format!("{}{query}", asked.with_slash)
+    /// When a regular file was changed; `None` where there is none.
+    pub(super) fn modified(&self, name: &Path) -> Option<SystemTime> {
+        let metadata = self.dir.metadata(name).ok()?;
+        let modified = metadata.is_file().then(|| metadata.modified())?;
+        Some(modified.map_or(SystemTime::UNIX_EPOCH, cap_std::time::SystemTime::into_std))
+    }
 }
 
 fn refusal(error: &io::Error, name: &Path) -> Refusal {

@@ -1,10 +1,10 @@
 //! From a request's path to a file's name: decoded once, refused when it could mean two things.
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A path that no client sends in good faith.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,6 +97,32 @@ impl Asked {
     }
 }
 
+/// Bytes of a name that are escaped in a path: all but RFC 3986's unreserved characters.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// One name as a segment of a path.
+pub(super) fn encode_name(name: &OsStr) -> String {
+    percent_encode(name.as_bytes(), ESCAPED).to_string()
+}
+
+/// The path of a file or, if `directory`, of a folder beneath the root, for a reference to it: what
+/// [`parse`] reads.
+pub(super) fn encode(relative: &Path, directory: bool) -> String {
+    let mut path = String::new();
+    for name in relative {
+        path.push('/');
+        path.push_str(&encode_name(name));
+    }
+    if directory || path.is_empty() {
+        path.push('/');
+    }
+    path
+}
+
 fn name(segment: &str) -> Result<OsString, BadPath> {
     if !is_well_encoded(segment) {
         return Err(BadPath);
@@ -166,6 +192,15 @@ mod tests {
             "/%252eenv",
         ] {
             assert!(!is_hidden(path, Hidden::Absent), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_read_back() {
+        for (relative, directory) in [("", true), ("a b/\u{e4}%41?#", false), ("x/y.z~", true)] {
+            let relative = PathBuf::from(relative);
+            let asked = parse(&encode(&relative, directory)).unwrap();
+            assert_eq!((asked.relative, asked.directory), (relative, directory));
         }
     }
 

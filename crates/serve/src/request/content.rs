@@ -78,11 +78,7 @@ impl Content {
 impl Target {
     fn open(site: &Site) -> Result<Self, Error> {
         match &site.0 {
-            Kind::Files { root, hidden } => {
-                let files = Files::open(root)?;
-                let files = if *hidden { files.with_hidden() } else { files };
-                Ok(Self::Files(files))
-            }
+            Kind::Files(root, options) => Ok(Self::Files(Files::open_with(root, options.clone())?)),
             Kind::Service(handler) => Ok(Self::Handler(Arc::clone(handler))),
             Kind::Dispatched(..) => Err(Error::NestedDispatch),
         }

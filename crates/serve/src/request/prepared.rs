@@ -3,7 +3,7 @@
 //! A request that repeats the one before on its connection is known by its head's identity, without a
 //! check and without a look-up: both were made for the one before.
 
-use crate::files::{Entry, Reading, is_conditional};
+use crate::files::{Accepted, Entry, Reading, is_conditional};
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
 use crate::request::content::Target;
@@ -71,7 +71,13 @@ impl<I> Requests<I> {
         };
         let service = &self.responder.service;
         let mut cache = self.responder.files.borrow_mut();
-        let entry = cache.find(files, head.target()?, now.instant)?;
+        let accepted = || {
+            let fields = head
+                .fields()
+                .filter(|(name, _)| *name == b"accept-encoding");
+            Accepted::of(fields.map(|(_, value)| value))
+        };
+        let entry = cache.find(files, head.target()?, accepted, now.instant)?;
         self.latest = Some(Latest {
             id: head.id(),
             snapshot: snapshot.number,
