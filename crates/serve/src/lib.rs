@@ -168,8 +168,8 @@ pub use limits::{InvalidLimits, Limits};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use metrics::{Metrics, Monitor, OfferMetrics, ProtocolMetrics, ShownCertificate};
 pub use options::{
-    Bind, Congestion, DEFAULT_PORT, Options, Policy, Security, Spread, Steering, UnknownCongestion,
-    UnknownSpread,
+    Bind, Congestion, DEFAULT_PORT, HostPolicy, Options, Policy, Protocols, Security, Spread,
+    Steering, UnknownCongestion, UnknownSpread,
 };
 pub use reload::ReloadHandle;
 pub use request::body::Body;

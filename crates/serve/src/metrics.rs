@@ -8,7 +8,7 @@ use crate::request::log::AccessLog;
 use crate::request::service::Service;
 use crate::selection::Selection;
 use crate::{Certificates, reload};
-use altway_select::{ClassSummary, ClientClass, Explanation, Host, Moment, Offer};
+use altway_select::{ClassSummary, ClientClass, Explanation, Moment, Offer};
 use altway_select::{Transport, UnixTime};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ impl Monitor {
     }
 
     /// Says what a client would be told, and why: for each class that is known at `address`, or for `class` alone,
-    /// known or not. `host` is the name of the certificate that it asks for. Empty where nothing is known, and
+    /// known or not. `host` is the name that it asks for. Empty where nothing is known, and
     /// where there is no HTTP/3 to offer.
     #[must_use]
     pub fn explain(
@@ -108,9 +108,10 @@ impl Monitor {
         let Some(selection) = self.service.selection() else {
             return Vec::new();
         };
-        let host = host.map_or_else(Host::default, Host::new);
+        let snapshot = self.service.current.get();
+        let host = snapshot.hosts.find(host.map(str::as_bytes));
         let moment = Moment::new(now, Transport::Tcp);
-        selection.explain(address, class, &host, &moment)
+        selection.explain(address, class, host, &moment)
     }
 
     /// Returns what has been learnt of each class of clients; empty where there is no HTTP/3 to offer.

@@ -30,6 +30,8 @@ pub struct Options {
     pub port: u16,
     /// TLS with HTTP/3, or clear text without.
     pub security: Security,
+    /// The protocols that clients are given. Default: all. Without HTTP/3 there is no UDP socket and no `Alt-Svc`.
+    pub protocols: Protocols,
     /// Worker threads, each with its own sockets and event loop; 4,096 at most. Default: one per core.
     pub threads: NonZeroUsize,
     /// How new TCP connections come to the workers. Default: each worker accepts by itself.
@@ -43,6 +45,10 @@ pub struct Options {
     pub policy: Policy,
     /// A model of the program's own, which decides in the policy's place.
     pub model: Option<Arc<dyn Model>>,
+    /// Names that are decided for separately, for what their visitors load may differ; with policies of their own.
+    /// 1,024 in the life of a process; names beyond that are decided for together. Default: none, and the names of
+    /// the certificates are, by `policy`.
+    pub hosts: Vec<HostPolicy>,
     /// Folder in which is kept what is learnt of clients, under keyed hashes of their addresses, so that a restart
     /// forgets nothing; made if it is not there, and its owner's alone. Written every minute and at the end.
     /// Default: none, and what was learnt ends with the process.
@@ -111,12 +117,14 @@ impl Options {
             bind: Bind::default(),
             port: DEFAULT_PORT,
             security,
+            protocols: Protocols::default(),
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             spread: Spread::default(),
             steering: Steering::default(),
             server_id: ServerId::default(),
             policy: Policy::default(),
             model: None,
+            hosts: Vec::new(),
             state: None,
             congestion: None,
             initial_window: 10,
@@ -129,6 +137,38 @@ impl Options {
             limits: Limits::default(),
         }
     }
+}
+
+/// The protocols that clients are given. Over TLS the client's list is answered with none of the others
+/// (`no_application_protocol`, RFC 7301 section 3.2); in clear text, or where the client has no list, a connection
+/// that speaks another one is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protocols {
+    /// HTTP/1.1 over TCP.
+    pub http1: bool,
+    /// HTTP/2 over TCP.
+    pub http2: bool,
+    /// HTTP/3 over QUIC. Never in clear text.
+    pub http3: bool,
+}
+
+impl Default for Protocols {
+    fn default() -> Self {
+        Self {
+            http1: true,
+            http2: true,
+            http3: true,
+        }
+    }
+}
+
+/// A name whose clients are decided for separately.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPolicy {
+    /// A host name, or `*.` and one, which stands for one label more.
+    pub name: String,
+    /// How the protocol is chosen that its clients are offered.
+    pub policy: Policy,
 }
 
 /// Where to listen.

@@ -2,7 +2,7 @@
 
 use crate::request::content::{Content, Current};
 use crate::request::service::Service;
-use crate::{Certificates, Error, Site};
+use crate::{Certificates, Error, HostPolicy, Site};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -33,8 +33,10 @@ impl ReloadHandle {
             return;
         };
         let certificates = certificates.into();
-        if let Some(selection) = self.service.selection() {
-            let hosts = selection.host_names(&certificates);
+        if let Some(selection) = self.service.selection()
+            && !self.service.has_hosts
+        {
+            let hosts = selection.certificate_names(&certificates);
             self.current().replace_hosts(hosts);
         }
         in_use.replace(certificates);
@@ -47,6 +49,20 @@ impl ReloadHandle {
     /// A folder of it can't be served; then the former site stays.
     pub fn replace_site(&self, site: &Site) -> Result<(), Error> {
         self.current().replace_content(Content::open(site)?);
+        Ok(())
+    }
+
+    /// From now on these names are decided for separately. Without effect where there is no HTTP/3 to offer, and
+    /// where the server began without [`Options::hosts`](crate::Options::hosts).
+    ///
+    /// # Errors
+    /// A surface's file can't be read, or holds something else; then the former names stay.
+    pub fn replace_hosts(&self, hosts: &[HostPolicy]) -> Result<(), Error> {
+        if let Some(selection) = self.service.selection()
+            && self.service.has_hosts
+        {
+            self.current().replace_hosts(selection.host_names(hosts)?);
+        }
         Ok(())
     }
 

@@ -11,13 +11,13 @@ pub(crate) mod load;
 pub(crate) mod state;
 pub(crate) mod visit;
 
-use crate::{BoxError, Certificates, Error, Options};
+use crate::{BoxError, Certificates, Error, HostPolicy, Options, Policy};
 use altway_select::{
-    ClassSummary, Client, ClientClass, Config, Congestion, Decision, Explanation, Hints, Host,
+    ClassSummary, Client, ClientClass, Config, Congestion, Decision, Explanation, Hints, Model,
     Moment, Observation, Secret, Selector, Surface, Transport, UnixTime,
 };
-use hosts::Hosts;
 pub(crate) use hosts::{HostIndex, HostNames};
+use hosts::{Hosts, Named};
 use state::StateFolder;
 use std::net::IpAddr;
 use std::path::Path;
@@ -28,6 +28,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub(crate) struct Selection {
     selector: Selector,
+    /// The policy of hosts that have none of their own.
+    policy: Policy,
     hosts: Hosts,
     state: Option<StateFolder>,
 }
@@ -66,6 +68,7 @@ impl Selection {
         }
         Ok(Self {
             selector,
+            policy: options.policy.clone(),
             hosts: Hosts::new(),
             state,
         })
@@ -76,14 +79,41 @@ impl Selection {
     pub(crate) fn of(policy: &altway_select::ModelKind) -> Self {
         Self {
             selector: Selector::new(Config::new(Secret::new([7; 16]), policy)),
+            policy: policy.clone(),
             hosts: Hosts::new(),
             state: None,
         }
     }
 
     /// The names of these certificates, each with a host to decide for.
-    pub(crate) fn host_names(&self, certificates: &Certificates) -> HostNames {
-        self.hosts.names(certificates.dns_names())
+    pub(crate) fn certificate_names(&self, certificates: &Certificates) -> HostNames {
+        let names: Vec<_> = certificates.dns_names().collect();
+        let named = names.iter().map(|name| Named { name, policy: None });
+        self.hosts.names(named)
+    }
+
+    /// These names, each with a host to decide for by its policy.
+    ///
+    /// # Errors
+    /// A surface's file can't be read, or holds something else.
+    pub(crate) fn host_names(&self, hosts: &[HostPolicy]) -> Result<HostNames, Error> {
+        let mut models: Vec<(&Policy, Arc<dyn Model>)> = Vec::new();
+        let mut named = Vec::with_capacity(hosts.len());
+        for HostPolicy { name, policy } in hosts {
+            let known = models.iter().find(|(of, _)| *of == policy);
+            let model = match known {
+                _ if *policy == self.policy => None,
+                Some((_, model)) => Some(Arc::clone(model)),
+                None => {
+                    let model = model(policy)?;
+                    models.push((policy, Arc::clone(&model)));
+                    Some(model)
+                }
+            };
+            let policy = model.map(|model| (policy.to_string(), model));
+            named.push(Named { name, policy });
+        }
+        Ok(self.hosts.names(named))
     }
 
     /// Names the client at the other end of a connection, which has begun.
@@ -126,9 +156,10 @@ impl Selection {
         &self,
         address: IpAddr,
         class: Option<ClientClass>,
-        host: &Host,
+        host: HostIndex,
         moment: &Moment,
     ) -> Vec<Explanation> {
+        let host = self.hosts.get(host);
         let client = self.selector.client(address, &Hints::default());
         match class {
             Some(class) => {
@@ -162,6 +193,15 @@ impl Selection {
             state.close(to_another);
         }
     }
+}
+
+/// The model of a policy, with its surface.
+fn model(policy: &Policy) -> Result<Arc<dyn Model>, Error> {
+    let surface = match policy.file() {
+        Some(file) => read_surface(file)?,
+        None => Surface::embedded().clone(),
+    };
+    Ok(policy.build(&surface).into())
 }
 
 fn read_surface(file: &str) -> Result<Surface, Error> {

@@ -64,6 +64,7 @@ impl Server {
         }
         let content = Content::open(&options.site)?;
         let choices = tls::Choices {
+            protocols: options.protocols,
             early_data: options.early_data,
             key_log: options.key_log.as_ref(),
         };
@@ -81,7 +82,8 @@ impl Server {
         let address = beginning.bound.address;
         let alternative = alternative(options, address.port(), &congestion)?;
         let service = Service {
-            current: Current::new(content, host_names(options, alternative.as_ref())),
+            current: Current::new(content, host_names(options, alternative.as_ref())?),
+            has_hosts: !options.hosts.is_empty(),
             alternative,
             log: options.access_log.clone(),
             incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
@@ -218,13 +220,19 @@ impl Server {
     }
 }
 
+fn has_http3(options: &Options) -> bool {
+    options.protocols.http3 && matches!(options.security, Security::Tls(_))
+}
+
 /// The names that decisions are made for at the start.
-fn host_names(options: &Options, alternative: Option<&Alternative>) -> HostNames {
-    match (&options.security, alternative) {
-        (Security::Tls(certificates), Some(alternative)) => {
-            alternative.selection.host_names(certificates)
+fn host_names(options: &Options, alternative: Option<&Alternative>) -> Result<HostNames, Error> {
+    let selection = alternative.map(|it| &it.selection);
+    match (&options.security, selection) {
+        (_, Some(selection)) if !options.hosts.is_empty() => selection.host_names(&options.hosts),
+        (Security::Tls(certificates), Some(selection)) => {
+            Ok(selection.certificate_names(certificates))
         }
-        _ => HostNames::default(),
+        _ => Ok(HostNames::default()),
     }
 }
 
@@ -233,9 +241,9 @@ fn alternative(
     port: u16,
     congestion: &CongestionInUse,
 ) -> Result<Option<Alternative>, Error> {
-    let Security::Tls(_) = &options.security else {
+    if !has_http3(options) {
         return Ok(None);
-    };
+    }
     let selection = Selection::new(options, congestion.of_selection())?;
     Ok(Some(Alternative { port, selection }))
 }
@@ -277,7 +285,7 @@ fn request(options: &Options) -> Result<listen::Request, Error> {
         port: options.port,
         workers: threads,
         spread: options.spread,
-        with_udp: matches!(options.security, Security::Tls(_)),
+        with_udp: has_http3(options),
         congestion: options.congestion,
     })
 }
@@ -306,7 +314,8 @@ fn setup(
     };
     Setup {
         service: Arc::new(service),
-        quic: tls.map(quic),
+        protocols: options.protocols,
+        quic: tls.filter(|_| options.protocols.http3).map(quic),
         tls: tls.map(|tls| Arc::clone(&tls.tcp)),
         scheme: options.security.scheme(),
         limits: options.limits,

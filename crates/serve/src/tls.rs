@@ -4,14 +4,18 @@
 use crate::key_log::ForTls;
 use crate::reload::InUse;
 use crate::sessions::Sessions;
-use crate::{Certificates, Error, KeyLog};
+use crate::{Certificates, Error, KeyLog, Protocols};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use std::sync::Arc;
 
 /// Protocols on TCP in the server's order (RFC 7301).
-const ALPN_TCP: [&[u8]; 2] = [b"h2", b"http/1.1"];
+fn alpn_tcp(protocols: Protocols) -> Vec<Vec<u8>> {
+    let names: [(bool, &[u8]); 2] = [(protocols.http2, b"h2"), (protocols.http1, b"http/1.1")];
+    let given = names.into_iter().filter(|(is_given, _)| *is_given);
+    given.map(|(_, name)| name.to_vec()).collect()
+}
 
 /// Session tickets after a hand-shake of TLS 1.3 over TCP. Clients use each once, lest they can be
 /// followed from connection to connection (RFC 8446 appendix C.4): one is for the next connection, the
@@ -52,6 +56,7 @@ pub(crate) struct Tls {
 /// What an operator chooses of TLS.
 #[derive(Debug)]
 pub(crate) struct Choices<'a> {
+    pub(crate) protocols: Protocols,
     /// QUIC: keep sessions for early data. There is none over TCP.
     pub(crate) early_data: bool,
     pub(crate) key_log: Option<&'a Arc<dyn KeyLog>>,
@@ -64,7 +69,7 @@ pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Resu
     // Keys change every six hours and are forgotten after twelve.
     let ticketer = aws_lc_rs::Ticketer::new().map_err(Error::tls)?;
     let mut tcp = config(&certificates, &[&TLS13, &TLS12])?;
-    tcp.alpn_protocols = ALPN_TCP.map(<[u8]>::to_vec).into();
+    tcp.alpn_protocols = alpn_tcp(choices.protocols);
     tcp.ticketer = Arc::clone(&ticketer);
     let mut quic = config(&certificates, &[&TLS13])?;
     quic.send_tls13_tickets = TICKETS_QUIC;

@@ -445,6 +445,7 @@ mod tests {
                 Content::of(Target::Files(Files::open(dir.path()).unwrap())),
                 HostNames::default(),
             ),
+            has_hosts: false,
             alternative: alternative.map(|port| Alternative {
                 port,
                 selection: Selection::of(&policy.parse().unwrap()),

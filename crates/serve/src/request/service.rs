@@ -23,6 +23,8 @@ static FAILURES: Throttle = Throttle::new();
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) current: Current,
+    /// Names are configured for which is decided separately; otherwise those of the certificates are.
+    pub(crate) has_hosts: bool,
     /// `None`: there is no HTTP/3 to offer.
     pub(crate) alternative: Option<Alternative>,
     pub(crate) log: Option<AccessLog>,

@@ -277,6 +277,11 @@ impl Running {
         self.reload.as_ref().unwrap().replace_site(site)
     }
 
+    /// Has these names decided for separately.
+    pub(crate) fn replace_hosts(&self, hosts: &[altway_serve::HostPolicy]) {
+        self.reload.as_ref().unwrap().replace_hosts(hosts).unwrap();
+    }
+
     pub(crate) fn ask_to_stop(&self) {
         (self.stop)();
     }

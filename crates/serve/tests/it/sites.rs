@@ -2,8 +2,10 @@
 //! connections go on.
 
 use crate::common::h3::H3;
-use crate::common::{Running, h1, h2, read, soon};
-use altway_serve::{Certificates, Dispatch, Error, Files, Security, Site, certs};
+use crate::common::{Running, alt_svc, h1, h2, read, soon};
+use altway_serve::{
+    Certificates, Dispatch, Error, Files, HostPolicy, Protocols, Security, Site, certs,
+};
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Empty;
@@ -238,4 +240,62 @@ fn a_folder_of_several_sites_can_be_one() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ask = |name| runtime.block_on(ask(&server, name, "/"));
     assert_eq!(ask("a.test"), ask("b.test"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_have_policies_of_their_own_that_can_be_replaced() {
+    let by = |name: &str, policy: &str| HostPolicy {
+        name: name.into(),
+        policy: policy.parse().unwrap(),
+    };
+    let server = Running::tls(|options| {
+        options.policy = "h3".parse().unwrap();
+        options.hosts = vec![by("a.test", "h2"), by("*.b.test", "h3")];
+    });
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    let mut offers = async |authority: &str| {
+        let response = soon(client.send_request(get(authority, "/"))).await;
+        let response = response.unwrap();
+        alt_svc(&response).map(|value| value.starts_with("h3="))
+    };
+    for _ in 0..2 {
+        assert_eq!(offers("a.test").await, Some(false));
+        assert_eq!(offers("x.b.test:8443").await, Some(true));
+        assert_eq!(offers("other.test").await, Some(true));
+    }
+    server.replace_hosts(&[by("a.test", "h3"), by("other.test", "h2")]);
+    for _ in 0..2 {
+        assert_eq!(offers("other.test").await, Some(false));
+        assert_eq!(offers("a.test").await, Some(true));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn protocols_that_are_not_given_are_refused() {
+    for (http1, http2) in [(true, false), (false, true)] {
+        let only = Protocols {
+            http1,
+            http2,
+            http3: false,
+        };
+        let server = Running::tls(|options| options.protocols = only);
+        for (name, is_given) in [(&b"http/1.1"[..], http1), (b"h2", http2)] {
+            let tls = server.site.client_tls(&[name]);
+            let connected = soon(connect_as("localhost", &server, tls)).await;
+            assert_eq!(connected.is_ok(), is_given, "{only:?}");
+        }
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server.address).unwrap();
+        socket.send(b"x").unwrap();
+        let refused = socket.recv(&mut [0]).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    }
+    let server = Running::clear(|options| options.protocols.http1 = false);
+    let mut over_h1 = h1::<Empty<Bytes>>(server.connect().await).await;
+    let refused = soon(over_h1.send_request(crate::common::get_over(false, "/"))).await;
+    assert!(refused.is_err());
+    let mut over_h2 = h2(server.connect().await).await;
+    let given = soon(over_h2.send_request(crate::common::get_over(false, "/"))).await;
+    let given = given.unwrap();
+    assert_eq!((given.status().as_u16(), alt_svc(&given)), (200, None));
 }

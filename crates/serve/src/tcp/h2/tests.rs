@@ -1,7 +1,6 @@
 //! A driver whose client doesn't read: it must wait, and not turn in circles until it may give up.
 
 use super::*;
-use crate::PrefixLengths;
 use crate::clients::{Clients, Transport};
 use crate::files::{FileCache, Files};
 use crate::held::HeldBytes;
@@ -16,6 +15,7 @@ use crate::restarts::Restarts;
 use crate::selection::HostNames;
 use crate::setup::Memory;
 use crate::stop::stop_channel;
+use crate::{PrefixLengths, Protocols};
 use altway_message::Scheme;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
@@ -31,6 +31,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
             Content::of(Target::Files(Files::open(dir).unwrap())),
             HostNames::default(),
         ),
+        has_hosts: false,
         alternative: None,
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
@@ -40,6 +41,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
         service: Arc::new(service),
         tls: None,
         scheme: Scheme::Http,
+        protocols: Protocols::default(),
         quic: None,
         limits: Limits {
             idle_timeout: Duration::from_millis(200),
