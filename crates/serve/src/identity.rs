@@ -44,8 +44,26 @@ impl Identity {
     /// # Errors
     /// A file can't be read, isn't PEM, lacks what it should hold, or the two don't belong together.
     pub fn from_pem_files(certificate: &Path, key: &Path) -> Result<Self, Error> {
+        let (text, key_file) = read(key)?;
+        let identity = Self::from_key(certificate, &text, key)?;
+        Ok(Self {
+            readable_key: warning::of_key(key, &key_file),
+            ..identity
+        })
+    }
+
+    /// Reads a chain (leaf first) from a PEM file, and takes a key (PKCS #8, SEC1 or PKCS #1) as PEM text. `origin`
+    /// says in errors where the key is from.
+    ///
+    /// # Errors
+    /// As [`from_pem_files`](Self::from_pem_files).
+    pub fn from_pem(certificate: &Path, key: &str, origin: &str) -> Result<Self, Error> {
+        Self::from_key(certificate, key.as_bytes(), Path::new(origin))
+    }
+
+    fn from_key(certificate: &Path, text: &[u8], key: &Path) -> Result<Self, Error> {
         let chain = read_chain(certificate)?;
-        let (private, key_file) = read_key(key)?;
+        let private = parse_key(text, key)?;
         let certified = CertifiedKey::from_der(chain, private, &tls::provider());
         let certified = certified.map_err(|source| match source {
             TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => Error::KeyMismatch {
@@ -62,7 +80,7 @@ impl Identity {
             certified: Arc::new(certified),
             stapled: None,
             path: certificate.into(),
-            readable_key: warning::of_key(key, &key_file),
+            readable_key: None,
         })
     }
 
@@ -156,16 +174,14 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     Ok(chain)
 }
 
-fn read_key(path: &Path) -> Result<(PrivateKeyDer<'static>, Metadata), Error> {
-    let (text, file) = read(path)?;
-    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|source| match source {
+fn parse_key(text: &[u8], path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+    PrivateKeyDer::from_pem_slice(text).map_err(|source| match source {
         pem::Error::NoItemsFound => Error::NoKey { path: path.into() },
         source => Error::Pem {
             path: path.into(),
             source: source.into(),
         },
-    })?;
-    Ok((key, file))
+    })
 }
 
 /// The content, and the metadata of the very file that it is from.
