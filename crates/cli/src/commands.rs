@@ -11,6 +11,7 @@ pub(crate) mod paths;
 pub(crate) mod policy;
 pub(crate) mod raw;
 pub(crate) mod serve;
+pub(crate) mod status;
 
 /// The commit that this binary was built from.
 pub(crate) const COMMIT: Option<&str> = option_env!("ALTWAY_COMMIT");

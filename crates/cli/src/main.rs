@@ -47,6 +47,8 @@ enum Command {
     /// Measure over emulated networks where each protocol wins.
     Lab(commands::lab::Arguments),
     Policy(commands::policy::Arguments),
+    Status(commands::status::StatusArguments),
+    Reload(commands::status::ReloadArguments),
     Explain(commands::explain::Arguments),
     Paths(commands::paths::Arguments),
     /// Run a command behind an emulated link.
@@ -99,6 +101,8 @@ fn run(command: &Command, printer: &Printer) -> anyhow::Result<Answer> {
         Command::Serve(arguments) => commands::serve::run(arguments, printer),
         Command::Lab(arguments) => commands::lab::run(arguments, printer),
         Command::Policy(arguments) => commands::policy::run(arguments, printer),
+        Command::Status(arguments) => commands::status::run(arguments, printer),
+        Command::Reload(arguments) => commands::status::reload(arguments, printer),
         Command::Explain(arguments) => commands::explain::run(arguments, printer),
         Command::Paths(arguments) => commands::paths::run(arguments, printer),
         Command::Emulate(arguments) => commands::emulate::run(arguments, printer),

@@ -1,5 +1,6 @@
 //! `altway serve`: the files of a folder over three protocols.
 
+mod admin;
 mod certificate;
 mod limits;
 
@@ -7,6 +8,7 @@ use crate::hint::mistake;
 use crate::insight::{Insight, Variable};
 use crate::printer::Printer;
 use crate::{Answer, signals, stderr};
+use altway_admin::Admin;
 use altway_serve::{
     AccessLog, Bind, Congestion, CongestionInUse, DEFAULT_PORT, Files, Options, Policy,
     ReloadHandle, Security, Server, ServerId, Site, Spread, StopHandle, stop_channel,
@@ -129,6 +131,11 @@ pub(crate) struct Arguments {
     /// request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
+    /// Admin socket: path of a Unix socket, which only this user may use, or IP:PORT of this machine, which everybody
+    /// on it may. In a browser it shows what the server does; /metrics is for Prometheus; `altway status`,
+    /// `altway explain` and `altway reload` ask it.
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<altway_admin::Address>,
     /// Print a line of JSON on stdout as soon as the server listens.
     #[arg(long)]
     json: bool,
@@ -187,6 +194,10 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         source.map(|source| (source, server.reload_handle())),
         *printer,
     )?;
+    let policy = options.policy.to_string();
+    let telling = Admin::new(server.monitor(), server.local_addr(), policy, None);
+    let takes_over = options.takeover.is_some();
+    let _admin = admin::start(&telling, arguments.admin.as_ref(), takes_over)?;
     let memory = limits::memory(&options.limits, options.threads);
     announce(&server, arguments, memory, printer)?;
     server.run(&signal)?;
