@@ -5,10 +5,12 @@
 //! rules of [`path`] refuse the usual tricks before that. Files are opened and read on the worker's
 //! thread (see [`shared::OpenFile::read_at`]).
 
+mod background;
 mod cache;
 mod coding;
 mod condition;
 mod find;
+mod listing;
 mod memory;
 mod multipart;
 mod open;
@@ -17,6 +19,7 @@ mod pages;
 mod path;
 mod range;
 mod reading;
+mod reply;
 mod represent;
 mod rules;
 mod shared;
@@ -25,6 +28,7 @@ mod variants;
 
 use crate::Error;
 use crate::request::body::Body;
+use background::Background;
 pub(crate) use cache::{Entry, FileCache};
 pub(crate) use coding::Accepted;
 pub use coding::{ContentCoding, UnknownContentCoding};
@@ -35,13 +39,14 @@ pub use options::{FilesOptions, InvalidFilesOptions};
 pub(crate) use pages::page;
 use pages::{allow, redirect};
 pub(crate) use reading::{Piece, Reading};
+pub use reply::FilesFuture;
+pub(crate) use reply::Reply;
 use represent::{describe, represent, whole};
 use rules::Paths;
 pub use rules::{HeaderRule, PathPattern};
 pub(crate) use shared::FileRange;
 use std::convert::Infallible;
-use std::future::{Ready, ready};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
@@ -54,13 +59,14 @@ const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
 /// the fallback of an axum `Router`. Where files are all that is served, [`Site::files`] is faster.
 ///
 /// Answers GET, HEAD and OPTIONS; knows index pages, ranges and conditions (RFC 9110 sections 13
-/// and 14). Reads on the thread that polls it.
+/// and 14). Reads on the thread that polls it; a folder is listed on a thread of its own.
 ///
 /// [`Site::files`]: crate::Site::files
 #[derive(Debug, Clone)]
 pub struct Files {
     root: Arc<Root>,
     options: Arc<FilesOptions>,
+    background: Arc<Background>,
 }
 
 impl Files {
@@ -84,6 +90,7 @@ impl Files {
         let files = Self {
             root: Arc::new(Root::open(root.as_ref())?),
             options: Arc::new(options),
+            background: Arc::default(),
         };
         if let Some(name) = files.options.fallback()
             && files.root.open_file(Path::new(name)).is_err()
@@ -102,27 +109,21 @@ impl Files {
     }
 
     /// Answers one request, whatever it asks for. `now` is the server's clock.
-    pub(crate) fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Response<Body> {
-        let (response, file) = match *request.method() {
+    pub(crate) fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
+        match *request.method() {
             Method::GET | Method::HEAD => self.get(request, now),
-            Method::OPTIONS => (
-                allow(Response::new(Body::empty()), StatusCode::NO_CONTENT),
-                None,
-            ),
+            Method::OPTIONS => {
+                let response = allow(Response::new(Body::empty()), StatusCode::NO_CONTENT);
+                Reply::Now(self.dress(response, None))
+            }
             _ => {
                 let status = StatusCode::METHOD_NOT_ALLOWED;
-                (allow(page(status), status), None)
+                Reply::Now(self.dress(allow(page(status), status), None))
             }
-        };
-        let response = self.dress(response, file.as_deref());
-        if request.method() == Method::HEAD {
-            return response.map(|_| Body::empty());
         }
-        response
     }
 
-    /// The answer, and the name of the file that it is made of.
-    fn get<B>(&self, request: &Request<B>, now: SystemTime) -> (Response<Body>, Option<PathBuf>) {
+    fn get<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
         let mut found = self.find(request);
         let mut by_mode = false;
         if let Err(Refusal::NotFound) = found
@@ -135,21 +136,30 @@ impl Files {
                 found = fallback;
             }
         }
-        let (mut response, file) = match found {
+        let (reply, file) = match found {
             Ok(opened) => {
                 let name = opened.name.clone();
                 let opened = self.negotiate(opened, || Accepted::of_request(request));
                 let kind = self.type_of(&name);
-                (represent(request, opened, kind, now), Some(name))
+                let response = represent(request, opened, kind, now);
+                (Reply::Now(response), Some(name))
             }
-            Err(Refusal::Redirect(location)) => (redirect(&location), None),
-            Err(Refusal::NotFound) => (page(StatusCode::NOT_FOUND), None),
-            Err(Refusal::Status(status)) => (page(status), None),
+            Err(Refusal::Folder(name)) => (self.list(request, &name), None),
+            Err(Refusal::Redirect(location)) => (Reply::Now(redirect(&location)), None),
+            Err(Refusal::NotFound) => (Reply::Now(page(StatusCode::NOT_FOUND)), None),
+            Err(Refusal::Status(status)) => (Reply::Now(page(status)), None),
         };
-        if by_mode {
-            response.headers_mut().append(header::VARY, SEC_FETCH_MODE);
-        }
-        (response, file)
+        let (files, is_head) = (self.clone(), request.method() == Method::HEAD);
+        reply.map(move |mut response| {
+            if by_mode {
+                response.headers_mut().append(header::VARY, SEC_FETCH_MODE);
+            }
+            let response = files.dress(response, file.as_deref());
+            match is_head {
+                true => response.map(|_| Body::empty()),
+                false => response,
+            }
+        })
     }
 
     fn find<B>(&self, request: &Request<B>) -> Result<Opened, Refusal> {
@@ -217,14 +227,14 @@ impl Files {
 impl<B> tower_service::Service<Request<B>> for Files {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Ready<Result<Response<Body>, Infallible>>;
+    type Future = FilesFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        ready(Ok(self.respond(&request, SystemTime::now())))
+        FilesFuture::new(self.respond(&request, SystemTime::now()))
     }
 }
 

@@ -54,7 +54,13 @@ impl Files {
         let opened = |name: &String| self.root.open_file(&folder.join(name));
         let mut names = self.options.index.iter().map(opened);
         let found = names.find(|found| !matches!(found, Err(Refusal::NotFound)));
-        found.unwrap_or(Err(Refusal::NotFound))
+        found.unwrap_or_else(|| {
+            let is_folder = || self.root.metadata(folder).is_some_and(|it| it.is_dir());
+            match self.options.listing && is_folder() {
+                true => Err(Refusal::Folder(folder.into())),
+                false => Err(Refusal::NotFound),
+            }
+        })
     }
 
     /// The page that a path means which leaves out its ending.

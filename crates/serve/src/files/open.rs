@@ -5,7 +5,7 @@ use super::shared::{OpenFile, OpenFiles};
 use crate::Error;
 use crate::throttle::Throttle;
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt, ReadDir};
 use http::StatusCode;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,8 @@ impl Opened {
 pub(crate) enum Refusal {
     /// It has another path: with a slash for a directory, without an ending for a page.
     Redirect(String),
+    /// It is a folder without an index, and what is in it is to be shown.
+    Folder(PathBuf),
     /// There is none, or none that this server gives out.
     NotFound,
     /// Anything else.
@@ -112,9 +114,27 @@ impl Root {
 
     /// When a regular file was changed; `None` where there is none.
     pub(super) fn modified(&self, name: &Path) -> Option<SystemTime> {
-        let metadata = self.dir.metadata(name).ok()?;
-        let modified = metadata.is_file().then(|| metadata.modified())?;
+        let metadata = self.metadata(name).filter(Metadata::is_file)?;
+        let modified = metadata.modified();
         Some(modified.map_or(SystemTime::UNIX_EPOCH, cap_std::time::SystemTime::into_std))
+    }
+
+    /// What a name stands for, links resolved.
+    pub(super) fn metadata(&self, name: &Path) -> Option<Metadata> {
+        self.dir.metadata(here(name)).ok()
+    }
+
+    /// What is in a folder; `None` where it can't be read.
+    pub(super) fn entries(&self, folder: &Path) -> Option<ReadDir> {
+        self.dir.read_dir(here(folder)).ok()
+    }
+}
+
+/// A name for the system: no name is the root itself.
+fn here(name: &Path) -> &Path {
+    match name.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => name,
     }
 }
 

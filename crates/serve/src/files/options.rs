@@ -40,6 +40,10 @@ pub struct FilesOptions {
     /// A file beneath the root for each status of 400 and above that is answered with it. One that is not
     /// there is as if it were not named. Default: `404.html` for 404.
     pub error_pages: Vec<(StatusCode, String)>,
+    /// Answers a folder without an index with what is in it: a page, or JSON for those that ask for it (Accept).
+    /// Hidden files are left out, unless they are [served](Self::hidden), and so is what leads out of the root.
+    /// At most 10,000 entries are shown, and it is said where there are more. Default: off.
+    pub listing: bool,
     /// Compressed forms that lie beside their sources, as `app.js.br` beside `app.js`, and are sent to clients
     /// that take them. One that is older than its source is passed over. Each costs a look at the file system
     /// a second for each file that is asked for. Default: none.
@@ -57,6 +61,7 @@ impl Default for FilesOptions {
             fallback: None,
             clean_urls: false,
             error_pages: vec![(StatusCode::NOT_FOUND, "404.html".into())],
+            listing: false,
             precompressed: Vec::new(),
             headers: Vec::new(),
         }

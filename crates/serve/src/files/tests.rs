@@ -74,10 +74,15 @@ impl Site {
             request = request.header(*name, *value);
         }
         let later = SystemTime::now() + Duration::from_secs(10);
-        let (head, body) = self
-            .files
-            .respond(&request.body(()).unwrap(), later)
-            .into_parts();
+        let reply = self.files.respond(&request.body(()).unwrap(), later);
+        let response = match reply {
+            Reply::Now(response) => response,
+            Reply::Later(response) => {
+                let runtime = tokio::runtime::Builder::new_current_thread().build();
+                runtime.unwrap().block_on(response)
+            }
+        };
+        let (head, body) = response.into_parts();
         let body = body.collect().now_or_never().expect("files don't wait");
         let bytes = body.unwrap().to_bytes().to_vec();
         Answer {
@@ -456,6 +461,7 @@ fn hidden_files_are_as_if_missing_unless_they_are_asked_to_be_served() {
     assert!(cache.find_any(&site.files, b"/.hidden", now).is_some());
 }
 
+mod listing;
 mod options;
 mod ranges;
 mod variants;

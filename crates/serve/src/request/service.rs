@@ -2,7 +2,7 @@
 
 use crate::RequestBody;
 use crate::embed::{Hints, introduce};
-use crate::files::{self, Files};
+use crate::files::{self, Files, Reply};
 use crate::incidents::Incidents;
 use crate::request::body::Body;
 use crate::request::handler::{BoxError, Handler, Pending};
@@ -53,7 +53,12 @@ impl Service {
     /// Answers a request of `peer` that has passed the check.
     pub(super) fn call(&self, peer: SocketAddr, mut request: Request<RequestBody>) -> Raw {
         let handler = match &self.content {
-            Content::Files(files) => return Raw::Now(files.respond(&request, SystemTime::now())),
+            Content::Files(files) => {
+                return match files.respond(&request, SystemTime::now()) {
+                    Reply::Now(response) => Raw::Now(response),
+                    Reply::Later(response) => Raw::Later(response, Hints::none()),
+                };
+            }
             Content::Handler(handler) => handler,
         };
         let hints = introduce(&mut request, peer);
