@@ -8,6 +8,7 @@
 mod background;
 mod cache;
 mod coding;
+mod compress;
 mod condition;
 mod find;
 mod listing;
@@ -32,6 +33,7 @@ use background::Background;
 pub(crate) use cache::{Entry, FileCache};
 pub(crate) use coding::Accepted;
 pub use coding::{ContentCoding, UnknownContentCoding};
+use compress::Compressed;
 use http::header::{self, HeaderMap};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use open::{Opened, Refusal, Root};
@@ -41,7 +43,7 @@ use pages::{allow, redirect};
 pub(crate) use reading::{Piece, Reading};
 pub use reply::FilesFuture;
 pub(crate) use reply::Reply;
-use represent::{describe, represent, whole};
+use represent::{describe, whole};
 use rules::Paths;
 pub use rules::{HeaderRule, PathPattern};
 pub(crate) use shared::FileRange;
@@ -50,7 +52,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
-use validators::Validators;
+use validators::{Traits, Validators};
 
 /// Says what a browser asks for something for, and tells the fallback's requests from others.
 const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
@@ -59,7 +61,8 @@ const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
 /// the fallback of an axum `Router`. Where files are all that is served, [`Site::files`] is faster.
 ///
 /// Answers GET, HEAD and OPTIONS; knows index pages, ranges and conditions (RFC 9110 sections 13
-/// and 14). Reads on the thread that polls it; a folder is listed on a thread of its own.
+/// and 14). Reads on the thread that polls it; folders are listed, and files
+/// compressed, on a thread of its own.
 ///
 /// [`Site::files`]: crate::Site::files
 #[derive(Debug, Clone)]
@@ -67,6 +70,7 @@ pub struct Files {
     root: Arc<Root>,
     options: Arc<FilesOptions>,
     background: Arc<Background>,
+    compressed: Arc<Compressed>,
 }
 
 impl Files {
@@ -91,6 +95,7 @@ impl Files {
             root: Arc::new(Root::open(root.as_ref())?),
             options: Arc::new(options),
             background: Arc::default(),
+            compressed: Arc::new(Compressed::new(compress::MAX_BYTES)),
         };
         if let Some(name) = files.options.fallback()
             && files.root.open_file(Path::new(name)).is_err()
@@ -139,10 +144,8 @@ impl Files {
         let (reply, file) = match found {
             Ok(opened) => {
                 let name = opened.name.clone();
-                let opened = self.negotiate(opened, || Accepted::of_request(request));
-                let kind = self.type_of(&name);
-                let response = represent(request, opened, kind, now);
-                (Reply::Now(response), Some(name))
+                let opened = self.negotiate(opened, request);
+                (self.represent(request, opened, now), Some(name))
             }
             Err(Refusal::Folder(name)) => (self.list(request, &name), None),
             Err(Refusal::Redirect(location)) => (Reply::Now(redirect(&location)), None),
@@ -201,9 +204,10 @@ impl Files {
 
     /// The media type of a file: the operator's, or that of its ending.
     fn type_of(&self, file: &Path) -> HeaderValue {
-        let given = match self.options.headers.is_empty() {
+        let rules = &self.options.headers;
+        let given = match rules.is_empty() {
             true => None,
-            false => rules::content_type(&self.options.headers, &self.paths(file)),
+            false => rules::value(rules, &header::CONTENT_TYPE, &self.paths(file)),
         };
         given.unwrap_or_else(|| represent::content_type(file))
     }
@@ -212,14 +216,14 @@ impl Files {
         Paths::of(file, &self.options.index, self.options.clean_urls)
     }
 
-    /// What a response with the whole file says of it.
-    fn fields_of(&self, opened: &Opened, now: SystemTime) -> HeaderMap {
+    /// What a response with a whole form of the file `name` says of it, which has `length` bytes.
+    fn fields_of(&self, name: &Path, traits: Traits, length: u64, now: SystemTime) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        describe(&mut headers, self.type_of(&opened.name), opened.size());
-        let validators = Validators::of(opened, now);
+        describe(&mut headers, self.type_of(name), traits, length);
+        let validators = Validators::of(traits, now);
         validators.write(&mut headers);
         validators.write_coding(&mut headers);
-        self.write_fields(StatusCode::OK, Some(&opened.name), &mut headers);
+        self.write_fields(StatusCode::OK, Some(name), &mut headers);
         headers
     }
 }

@@ -8,10 +8,12 @@
 //!
 //! Entries go by the name of the file: however a request spells it, there is one.
 
-use super::coding::{Accepted, Codings, ContentCoding};
+use super::coding::{Accepted, ContentCoding};
 use super::memory::SharedMemory;
 use super::path::{self, Asked};
 use super::shared::{FileRange, OpenFile, Version};
+use super::validators::Traits;
+use super::variants::Variants;
 use super::{Files, Reading};
 use crate::files::open::{Opened, Refusal};
 use altway_http2::{FieldBlock, Indexing};
@@ -24,7 +26,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -80,16 +82,16 @@ pub(crate) struct Entry {
     /// Relative to the root.
     name: PathBuf,
     version: Version,
-    modified: SystemTime,
-    /// Compressed forms that the file has beside itself.
-    variants: Codings,
-    /// Those of them that were asked for.
+    traits: Traits,
+    /// Those of its compressed forms that were asked for.
     coded: RefCell<[Option<Rc<Entry>>; ContentCoding::ALL.len()]>,
 }
 
 /// Where a file's bytes are.
 enum Content {
     Memory(Bytes),
+    /// A compressed form, counted where it was made.
+    Shared(Bytes),
     File(Arc<OpenFile>),
 }
 
@@ -101,6 +103,48 @@ struct HeadOfSecond {
 }
 
 impl Entry {
+    fn new(files: &Files, opened: &Opened, content: Content, fresh_until: Instant) -> Self {
+        let version = opened.file.version();
+        let traits = opened.traits();
+        Self::of(files, (&opened.name, version, traits), content, fresh_until)
+    }
+
+    /// A form of the file that is made of it.
+    fn made(&self, files: &Files, coding: ContentCoding, form: Bytes) -> Self {
+        let traits = Traits {
+            coding: Some(coding),
+            ..self.traits
+        };
+        let file = (&*self.name, self.version, traits);
+        Self::of(files, file, Content::Shared(form), self.fresh_until.get())
+    }
+
+    fn of(
+        files: &Files,
+        (name, version, traits): (&Path, Version, Traits),
+        content: Content,
+        fresh_until: Instant,
+    ) -> Self {
+        let size = match &content {
+            Content::Memory(bytes) | Content::Shared(bytes) => bytes.len() as u64,
+            Content::File(file) => file.size(),
+        };
+        let fields = files.fields_of(name, traits, size, SystemTime::now());
+        Self {
+            fields: FieldBlock::from_headers(&fields, Indexing::Without),
+            repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
+            size,
+            name: name.into(),
+            version,
+            traits,
+            coded: RefCell::default(),
+            content,
+            headers: fields,
+            head: RefCell::new(None),
+            fresh_until: Cell::new(fresh_until),
+        }
+    }
+
     /// The head of a 200 response at `time`. `complete` adds what is not of the file, and depends on
     /// the second and on `offer` alone.
     pub(crate) fn head(
@@ -133,10 +177,11 @@ impl Entry {
         now < self.fresh_until.get()
     }
 
-    /// All of the file, if it is in memory.
+    /// All of the file, if it is in memory and small.
     pub(crate) fn whole(&self) -> Option<&Bytes> {
         match &self.content {
             Content::Memory(bytes) => Some(bytes),
+            Content::Shared(bytes) => Some(bytes).filter(|_| self.size <= SMALL),
             Content::File(_) => None,
         }
     }
@@ -145,6 +190,7 @@ impl Entry {
     pub(crate) fn reading(&self, taken: usize) -> Reading {
         match &self.content {
             Content::Memory(bytes) => Reading::Memory(bytes.slice(taken..)),
+            Content::Shared(bytes) => Reading::Shared(bytes.slice(taken..)),
             Content::File(file) => Reading::File(FileRange {
                 file: Arc::clone(file),
                 offset: taken as u64,
@@ -169,7 +215,7 @@ impl Entry {
     }
 
     fn is_of(&self, opened: &Opened) -> bool {
-        (self.version, self.variants) == (opened.file.version(), opened.variants)
+        (self.version, self.traits) == (opened.file.version(), opened.traits())
             && self.name == opened.name
     }
 }
@@ -199,10 +245,11 @@ impl FileCache {
     ) -> Option<Rc<Entry>> {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
         let source = self.find_source(files, path, now)?;
-        if source.variants.is_empty() {
+        if source.traits.variants.is_empty() {
             return Some(source);
         }
-        match accepted().choose(source.variants) {
+        let Variants { ahead, made } = source.traits.variants;
+        match accepted().choose(ahead, made) {
             Some(coding) => self.find_variant(files, source, coding, now),
             None => Some(source),
         }
@@ -232,8 +279,8 @@ impl FileCache {
         entry
     }
 
-    /// The form of a file in `coding`; the file as it is where the form is gone. It is believed no longer than
-    /// its source.
+    /// The form of a file in `coding`; the file as it is where there is no such form, and `None` where it must be
+    /// made first. It is believed no longer than its source.
     fn find_variant(
         &mut self,
         files: &Files,
@@ -245,16 +292,32 @@ impl FileCache {
         if let Some(known) = known.as_ref().filter(|known| known.is_fresh(now)) {
             return Some(Rc::clone(known));
         }
-        let Some(opened) = files.variant_of(&source.name, source.modified, source.variants, coding)
-        else {
+        let fresh_until = source.fresh_until.get();
+        if source.traits.variants.made.contains(coding) {
+            // The source is another entry once it has changed.
+            if let Some(known) = known {
+                known.fresh_until.set(fresh_until);
+                return Some(known);
+            }
+            let Some(form) = files.compressed.kept(source.version, coding)? else {
+                return Some(source);
+            };
+            let entry = Rc::new(source.made(files, coding, form));
+            source.coded.borrow_mut()[coding.index()] = Some(Rc::clone(&entry));
+            return Some(entry);
+        }
+        let Traits {
+            modified, variants, ..
+        } = source.traits;
+        let Some(opened) = files.sibling(&source.name, modified, variants, coding) else {
             return Some(source);
         };
-        let fresh_until = source.fresh_until.get();
         if let Some(known) = known.filter(|known| known.is_of(&opened)) {
             known.fresh_until.set(fresh_until);
             return Some(known);
         }
-        let entry = self.entry(files, &opened, fresh_until)?;
+        let content = self.content(&opened)?;
+        let entry = Rc::new(Entry::new(files, &opened, content, fresh_until));
         self.open += usize::from(entry.is_open());
         let former = source.coded.borrow_mut()[coding.index()].replace(Rc::clone(&entry));
         self.open -= usize::from(former.is_some_and(|former| former.is_open()));
@@ -329,27 +392,10 @@ impl FileCache {
             entry.fresh_until.set(now + FRESH);
             return Some(Rc::clone(entry));
         }
-        let entry = self.entry(files, &opened, now + FRESH)?;
+        let content = self.content(&opened)?;
+        let entry = Rc::new(Entry::new(files, &opened, content, now + FRESH));
         self.keep(key, Rc::clone(&entry));
         Some(entry)
-    }
-
-    fn entry(&mut self, files: &Files, opened: &Opened, fresh_until: Instant) -> Option<Rc<Entry>> {
-        let fields = files.fields_of(opened, SystemTime::now());
-        Some(Rc::new(Entry {
-            fields: FieldBlock::from_headers(&fields, Indexing::Without),
-            repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
-            size: opened.size(),
-            version: opened.file.version(),
-            modified: opened.modified(),
-            name: opened.name.clone(),
-            variants: opened.variants,
-            coded: RefCell::default(),
-            content: self.content(opened)?,
-            headers: fields,
-            head: RefCell::new(None),
-            fresh_until: Cell::new(fresh_until),
-        }))
     }
 
     /// Opens a file; with the descriptors of the cache where the process has no others left.

@@ -1,7 +1,8 @@
 //! Opens files beneath one directory, and nothing else.
 
-use super::coding::{Codings, ContentCoding};
+use super::coding::ContentCoding;
 use super::shared::{OpenFile, OpenFiles};
+use super::variants::Variants;
 use crate::Error;
 use crate::throttle::Throttle;
 use cap_std::ambient_authority;
@@ -31,7 +32,7 @@ pub(crate) struct Opened {
     /// How it is compressed.
     pub(super) coding: Option<ContentCoding>,
     /// The compressed forms that the file has beside itself.
-    pub(super) variants: Codings,
+    pub(super) variants: Variants,
 }
 
 impl Opened {
@@ -108,7 +109,7 @@ impl Root {
             file: self.open.share(file, &metadata),
             name: name.into(),
             coding: None,
-            variants: Codings::NONE,
+            variants: Variants::default(),
         }))
     }
 

@@ -1,6 +1,7 @@
 //! How the files of a folder are served: what an operator can choose.
 
 use super::coding::ContentCoding;
+use super::compress;
 use super::path;
 use super::rules::HeaderRule;
 use http::StatusCode;
@@ -48,6 +49,14 @@ pub struct FilesOptions {
     /// that take them. One that is older than its source is passed over. Each costs a look at the file system
     /// a second for each file that is asked for. Default: none.
     pub precompressed: Vec<ContentCoding>,
+    /// Compresses text, and what is like text, when it is first asked for, with br or gzip: files of 256 bytes to
+    /// 4 MiB, on a thread of its own. What was made is kept, in [`COMPRESSED_BYTES`](Self::COMPRESSED_BYTES) at
+    /// most, as long as its file doesn't change. Requests for ranges, files whose Cache-Control says
+    /// `no-transform`, and what there is no room or time for are answered with the file as it is. Default: off.
+    ///
+    /// Safe for files, which are the same for everybody. What BREACH finds out is a secret in a page that also
+    /// holds what an attacker has sent: a matter of dynamic content.
+    pub compress: bool,
     /// Fields of responses; of rules that give the same field, the last one that matches counts. Default:
     /// none.
     pub headers: Vec<HeaderRule>,
@@ -63,6 +72,7 @@ impl Default for FilesOptions {
             error_pages: vec![(StatusCode::NOT_FOUND, "404.html".into())],
             listing: false,
             precompressed: Vec::new(),
+            compress: false,
             headers: Vec::new(),
         }
     }
@@ -103,6 +113,10 @@ pub enum InvalidFilesOptions {
 }
 
 impl FilesOptions {
+    /// Memory that [`compress`](Self::compress) takes at most for what it keeps, in bytes, beside what
+    /// [`Limits`](crate::Limits) bounds.
+    pub const COMPRESSED_BYTES: u64 = compress::MAX_BYTES as u64;
+
     /// Checks what the types alone don't.
     ///
     /// # Errors

@@ -374,7 +374,7 @@ fn if_range_needs_a_strong_match() {
 fn a_date_is_no_strong_validator_within_its_second() {
     let site = Site::new();
     let opened = site.files.root.open_file(Path::new("digits")).unwrap();
-    let validators = |now| Validators::of(&opened, now);
+    let validators = |now| Validators::of(opened.traits(), now);
     let modified = validators(SystemTime::now()).modified;
     assert!(!validators(modified + Duration::from_millis(999)).is_date_strong());
     assert!(validators(modified + Duration::from_secs(1)).is_date_strong());
@@ -390,7 +390,7 @@ fn a_file_from_the_future_is_not_said_to_be_newer_than_its_response() {
             .open(site.dir.path().join("site/digits"));
         file.unwrap().set_modified(time).unwrap();
         let opened = site.files.root.open_file(Path::new("digits")).unwrap();
-        Validators::of(&opened, now).modified
+        Validators::of(opened.traits(), now).modified
     };
     assert_eq!(modified(now + Duration::from_secs(1)), now);
     let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
@@ -461,6 +461,7 @@ fn hidden_files_are_as_if_missing_unless_they_are_asked_to_be_served() {
     assert!(cache.find_any(&site.files, b"/.hidden", now).is_some());
 }
 
+mod compress;
 mod listing;
 mod options;
 mod ranges;

@@ -30,7 +30,7 @@ fn cache() -> FileCache {
 fn range(entry: &Entry, offset: u64) -> FileRange {
     match entry.reading(usize::try_from(offset).unwrap()) {
         Reading::File(range) => range,
-        Reading::Memory(_) => panic!("the file is in memory"),
+        Reading::Memory(_) | Reading::Shared(_) => panic!("the file is in memory"),
     }
 }
 
