@@ -23,6 +23,7 @@ mod reading;
 mod reply;
 mod represent;
 mod rules;
+mod served;
 mod shared;
 mod validators;
 mod variants;
@@ -36,7 +37,7 @@ pub use coding::{ContentCoding, UnknownContentCoding};
 use compress::Compressed;
 use http::header::{self, HeaderMap};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use open::{Opened, Refusal, Root};
+use open::{Opened, Refusal};
 pub use options::{FilesOptions, InvalidFilesOptions};
 pub(crate) use pages::page;
 use pages::{allow, redirect};
@@ -46,12 +47,13 @@ pub(crate) use reply::Reply;
 use represent::{describe, whole};
 use rules::Paths;
 pub use rules::{HeaderRule, PathPattern};
+use served::{Place, Served};
 pub(crate) use shared::FileRange;
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 use validators::{Traits, Validators};
 
 /// Says what a browser asks for something for, and tells the fallback's requests from others.
@@ -67,7 +69,7 @@ const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
 /// [`Site::files`]: crate::Site::files
 #[derive(Debug, Clone)]
 pub struct Files {
-    root: Arc<Root>,
+    place: Arc<Place>,
     options: Arc<FilesOptions>,
     background: Arc<Background>,
     compressed: Arc<Compressed>,
@@ -92,13 +94,13 @@ impl Files {
     pub fn open_with(root: impl AsRef<Path>, options: FilesOptions) -> Result<Self, Error> {
         options.check()?;
         let files = Self {
-            root: Arc::new(Root::open(root.as_ref())?),
+            place: Arc::new(Place::open(root.as_ref())?),
             options: Arc::new(options),
             background: Arc::default(),
             compressed: Arc::new(Compressed::new(compress::MAX_BYTES)),
         };
         if let Some(name) = files.options.fallback()
-            && files.root.open_file(Path::new(name)).is_err()
+            && files.served().root.open_file(Path::new(name)).is_err()
         {
             let path = root.as_ref().join(name);
             return Err(Error::Fallback { path });
@@ -115,6 +117,47 @@ impl Files {
 
     /// Answers one request, whatever it asks for. `now` is the server's clock.
     pub(crate) fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
+        self.place.look_if_due(Instant::now());
+        self.served().respond(request, now)
+    }
+
+    /// The operator's fields of a response that is made of `file`, or of none.
+    fn write_fields(&self, status: StatusCode, file: Option<&Path>, headers: &mut HeaderMap) {
+        let options = &self.options;
+        if !options.headers.is_empty() {
+            let paths = file.map(|file| self.paths(file));
+            rules::apply(&options.headers, status, paths.as_ref(), headers);
+        }
+    }
+
+    /// The media type of a file: the operator's, or that of its ending.
+    fn type_of(&self, file: &Path) -> HeaderValue {
+        let rules = &self.options.headers;
+        let given = match rules.is_empty() {
+            true => None,
+            false => rules::value(rules, &header::CONTENT_TYPE, &self.paths(file)),
+        };
+        given.unwrap_or_else(|| represent::content_type(file))
+    }
+
+    fn paths(&self, file: &Path) -> Paths {
+        Paths::of(file, &self.options.index, self.options.clean_urls)
+    }
+
+    /// What a response with a whole form of the file `name` says of it, which has `length` bytes.
+    fn fields_of(&self, name: &Path, traits: Traits, length: u64, now: SystemTime) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        describe(&mut headers, self.type_of(name), traits, length);
+        let validators = Validators::of(traits, now);
+        validators.write(&mut headers);
+        validators.write_coding(&mut headers);
+        self.write_fields(StatusCode::OK, Some(name), &mut headers);
+        headers
+    }
+}
+
+impl Served {
+    fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
         match *request.method() {
             Method::GET | Method::HEAD => self.get(request, now),
             Method::OPTIONS => {
@@ -191,40 +234,6 @@ impl Files {
         let opened = self.root.open_file(Path::new(page)).ok()?;
         let kind = self.type_of(&opened.name);
         Some(whole(opened, kind))
-    }
-
-    /// The operator's fields of a response that is made of `file`, or of none.
-    fn write_fields(&self, status: StatusCode, file: Option<&Path>, headers: &mut HeaderMap) {
-        let options = &self.options;
-        if !options.headers.is_empty() {
-            let paths = file.map(|file| self.paths(file));
-            rules::apply(&options.headers, status, paths.as_ref(), headers);
-        }
-    }
-
-    /// The media type of a file: the operator's, or that of its ending.
-    fn type_of(&self, file: &Path) -> HeaderValue {
-        let rules = &self.options.headers;
-        let given = match rules.is_empty() {
-            true => None,
-            false => rules::value(rules, &header::CONTENT_TYPE, &self.paths(file)),
-        };
-        given.unwrap_or_else(|| represent::content_type(file))
-    }
-
-    fn paths(&self, file: &Path) -> Paths {
-        Paths::of(file, &self.options.index, self.options.clean_urls)
-    }
-
-    /// What a response with a whole form of the file `name` says of it, which has `length` bytes.
-    fn fields_of(&self, name: &Path, traits: Traits, length: u64, now: SystemTime) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        describe(&mut headers, self.type_of(name), traits, length);
-        let validators = Validators::of(traits, now);
-        validators.write(&mut headers);
-        validators.write_coding(&mut headers);
-        self.write_fields(StatusCode::OK, Some(name), &mut headers);
-        headers
     }
 }
 

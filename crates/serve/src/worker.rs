@@ -72,7 +72,7 @@ impl<'a> Worker<'a> {
             service,
         } = self;
         runtime.block_on(async move {
-            let sweeping = tokio::task::spawn_local(sweep(files));
+            let sweeping = tokio::task::spawn_local(sweep(files, Arc::clone(&service)));
             let h3_stop = stop.clone();
             let h3 = async move {
                 match h3 {
@@ -88,13 +88,18 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Closes files that nobody asks for any more.
-async fn sweep(files: Rc<RefCell<FileCache>>) {
+/// Closes files that nobody asks for any more, and those of a folder that another has taken the place of.
+async fn sweep(files: Rc<RefCell<FileCache>>, service: Arc<Service>) {
     let mut interval = interval(SWEEP_INTERVAL);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
-        files.borrow_mut().sweep(Instant::now());
+        let mut cache = files.borrow_mut();
+        if let Some(files) = service.files() {
+            files.look_for_change();
+            cache.follow(files);
+        }
+        cache.sweep(Instant::now());
     }
 }
 

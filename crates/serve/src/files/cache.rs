@@ -61,6 +61,8 @@ pub(crate) struct FileCache {
     /// the same.
     latest: Option<(ChunkKey, Bytes)>,
     memory: Arc<SharedMemory>,
+    /// Which of the folders its entries are of that were served one after the other.
+    generation: u64,
     /// Entries with an open file.
     open: usize,
     max_open: usize,
@@ -177,6 +179,16 @@ impl Entry {
         now < self.fresh_until.get()
     }
 
+    /// Has it believed no longer, nor its compressed forms.
+    fn expire(&self) {
+        let until = self.fresh_until.get();
+        let past = until.checked_sub(FRESH * 2).unwrap_or(until);
+        self.fresh_until.set(past);
+        for coded in self.coded.borrow().iter().flatten() {
+            coded.fresh_until.set(past);
+        }
+    }
+
     /// All of the file, if it is in memory and small.
     pub(crate) fn whole(&self) -> Option<&Bytes> {
         match &self.content {
@@ -229,6 +241,7 @@ impl FileCache {
             chunks: LruCache::unbounded(),
             latest: None,
             memory: Arc::new(SharedMemory::new(max_bytes)),
+            generation: 0,
             open: 0,
             max_open,
         }
@@ -243,6 +256,7 @@ impl FileCache {
         accepted: impl FnOnce() -> Accepted,
         now: Instant,
     ) -> Option<Rc<Entry>> {
+        self.follow(files);
         let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
         let source = self.find_source(files, path, now)?;
         if source.traits.variants.is_empty() {
@@ -252,6 +266,17 @@ impl FileCache {
         match accepted().choose(ahead, made) {
             Some(coding) => self.find_variant(files, source, coding, now),
             None => Some(source),
+        }
+    }
+
+    /// Forgets what it has if another folder has taken the place of the served one.
+    pub(crate) fn follow(&mut self, files: &Files) {
+        let generation = files.generation();
+        if generation != self.generation {
+            self.generation = generation;
+            // Connections know the entries that they were answered with.
+            self.entries.iter().for_each(|(_, entry)| entry.expire());
+            self.clear();
         }
     }
 
@@ -309,7 +334,10 @@ impl FileCache {
         let Traits {
             modified, variants, ..
         } = source.traits;
-        let Some(opened) = files.sibling(&source.name, modified, variants, coding) else {
+        let Some(opened) = files
+            .served()
+            .sibling(&source.name, modified, variants, coding)
+        else {
             return Some(source);
         };
         if let Some(known) = known.filter(|known| known.is_of(&opened)) {
@@ -400,10 +428,11 @@ impl FileCache {
 
     /// Opens a file; with the descriptors of the cache where the process has no others left.
     fn open(&mut self, files: &Files, asked: &Asked) -> Option<Opened> {
-        match files.look_for(asked, None) {
+        let served = files.served();
+        match served.look_for(asked, None) {
             Err(Refusal::Status(StatusCode::SERVICE_UNAVAILABLE)) => {
                 self.clear();
-                files.look_for(asked, None).ok()
+                served.look_for(asked, None).ok()
             }
             found => found.ok(),
         }

@@ -1,8 +1,8 @@
 //! Which file answers a path: itself, the index of a folder, a page without its ending, or none.
 
-use super::Files;
 use super::open::{Found, Opened, Refusal};
 use super::path::{Asked, encode};
+use super::served::Served;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The ending of pages, which clean URLs leave out.
 const PAGE: &[u8] = b".html";
 
-impl Files {
+impl Served {
     /// The file that `asked` means, if it is served, and which compressed forms it has.
     pub(super) fn look_for(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
         let opened = self.look_for_source(asked, query)?;

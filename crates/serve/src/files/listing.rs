@@ -3,12 +3,12 @@
 mod html;
 mod json;
 
-use super::Files;
 use super::condition::{self, Verdict};
 use super::open::Root;
 use super::pages::{page, status};
 use super::path::{Hidden, encode_name};
 use super::reply::Reply;
+use super::served::Served;
 use crate::request::body::Body;
 use aws_lc_rs::digest::{SHA256, digest};
 use http::header::{self, ACCEPT, HeaderMap};
@@ -57,7 +57,7 @@ enum Form {
     Json,
 }
 
-impl Files {
+impl Served {
     /// Answers with what is in the folder `name`.
     pub(super) fn list<B>(&self, request: &Request<B>, name: &Path) -> Reply {
         let form = Form::of(request.headers());

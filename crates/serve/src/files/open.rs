@@ -6,7 +6,7 @@ use super::variants::Variants;
 use crate::Error;
 use crate::throttle::Throttle;
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt, ReadDir};
+use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt, ReadDir};
 use http::StatusCode;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ static FAILURES: Throttle = Throttle::new();
 #[derive(Debug)]
 pub(crate) struct Root {
     dir: Dir,
+    /// Device and inode.
+    identity: (u64, u64),
     open: OpenFiles,
 }
 
@@ -77,10 +79,28 @@ impl Root {
                 source,
             },
         })?;
+        let metadata = dir.dir_metadata().map_err(|source| Error::Root {
+            path: path.into(),
+            source,
+        })?;
         Ok(Self {
+            identity: (metadata.dev(), metadata.ino()),
             dir,
             open: OpenFiles::default(),
         })
+    }
+
+    /// Whether `path` leads here still.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        let found = std::fs::metadata(path);
+        found.is_ok_and(|found| {
+            use std::os::unix::fs::MetadataExt;
+            (found.dev(), found.ino()) == self.identity
+        })
+    }
+
+    pub(super) fn is_same_folder(&self, other: &Self) -> bool {
+        self.identity == other.identity
     }
 
     /// Opens a regular file.

@@ -1,6 +1,5 @@
 //! Responses that are made of a file: whole, a part, several parts, or that it has not changed.
 
-use super::Files;
 use super::compress::Found;
 use super::condition::{self, Verdict};
 use super::multipart::Multipart;
@@ -8,6 +7,7 @@ use super::open::Opened;
 use super::pages::{page, set, status};
 use super::range::{self, Range, Span};
 use super::reply::Reply;
+use super::served::Served;
 use super::shared::FileRange;
 use super::validators::{Traits, Validators};
 use crate::request::body::Body;
@@ -17,7 +17,7 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use std::path::Path;
 use std::time::SystemTime;
 
-impl Files {
+impl Served {
     /// Answers with a file in the form that was chosen for the client.
     pub(super) fn represent<B>(
         &self,

@@ -373,7 +373,12 @@ fn if_range_needs_a_strong_match() {
 #[test]
 fn a_date_is_no_strong_validator_within_its_second() {
     let site = Site::new();
-    let opened = site.files.root.open_file(Path::new("digits")).unwrap();
+    let opened = site
+        .files
+        .served()
+        .root
+        .open_file(Path::new("digits"))
+        .unwrap();
     let validators = |now| Validators::of(opened.traits(), now);
     let modified = validators(SystemTime::now()).modified;
     assert!(!validators(modified + Duration::from_millis(999)).is_date_strong());
@@ -389,7 +394,12 @@ fn a_file_from_the_future_is_not_said_to_be_newer_than_its_response() {
             .write(true)
             .open(site.dir.path().join("site/digits"));
         file.unwrap().set_modified(time).unwrap();
-        let opened = site.files.root.open_file(Path::new("digits")).unwrap();
+        let opened = site
+            .files
+            .served()
+            .root
+            .open_file(Path::new("digits"))
+            .unwrap();
         Validators::of(opened.traits(), now).modified
     };
     assert_eq!(modified(now + Duration::from_secs(1)), now);
@@ -447,7 +457,7 @@ fn hidden_files_are_as_if_missing_unless_they_are_asked_to_be_served() {
         assert_eq!(site.get(path).body, site.get("/none").body, "{path}");
     }
     let mut cache = FileCache::new(1 << 20, 10);
-    let now = std::time::Instant::now();
+    let now = Instant::now();
     assert!(cache.find_any(&site.files, b"/a.txt", now).is_some());
     assert!(cache.find_any(&site.files, b"/%2ehidden", now).is_none());
     let site = Site {

@@ -1,11 +1,11 @@
 //! The compressed forms that a file has: siblings that were made ahead (`app.js.br` beside `app.js`), and those
 //! that are made when they are asked for.
 
-use super::Files;
 use super::coding::{Accepted, Codings, ContentCoding};
 use super::compress::Compressed;
 use super::open::Opened;
 use super::rules;
+use super::served::Served;
 use super::validators::Traits;
 use http::Request;
 use http::header::{CACHE_CONTROL, RANGE};
@@ -40,7 +40,7 @@ impl Opened {
     }
 }
 
-impl Files {
+impl Served {
     /// Finds out which compressed forms a file has.
     pub(super) fn with_variants(&self, mut opened: Opened) -> Opened {
         for coding in &self.options.precompressed {

@@ -192,7 +192,12 @@ impl<I> Requests<I> {
             target: request.uri().clone(),
             host: self.visit.host(),
         };
-        match self.responder.service.call(self.peer, request) {
+        let raw = self.responder.service.call(self.peer, request);
+        if let Some(files) = self.responder.service.files() {
+            // The answer may be of another folder than what the cache holds.
+            self.responder.files.borrow_mut().follow(files);
+        }
+        match raw {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
             Raw::Later(pending, hints) => {
                 let answered = Box::pin(async move {

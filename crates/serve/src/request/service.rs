@@ -78,7 +78,7 @@ impl Service {
     }
 
     /// The files that are all that is served, if they are.
-    pub(super) fn files(&self) -> Option<&Files> {
+    pub(crate) fn files(&self) -> Option<&Files> {
         match &self.content {
             Content::Files(files) => Some(files),
             Content::Handler(_) => None,
