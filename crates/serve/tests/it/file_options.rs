@@ -6,7 +6,7 @@ use crate::common::{Running, get, h1, h2, soon};
 use crate::one_way::{Answer, By, CHANGED, Case, TIMES, case, check_one_way, with};
 use altway_serve::{ContentCoding, Files, FilesOptions, HeaderRule, Site};
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::Method;
 use http_body_util::{BodyExt, Empty};
 use std::fs;
 use std::path::Path;
@@ -64,9 +64,9 @@ fn options() -> FilesOptions {
     options.compress = true;
     options.precompressed = ContentCoding::ALL.into();
     options.error_pages = vec![
-        (StatusCode::NOT_FOUND, "errors/404.html".into()),
-        (StatusCode::METHOD_NOT_ALLOWED, "errors/405.html".into()),
-        (StatusCode::BAD_REQUEST, "errors/none.html".into()),
+        (404, "errors/404.html".into()),
+        (405, "errors/405.html".into()),
+        (400, "errors/none.html".into()),
     ];
     options.headers = vec![
         HeaderRule::always("x-content-type-options", "nosniff").unwrap(),

@@ -62,7 +62,9 @@ fn write_table(page: &mut String, listing: &Listing) -> std::fmt::Result {
         "<table>\n<thead><tr><th>Name<th class=\"size\">Size<th class=\"time\">Changed (UTC)\n<tbody>\n",
     )?;
     if !listing.names.is_empty() {
-        page.write_str("<tr><td><a href=\"../\">../</a><td class=\"size\"><td class=\"time\">\n")?;
+        page.write_str(
+            "<tr><td><a href=\"../\">../</a><td class=\"size\"><td class=\"time\"></td>\n",
+        )?;
     }
     for entry in &listing.entries {
         write_row(page, entry)?;
