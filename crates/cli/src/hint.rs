@@ -8,7 +8,7 @@ use altway_link::ChangeError;
 use altway_load::Error as LoadError;
 use altway_raw::Error as RawError;
 use altway_record::PlanError;
-use altway_serve::Error as ServeError;
+use altway_serve::{Error as ServeError, InvalidFilesOptions};
 use std::error::Error;
 use std::{fmt, io};
 
@@ -49,6 +49,9 @@ fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     }
     if let Some(error) = error.downcast_ref::<EmulateError>() {
         return of_emulate(error);
+    }
+    if error.is::<InvalidFilesOptions>() {
+        return Some("`altway serve --help` says what is expected, under Files".into());
     }
     if error.is::<ChangeError>() {
         return Some("`altway emulate set --help` has examples".into());
@@ -177,6 +180,8 @@ fn of_serve(error: &ServeError) -> Option<String> {
         ServeError::Root { .. } | ServeError::RootNotDirectory { .. } => {
             "give the folder whose files are to be served: `altway serve DIR`"
         }
+        ServeError::Fallback { .. } => "name a file of the folder, as `--fallback index.html`",
+        ServeError::FilesOptions(_) => "`altway serve --help` says what is expected, under Files",
         ServeError::PortInUse { .. } | ServeError::NoFreePort => {
             "choose another port with `--port`, or 0 for any that is free"
         }

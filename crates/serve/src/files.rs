@@ -5,10 +5,13 @@
 //! rules of [`path`] refuse the usual tricks before that. Files are opened and read on the worker's
 //! thread (see [`shared::OpenFile::read_at`]).
 
+mod background;
 mod cache;
 mod coding;
+mod compress;
 mod condition;
 mod find;
+mod listing;
 mod memory;
 mod multipart;
 mod open;
@@ -17,37 +20,42 @@ mod pages;
 mod path;
 mod range;
 mod reading;
+mod reply;
 mod represent;
 mod rules;
+mod served;
 mod shared;
 mod validators;
 mod variants;
 
 use crate::Error;
 use crate::request::body::Body;
+use background::Background;
 pub(crate) use cache::{Entry, FileCache};
 pub(crate) use coding::Accepted;
 pub use coding::{ContentCoding, UnknownContentCoding};
+use compress::Compressed;
 use http::header::{self, HeaderMap};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use open::{Opened, Refusal, Root};
+use open::{Opened, Refusal};
 pub use options::{FilesOptions, InvalidFilesOptions};
 pub(crate) use pages::page;
 use pages::{allow, redirect};
 pub(crate) use path::{BadPath, routing_path};
 pub(crate) use reading::{Piece, Reading};
-use represent::{describe, represent, whole};
+pub use reply::FilesFuture;
+pub(crate) use reply::Reply;
+use represent::{describe, whole};
 use rules::Paths;
 pub use rules::{HeaderRule, PathPattern};
+use served::{Place, Served};
 pub(crate) use shared::FileRange;
 use std::convert::Infallible;
-use std::future::{Ready, ready};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::SystemTime;
-use validators::Validators;
+use std::time::{Instant, SystemTime};
+use validators::{Traits, Validators};
 
 /// Says what a browser asks for something for, and tells the fallback's requests from others.
 const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
@@ -56,18 +64,17 @@ const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
 /// the fallback of an axum `Router`. Where files are all that is served, [`Site::files`] is faster.
 ///
 /// Answers GET, HEAD and OPTIONS; knows index pages, ranges and conditions (RFC 9110 sections 13
-/// and 14). Reads on the thread that polls it.
+/// and 14). Reads on the thread that polls it; folders are listed, and files
+/// compressed, on a thread of its own.
 ///
 /// [`Site::files`]: crate::Site::files
 #[derive(Debug, Clone)]
 pub struct Files {
-    root: Arc<Root>,
+    place: Arc<Place>,
     options: Arc<FilesOptions>,
-    number: u64,
+    background: Arc<Background>,
+    compressed: Arc<Compressed>,
 }
-
-/// The number of the folder that is opened next.
-static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Files {
     /// Files as [`FilesOptions::default`] has them. Nothing outside of `root` is ever read. What is hidden in it
@@ -88,12 +95,13 @@ impl Files {
     pub fn open_with(root: impl AsRef<Path>, options: FilesOptions) -> Result<Self, Error> {
         options.check()?;
         let files = Self {
-            root: Arc::new(Root::open(root.as_ref())?),
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            place: Arc::new(Place::open(root.as_ref())?),
             options: Arc::new(options),
+            background: Arc::default(),
+            compressed: Arc::new(Compressed::new(compress::MAX_BYTES)),
         };
         if let Some(name) = files.options.fallback()
-            && files.root.open_file(Path::new(name)).is_err()
+            && files.served().root.open_file(Path::new(name)).is_err()
         {
             let path = root.as_ref().join(name);
             return Err(Error::Fallback { path });
@@ -108,33 +116,63 @@ impl Files {
         self
     }
 
-    /// What tells it, and its clones, from all others that this process has opened.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
+    /// Answers one request, whatever it asks for. `now` is the server's clock.
+    pub(crate) fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
+        self.place.look_if_due(Instant::now());
+        self.served().respond(request, now)
     }
 
-    /// Answers one request, whatever it asks for. `now` is the server's clock.
-    pub(crate) fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Response<Body> {
-        let (response, file) = match *request.method() {
+    /// The operator's fields of a response that is made of `file`, or of none.
+    fn write_fields(&self, status: StatusCode, file: Option<&Path>, headers: &mut HeaderMap) {
+        let options = &self.options;
+        if !options.headers.is_empty() {
+            let paths = file.map(|file| self.paths(file));
+            rules::apply(&options.headers, status, paths.as_ref(), headers);
+        }
+    }
+
+    /// The media type of a file: the operator's, or that of its ending.
+    fn type_of(&self, file: &Path) -> HeaderValue {
+        let rules = &self.options.headers;
+        let given = match rules.is_empty() {
+            true => None,
+            false => rules::value(rules, &header::CONTENT_TYPE, &self.paths(file)),
+        };
+        given.unwrap_or_else(|| represent::content_type(file))
+    }
+
+    fn paths(&self, file: &Path) -> Paths {
+        Paths::of(file, &self.options.index, self.options.clean_urls)
+    }
+
+    /// What a response with a whole form of the file `name` says of it, which has `length` bytes.
+    fn fields_of(&self, name: &Path, traits: Traits, length: u64, now: SystemTime) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        describe(&mut headers, self.type_of(name), traits, length);
+        let validators = Validators::of(traits, now);
+        validators.write(&mut headers);
+        validators.write_coding(&mut headers);
+        self.write_fields(StatusCode::OK, Some(name), &mut headers);
+        headers
+    }
+}
+
+impl Served {
+    fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
+        match *request.method() {
             Method::GET | Method::HEAD => self.get(request, now),
-            Method::OPTIONS => (
-                allow(Response::new(Body::empty()), StatusCode::NO_CONTENT),
-                None,
-            ),
+            Method::OPTIONS => {
+                let response = allow(Response::new(Body::empty()), StatusCode::NO_CONTENT);
+                Reply::Now(self.dress(response, None))
+            }
             _ => {
                 let status = StatusCode::METHOD_NOT_ALLOWED;
-                (allow(page(status), status), None)
+                Reply::Now(self.dress(allow(page(status), status), None))
             }
-        };
-        let response = self.dress(response, file.as_deref());
-        if request.method() == Method::HEAD {
-            return response.map(|_| Body::empty());
         }
-        response
     }
 
-    /// The answer, and the name of the file that it is made of.
-    fn get<B>(&self, request: &Request<B>, now: SystemTime) -> (Response<Body>, Option<PathBuf>) {
+    fn get<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
         let mut found = self.find(request);
         let mut by_mode = false;
         if let Err(Refusal::NotFound) = found
@@ -147,21 +185,28 @@ impl Files {
                 found = fallback;
             }
         }
-        let (mut response, file) = match found {
+        let (reply, file) = match found {
             Ok(opened) => {
                 let name = opened.name.clone();
-                let opened = self.negotiate(opened, || Accepted::of_request(request));
-                let kind = self.type_of(&name);
-                (represent(request, opened, kind, now), Some(name))
+                let opened = self.negotiate(opened, request);
+                (self.represent(request, opened, now), Some(name))
             }
-            Err(Refusal::Redirect(location)) => (redirect(&location), None),
-            Err(Refusal::NotFound) => (page(StatusCode::NOT_FOUND), None),
-            Err(Refusal::Status(status)) => (page(status), None),
+            Err(Refusal::Folder(name)) => (self.list(request, &name), None),
+            Err(Refusal::Redirect(location)) => (Reply::Now(redirect(&location)), None),
+            Err(Refusal::NotFound) => (Reply::Now(page(StatusCode::NOT_FOUND)), None),
+            Err(Refusal::Status(status)) => (Reply::Now(page(status)), None),
         };
-        if by_mode {
-            response.headers_mut().append(header::VARY, SEC_FETCH_MODE);
-        }
-        (response, file)
+        let (files, is_head) = (self.clone(), request.method() == Method::HEAD);
+        reply.map(move |mut response| {
+            if by_mode {
+                response.headers_mut().append(header::VARY, SEC_FETCH_MODE);
+            }
+            let response = files.dress(response, file.as_deref());
+            match is_head {
+                true => response.map(|_| Body::empty()),
+                false => response,
+            }
+        })
     }
 
     fn find<B>(&self, request: &Request<B>) -> Result<Opened, Refusal> {
@@ -191,52 +236,19 @@ impl Files {
         let kind = self.type_of(&opened.name);
         Some(whole(opened, kind))
     }
-
-    /// The operator's fields of a response that is made of `file`, or of none.
-    fn write_fields(&self, status: StatusCode, file: Option<&Path>, headers: &mut HeaderMap) {
-        let options = &self.options;
-        if !options.headers.is_empty() {
-            let paths = file.map(|file| self.paths(file));
-            rules::apply(&options.headers, status, paths.as_ref(), headers);
-        }
-    }
-
-    /// The media type of a file: the operator's, or that of its ending.
-    fn type_of(&self, file: &Path) -> HeaderValue {
-        let given = match self.options.headers.is_empty() {
-            true => None,
-            false => rules::content_type(&self.options.headers, &self.paths(file)),
-        };
-        given.unwrap_or_else(|| represent::content_type(file))
-    }
-
-    fn paths(&self, file: &Path) -> Paths {
-        Paths::of(file, &self.options.index, self.options.clean_urls)
-    }
-
-    /// What a response with the whole file says of it.
-    fn fields_of(&self, opened: &Opened, now: SystemTime) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        describe(&mut headers, self.type_of(&opened.name), opened.size());
-        let validators = Validators::of(opened, now);
-        validators.write(&mut headers);
-        validators.write_coding(&mut headers);
-        self.write_fields(StatusCode::OK, Some(&opened.name), &mut headers);
-        headers
-    }
 }
 
 impl<B> tower_service::Service<Request<B>> for Files {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Ready<Result<Response<Body>, Infallible>>;
+    type Future = FilesFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        ready(Ok(self.respond(&request, SystemTime::now())))
+        FilesFuture::new(self.respond(&request, SystemTime::now()))
     }
 }
 

@@ -159,7 +159,7 @@ pub use embed::{
 };
 pub use error::Error;
 pub use files::{
-    ContentCoding, Files, FilesOptions, HeaderRule, InvalidFilesOptions, PathPattern,
+    ContentCoding, Files, FilesFuture, FilesOptions, HeaderRule, InvalidFilesOptions, PathPattern,
     UnknownContentCoding,
 };
 pub use identity::{Identity, IdentityWarning};

@@ -2,6 +2,7 @@
 
 mod admin;
 mod certificate;
+mod files;
 mod limits;
 
 use crate::hint::mistake;
@@ -34,6 +35,7 @@ Examples:
   altway serve site --h2c -p 8080
   altway serve site --behind-tls-proxy --bind 127.0.0.1 -p 8080
   altway serve site --takeover /run/altway/takeover
+  altway serve dist --fallback index.html --precompressed --cache '/assets/*=max-age=31536000, immutable'
 
 Early data: a request that comes with the first packets can be sent again by whoever sees it. This
 server handles no copy, as each session is good for one resumption; but it knows sessions only as
@@ -140,6 +142,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    files: files::ServedFiles,
+    #[command(flatten)]
     limits: limits::Limits,
 }
 
@@ -183,7 +187,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         false => Some(Source::new(&arguments.certificate)?),
     };
     // No certificate is made for a folder that can't be served.
-    Files::open(&arguments.root)?;
+    Files::open_with(&arguments.root, arguments.files.options(arguments.hidden)?)?;
     let options = options(arguments, source.as_ref(), printer)?;
     // Before the server can be told of: a signal that nobody handles would end it.
     reopen_at_signal(options.access_log.clone(), *printer)?;
@@ -198,7 +202,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let telling = Admin::new(server.monitor(), server.local_addr(), policy, None);
     let takes_over = options.takeover.is_some();
     let _admin = admin::start(&telling, arguments.admin.as_ref(), takes_over)?;
-    let memory = limits::memory(&options.limits, options.threads);
+    let memory = limits::memory(&options.limits, options.threads) + arguments.files.memory();
     announce(&server, arguments, memory, printer)?;
     server.run(&signal)?;
     Ok(Answer::Done)
@@ -241,12 +245,8 @@ fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) ->
         None if arguments.behind_tls_proxy => Security::BehindTlsProxy,
         None => Security::ClearText,
     };
-    let files = Site::files(&arguments.root);
-    let site = if arguments.hidden {
-        files.with_hidden()
-    } else {
-        files
-    };
+    let files = arguments.files.options(arguments.hidden)?;
+    let site = Site::files_with(&arguments.root, files);
     let mut options = Options::new(site, security);
     options.port = arguments.port;
     options.bind = arguments.bind.map_or(Bind::All, Bind::Address);

@@ -8,10 +8,13 @@
 //!
 //! Entries go by the folder and the name of the file in it: however a request spells it, there is one.
 
-use super::coding::{Accepted, Codings, ContentCoding};
+use super::coding::{Accepted, ContentCoding};
 use super::memory::SharedMemory;
 use super::path::{self, Asked, plain_name};
+use super::served::Place;
 use super::shared::{FileRange, OpenFile, Version};
+use super::validators::Traits;
+use super::variants::Variants;
 use super::{Files, Reading};
 use crate::files::open::{Opened, Refusal};
 use altway_http2::{FieldBlock, Indexing};
@@ -23,7 +26,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -79,19 +82,29 @@ pub(crate) struct Entry {
     headers: HeaderMap,
     head: RefCell<Option<HeadOfSecond>>,
     fresh_until: Cell<Instant>,
+    /// The number of the folder that it is of.
+    folder: u64,
+    place: Arc<Place>,
     /// Relative to the root.
     name: PathBuf,
     version: Version,
-    modified: SystemTime,
-    /// Compressed forms that the file has beside itself.
-    variants: Codings,
-    /// Those of them that were asked for.
+    traits: Traits,
+    /// Those of its compressed forms that were asked for.
     coded: RefCell<[Option<Rc<Entry>>; ContentCoding::ALL.len()]>,
+}
+
+/// How long an entry is believed, and of which folder it is.
+#[derive(Clone, Copy)]
+struct Belief {
+    until: Instant,
+    folder: u64,
 }
 
 /// Where a file's bytes are.
 enum Content {
     Memory(Bytes),
+    /// A compressed form, counted where it was made.
+    Shared(Bytes),
     File(Arc<OpenFile>),
 }
 
@@ -103,6 +116,57 @@ struct HeadOfSecond {
 }
 
 impl Entry {
+    fn new(files: &Files, opened: &Opened, content: Content, belief: Belief) -> Self {
+        let version = opened.file.version();
+        let traits = opened.traits();
+        Self::of(files, (&opened.name, version, traits), content, belief)
+    }
+
+    /// A form of the file that is made of it.
+    fn made(&self, files: &Files, coding: ContentCoding, form: Bytes) -> Self {
+        let traits = Traits {
+            coding: Some(coding),
+            ..self.traits
+        };
+        let file = (&*self.name, self.version, traits);
+        Self::of(files, file, Content::Shared(form), self.belief())
+    }
+
+    fn of(
+        files: &Files,
+        (name, version, traits): (&Path, Version, Traits),
+        content: Content,
+        belief: Belief,
+    ) -> Self {
+        let size = match &content {
+            Content::Memory(bytes) | Content::Shared(bytes) => bytes.len() as u64,
+            Content::File(file) => file.size(),
+        };
+        let fields = files.fields_of(name, traits, size, SystemTime::now());
+        Self {
+            fields: FieldBlock::from_headers(&fields, Indexing::Without),
+            repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
+            size,
+            name: name.into(),
+            version,
+            traits,
+            coded: RefCell::default(),
+            content,
+            headers: fields,
+            head: RefCell::new(None),
+            fresh_until: Cell::new(belief.until),
+            folder: belief.folder,
+            place: Arc::clone(&files.place),
+        }
+    }
+
+    fn belief(&self) -> Belief {
+        Belief {
+            until: self.fresh_until.get(),
+            folder: self.folder,
+        }
+    }
+
     /// The head of a 200 response at `time`. `complete` adds what is not of the file, and depends on
     /// the second and on `offer` alone.
     pub(crate) fn head(
@@ -130,15 +194,16 @@ impl Entry {
         head
     }
 
-    /// Whether it may be used without looking at the file.
+    /// Whether it may be used without looking at the file: for a while, and as long as its folder is served.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
-        now < self.fresh_until.get()
+        now < self.fresh_until.get() && self.place.number() == self.folder
     }
 
-    /// All of the file, if it is in memory.
+    /// All of the file, if it is in memory and small.
     pub(crate) fn whole(&self) -> Option<&Bytes> {
         match &self.content {
             Content::Memory(bytes) => Some(bytes),
+            Content::Shared(bytes) => Some(bytes).filter(|_| self.size <= SMALL),
             Content::File(_) => None,
         }
     }
@@ -147,6 +212,7 @@ impl Entry {
     pub(crate) fn reading(&self, taken: usize) -> Reading {
         match &self.content {
             Content::Memory(bytes) => Reading::Memory(bytes.slice(taken..)),
+            Content::Shared(bytes) => Reading::Shared(bytes.slice(taken..)),
             Content::File(file) => Reading::File(FileRange {
                 file: Arc::clone(file),
                 offset: taken as u64,
@@ -171,7 +237,7 @@ impl Entry {
     }
 
     fn is_of(&self, opened: &Opened) -> bool {
-        (self.version, self.variants) == (opened.file.version(), opened.variants)
+        (self.version, self.traits) == (opened.file.version(), opened.traits())
             && self.name == opened.name
     }
 }
@@ -202,10 +268,11 @@ impl FileCache {
     ) -> Option<Rc<Entry>> {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
         let source = self.find_source(files, path, now)?;
-        if source.variants.is_empty() {
+        if source.traits.variants.is_empty() {
             return Some(source);
         }
-        match accepted().choose(source.variants) {
+        let Variants { ahead, made } = source.traits.variants;
+        match accepted().choose(ahead, made) {
             Some(coding) => self.find_variant(files, source, coding, now),
             None => Some(source),
         }
@@ -221,9 +288,11 @@ impl FileCache {
         };
         let mut key = std::mem::take(&mut self.key);
         key.clear();
-        key.extend_from_slice(&files.number().to_ne_bytes());
+        // Before anything is opened: what is opened in a folder that takes its place meanwhile is never believed.
+        let folder = files.place.number();
+        key.extend_from_slice(&folder.to_ne_bytes());
         key.extend_from_slice(&name);
-        let entry = self.find_by(&key, files, asked, path, now);
+        let entry = self.find_by((&key, folder), files, asked, path, now);
         self.key = key;
         entry
     }
@@ -231,7 +300,7 @@ impl FileCache {
     /// `asked`: what `path` means, if that is known already.
     fn find_by(
         &mut self,
-        key: &[u8],
+        (key, folder): (&[u8], u64),
         files: &Files,
         asked: Option<Asked>,
         path: &[u8],
@@ -246,15 +315,15 @@ impl FileCache {
             Some(asked) => asked,
             None => path::parse(std::str::from_utf8(path).ok()?).ok()?,
         };
-        let entry = self.look_up(files, key, &asked, now);
+        let entry = self.look_up(files, (key, folder), &asked, now);
         if entry.is_none() {
             self.forget(key);
         }
         entry
     }
 
-    /// The form of a file in `coding`; the file as it is where the form is gone. It is believed no longer than
-    /// its source.
+    /// The form of a file in `coding`; the file as it is where there is no such form, and `None` where it must be
+    /// made first. It is believed no longer than its source.
     fn find_variant(
         &mut self,
         files: &Files,
@@ -266,16 +335,35 @@ impl FileCache {
         if let Some(known) = known.as_ref().filter(|known| known.is_fresh(now)) {
             return Some(Rc::clone(known));
         }
-        let Some(opened) = files.variant_of(&source.name, source.modified, source.variants, coding)
+        let fresh_until = source.fresh_until.get();
+        if source.traits.variants.made.contains(coding) {
+            // The source is another entry once it has changed.
+            if let Some(known) = known {
+                known.fresh_until.set(fresh_until);
+                return Some(known);
+            }
+            let Some(form) = files.compressed.kept(source.version, coding)? else {
+                return Some(source);
+            };
+            let entry = Rc::new(source.made(files, coding, form));
+            source.coded.borrow_mut()[coding.index()] = Some(Rc::clone(&entry));
+            return Some(entry);
+        }
+        let Traits {
+            modified, variants, ..
+        } = source.traits;
+        let Some(opened) = files
+            .served()
+            .sibling(&source.name, modified, variants, coding)
         else {
             return Some(source);
         };
-        let fresh_until = source.fresh_until.get();
         if let Some(known) = known.filter(|known| known.is_of(&opened)) {
             known.fresh_until.set(fresh_until);
             return Some(known);
         }
-        let entry = self.entry(files, &opened, fresh_until)?;
+        let content = self.content(&opened)?;
+        let entry = Rc::new(Entry::new(files, &opened, content, source.belief()));
         self.open += usize::from(entry.is_open());
         let former = source.coded.borrow_mut()[coding.index()].replace(Rc::clone(&entry));
         self.open -= usize::from(former.is_some_and(|former| former.is_open()));
@@ -339,7 +427,7 @@ impl FileCache {
     fn look_up(
         &mut self,
         files: &Files,
-        key: &[u8],
+        (key, folder): (&[u8], u64),
         asked: &Asked,
         now: Instant,
     ) -> Option<Rc<Entry>> {
@@ -350,35 +438,23 @@ impl FileCache {
             entry.fresh_until.set(now + FRESH);
             return Some(Rc::clone(entry));
         }
-        let entry = self.entry(files, &opened, now + FRESH)?;
+        let content = self.content(&opened)?;
+        let belief = Belief {
+            until: now + FRESH,
+            folder,
+        };
+        let entry = Rc::new(Entry::new(files, &opened, content, belief));
         self.keep(key, Rc::clone(&entry));
         Some(entry)
     }
 
-    fn entry(&mut self, files: &Files, opened: &Opened, fresh_until: Instant) -> Option<Rc<Entry>> {
-        let fields = files.fields_of(opened, SystemTime::now());
-        Some(Rc::new(Entry {
-            fields: FieldBlock::from_headers(&fields, Indexing::Without),
-            repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
-            size: opened.size(),
-            version: opened.file.version(),
-            modified: opened.modified(),
-            name: opened.name.clone(),
-            variants: opened.variants,
-            coded: RefCell::default(),
-            content: self.content(opened)?,
-            headers: fields,
-            head: RefCell::new(None),
-            fresh_until: Cell::new(fresh_until),
-        }))
-    }
-
     /// Opens a file; with the descriptors of the cache where the process has no others left.
     fn open(&mut self, files: &Files, asked: &Asked) -> Option<Opened> {
-        match files.look_for(asked, None) {
+        let served = files.served();
+        match served.look_for(asked, None) {
             Err(Refusal::Status(StatusCode::SERVICE_UNAVAILABLE)) => {
                 self.clear();
-                files.look_for(asked, None).ok()
+                served.look_for(asked, None).ok()
             }
             found => found.ok(),
         }

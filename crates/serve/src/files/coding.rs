@@ -88,6 +88,11 @@ impl Codings {
     pub(super) fn is_empty(self) -> bool {
         self.0 == 0
     }
+
+    /// Those that are not in `other`.
+    pub(super) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
 }
 
 /// The weights of Accept-Encoding in thousandths, 0 for what is not acceptable.
@@ -131,17 +136,20 @@ impl Accepted {
         Self::of(lines.map(HeaderValue::as_bytes))
     }
 
-    /// The coding of `available` that the client likes best; `None`: the file as it is, also where the client
-    /// takes neither (RFC 9110 section 12.5.3 leaves that to the server).
-    pub(super) fn choose(&self, available: Codings) -> Option<ContentCoding> {
+    /// The coding that the client likes best, of what is there `ahead` and of what can be `made`; of two that it
+    /// likes equally one that is there. `None`: the file as it is, also where the client takes neither (RFC 9110
+    /// section 12.5.3 leaves that to the server).
+    pub(super) fn choose(&self, ahead: Codings, made: Codings) -> Option<ContentCoding> {
         let mut chosen = None;
         // A coding is chosen where it is liked no less than the file as it is.
         let mut most = self.identity.unwrap_or(0).max(1);
-        for coding in ContentCoding::ALL {
-            let weight = self.codings[coding.index()];
-            let is_better = weight > most || (weight == most && chosen.is_none());
-            if available.contains(coding) && is_better {
-                (chosen, most) = (Some(coding), weight);
+        for available in [ahead, made] {
+            for coding in ContentCoding::ALL {
+                let weight = self.codings[coding.index()];
+                let is_better = weight > most || (weight == most && chosen.is_none());
+                if available.contains(coding) && is_better {
+                    (chosen, most) = (Some(coding), weight);
+                }
             }
         }
         chosen
@@ -197,7 +205,7 @@ mod tests {
         let mut codings = Codings::NONE;
         available.iter().for_each(|coding| codings.insert(*coding));
         let lines = lines.iter().map(|line| line.as_bytes());
-        Accepted::of(lines).choose(codings)
+        Accepted::of(lines).choose(codings, Codings::NONE)
     }
 
     #[test]
@@ -228,6 +236,18 @@ mod tests {
         }
         assert_eq!(chosen(&[], &ContentCoding::ALL), None);
         assert_eq!(chosen(&["gzip", "br"], &ContentCoding::ALL), Some(Brotli));
+    }
+
+    #[test]
+    fn a_form_that_is_there_is_chosen_before_one_that_must_be_made() {
+        let (mut ahead, mut made) = (Codings::NONE, Codings::NONE);
+        ahead.insert(ContentCoding::Gzip);
+        made.insert(ContentCoding::Brotli);
+        let chosen = |line: &str| Accepted::of([line.as_bytes()].into_iter()).choose(ahead, made);
+        assert_eq!(chosen("br, gzip"), Some(ContentCoding::Gzip));
+        assert_eq!(chosen("br, gzip;q=0.9"), Some(ContentCoding::Brotli));
+        assert_eq!(chosen("br"), Some(ContentCoding::Brotli));
+        assert_eq!(chosen("identity, br;q=0.5"), None);
     }
 
     #[test]

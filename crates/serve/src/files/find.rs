@@ -1,8 +1,8 @@
 //! Which file answers a path: itself, the index of a folder, a page without its ending, or none.
 
-use super::Files;
 use super::open::{Found, Opened, Refusal};
 use super::path::{Asked, encode};
+use super::served::Served;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// The ending of pages, which clean URLs leave out.
 const PAGE: &[u8] = b".html";
 
-impl Files {
+impl Served {
     /// The file that `asked` means, if it is served, and which compressed forms it has.
     pub(super) fn look_for(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
         let opened = self.look_for_source(asked, query)?;
@@ -54,7 +54,13 @@ impl Files {
         let opened = |name: &String| self.root.open_file(&folder.join(name));
         let mut names = self.options.index.iter().map(opened);
         let found = names.find(|found| !matches!(found, Err(Refusal::NotFound)));
-        found.unwrap_or(Err(Refusal::NotFound))
+        found.unwrap_or_else(|| {
+            let is_folder = || self.root.metadata(folder).is_some_and(|it| it.is_dir());
+            match self.options.listing && is_folder() {
+                true => Err(Refusal::Folder(folder.into())),
+                false => Err(Refusal::NotFound),
+            }
+        })
     }
 
     /// The page that a path means which leaves out its ending.

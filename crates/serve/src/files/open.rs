@@ -1,11 +1,12 @@
 //! Opens files beneath one directory, and nothing else.
 
-use super::coding::{Codings, ContentCoding};
+use super::coding::ContentCoding;
 use super::shared::{OpenFile, OpenFiles};
+use super::variants::Variants;
 use crate::Error;
 use crate::throttle::Throttle;
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt, ReadDir};
 use http::StatusCode;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,8 @@ static FAILURES: Throttle = Throttle::new();
 #[derive(Debug)]
 pub(crate) struct Root {
     dir: Dir,
+    /// Device and inode.
+    identity: (u64, u64),
     open: OpenFiles,
 }
 
@@ -31,7 +34,7 @@ pub(crate) struct Opened {
     /// How it is compressed.
     pub(super) coding: Option<ContentCoding>,
     /// The compressed forms that the file has beside itself.
-    pub(super) variants: Codings,
+    pub(super) variants: Variants,
 }
 
 impl Opened {
@@ -50,6 +53,8 @@ impl Opened {
 pub(crate) enum Refusal {
     /// It has another path: with a slash for a directory, without an ending for a page.
     Redirect(String),
+    /// It is a folder without an index, and what is in it is to be shown.
+    Folder(PathBuf),
     /// There is none, or none that this server gives out.
     NotFound,
     /// Anything else.
@@ -74,10 +79,28 @@ impl Root {
                 source,
             },
         })?;
+        let metadata = dir.dir_metadata().map_err(|source| Error::Root {
+            path: path.into(),
+            source,
+        })?;
         Ok(Self {
+            identity: (metadata.dev(), metadata.ino()),
             dir,
             open: OpenFiles::default(),
         })
+    }
+
+    /// Whether `path` leads here still.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        let found = std::fs::metadata(path);
+        found.is_ok_and(|found| {
+            use std::os::unix::fs::MetadataExt;
+            (found.dev(), found.ino()) == self.identity
+        })
+    }
+
+    pub(super) fn is_same_folder(&self, other: &Self) -> bool {
+        self.identity == other.identity
     }
 
     /// Opens a regular file.
@@ -106,15 +129,33 @@ impl Root {
             file: self.open.share(file, &metadata),
             name: name.into(),
             coding: None,
-            variants: Codings::NONE,
+            variants: Variants::default(),
         }))
     }
 
     /// When a regular file was changed; `None` where there is none.
     pub(super) fn modified(&self, name: &Path) -> Option<SystemTime> {
-        let metadata = self.dir.metadata(name).ok()?;
-        let modified = metadata.is_file().then(|| metadata.modified())?;
+        let metadata = self.metadata(name).filter(Metadata::is_file)?;
+        let modified = metadata.modified();
         Some(modified.map_or(SystemTime::UNIX_EPOCH, cap_std::time::SystemTime::into_std))
+    }
+
+    /// What a name stands for, links resolved.
+    pub(super) fn metadata(&self, name: &Path) -> Option<Metadata> {
+        self.dir.metadata(here(name)).ok()
+    }
+
+    /// What is in a folder; `None` where it can't be read.
+    pub(super) fn entries(&self, folder: &Path) -> Option<ReadDir> {
+        self.dir.read_dir(here(folder)).ok()
+    }
+}
+
+/// A name for the system: no name is the root itself.
+fn here(name: &Path) -> &Path {
+    match name.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => name,
     }
 }
 

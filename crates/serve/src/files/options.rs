@@ -1,6 +1,7 @@
 //! How the files of a folder are served: what an operator can choose.
 
 use super::coding::ContentCoding;
+use super::compress;
 use super::path;
 use super::rules::HeaderRule;
 use http::StatusCode;
@@ -37,13 +38,25 @@ pub struct FilesOptions {
     /// Answers `/about` with `about.html` where there is no file `about`, and redirects `/about.html` to
     /// `/about` and `/sub/index.html` to `/sub/` (308). Default: off.
     pub clean_urls: bool,
-    /// A file beneath the root for each status of 400 and above that is answered with it. One that is not
-    /// there is as if it were not named. Default: `404.html` for 404.
-    pub error_pages: Vec<(StatusCode, String)>,
+    /// Files beneath the root that statuses from 400 to 599 are answered with; of several for a status the first
+    /// counts. One that is not there is as if it were not named. Default: `404.html` for 404.
+    pub error_pages: Vec<(u16, String)>,
+    /// Answers a folder without an index with what is in it: a page, or JSON for those that ask for it (Accept).
+    /// Hidden files are left out, unless they are [served](Self::hidden), and so is what leads out of the root.
+    /// At most 10,000 entries are shown, and it is said where there are more. Default: off.
+    pub listing: bool,
     /// Compressed forms that lie beside their sources, as `app.js.br` beside `app.js`, and are sent to clients
     /// that take them. One that is older than its source is passed over. Each costs a look at the file system
     /// a second for each file that is asked for. Default: none.
     pub precompressed: Vec<ContentCoding>,
+    /// Compresses text, and what is like text, when it is first asked for, with br or gzip: files of 256 bytes to
+    /// 4 MiB, on a thread of its own. What was made is kept, in [`COMPRESSED_BYTES`](Self::COMPRESSED_BYTES) at
+    /// most, as long as its file doesn't change. Requests for ranges, files whose Cache-Control says
+    /// `no-transform`, and what there is no room or time for are answered with the file as it is. Default: off.
+    ///
+    /// Safe for files, which are the same for everybody. What BREACH finds out is a secret in a page that also
+    /// holds what an attacker has sent: a matter of dynamic content.
+    pub compress: bool,
     /// Fields of responses; of rules that give the same field, the last one that matches counts. Default:
     /// none.
     pub headers: Vec<HeaderRule>,
@@ -56,8 +69,10 @@ impl Default for FilesOptions {
             hidden: false,
             fallback: None,
             clean_urls: false,
-            error_pages: vec![(StatusCode::NOT_FOUND, "404.html".into())],
+            error_pages: vec![(404, "404.html".into())],
+            listing: false,
             precompressed: Vec::new(),
+            compress: false,
             headers: Vec::new(),
         }
     }
@@ -98,6 +113,10 @@ pub enum InvalidFilesOptions {
 }
 
 impl FilesOptions {
+    /// Memory that [`compress`](Self::compress) takes at most for what it keeps, in bytes, beside what
+    /// [`Limits`](crate::Limits) bounds.
+    pub const COMPRESSED_BYTES: u64 = compress::MAX_BYTES as u64;
+
     /// Checks what the types alone don't.
     ///
     /// # Errors
@@ -108,8 +127,8 @@ impl FilesOptions {
         }
         let pages = self.error_pages.iter();
         for (status, page) in pages {
-            if !status.is_client_error() && !status.is_server_error() {
-                return Err(InvalidFilesOptions::Status(status.as_u16()));
+            if !(400..600).contains(status) {
+                return Err(InvalidFilesOptions::Status(*status));
             }
             relative(page)?;
         }
@@ -120,7 +139,7 @@ impl FilesOptions {
     /// The page of a status, relative to the root.
     pub(super) fn error_page(&self, status: StatusCode) -> Option<&str> {
         let mut pages = self.error_pages.iter();
-        let (_, page) = pages.find(|(of, _)| *of == status)?;
+        let (_, page) = pages.find(|(of, _)| status == *of)?;
         Some(page.trim_start_matches('/'))
     }
 
@@ -183,16 +202,19 @@ mod tests {
 
     #[test]
     fn only_errors_have_error_pages() {
-        let with = |status: StatusCode| FilesOptions {
+        let with = |status| FilesOptions {
             error_pages: vec![(status, "/errors/page.html".into())],
             ..FilesOptions::default()
         };
-        for status in [StatusCode::FORBIDDEN, StatusCode::INTERNAL_SERVER_ERROR] {
+        for status in [403, 500] {
             assert_eq!(with(status).check(), Ok(()));
-            let page = with(status);
+            let status = StatusCode::from_u16(status).unwrap();
+            let page = with(status.as_u16());
             assert_eq!(page.error_page(status), Some("errors/page.html"));
         }
-        let refused = Err(InvalidFilesOptions::Status(304));
-        assert_eq!(with(StatusCode::NOT_MODIFIED).check(), refused);
+        for status in [0, 304, 600] {
+            let refused = Err(InvalidFilesOptions::Status(status));
+            assert_eq!(with(status).check(), refused);
+        }
     }
 }

@@ -188,12 +188,13 @@ impl Paths {
     }
 }
 
-/// The media type that the rules give the file at `paths`.
-pub(super) fn content_type(rules: &[HeaderRule], paths: &Paths) -> Option<HeaderValue> {
-    let matches = |rule: &&HeaderRule| {
-        let pattern = rule.pattern.as_ref();
-        rule.name == header::CONTENT_TYPE && pattern.is_some_and(|it| paths.match_any(it))
+/// The value that the rules give a field of the file at `paths`.
+pub(super) fn value(rules: &[HeaderRule], name: &HeaderName, paths: &Paths) -> Option<HeaderValue> {
+    let is_for = |pattern: &Option<PathPattern>| match pattern {
+        None => true,
+        Some(pattern) => paths.match_any(pattern),
     };
+    let matches = |rule: &&HeaderRule| rule.name == *name && is_for(&rule.pattern);
     let rule = rules.iter().rfind(matches)?;
     Some(rule.value.clone())
 }
@@ -316,7 +317,8 @@ mod tests {
             "no-cache"
         );
         let paths = Paths::of(Path::new("a.js"), &[], false);
-        assert_eq!(content_type(&rules, &paths).unwrap(), "text/x");
+        let given = value(&rules, &header::CONTENT_TYPE, &paths);
+        assert_eq!(given.unwrap(), "text/x");
         assert!(!found.contains_key("content-type"));
         let missing = fields(StatusCode::NOT_FOUND, None);
         assert_eq!(missing["x-a"], "1");

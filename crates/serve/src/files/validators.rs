@@ -1,7 +1,7 @@
 //! What tells two versions of a file apart: ETag and Last-Modified (RFC 9110 section 8.8).
 
 use super::coding::ContentCoding;
-use super::open::Opened;
+use super::variants::Variants;
 use http::HeaderMap;
 use http::HeaderValue;
 use http::header;
@@ -9,6 +9,25 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The value of Vary where there are compressed forms.
 const ACCEPT_ENCODING: HeaderValue = HeaderValue::from_static("accept-encoding");
+
+/// What the validators of a form of a file are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Traits {
+    pub(super) modified: SystemTime,
+    /// Bytes of the file. Of a form that is made of it still those of the file, so that the form's entity tag is
+    /// known before the form is.
+    pub(super) size: u64,
+    pub(super) coding: Option<ContentCoding>,
+    pub(super) variants: Variants,
+}
+
+impl Traits {
+    /// The coding in which the file is to be sent, if it must be compressed first.
+    pub(super) fn to_be_made(&self) -> Option<ContentCoding> {
+        self.coding
+            .filter(|coding| self.variants.made.contains(*coding))
+    }
+}
 
 /// A file's validators at the time of a response.
 #[derive(Debug)]
@@ -23,19 +42,19 @@ pub(crate) struct Validators {
 }
 
 impl Validators {
-    pub(crate) fn of(opened: &Opened, now: SystemTime) -> Self {
-        let age = since_epoch(opened.modified());
+    pub(super) fn of(traits: Traits, now: SystemTime) -> Self {
+        let Traits { size, coding, .. } = traits;
+        let age = since_epoch(traits.modified);
         // RFC 9110 section 8.8.2.1: "An origin server with a clock MUST NOT generate a
         // Last-Modified date that is later than the server's time of message origination (Date)."
         let modified = UNIX_EPOCH + Duration::from_secs(age.min(since_epoch(now)).as_secs());
-        let coding = opened.coding;
         let suffix = coding.map_or(String::new(), |coding| format!("-{coding}"));
         Self {
-            etag: format!("\"{:x}-{:x}{suffix}\"", age.as_nanos(), opened.size()),
+            etag: format!("\"{:x}-{size:x}{suffix}\"", age.as_nanos()),
             modified,
             now,
             coding,
-            varies: opened.varies(),
+            varies: !traits.variants.is_empty(),
         }
     }
 

@@ -1,46 +1,103 @@
-//! The compressed forms that a file has: siblings that were made ahead (`app.js.br` beside `app.js`).
+//! The compressed forms that a file has: siblings that were made ahead (`app.js.br` beside `app.js`), and those
+//! that are made when they are asked for.
 
-use super::Files;
 use super::coding::{Accepted, Codings, ContentCoding};
+use super::compress::Compressed;
 use super::open::Opened;
+use super::rules;
+use super::served::Served;
+use super::validators::Traits;
+use http::Request;
+use http::header::{CACHE_CONTROL, RANGE};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-impl Files {
+/// The compressed forms of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Variants {
+    /// Those that lie beside it.
+    pub(super) ahead: Codings,
+    /// Those that can be made of it, and don't lie beside it.
+    pub(super) made: Codings,
+}
+
+impl Variants {
+    pub(super) fn is_empty(self) -> bool {
+        self.ahead.is_empty() && self.made.is_empty()
+    }
+}
+
+impl Opened {
+    /// What its validators are made of.
+    pub(super) fn traits(&self) -> Traits {
+        Traits {
+            modified: self.modified(),
+            size: self.size(),
+            coding: self.coding,
+            variants: self.variants,
+        }
+    }
+}
+
+impl Served {
     /// Finds out which compressed forms a file has.
     pub(super) fn with_variants(&self, mut opened: Opened) -> Opened {
         for coding in &self.options.precompressed {
             let modified = self.root.modified(&sibling(&opened.name, *coding));
             if modified.is_some_and(|modified| is_current(modified, opened.modified())) {
-                opened.variants.insert(*coding);
+                opened.variants.ahead.insert(*coding);
             }
+        }
+        if self.options.compress && !self.forbids_transforming(&opened.name) {
+            let all = Compressed::codings(&opened, &self.type_of(&opened.name));
+            opened.variants.made = all.without(opened.variants.ahead);
         }
         opened
     }
 
-    /// The form of a file that a client likes best.
-    pub(super) fn negotiate(&self, opened: Opened, accepted: impl FnOnce() -> Accepted) -> Opened {
+    /// Whether the operator's Cache-Control says `no-transform` (RFC 9111 section 5.2.2.6).
+    fn forbids_transforming(&self, file: &Path) -> bool {
+        let rules = &self.options.headers;
+        let value = (!rules.is_empty())
+            .then(|| rules::value(rules, &CACHE_CONTROL, &self.paths(file)))
+            .flatten();
+        let value = value.as_ref().and_then(|value| value.to_str().ok());
+        let mut directives = value.into_iter().flat_map(|value| value.split(','));
+        directives.any(|it| it.trim().eq_ignore_ascii_case("no-transform"))
+    }
+
+    /// The form of a file that a client likes best. One that must be [made](Traits::to_be_made) is not chosen
+    /// for a request for a range.
+    pub(super) fn negotiate<B>(&self, opened: Opened, request: &Request<B>) -> Opened {
         if opened.variants.is_empty() {
             return opened;
         }
-        let coding = accepted().choose(opened.variants);
-        match coding.and_then(|coding| self.variant(&opened, coding)) {
-            Some(variant) => variant,
+        let Variants { ahead, made } = opened.variants;
+        let made = match request.headers().contains_key(RANGE) {
+            true => Codings::NONE,
+            false => made,
+        };
+        match Accepted::of_request(request).choose(ahead, made) {
+            Some(coding) if made.contains(coding) => Opened {
+                coding: Some(coding),
+                ..opened
+            },
+            Some(coding) => {
+                let modified = opened.modified();
+                let found = self.sibling(&opened.name, modified, opened.variants, coding);
+                found.unwrap_or(opened)
+            }
             None => opened,
         }
     }
 
-    fn variant(&self, source: &Opened, coding: ContentCoding) -> Option<Opened> {
-        self.variant_of(&source.name, source.modified(), source.variants, coding)
-    }
-
-    /// The form in a coding of the file `name` with these `variants`, under that name.
-    pub(super) fn variant_of(
+    /// The form that lies beside the file `name` with these `variants`, under that name.
+    pub(super) fn sibling(
         &self,
         name: &Path,
         modified: SystemTime,
-        variants: Codings,
+        variants: Variants,
         coding: ContentCoding,
     ) -> Option<Opened> {
         let found = self.root.open_file(&sibling(name, coding)).ok()?;
@@ -67,11 +124,4 @@ fn is_current(form: SystemTime, source: SystemTime) -> bool {
         since.unwrap_or_default().as_secs()
     };
     seconds(form) >= seconds(source)
-}
-
-impl Opened {
-    /// Whether what is sent of it depends on Accept-Encoding.
-    pub(super) fn varies(&self) -> bool {
-        self.variants != Codings::NONE
-    }
 }

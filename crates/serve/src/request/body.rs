@@ -25,6 +25,8 @@ pub struct Body {
 
 enum Content {
     Bytes(Bytes),
+    /// Counted by whoever shares them.
+    Shared(Bytes),
     File(FileRange),
     Stream(Pin<Box<dyn Stream>>),
 }
@@ -71,6 +73,7 @@ impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Bytes(_) => "Bytes",
+            Self::Shared(_) => "Shared",
             Self::File(_) => "File",
             Self::Stream(_) => "Stream",
         })
@@ -85,6 +88,14 @@ impl Body {
     pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
         Self {
             content: Content::Bytes(bytes.into()),
+            entry: None,
+        }
+    }
+
+    /// Bytes that other responses hold as well, and that are counted elsewhere.
+    pub(crate) fn shared(bytes: Bytes) -> Self {
+        Self {
+            content: Content::Shared(bytes),
             entry: None,
         }
     }
@@ -128,7 +139,7 @@ impl Body {
     pub(crate) fn held(&self) -> usize {
         match &self.content {
             Content::Bytes(bytes) => bytes.len(),
-            Content::File(_) | Content::Stream(_) => 0,
+            Content::Shared(_) | Content::File(_) | Content::Stream(_) => 0,
         }
     }
 
@@ -138,6 +149,7 @@ impl Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let chunk = match &mut self.content {
             Content::Bytes(bytes) => std::mem::take(bytes),
+            Content::Shared(bytes) => bytes.split_to(bytes.len().min(CHUNK)),
             Content::File(range) => match range.read(CHUNK) {
                 Ok(chunk) => chunk,
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
@@ -175,7 +187,9 @@ impl http_body::Body for Body {
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            Content::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::Bytes(bytes) | Content::Shared(bytes) => {
+                SizeHint::with_exact(bytes.len() as u64)
+            }
             Content::File(range) => SizeHint::with_exact(range.remaining),
             Content::Stream(body) => body.length(),
         }

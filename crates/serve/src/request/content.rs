@@ -51,6 +51,14 @@ impl Content {
         }
     }
 
+    /// The files among the targets.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Files> {
+        self.targets.iter().filter_map(|target| match target {
+            Target::Files(files) => Some(files),
+            Target::Handler(_) => None,
+        })
+    }
+
     /// What answers a request for that authority and target (path and query).
     ///
     /// # Errors

@@ -134,6 +134,7 @@ impl<I> Requests<I> {
         let head = self.prepared_head(prepared, decision.as_ref(), now);
         let body = match prepared.entry.reading(0) {
             Reading::Memory(bytes) => Body::bytes(bytes),
+            Reading::Shared(bytes) => Body::shared(bytes),
             Reading::File(range) => Body::file(range),
         };
         let body = body.with_log_entry(self.prepared_entry(decision, 0));

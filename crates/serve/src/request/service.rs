@@ -2,7 +2,7 @@
 
 use crate::RequestBody;
 use crate::embed::{Hints, introduce};
-use crate::files;
+use crate::files::{self, Reply};
 use crate::incidents::Incidents;
 use crate::metrics::ServerCounters;
 use crate::request::body::Body;
@@ -53,7 +53,10 @@ impl Content {
         let target = self.target(request.authority(), request.target());
         let handler = match target {
             Ok(Target::Files(files)) => {
-                return Raw::Now(files.respond(&request, SystemTime::now()));
+                return match files.respond(&request, SystemTime::now()) {
+                    Reply::Now(response) => Raw::Now(response),
+                    Reply::Later(response) => Raw::Later(response, Hints::none()),
+                };
             }
             Ok(Target::Handler(handler)) => handler,
             Err(status) => return Raw::Now(files::page(status)),

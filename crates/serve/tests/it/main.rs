@@ -14,6 +14,7 @@ mod embed;
 mod ends;
 mod examples;
 mod faults;
+mod file_options;
 mod files;
 mod gate;
 mod gone;

@@ -30,7 +30,7 @@ fn cache() -> FileCache {
 fn range(entry: &Entry, offset: u64) -> FileRange {
     match entry.reading(usize::try_from(offset).unwrap()) {
         Reading::File(range) => range,
-        Reading::Memory(_) => panic!("the file is in memory"),
+        Reading::Memory(_) | Reading::Shared(_) => panic!("the file is in memory"),
     }
 }
 
@@ -261,4 +261,42 @@ fn open_files_of_all_forms_count() {
     assert_eq!((cache.open, cache.entries.len()), (3, 1));
     cache.sweep(now + FRESH + IDLE);
     assert_eq!((cache.open, cache.entries.len()), (0, 0));
+}
+
+#[test]
+fn another_folder_in_the_place_of_the_served_one_leaves_no_entry_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for release in ["1", "2"] {
+        fs::create_dir(dir.path().join(release)).unwrap();
+        for name in ["a", "b", "a.gz"] {
+            fs::write(dir.path().join(release).join(name), release).unwrap();
+        }
+    }
+    let link = dir.path().join("current");
+    std::os::unix::fs::symlink("1", &link).unwrap();
+    let mut options = crate::FilesOptions::default();
+    options.precompressed = vec![ContentCoding::Gzip];
+    let files = Files::open_with(&link, options).unwrap();
+    let mut cache = cache();
+    let now = Instant::now();
+    let plain = cache.find_any(&files, b"/a", now).unwrap();
+    let gzip = cache.find(&files, b"/a", accepting("gzip"), now).unwrap();
+    assert!(plain.is_fresh(now) && gzip.is_fresh(now));
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink("2", &link).unwrap();
+    assert!(Rc::ptr_eq(
+        &plain,
+        &cache.find_any(&files, b"/a", now).unwrap()
+    ));
+    files.look_for_change(Instant::now() + Duration::from_secs(1));
+    let other = cache.find_any(&files, b"/b", now).unwrap();
+    assert_eq!(other.whole().unwrap(), "2");
+    assert!(
+        !plain.is_fresh(now) && !gzip.is_fresh(now),
+        "also for who knows them"
+    );
+    assert_eq!(
+        cache.find_any(&files, b"/a", now).unwrap().whole().unwrap(),
+        "2"
+    );
 }

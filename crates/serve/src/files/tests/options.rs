@@ -2,7 +2,6 @@
 
 use super::Site;
 use crate::{Error, Files, FilesOptions, HeaderRule};
-use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, VARY};
 use std::fs;
 
@@ -150,9 +149,9 @@ fn no_page_without_its_ending_leads_out_of_the_folder_or_to_a_hidden_file() {
 fn each_status_has_its_own_page() {
     let site = Site::new().with(|options| {
         options.error_pages = vec![
-            (StatusCode::NOT_FOUND, "/missing.html".into()),
-            (StatusCode::METHOD_NOT_ALLOWED, "sub/index.html".into()),
-            (StatusCode::BAD_REQUEST, "none.html".into()),
+            (404, "/missing.html".into()),
+            (405, "sub/index.html".into()),
+            (400, "none.html".into()),
         ];
     });
     site.write("missing.html", "missing");

@@ -21,7 +21,7 @@ impl Site {
         file.set_modified(time).unwrap();
     }
 
-    fn accepting(&self, path: &str, coding: &str) -> Answer {
+    pub(super) fn accepting(&self, path: &str, coding: &str) -> Answer {
         self.send("GET", path, &[("accept-encoding", coding)])
     }
 }
