@@ -39,9 +39,13 @@ pub fn read(name: &str, text: &str, files: &mut dyn ConfigFiles) -> Result<Plan,
         mut faults,
         places,
         names,
+        is_broken,
         ..
     } = walk;
-    faults.extend(faults_of(&config, &places));
+    // Half a file says nothing of what is missing.
+    if !is_broken {
+        faults.extend(faults_of(&config, &places));
+    }
     sort(&mut faults, &names);
     Faults::none_or(faults, Plan::unchecked(config))
 }
