@@ -18,8 +18,6 @@ use toml::de::DeValue;
 pub(super) struct Walk {
     pub(super) faults: Vec<Fault>,
     pub(super) places: Places,
-    /// The files, in the order of reading.
-    pub(super) names: Vec<String>,
     /// Whether a file is not TOML.
     pub(super) is_broken: bool,
     source: Option<Source>,
@@ -102,7 +100,7 @@ impl Walk {
         text: &str,
         inside: impl FnOnce(&mut Self, &Table<'_, '_>) -> T,
     ) -> Option<T> {
-        self.names.push(name.into());
+        self.places.files.push(name.into());
         self.folder = Path::new(name)
             .parent()
             .map(Path::to_owned)
@@ -126,7 +124,7 @@ impl Walk {
             title: "the file",
             span: 0..0,
         };
-        if self.names.len() == 1 {
+        if self.places.files.len() == 1 {
             self.note("", 0..0);
         }
         let read = inside(self, &root);
@@ -176,7 +174,9 @@ impl Walk {
     /// Remembers where a key stands.
     pub(super) fn note(&mut self, path: &str, span: Range<usize>) {
         if let Some(source) = &self.source {
-            self.places.insert(path.into(), source.place(span.start));
+            self.places
+                .keys
+                .insert(path.into(), source.place(span.start));
         }
     }
 
@@ -307,7 +307,7 @@ impl Walk {
     pub(super) fn forget(&mut self, path: &str) {
         // Further down places are no longer told.
         if self.faults.len() <= MAX_FAULTS {
-            self.places.retain(|other, _| !other.starts_with(path));
+            self.places.keys.retain(|other, _| !other.starts_with(path));
         }
     }
 
