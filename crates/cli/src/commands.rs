@@ -1,6 +1,7 @@
 //! The commands, one file each: arguments as typed, what they mean, the call, the answer.
 
 pub(crate) mod certs;
+pub(crate) mod config;
 pub(crate) mod dns_record;
 pub(crate) mod doctor;
 pub(crate) mod emulate;

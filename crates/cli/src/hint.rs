@@ -43,6 +43,12 @@ pub(crate) fn of(error: &anyhow::Error) -> Option<String> {
     ours.or_else(|| error.chain().find_map(of_io))
 }
 
+/// The hint that does not speak of options, if there is one: for what a configuration names.
+pub(crate) fn of_mistake(error: &anyhow::Error) -> Option<String> {
+    let mistake = error.downcast_ref::<Mistake>()?;
+    Some(mistake.mend.clone())
+}
+
 fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(mistake) = error.downcast_ref::<Mistake>() {
         return Some(mistake.mend.clone());

@@ -5,13 +5,14 @@
 
 mod backend;
 mod commands;
+mod config_file;
 mod hint;
 mod insight;
 mod printer;
 mod signals;
 mod stderr;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use printer::Printer;
 use std::process::ExitCode;
 
@@ -44,6 +45,7 @@ struct Global {
 enum Command {
     /// Serve the files of a folder over HTTP/1.1, HTTP/2 and HTTP/3.
     Serve(Box<commands::serve::Arguments>),
+    Config(commands::config::Arguments),
     /// Measure over emulated networks where each protocol wins.
     Lab(commands::lab::Arguments),
     Policy(commands::policy::Arguments),
@@ -74,7 +76,7 @@ enum Answer {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = arguments();
     let printer = Printer::new(arguments.global.quiet);
     let is_server = matches!(arguments.command, Command::Serve(_));
     if is_server && let Err(error) = stderr::start_queue() {
@@ -96,9 +98,22 @@ fn main() -> ExitCode {
     }
 }
 
+/// Reads the command line.
+fn arguments() -> Arguments {
+    let matches = Arguments::command().get_matches();
+    let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if let (Command::Serve(serve), Some((_, matches))) =
+        (&mut arguments.command, matches.subcommand())
+    {
+        serve.note(matches);
+    }
+    arguments
+}
+
 fn run(command: &Command, printer: &Printer) -> anyhow::Result<Answer> {
     match command {
         Command::Serve(arguments) => commands::serve::run(arguments, printer),
+        Command::Config(arguments) => commands::config::run(arguments, printer),
         Command::Lab(arguments) => commands::lab::run(arguments, printer),
         Command::Policy(arguments) => commands::policy::run(arguments, printer),
         Command::Status(arguments) => commands::status::run(arguments, printer),
@@ -138,7 +153,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
 }

@@ -73,6 +73,21 @@ pub(crate) const MOST: u64 = i64::MAX as u64;
 /// The largest number of a key that counts what one connection has.
 pub(crate) const MOST_OF_32_BITS: u64 = u32::MAX as u64;
 
+/// All tables of a file, each once.
+pub const SECTIONS: [&Section; 11] = [
+    &ROOT,
+    &LISTEN,
+    &TRANSPORT,
+    &LIMITS,
+    &LOG,
+    &SITE,
+    &ROUTE,
+    &CERTIFICATE,
+    &SECRET,
+    &REDIRECT,
+    &RESPOND,
+];
+
 /// The file.
 pub const ROOT: Section = Section {
     title: "the file",

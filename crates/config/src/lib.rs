@@ -37,7 +37,9 @@ mod fault;
 pub mod keys;
 mod limits;
 mod plan;
+mod print;
 mod read;
+mod schema;
 mod site;
 mod values;
 
@@ -47,8 +49,10 @@ pub use config::{
 };
 pub use fault::{Fault, Faults, MAX_FAULTS};
 pub use limits::Limits;
-pub use plan::Plan;
-pub use read::{ConfigFiles, MAX_INCLUDED, MAX_TEXT, NoFiles, read};
+pub use plan::{Places, Plan};
+pub use print::Shown;
+pub use read::{ConfigFiles, MAX_INCLUDED, MAX_TEXT, NoFiles, read, read_with_places};
+pub use schema::schema;
 pub use site::{
     Action, CacheRule, Certificate, Coding, ErrorPage, Files, MAX_RESPONSE_BODY, MAX_ROUTES,
     MAX_SITES, OnTheFly, Redirect, Respond, Route, Secret, Site,

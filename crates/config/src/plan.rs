@@ -8,8 +8,41 @@ use crate::{Config, Faults, Site};
 use altway_document::Place;
 use std::collections::HashMap;
 
-/// Where keys stand, by their paths: `limits.max-held`, `site.0.route.2.path`.
-pub(crate) type Places = HashMap<String, Place>;
+/// Where the keys of a configuration stand, by their paths: `limits.max-held`, `site.0.route.2.path`, counted
+/// as in the [`Config`].
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    pub(crate) keys: HashMap<String, Place>,
+    /// The files, in the order of reading.
+    pub(crate) files: Vec<String>,
+}
+
+impl Places {
+    /// The place of a key's value, or of a table; `None`: the text does not have it.
+    #[must_use]
+    pub fn of(&self, path: &str) -> Option<&Place> {
+        self.keys.get(path)
+    }
+
+    /// Faults that were found later, sorted as [`read`](crate::read) sorts its own.
+    ///
+    /// # Errors
+    /// There are faults.
+    pub fn none_of(&self, mut faults: Vec<Fault>) -> Result<(), Faults> {
+        self.sort(&mut faults);
+        Faults::none_or(faults, ())
+    }
+
+    /// Those of the first file first, each file's from top to bottom.
+    pub(crate) fn sort(&self, faults: &mut [Fault]) {
+        faults.sort_by_cached_key(|fault| {
+            let place = fault.place.as_ref();
+            let file = place.and_then(|place| place.file.as_ref());
+            let file = file.and_then(|file| self.files.iter().position(|name| name == file));
+            (file, place.map(|place| (place.line, place.column)))
+        });
+    }
+}
 
 /// A [`Config`] that was checked: what its values say goes together. It can't be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +54,7 @@ impl Plan {
     /// # Errors
     /// All that does not go together.
     pub fn check(config: Config) -> Result<Self, Faults> {
-        let faults = faults_of(&config, &Places::new());
+        let faults = faults_of(&config, &Places::default());
         Faults::none_or(faults, Self(config))
     }
 

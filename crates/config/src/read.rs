@@ -11,8 +11,7 @@ mod walk;
 
 pub use include::{ConfigFiles, MAX_INCLUDED, NoFiles};
 
-use crate::fault::Fault;
-use crate::plan::{Plan, faults_of};
+use crate::plan::{Places, Plan, faults_of};
 use crate::{Config, Faults};
 use walk::Walk;
 
@@ -25,33 +24,34 @@ pub const MAX_TEXT: usize = 16 << 20;
 /// # Errors
 /// Everything that is wrong with it.
 pub fn read(name: &str, text: &str, files: &mut dyn ConfigFiles) -> Result<Plan, Faults> {
+    read_with_places(name, text, files).map(|(plan, _)| plan)
+}
+
+/// As [`read`], with the places of its keys, for whoever finds that what a key names is not there.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn read_with_places(
+    name: &str,
+    text: &str,
+    files: &mut dyn ConfigFiles,
+) -> Result<(Plan, Places), Faults> {
     let mut config = Config::default();
     let mut walk = Walk::default();
     let included = walk.file(name, text, |walk, root| walk.server(root, &mut config));
     let protocols = config.listen.protocols;
-    walk.included(
-        included.unwrap_or_default(),
-        files,
-        protocols,
-        &mut config.sites,
-    );
+    let included = included.unwrap_or_default();
+    walk.included(included, files, protocols, &mut config.sites);
     let Walk {
         mut faults,
         places,
-        names,
+        is_broken,
         ..
     } = walk;
-    faults.extend(faults_of(&config, &places));
-    sort(&mut faults, &names);
-    Faults::none_or(faults, Plan::unchecked(config))
-}
-
-/// Those of the first file first, each file's from top to bottom.
-fn sort(faults: &mut [Fault], names: &[String]) {
-    faults.sort_by_cached_key(|fault| {
-        let place = fault.place.as_ref();
-        let file = place.and_then(|place| place.file.as_ref());
-        let file = file.and_then(|file| names.iter().position(|name| name == file));
-        (file, place.map(|place| (place.line, place.column)))
-    });
+    // Half a file says nothing of what is missing.
+    if !is_broken {
+        faults.extend(faults_of(&config, &places));
+    }
+    places.sort(&mut faults);
+    Faults::none_or(faults, (Plan::unchecked(config), places))
 }

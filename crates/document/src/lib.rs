@@ -22,7 +22,7 @@ mod tree;
 mod words;
 
 pub use place::{Place, Source};
-pub use tree::{Syntax, Tree, Value, entries, parse};
+pub use tree::{Syntax, Tree, Value, entries, parse, quoted};
 pub use words::{UnknownWord, did_you_mean, nearest};
 
 /// A file that another file names.

@@ -41,6 +41,27 @@ pub fn entries<'v, 't>(
     entries
 }
 
+/// A text as TOML writes it: in quotes, on one line.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            '\r' => quoted.push_str("\\r"),
+            control if control.is_control() => {
+                quoted.push_str(&format!("\\u{:04X}", u32::from(control)));
+            }
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +86,15 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_quoted_text_is_read_as_itself(text: String) {
+            let quoted = format!("a = {}", quoted(&text));
+            let (tree, faults) = parse(&quoted);
+            prop_assert!(faults.is_empty(), "{faults:?}");
+            let value = tree.get("a").unwrap().get_ref();
+            prop_assert!(matches!(value, DeValue::String(read) if *read == text));
+        }
+
         #[test]
         fn no_text_makes_it_panic(text: String) {
             let (_, faults) = parse(&text);

@@ -45,25 +45,22 @@ impl Identity {
     /// A file can't be read, isn't PEM, lacks what it should hold, or the two don't belong together.
     pub fn from_pem_files(certificate: &Path, key: &Path) -> Result<Self, Error> {
         let (text, key_file) = read(key)?;
-        let identity = Self::from_key(certificate, &text, key)?;
+        let identity = Self::from_pem(certificate, key, &text)?;
         Ok(Self {
             readable_key: warning::of_key(key, &key_file),
             ..identity
         })
     }
 
-    /// Reads a chain (leaf first) from a PEM file, and takes a key (PKCS #8, SEC1 or PKCS #1) as PEM text. `origin`
-    /// says in errors where the key is from.
+    /// Reads a chain (leaf first) from a PEM file, and takes a key (PKCS #8, SEC1 or PKCS #1) in PEM that does
+    /// not stand in a file. `key`: what errors call it.
     ///
     /// # Errors
-    /// As [`from_pem_files`](Self::from_pem_files).
-    pub fn from_pem(certificate: &Path, key: &str, origin: &str) -> Result<Self, Error> {
-        Self::from_key(certificate, key.as_bytes(), Path::new(origin))
-    }
-
-    fn from_key(certificate: &Path, text: &[u8], key: &Path) -> Result<Self, Error> {
+    /// The file can't be read, one of them isn't PEM or lacks what it should hold, or the two don't belong
+    /// together.
+    pub fn from_pem(certificate: &Path, key: &Path, text: &[u8]) -> Result<Self, Error> {
         let chain = read_chain(certificate)?;
-        let private = parse_key(text, key)?;
+        let private = parse_key(key, text)?;
         let certified = CertifiedKey::from_der(chain, private, &tls::provider());
         let certified = certified.map_err(|source| match source {
             TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => Error::KeyMismatch {
@@ -174,11 +171,11 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     Ok(chain)
 }
 
-fn parse_key(text: &[u8], path: &Path) -> Result<PrivateKeyDer<'static>, Error> {
+fn parse_key(name: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, Error> {
     PrivateKeyDer::from_pem_slice(text).map_err(|source| match source {
-        pem::Error::NoItemsFound => Error::NoKey { path: path.into() },
+        pem::Error::NoItemsFound => Error::NoKey { path: name.into() },
         source => Error::Pem {
-            path: path.into(),
+            path: name.into(),
             source: source.into(),
         },
     })

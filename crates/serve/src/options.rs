@@ -46,9 +46,9 @@ pub struct Options {
     /// A model of the program's own, which decides in the policy's place.
     pub model: Option<Arc<dyn Model>>,
     /// Names that are decided for separately, for what their visitors load may differ; with policies of their own.
-    /// 1,024 in the life of a process; names beyond that are decided for together. Default: none, and the names of
-    /// the certificates are, by `policy`.
-    pub hosts: Vec<HostPolicy>,
+    /// 1,024 in the life of a process; names beyond that are decided for together. Default `None`: the names of the
+    /// certificates are, by `policy`.
+    pub hosts: Option<Vec<HostPolicy>>,
     /// Folder in which is kept what is learnt of clients, under keyed hashes of their addresses, so that a restart
     /// forgets nothing; made if it is not there, and its owner's alone. Written every minute and at the end.
     /// Default: none, and what was learnt ends with the process.
@@ -124,7 +124,7 @@ impl Options {
             server_id: ServerId::default(),
             policy: Policy::default(),
             model: None,
-            hosts: Vec::new(),
+            hosts: None,
             state: None,
             congestion: None,
             initial_window: 10,

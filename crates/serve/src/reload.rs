@@ -66,6 +66,26 @@ impl ReloadHandle {
         Ok(())
     }
 
+    /// Replaces all at once, as [`replace_site`](Self::replace_site), [`replace_hosts`](Self::replace_hosts) and
+    /// [`replace_certificates`](Self::replace_certificates) do one by one.
+    ///
+    /// # Errors
+    /// As theirs; then nothing is replaced.
+    pub fn replace(
+        &self,
+        site: &Site,
+        hosts: &[HostPolicy],
+        certificates: Option<Certificates>,
+    ) -> Result<(), Error> {
+        let content = Content::open(site)?;
+        self.replace_hosts(hosts)?;
+        self.current().replace_content(content);
+        if let Some(certificates) = certificates {
+            self.replace_certificates(certificates);
+        }
+        Ok(())
+    }
+
     fn current(&self) -> &Current {
         &self.service.current
     }

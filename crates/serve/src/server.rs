@@ -83,7 +83,7 @@ impl Server {
         let alternative = alternative(options, address.port(), &congestion)?;
         let service = Service {
             current: Current::new(content, host_names(options, alternative.as_ref())?),
-            has_hosts: !options.hosts.is_empty(),
+            has_hosts: options.hosts.is_some(),
             alternative,
             log: options.access_log.clone(),
             incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
@@ -227,8 +227,10 @@ fn has_http3(options: &Options) -> bool {
 /// The names that decisions are made for at the start.
 fn host_names(options: &Options, alternative: Option<&Alternative>) -> Result<HostNames, Error> {
     let selection = alternative.map(|it| &it.selection);
+    if let (Some(hosts), Some(selection)) = (&options.hosts, selection) {
+        return selection.host_names(hosts);
+    }
     match (&options.security, selection) {
-        (_, Some(selection)) if !options.hosts.is_empty() => selection.host_names(&options.hosts),
         (Security::Tls(certificates), Some(selection)) => {
             Ok(selection.certificate_names(certificates))
         }

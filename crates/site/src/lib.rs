@@ -11,10 +11,11 @@ mod certificates;
 mod files;
 mod router;
 
-pub use certificates::{CertificateError, certificates};
+pub use certificates::certificates;
+pub use files::options as files_options;
 pub use router::Router;
 
-use altway_config::{Action, Plan, Route, Site as SitePlan};
+use altway_config::{Action, PathPattern, Plan, Route, Site as SitePlan};
 use altway_serve::{HostPolicy, InvalidFilesOptions, Site};
 use answers::{Answers, Respond};
 use http::StatusCode;
@@ -22,11 +23,19 @@ use http::StatusCode;
 /// The sites of a plan, told apart by a [`Router`]. Opens nothing yet.
 ///
 /// A request for a host that no site has is answered 421 (Misdirected Request, RFC 9110 section 15.5.20); one for
-/// which its site has no route 404, with the site's fields.
+/// which its site has no route 404, with the site's fields. A default site whose one route has every path needs no
+/// router.
 ///
 /// # Errors
 /// A field or a pattern that files are to have is none that the server gives.
 pub fn site(plan: &Plan) -> Result<Site, InvalidFilesOptions> {
+    if let [only] = plan.sites()
+        && let [route] = &only.routes[..]
+        && only.is_default
+        && route.path == PathPattern::All
+    {
+        return target(only, route);
+    }
     let mut targets = Vec::new();
     let mut router = Router::new();
     for site in plan.sites() {

@@ -193,28 +193,33 @@ fn each_name_has_the_policy_of_its_site() {
 }
 
 #[test]
-fn sites_without_a_certificate_have_one_of_the_own_authority_for_their_names() {
+fn sites_without_a_certificate_share_one_for_their_names() {
     let dir = tempfile::tempdir().unwrap();
-    let store = || certs::Store::open(dir.path().join("certs"));
+    let store = certs::Store::open(dir.path().join("certs")).unwrap();
     let plan = plan(
         "[[site]]\nnames = [\"a.example\"]\nroute = [{ respond = { status = 204 } }]\n\
-         [[site]]\nnames = [\"*.b.example\"]\nroute = [{ respond = { status = 204 } }]\n",
+         [[site]]\nnames = [\"c.example\"]\nroute = [{ respond = { status = 204 } }]\n\
+         certificate = { chain = \"c.pem\", key = { file = \"c.key\" } }\n\
+         [[site]]\nnames = [\"*.b.example\", \"[::1]\"]\ndefault = true\nroute = [{ respond = { status = 204 } }]\n",
     );
-    certificates(&plan, store).unwrap();
-    let leaf = store()
-        .unwrap()
-        .leaf(&["a.example", "*.b.example"])
-        .unwrap();
-    assert!(!leaf.is_new, "one certificate covers them");
-
-    let (chain, key) = (leaf.certificate.display(), leaf.key.display());
-    let named = format!(
-        "[[site]]\ndefault = true\ncertificate = {{ chain = \"{chain}\", key = {{ file = \"{key}\" }} }}\n\
-         route = [{{ respond = {{ status = 204 }} }}]\n"
+    let leaf = |names: &[&str]| store.leaf(names).unwrap().identity();
+    let mut asked = Vec::new();
+    let read = |certificate: &altway_config::Certificate| {
+        assert_eq!(certificate.chain, Path::new("c.pem"));
+        leaf(&["c.example"])
+    };
+    let own = |names: &[String]| {
+        asked = names.to_vec();
+        leaf(&["b.example"])
+    };
+    let all = certificates(&plan, read, own).unwrap();
+    assert_eq!(
+        asked,
+        ["*.b.example", "::1", "a.example"],
+        "the default site's first"
     );
-    let nothing = || panic!("no store is needed");
-    certificates(&self::plan(&named), nothing).unwrap();
-    let missing = named.replace(&*key.to_string(), "/none.key");
-    let error = certificates(&self::plan(&missing), nothing).unwrap_err();
-    assert!(error.to_string().contains("/none.key"), "{error}");
+    assert_eq!(all.iter().count(), 2);
+    let fails = |_: &[String]| Err("no store");
+    let named = |_: &altway_config::Certificate| Err("not asked first");
+    assert!(certificates(&plan, named, fails).is_err());
 }

@@ -27,7 +27,7 @@ impl<'p> Check<'p> {
         hint: impl Into<String>,
     ) {
         self.faults.push(Fault {
-            place: self.places.get(path).cloned(),
+            place: self.places.of(path).cloned(),
             message: message.into(),
             hint: Some(hint.into()),
         });
@@ -35,12 +35,12 @@ impl<'p> Check<'p> {
 
     /// Whether the key was typed.
     pub(super) fn is_said(&self, path: &str) -> bool {
-        self.places.contains_key(path)
+        self.places.of(path).is_some()
     }
 
     /// ` (altway.toml:3:1)`, or nothing where no place is known.
     pub(super) fn at(&self, path: &str) -> String {
-        let place = self.places.get(path);
+        let place = self.places.of(path);
         place.map_or_else(String::new, |place| format!(" ({place})"))
     }
 

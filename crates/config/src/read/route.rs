@@ -49,6 +49,8 @@ impl Walk {
         let redirect = self.redirect(table).map(Action::Redirect);
         let respond = self.respond(table).map(Action::Respond);
         match given.as_slice() {
+            // It may be what the unknown key was to say.
+            [] if table.has_unknown(&keys::ROUTE) => None,
             [] => {
                 let message = "the route does nothing";
                 let hint = "give `files`, `redirect` or `respond`";
@@ -106,6 +108,7 @@ impl Walk {
                 self.fault(value.span(), message, Some(hint.into()));
                 continue;
             }
+            self.note(&table.path(&format!("index.{}", names.len())), value.span());
             names.push(name.to_owned());
         }
         Some(names)

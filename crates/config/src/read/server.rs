@@ -134,12 +134,15 @@ impl Walk {
     }
 
     fn size(&mut self, table: &Table<'_, '_>, key: &str) -> Option<DataSize> {
-        self.parsed(table, key)
+        let value = table.get(key)?;
+        let text = self.text_for(value, key, "an amount of data in quotes, like `\"64MiB\"`")?;
+        let read: Result<_, ParseError> = text.parse();
+        self.accept(value.span(), read)
     }
 
     fn time(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Duration> {
         let value = table.get(key)?;
-        let text = self.as_text(value, key)?;
+        let text = self.text_for(value, key, "a time in quotes, like `\"10s\"`")?;
         let read: Result<_, ParseError> = duration::parse(text);
         self.accept(value.span(), read)
     }

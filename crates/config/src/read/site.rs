@@ -151,6 +151,9 @@ impl Walk {
             .iter()
             .filter(|key| table.has(key.name))
             .collect();
+        if given.is_empty() && table.has_unknown(&keys::SECRET) {
+            return None;
+        }
         if given.len() != 1 {
             let message = format!(
                 "a secret is found in one way, and {} are given",

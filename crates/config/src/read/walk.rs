@@ -1,10 +1,12 @@
 //! The walk over a tree: tables with their places, and values by their forms.
 
 use crate::fault::{Fault, MAX_FAULTS};
-use crate::keys::Section;
+use crate::keys::{self, SECTIONS, Section};
 use crate::plan::Places;
 use crate::read::MAX_TEXT;
-use altway_document::{Source, Tree, UnknownWord, Value, did_you_mean, entries, parse};
+use altway_document::{
+    Source, Syntax, Tree, UnknownWord, Value, did_you_mean, entries, parse, quoted,
+};
 use std::fmt::Display;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -16,8 +18,8 @@ use toml::de::DeValue;
 pub(super) struct Walk {
     pub(super) faults: Vec<Fault>,
     pub(super) places: Places,
-    /// The files, in the order of reading.
-    pub(super) names: Vec<String>,
+    /// Whether a file is not TOML.
+    pub(super) is_broken: bool,
     source: Option<Source>,
     /// The folder that relative paths are relative to.
     folder: PathBuf,
@@ -41,6 +43,12 @@ impl<'v, 't> Table<'v, 't> {
 
     pub(super) fn has(&self, key: &str) -> bool {
         self.get(key).is_some()
+    }
+
+    /// Whether it has keys that its section has not.
+    pub(super) fn has_unknown(&self, section: &Section) -> bool {
+        let is_known = |name: &str| section.keys.iter().any(|key| key.name == name);
+        self.tree.keys().any(|key| !is_known(key.get_ref()))
     }
 
     /// The path of a key.
@@ -92,7 +100,7 @@ impl Walk {
         text: &str,
         inside: impl FnOnce(&mut Self, &Table<'_, '_>) -> T,
     ) -> Option<T> {
-        self.names.push(name.into());
+        self.places.files.push(name.into());
         self.folder = Path::new(name)
             .parent()
             .map(Path::to_owned)
@@ -108,20 +116,44 @@ impl Walk {
             return None;
         }
         self.source = Some(Source::new(Some(name), text));
-        let (tree, faults) = parse(text);
-        for fault in faults {
-            self.fault(fault.span, format!("not TOML: {}", fault.message), None);
-        }
+        let (tree, syntax) = parse(text);
+        let before = self.faults.len();
         let root = Table {
             tree: &tree,
             prefix: String::new(),
             title: "the file",
             span: 0..0,
         };
-        if self.names.len() == 1 {
+        if self.places.files.len() == 1 {
             self.note("", 0..0);
         }
-        Some(inside(self, &root))
+        let read = inside(self, &root);
+        self.syntax(syntax, before);
+        Some(read)
+    }
+
+    /// Notes the faults of a file's syntax. A bracket or quote that is missing makes another text of what
+    /// follows: of such faults the first is reported, and nothing of the values below it.
+    fn syntax(&mut self, syntax: Vec<Syntax>, before: usize) {
+        let is_twice = |fault: &Syntax| fault.message.starts_with("duplicate key");
+        let (twice, broken): (Vec<_>, Vec<_>) = syntax.into_iter().partition(is_twice);
+        let first = broken.into_iter().min_by_key(|fault| fault.span.start);
+        if let (Some(first), Some(source)) = (&first, &self.source) {
+            self.is_broken = true;
+            let end = source.place(first.span.start);
+            let rest = self.faults.split_off(before);
+            let is_above = |fault: &Fault| fault.place.as_ref().is_some_and(|place| *place < end);
+            self.faults.extend(rest.into_iter().filter(is_above));
+        }
+        for fault in twice {
+            let hint = "of one name there is one key in a table: leave the other out";
+            self.fault(fault.span, "the key is there already", Some(hint.into()));
+        }
+        if let Some(fault) = first {
+            let hint = "here or just before, a quote, a bracket or a comma may be missing";
+            let message = format!("not TOML: {}", fault.message);
+            self.fault(fault.span, message, Some(hint.into()));
+        }
     }
 
     pub(super) fn fault(
@@ -142,7 +174,9 @@ impl Walk {
     /// Remembers where a key stands.
     pub(super) fn note(&mut self, path: &str, span: Range<usize>) {
         if let Some(source) = &self.source {
-            self.places.insert(path.into(), source.place(span.start));
+            self.places
+                .keys
+                .insert(path.into(), source.place(span.start));
         }
     }
 
@@ -164,7 +198,8 @@ impl Walk {
             if !known().any(|known| known == name) {
                 let shown = name.escape_debug();
                 let message = format!("unknown key `{shown}` in {}", section.title);
-                let hint = did_you_mean(name, known()).or_else(|| Some(all_keys(section)));
+                let hint = elsewhere(name).or_else(|| did_you_mean(name, known()));
+                let hint = hint.or_else(|| Some(all_keys(section)));
                 self.fault(key.span(), message, hint);
                 continue;
             }
@@ -272,7 +307,7 @@ impl Walk {
     pub(super) fn forget(&mut self, path: &str) {
         // Further down places are no longer told.
         if self.faults.len() <= MAX_FAULTS {
-            self.places.retain(|other, _| !other.starts_with(path));
+            self.places.keys.retain(|other, _| !other.starts_with(path));
         }
     }
 
@@ -282,13 +317,21 @@ impl Walk {
     }
 
     pub(super) fn as_text<'v>(&mut self, value: &'v Value<'_>, key: &str) -> Option<&'v str> {
-        match value.get_ref() {
-            DeValue::String(text) => Some(text),
-            _ => {
-                self.expected(value, key, "a text in quotes");
-                None
-            }
+        self.text_for(value, key, "a text in quotes")
+    }
+
+    /// `wanted`: what the text is.
+    pub(super) fn text_for<'v>(
+        &mut self,
+        value: &'v Value<'_>,
+        key: &str,
+        wanted: &str,
+    ) -> Option<&'v str> {
+        if let DeValue::String(text) = value.get_ref() {
+            return Some(text);
         }
+        self.expected(value, key, wanted);
+        None
     }
 
     /// A text in the form of a type.
@@ -340,15 +383,19 @@ impl Walk {
         most: u64,
     ) -> Option<T> {
         let value = of.get(key)?;
+        let wanted = match most {
+            keys::MOST => format!("a number, {least} or more"),
+            _ => format!("a number from {least} to {most}"),
+        };
         let DeValue::Integer(number) = value.get_ref() else {
-            self.expected(value, key, &format!("a number from {least} to {most}"));
+            self.expected(value, key, &wanted);
             return None;
         };
         let read = u64::from_str_radix(number.as_str(), number.radix()).ok();
         let read = read.filter(|number| (least..=most).contains(number));
         let read = read.and_then(|number| T::try_from(number).ok());
         if read.is_none() {
-            let message = format!("`{key}` is {number}: expected a number from {least} to {most}");
+            let message = format!("`{key}` is {number}: expected {wanted}");
             self.fault(value.span(), message, None);
         }
         read
@@ -361,9 +408,10 @@ impl Walk {
     }
 
     pub(super) fn as_file_path(&mut self, value: &Value<'_>, key: &str) -> Option<PathBuf> {
-        let text = self.as_text(value, key)?;
+        let text = self.text_for(value, key, "a path in quotes")?;
         if text.is_empty() || text.contains('\0') {
-            self.fault(value.span(), format!("`{key}` is not a path"), None);
+            let message = format!("`{key}` is {}: expected a path", quoted(text));
+            self.fault(value.span(), message, None);
             return None;
         }
         Some(self.folder.join(text))
@@ -383,6 +431,16 @@ impl Walk {
             Some(format!("give one, like `{key} = {example}`")),
         );
     }
+}
+
+/// The table that has the key, if another one has it.
+fn elsewhere(name: &str) -> Option<String> {
+    let has_it = |section: &&Section| section.keys.iter().any(|key| key.name == name);
+    let section = SECTIONS.into_iter().find(has_it)?;
+    Some(match section.title {
+        title if title == keys::ROOT.title => "it stands before the first table".into(),
+        title => format!("it is a key of {title}"),
+    })
 }
 
 /// `its keys are …`.

@@ -49,14 +49,14 @@ pub struct FilesOptions {
     /// that take them. One that is older than its source is passed over. Each costs a look at the file system
     /// a second for each file that is asked for. Default: none.
     pub precompressed: Vec<ContentCoding>,
-    /// Compresses text, and what is like text, when it is first asked for, with br or gzip: files of 256 bytes to
+    /// Codings by which text, and what is like text, is compressed when it is first asked for, br and gzip: files of 256 bytes to
     /// 4 MiB, on a thread of its own. What was made is kept, in [`COMPRESSED_BYTES`](Self::COMPRESSED_BYTES) at
     /// most, as long as its file doesn't change. Requests for ranges, files whose Cache-Control says
-    /// `no-transform`, and what there is no room or time for are answered with the file as it is. Default: off.
+    /// `no-transform`, and what there is no room or time for are answered with the file as it is. Default: none.
     ///
     /// Safe for files, which are the same for everybody. What BREACH finds out is a secret in a page that also
     /// holds what an attacker has sent: a matter of dynamic content.
-    pub compress: bool,
+    pub compress: Vec<ContentCoding>,
     /// Fields of responses; of rules that give the same field, the last one that matches counts. Default:
     /// none.
     pub headers: Vec<HeaderRule>,
@@ -72,7 +72,7 @@ impl Default for FilesOptions {
             error_pages: vec![(404, "404.html".into())],
             listing: false,
             precompressed: Vec::new(),
-            compress: false,
+            compress: Vec::new(),
             headers: Vec::new(),
         }
     }
@@ -90,6 +90,9 @@ pub enum InvalidFilesOptions {
         "`{0}` is no file beneath the served folder: expected a path without `..`, as index.html"
     )]
     Path(String),
+    /// There is no compressor for this coding.
+    #[error("nothing is compressed by {0} when it is asked for: expected br or gzip")]
+    Compress(ContentCoding),
     /// Only errors have pages of their own.
     #[error("status {0} has no error page: expected one from 400 to 599")]
     Status(u16),
@@ -124,6 +127,9 @@ impl FilesOptions {
     pub fn check(&self) -> Result<(), InvalidFilesOptions> {
         if let Some(index) = self.index.iter().find(|index| !is_name(index)) {
             return Err(InvalidFilesOptions::Index(index.clone()));
+        }
+        if self.compress.contains(&ContentCoding::Zstd) {
+            return Err(InvalidFilesOptions::Compress(ContentCoding::Zstd));
         }
         let pages = self.error_pages.iter();
         for (status, page) in pages {

@@ -49,9 +49,13 @@ impl Served {
                 opened.variants.ahead.insert(*coding);
             }
         }
-        if self.options.compress && !self.forbids_transforming(&opened.name) {
+        if !self.options.compress.is_empty() && !self.forbids_transforming(&opened.name) {
             let all = Compressed::codings(&opened, &self.type_of(&opened.name));
-            opened.variants.made = all.without(opened.variants.ahead);
+            let wanted = self.options.compress.iter().copied();
+            for coding in wanted.filter(|coding| all.contains(*coding)) {
+                opened.variants.made.insert(coding);
+            }
+            opened.variants.made = opened.variants.made.without(opened.variants.ahead);
         }
         opened
     }

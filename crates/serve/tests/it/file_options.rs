@@ -1,9 +1,9 @@
 //! One way for files with every option on: forms of a file, listings, fallback, clean URLs, error pages, fields,
 //! several ranges have the same answers over every protocol, from the cache or not.
 
+use super::one_way::{Answer, By, CHANGED, Case, TIMES, case, check_one_way, with};
 use crate::common::h3::H3;
 use crate::common::{Running, get, h1, h2, soon};
-use super::one_way::{Answer, By, CHANGED, Case, TIMES, case, check_one_way, with};
 use altway_serve::{ContentCoding, Files, FilesOptions, HeaderRule, Site};
 use bytes::Bytes;
 use http::Method;
@@ -61,7 +61,7 @@ fn options() -> FilesOptions {
     options.fallback = Some("/index.html".into());
     options.clean_urls = true;
     options.listing = true;
-    options.compress = true;
+    options.compress = vec![ContentCoding::Brotli, ContentCoding::Gzip];
     options.precompressed = ContentCoding::ALL.into();
     options.error_pages = vec![
         (404, "errors/404.html".into()),

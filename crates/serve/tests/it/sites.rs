@@ -250,7 +250,7 @@ async fn names_have_policies_of_their_own_that_can_be_replaced() {
     };
     let server = Running::tls(|options| {
         options.policy = "h3".parse().unwrap();
-        options.hosts = vec![by("a.test", "h2"), by("*.b.test", "h3")];
+        options.hosts = Some(vec![by("a.test", "h2"), by("*.b.test", "h3")]);
     });
     let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
     let mut offers = async |authority: &str| {

@@ -1,9 +1,11 @@
-//! How `altway serve` serves the files of its folder.
+//! How `altway serve` serves the files of its folder: the options for what a `files` route says.
 
-use altway_serve::{ContentCoding, FilesOptions, HeaderRule, InvalidFilesOptions};
-use altway_units::DataSize;
+use altway_config::{
+    BadUrlPath, CacheRule, Coding, ErrorPage, Files, HeaderField, OnTheFly, UrlPath,
+};
+use std::path::Path;
 
-/// Every field of [`FilesOptions`] but `hidden`.
+/// Every key of a `files` route but `hidden`.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Files")]
 pub(super) struct ServedFiles {
@@ -13,8 +15,8 @@ pub(super) struct ServedFiles {
     index: Vec<String>,
     /// File of DIR that is answered with 200 where nothing is found: for applications that read the path
     /// themselves. What browsers mark as no navigation (Sec-Fetch-Mode) is answered 404 all the same.
-    #[arg(long, value_name = "FILE")]
-    fallback: Option<String>,
+    #[arg(long, value_name = "FILE", value_parser = page)]
+    fallback: Option<UrlPath>,
     /// Answer /about with about.html, and redirect /about.html there.
     #[arg(long)]
     clean_urls: bool,
@@ -31,81 +33,99 @@ pub(super) struct ServedFiles {
         default_missing_value = "zstd,br,gzip",
         value_delimiter = ','
     )]
-    precompressed: Vec<ContentCoding>,
-    /// Compress text of 256 bytes to 4 MiB by br or gzip when it is first asked for, and keep it (16 MiB).
-    #[arg(long)]
-    compress: bool,
-    /// Cache-Control of files: /a/file, /folder/* or *.ext, and its value. The last that fits counts.
+    precompressed: Vec<Coding>,
+    /// Compress text of 256 bytes to 4 MiB when it is first asked for, and keep it (16 MiB): by which codings,
+    /// where not by br and gzip.
+    #[arg(
+        long,
+        value_name = "CODINGS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "br,gzip",
+        value_delimiter = ','
+    )]
+    compress: Vec<OnTheFly>,
+    /// Cache-Control of files: /a/file, /folder/* or *.ext, and its value. The first that fits counts.
     #[arg(long, value_name = "PATTERN=VALUE", value_parser = cache)]
-    cache: Vec<HeaderRule>,
-    /// A field of every response of the folder, or with PATTERN= before it of files (see --cache).
+    cache: Vec<CacheRule>,
+    /// A field of every response.
     #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
-    header: Vec<HeaderRule>,
+    header: Vec<HeaderField>,
     /// File of DIR that a status from 400 on is answered with (default: 404=404.html, if it is there).
     #[arg(long, value_name = "STATUS=FILE", value_parser = error_page, hide_short_help = true)]
-    error_page: Vec<(u16, String)>,
+    error_page: Vec<ErrorPage>,
 }
 
 impl ServedFiles {
-    /// # Errors
-    /// They name what can't be a file of the folder.
-    pub(super) fn options(&self, hidden: bool) -> Result<FilesOptions, InvalidFilesOptions> {
-        let mut options = FilesOptions::default();
+    /// The files of `root` as a route of a configuration says them.
+    pub(super) fn config(&self, root: &Path, hidden: bool) -> Files {
+        let mut files = Files::of(root);
         if !self.index.is_empty() {
-            options.index.clone_from(&self.index);
+            files.index.clone_from(&self.index);
         }
-        options.hidden = hidden;
-        options.fallback.clone_from(&self.fallback);
-        options.clean_urls = self.clean_urls;
-        options.listing = self.listing;
-        options.precompressed.clone_from(&self.precompressed);
-        options.compress = self.compress;
-        options.headers = [&*self.cache, &*self.header].concat();
-        // The first that is given for a status counts.
-        let defaults = std::mem::take(&mut options.error_pages);
-        options.error_pages = [&*self.error_page, &*defaults].concat();
-        options.check()?;
-        Ok(options)
+        files.hidden = hidden;
+        files.fallback.clone_from(&self.fallback);
+        files.clean_urls = self.clean_urls;
+        files.listing = self.listing;
+        files.precompressed.clone_from(&self.precompressed);
+        files.compress.clone_from(&self.compress);
+        files.cache.clone_from(&self.cache);
+        files.error_pages.clone_from(&self.error_page);
+        files
     }
 
-    /// Memory that they take beside the limits.
-    pub(super) fn memory(&self) -> DataSize {
-        DataSize::from_bytes(match self.compress {
-            true => FilesOptions::COMPRESSED_BYTES,
-            false => 0,
-        })
+    /// The fields of every response.
+    pub(super) fn headers(&self) -> &[HeaderField] {
+        &self.header
     }
 }
 
-fn cache(text: &str) -> Result<HeaderRule, String> {
+/// A file of the folder, with its slash in front or without.
+fn page(text: &str) -> Result<UrlPath, BadUrlPath> {
+    match text.starts_with('/') {
+        true => text.parse(),
+        false => format!("/{text}").parse(),
+    }
+}
+
+fn cache(text: &str) -> Result<CacheRule, String> {
     let (pattern, value) = text
         .split_once('=')
         .ok_or("expected PATTERN=VALUE, as /assets/*=max-age=86400")?;
-    HeaderRule::cache_control(pattern, value).map_err(|error| error.to_string())
+    let path = pattern.parse().map_err(told)?;
+    // What can't be the value of this field can't be that of any.
+    HeaderField::new("cache-control", value).map_err(told)?;
+    Ok(CacheRule {
+        path,
+        value: value.into(),
+    })
 }
 
-fn header(text: &str) -> Result<HeaderRule, String> {
-    const EXPECTED: &str =
-        "expected NAME: VALUE or PATTERN=NAME: VALUE, as *.js=X-Robots-Tag: noindex";
-    let (pattern, field) = match text.starts_with(['/', '*']) {
-        true => text
-            .split_once('=')
-            .map(|(pattern, field)| (Some(pattern), field)),
-        false => Some((None, text)),
+fn header(text: &str) -> Result<HeaderField, String> {
+    let (name, value) = text.split_once(':').ok_or("expected NAME: VALUE")?;
+    HeaderField::new(name.trim(), value.trim()).map_err(told)
+}
+
+fn error_page(text: &str) -> Result<ErrorPage, String> {
+    let (status, file) = text
+        .split_once('=')
+        .and_then(|(status, file)| Some((status.parse::<u16>().ok()?, file)))
+        .ok_or("expected STATUS=FILE, as 404=errors/404.html")?;
+    if !(400..=599).contains(&status) {
+        return Err(format!(
+            "status {status} has no error page: expected one from 400 to 599"
+        ));
     }
-    .ok_or(EXPECTED)?;
-    let (name, value) = field.split_once(':').ok_or(EXPECTED)?;
-    let rule = match pattern {
-        Some(pattern) => HeaderRule::new(pattern, name.trim(), value),
-        None => HeaderRule::always(name.trim(), value),
-    };
-    rule.map_err(|error| error.to_string())
+    let page = page(file).map_err(told)?;
+    Ok(ErrorPage { status, page })
 }
 
-fn error_page(text: &str) -> Result<(u16, String), String> {
-    let given = text.split_once('=');
-    let given = given.and_then(|(status, file)| Some((status.parse().ok()?, file.to_owned())));
-    given.ok_or_else(|| "expected STATUS=FILE, as 404=errors/404.html".into())
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the shape that map_err takes"
+)]
+fn told(error: impl std::error::Error) -> String {
+    error.to_string()
 }
 
 #[cfg(test)]
@@ -121,22 +141,24 @@ mod tests {
         root: Option<String>,
     }
 
-    fn options(line: &[&str]) -> Result<FilesOptions, String> {
+    fn parsed(line: &[&str]) -> Result<ServedFiles, String> {
         let line = ["serve"].iter().chain(line);
         let parsed = Serve::try_parse_from(line).map_err(|error| error.to_string())?;
-        let options = parsed.files.options(false);
-        options.map_err(|error| error.to_string())
+        Ok(parsed.files)
+    }
+
+    fn files(line: &[&str]) -> Result<Files, String> {
+        Ok(parsed(line)?.config(Path::new("site"), false))
     }
 
     #[test]
-    fn without_flags_the_options_are_the_defaults() {
-        let shown = format!("{:?}", options(&[]).unwrap());
-        assert_eq!(shown, format!("{:?}", FilesOptions::default()));
+    fn without_flags_files_are_the_default() {
+        assert_eq!(files(&[]).unwrap(), Files::of("site"));
     }
 
     #[test]
-    fn each_flag_sets_its_option() {
-        let options = options(&[
+    fn each_flag_sets_its_key() {
+        let line = [
             "--index=a.html",
             "--index=b.html",
             "--fallback=app.html",
@@ -146,61 +168,47 @@ mod tests {
             "--compress",
             "--cache=/assets/*=max-age=9, immutable",
             "--header=X-A: b: c",
-            "--header=*.js=X-B:d",
             "--error-page=404=errors/404.html",
             "site",
-        ])
-        .unwrap();
-        assert_eq!(options.index, ["a.html", "b.html"]);
-        assert_eq!(options.fallback.as_deref(), Some("app.html"));
-        assert!(options.clean_urls && options.listing && options.compress);
-        assert_eq!(options.precompressed.len(), 3);
-        let rules = [
-            HeaderRule::cache_control("/assets/*", "max-age=9, immutable"),
-            HeaderRule::always("x-a", "b: c"),
-            HeaderRule::new("*.js", "x-b", "d"),
         ];
-        assert_eq!(options.headers, rules.map(Result::unwrap));
-        let page = (404, "errors/404.html".to_owned());
-        assert_eq!(options.error_pages[0], page);
+        let given = files(&line).unwrap();
+        assert_eq!(given.index, ["a.html", "b.html"]);
+        assert_eq!(given.fallback.unwrap().as_str(), "/app.html");
+        assert!(given.clean_urls && given.listing);
+        assert_eq!(given.precompressed, Coding::ALL);
+        assert_eq!(given.compress, OnTheFly::ALL);
+        assert_eq!(given.cache[0].path.to_string(), "/assets/*");
+        assert_eq!(given.cache[0].value, "max-age=9, immutable");
+        let page = &given.error_pages[0];
+        assert_eq!((page.status, page.page.as_str()), (404, "/errors/404.html"));
+        let parsed = parsed(&line).unwrap();
+        let field = &parsed.headers()[0];
+        assert_eq!((field.name(), field.value()), ("x-a", "b: c"));
     }
 
     #[test]
     fn codings_can_be_chosen_and_the_folder_is_none() {
-        let some = options(&["--precompressed=br,gzip"]).unwrap();
-        assert_eq!(
-            some.precompressed,
-            [ContentCoding::Brotli, ContentCoding::Gzip]
-        );
-        assert_eq!(
-            options(&["--precompressed", "site"])
-                .unwrap()
-                .precompressed
-                .len(),
-            3
-        );
+        let some = files(&["--precompressed=br,gzip", "--compress=gzip"]).unwrap();
+        assert_eq!(some.precompressed, [Coding::Brotli, Coding::Gzip]);
+        assert_eq!(some.compress, [OnTheFly::Gzip]);
+        let all = files(&["--precompressed", "site"]).unwrap();
+        assert_eq!(all.precompressed.len(), 3);
     }
 
     #[test]
     fn what_is_wrong_is_said() {
         for (flag, part) in [
             ("--cache=/assets/*", "expected PATTERN=VALUE"),
-            (
-                "--cache=assets=max-age=9",
-                "`assets` is no pattern of paths",
-            ),
+            ("--cache=assets=max-age=9", "`assets`"),
             ("--header=X-A", "expected NAME: VALUE"),
-            (
-                "--header=Content-Length: 3",
-                "content-length is the server's own",
-            ),
-            ("--precompressed=deflate", "`deflate` is no content coding"),
+            ("--header=Content-Length: 3", "content-length"),
+            ("--precompressed=deflate", "deflate"),
+            ("--compress=zstd", "zstd"),
             ("--error-page=404", "expected STATUS=FILE"),
             ("--error-page=200=a", "status 200 has no error page"),
-            ("--index=a/b", "`a/b` is no name of an index"),
-            ("--fallback=../a", "`../a` is no file beneath"),
+            ("--fallback=../a", "/../a"),
         ] {
-            let error = options(&[flag]).unwrap_err();
+            let error = files(&[flag]).unwrap_err();
             assert!(error.contains(part), "{flag}: {error}");
         }
     }

@@ -14,7 +14,8 @@ fn text(lines: usize) -> String {
 }
 
 fn site() -> Site {
-    let site = Site::new().with(|options| options.compress = true);
+    let site = Site::new()
+        .with(|options| options.compress = vec![ContentCoding::Brotli, ContentCoding::Gzip]);
     site.write("page.html", &text(1000));
     site.write("small.txt", &"x".repeat(255));
     site.write("picture.png", &text(1000));
@@ -134,7 +135,7 @@ fn what_gains_nothing_and_parts_are_sent_as_they_are() {
 #[test]
 fn what_must_not_be_transformed_is_not() {
     let site = site().with(|options| {
-        options.compress = true;
+        options.compress = vec![ContentCoding::Brotli, ContentCoding::Gzip];
         options.headers =
             vec![HeaderRule::cache_control("*.html", "max-age=9, No-Transform").unwrap()];
     });
@@ -153,7 +154,7 @@ fn what_must_not_be_transformed_is_not() {
 #[test]
 fn a_form_that_lies_beside_the_file_is_sent_before_one_is_made() {
     let site = site().with(|options| {
-        options.compress = true;
+        options.compress = vec![ContentCoding::Brotli, ContentCoding::Gzip];
         options.precompressed = vec![ContentCoding::Gzip];
     });
     site.write("page.html.gz", "made ahead");
