@@ -1,6 +1,8 @@
 //! Where something stands in a text.
 
+use crate::tree::{Tree, Value, parse};
 use std::fmt;
+use toml::de::DeValue;
 
 /// Where something stands: a file, a line and a column, both from 1.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +79,39 @@ impl Source {
     }
 }
 
+impl Source {
+    /// The place of the first key of that name, those of the top before those of tables within.
+    #[must_use]
+    pub fn place_of_key(&self, name: &str) -> Option<Place> {
+        let (tree, _) = parse(&self.text);
+        let mut level = vec![&tree];
+        while !level.is_empty() {
+            let keys = level.iter().flat_map(|table| table.keys());
+            let starts = keys
+                .filter(|key| key.get_ref() == name)
+                .map(|key| key.span().start);
+            if let Some(start) = starts.min() {
+                return Some(self.place(start));
+            }
+            level = level
+                .into_iter()
+                .flat_map(|table| table.values())
+                .flat_map(tables)
+                .collect();
+        }
+        None
+    }
+}
+
+/// The tables that a value is or lists.
+fn tables<'v, 't>(value: &'v Value<'t>) -> Vec<&'v Tree<'t>> {
+    match value.get_ref() {
+        DeValue::Table(table) => vec![table],
+        DeValue::Array(values) => values.iter().flat_map(tables).collect(),
+        _ => Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +127,19 @@ mod tests {
         assert_eq!(source.place(99).to_string(), "line 3, column 1");
         let named = Source::new(Some("sites/a.toml"), "");
         assert_eq!(named.place(0).to_string(), "sites/a.toml:1:1");
+    }
+
+    #[test]
+    fn a_key_is_found_at_the_top_before_tables_within() {
+        let source = Source::new(None, "[a]\nx = 1\n[[b]]\ny = [{ z = 1 }]\n[x]\n");
+        let found = |key| {
+            source
+                .place_of_key(key)
+                .map(|place| (place.line, place.column))
+        };
+        assert_eq!(found("x"), Some((5, 2)));
+        assert_eq!(found("z"), Some((4, 8)));
+        assert_eq!(found("none"), None);
     }
 
     proptest! {
