@@ -1,9 +1,9 @@
 //! One way for files with every option on: forms of a file, listings, fallback, clean URLs, error pages, fields,
 //! several ranges have the same answers over every protocol, from the cache or not.
 
+use super::one_way::{Answer, By, CHANGED, Case, TIMES, case, check_one_way, with};
 use crate::common::h3::H3;
 use crate::common::{Running, get, h1, h2, soon};
-use crate::one_way::{Answer, By, CHANGED, Case, TIMES, case, check_one_way, with};
 use altway_serve::{ContentCoding, Files, FilesOptions, HeaderRule, Site};
 use bytes::Bytes;
 use http::Method;
