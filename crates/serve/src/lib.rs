@@ -167,6 +167,8 @@ pub use reload::ReloadHandle;
 pub use request::body::Body;
 pub use request::handler::{BoxError, Peer};
 pub use request::log::AccessLog;
+pub use request::tunnel::Tunnel;
+pub use request::upgrade::{OnUpgrade, Upgrade, UpgradeError};
 pub use request::upload::{RequestBody, RequestBodyError};
 pub use selection::state::KeptPaths;
 pub use server::Server;

@@ -301,6 +301,7 @@ impl Responses {
                 }
                 // Its reader has taken something: there is room for more.
                 self.receive(key, endpoint);
+                self.settle(key, endpoint);
             }
         }
     }
@@ -330,7 +331,7 @@ impl Responses {
                 Ok(Received::Trailers(fields)) => receiving.upload.keep_trailers(fields),
                 Ok(Received::End) => {
                     receiving.upload.complete();
-                    return self.settle(key);
+                    return self.settle(key, endpoint);
                 }
                 Ok(Received::Pending) | Err(_) => return,
             }
@@ -408,15 +409,21 @@ impl Responses {
         }
         if let Some(receiving) = self.exchanges.upload(key) {
             receiving.answered = true;
-            self.settle(key);
+            self.settle(key, endpoint);
         }
     }
 
-    /// Forgets an exchange that is over.
-    fn settle(&mut self, key: Key) {
-        if self.exchanges.upload(key).is_some_and(|it| it.is_over()) {
-            self.forget(key);
+    /// Forgets an exchange that is over, or is but for what nobody will read.
+    fn settle(&mut self, key: Key, endpoint: &mut Endpoint) {
+        let Some(receiving) = self.exchanges.upload(key) else {
+            return;
+        };
+        if receiving.is_unwanted() {
+            endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
+        } else if !receiving.is_over() {
+            return;
         }
+        self.forget(key);
     }
 
     /// The promised length can't be kept, and the client must notice.

@@ -7,9 +7,10 @@ use crate::incidents::Incidents;
 use crate::request::body::Body;
 use crate::request::handler::{BoxError, Handler, Pending};
 use crate::request::log::AccessLog;
+use crate::request::tunnel::Acceptance;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Version};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -50,17 +51,25 @@ pub(super) enum Raw {
 }
 
 impl Service {
-    /// Answers a request of `peer` that has passed the check.
-    pub(super) fn call(&self, peer: SocketAddr, mut request: Request<RequestBody>) -> Raw {
+    /// Answers a request of `peer` that has passed the check. `offer`: it may be upgraded.
+    pub(super) fn call(
+        &self,
+        peer: SocketAddr,
+        mut request: Request<RequestBody>,
+        offer: Option<Acceptance>,
+    ) -> Raw {
         let handler = match &self.content {
             Content::Files(files) => return Raw::Now(files.respond(&request, SystemTime::now())),
             Content::Handler(handler) => handler,
         };
         let hints = introduce(&mut request, peer);
         let target = request.uri().clone();
+        let version = request.version();
         let answering = handler.call(request);
         let response = Box::pin(async move {
-            let answered = answering.await.and_then(final_response);
+            let answered = answering.await;
+            let accepted = offer.is_some_and(|it| it.is_given()) && version < Version::HTTP_2;
+            let answered = answered.and_then(|response| final_response(response, accepted));
             answered.unwrap_or_else(|error| {
                 if let Some(suppressed) = FAILURES.admit(Instant::now()) {
                     let path = target.path();
@@ -73,7 +82,7 @@ impl Service {
     }
 
     /// The files that are all that is served, if they are.
-    pub(super) fn files(&self) -> Option<&Files> {
+    pub(crate) fn files(&self) -> Option<&Files> {
         match &self.content {
             Content::Files(files) => Some(files),
             Content::Handler(_) => None,
@@ -86,11 +95,14 @@ impl Service {
     }
 }
 
+/// `accepted`: the exchange may end with 101.
+///
 /// # Errors
 /// The response is none that ends an exchange (RFC 9110 section 15.2).
-fn final_response(response: Response<Body>) -> Result<Response<Body>, BoxError> {
-    if response.status().is_informational() {
-        let status = response.status();
+fn final_response(response: Response<Body>, accepted: bool) -> Result<Response<Body>, BoxError> {
+    let status = response.status();
+    let upgrades = accepted && status == StatusCode::SWITCHING_PROTOCOLS;
+    if status.is_informational() && !upgrades {
         return Err(format!("answered with the interim status {status}").into());
     }
     Ok(response)
