@@ -142,6 +142,8 @@ mod threads;
 mod throttle;
 mod tls;
 mod worker;
+#[cfg(feature = "axum")]
+pub mod ws;
 
 pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
 pub use altway_select::model::Threshold;

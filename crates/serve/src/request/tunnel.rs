@@ -49,6 +49,20 @@ impl Tunnel {
             inlet,
         }
     }
+
+    /// Resolves when the client is gone before the service has ended the stream; never afterwards.
+    #[cfg(feature = "axum")]
+    pub(crate) fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+        let pipe = Arc::clone(&self.inlet.0);
+        std::future::poll_fn(move |cx| {
+            let mut state = lock(&pipe);
+            if state.gone && !state.finished {
+                return Poll::Ready(());
+            }
+            state.watcher = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
 }
 
 impl AsyncRead for Tunnel {

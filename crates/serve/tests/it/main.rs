@@ -5,6 +5,7 @@
 )]
 
 mod access_log;
+mod autobahn;
 mod certificates;
 pub(crate) mod common;
 mod containment;
@@ -29,3 +30,4 @@ mod selection;
 mod shares;
 mod takeover;
 mod turns;
+mod websockets;
