@@ -137,6 +137,7 @@ impl Responses {
     /// kept of requests that don't come again.
     pub(super) fn cut_off_stalled(&mut self, endpoint: &mut Endpoint) {
         let limit = self.setup.limits.idle_timeout;
+        let exchanges = &mut self.exchanges;
         for (handle, connection) in &mut self.connections {
             let Connection {
                 requests,
@@ -150,6 +151,7 @@ impl Responses {
                 let stalled = held_up && outgoing.moved.elapsed() >= limit;
                 if stalled {
                     endpoint.reset_stream(*handle, *stream, Code::H3_REQUEST_CANCELLED);
+                    exchanges.cancel((*handle, *stream));
                     in_progress.remove(stream);
                     requests.admitted().set_requests(in_progress.len());
                 }

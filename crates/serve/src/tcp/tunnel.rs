@@ -6,6 +6,7 @@ use crate::RequestBody;
 use crate::held::Held;
 use crate::request::body::Body;
 use crate::request::handler::BoxError;
+use crate::request::tunnel::MAX_PIPE;
 use crate::request::upgrade::is_handshake;
 use crate::request::upload::{Upload, upload};
 use bytes::{Buf, Bytes};
@@ -126,7 +127,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Relay<S> {
         let received = self.poll_receive(cx);
         let written = self.poll_send(cx, sent);
         let waiting = self.incoming.upload.waiting();
-        self.held.set(waiting + self.chunk.len());
+        let unsent = match self.chunk.len() {
+            0 => 0,
+            // The service goes on writing meanwhile.
+            chunk => chunk + MAX_PIPE,
+        };
+        self.held.set(waiting + unsent);
         // Only what the client doesn't take is its affair; a silent tunnel ends by itself.
         self.activity.answering(self.chunk.is_empty());
         for direction in [received, written] {

@@ -4,8 +4,8 @@
 //! The suite runs on Python 2.7 alone. `cargo xtask test` installs it, and tells where by
 //! `ALTWAY_TEST_AUTOBAHN`: the folder of its packages.
 
-use crate::common::{Running, soon};
 use super::websockets::example;
+use crate::common::{Running, soon};
 use altway_serve::Site;
 use std::collections::BTreeMap;
 use std::fs;
