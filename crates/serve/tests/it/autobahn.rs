@@ -80,8 +80,6 @@ fn run(suite: &Path, address: SocketAddr) -> BTreeMap<String, usize> {
 }
 
 fn judge(ends: &BTreeMap<String, usize>) {
-    // Seen with `--nocapture`.
-    println!("{ends:?}");
     assert_eq!(ends.values().sum::<usize>(), HOW_MANY, "{ends:?}");
 }
 
