@@ -351,6 +351,7 @@ impl Context {
         let Some(tunnel) = opened.take() else {
             return Ok(());
         };
+        // hyper ends when it has written everything, the response included.
         let parts = connection.into_parts();
         let stream = parts.io.into_inner().into_inner();
         self.tunnel(stream, parts.read_buf, tunnel, client, activity, requests)

@@ -333,3 +333,31 @@ async fn a_stop_gives_tunnels_the_grace_and_then_cuts_them_off() {
         .unwrap()
         .unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tunnel_counts_as_a_request_of_its_client() {
+    for over in ALL {
+        let server = on_worker(example::app(), |options| {
+            options.limits.max_requests_per_client = Some(1);
+        });
+        // Over HTTP/2 the client asks for something else first.
+        let (socket, gone) = over.connect(&server, "/echo").await;
+        for other in [Over::Http1, Over::Http3] {
+            let refused = soon(other.open(&server, "/echo", HeaderMap::new())).await;
+            assert_eq!(refused.head.status(), 503, "{other:?} beside {over:?}");
+        }
+        gone.vanish(socket);
+        let free = async {
+            while Over::Http1
+                .open(&server, "/echo", HeaderMap::new())
+                .await
+                .head
+                .status()
+                == 503
+            {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        soon(free).await;
+    }
+}
