@@ -8,15 +8,16 @@ mod haproxy;
 mod services;
 
 use crate::{go, image, shell};
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use std::path::PathBuf;
 
 /// Debian package, and the program that shows that it is there.
-const PACKAGES: [(&str, &str); 17] = [
+const PACKAGES: [(&str, &str); 18] = [
     ("curl", "curl"),
     ("openssl", "openssl"),
     ("nghttp2-client", "nghttp"),
     ("nghttp2-server", "nghttpd"),
+    ("nghttp2-proxy", "nghttpx"),
     ("h2o", "h2o"),
     ("nginx", "nginx"),
     ("chromium", "chromium"),
@@ -32,6 +33,7 @@ const PACKAGES: [(&str, &str); 17] = [
     ("varnish", "varnishtest"),
 ];
 
+const AUTOBAHN: &str = "autobahntestsuite==25.10.1";
 const AIOQUIC: &str = "aioquic==1.7.2";
 /// What the notebook of `examples/` reads and draws with.
 const NOTEBOOK: &str = "pandas==3.1.1 pyarrow==26.0.1 matplotlib==3.11.2";
@@ -53,6 +55,7 @@ pub(crate) fn run() -> Result<Vec<Variable>> {
         ("ALTWAY_TEST_PYTHON", place(install_python())),
         ("ALTWAY_TEST_H2SPEC", place(install_h2spec())),
         ("ALTWAY_TEST_HAPROXY", place(install_haproxy_tests())),
+        ("ALTWAY_TEST_AUTOBAHN", place(install_autobahn())),
         ("ALTWAY_TEST_QUIC_GO", place(install_quic_go())),
         ("ALTWAY_TEST_CADDY", place(install_caddy())),
         (
@@ -136,6 +139,36 @@ fn install_haproxy_tests() -> Option<PathBuf> {
     let fetched = haproxy::tests(&target("haproxy")?).map(|folder| tests = Some(folder));
     or_skip("HAProxy's test suite", &fetched);
     tests
+}
+
+/// Gives the folder of Autobahn's test suite for WebSockets, if there is a Python 2.7, which it needs.
+fn install_autobahn() -> Option<PathBuf> {
+    let folder = target("autobahn")?;
+    if folder.join("bin/wstest").is_file() {
+        return Some(folder);
+    }
+    let place = folder.display();
+    let install = |version: &str| {
+        let install = format!("python2.7 -m pip install -q --target {place} {AUTOBAHN}");
+        shell::run_with(&install, &[("PYENV_VERSION", version)])?;
+        // pip leaves this file out of a package that several others share.
+        std::fs::write(folder.join("zope/__init__.py"), "").context("cannot complete zope")
+    };
+    let installed = python_2_7().and_then(|version| install(&version));
+    or_skip("Autobahn's test suite", &installed).then_some(folder)
+}
+
+/// The version by which pyenv has Python 2.7; "system" where it is on the path without.
+fn python_2_7() -> Result<String> {
+    let versions = shell::output("pyenv versions --bare").unwrap_or_default();
+    let version = versions.lines().find(|version| version.starts_with("2.7"));
+    if let Some(version) = version {
+        return Ok(version.trim().to_owned());
+    }
+    let there = shell::succeeds("python2.7 --version");
+    there
+        .then(|| "system".to_owned())
+        .context("there is no Python 2.7")
 }
 
 /// Gives the client and server around quic-go, if Go can build them.

@@ -66,8 +66,9 @@ pub struct Timeouts {
     /// DATA counts as stalled body instead. Default 10 s.
     pub frame: Duration,
     /// A stream of which less than 1 KiB moves in so long though the peer could let it (it sends no
-    /// body, or opens no window) is reset with CANCEL. Tunnels (CONNECT) are exempt; and a client
-    /// waits for a response as long as its application does. Default 30 s.
+    /// body, or opens no window) is reset with CANCEL. The peer of a tunnel (CONNECT) may be silent, but
+    /// must take what it is sent; and a client waits for a response as long as its application does.
+    /// Default 30 s.
     pub stall: Duration,
     /// A connection without streams on which no frame comes is closed. Default 60 s.
     pub idle: Duration,

@@ -47,7 +47,7 @@ pub(crate) struct Stream {
     pub(crate) bodiless: bool,
     /// The application takes the peer's body; else it is discarded.
     pub(crate) wanted: bool,
-    /// A tunnel (CONNECT), which may be silent for as long as its ends like.
+    /// A tunnel (CONNECT), whose peer may be silent for as long as it likes.
     pub(crate) tunnel: bool,
     /// When its bodies moved on last.
     pub(crate) progressed: Instant,
@@ -62,9 +62,9 @@ impl Stream {
     /// to it.
     pub(crate) fn waits_for_peer(&self, may_send: bool) -> bool {
         let has_room = may_send && self.receive_window.has_room();
-        let for_body = self.receiving == Progress::Body && has_room;
+        let for_body = self.receiving == Progress::Body && has_room && !self.tunnel;
         let for_window = self.wants && self.send_window.available() == 0;
-        (for_body || for_window) && !self.tunnel
+        for_body || for_window
     }
 
     /// `n` bytes of its bodies moved. Below [`MIN_PROGRESS`] that is a drip and no progress.

@@ -187,8 +187,8 @@ pub struct Limits {
     pub resets: Rate,
     /// An exchange of which less than 1 KiB moves in so long though the peer could let it (it sends
     /// no head or body, waits for QPACK insertions, or opens no window) is reset with
-    /// H3_REQUEST_CANCELLED. Tunnels (CONNECT) are exempt; and a client waits for a response as long
-    /// as its application does. It may run out a quarter later than said. 1 ms or more. Default:
+    /// H3_REQUEST_CANCELLED. The peer of a tunnel (CONNECT) may be silent, but must take what it is
+    /// sent; and a client waits for a response as long as its application does. It may run out a quarter later than said. 1 ms or more. Default:
     /// 30 s.
     pub stall: Duration,
 }

@@ -36,10 +36,35 @@
 //!   `ConnectInfo<SocketAddr>` work, with [`serve`] and [`Site::service`] alike.
 //! - [`EarlyHints`] in its extensions, to send 103 responses ahead of the response (HTTP/2 and HTTP/3).
 //! - [`EarlyData`] in its extensions where it came before the TLS handshake was done ([`Options::early_data`]).
+//! - [`Upgrade`] in its extensions where it asks for a WebSocket.
 //! - A [`RequestBody`], which its client sends no faster than it is read.
 //!
 //! Responses get Date, Server, Content-Length where the length is known, and Alt-Svc. A panic of a handler
-//! is answered 500, and 101 (Switching Protocols) too: there are no upgrades yet, so no WebSockets.
+//! is answered 500, and so is an interim status that no [`Upgrade`] has given.
+//!
+//! # WebSockets
+//! Over HTTP/1.1 (RFC 6455), HTTP/2 (RFC 8441) and HTTP/3 (RFC 9220) by the same handler. The feature `axum` brings
+//! the module `ws` with an extractor that has the habits of axum's own, which works with hyper's upgrades alone:
+//!
+//! ```
+//! # #[cfg(feature = "axum")]
+//! # fn app() -> axum::Router {
+//! use altway_serve::ws::{WebSocket, WebSocketUpgrade};
+//! use axum::{Router, response::Response, routing::any};
+//!
+//! async fn echo(upgrade: WebSocketUpgrade) -> Response {
+//!     upgrade.on_upgrade(async |mut socket: WebSocket| {
+//!         while let Some(Ok(message)) = socket.recv().await {
+//!             let _ = socket.send(message).await;
+//!         }
+//!     })
+//! }
+//! // Over HTTP/2 and HTTP/3 the method is CONNECT.
+//! Router::new().route("/echo", any(echo))
+//! # }
+//! ```
+//! Without axum, [`Upgrade`] gives a [`Tunnel`] of bytes. A WebSocket counts as a request in progress as long as it
+//! lasts, and ends when no byte has moved for [`Limits::idle_timeout`].
 //!
 //! # Limits
 //! [`Options::limits`] bounds what clients may cost, all together and each: connections, handshakes, requests,
@@ -145,6 +170,8 @@ mod threads;
 mod throttle;
 mod tls;
 mod worker;
+#[cfg(feature = "axum")]
+pub mod ws;
 
 pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
 pub use altway_select::model::Threshold;
@@ -175,6 +202,8 @@ pub use reload::ReloadHandle;
 pub use request::body::Body;
 pub use request::handler::{BoxError, Peer};
 pub use request::log::AccessLog;
+pub use request::tunnel::Tunnel;
+pub use request::upgrade::{OnUpgrade, Upgrade, UpgradeError};
 pub use request::upload::{RequestBody, RequestBodyError};
 pub use selection::state::KeptPaths;
 pub use server::Server;

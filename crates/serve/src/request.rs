@@ -3,7 +3,8 @@
 //!
 //! [`requests`] tells the story: limits, then the [`check`] of the head, then a [`prepared`] answer or the
 //! [`service`], then the [`fields`] that every response has and the [`log`]'s line. What takes more than a
-//! moment waits in [`pending`]; a request's body comes by [`upload`], a response's leaves by [`outgoing`].
+//! moment waits in [`pending`]; a request's body comes by [`upload`], a response's leaves by
+//! [`outgoing`]. A request for a WebSocket is offered an [`upgrade`] to a [`tunnel`].
 
 pub(crate) mod body;
 pub(crate) mod check;
@@ -17,4 +18,6 @@ pub(crate) mod pending;
 pub(crate) mod prepared;
 pub(crate) mod requests;
 pub(crate) mod service;
+pub(crate) mod tunnel;
+pub(crate) mod upgrade;
 pub(crate) mod upload;

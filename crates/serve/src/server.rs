@@ -312,12 +312,15 @@ fn setup(
     let congestion = congestion.quic.unwrap_or(Congestion::Cubic);
     let quic = |tls: &Tls| {
         let quic = Arc::clone(&tls.quic);
-        h3::config(quic, options, congestion, &beginning.secrets)
+        let mut config = h3::config(quic, options, congestion, &beginning.secrets);
+        // For WebSockets (RFC 9220); there are none among files.
+        config.extended_connect = service.current.get().content.has_services();
+        config
     };
     Setup {
-        service: Arc::new(service),
         protocols: options.protocols,
         quic: tls.filter(|_| options.protocols.http3).map(quic),
+        service: Arc::new(service),
         tls: tls.map(|tls| Arc::clone(&tls.tcp)),
         scheme: options.security.scheme(),
         limits: options.limits,

@@ -53,6 +53,7 @@ impl Memory {
             responder: Rc::new(Responder::new(
                 Arc::clone(&setup.service),
                 Rc::clone(&files),
+                limits.idle_timeout,
             )),
             files,
             clients: Clients::new(limits, held, record),

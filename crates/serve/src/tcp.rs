@@ -12,6 +12,7 @@ mod measured;
 mod pace;
 mod preface;
 mod socket;
+mod tunnel;
 mod write_ahead;
 
 use crate::RequestBody;
@@ -24,12 +25,13 @@ use crate::request::requests::{Answer, Now, Requests, Responder, Screened};
 use crate::selection::counters::Counters;
 use crate::setup::{Memory, Setup};
 use crate::stop::StopSignal;
+use bytes::Bytes;
 use gate::{Gate, Gated};
 use http::header::CONNECTION;
-use http::{HeaderValue, Response};
+use http::{HeaderValue, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use measured::{Measured, TcpPathSampler};
 use pace::Pace;
@@ -38,7 +40,7 @@ use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +51,7 @@ use tokio::task::JoinSet;
 use tokio::task::unconstrained;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tunnel::Relay;
 use write_ahead::{Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, WriteAhead};
 
 /// The most bytes of a request's head that hyper takes; twice what the service answers.
@@ -314,7 +317,7 @@ impl Context {
         activity: &Activity,
         unread: &Arc<AtomicBool>,
         requests: &Rc<RefCell<Requests<Infallible>>>,
-        mut stop: StopSignal,
+        stop: StopSignal,
     ) -> Result<(), Failure> {
         let pace = &Pace::default();
         client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
@@ -323,8 +326,9 @@ impl Context {
         let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);
-        let service = service_fn(|request: hyper::Request<Incoming>| {
-            let mut request = request;
+        // Set once the response that opens a tunnel is there, which is the last.
+        let opened = &Cell::new(None);
+        let service = service_fn(|mut request: hyper::Request<Incoming>| {
             if let Some(refusal) = gate.next_refusal() {
                 request.extensions_mut().insert(refusal);
                 last.set(true);
@@ -332,8 +336,10 @@ impl Context {
             activity.engaged(true);
             let now = Now::read();
             let read = || client.probe.counters();
+            let mut incoming = tunnel::Incoming::of(&mut request);
             let answer = answer(&mut requests.borrow_mut(), request, now, read, |body| {
-                RequestBody::http1(body, activity.reading(), Arc::clone(unread))
+                let body = RequestBody::http1(body, activity.reading(), Arc::clone(unread));
+                incoming.as_mut().map_or(body, tunnel::Incoming::body)
             });
             let requests = Rc::clone(requests);
             let admitted = Rc::clone(&client.admitted);
@@ -342,8 +348,11 @@ impl Context {
             async move {
                 pace.keep().await;
                 let mut response = finished(answer, &requests).await;
-                // With a body that nobody has read the connection can't go on.
-                if last.get() || unread.load(Ordering::Relaxed) {
+                if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+                    let outgoing = std::mem::replace(response.body_mut(), Body::empty());
+                    opened.set(incoming.map(|incoming| (incoming, outgoing)));
+                } else if last.get() || unread.load(Ordering::Relaxed) {
+                    // With a body that nobody has read the connection can't go on.
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
                 }
@@ -353,9 +362,35 @@ impl Context {
                 Ok::<_, Infallible>(response.map(measured))
             }
         });
+        let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
+        self.drive_http1(&mut connection, (pace, last), client, activity, stop)
+            .await?;
+        let Some(tunnel) = opened.take() else {
+            return Ok(());
+        };
+        // hyper ends when it has written everything, the response included.
+        let parts = connection.into_parts();
+        let stream = parts.io.into_inner().into_inner();
+        self.tunnel(stream, parts.read_buf, tunnel, client, activity, requests)
+            .await
+    }
+
+    /// Runs an HTTP/1.1 connection to its end, or to that of its last request.
+    async fn drive_http1<I, S>(
+        &self,
+        connection: &mut http1::Connection<I, S>,
+        (pace, last): (&Pace, &Cell<bool>),
+        client: &Client,
+        activity: &Activity,
+        mut stop: StopSignal,
+    ) -> Result<(), Failure>
+    where
+        I: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
+        S: HttpService<Incoming, ResBody = Measured> + Unpin,
+        S::Error: Into<Failure>,
+    {
+        let mut connection = Pin::new(connection);
         let mut evicted = false;
-        let connection = self.http1.serve_connection(TokioIo::new(stream), service);
-        let mut connection = pin!(connection);
         tokio::select! {
             biased; // What was asked before the stop is answered.
             end = pace.turns(connection.as_mut()) => return Ok(end?),
@@ -383,6 +418,38 @@ impl Context {
             end = pace.turns(connection) => Ok(end?),
             () = activity.silence(linger) => Ok(()),
         }
+    }
+
+    /// Carries the bytes of a tunnel to its end. At a stop it has the server's grace, as running requests have.
+    async fn tunnel(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        read: Bytes,
+        (incoming, outgoing): (tunnel::Incoming, Body),
+        client: &Client,
+        activity: &Activity,
+        requests: &RefCell<Requests<Infallible>>,
+    ) -> Result<(), Failure> {
+        activity.engaged(true);
+        client.admitted.set_requests(1);
+        let sent = |bytes: usize| {
+            let now = Instant::now();
+            let counters = || client.probe.counters();
+            requests.borrow_mut().sent(bytes as u64, now, counters);
+        };
+        let held = client.admitted.held().holder();
+        let relay = Relay::new(stream, read, incoming, outgoing, activity.clone(), held);
+        let end = tokio::select! {
+            biased;
+            end = relay.run(sent) => end,
+            () = activity.silence(self.setup.limits.idle_timeout) => {
+                client.probe.abort_on_close();
+                Ok(())
+            }
+            () = client.admitted.evicted() => Ok(()),
+        };
+        client.admitted.set_requests(0);
+        end
     }
 }
 

@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
 /// Packages that bring a service, and its name.
-const SERVICES: [(&str, &str); 5] = [
+const SERVICES: [(&str, &str); 6] = [
     ("h2o", "h2o"),
     ("nginx", "nginx"),
     ("docker.io", "docker"),
+    ("nghttp2-proxy", "nghttpx"),
     ("varnish", "varnish"),
     ("varnish", "varnishncsa"),
 ];

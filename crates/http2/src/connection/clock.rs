@@ -285,8 +285,7 @@ impl Turn<'_> {
         let starved = self.connection.send_window.available() == 0;
         let may_send = self.connection.receive_window.has_room();
         let stalled = |stream: &&Stream| {
-            let waits =
-                stream.waits_for_peer(may_send) || (starved && stream.wants && !stream.tunnel);
+            let waits = stream.waits_for_peer(may_send) || (starved && stream.wants);
             waits && now.saturating_duration_since(stream.progressed) >= stall
         };
         let streams = self.connection.streams.iter().filter(stalled);

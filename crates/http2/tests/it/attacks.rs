@@ -283,6 +283,22 @@ fn a_tunnel_may_be_silent() {
     assert_eq!(engine.wait(Duration::from_secs(3600)), []);
 }
 
+#[test]
+fn a_tunnel_whose_peer_takes_nothing_is_given_up() {
+    let connect = [literal(":method", "CONNECT"), literal(":authority", "a:1")].concat();
+    let mut engine = Engine::server(Config::default());
+    engine.feed(&frame(HEADERS, END_HEADERS, 1, &connect));
+    let stream = engine.stream(1);
+    engine.turn(|turn| {
+        turn.send_response(stream, 200, &HeaderMap::new(), false)
+            .unwrap();
+        let data = Bytes::from(vec![0; 100_000]);
+        while turn.send_data(stream, &data, false).unwrap() > 0 {}
+    });
+    let stall = Config::default().timeouts.stall;
+    assert_eq!(engine.wait(2 * stall), [Seen::Reset(1, Code::CANCEL)]);
+}
+
 /// DATA that leads nowhere pays nothing back.
 #[test]
 fn pings_between_useless_data() {

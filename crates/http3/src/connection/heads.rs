@@ -212,7 +212,7 @@ impl Connection {
         } = request;
         self.prioritise_request(quic, id, priority);
         if let Some(exchange) = self.exchanges.get_mut(&id) {
-            exchange.progress.exempt = head.method() == Method::CONNECT;
+            exchange.progress.tunnel = head.method() == Method::CONNECT;
         }
         self.begin_body(id, body);
         if let Some(follow) = self.poll_follow(quic, id) {

@@ -23,8 +23,8 @@ pub(super) struct Progress {
     /// When it was last known to move, and what it had moved then.
     since: Instant,
     before: u64,
-    /// A tunnel may be silent.
-    pub(super) exempt: bool,
+    /// The peer of a tunnel may be silent.
+    pub(super) tunnel: bool,
 }
 
 impl Progress {
@@ -33,7 +33,7 @@ impl Progress {
             moved: 0,
             since: now,
             before: 0,
-            exempt: method == Some(&Method::CONNECT),
+            tunnel: method == Some(&Method::CONNECT),
         }
     }
 }
@@ -50,7 +50,7 @@ impl Connection {
         for (id, exchange) in &mut self.exchanges {
             let waits = exchange.waits_for_peer(role);
             let progress = &mut exchange.progress;
-            if !waits || progress.exempt || progress.moved - progress.before >= MIN_PROGRESS {
+            if !waits || progress.moved - progress.before >= MIN_PROGRESS {
                 progress.since = now;
                 progress.before = progress.moved;
             } else if now.saturating_duration_since(progress.since) >= stall {
@@ -85,7 +85,9 @@ impl Exchange {
     fn waits_for_peer(&self, role: Role) -> bool {
         let receives = self.receiver.as_ref().is_some_and(|receiver| {
             // A client waits for a head, and for what follows it, as long as its application does.
-            role == Role::Server && (receiver.in_head() || self.parked.is_some() || !self.readable)
+            role == Role::Server
+                && !self.progress.tunnel
+                && (receiver.in_head() || self.parked.is_some() || !self.readable)
         });
         receives
             || self

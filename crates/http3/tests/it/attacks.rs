@@ -199,12 +199,39 @@ fn a_body_that_the_application_does_not_read_is_not_the_peers_fault() {
 
 #[test]
 fn a_response_that_is_not_taken_is_given_up() {
-    let mut peer = Raw::client_with(|server, transport| {
-        server.limits.stall = Duration::from_secs(2);
-        transport.stream_receive_window(10_000u32.into());
-    });
+    let mut peer = taking_little();
     let id = peer.bi(&request(&[]));
     peer.finish(id);
+    send_too_much(&mut peer);
+    for _ in 0..4 {
+        peer.run();
+    }
+    assert_eq!(peer.reset_code(), Some(Code::H3_REQUEST_CANCELLED));
+    assert_eq!(peer.read(id), Err(0x10cu32.into()));
+}
+
+#[test]
+fn a_tunnel_whose_peer_takes_nothing_is_given_up() {
+    let mut peer = taking_little();
+    let connect = section(&[(":method", "CONNECT"), (":authority", "a:1")]);
+    peer.bi(&frame(HEADERS, &connect));
+    send_too_much(&mut peer);
+    for _ in 0..4 {
+        peer.run();
+    }
+    assert_eq!(peer.reset_code(), Some(Code::H3_REQUEST_CANCELLED));
+}
+
+/// A peer with a small window, and a server that waits 2 s.
+fn taking_little() -> Raw {
+    Raw::client_with(|server, transport| {
+        server.limits.stall = Duration::from_secs(2);
+        transport.stream_receive_window(10_000u32.into());
+    })
+}
+
+/// Begins a response that the window does not take.
+fn send_too_much(peer: &mut Raw) {
     let stream = peer.stream_of_request();
     let head = http::Response::new(());
     let connection = peer.connection;
@@ -217,11 +244,6 @@ fn a_response_that_is_not_taken_is_given_up() {
         .send_data(connection, stream, &mut body, true)
         .unwrap();
     assert!(!body.is_empty());
-    for _ in 0..4 {
-        peer.run();
-    }
-    assert_eq!(peer.reset_code(), Some(Code::H3_REQUEST_CANCELLED));
-    assert_eq!(peer.read(id), Err(0x10cu32.into()));
 }
 
 #[test]

@@ -137,6 +137,7 @@ impl Responses {
     /// kept of requests that don't come again.
     pub(super) fn cut_off_stalled(&mut self, endpoint: &mut Endpoint) {
         let limit = self.setup.limits.idle_timeout;
+        let exchanges = &mut self.exchanges;
         for (handle, connection) in &mut self.connections {
             let Connection {
                 requests,
@@ -150,6 +151,7 @@ impl Responses {
                 let stalled = held_up && outgoing.moved.elapsed() >= limit;
                 if stalled {
                     endpoint.reset_stream(*handle, *stream, Code::H3_REQUEST_CANCELLED);
+                    exchanges.cancel((*handle, *stream));
                     in_progress.remove(stream);
                     requests.admitted().set_requests(in_progress.len());
                 }
@@ -301,6 +303,7 @@ impl Responses {
                 }
                 // Its reader has taken something: there is room for more.
                 self.receive(key, endpoint);
+                self.settle(key, endpoint);
             }
         }
     }
@@ -330,7 +333,7 @@ impl Responses {
                 Ok(Received::Trailers(fields)) => receiving.upload.keep_trailers(fields),
                 Ok(Received::End) => {
                     receiving.upload.complete();
-                    return self.settle(key);
+                    return self.settle(key, endpoint);
                 }
                 Ok(Received::Pending) | Err(_) => return,
             }
@@ -408,15 +411,21 @@ impl Responses {
         }
         if let Some(receiving) = self.exchanges.upload(key) {
             receiving.answered = true;
-            self.settle(key);
+            self.settle(key, endpoint);
         }
     }
 
-    /// Forgets an exchange that is over.
-    fn settle(&mut self, key: Key) {
-        if self.exchanges.upload(key).is_some_and(|it| it.is_over()) {
-            self.forget(key);
+    /// Forgets an exchange that is over, or is but for what nobody will read.
+    fn settle(&mut self, key: Key, endpoint: &mut Endpoint) {
+        let Some(receiving) = self.exchanges.upload(key) else {
+            return;
+        };
+        if receiving.is_unwanted() {
+            endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
+        } else if !receiving.is_over() {
+            return;
         }
+        self.forget(key);
     }
 
     /// The promised length can't be kept, and the client must notice.

@@ -1,8 +1,9 @@
-//! Response bodies: nothing, bytes in memory, a part of a file, or what a service streams.
+//! Response bodies: nothing, bytes in memory, a part of a file, what a service streams, or a tunnel.
 
 use crate::files::FileRange;
 use crate::request::handler::BoxError;
 use crate::request::log::LogEntry;
+use crate::request::tunnel::{MAX_PIPE, Outlet};
 use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
 use std::fmt;
@@ -29,6 +30,8 @@ enum Content {
     Shared(Bytes),
     File(FileRange),
     Stream(Pin<Box<dyn Stream>>),
+    /// In a box, for few bodies are one.
+    Tunnel(Box<Outlet>),
 }
 
 /// A body of any type.
@@ -76,6 +79,7 @@ impl fmt::Debug for Content {
             Self::Shared(_) => "Shared",
             Self::File(_) => "File",
             Self::Stream(_) => "Stream",
+            Self::Tunnel(_) => "Tunnel",
         })
     }
 }
@@ -119,6 +123,14 @@ impl Body {
         }
     }
 
+    /// What a service writes into an open tunnel.
+    pub(crate) fn tunnel(outlet: Outlet) -> Self {
+        Self {
+            content: Content::Tunnel(Box::new(outlet)),
+            entry: None,
+        }
+    }
+
     /// Has the body count what is sent of it in the log's `entry`.
     pub(crate) fn with_log_entry(self, entry: Option<LogEntry>) -> Self {
         Self {
@@ -139,7 +151,9 @@ impl Body {
     pub(crate) fn held(&self) -> usize {
         match &self.content {
             Content::Bytes(bytes) => bytes.len(),
-            Content::Shared(_) | Content::File(_) | Content::Stream(_) => 0,
+            // The service goes on writing while the client takes nothing.
+            Content::Tunnel(outlet) if !outlet.has_ended() => MAX_PIPE,
+            Content::Shared(_) | Content::File(_) | Content::Stream(_) | Content::Tunnel(_) => 0,
         }
     }
 
@@ -155,6 +169,7 @@ impl Body {
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
             },
             Content::Stream(body) => return body.as_mut().poll_bytes(cx),
+            Content::Tunnel(outlet) => return outlet.poll_frame(cx),
         };
         let frame = (!chunk.is_empty()).then(|| Ok(Frame::data(chunk)));
         Poll::Ready(frame)
@@ -181,6 +196,7 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Stream(body) => body.has_ended(),
+            Content::Tunnel(outlet) => outlet.has_ended(),
             _ => self.size_hint().exact() == Some(0),
         }
     }
@@ -192,6 +208,7 @@ impl http_body::Body for Body {
             }
             Content::File(range) => SizeHint::with_exact(range.remaining),
             Content::Stream(body) => body.length(),
+            Content::Tunnel(_) => SizeHint::default(),
         }
     }
 }

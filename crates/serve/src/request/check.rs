@@ -1,7 +1,9 @@
 //! The check of a request's head that every request passes before anything answers it, prepared
 //! answers included.
 
+use crate::request::upgrade::WEBSOCKET;
 use altway_http2::Head;
+use altway_http3::Protocol;
 use altway_message::Refusal;
 use altway_select::Hints;
 use http::{HeaderValue, Request, StatusCode, header};
@@ -33,6 +35,9 @@ pub(crate) trait RequestHead {
     /// The host that the request is for, perhaps with a port.
     fn authority(&self) -> Option<&[u8]>;
 
+    /// What an extended CONNECT asks for (RFC 8441, RFC 9220).
+    fn protocol(&self) -> Option<&[u8]>;
+
     /// Names in lower case, and values.
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])>;
 
@@ -53,6 +58,11 @@ pub(crate) fn check(head: &impl RequestHead) -> Result<(), StatusCode> {
     if let Some(refusal) = head.refusal() {
         tracing::debug!(%refusal, "request refused");
         return Err(StatusCode::from_u16(refusal.status()).unwrap_or(StatusCode::BAD_REQUEST));
+    }
+    // RFC 9220 section 3: a value that is not supported "SHOULD" be answered with 501.
+    let is_known = |protocol: &[u8]| protocol.eq_ignore_ascii_case(WEBSOCKET.as_bytes());
+    if head.protocol().is_some_and(|protocol| !is_known(protocol)) {
+        return Err(StatusCode::NOT_IMPLEMENTED);
     }
     Ok(())
 }
@@ -97,6 +107,11 @@ impl<B> RequestHead for Request<B> {
         authority.or_else(host)
     }
 
+    fn protocol(&self) -> Option<&[u8]> {
+        let protocol = self.extensions().get::<Protocol>();
+        protocol.map(|protocol| protocol.as_str().as_bytes())
+    }
+
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let fields = self.headers().iter();
         fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()))
@@ -129,6 +144,10 @@ impl RequestHead for Arc<Request<()>> {
 
     fn authority(&self) -> Option<&[u8]> {
         RequestHead::authority(&**self)
+    }
+
+    fn protocol(&self) -> Option<&[u8]> {
+        RequestHead::protocol(&**self)
     }
 
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
@@ -169,6 +188,10 @@ impl RequestHead for Head<'_> {
         Head::authority(*self).or_else(host)
     }
 
+    fn protocol(&self) -> Option<&[u8]> {
+        Head::protocol(*self)
+    }
+
     fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         Head::fields(*self)
     }
@@ -198,6 +221,16 @@ mod tests {
         };
         assert_eq!(request(MAX_HEAD_BYTES), 200);
         assert_eq!(request(MAX_HEAD_BYTES + 1), 431);
+    }
+
+    #[test]
+    fn another_protocol_than_websocket_is_not_implemented() {
+        let asked = |protocol: &str| {
+            let connect = Request::connect("https://a.test/").version(Version::HTTP_3);
+            status(connect.extension(Protocol::new(protocol)))
+        };
+        assert_eq!(asked("websocket"), 200);
+        assert_eq!(asked("connect-udp"), 501);
     }
 
     #[test]

@@ -51,6 +51,13 @@ impl Content {
         }
     }
 
+    /// Whether there are services among the targets.
+    pub(crate) fn has_services(&self) -> bool {
+        self.targets
+            .iter()
+            .any(|it| matches!(it, Target::Handler(_)))
+    }
+
     /// The files among the targets.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Files> {
         self.targets.iter().filter_map(|target| match target {

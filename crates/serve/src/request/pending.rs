@@ -320,6 +320,11 @@ impl Receiving {
         report.waits && std::mem::take(&mut self.expects_continue)
     }
 
+    /// Whether what the client may still send has nobody to read it, and no response waits for it.
+    pub(crate) fn is_unwanted(&self) -> bool {
+        self.answered && self.upload.is_dropped()
+    }
+
     /// Whether nothing is left to do: the response has been handed over, and the request is
     /// complete. An engine ends one that isn't.
     pub(crate) fn is_over(&self) -> bool {

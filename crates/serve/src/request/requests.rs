@@ -9,11 +9,13 @@ use crate::incidents::Incident;
 use crate::metrics::{OpenConnection, WorkerCounters};
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
-use crate::request::content::Snapshot;
+use crate::request::content::{Snapshot, Target};
 use crate::request::fields::CommonFields;
 use crate::request::log::{Line, LogEntry, Protocol};
 use crate::request::prepared::{Latest, Prepared};
 use crate::request::service::{Raw, Service};
+use crate::request::tunnel::Outlet;
+use crate::request::upgrade::{self, Upgrade};
 use crate::selection::counters::Counters;
 use crate::selection::load::Load;
 use crate::selection::visit::{Complete, Visit};
@@ -25,7 +27,7 @@ use std::cell::{RefCell, RefMut};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Seconds after which a request that was one too many may come again.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
@@ -39,6 +41,8 @@ pub(crate) struct Responder {
     pub(crate) fields: RefCell<CommonFields>,
     pub(crate) load: Load,
     pub(super) counters: Arc<WorkerCounters>,
+    /// After so long without a byte a tunnel ends.
+    idle_timeout: Duration,
 }
 
 /// The time on both clocks, read once a turn.
@@ -88,10 +92,16 @@ struct Asked {
     method: Method,
     target: Uri,
     host: HostIndex,
+    /// Where the request is offered an upgrade.
+    outlet: Option<Box<Outlet>>,
 }
 
 impl Responder {
-    pub(crate) fn new(service: Arc<Service>, files: Rc<RefCell<FileCache>>) -> Self {
+    pub(crate) fn new(
+        service: Arc<Service>,
+        files: Rc<RefCell<FileCache>>,
+        idle_timeout: Duration,
+    ) -> Self {
         Self {
             fields: RefCell::new(CommonFields::new(
                 service.alternative.as_ref().map(|it| it.port),
@@ -101,6 +111,7 @@ impl Responder {
             counters: service.counters.worker(),
             service,
             files,
+            idle_timeout,
         }
     }
 }
@@ -206,14 +217,21 @@ impl<I> Requests<I> {
     }
 
     /// Asks the service, or the files, for the answer to a request that was [screened](Self::screen).
-    pub(crate) fn ask(&mut self, request: Request<RequestBody>, now: Now) -> Answer {
+    pub(crate) fn ask(&mut self, mut request: Request<RequestBody>, now: Now) -> Answer {
+        let content = Arc::clone(&self.responder.snapshot.borrow().content);
+        let target = content.target(request.authority(), request.target());
+        let outlet = match target {
+            Ok(Target::Handler(_)) => Upgrade::offer(&mut request).map(Box::new),
+            Ok(Target::Files(_)) | Err(_) => None,
+        };
+        let accepted = outlet.as_deref().map(Outlet::acceptance);
         let asked = Asked {
             method: request.method().clone(),
             target: request.uri().clone(),
             host: self.visit.host(),
+            outlet,
         };
-        let content = Arc::clone(&self.responder.snapshot.borrow().content);
-        match content.call(self.peer, request) {
+        match content.call(self.peer, request, accepted) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
             Raw::Later(pending, hints) => {
                 let answered = Box::pin(async move {
@@ -227,8 +245,14 @@ impl<I> Requests<I> {
 
     /// Makes an answer one that can be sent, and begins its line in the log.
     pub(crate) fn finish(&mut self, answered: Answered, now: Now) -> Response<Body> {
-        let Answered { asked, response } = answered;
+        let Answered {
+            asked,
+            mut response,
+        } = answered;
         self.visit.set_host(asked.host);
+        if let Some(outlet) = asked.outlet {
+            response = upgrade::join(*outlet, response, self.responder.idle_timeout);
+        }
         let response = fit(&asked.method, response);
         self.complete(&asked.method, asked.target.path(), response, now)
     }
@@ -457,7 +481,11 @@ mod tests {
         let files = Rc::new(RefCell::new(FileCache::new(1 << 20, 10)));
         let limits = Limits::default();
         Site {
-            responder: Rc::new(Responder::new(Arc::new(service), files)),
+            responder: Rc::new(Responder::new(
+                Arc::new(service),
+                files,
+                limits.idle_timeout,
+            )),
             clients: Clients::new(&limits, HeldBytes::new(1 << 20), |_, _| {}),
             counters: Cell::new(None),
             _dir: dir,

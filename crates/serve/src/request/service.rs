@@ -10,9 +10,10 @@ use crate::request::check::RequestHead;
 use crate::request::content::{Content, Current, Target};
 use crate::request::handler::{BoxError, Pending};
 use crate::request::log::AccessLog;
+use crate::request::tunnel::Acceptance;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, Version};
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
@@ -48,8 +49,13 @@ pub(super) enum Raw {
 }
 
 impl Content {
-    /// Answers a request of `peer` that has passed the check.
-    pub(super) fn call(&self, peer: SocketAddr, mut request: Request<RequestBody>) -> Raw {
+    /// Answers a request of `peer` that has passed the check. `offer`: it may be upgraded.
+    pub(super) fn call(
+        &self,
+        peer: SocketAddr,
+        mut request: Request<RequestBody>,
+        offer: Option<Acceptance>,
+    ) -> Raw {
         let target = self.target(request.authority(), request.target());
         let handler = match target {
             Ok(Target::Files(files)) => {
@@ -63,9 +69,12 @@ impl Content {
         };
         let hints = introduce(&mut request, peer);
         let target = request.uri().clone();
+        let version = request.version();
         let answering = handler.call(request);
         let response = Box::pin(async move {
-            let answered = answering.await.and_then(final_response);
+            let answered = answering.await;
+            let accepted = offer.is_some_and(|it| it.is_given()) && version < Version::HTTP_2;
+            let answered = answered.and_then(|response| final_response(response, accepted));
             answered.unwrap_or_else(|error| {
                 if let Some(suppressed) = FAILURES.admit(Instant::now()) {
                     let path = target.path();
@@ -85,11 +94,14 @@ impl Service {
     }
 }
 
+/// `accepted`: the exchange may end with 101.
+///
 /// # Errors
 /// The response is none that ends an exchange (RFC 9110 section 15.2).
-fn final_response(response: Response<Body>) -> Result<Response<Body>, BoxError> {
-    if response.status().is_informational() {
-        let status = response.status();
+fn final_response(response: Response<Body>, accepted: bool) -> Result<Response<Body>, BoxError> {
+    let status = response.status();
+    let upgrades = accepted && status == StatusCode::SWITCHING_PROTOCOLS;
+    if status.is_informational() && !upgrades {
         return Err(format!("answered with the interim status {status}").into());
     }
     Ok(response)

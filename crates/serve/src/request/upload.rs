@@ -53,6 +53,11 @@ impl RequestBody {
         Self(Source::Empty)
     }
 
+    /// Whether it comes by an [`Upload`]. Over HTTP/1.1 that is so in requests for a WebSocket alone.
+    pub(crate) fn is_upload(&self) -> bool {
+        matches!(self.0, Source::Upload(_))
+    }
+
     /// `reading` is set while the reader waits for the client, `unread` until all is read.
     pub(crate) fn http1(
         incoming: Incoming,
@@ -221,6 +226,11 @@ impl Upload {
 
     pub(crate) fn is_complete(&self) -> bool {
         lock(&self.0).end == Some(End::Complete)
+    }
+
+    /// Whether nobody will read on.
+    pub(crate) fn is_dropped(&self) -> bool {
+        lock(&self.0).dropped
     }
 
     /// Bytes that wait for the reader.

@@ -78,6 +78,11 @@ impl<S> Gated<S> {
     pub(super) fn new(stream: S, gate: Gate) -> Self {
         Self { stream, gate }
     }
+
+    /// The stream, for what is no longer HTTP.
+    pub(super) fn into_inner(self) -> S {
+        self.stream
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Gated<S> {

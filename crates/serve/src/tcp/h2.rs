@@ -60,6 +60,8 @@ pub(super) fn config(setup: &Setup) -> Arc<http2::Config> {
         max_concurrent_streams: limits.max_concurrent_requests,
         max_header_list_size: 2 * MAX_HEAD_BYTES as u32,
         scheme: Some(setup.scheme),
+        // For WebSockets (RFC 8441); there are none among files.
+        extended_connect: setup.service.current.get().content.has_services(),
         ..http2::Config::default()
     };
     if setup.tls.is_some() {

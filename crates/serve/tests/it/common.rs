@@ -5,6 +5,7 @@ pub(crate) mod h3;
 pub(crate) mod ocsp;
 pub(crate) mod raw;
 mod recorder;
+pub(crate) mod websocket;
 
 use altway_serve::{
     Bind, BoxError, Certificates, Identity, Monitor, Options, ReloadHandle, Security, Serve,

@@ -5,7 +5,9 @@
 )]
 
 mod access_log;
+mod autobahn;
 mod certificates;
+mod chromium;
 pub(crate) mod common;
 mod containment;
 mod early;
@@ -32,3 +34,4 @@ mod shares;
 mod sites;
 mod takeover;
 mod turns;
+mod websockets;

@@ -71,6 +71,7 @@ fn worker(setup: &Setup, max_held: usize) -> Worker {
         responder: Rc::new(Responder::new(
             Arc::clone(&setup.service),
             Rc::clone(&files),
+            setup.limits.idle_timeout,
         )),
         files,
         clients: clients.clone(),
