@@ -1,6 +1,7 @@
 //! The commands, one file each: arguments as typed, what they mean, the call, the answer.
 
 pub(crate) mod certs;
+pub(crate) mod config;
 pub(crate) mod dns_record;
 pub(crate) mod doctor;
 pub(crate) mod emulate;
@@ -11,6 +12,7 @@ pub(crate) mod paths;
 pub(crate) mod policy;
 pub(crate) mod raw;
 pub(crate) mod serve;
+pub(crate) mod status;
 
 /// The commit that this binary was built from.
 pub(crate) const COMMIT: Option<&str> = option_env!("ALTWAY_COMMIT");

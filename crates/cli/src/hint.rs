@@ -8,7 +8,7 @@ use altway_link::ChangeError;
 use altway_load::Error as LoadError;
 use altway_raw::Error as RawError;
 use altway_record::PlanError;
-use altway_serve::Error as ServeError;
+use altway_serve::{Error as ServeError, InvalidFilesOptions};
 use std::error::Error;
 use std::{fmt, io};
 
@@ -43,12 +43,21 @@ pub(crate) fn of(error: &anyhow::Error) -> Option<String> {
     ours.or_else(|| error.chain().find_map(of_io))
 }
 
+/// The hint that does not speak of options, if there is one: for what a configuration names.
+pub(crate) fn of_mistake(error: &anyhow::Error) -> Option<String> {
+    let mistake = error.downcast_ref::<Mistake>()?;
+    Some(mistake.mend.clone())
+}
+
 fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(mistake) = error.downcast_ref::<Mistake>() {
         return Some(mistake.mend.clone());
     }
     if let Some(error) = error.downcast_ref::<EmulateError>() {
         return of_emulate(error);
+    }
+    if error.is::<InvalidFilesOptions>() {
+        return Some("`altway serve --help` says what is expected, under Files".into());
     }
     if error.is::<ChangeError>() {
         return Some("`altway emulate set --help` has examples".into());
@@ -177,6 +186,8 @@ fn of_serve(error: &ServeError) -> Option<String> {
         ServeError::Root { .. } | ServeError::RootNotDirectory { .. } => {
             "give the folder whose files are to be served: `altway serve DIR`"
         }
+        ServeError::Fallback { .. } => "name a file of the folder, as `--fallback index.html`",
+        ServeError::FilesOptions(_) => "`altway serve --help` says what is expected, under Files",
         ServeError::PortInUse { .. } | ServeError::NoFreePort => {
             "choose another port with `--port`, or 0 for any that is free"
         }

@@ -50,64 +50,79 @@ impl Insight {
         variable: Variable,
         printer: &Printer,
     ) -> Result<Option<Arc<SecretsFile>>> {
-        let Some(path) = &self.key_log_path(variable, printer)? else {
-            return Ok(None);
-        };
-        let path = Path::new(path);
-        let file = SecretsFile::append(path).map_err(|error| {
-            mistake(
-                format!("cannot open the key log `{}`: {error}", path.display()),
-                "give a file in a folder that is there and that you may write to; or unset SSLKEYLOGFILE",
-            )
-        })?;
-        printer.warn(&format!(
-            "the secrets of every connection go to `{}`: whoever reads it can read them all",
-            path.display()
-        ));
-        Ok(Some(Arc::new(file)))
+        let path = self.key_log_path(variable, printer)?;
+        path.map(|path| key_log_to(&path, printer)).transpose()
     }
 
-    fn key_log_path(&self, variable: Variable, printer: &Printer) -> Result<Option<OsString>> {
+    /// The file that secrets go to.
+    pub(crate) fn key_log_path(
+        &self,
+        variable: Variable,
+        printer: &Printer,
+    ) -> Result<Option<PathBuf>> {
         // An empty variable is one that is not set.
         let named = std::env::var_os(VARIABLE).filter(|path| !path.is_empty());
         let given = self.keylog.as_ref().filter(|path| !path.is_empty());
-        match (given, variable) {
-            (Some(word), _) if word == "env" => named.map(Some).ok_or_else(|| {
+        let path = match (given, variable) {
+            (Some(word), _) if word == "env" => Some(named.ok_or_else(|| {
                 mistake(
                     format!("--keylog env needs the variable {VARIABLE}, which is not set"),
                     format!("set {VARIABLE} to a file, or name the file: `--keylog FILE`"),
                 )
-            }),
-            (Some(path), _) => Ok(Some(path.clone())),
-            (None, Variable::Obeyed) => Ok(named),
+            })?),
+            (Some(path), _) => Some(path.clone()),
+            (None, Variable::Obeyed) => named,
             (None, Variable::Ignored) => {
                 if named.is_some() {
                     printer.say(&format!(
                         "{VARIABLE} is set and ignored: a server obeys it with `--keylog env`"
                     ));
                 }
-                Ok(None)
+                None
             }
-        }
+        };
+        Ok(path.map(PathBuf::from))
+    }
+
+    /// The folder that logs of connections go to.
+    pub(crate) fn qlog_path(&self) -> Option<&Path> {
+        self.qlog.as_deref()
     }
 
     /// Where logs of connections go.
     pub(crate) fn qlog(&self) -> Result<Option<Qlog>> {
-        let Some(path) = &self.qlog else {
-            return Ok(None);
-        };
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-        made.map_err(|error| {
-            mistake(
-                format!(
-                    "cannot make the folder `{}` for qlogs: {error}",
-                    path.display()
-                ),
-                "give a folder that is there, or that you may make",
-            )
-        })?;
-        Ok(Some(qlog_into(path, MAX_FILES, MAX_BYTES)))
+        self.qlog_path().map(qlog_to).transpose()
     }
+}
+
+/// Opens the file that secrets go to. Says that they do.
+pub(crate) fn key_log_to(path: &Path, printer: &Printer) -> Result<Arc<SecretsFile>> {
+    let file = SecretsFile::append(path).map_err(|error| {
+        mistake(
+            format!("cannot open the key log `{}`: {error}", path.display()),
+            "give a file in a folder that is there and that you may write to; or unset SSLKEYLOGFILE",
+        )
+    })?;
+    printer.warn(&format!(
+        "the secrets of every connection go to `{}`: whoever reads it can read them all",
+        path.display()
+    ));
+    Ok(Arc::new(file))
+}
+
+/// Makes the folder that logs of connections go to.
+pub(crate) fn qlog_to(path: &Path) -> Result<Qlog> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| {
+        mistake(
+            format!(
+                "cannot make the folder `{}` for qlogs: {error}",
+                path.display()
+            ),
+            "give a folder that is there, or that you may make",
+        )
+    })?;
+    Ok(qlog_into(path, MAX_FILES, MAX_BYTES))
 }
 
 /// A line for each secret: label, the client's random bytes, the secret.

@@ -5,13 +5,14 @@
 
 mod backend;
 mod commands;
+mod config_file;
 mod hint;
 mod insight;
 mod printer;
 mod signals;
 mod stderr;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use printer::Printer;
 use std::process::ExitCode;
 
@@ -44,9 +45,12 @@ struct Global {
 enum Command {
     /// Serve the files of a folder over HTTP/1.1, HTTP/2 and HTTP/3.
     Serve(Box<commands::serve::Arguments>),
+    Config(commands::config::Arguments),
     /// Measure over emulated networks where each protocol wins.
     Lab(commands::lab::Arguments),
     Policy(commands::policy::Arguments),
+    Status(commands::status::StatusArguments),
+    Reload(commands::status::ReloadArguments),
     Explain(commands::explain::Arguments),
     Paths(commands::paths::Arguments),
     /// Run a command behind an emulated link.
@@ -72,7 +76,7 @@ enum Answer {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = arguments();
     let printer = Printer::new(arguments.global.quiet);
     let is_server = matches!(arguments.command, Command::Serve(_));
     if is_server && let Err(error) = stderr::start_queue() {
@@ -94,11 +98,26 @@ fn main() -> ExitCode {
     }
 }
 
+/// Reads the command line.
+fn arguments() -> Arguments {
+    let matches = Arguments::command().get_matches();
+    let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if let (Command::Serve(serve), Some((_, matches))) =
+        (&mut arguments.command, matches.subcommand())
+    {
+        serve.note(matches);
+    }
+    arguments
+}
+
 fn run(command: &Command, printer: &Printer) -> anyhow::Result<Answer> {
     match command {
         Command::Serve(arguments) => commands::serve::run(arguments, printer),
+        Command::Config(arguments) => commands::config::run(arguments, printer),
         Command::Lab(arguments) => commands::lab::run(arguments, printer),
         Command::Policy(arguments) => commands::policy::run(arguments, printer),
+        Command::Status(arguments) => commands::status::run(arguments, printer),
+        Command::Reload(arguments) => commands::status::reload(arguments, printer),
         Command::Explain(arguments) => commands::explain::run(arguments, printer),
         Command::Paths(arguments) => commands::paths::run(arguments, printer),
         Command::Emulate(arguments) => commands::emulate::run(arguments, printer),
@@ -134,7 +153,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
 }

@@ -76,7 +76,7 @@ impl Drop for Running {
 fn with_certificate(dir: &Path) -> Security {
     let store = certs::Store::open(dir.join("certs")).unwrap();
     let leaf = store.leaf(&["localhost"]).unwrap();
-    Security::Tls(leaf.identity().unwrap())
+    Security::tls(leaf.identity().unwrap())
 }
 
 async fn fetch_40(mut options: Options) {

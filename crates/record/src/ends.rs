@@ -4,7 +4,8 @@
 use crate::Protocol;
 use crate::axis::AxisValue;
 use crate::short_text::ShortText;
-use crate::words::{nearest, text_in_files, words};
+use crate::words::{text_in_files, words};
+use altway_document::nearest;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;

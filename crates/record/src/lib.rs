@@ -35,6 +35,7 @@ mod time_out;
 mod visit;
 mod words;
 
+pub use altway_document::{File, Place, UnknownWord};
 pub use axis::{AxisError, MAX_AXIS_VALUES};
 pub use cell::Cell;
 pub use ends::{
@@ -51,8 +52,8 @@ pub use manifest::{
 };
 pub use parquet::{PARQUET_FROM_ROWS, parquet};
 pub use plan::{
-    DEFAULT_MTU, File, Files, KEYS as PLAN_KEYS, LEAST_MTU, MAX_ENVIRONMENTS, MAX_INCLUDES,
-    MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Place, Plan, PlanError, Sampling, Stopping,
+    DEFAULT_MTU, Files, KEYS as PLAN_KEYS, LEAST_MTU, MAX_ENVIRONMENTS, MAX_INCLUDES, MAX_PAIRS,
+    MAX_TRANSFERS, MAX_WARM_UPS, Plan, PlanError, Sampling, Stopping,
 };
 pub use protocol::{Protocol, UnknownProtocol};
 pub use queue::QueueLimit;
@@ -71,7 +72,6 @@ pub use side_by_side::{BadSideBySide, SideBySide};
 pub use summary::SummaryRow;
 pub use time_out::{BadTimeOut, TimeOut};
 pub use visit::{After, MAX_VISIT_REQUESTS, Visit, VisitError, VisitRequest};
-pub use words::UnknownWord;
 
 /// The version of the plan's schema (docs/data/plan.md).
 pub const PLAN_SCHEMA_VERSION: u32 = 2;

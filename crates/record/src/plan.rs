@@ -9,8 +9,8 @@ mod links;
 mod servers;
 mod text;
 
-pub use error::{Place, PlanError};
-pub use file::{File, Files, KEYS, MAX_INCLUDES};
+pub use error::PlanError;
+pub use file::{Files, KEYS, MAX_INCLUDES};
 
 use crate::words::words;
 use crate::{

@@ -1,6 +1,7 @@
 //! How many transfers a run makes at once.
 
-use crate::words::{nearest, text_in_files};
+use crate::words::text_in_files;
+use altway_document::nearest;
 use std::fmt;
 use std::str::FromStr;
 

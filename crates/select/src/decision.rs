@@ -133,6 +133,43 @@ pub enum Reason {
     TakenBack,
 }
 
+impl Reason {
+    /// The kinds of reasons by their names, as counters tell them apart: without the numbers.
+    pub const KINDS: [&'static str; 12] = [
+        "fixed",
+        "unknown-path",
+        "waiting",
+        "long-rtt",
+        "lossy",
+        "short-and-clean",
+        "unknown-loss",
+        "line",
+        "predicted",
+        "hold-out",
+        "udp-blocked",
+        "taken-back",
+    ];
+
+    /// Returns the place of its kind in [`KINDS`](Self::KINDS).
+    #[must_use]
+    pub const fn kind_index(&self) -> usize {
+        match self {
+            Self::Fixed => 0,
+            Self::UnknownPath => 1,
+            Self::Waiting => 2,
+            Self::LongRtt { .. } => 3,
+            Self::Lossy { .. } => 4,
+            Self::ShortAndClean { .. } => 5,
+            Self::UnknownLoss { .. } => 6,
+            Self::Line { .. } => 7,
+            Self::Predicted { .. } => 8,
+            Self::HoldOut => 9,
+            Self::UdpBlocked => 10,
+            Self::TakenBack => 11,
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -193,6 +230,12 @@ fn percent(ratio: Ratio) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_kind_has_the_last_name() {
+        assert_eq!(Reason::TakenBack.kind_index(), Reason::KINDS.len() - 1);
+        assert_eq!(Reason::KINDS[Reason::HoldOut.kind_index()], "hold-out");
+    }
 
     #[test]
     fn reasons_are_clauses_with_their_numbers() {

@@ -65,6 +65,7 @@ impl Config {
 pub struct Host {
     slot: u8,
     pub(crate) mix: Mutex<Mix>,
+    model: Option<Box<dyn Model>>,
 }
 
 impl Host {
@@ -77,7 +78,16 @@ impl Host {
         Self {
             slot: (sum ^ sum >> 3) & 7,
             mix: Mutex::default(),
+            model: None,
         }
+    }
+
+    /// Has that model decide for the host's clients, in place of the selector's. What it predicts with is its own;
+    /// what is known of clients is the selector's. Where it does not learn, the host's pages teach nothing.
+    #[must_use]
+    pub fn with_model(mut self, model: Box<dyn Model>) -> Self {
+        self.model = Some(model);
+        self
     }
 }
 
@@ -226,13 +236,15 @@ impl Selector {
         let mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
         let mut context = self.context(client, &mix, moment, known.as_ref(), has_rate);
         context.http3 = before.unwrap_or(context.http3);
-        let judgement = self.model.judge(&context);
+        let model = self.model(host);
+        let judgement = model.judge(&context);
         let subject = Subject {
             client,
             known,
             before,
             has_rate,
             slot: host.slot,
+            learns: model.learns(),
         };
         let mut choice = self.choose(&subject, &judgement, &context, now);
         drop(mix);
@@ -251,6 +263,11 @@ impl Selector {
             },
             damped: judgement.manner == Manner::Long,
         }
+    }
+
+    /// The model that decides for a host.
+    pub(crate) fn model<'a>(&'a self, host: &'a Host) -> &'a dyn Model {
+        host.model.as_deref().unwrap_or(&*self.model)
     }
 
     pub(crate) fn context<'a>(
@@ -322,8 +339,7 @@ impl Selector {
         let harmless = judgement
             .prediction
             .is_some_and(|it| it.difference.abs() <= holdout::MOST_HARM);
-        let eligible =
-            harmless && self.model.learns() && context.learning && (free || known.is_held());
+        let eligible = harmless && subject.learns && context.learning && (free || known.is_held());
         if !eligible {
             return wanted;
         }
@@ -370,6 +386,8 @@ struct Subject<'a> {
     before: Option<bool>,
     has_rate: bool,
     slot: u8,
+    /// The host's model learns.
+    learns: bool,
 }
 
 impl Subject<'_> {

@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .with_state(Arc::new(PathBuf::from(root)));
 
     let leaf = certs::Store::open_default()?.leaf::<&str>(&[])?;
-    let options = Options::new(Site::service(router), Security::Tls(leaf.identity()?));
+    let options = Options::new(Site::service(router), Security::tls(leaf.identity()?));
     let server = Server::bind(&options)?;
     tracing::info!(address = %server.local_addr(), "serving");
     let (_stop, signal) = stop_channel();

@@ -32,5 +32,5 @@ fn security() -> Result<Security, Box<dyn Error>> {
     let store = certs::Store::open_default()?;
     let leaf = store.leaf::<&str>(&[])?;
     tracing::info!(authority = %store.authority().display(), spki = leaf.spki_sha256, "certificate");
-    Ok(Security::Tls(leaf.identity()?))
+    Ok(Security::tls(leaf.identity()?))
 }

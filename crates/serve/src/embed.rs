@@ -18,7 +18,7 @@ pub(crate) use request::introduce;
 
 use crate::site::{Kind, Site};
 use crate::stop::{StopHandle, stop_channel};
-use crate::{Error, Options, ReloadHandle, RequestBody, Server};
+use crate::{Error, Monitor, Options, ReloadHandle, RequestBody, Server};
 use bridge::Bridge;
 use http::Request;
 use std::fmt;
@@ -97,10 +97,17 @@ impl Serve {
         self.bound.as_ref().ok().map(Server::local_addr)
     }
 
-    /// Replaces the certificate while the server runs; `None` in clear text.
+    /// Replaces the certificates while the server runs, or the application by a [`Site`]; `None` when the
+    /// server could not be bound.
     #[must_use]
     pub fn reload_handle(&self) -> Option<ReloadHandle> {
-        self.bound.as_ref().ok()?.reload_handle()
+        self.bound.as_ref().ok().map(Server::reload_handle)
+    }
+
+    /// Looks at the server while it runs; `None` when it could not be bound.
+    #[must_use]
+    pub fn monitor(&self) -> Option<Monitor> {
+        self.bound.as_ref().ok().map(Server::monitor)
     }
 
     async fn run(self, signal: impl Future<Output = ()>) -> Result<(), Error> {

@@ -24,6 +24,15 @@ pub enum Error {
         /// What was given.
         path: PathBuf,
     },
+    /// Options of files that can't be used.
+    #[error(transparent)]
+    FilesOptions(#[from] crate::InvalidFilesOptions),
+    /// The file to answer with where nothing is found is not there.
+    #[error("the fallback `{path}` is no file that can be read")]
+    Fallback {
+        /// The file.
+        path: PathBuf,
+    },
     /// Another socket has the port.
     #[error("{transport} port {} of {} is in use by another program", address.port(), address.ip())]
     PortInUse {
@@ -231,6 +240,10 @@ pub enum Error {
         /// Its `nextUpdate`.
         until: String,
     },
+    /// Among the sites of a site of several is another one of several
+    /// ([`Site::dispatched`](crate::Site::dispatched)).
+    #[error("a site that is chosen among several cannot itself be one of several")]
+    NestedDispatch,
     /// TLS can't be set up.
     #[error("cannot set up TLS")]
     Tls(#[source] BoxError),

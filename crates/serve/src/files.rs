@@ -5,266 +5,263 @@
 //! rules of [`path`] refuse the usual tricks before that. Files are opened and read on the worker's
 //! thread (see [`shared::OpenFile::read_at`]).
 
+mod background;
 mod cache;
+mod coding;
+mod compress;
 mod condition;
+mod find;
+mod listing;
 mod memory;
+mod multipart;
 mod open;
+mod options;
+mod pages;
 mod path;
 mod range;
 mod reading;
+mod reply;
+mod represent;
+mod rules;
+mod served;
 mod shared;
 mod validators;
+mod variants;
 
 use crate::Error;
 use crate::request::body::Body;
+use background::Background;
 pub(crate) use cache::{Entry, FileCache};
-use condition::Verdict;
-use http::header::{self, HeaderMap, HeaderName};
+pub(crate) use coding::Accepted;
+pub use coding::{ContentCoding, UnknownContentCoding};
+use compress::Compressed;
+use http::header::{self, HeaderMap};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body::Body as _;
-use open::{Opened, Refusal, Root};
-use path::Hidden;
-use percent_encoding::{CONTROLS, utf8_percent_encode};
-use range::Range;
+use open::{Opened, Refusal};
+pub use options::{FilesOptions, InvalidFilesOptions};
+pub(crate) use pages::page;
+use pages::{allow, redirect};
+pub(crate) use path::{BadPath, routing_path};
 pub(crate) use reading::{Piece, Reading};
+pub use reply::FilesFuture;
+pub(crate) use reply::Reply;
+use represent::{describe, whole};
+use rules::Paths;
+pub use rules::{HeaderRule, PathPattern};
+use served::{Place, Served};
 pub(crate) use shared::FileRange;
 use std::convert::Infallible;
-use std::future::{Ready, ready};
 use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::SystemTime;
-use validators::Validators;
+use std::time::{Instant, SystemTime};
+use validators::{Traits, Validators};
 
-/// The methods a file has.
-const ALLOW: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
-
-/// The page to answer with when there is none, if the directory has it.
-const NOT_FOUND_PAGE: &str = "404.html";
-
-const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+/// Says what a browser asks for something for, and tells the fallback's requests from others.
+const SEC_FETCH_MODE: HeaderValue = HeaderValue::from_static("sec-fetch-mode");
 
 /// The files of a directory as a tower service, to be served beside other things: for instance as
 /// the fallback of an axum `Router`. Where files are all that is served, [`Site::files`] is faster.
 ///
 /// Answers GET, HEAD and OPTIONS; knows index pages, ranges and conditions (RFC 9110 sections 13
-/// and 14). Reads on the thread that polls it.
+/// and 14). Reads on the thread that polls it; folders are listed, and files
+/// compressed, on a thread of its own.
 ///
 /// [`Site::files`]: crate::Site::files
 #[derive(Debug, Clone)]
 pub struct Files {
-    root: Arc<Root>,
-    hidden: Hidden,
+    place: Arc<Place>,
+    options: Arc<FilesOptions>,
+    background: Arc<Background>,
+    compressed: Arc<Compressed>,
 }
 
 impl Files {
-    /// Nothing outside of `root` is ever read. What is hidden in it (names that begin with a dot, at any
-    /// depth) is answered as if it were not there, but for `/.well-known` (RFC 8615); see
-    /// [`with_hidden`](Self::with_hidden).
+    /// Files as [`FilesOptions::default`] has them. Nothing outside of `root` is ever read. What is hidden in it
+    /// (names that begin with a dot, at any depth) is answered as if it were not there, but for
+    /// `/.well-known` (RFC 8615).
     ///
     /// # Errors
     /// `root` is missing, closed to us, or no directory.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, Error> {
-        Ok(Self {
-            root: Arc::new(Root::open(root.as_ref())?),
-            hidden: Hidden::Absent,
-        })
+        Self::open_with(root, FilesOptions::default())
+    }
+
+    /// Files that are served as `options` say.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); also when the options are invalid ([`FilesOptions::check`]), or the fallback is
+    /// not there.
+    pub fn open_with(root: impl AsRef<Path>, options: FilesOptions) -> Result<Self, Error> {
+        options.check()?;
+        let files = Self {
+            place: Arc::new(Place::open(root.as_ref())?),
+            options: Arc::new(options),
+            background: Arc::default(),
+            compressed: Arc::new(Compressed::new(compress::MAX_BYTES)),
+        };
+        if let Some(name) = files.options.fallback()
+            && files.served().root.open_file(Path::new(name)).is_err()
+        {
+            let path = root.as_ref().join(name);
+            return Err(Error::Fallback { path });
+        }
+        Ok(files)
     }
 
     /// Serves hidden files and folders like others. Default: they are not served.
     #[must_use]
     pub fn with_hidden(mut self) -> Self {
-        self.hidden = Hidden::Served;
+        Arc::make_mut(&mut self.options).hidden = true;
         self
     }
 
     /// Answers one request, whatever it asks for. `now` is the server's clock.
-    pub(crate) fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Response<Body> {
-        match *request.method() {
-            Method::GET | Method::HEAD => self.get(request, now),
-            Method::OPTIONS => allow(Response::new(Body::empty()), StatusCode::NO_CONTENT),
-            _ => allow(
-                page(StatusCode::METHOD_NOT_ALLOWED),
-                StatusCode::METHOD_NOT_ALLOWED,
-            ),
+    pub(crate) fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
+        self.place.look_if_due(Instant::now());
+        self.served().respond(request, now)
+    }
+
+    /// The operator's fields of a response that is made of `file`, or of none.
+    fn write_fields(&self, status: StatusCode, file: Option<&Path>, headers: &mut HeaderMap) {
+        let options = &self.options;
+        if !options.headers.is_empty() {
+            let paths = file.map(|file| self.paths(file));
+            rules::apply(&options.headers, status, paths.as_ref(), headers);
         }
     }
 
-    fn get<B>(&self, request: &Request<B>, now: SystemTime) -> Response<Body> {
-        let response = match self.find(request) {
-            Ok(opened) => represent(request, opened, now),
-            Err(Refusal::Redirect(location)) => redirect(&location),
-            Err(Refusal::NotFound) => self.not_found(),
-            Err(Refusal::Status(status)) => page(status),
+    /// The media type of a file: the operator's, or that of its ending.
+    fn type_of(&self, file: &Path) -> HeaderValue {
+        let rules = &self.options.headers;
+        let given = match rules.is_empty() {
+            true => None,
+            false => rules::value(rules, &header::CONTENT_TYPE, &self.paths(file)),
         };
-        if request.method() == Method::HEAD {
-            return response.map(|_| Body::empty());
+        given.unwrap_or_else(|| represent::content_type(file))
+    }
+
+    fn paths(&self, file: &Path) -> Paths {
+        Paths::of(file, &self.options.index, self.options.clean_urls)
+    }
+
+    /// What a response with a whole form of the file `name` says of it, which has `length` bytes.
+    fn fields_of(&self, name: &Path, traits: Traits, length: u64, now: SystemTime) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        describe(&mut headers, self.type_of(name), traits, length);
+        let validators = Validators::of(traits, now);
+        validators.write(&mut headers);
+        validators.write_coding(&mut headers);
+        self.write_fields(StatusCode::OK, Some(name), &mut headers);
+        headers
+    }
+}
+
+impl Served {
+    fn respond<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
+        match *request.method() {
+            Method::GET | Method::HEAD => self.get(request, now),
+            Method::OPTIONS => {
+                let response = allow(Response::new(Body::empty()), StatusCode::NO_CONTENT);
+                Reply::Now(self.dress(response, None))
+            }
+            _ => {
+                let status = StatusCode::METHOD_NOT_ALLOWED;
+                Reply::Now(self.dress(allow(page(status), status), None))
+            }
         }
-        response
+    }
+
+    fn get<B>(&self, request: &Request<B>, now: SystemTime) -> Reply {
+        let mut found = self.find(request);
+        let mut by_mode = false;
+        if let Err(Refusal::NotFound) = found
+            && self.options.fallback.is_some()
+        {
+            by_mode = true;
+            if is_navigation(request.headers())
+                && let Some(fallback) = self.fallback()
+            {
+                found = fallback;
+            }
+        }
+        let (reply, file) = match found {
+            Ok(opened) => {
+                let name = opened.name.clone();
+                let opened = self.negotiate(opened, request);
+                (self.represent(request, opened, now), Some(name))
+            }
+            Err(Refusal::Folder(name)) => (self.list(request, &name), None),
+            Err(Refusal::Redirect(location)) => (Reply::Now(redirect(&location)), None),
+            Err(Refusal::NotFound) => (Reply::Now(page(StatusCode::NOT_FOUND)), None),
+            Err(Refusal::Status(status)) => (Reply::Now(page(status)), None),
+        };
+        let (files, is_head) = (self.clone(), request.method() == Method::HEAD);
+        reply.map(move |mut response| {
+            if by_mode {
+                response.headers_mut().append(header::VARY, SEC_FETCH_MODE);
+            }
+            let response = files.dress(response, file.as_deref());
+            match is_head {
+                true => response.map(|_| Body::empty()),
+                false => response,
+            }
+        })
     }
 
     fn find<B>(&self, request: &Request<B>) -> Result<Opened, Refusal> {
         let asked = path::parse(request.uri().path())
-            .map_err(|path::BadPath| Refusal::Status(StatusCode::BAD_REQUEST))?;
+            .map_err(|BadPath| Refusal::Status(StatusCode::BAD_REQUEST))?;
         self.look_for(&asked, request.uri().query())
     }
 
-    /// The file that `asked` means, if it is served.
-    fn look_for(&self, asked: &path::Asked, query: Option<&str>) -> Result<Opened, Refusal> {
-        if asked.is_hidden(self.hidden) {
-            return Err(Refusal::NotFound);
+    /// Gives an error its page, and every response the operator's fields. `file`: what it is made of.
+    fn dress(&self, mut response: Response<Body>, file: Option<&Path>) -> Response<Body> {
+        let status = response.status();
+        let is_error = status.is_client_error() || status.is_server_error();
+        if is_error && let Some(page) = self.error_page(status) {
+            let (head, body) = page.into_parts();
+            response.headers_mut().extend(head.headers);
+            response = response.map(|_| body);
         }
-        self.root.find(asked, query)
+        let file = file.filter(|_| !is_error);
+        self.write_fields(status, file, response.headers_mut());
+        response
     }
 
-    fn not_found(&self) -> Response<Body> {
-        let own = self.root.open_file(Path::new(NOT_FOUND_PAGE));
-        let mut response = own.map_or_else(|_| page(StatusCode::NOT_FOUND), whole);
-        *response.status_mut() = StatusCode::NOT_FOUND;
-        response
+    /// The operator's own page of a status, if there is one.
+    fn error_page(&self, status: StatusCode) -> Option<Response<Body>> {
+        let page = self.options.error_page(status)?;
+        let opened = self.root.open_file(Path::new(page)).ok()?;
+        let kind = self.type_of(&opened.name);
+        Some(whole(opened, kind))
     }
 }
 
 impl<B> tower_service::Service<Request<B>> for Files {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Ready<Result<Response<Body>, Infallible>>;
+    type Future = FilesFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        ready(Ok(self.respond(&request, SystemTime::now())))
+        FilesFuture::new(self.respond(&request, SystemTime::now()))
     }
+}
+
+/// Whether a request can be one for a page to look at: what a browser doesn't mark as another (Fetch Metadata
+/// Request Headers, section 2.2).
+fn is_navigation(headers: &HeaderMap) -> bool {
+    let mode = headers.get("sec-fetch-mode");
+    mode.is_none_or(|mode| mode == "navigate")
 }
 
 /// Whether a field can make the answer anything but the whole file: ranges and conditions.
 pub(crate) fn is_conditional(name: &[u8]) -> bool {
     name == b"range" || name.starts_with(b"if-")
-}
-
-/// Conditions first, then ranges (RFC 9110 section 13.2.2).
-fn represent<B>(request: &Request<B>, opened: Opened, now: SystemTime) -> Response<Body> {
-    let validators = Validators::of(&opened, now);
-    let mut response = match condition::evaluate(request.headers(), &validators) {
-        Verdict::Failed => page(StatusCode::PRECONDITION_FAILED),
-        Verdict::NotModified => status(StatusCode::NOT_MODIFIED),
-        Verdict::Proceed => content(request, opened, &validators),
-    };
-    validators.write(response.headers_mut());
-    response
-}
-
-fn content<B>(request: &Request<B>, opened: Opened, validators: &Validators) -> Response<Body> {
-    match range::requested(request, opened.size(), validators) {
-        Range::Whole => whole(opened),
-        Range::Part { first, last } => part(opened, first, last),
-        Range::Unsatisfiable => unsatisfiable(opened.size()),
-    }
-}
-
-fn whole(opened: Opened) -> Response<Body> {
-    let last = opened.size();
-    body(opened, 0, last)
-}
-
-fn part(opened: Opened, first: u64, last: u64) -> Response<Body> {
-    let span = format!("bytes {first}-{last}/{}", opened.size());
-    let mut response = body(opened, first, last - first + 1);
-    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
-    set(&mut response, header::CONTENT_RANGE, &span);
-    response
-}
-
-fn body(opened: Opened, offset: u64, remaining: u64) -> Response<Body> {
-    let kind = content_type(&opened.name);
-    let mut response = Response::new(Body::file(FileRange {
-        file: opened.file,
-        offset,
-        remaining,
-    }));
-    describe(response.headers_mut(), kind, remaining);
-    response
-}
-
-/// What a response with content says of it.
-fn describe(headers: &mut HeaderMap, kind: HeaderValue, length: u64) {
-    headers.insert(header::CONTENT_TYPE, kind);
-    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    headers.insert(header::CONTENT_LENGTH, length.into());
-}
-
-/// What a response with the whole file says of it.
-fn fields_of(opened: &Opened, now: SystemTime) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    describe(&mut headers, content_type(&opened.name), opened.size());
-    Validators::of(opened, now).write(&mut headers);
-    headers
-}
-
-fn unsatisfiable(size: u64) -> Response<Body> {
-    let mut response = page(StatusCode::RANGE_NOT_SATISFIABLE);
-    set(
-        &mut response,
-        header::CONTENT_RANGE,
-        &format!("bytes */{size}"),
-    );
-    response
-}
-
-/// A redirect to a path of this server. A target may have come with bytes beyond ASCII, which the
-/// reference in a Location field cannot have (RFC 3986 section 2).
-fn redirect(location: &str) -> Response<Body> {
-    let mut response = page(StatusCode::PERMANENT_REDIRECT);
-    let reference = utf8_percent_encode(location, CONTROLS).to_string();
-    set(&mut response, header::LOCATION, &reference);
-    response
-}
-
-fn allow(mut response: Response<Body>, status: StatusCode) -> Response<Body> {
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::ALLOW, ALLOW);
-    response
-}
-
-fn status(status: StatusCode) -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = status;
-    response
-}
-
-/// A small page that names its status.
-pub(crate) fn page(status: StatusCode) -> Response<Body> {
-    let title = status.to_string();
-    let html = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<h1>{title}</h1>\n"
-    );
-    let mut response = Response::new(Body::bytes(html));
-    *response.status_mut() = status;
-    let length = response.body().size_hint().exact().unwrap_or_default();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HTML);
-    headers.insert(header::CONTENT_LENGTH, length.into());
-    response
-}
-
-/// By the file name's extension; text is said to be UTF-8.
-fn content_type(name: &Path) -> HeaderValue {
-    let kind = mime_guess::from_path(name).first_or_octet_stream();
-    let is_text =
-        kind.type_() == mime_guess::mime::TEXT || kind.subtype() == mime_guess::mime::JAVASCRIPT;
-    let text = if is_text && kind.get_param("charset").is_none() {
-        format!("{kind}; charset=utf-8")
-    } else {
-        kind.to_string()
-    };
-    HeaderValue::try_from(text).expect("a media type is visible ASCII")
-}
-
-fn set(response: &mut Response<Body>, name: HeaderName, value: &str) {
-    let value = HeaderValue::try_from(value).expect("digits, or parts of a valid URI");
-    response.headers_mut().insert(name, value);
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::{Error, ocsp, tls};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
-use rustls::{Error as TlsError, InconsistentKeys};
+use rustls::{Error as TlsError, InconsistentKeys, SignatureAlgorithm, SignatureScheme};
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -44,8 +44,23 @@ impl Identity {
     /// # Errors
     /// A file can't be read, isn't PEM, lacks what it should hold, or the two don't belong together.
     pub fn from_pem_files(certificate: &Path, key: &Path) -> Result<Self, Error> {
+        let (text, key_file) = read(key)?;
+        let identity = Self::from_pem(certificate, key, &text)?;
+        Ok(Self {
+            readable_key: warning::of_key(key, &key_file),
+            ..identity
+        })
+    }
+
+    /// Reads a chain (leaf first) from a PEM file, and takes a key (PKCS #8, SEC1 or PKCS #1) in PEM that does
+    /// not stand in a file. `key`: what errors call it.
+    ///
+    /// # Errors
+    /// The file can't be read, one of them isn't PEM or lacks what it should hold, or the two don't belong
+    /// together.
+    pub fn from_pem(certificate: &Path, key: &Path, text: &[u8]) -> Result<Self, Error> {
         let chain = read_chain(certificate)?;
-        let (private, key_file) = read_key(key)?;
+        let private = parse_key(key, text)?;
         let certified = CertifiedKey::from_der(chain, private, &tls::provider());
         let certified = certified.map_err(|source| match source {
             TlsError::InconsistentKeys(InconsistentKeys::KeyMismatch) => Error::KeyMismatch {
@@ -62,7 +77,7 @@ impl Identity {
             certified: Arc::new(certified),
             stapled: None,
             path: certificate.into(),
-            readable_key: warning::of_key(key, &key_file),
+            readable_key: None,
         })
     }
 
@@ -117,6 +132,23 @@ impl Identity {
         dns.collect()
     }
 
+    /// The last second of the server's own certificate; `None` where it can't be parsed.
+    pub(crate) fn not_after(&self) -> Option<SystemTime> {
+        let leaf = self.certified.end_entity_cert().ok()?;
+        let (_, leaf) = X509Certificate::from_der(leaf).ok()?;
+        Some(leaf.validity().not_after.to_datetime().into())
+    }
+
+    /// The kind of the private key.
+    pub(crate) fn key_algorithm(&self) -> SignatureAlgorithm {
+        self.certified.key.algorithm()
+    }
+
+    /// Whether a client that knows these signature schemes can verify what the key signs.
+    pub(crate) fn can_sign(&self, schemes: &[SignatureScheme]) -> bool {
+        self.certified.key.choose_scheme(schemes).is_some()
+    }
+
     /// What a hand-shake at `now` uses.
     pub(crate) fn certified(&self, now: SystemTime) -> Arc<CertifiedKey> {
         let stapled = self.stapled.as_ref();
@@ -139,16 +171,14 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
     Ok(chain)
 }
 
-fn read_key(path: &Path) -> Result<(PrivateKeyDer<'static>, Metadata), Error> {
-    let (text, file) = read(path)?;
-    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|source| match source {
-        pem::Error::NoItemsFound => Error::NoKey { path: path.into() },
+fn parse_key(name: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, Error> {
+    PrivateKeyDer::from_pem_slice(text).map_err(|source| match source {
+        pem::Error::NoItemsFound => Error::NoKey { path: name.into() },
         source => Error::Pem {
-            path: path.into(),
+            path: name.into(),
             source: source.into(),
         },
-    })?;
-    Ok((key, file))
+    })
 }
 
 /// The content, and the metadata of the very file that it is from.

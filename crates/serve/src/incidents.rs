@@ -4,7 +4,7 @@
 //! tells an operator, at the default level of logging, who is turned away and why.
 
 use crate::client_prefix::{ClientPrefix, PrefixLengths};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -46,9 +46,9 @@ pub(crate) enum Incident {
     NoDescriptor,
 }
 
-impl fmt::Display for Incident {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Incident {
+    fn name(self) -> &'static str {
+        match self {
             Self::RefusedRequest => "refused request",
             Self::ConnectionLimit => "connection limit",
             Self::HandshakeLimit => "handshake limit",
@@ -59,7 +59,13 @@ impl fmt::Display for Incident {
             Self::Misbehaviour => "misbehaviour",
             Self::BrokenResponse => "broken response",
             Self::NoDescriptor => "no file descriptor left",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Incident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -77,6 +83,8 @@ struct Counts {
     by_client: HashMap<(ClientPrefix, Incident), u64>,
     /// Of those for which there was no room.
     others: HashMap<Incident, u64>,
+    /// All since the server began.
+    totals: BTreeMap<Incident, u64>,
     since: Instant,
 }
 
@@ -87,6 +95,7 @@ impl Incidents {
             counts: Mutex::new(Counts {
                 by_client: HashMap::new(),
                 others: HashMap::new(),
+                totals: BTreeMap::new(),
                 since: now,
             }),
         }
@@ -96,6 +105,7 @@ impl Incidents {
     pub(crate) fn record(&self, client: IpAddr, incident: Incident) {
         let key = (self.lengths.prefix_of(client), incident);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.totals.entry(incident).or_default() += 1;
         let has_room = counts.by_client.len() < MAX_ENTRIES;
         if let Some(count) = counts.by_client.get_mut(&key) {
             *count += 1;
@@ -104,6 +114,15 @@ impl Incidents {
         } else {
             *counts.others.entry(incident).or_default() += 1;
         }
+    }
+
+    /// What was counted since the server began, by kind.
+    pub(crate) fn totals(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let totals = counts.totals.iter();
+        totals
+            .map(|(incident, count)| (incident.name(), *count))
+            .collect()
     }
 
     /// Logs what was counted, once a minute however often and by however many threads it is called.
@@ -173,6 +192,8 @@ mod tests {
         ];
         assert_eq!(lines(&incidents), expected);
         assert!(lines(&incidents).is_empty(), "told once");
+        let totals = [("refused request", 5), ("slow client", 1)];
+        assert_eq!(incidents.totals(), totals, "kept");
     }
 
     #[test]

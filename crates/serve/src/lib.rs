@@ -84,8 +84,9 @@
 //! well. [`Options::takeover`] has another process replace this one without a refused connection.
 //!
 //! # TLS
-//! [`Identity`] is a certificate and its key from PEM files; [`certs`] makes a local authority and certificates
-//! of it; a [`ReloadHandle`] replaces the certificate while connections go on. [`Options::clear_text`] is for
+//! [`Identity`] is a certificate and its key from PEM files; [`Certificates`] are several, of which each client
+//! is shown the one for the name that it asks for; [`certs`] makes a local authority and certificates
+//! of it; a [`ReloadHandle`] replaces them, and the site, while connections go on. [`Options::clear_text`] is for
 //! servers behind a proxy: HTTP/1.1 and HTTP/2, no HTTP/3.
 //!
 //! # Policy
@@ -112,7 +113,7 @@
 //!
 //! let dir = tempfile::tempdir()?;
 //! let leaf = certs::Store::open(dir.path().join("certs"))?.leaf(&["altway.test"])?;
-//! let mut options = Options::new(Site::files(dir.path()), Security::Tls(leaf.identity()?));
+//! let mut options = Options::new(Site::files(dir.path()), Security::tls(leaf.identity()?));
 //! options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
 //! options.port = 0;
 //!
@@ -130,6 +131,7 @@
 //! [`AccessLog`].
 
 mod accept;
+mod certificates;
 pub mod certs;
 mod client_prefix;
 mod clients;
@@ -148,6 +150,7 @@ mod key_log;
 mod limits;
 mod listen;
 mod log_writer;
+mod metrics;
 mod ocsp;
 mod options;
 mod random;
@@ -174,6 +177,7 @@ pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
 pub use altway_select::model::Threshold;
 pub use altway_select::{self as select, ParseModelError as InvalidPolicy};
 pub use altway_units::{DataSize, Ratio};
+pub use certificates::Certificates;
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use congestion::CongestionInUse;
 pub use embed::{
@@ -181,14 +185,18 @@ pub use embed::{
     WithGracefulShutdown, serve,
 };
 pub use error::Error;
-pub use files::Files;
+pub use files::{
+    ContentCoding, Files, FilesFuture, FilesOptions, HeaderRule, InvalidFilesOptions, PathPattern,
+    UnknownContentCoding,
+};
 pub use identity::{Identity, IdentityWarning};
 pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
+pub use metrics::{Metrics, Monitor, OfferMetrics, ProtocolMetrics, ShownCertificate};
 pub use options::{
-    Bind, Congestion, DEFAULT_PORT, Options, Policy, Security, Spread, Steering, UnknownCongestion,
-    UnknownSpread,
+    Bind, Congestion, DEFAULT_PORT, HostPolicy, Options, Policy, Protocols, Security, Spread,
+    Steering, UnknownCongestion, UnknownSpread,
 };
 pub use reload::ReloadHandle;
 pub use request::body::Body;
@@ -199,5 +207,5 @@ pub use request::upgrade::{OnUpgrade, Upgrade, UpgradeError};
 pub use request::upload::{RequestBody, RequestBodyError};
 pub use selection::state::KeptPaths;
 pub use server::Server;
-pub use site::Site;
+pub use site::{Dispatch, Site};
 pub use stop::{StopHandle, StopSignal, stop_channel};

@@ -111,6 +111,11 @@ impl LogWriter {
         Ok(())
     }
 
+    /// All lines that were dropped so far.
+    pub(crate) fn dropped_in_all(&self) -> u64 {
+        self.0.0.state().dropped_in_all
+    }
+
     /// Writes to `writer` from now on: what is queued goes there as well, unless it is being written.
     pub fn replace(&self, writer: impl Write + Send + 'static) {
         self.0.0.state().replacement = Some(Box::new(writer));

@@ -1,6 +1,6 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Identity, KeyLog, Limits, Site};
+use crate::{AccessLog, Certificates, KeyLog, Limits, Site};
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
@@ -30,6 +30,8 @@ pub struct Options {
     pub port: u16,
     /// TLS with HTTP/3, or clear text without.
     pub security: Security,
+    /// The protocols that clients are given. Default: all. Without HTTP/3 there is no UDP socket and no `Alt-Svc`.
+    pub protocols: Protocols,
     /// Worker threads, each with its own sockets and event loop; 4,096 at most. Default: one per core.
     pub threads: NonZeroUsize,
     /// How new TCP connections come to the workers. Default: each worker accepts by itself.
@@ -43,6 +45,10 @@ pub struct Options {
     pub policy: Policy,
     /// A model of the program's own, which decides in the policy's place.
     pub model: Option<Arc<dyn Model>>,
+    /// Names that are decided for separately, for what their visitors load may differ; with policies of their own.
+    /// 1,024 in the life of a process; names beyond that are decided for together. Default `None`: the names of the
+    /// certificates are, by `policy`.
+    pub hosts: Option<Vec<HostPolicy>>,
     /// Folder in which is kept what is learnt of clients, under keyed hashes of their addresses, so that a restart
     /// forgets nothing; made if it is not there, and its owner's alone. Written every minute and at the end.
     /// Default: none, and what was learnt ends with the process.
@@ -93,8 +99,8 @@ impl Options {
     /// TLS and HTTP/3 with the defaults of every other field, for [`serve`](crate::serve); the site is
     /// [`Site::nothing`].
     #[must_use]
-    pub fn tls(identity: Identity) -> Self {
-        Self::new(Site::nothing(), Security::Tls(identity))
+    pub fn tls(certificates: impl Into<Certificates>) -> Self {
+        Self::new(Site::nothing(), Security::tls(certificates))
     }
 
     /// As [`tls`](Self::tls), without TLS and HTTP/3 ([`Security::ClearText`]).
@@ -111,12 +117,14 @@ impl Options {
             bind: Bind::default(),
             port: DEFAULT_PORT,
             security,
+            protocols: Protocols::default(),
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             spread: Spread::default(),
             steering: Steering::default(),
             server_id: ServerId::default(),
             policy: Policy::default(),
             model: None,
+            hosts: None,
             state: None,
             congestion: None,
             initial_window: 10,
@@ -129,6 +137,38 @@ impl Options {
             limits: Limits::default(),
         }
     }
+}
+
+/// The protocols that clients are given. Over TLS the client's list is answered with none of the others
+/// (`no_application_protocol`, RFC 7301 section 3.2); in clear text, or where the client has no list, a connection
+/// that speaks another one is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protocols {
+    /// HTTP/1.1 over TCP.
+    pub http1: bool,
+    /// HTTP/2 over TCP.
+    pub http2: bool,
+    /// HTTP/3 over QUIC. Never in clear text.
+    pub http3: bool,
+}
+
+impl Default for Protocols {
+    fn default() -> Self {
+        Self {
+            http1: true,
+            http2: true,
+            http3: true,
+        }
+    }
+}
+
+/// A name whose clients are decided for separately.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPolicy {
+    /// A host name, or `*.` and one, which stands for one label more.
+    pub name: String,
+    /// How the protocol is chosen that its clients are offered.
+    pub policy: Policy,
 }
 
 /// Where to listen.
@@ -156,7 +196,7 @@ impl Bind {
 #[non_exhaustive]
 pub enum Security {
     /// TLS: HTTP/1.1 and HTTP/2 on TCP (1.2 and 1.3), HTTP/3 on UDP (1.3).
-    Tls(Identity),
+    Tls(Certificates),
     /// Clear text on TCP: HTTP/1.1, and HTTP/2 by prior knowledge (RFC 9113 section 3.3). No
     /// HTTP/3, no `Alt-Svc`. For tests, and behind a proxy of clear text. Requests that name the scheme
     /// `https` are answered 421 (Misdirected Request, RFC 9110 section 7.4).
@@ -167,6 +207,12 @@ pub enum Security {
 }
 
 impl Security {
+    /// TLS with one certificate, an [`Identity`](crate::Identity), or with several.
+    #[must_use]
+    pub fn tls(certificates: impl Into<Certificates>) -> Self {
+        Self::Tls(certificates.into())
+    }
+
     /// The scheme of what the connections carry.
     pub(crate) fn scheme(&self) -> Scheme {
         match self {

@@ -1,49 +1,114 @@
-//! The certificate in use, and its replacement while the server runs.
+//! What can be replaced while a server runs: its certificates and its site.
 
-use crate::Identity;
+use crate::request::content::{Content, Current};
+use crate::request::service::Service;
+use crate::{Certificates, Error, HostPolicy, Site};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
-/// Replaces the certificate of a server; can be used from any thread, before, while and after the
-/// server runs, and dropped without consequence.
-///
-/// Connections that are there go on. Session tickets stay valid: a client that resumes a session
-/// (RFC 8446 section 2.2) is shown no certificate, neither the former nor the new one, until the
-/// ticket's keys are forgotten after twelve hours. A private key that leaked opens no ticket; if the
-/// server's memory may have been read, restart it, for the ticket keys live there alone.
+/// Replaces the certificates and the site of a server; can be used from any thread, before, while and after
+/// the server runs, and dropped without consequence.
 #[derive(Debug, Clone)]
 pub struct ReloadHandle {
-    current: Arc<RwLock<Identity>>,
+    /// `None`: clear text.
+    pub(crate) certificates: Option<InUse>,
+    pub(crate) service: Arc<Service>,
 }
+
+/// The certificates in use.
+#[derive(Debug, Clone)]
+pub(crate) struct InUse(Arc<RwLock<Certificates>>);
 
 impl ReloadHandle {
-    pub(crate) fn new(identity: Identity) -> Self {
-        Self {
-            current: Arc::new(RwLock::new(identity)),
+    /// From now on handshakes, over TCP and QUIC, use these certificates. Without effect in clear text.
+    ///
+    /// Connections that are there go on. Session tickets stay valid: a client that resumes a session
+    /// (RFC 8446 section 2.2) is shown no certificate, neither the former nor the new one, until the
+    /// ticket's keys are forgotten after twelve hours. A private key that leaked opens no ticket; if the
+    /// server's memory may have been read, restart it, for the ticket keys live there alone.
+    pub fn replace_certificates(&self, certificates: impl Into<Certificates>) {
+        let Some(in_use) = &self.certificates else {
+            return;
+        };
+        let certificates = certificates.into();
+        if let Some(selection) = self.service.selection()
+            && !self.service.has_hosts
+        {
+            let hosts = selection.certificate_names(&certificates);
+            self.current().replace_hosts(hosts);
         }
+        in_use.replace(certificates);
     }
 
-    /// From now on hand-shakes, over TCP and QUIC, use `identity`.
-    pub fn replace(&self, identity: Identity) {
-        // A panic in another thread can't leave an assignment half done.
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        *current = identity;
+    /// From now on requests are answered by `site`; those that have begun are answered by the former one,
+    /// whose folders are closed after that.
+    ///
+    /// # Errors
+    /// A folder of it can't be served; then the former site stays.
+    pub fn replace_site(&self, site: &Site) -> Result<(), Error> {
+        self.current().replace_content(Content::open(site)?);
+        Ok(())
+    }
+
+    /// From now on these names are decided for separately. Without effect where there is no HTTP/3 to offer, and
+    /// where the server began without [`Options::hosts`](crate::Options::hosts).
+    ///
+    /// # Errors
+    /// A surface's file can't be read, or holds something else; then the former names stay.
+    pub fn replace_hosts(&self, hosts: &[HostPolicy]) -> Result<(), Error> {
+        if let Some(selection) = self.service.selection()
+            && self.service.has_hosts
+        {
+            self.current().replace_hosts(selection.host_names(hosts)?);
+        }
+        Ok(())
+    }
+
+    /// Replaces all at once, as [`replace_site`](Self::replace_site), [`replace_hosts`](Self::replace_hosts) and
+    /// [`replace_certificates`](Self::replace_certificates) do one by one.
+    ///
+    /// # Errors
+    /// As theirs; then nothing is replaced.
+    pub fn replace(
+        &self,
+        site: &Site,
+        hosts: &[HostPolicy],
+        certificates: Option<Certificates>,
+    ) -> Result<(), Error> {
+        let content = Content::open(site)?;
+        self.replace_hosts(hosts)?;
+        self.current().replace_content(content);
+        if let Some(certificates) = certificates {
+            self.replace_certificates(certificates);
+        }
+        Ok(())
+    }
+
+    fn current(&self) -> &Current {
+        &self.service.current
     }
 }
 
-/// The same certificate for every server name, so that a server can be reached by address.
-#[derive(Debug)]
-pub(crate) struct Resolver(pub(crate) ReloadHandle);
+impl InUse {
+    pub(crate) fn new(certificates: Certificates) -> Self {
+        Self(Arc::new(RwLock::new(certificates)))
+    }
 
-impl ResolvesServerCert for Resolver {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let current = self
-            .0
-            .current
-            .read()
-            .unwrap_or_else(PoisonError::into_inner);
-        Some(current.certified(SystemTime::now()))
+    /// What `look` returns of the certificates.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&Certificates) -> T) -> T {
+        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn replace(&self, certificates: Certificates) {
+        // A panic in another thread can't leave an assignment half done.
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = certificates;
+    }
+}
+
+impl ResolvesServerCert for InUse {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.with(|certificates| certificates.find(&hello, SystemTime::now()))
     }
 }

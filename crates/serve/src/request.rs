@@ -1,5 +1,5 @@
 //! One way for a request, whatever the protocol: who answers it, what the policy decides, what every
-//! response has, and its line in the access log.
+//! response has, and its line in the access log. What answers requests is a [`content`] that can be replaced.
 //!
 //! [`requests`] tells the story: limits, then the [`check`] of the head, then a [`prepared`] answer or the
 //! [`service`], then the [`fields`] that every response has and the [`log`]'s line. What takes more than a
@@ -9,6 +9,7 @@
 pub(crate) mod body;
 pub(crate) mod check;
 pub(crate) mod contained;
+pub(crate) mod content;
 pub(crate) mod fields;
 pub(crate) mod handler;
 pub(crate) mod log;

@@ -11,13 +11,13 @@ pub(crate) mod load;
 pub(crate) mod state;
 pub(crate) mod visit;
 
-use crate::{BoxError, Error, Identity, Options};
+use crate::{BoxError, Certificates, Error, HostPolicy, Options, Policy};
 use altway_select::{
-    Client, Config, Congestion, Decision, Hints, Moment, Observation, Secret, Selector, Surface,
-    Transport, UnixTime,
+    ClassSummary, Client, ClientClass, Config, Congestion, Decision, Explanation, Hints, Model,
+    Moment, Observation, Secret, Selector, Surface, Transport, UnixTime,
 };
-pub(crate) use hosts::HostIndex;
-use hosts::Hosts;
+pub(crate) use hosts::{HostIndex, HostNames};
+use hosts::{Hosts, Named};
 use state::StateFolder;
 use std::net::IpAddr;
 use std::path::Path;
@@ -28,6 +28,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub(crate) struct Selection {
     selector: Selector,
+    /// The policy of hosts that have none of their own.
+    policy: Policy,
     hosts: Hosts,
     state: Option<StateFolder>,
 }
@@ -37,11 +39,7 @@ impl Selection {
     ///
     /// # Errors
     /// The surface's file or the state folder can't be read, or holds something else.
-    pub(crate) fn new(
-        options: &Options,
-        identity: &Identity,
-        congestion: [Congestion; 2],
-    ) -> Result<Self, Error> {
+    pub(crate) fn new(options: &Options, congestion: [Congestion; 2]) -> Result<Self, Error> {
         let folder = options.state.as_deref();
         let fault = |source| Error::State {
             path: folder.map(Path::to_owned).unwrap_or_default(),
@@ -70,7 +68,8 @@ impl Selection {
         }
         Ok(Self {
             selector,
-            hosts: Hosts::of(Some(identity)),
+            policy: options.policy.clone(),
+            hosts: Hosts::new(),
             state,
         })
     }
@@ -80,14 +79,41 @@ impl Selection {
     pub(crate) fn of(policy: &altway_select::ModelKind) -> Self {
         Self {
             selector: Selector::new(Config::new(Secret::new([7; 16]), policy)),
-            hosts: Hosts::of(None),
+            policy: policy.clone(),
+            hosts: Hosts::new(),
             state: None,
         }
     }
 
-    /// The host that a request is for.
-    pub(crate) fn host(&self, authority: Option<&[u8]>) -> HostIndex {
-        self.hosts.find(authority)
+    /// The names of these certificates, each with a host to decide for.
+    pub(crate) fn certificate_names(&self, certificates: &Certificates) -> HostNames {
+        let names: Vec<_> = certificates.dns_names().collect();
+        let named = names.iter().map(|name| Named { name, policy: None });
+        self.hosts.names(named)
+    }
+
+    /// These names, each with a host to decide for by its policy.
+    ///
+    /// # Errors
+    /// A surface's file can't be read, or holds something else.
+    pub(crate) fn host_names(&self, hosts: &[HostPolicy]) -> Result<HostNames, Error> {
+        let mut models: Vec<(&Policy, Arc<dyn Model>)> = Vec::new();
+        let mut named = Vec::with_capacity(hosts.len());
+        for HostPolicy { name, policy } in hosts {
+            let known = models.iter().find(|(of, _)| *of == policy);
+            let model = match known {
+                _ if *policy == self.policy => None,
+                Some((_, model)) => Some(Arc::clone(model)),
+                None => {
+                    let model = model(policy)?;
+                    models.push((policy, Arc::clone(&model)));
+                    Some(model)
+                }
+            };
+            let policy = model.map(|model| (policy.to_string(), model));
+            named.push(Named { name, policy });
+        }
+        Ok(self.hosts.names(named))
     }
 
     /// Names the client at the other end of a connection, which has begun.
@@ -120,6 +146,35 @@ impl Selection {
         }
     }
 
+    /// Addresses and classes of which something is known.
+    pub(crate) fn clients(&self) -> usize {
+        self.selector.clients()
+    }
+
+    /// What a client would be told, and why: of each class that is known at the address, or of one.
+    pub(crate) fn explain(
+        &self,
+        address: IpAddr,
+        class: Option<ClientClass>,
+        host: HostIndex,
+        moment: &Moment,
+    ) -> Vec<Explanation> {
+        let host = self.hosts.get(host);
+        let client = self.selector.client(address, &Hints::default());
+        match class {
+            Some(class) => {
+                let client = client.with_class(class);
+                vec![self.selector.explain(&client, host, moment)]
+            }
+            None => self.selector.explain_address(&client, host, moment),
+        }
+    }
+
+    /// What is known of each class.
+    pub(crate) fn summary(&self) -> Vec<ClassSummary> {
+        self.selector.summary()
+    }
+
     /// Writes what is known to the state folder, if there is one. May wait for the disk.
     pub(crate) fn save(&self) {
         if let Some(state) = &self.state {
@@ -138,6 +193,15 @@ impl Selection {
             state.close(to_another);
         }
     }
+}
+
+/// The model of a policy, with its surface.
+fn model(policy: &Policy) -> Result<Arc<dyn Model>, Error> {
+    let surface = match policy.file() {
+        Some(file) => read_surface(file)?,
+        None => Surface::embedded().clone(),
+    };
+    Ok(policy.build(&surface).into())
 }
 
 fn read_surface(file: &str) -> Result<Surface, Error> {

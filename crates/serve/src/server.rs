@@ -3,16 +3,17 @@
 mod supervise;
 
 use crate::congestion::CongestionInUse;
-use crate::files::Files;
 use crate::incidents::Incidents;
 use crate::listen::{self, Listeners, Sockets};
+use crate::metrics::{Monitor, ServerCounters};
 use crate::options::{Congestion, Options, Security};
-use crate::request::service::{Alternative, Content, Service};
+use crate::reload::InUse;
+use crate::request::content::{Content, Current};
+use crate::request::service::{Alternative, Service};
 use crate::restarts::Restarts;
-use crate::selection::Selection;
 use crate::selection::state::SAVE_INTERVAL;
+use crate::selection::{HostNames, Selection};
 use crate::setup::Setup;
-use crate::site::{Kind, Site};
 use crate::stop::StopSignal;
 use crate::takeover::{self, Beginning, Giver, Wanted};
 use crate::threads::{self, Thread, Threads};
@@ -40,7 +41,7 @@ pub struct Server {
     /// One for each worker.
     places: Vec<h3::Place>,
     setup: Arc<Setup>,
-    reload: Option<ReloadHandle>,
+    certificates: Option<InUse>,
     predecessor: Option<u32>,
     /// `None`: no other process can take over.
     giver: Option<Giver>,
@@ -61,14 +62,15 @@ impl Server {
         if let Err(error) = sys::raise_open_files() {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }
-        let content = content(&options.site)?;
+        let content = Content::open(&options.site)?;
         let choices = tls::Choices {
+            protocols: options.protocols,
             early_data: options.early_data,
             key_log: options.key_log.as_ref(),
         };
         let tls = match &options.security {
             Security::ClearText | Security::BehindTlsProxy => None,
-            Security::Tls(identity) => Some(tls::configs(identity.clone(), &choices)?),
+            Security::Tls(certificates) => Some(tls::configs(certificates.clone(), &choices)?),
         };
         let request = request(options)?;
         let congestion = CongestionInUse::of(&request)?;
@@ -80,10 +82,12 @@ impl Server {
         let address = beginning.bound.address;
         let alternative = alternative(options, address.port(), &congestion)?;
         let service = Service {
-            content,
+            current: Current::new(content, host_names(options, alternative.as_ref())?),
+            has_hosts: options.hosts.is_some(),
             alternative,
             log: options.access_log.clone(),
             incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
+            counters: ServerCounters::default(),
         };
         let setup = Arc::new(setup(
             options,
@@ -105,7 +109,7 @@ impl Server {
             congestion,
             places,
             setup,
-            reload: tls.map(|tls| tls.reload),
+            certificates: tls.map(|tls| tls.certificates),
             predecessor: beginning.predecessor(),
             giver: beginning.post.map(|post| Giver {
                 setup: Arc::clone(&shared),
@@ -141,10 +145,22 @@ impl Server {
         self.predecessor
     }
 
-    /// Replaces the certificate while the server runs; `None` in clear text, which has none.
+    /// Replaces the certificates and the site while the server runs.
     #[must_use]
-    pub fn reload_handle(&self) -> Option<ReloadHandle> {
-        self.reload.clone()
+    pub fn reload_handle(&self) -> ReloadHandle {
+        ReloadHandle {
+            certificates: self.certificates.clone(),
+            service: Arc::clone(&self.setup.service),
+        }
+    }
+
+    /// Looks at the server while it runs: figures, what is known of clients, certificates.
+    #[must_use]
+    pub fn monitor(&self) -> Monitor {
+        Monitor {
+            service: Arc::clone(&self.setup.service),
+            certificates: self.certificates.clone(),
+        }
     }
 
     /// Serves until `stop` says so or another process has taken over, then lets running requests end
@@ -204,14 +220,22 @@ impl Server {
     }
 }
 
-fn content(site: &Site) -> Result<Content, Error> {
-    Ok(match &site.0 {
-        Kind::Files { root, hidden } => {
-            let files = Files::open(root)?;
-            Content::Files(if *hidden { files.with_hidden() } else { files })
+fn has_http3(options: &Options) -> bool {
+    options.protocols.http3 && matches!(options.security, Security::Tls(_))
+}
+
+/// The names that decisions are made for at the start.
+fn host_names(options: &Options, alternative: Option<&Alternative>) -> Result<HostNames, Error> {
+    let selection = alternative.map(|it| &it.selection);
+    if let (Some(hosts), Some(selection)) = (&options.hosts, selection) {
+        return selection.host_names(hosts);
+    }
+    match (&options.security, selection) {
+        (Security::Tls(certificates), Some(selection)) => {
+            Ok(selection.certificate_names(certificates))
         }
-        Kind::Service(handler) => Content::Handler(Arc::clone(handler)),
-    })
+        _ => Ok(HostNames::default()),
+    }
 }
 
 fn alternative(
@@ -219,10 +243,10 @@ fn alternative(
     port: u16,
     congestion: &CongestionInUse,
 ) -> Result<Option<Alternative>, Error> {
-    let Security::Tls(identity) = &options.security else {
+    if !has_http3(options) {
         return Ok(None);
-    };
-    let selection = Selection::new(options, identity, congestion.of_selection())?;
+    }
+    let selection = Selection::new(options, congestion.of_selection())?;
     Ok(Some(Alternative { port, selection }))
 }
 
@@ -263,7 +287,7 @@ fn request(options: &Options) -> Result<listen::Request, Error> {
         port: options.port,
         workers: threads,
         spread: options.spread,
-        with_udp: matches!(options.security, Security::Tls(_)),
+        with_udp: has_http3(options),
         congestion: options.congestion,
     })
 }
@@ -290,11 +314,12 @@ fn setup(
         let quic = Arc::clone(&tls.quic);
         let mut config = h3::config(quic, options, congestion, &beginning.secrets);
         // For WebSockets (RFC 9220); there are none among files.
-        config.extended_connect = service.files().is_none();
+        config.extended_connect = service.has_handlers();
         config
     };
     Setup {
-        quic: tls.map(quic),
+        protocols: options.protocols,
+        quic: tls.filter(|_| options.protocols.http3).map(quic),
         service: Arc::new(service),
         tls: tls.map(|tls| Arc::clone(&tls.tcp)),
         scheme: options.security.scheme(),

@@ -1,5 +1,6 @@
 //! What all workers share, and what the connections of one worker share.
 
+use crate::Protocols;
 use crate::clients::Clients;
 use crate::files::FileCache;
 use crate::held::HeldBytes;
@@ -22,6 +23,7 @@ pub(crate) struct Setup {
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
     /// The scheme of what TCP connections carry; those of QUIC carry `https`.
     pub(crate) scheme: Scheme,
+    pub(crate) protocols: Protocols,
     /// `None`: no HTTP/3.
     pub(crate) quic: Option<altway_http3::ServerConfig>,
     pub(crate) limits: Limits,

@@ -3,8 +3,9 @@
 use crate::embed::App;
 use crate::request::body::Body;
 use crate::request::handler::{BoxError, Handler, Pending, PerThread, Tower};
-use crate::{RequestBody, files};
+use crate::{FilesOptions, RequestBody, files};
 use http::{Request, Response, StatusCode};
+use std::fmt;
 use std::future::ready;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,8 +16,21 @@ pub struct Site(pub(crate) Kind);
 
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
-    Files { root: PathBuf, hidden: bool },
+    Files(PathBuf, FilesOptions),
     Service(Arc<dyn Handler>),
+    Dispatched(Arc<dyn Dispatch>, Vec<Site>),
+}
+
+/// The choice among several sites by what a request is for. Asked for each request on the thread of its
+/// connection, so it should not block.
+pub trait Dispatch: fmt::Debug + Send + Sync {
+    /// Returns the place, among the sites given to [`Site::dispatched`], of the one that answers; `None` where
+    /// none does, for which the client gets a 404.
+    ///
+    /// `authority` is the host that the request names, perhaps with a port; empty where it names none (HTTP/1.0).
+    /// `path` is decoded once, begins with a slash, and has no empty names, no `.` and no `..`: two spellings of one
+    /// file are one path. A path that could mean two things is refused before (400).
+    fn dispatch(&self, authority: &[u8], path: &[u8]) -> Option<usize>;
 }
 
 impl Site {
@@ -27,25 +41,37 @@ impl Site {
     }
 
     /// The files of the directory `root`: nothing outside of it is ever read, and hidden files and
-    /// folders (`.name`) in it are not served but for `/.well-known`. The fastest way to serve files: small ones are answered from
-    /// memory with their fields already encoded. For files beside other things see
-    /// [`Files`](crate::Files).
+    /// folders (`.name`) in it are not served but for `/.well-known`. The fastest way to
+    /// serve files: small ones are answered from memory with their fields already encoded. For files beside
+    /// other things see [`Files`](crate::Files).
     #[must_use]
     pub fn files(root: impl Into<PathBuf>) -> Self {
-        Self(Kind::Files {
-            root: root.into(),
-            hidden: false,
-        })
+        Self::files_with(root, FilesOptions::default())
+    }
+
+    /// The files of the directory `root`, served as `options` say, as fast as by [`files`](Self::files).
+    #[must_use]
+    pub fn files_with(root: impl Into<PathBuf>, options: FilesOptions) -> Self {
+        Self(Kind::Files(root.into(), options))
     }
 
     /// Serves the hidden files and folders of [`files`](Self::files) like others; without effect on a
     /// service. Default: they are answered as if they were missing.
     #[must_use]
     pub fn with_hidden(mut self) -> Self {
-        if let Kind::Files { hidden, .. } = &mut self.0 {
-            *hidden = true;
+        if let Kind::Files(_, options) = &mut self.0 {
+            options.hidden = true;
         }
         self
+    }
+
+    /// Several sites, of which `dispatch` chooses for each request. Files among them are as fast as files alone.
+    ///
+    /// None of them may itself be a site of several ([`Error::NestedDispatch`](crate::Error::NestedDispatch) when
+    /// the server is bound).
+    #[must_use]
+    pub fn dispatched(dispatch: impl Dispatch + 'static, sites: Vec<Self>) -> Self {
+        Self(Kind::Dispatched(Arc::new(dispatch), sites))
     }
 
     /// Whatever a [tower](https://docs.rs/tower-service) service answers, over all three protocols;

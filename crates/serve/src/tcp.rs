@@ -220,6 +220,9 @@ impl Context {
                 return Ok(());
             };
             let beginning = beginning??;
+            if !self.speaks(beginning.is_http2) {
+                return Ok(());
+            }
             if beginning.is_http2 {
                 // Unconstrained: a driver yields by itself, after so many bytes.
                 let driver = self.http2(&client, stream, None, beginning.bytes);
@@ -235,13 +238,27 @@ impl Context {
         };
         let mut session = session??;
         client.admitted.handshake_done();
-        if session.get_ref().1.alpn_protocol() == Some(b"h2") {
+        let is_http2 = session.get_ref().1.alpn_protocol() == Some(b"h2");
+        if !self.speaks(is_http2) {
+            return Ok(());
+        }
+        if is_http2 {
             let (_, tls) = session.into_inner();
             let driver = self.http2(&client, stream, Some(tls), Vec::new());
             return Ok(unconstrained(Box::pin(driver.run(stop))).await?);
         }
         session.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
         Box::pin(self.http1(session, &stream, &client, &activity, stop)).await
+    }
+
+    /// Whether clients are given HTTP/2, or HTTP/1.1.
+    fn speaks(&self, http2: bool) -> bool {
+        let protocols = self.setup.protocols;
+        if http2 {
+            protocols.http2
+        } else {
+            protocols.http1
+        }
     }
 
     fn http2(

@@ -1,17 +1,21 @@
-//! The TLS settings of both transports: one provider, one certificate, one set of ticket keys, unless
+//! The TLS settings of both transports: one provider, the same certificates, one set of ticket keys, unless
 //! QUIC keeps its sessions itself.
 
 use crate::key_log::ForTls;
-use crate::reload::Resolver;
+use crate::reload::InUse;
 use crate::sessions::Sessions;
-use crate::{Error, Identity, KeyLog, ReloadHandle};
+use crate::{Certificates, Error, KeyLog, Protocols};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use std::sync::Arc;
 
 /// Protocols on TCP in the server's order (RFC 7301).
-const ALPN_TCP: [&[u8]; 2] = [b"h2", b"http/1.1"];
+fn alpn_tcp(protocols: Protocols) -> Vec<Vec<u8>> {
+    let names: [(bool, &[u8]); 2] = [(protocols.http2, b"h2"), (protocols.http1, b"http/1.1")];
+    let given = names.into_iter().filter(|(is_given, _)| *is_given);
+    given.map(|(_, name)| name.to_vec()).collect()
+}
 
 /// Session tickets after a hand-shake of TLS 1.3 over TCP. Clients use each once, lest they can be
 /// followed from connection to connection (RFC 8446 appendix C.4): one is for the next connection, the
@@ -39,19 +43,20 @@ pub(crate) fn provider() -> CryptoProvider {
     provider
 }
 
-/// The settings of both transports, which share the certificate and, as a rule, the ticket keys.
+/// The settings of both transports, which share the certificates and, as a rule, the ticket keys.
 #[derive(Debug)]
 pub(crate) struct Tls {
     /// Versions 1.2 and 1.3, HTTP/2 and HTTP/1.1.
     pub(crate) tcp: Arc<ServerConfig>,
     /// Version 1.3 (RFC 9001 section 4.2).
     pub(crate) quic: Arc<ServerConfig>,
-    pub(crate) reload: ReloadHandle,
+    pub(crate) certificates: InUse,
 }
 
 /// What an operator chooses of TLS.
 #[derive(Debug)]
 pub(crate) struct Choices<'a> {
+    pub(crate) protocols: Protocols,
     /// QUIC: keep sessions for early data. There is none over TCP.
     pub(crate) early_data: bool,
     pub(crate) key_log: Option<&'a Arc<dyn KeyLog>>,
@@ -59,14 +64,14 @@ pub(crate) struct Choices<'a> {
 
 /// # Errors
 /// The system gives no random numbers for the ticket keys.
-pub(crate) fn configs(identity: Identity, choices: &Choices<'_>) -> Result<Tls, Error> {
-    let reload = ReloadHandle::new(identity);
+pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Result<Tls, Error> {
+    let certificates = InUse::new(certificates);
     // Keys change every six hours and are forgotten after twelve.
     let ticketer = aws_lc_rs::Ticketer::new().map_err(Error::tls)?;
-    let mut tcp = config(&reload, &[&TLS13, &TLS12])?;
-    tcp.alpn_protocols = ALPN_TCP.map(<[u8]>::to_vec).into();
+    let mut tcp = config(&certificates, &[&TLS13, &TLS12])?;
+    tcp.alpn_protocols = alpn_tcp(choices.protocols);
     tcp.ticketer = Arc::clone(&ticketer);
-    let mut quic = config(&reload, &[&TLS13])?;
+    let mut quic = config(&certificates, &[&TLS13])?;
     quic.send_tls13_tickets = TICKETS_QUIC;
     if choices.early_data {
         quic.session_storage = Arc::new(Sessions::new());
@@ -81,19 +86,19 @@ pub(crate) fn configs(identity: Identity, choices: &Choices<'_>) -> Result<Tls, 
     Ok(Tls {
         tcp: Arc::new(tcp),
         quic: Arc::new(quic),
-        reload,
+        certificates,
     })
 }
 
 fn config(
-    certificate: &ReloadHandle,
+    certificates: &InUse,
     versions: &[&'static SupportedProtocolVersion],
 ) -> Result<ServerConfig, Error> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(versions)
         .map_err(Error::tls)?
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(Resolver(certificate.clone())));
+        .with_cert_resolver(Arc::new(certificates.clone()));
     config.ignore_client_order = true;
     config.send_tls13_tickets = TICKETS;
     Ok(config)

@@ -72,7 +72,7 @@ impl<'a> Worker<'a> {
             service,
         } = self;
         runtime.block_on(async move {
-            let sweeping = tokio::task::spawn_local(sweep(files));
+            let sweeping = tokio::task::spawn_local(sweep(files, Arc::clone(&service)));
             let h3_stop = stop.clone();
             let h3 = async move {
                 match h3 {
@@ -88,13 +88,16 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Closes files that nobody asks for any more.
-async fn sweep(files: Rc<RefCell<FileCache>>) {
+/// Closes files that nobody asks for any more, and those of a folder that another has taken the place of.
+async fn sweep(files: Rc<RefCell<FileCache>>, service: Arc<Service>) {
     let mut interval = interval(SWEEP_INTERVAL);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
-        files.borrow_mut().sweep(Instant::now());
+        let now = Instant::now();
+        let content = Arc::clone(&service.current.get().content);
+        content.files().for_each(|files| files.look_for_change(now));
+        files.borrow_mut().sweep(now);
     }
 }
 

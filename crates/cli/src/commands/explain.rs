@@ -1,16 +1,17 @@
 //! `altway explain`: what a server tells a client, and why.
 
 use super::paths::{age, read};
+use super::status::Server;
 use crate::Answer;
 use crate::hint::mistake;
 use crate::printer::Printer;
+use altway_admin::{Address, Explained};
 use altway_select::{
-    AltSvc, Bulk, Client, ClientClass, Explanation, Host, ModelKind, Moment, Observation, Selector,
-    Transport, UnixTime,
+    Bulk, Client, ClientClass, Host, ModelKind, Moment, Observation, Selector, Transport, UnixTime,
 };
 use altway_units::{Bandwidth, DataSize, Ratio, duration};
 use anyhow::Result;
-use serde::Serialize;
+use http::{Method, StatusCode};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -21,20 +22,23 @@ const ENOUGH: usize = 64;
 
 /// Explain what a server would tell a client, and what that rests on.
 ///
-/// It goes by what the server has kept in its state folder (`altway serve --state-dir`), a minute old while the
-/// server runs. Nothing is changed, whatever is supposed.
+/// With --admin the running server is asked. With --state-dir it goes by what the server has kept in its state folder,
+/// a minute old while the server runs; there a path can be supposed. Nothing is changed by either.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
-  altway explain 192.0.2.7 --state-dir /var/lib/altway
+  altway explain 192.0.2.7 --admin /run/altway/admin.sock
   altway explain 192.0.2.7 --state-dir /var/lib/altway --class firefox-linux
   altway explain 192.0.2.7 --state-dir /var/lib/altway --what-if rate=1gbit,rtt=1ms")]
 pub(crate) struct Arguments {
     /// The client's address.
     address: IpAddr,
+    /// Admin socket of the server: path of a Unix socket, or IP:PORT.
+    #[arg(long, value_name = "ADDRESS", required_unless_present = "state_dir", conflicts_with_all = ["state_dir", "policy", "what_if"])]
+    admin: Option<Address>,
     /// The server's state folder.
     #[arg(long, value_name = "DIR")]
-    state_dir: PathBuf,
+    state_dir: Option<PathBuf>,
     /// One class alone, FAMILY-PLATFORM as in the output [default: all that are known at the address].
     #[arg(long, value_name = "CLASS")]
     class: Option<ClientClass>,
@@ -84,13 +88,16 @@ impl FromStr for Supposed {
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let Some(folder) = &arguments.state_dir else {
+        return ask(arguments, printer);
+    };
     if arguments.policy.file().is_some() {
         return Err(mistake(
             "a surface's file can't be explained by",
             "look at it with `altway policy show FILE`; here, name surface, learned, or another policy",
         ));
     }
-    let kept = read(&arguments.state_dir, &arguments.policy)?;
+    let kept = read(folder, &arguments.policy)?;
     let host = match &arguments.host {
         Some(name) => Host::new(name),
         None => Host::default(),
@@ -118,14 +125,52 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         _ => vec![explain(&client)],
     };
     if arguments.json {
-        let shown: Vec<_> = explanations.iter().map(Shown::of).collect();
+        let shown: Vec<_> = explanations.iter().map(Explained::of).collect();
         printer.json(&shown)?;
     } else {
         for explanation in &explanations {
-            printer.data(&explanation.to_string())?;
-            printer.data(&format!("  says {}", said(explanation.decision.alt_svc)))?;
+            show(&Explained::of(explanation), printer)?;
         }
         printer.say(&format!("as of {} s ago", age(&kept).as_secs()));
+    }
+    Ok(Answer::Done)
+}
+
+fn show(explained: &Explained, printer: &Printer) -> Result<()> {
+    printer.data(&explained.text)?;
+    printer.data(&format!("  says {}", explained.alt_svc))?;
+    Ok(())
+}
+
+/// Has the running server explain.
+fn ask(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let mut query = url::form_urlencoded::Serializer::new(String::from("/explain?"));
+    query.append_pair("address", &arguments.address.to_string());
+    if let Some(class) = arguments.class {
+        query.append_pair("class", &class.to_string());
+    }
+    if let Some(host) = &arguments.host {
+        query.append_pair("host", host);
+    }
+    let server = Server::at(arguments.admin.clone());
+    let answered = server.ask(Method::GET, &query.finish())?;
+    if answered.status != StatusCode::OK {
+        return Err(mistake(
+            answered.text.trim_end(),
+            "see `altway explain --help`",
+        ));
+    }
+    let explained: Vec<Explained> = serde_json::from_str(&answered.text)?;
+    if arguments.json {
+        printer.json(&explained)?;
+    } else if explained.is_empty() {
+        printer.data(&format!(
+            "nothing is known of {}; name a class with --class to see what it would be told",
+            arguments.address
+        ))?;
+    }
+    for it in explained.iter().filter(|_| !arguments.json) {
+        show(it, printer)?;
     }
     Ok(Answer::Done)
 }
@@ -154,65 +199,6 @@ fn suppose(selector: &Selector, client: &Client, host: &Host, supposed: Supposed
             ..Observation::new(Transport::Tcp)
         };
         let _ = selector.observe(client, host, &observation, now);
-    }
-}
-
-/// What a response over TCP says, in words.
-fn said(alt_svc: AltSvc) -> String {
-    match alt_svc {
-        AltSvc::Advertise { max_age } => {
-            format!("Alt-Svc with h3 for {}", duration::format(max_age))
-        }
-        AltSvc::Clear => "Alt-Svc: clear".into(),
-        AltSvc::Omit => "nothing of alternative services".into(),
-    }
-}
-
-#[derive(Serialize)]
-struct Shown {
-    class: String,
-    offer: String,
-    reason: String,
-    alt_svc: String,
-    known: bool,
-    propensity: f64,
-    hold_out: bool,
-    h2_s: Option<f64>,
-    h3_s: Option<f64>,
-    difference_ln: Option<f64>,
-    deviation_ln: Option<f64>,
-    margin_ln: Option<f64>,
-    tcp_bps: Option<f64>,
-    quic_bps: Option<f64>,
-    class_limit_bps: f64,
-    packets_sent: f64,
-    packets_lost: f64,
-    udp_blocked: bool,
-}
-
-impl Shown {
-    fn of(it: &Explanation) -> Self {
-        let prediction = it.decision.prediction;
-        Self {
-            class: it.class.to_string(),
-            offer: it.decision.offer.to_string(),
-            reason: it.decision.reason.to_string(),
-            alt_svc: said(it.decision.alt_svc),
-            known: it.is_known,
-            propensity: it.decision.propensity,
-            hold_out: it.decision.held,
-            h2_s: prediction.map(|it| it.h2),
-            h3_s: prediction.map(|it| it.h3),
-            difference_ln: prediction.map(|it| it.difference),
-            deviation_ln: prediction.map(|it| it.deviation),
-            margin_ln: prediction.map(|it| it.margin),
-            tcp_bps: it.measured[0],
-            quic_bps: it.measured[1],
-            class_limit_bps: it.limit,
-            packets_sent: it.packets.0,
-            packets_lost: it.packets.1,
-            udp_blocked: it.udp_blocked,
-        }
     }
 }
 

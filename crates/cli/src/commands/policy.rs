@@ -5,6 +5,8 @@ mod show;
 mod simulate;
 mod surface;
 
+pub(crate) use surface::read as read_surface;
+
 use crate::Answer;
 use crate::printer::Printer;
 use anyhow::Result;

@@ -1,24 +1,30 @@
 //! `altway serve`: the files of a folder over three protocols.
 
-mod certificate;
-mod limits;
+mod admin;
+pub(super) mod certificate;
+mod files;
+mod flags;
+pub(super) mod limits;
+mod reload;
+mod setup;
 
 use crate::hint::mistake;
-use crate::insight::{Insight, Variable};
 use crate::printer::Printer;
-use crate::{Answer, signals, stderr};
-use altway_serve::{
-    AccessLog, Bind, Congestion, CongestionInUse, DEFAULT_PORT, Files, Options, Policy,
-    ReloadHandle, Security, Server, ServerId, Site, Spread, StopHandle, stop_channel,
-};
-use altway_units::{DataSize, duration};
+use crate::{Answer, config_file, signals};
+use altway_admin::{Admin, Reloaded};
+use altway_config::Plan;
+use altway_serve::{AccessLog, Congestion, CongestionInUse, Server, StopHandle, stop_channel};
+use altway_units::DataSize;
 use anyhow::Result;
-use certificate::Source;
+pub(crate) use flags::Flags;
+use limits::Spelling;
+use reload::Reloading;
 use serde::Serialize;
+use std::fmt::{Debug, Display};
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
 
 /// Serve the files of DIR over HTTP/1.1, HTTP/2 and HTTP/3, all on one port number (TCP and UDP).
 ///
@@ -58,98 +64,35 @@ ones are the new server's, those that are there end with the old one, which exit
 --bind, --port, --threads, --spread, --server-id and --h2c can't change this way. If the new server
 can't run, or ends within 2 s, the old one serves on. At most 3 old ones may be ending at a time.")]
 pub(crate) struct Arguments {
-    /// The folder to serve.
-    #[arg(value_name = "DIR", default_value = ".")]
-    root: PathBuf,
-    /// Serve files and folders whose names begin with a dot, too [default: of these only /.well-known].
-    #[arg(long)]
-    hidden: bool,
-    /// Port number for TCP and UDP; 0: any that is free.
-    #[arg(short, long, env = "ALTWAY_PORT", hide_env_values = true, default_value_t = DEFAULT_PORT)]
-    port: u16,
-    /// Address to listen on [default: all, IPv6 and IPv4].
-    #[arg(long, value_name = "IP")]
-    bind: Option<IpAddr>,
-    #[command(flatten)]
-    certificate: certificate::Files,
-    /// Worker threads [default: one per core].
-    #[arg(short = 'n', long, env = "ALTWAY_THREADS", hide_env_values = true)]
-    threads: Option<NonZeroUsize>,
-    /// Who accepts: per-worker (no hand-over) or round-robin (one thread for all; even shares).
-    #[arg(long, value_name = "HOW", default_value_t = Spread::default())]
-    spread: Spread,
-    /// 1 or 2 bytes that every QUIC connection ID begins with, for a load balancer [default: none].
-    #[arg(long, value_name = "HEX", default_value_t = ServerId::default(), hide_default_value = true)]
-    server_id: ServerId,
-    /// Clear text over TCP: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3.
-    #[arg(long)]
-    h2c: bool,
-    /// Clear text, as --h2c, behind a proxy that terminates TLS: requests name the scheme https, not http
-    /// (else 421, Misdirected Request). Nobody but the proxy may reach the port.
-    #[arg(long)]
-    behind_tls_proxy: bool,
-    /// TLS (h2) or clear text (h2c), in a word: for the environment of a container.
-    #[arg(
-        long,
-        value_name = "MODE",
-        env = "ALTWAY_RUN_MODE",
-        hide_env_values = true
-    )]
-    run_mode: Option<RunMode>,
-    /// Who is offered HTTP/3: learned (by what each client and others like it have shown), surface or
-    /// surface:FILE (by measured times), threshold or threshold:rtt=TIME,loss=SHARE, study or
-    /// study:delay=TIME,loss=SHARE, h3 or h2 (all clients).
-    #[arg(long, default_value_t = Policy::default())]
-    policy: Policy,
-    /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
-    /// missing [default: nothing is kept].
-    #[arg(long, value_name = "DIR", conflicts_with = "h2c")]
-    state_dir: Option<PathBuf>,
-    /// Congestion control of TCP and QUIC: cubic, reno or bbr [default: the system's of TCP, for QUIC
-    /// too, or cubic where QUIC has no such].
-    #[arg(long, value_name = "NAME")]
-    congestion: Option<Congestion>,
-    /// Packets of QUIC's first congestion window. TCP's is the route's (ip route ... initcwnd).
-    #[arg(long, value_name = "PACKETS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
-    initial_window: u32,
-    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): GET, HEAD and OPTIONS; else 425.
-    #[arg(long, conflicts_with_all = ["h2c", "behind_tls_proxy"])]
-    early_data: bool,
-    #[command(flatten)]
-    insight: Insight,
-    /// How long a stop waits for requests that are being answered, and for the access log. The process
-    /// ends 4 s after it at the latest, whatever its threads do.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
-    grace: Duration,
-    /// Take over from the server that runs with the same PATH, and let the next one do so: where they
-    /// meet (a Unix socket that only this user may use).
-    #[arg(long, value_name = "PATH")]
-    takeover: Option<PathBuf>,
-    /// Append a line for each request to this file, or - for stderr. A new file is its owner's alone. No
-    /// request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.
+    /// Serve what this file says. Everything else is said in it: see `altway config`.
     #[arg(long, value_name = "FILE")]
-    access_log: Option<PathBuf>,
+    config: Option<PathBuf>,
+    /// Admin socket: path of a Unix socket, which only this user may use, or IP:PORT of this machine, which everybody
+    /// on it may. In a browser it shows what the server does; /metrics is for Prometheus; `altway status`,
+    /// `altway explain` and `altway reload` ask it.
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<altway_admin::Address>,
     /// Print a line of JSON on stdout as soon as the server listens.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    limits: limits::Limits,
+    flags: Flags,
+    /// The options that were typed, for one that says in words what a file says.
+    #[arg(skip)]
+    typed: Vec<String>,
 }
 
 impl Arguments {
-    /// Whether there is no TLS here.
-    fn is_clear(&self) -> bool {
-        self.h2c || self.behind_tls_proxy || self.run_mode == Some(RunMode::ClearText)
+    /// Remembers which options were typed.
+    pub(crate) fn note(&mut self, matches: &clap::ArgMatches) {
+        let is_typed = |id: &&clap::Id| {
+            matches.value_source(id.as_str()) == Some(clap::parser::ValueSource::CommandLine)
+        };
+        let own = ["config", "admin", "json", "quiet", "verbose"];
+        let ids = matches.ids().filter(is_typed).map(clap::Id::as_str);
+        let is_option = |id: &&str| !own.contains(id) && matches.try_get_raw(id).is_ok();
+        self.typed = ids.filter(is_option).map(str::to_owned).collect();
     }
-}
-
-/// What the variable of a container can say of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum RunMode {
-    #[value(name = "h2")]
-    Tls,
-    #[value(name = "h2c")]
-    ClearText,
 }
 
 /// What `--json` prints.
@@ -171,35 +114,61 @@ struct Listening<'a> {
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
-    let source = match arguments.is_clear() {
-        true => None,
-        false => Some(Source::new(&arguments.certificate)?),
-    };
-    // No certificate is made for a folder that can't be served.
-    Files::open(&arguments.root)?;
-    let options = options(arguments, source.as_ref(), printer)?;
+    let (plan, spelling) = plan(arguments, printer)?;
+    let site = setup::site(&plan)?;
+    let options = setup::options(&plan, site, spelling, printer)?;
     // Before the server can be told of: a signal that nobody handles would end it.
     reopen_at_signal(options.access_log.clone(), *printer)?;
     let server = Server::bind(&options)?;
     let (handle, signal) = stop_channel();
-    obey_signals(handle, source.zip(server.reload_handle()), *printer)?;
-    let memory = limits::memory(&options.limits, options.threads);
-    announce(&server, arguments, memory, printer)?;
+    let memory = limits::memory(&options.limits, options.threads) + setup::memory(&plan);
+    let file = arguments.config.clone();
+    let reloading = Reloading::new(file, plan.clone(), server.reload_handle(), *printer);
+    let admin = Admin::new(
+        server.monitor(),
+        server.local_addr(),
+        options.policy.to_string(),
+        Some(Arc::new(move || reloading.reload())),
+    );
+    obey_signals(handle, admin.clone(), *printer)?;
+    let takes_over = options.takeover.is_some();
+    let _listening = admin::start(&admin, arguments.admin.as_ref(), takes_over)?;
+    announce(&server, arguments.json, &plan, memory, printer)?;
     server.run(&signal)?;
     Ok(Answer::Done)
 }
 
-/// `certificate`: where it comes from, and where it goes to; `None` in clear text.
-fn obey_signals(
-    stop: StopHandle,
-    certificate: Option<(Source, ReloadHandle)>,
-    printer: Printer,
-) -> Result<()> {
+/// What the file says, or what the options say.
+fn plan(arguments: &Arguments, printer: &Printer) -> Result<(Plan, Spelling)> {
+    let Some(file) = &arguments.config else {
+        let config = arguments.flags.config(printer)?;
+        let plan = Plan::check(config).map_err(config_file::of_options)?;
+        return Ok((plan, Spelling::Options));
+    };
+    if let Some(other) = arguments.typed.first() {
+        let name = match other.as_str() {
+            "root" => "DIR".into(),
+            option => format!("--{}", option.replace('_', "-")),
+        };
+        return Err(mistake(
+            format!("{name} says what `{}` says", file.display()),
+            "say it in the file: `altway config show -- OPTIONS` prints what equals them",
+        ));
+    }
+    let (plan, _) = config_file::load(file)?;
+    Ok((plan, Spelling::Keys))
+}
+
+fn obey_signals(stop: StopHandle, admin: Admin, printer: Printer) -> Result<()> {
     let gone = stop.clone();
     signals::on_stop(move || stop.stop())?;
-    let read_again = move || match &certificate {
-        Some((source, server)) => source.read_again(server, &printer),
-        None => printer.say("SIGHUP: clear text has no certificate to read again"),
+    let read_again = move || match admin.reload() {
+        Some(Reloaded {
+            success: true,
+            report,
+        }) => printer.say(&format!("SIGHUP: {}", report.trim_end())),
+        Some(Reloaded { report, .. }) => tracing::error!("SIGHUP: {}", report.trim_end()),
+        None => {}
     };
     signals::on_hangup(read_again, move || gone.stop())?;
     Ok(())
@@ -220,62 +189,15 @@ fn reopen_at_signal(log: Option<AccessLog>, printer: Printer) -> Result<()> {
     Ok(())
 }
 
-fn options(arguments: &Arguments, source: Option<&Source>, printer: &Printer) -> Result<Options> {
-    let security = match source {
-        Some(source) => Security::Tls(source.read(printer)?),
-        None if arguments.behind_tls_proxy => Security::BehindTlsProxy,
-        None => Security::ClearText,
-    };
-    let files = Site::files(&arguments.root);
-    let site = if arguments.hidden {
-        files.with_hidden()
-    } else {
-        files
-    };
-    let mut options = Options::new(site, security);
-    options.port = arguments.port;
-    options.bind = arguments.bind.map_or(Bind::All, Bind::Address);
-    options.threads = arguments.threads.unwrap_or(options.threads);
-    options.spread = arguments.spread;
-    options.server_id = arguments.server_id;
-    options.limits = arguments.limits.bounds(options.threads, printer)?;
-    options.policy = arguments.policy.clone();
-    options.state = arguments.state_dir.clone();
-    options.congestion = arguments.congestion;
-    options.initial_window = arguments.initial_window;
-    options.early_data = arguments.early_data;
-    let secrets = arguments.insight.key_log(Variable::Ignored, printer)?;
-    options.key_log = secrets.map(|file| file as _);
-    options.qlog = arguments.insight.qlog()?;
-    options.shutdown_grace = arguments.grace;
-    options.takeover.clone_from(&arguments.takeover);
-    options.access_log = arguments.access_log.as_deref().map(log_to).transpose()?;
-    Ok(options)
-}
-
-fn log_to(path: &Path) -> Result<AccessLog> {
-    if path == Path::new("-") {
-        return Ok(match stderr::queue() {
-            Some(queue) => AccessLog::shared(queue),
-            None => AccessLog::new(std::io::stderr())?,
-        });
-    }
-    AccessLog::append(path).map_err(|error| {
-        mistake(
-            format!("cannot open the access log `{}`: {error}", path.display()),
-            "give a file in a folder that is there and that you may write to, or - for stderr",
-        )
-    })
-}
-
 /// `memory`: what its limits add up to.
 fn announce(
     server: &Server,
-    arguments: &Arguments,
+    json: bool,
+    plan: &Plan,
     memory: DataSize,
     printer: &Printer,
 ) -> Result<()> {
-    let clear = arguments.is_clear();
+    let clear = plan.config().listen.is_clear_text();
     let protocols: &[_] = if clear {
         &["h1", "h2c"]
     } else {
@@ -283,7 +205,7 @@ fn announce(
     };
     let (address, predecessor) = (server.local_addr(), server.predecessor());
     let congestion = server.congestion();
-    if arguments.json {
+    if json {
         let listening = Listening {
             event: "listening",
             address,
@@ -326,4 +248,10 @@ fn controls(of: &CongestionInUse) -> String {
         }
         _ => format!("congestion control {}", of.tcp),
     }
+}
+
+/// A word of one crate as that of another, which reads what this one prints.
+pub(crate) fn translated<T: Display, U: FromStr<Err: Debug>>(word: T) -> U {
+    let text = word.to_string();
+    text.parse().expect("the crates agree on their words")
 }

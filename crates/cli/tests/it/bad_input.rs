@@ -39,7 +39,7 @@ fn a_plan_with_an_unknown_key() {
     let plan = PLAN.replace("delay", "dealy");
     assert_bad_plan(
         &plan,
-        "p.toml is not a plan: line 3: unknown key `dealy`; did you mean `delay`?",
+        "p.toml is not a plan: line 3, column 1: unknown key `dealy`; did you mean `delay`?",
     );
 }
 
@@ -48,7 +48,7 @@ fn a_plan_with_a_negative_rate() {
     let plan = PLAN.replace("5mbit", "-5mbit");
     assert_bad_plan(
         &plan,
-        "line 2: `rate`: `-5mbit` is not a bandwidth: it can't be negative",
+        "line 2, column 1: `rate`: `-5mbit` is not a bandwidth: it can't be negative",
     );
 }
 
@@ -57,7 +57,7 @@ fn a_plan_with_a_loss_of_150_percent() {
     let plan = format!("{PLAN}loss = \"150%\"\n");
     assert_bad_plan(
         &plan,
-        "line 6: `loss`: `150%` is not a ratio: it must be from 0% to 100%",
+        "line 6, column 1: `loss`: `150%` is not a ratio: it must be from 0% to 100%",
     );
 }
 
@@ -66,7 +66,7 @@ fn a_plan_whose_values_are_no_values() {
     for (more, error) in [
         (
             "timeout = \"60\"",
-            "line 6: `timeout`: `60` is not a duration: ",
+            "line 6, column 1: `timeout`: `60` is not a duration: ",
         ),
         (
             "warm_ups = \"one\"",
@@ -74,7 +74,7 @@ fn a_plan_whose_values_are_no_values() {
         ),
         (
             "loss = [\"1%\", \"1%\"]",
-            "line 6: `loss`: `1%` stands twice",
+            "line 6, column 1: `loss`: `1%` stands twice",
         ),
     ] {
         assert_bad_plan(&format!("{PLAN}{more}\n"), error);

@@ -162,7 +162,13 @@ impl Serving {
             command.args(["-n", "1"]);
         }
         command.envs(variables.iter().copied());
-        command.stdout(Stdio::piped()).stderr(stderr);
+        command.stderr(stderr);
+        Self::spawn(dir, command)
+    }
+
+    /// Runs a command that prints on stdout where it listens, as JSON.
+    pub(crate) fn spawn(dir: &Dir, mut command: Command) -> Self {
+        command.stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // Its copy of stderr is the child's alone from here on.
         drop(command);

@@ -11,6 +11,7 @@ mod backends;
 mod bad_input;
 mod certificates;
 mod common;
+mod config;
 mod containers;
 mod dns_record;
 mod early_answers;

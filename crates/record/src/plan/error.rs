@@ -2,7 +2,7 @@
 
 use super::{MAX_PAIRS, MAX_TRANSFERS};
 use crate::AxisError;
-use std::fmt;
+use altway_document::Place;
 
 /// Why a text is no plan.
 #[derive(Debug, thiserror::Error)]
@@ -81,24 +81,6 @@ pub enum PlanError {
         /// What to do instead.
         hint: String,
     },
-}
-
-/// Where something stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The included file; `None`: the plan itself.
-    pub file: Option<String>,
-    /// The line, from 1.
-    pub line: usize,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(file) = &self.file {
-            write!(f, "{file} ")?;
-        }
-        write!(f, "line {}", self.line)
-    }
 }
 
 fn in_file(file: Option<&String>) -> String {

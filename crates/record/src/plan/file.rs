@@ -5,11 +5,11 @@
 
 use super::links::{self, TypedLink};
 use super::servers::TypedServer;
-use super::{DEFAULT_MTU, Place, PlanError, Sampling, Stopping};
+use super::{DEFAULT_MTU, PlanError, Sampling, Stopping};
 use crate::axis::{self, AxisError, AxisValue};
 use crate::scenario::{Mixed, Page, Repeat};
-use crate::words::nearest;
 use crate::{BadTimeOut, PLAN_SCHEMA_VERSION, Plan, Scenario, SideBySide, TimeOut};
+use altway_document::{File, Place, Source, nearest};
 use altway_units::{DataSize, Ratio};
 use serde::Deserialize;
 use std::str::FromStr;
@@ -59,15 +59,6 @@ const TABLES: [(&str, &[&str]); 6] = [
     ("server", &["name", "command", "config", "protocols"]),
     ("link", &links::KEYS),
 ];
-
-/// A file that a plan names.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
-    /// What it is called from now on, in messages and where it names files itself.
-    pub name: String,
-    /// What is in it.
-    pub text: String,
-}
 
 /// Gives a file by the name of the file that names it (`None`: the plan itself) and the name there,
 /// or says in a sentence why it can't.
@@ -187,11 +178,6 @@ impl FromStr for Plan {
 /// The texts of a plan, the plan's own first, to say where a key stands.
 pub(super) struct Sources(Vec<Source>);
 
-pub(super) struct Source {
-    pub(super) file: Option<String>,
-    text: String,
-}
-
 impl Sources {
     /// Reads one text with what it includes, all in one table.
     fn add(
@@ -202,14 +188,11 @@ impl Sources {
     ) -> Result<toml::Table, PlanError> {
         let failed = |source| toml_error(file.map(str::to_owned), source);
         let mut table: toml::Table = toml::from_str(text).map_err(failed)?;
-        let source = Source {
-            file: file.map(str::to_owned),
-            text: text.into(),
-        };
-        source.refuse_unknown_keys(&table)?;
+        let source = Source::new(file, text);
+        refuse_unknown_keys(&source, &table)?;
         // Here an error still knows its line.
         toml::from_str::<Typed>(text).map_err(failed)?;
-        let place = source.place_of("include");
+        let place = place_in(&source, "include");
         self.0.push(source);
         let Some(include) = table.remove("include") else {
             return Ok(table);
@@ -348,7 +331,7 @@ impl Sources {
                     hint: "leave one of them out".into(),
                 });
             }
-            let file = load(source.file.as_deref(), &har).map_err(refused)?;
+            let file = load(source.name(), &har).map_err(refused)?;
             return Page::from_har(&file.text)
                 .map_err(|error| refused(format!("cannot use {}: {error}", file.name)));
         }
@@ -422,61 +405,55 @@ impl Sources {
     }
 
     pub(super) fn place_of(&self, key: &str) -> Place {
-        self.source_of(key).place_of(key)
+        place_in(self.source_of(key), key)
     }
 
     /// The text whose `key` counts: the first that has it.
     pub(super) fn source_of(&self, key: &str) -> &Source {
-        let has_it = self.0.iter().find(|source| source.line_of(key).is_some());
+        let has_it = self
+            .0
+            .iter()
+            .find(|source| source.place_of_key(key).is_some());
         has_it.unwrap_or(&self.0[0])
     }
 }
 
-impl Source {
-    fn refuse_unknown_keys(&self, table: &toml::Table) -> Result<(), PlanError> {
-        self.refuse_others(table, &KEYS)?;
-        for (name, keys) in TABLES {
-            let tables: Vec<&toml::Table> = match table.get(name) {
-                Some(toml::Value::Table(one)) => vec![one],
-                Some(toml::Value::Array(many)) => {
-                    many.iter().filter_map(toml::Value::as_table).collect()
-                }
-                _ => Vec::new(),
-            };
-            for table in tables {
-                self.refuse_others(table, keys)?;
+fn refuse_unknown_keys(source: &Source, table: &toml::Table) -> Result<(), PlanError> {
+    refuse_others(source, table, &KEYS)?;
+    for (name, keys) in TABLES {
+        let tables: Vec<&toml::Table> = match table.get(name) {
+            Some(toml::Value::Table(one)) => vec![one],
+            Some(toml::Value::Array(many)) => {
+                many.iter().filter_map(toml::Value::as_table).collect()
             }
-        }
-        Ok(())
-    }
-
-    fn refuse_others(&self, table: &toml::Table, keys: &[&'static str]) -> Result<(), PlanError> {
-        let Some(key) = table.keys().find(|key| !keys.contains(&key.as_str())) else {
-            return Ok(());
+            _ => Vec::new(),
         };
-        let nearest = nearest(key, keys.iter().copied());
-        Err(PlanError::UnknownKey {
-            key: key.clone(),
-            place: self.place_of(key),
-            nearest: nearest.and_then(|found| keys.iter().copied().find(|one| *one == found)),
-        })
-    }
-
-    fn place_of(&self, key: &str) -> Place {
-        Place {
-            file: self.file.clone(),
-            line: self.line_of(key).unwrap_or(1),
+        for table in tables {
+            refuse_others(source, table, keys)?;
         }
     }
+    Ok(())
+}
 
-    fn line_of(&self, key: &str) -> Option<usize> {
-        let starts_with_key = |line: &str| {
-            let name = line.split('=').next().unwrap_or_default().trim();
-            name.trim_matches(['"', '\'', '[', ']']) == key
-        };
-        let found = self.text.lines().position(starts_with_key);
-        found.map(|index| index + 1)
-    }
+fn refuse_others(
+    source: &Source,
+    table: &toml::Table,
+    keys: &[&'static str],
+) -> Result<(), PlanError> {
+    let Some(key) = table.keys().find(|key| !keys.contains(&key.as_str())) else {
+        return Ok(());
+    };
+    let nearest = nearest(key, keys.iter().copied());
+    Err(PlanError::UnknownKey {
+        key: key.clone(),
+        place: place_in(source, key),
+        nearest: nearest.and_then(|found| keys.iter().copied().find(|one| *one == found)),
+    })
+}
+
+/// Where a key stands, or the beginning of a text that does not have it.
+fn place_in(source: &Source, key: &str) -> Place {
+    source.place_of_key(key).unwrap_or_else(|| source.place(0))
 }
 
 fn toml_error(file: Option<String>, fault: toml::de::Error) -> PlanError {

@@ -1,10 +1,11 @@
 //! The key `link` of a plan: settings in words, or tables with a name, settings, changes and traces.
 
+use super::PlanError;
 use super::file::{Files, OneOrMany, Sources};
-use super::{PlanError, file};
 use crate::axis::{AxisError, MAX_AXIS_VALUES};
 use crate::link::turns;
 use crate::{LinkName, LinkWords};
+use altway_document::File;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -102,7 +103,7 @@ impl Sources {
         let Some(name) = name else {
             return Ok(None);
         };
-        let file: Result<file::File, String> = load(self.source_of(key).file.as_deref(), &name);
+        let file: Result<File, String> = load(self.source_of(key).name(), &name);
         let place = self.place_of(key);
         file.map(|file| Some(file.text))
             .map_err(|reason| PlanError::File { key, place, reason })
@@ -174,14 +175,14 @@ mod tests {
                 .contains("0,20")
         );
         let lost = error("[link]\nname = \"lte\"\nrate_trace = \"none.csv\"");
-        assert_eq!(lost, "line 8: `rate_trace`: there is none");
+        assert_eq!(lost, "line 8, column 1: `rate_trace`: there is none");
     }
 
     #[test]
     fn what_can_be_no_link_is_said_with_its_line() {
         assert_eq!(
             error("link = [\"jitter 5ms\", \"jitter 5ms\"]"),
-            "line 6: `link`: `jitter 5ms` stands twice"
+            "line 6, column 1: `link`: `jitter 5ms` stands twice"
         );
         assert!(error("link = []").contains("it has no values"));
         assert!(error("link = 3").contains("expected"));

@@ -1,6 +1,7 @@
 //! Plans as they are typed, and what is said of those that can't be.
 
 use super::*;
+use altway_document::File;
 use proptest::prelude::*;
 
 const SMALL: &str = r#"
@@ -76,13 +77,16 @@ fn every_axis_multiplies_the_matrix() {
 fn an_unknown_key_is_named_with_its_line_and_the_nearest_key() {
     assert_eq!(
         error(&SMALL.replace("delay", "dealy")),
-        "line 4: unknown key `dealy`; did you mean `delay`?"
+        "line 4, column 9: unknown key `dealy`; did you mean `delay`?"
     );
-    assert_eq!(error("colour = 1"), "line 1: unknown key `colour`");
+    assert_eq!(
+        error("colour = 1"),
+        "line 1, column 1: unknown key `colour`"
+    );
     let table = format!("{SMALL}\nscenario = \"mixed\"\n[mixed]\nsmallx = \"1KB\"");
     assert_eq!(
         error(&table),
-        "line 10: unknown key `smallx`; did you mean `small`?"
+        "line 10, column 1: unknown key `smallx`; did you mean `small`?"
     );
 }
 
@@ -90,7 +94,7 @@ fn an_unknown_key_is_named_with_its_line_and_the_nearest_key() {
 fn impossible_values_are_named_with_key_and_line() {
     assert_eq!(
         error(&SMALL.replace("5mbit", "-5mbit")),
-        "line 3: `rate`: `-5mbit` is not a bandwidth: it can't be negative"
+        "line 3, column 9: `rate`: `-5mbit` is not a bandwidth: it can't be negative"
     );
     let lossy = format!("{SMALL}\nloss = \"150%\"");
     assert!(error(&lossy).contains("`loss`: `150%` is not a ratio: it must be from 0% to 100%"));
@@ -273,12 +277,12 @@ fn a_slip_in_an_included_file_is_found_there() {
     let said = |text: &str| read(text).unwrap_err().to_string();
     assert_eq!(
         said("include = \"slip.toml\""),
-        "slip.toml line 2: unknown key `dealy`; did you mean `delay`?"
+        "slip.toml:2:1: unknown key `dealy`; did you mean `delay`?"
     );
     assert!(said("include = \"wrong.toml\"").starts_with("wrong.toml: "));
     assert_eq!(
         said("name = \"p\"\ninclude = \"none.toml\""),
-        "line 2: `include`: cannot read none.toml"
+        "line 2, column 1: `include`: cannot read none.toml"
     );
     assert!(said("include = \"loop.toml\"").contains("more than 16 files are included"));
 }
@@ -292,7 +296,7 @@ fn a_page_may_come_from_a_har_file() {
         .unwrap_err()
         .to_string();
     assert!(
-        said.contains("line 7: `har`: cannot use common.toml: it is not a HAR file"),
+        said.contains("line 7, column 1: `har`: cannot use common.toml: it is not a HAR file"),
         "{said}"
     );
 }

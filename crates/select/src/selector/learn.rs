@@ -27,7 +27,7 @@ impl Selector {
         });
         if let Some(Rate::Known(rate)) = rate {
             self.tell_network(client, &before, &known, now);
-            self.vote(client, seen.transport, &known, rate, now);
+            self.vote(client, host, seen.transport, &known, rate, now);
         }
         seen.page
             .and_then(|page| self.learn_page(client, host, seen.transport, &known, &page, now))
@@ -51,12 +51,13 @@ impl Selector {
     fn vote(
         &self,
         client: &Client,
+        host: &Host,
         transport: Transport,
         known: &Known,
         rate3: f64,
         now: UnixTime,
     ) {
-        if transport != Transport::Quic || !self.model.learns() {
+        if transport != Transport::Quic || !self.model(host).learns() {
             return;
         }
         let Some((ln2, _)) = known.rate(Transport::Tcp) else {
@@ -83,7 +84,7 @@ impl Selector {
         let mut mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
         mix.add(bytes, page.responses, cold);
         drop(mix);
-        if !self.model.learns() {
+        if !self.model(host).learns() {
             return None;
         }
         let off = residual(

@@ -90,7 +90,8 @@ struct Queue {
 pub(crate) struct Hints(Option<Arc<Mutex<Queue>>>);
 
 impl Hints {
-    pub(super) fn none() -> Self {
+    /// Of an answer that has none.
+    pub(crate) fn none() -> Self {
         Self(None)
     }
 

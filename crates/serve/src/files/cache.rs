@@ -6,11 +6,15 @@
 //! their space back. Large files are kept in chunks, so that a part of one costs no more than
 //! that part. What was used longest ago goes first.
 //!
-//! Entries go by the name of the file: however a request spells it, there is one.
+//! Entries go by the folder and the name of the file in it: however a request spells it, there is one.
 
+use super::coding::{Accepted, ContentCoding};
 use super::memory::SharedMemory;
-use super::path::{self, Asked};
-use super::shared::{FileRange, OpenFile};
+use super::path::{self, Asked, plain_name};
+use super::served::Place;
+use super::shared::{FileRange, OpenFile, Version};
+use super::validators::Traits;
+use super::variants::Variants;
 use super::{Files, Reading};
 use crate::files::open::{Opened, Refusal};
 use altway_http2::{FieldBlock, Indexing};
@@ -22,7 +26,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::num::NonZeroUsize;
-use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -51,7 +55,10 @@ type ChunkKey = (u64, u64);
 
 /// A worker's cache.
 pub(crate) struct FileCache {
+    /// By the number of the folder, in eight bytes, and the file's name in it.
     entries: LruCache<Box<[u8]>, Rc<Entry>>,
+    /// The key that is looked for; kept for its space.
+    key: Vec<u8>,
     chunks: LruCache<ChunkKey, Bytes>,
     /// The chunk that was read last: a body is sent a frame at a time, so that the next read is mostly of
     /// the same.
@@ -75,12 +82,29 @@ pub(crate) struct Entry {
     headers: HeaderMap,
     head: RefCell<Option<HeadOfSecond>>,
     fresh_until: Cell<Instant>,
-    modified: SystemTime,
+    /// The number of the folder that it is of.
+    folder: u64,
+    place: Arc<Place>,
+    /// Relative to the root.
+    name: PathBuf,
+    version: Version,
+    traits: Traits,
+    /// Those of its compressed forms that were asked for.
+    coded: RefCell<[Option<Rc<Entry>>; ContentCoding::ALL.len()]>,
+}
+
+/// How long an entry is believed, and of which folder it is.
+#[derive(Clone, Copy)]
+struct Belief {
+    until: Instant,
+    folder: u64,
 }
 
 /// Where a file's bytes are.
 enum Content {
     Memory(Bytes),
+    /// A compressed form, counted where it was made.
+    Shared(Bytes),
     File(Arc<OpenFile>),
 }
 
@@ -92,6 +116,57 @@ struct HeadOfSecond {
 }
 
 impl Entry {
+    fn new(files: &Files, opened: &Opened, content: Content, belief: Belief) -> Self {
+        let version = opened.file.version();
+        let traits = opened.traits();
+        Self::of(files, (&opened.name, version, traits), content, belief)
+    }
+
+    /// A form of the file that is made of it.
+    fn made(&self, files: &Files, coding: ContentCoding, form: Bytes) -> Self {
+        let traits = Traits {
+            coding: Some(coding),
+            ..self.traits
+        };
+        let file = (&*self.name, self.version, traits);
+        Self::of(files, file, Content::Shared(form), self.belief())
+    }
+
+    fn of(
+        files: &Files,
+        (name, version, traits): (&Path, Version, Traits),
+        content: Content,
+        belief: Belief,
+    ) -> Self {
+        let size = match &content {
+            Content::Memory(bytes) | Content::Shared(bytes) => bytes.len() as u64,
+            Content::File(file) => file.size(),
+        };
+        let fields = files.fields_of(name, traits, size, SystemTime::now());
+        Self {
+            fields: FieldBlock::from_headers(&fields, Indexing::Without),
+            repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
+            size,
+            name: name.into(),
+            version,
+            traits,
+            coded: RefCell::default(),
+            content,
+            headers: fields,
+            head: RefCell::new(None),
+            fresh_until: Cell::new(belief.until),
+            folder: belief.folder,
+            place: Arc::clone(&files.place),
+        }
+    }
+
+    fn belief(&self) -> Belief {
+        Belief {
+            until: self.fresh_until.get(),
+            folder: self.folder,
+        }
+    }
+
     /// The head of a 200 response at `time`. `complete` adds what is not of the file, and depends on
     /// the second and on `offer` alone.
     pub(crate) fn head(
@@ -119,15 +194,16 @@ impl Entry {
         head
     }
 
-    /// Whether it may be used without looking at the file.
+    /// Whether it may be used without looking at the file: for a while, and as long as its folder is served.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
-        now < self.fresh_until.get()
+        now < self.fresh_until.get() && self.place.number() == self.folder
     }
 
-    /// All of the file, if it is in memory.
+    /// All of the file, if it is in memory and small.
     pub(crate) fn whole(&self) -> Option<&Bytes> {
         match &self.content {
             Content::Memory(bytes) => Some(bytes),
+            Content::Shared(bytes) => Some(bytes).filter(|_| self.size <= SMALL),
             Content::File(_) => None,
         }
     }
@@ -136,6 +212,7 @@ impl Entry {
     pub(crate) fn reading(&self, taken: usize) -> Reading {
         match &self.content {
             Content::Memory(bytes) => Reading::Memory(bytes.slice(taken..)),
+            Content::Shared(bytes) => Reading::Shared(bytes.slice(taken..)),
             Content::File(file) => Reading::File(FileRange {
                 file: Arc::clone(file),
                 offset: taken as u64,
@@ -148,16 +225,20 @@ impl Entry {
         matches!(self.content, Content::File(_))
     }
 
+    /// Files that it holds open, its compressed forms included.
+    fn descriptors(&self) -> usize {
+        let coded = self.coded.borrow();
+        let coded = coded.iter().flatten().filter(|entry| entry.is_open());
+        usize::from(self.is_open()) + coded.count()
+    }
+
     fn is_idle(&self, now: Instant) -> bool {
         self.fresh_until.get() + IDLE <= now
     }
 
     fn is_of(&self, opened: &Opened) -> bool {
-        (self.size, self.modified) == (opened.size(), opened.modified())
-            && match &self.content {
-                Content::Memory(_) => true,
-                Content::File(file) => file.is_same_version(&opened.file),
-            }
+        (self.version, self.traits) == (opened.file.version(), opened.traits())
+            && self.name == opened.name
     }
 }
 
@@ -167,6 +248,7 @@ impl FileCache {
     pub(crate) fn new(max_bytes: usize, max_open: usize) -> Self {
         Self {
             entries: LruCache::new(MAX_ENTRIES),
+            key: Vec::new(),
             chunks: LruCache::unbounded(),
             latest: None,
             memory: Arc::new(SharedMemory::new(max_bytes)),
@@ -175,18 +257,56 @@ impl FileCache {
         }
     }
 
-    /// The file that a request's target means; `None` when there is none that can be answered with
-    /// 200 just so.
-    pub(crate) fn find(&mut self, files: &Files, target: &[u8], now: Instant) -> Option<Rc<Entry>> {
+    /// The file that a request's target means, in the form that the client likes best; `None` when there is
+    /// none that can be answered with 200 just so. What the client takes is asked for where there is a choice.
+    pub(crate) fn find(
+        &mut self,
+        files: &Files,
+        target: &[u8],
+        accepted: impl FnOnce() -> Accepted,
+        now: Instant,
+    ) -> Option<Rc<Entry>> {
         let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
-        let (key, asked) = match plain_name(path) {
+        let source = self.find_source(files, path, now)?;
+        if source.traits.variants.is_empty() {
+            return Some(source);
+        }
+        let Variants { ahead, made } = source.traits.variants;
+        match accepted().choose(ahead, made) {
+            Some(coding) => self.find_variant(files, source, coding, now),
+            None => Some(source),
+        }
+    }
+
+    fn find_source(&mut self, files: &Files, path: &[u8], now: Instant) -> Option<Rc<Entry>> {
+        let (name, asked) = match plain_name(path) {
             Some(name) => (Cow::Borrowed(name), None),
             None => {
                 let asked = path::parse(std::str::from_utf8(path).ok()?).ok()?;
-                (Cow::Owned(name_of(&asked)), Some(asked))
+                (Cow::Owned(asked.name()), Some(asked))
             }
         };
-        if let Some(entry) = self.entries.get(&*key)
+        let mut key = std::mem::take(&mut self.key);
+        key.clear();
+        // Before anything is opened: what is opened in a folder that takes its place meanwhile is never believed.
+        let folder = files.place.number();
+        key.extend_from_slice(&folder.to_ne_bytes());
+        key.extend_from_slice(&name);
+        let entry = self.find_by((&key, folder), files, asked, path, now);
+        self.key = key;
+        entry
+    }
+
+    /// `asked`: what `path` means, if that is known already.
+    fn find_by(
+        &mut self,
+        (key, folder): (&[u8], u64),
+        files: &Files,
+        asked: Option<Asked>,
+        path: &[u8],
+        now: Instant,
+    ) -> Option<Rc<Entry>> {
+        if let Some(entry) = self.entries.get(key)
             && entry.is_fresh(now)
         {
             return Some(Rc::clone(entry));
@@ -195,11 +315,62 @@ impl FileCache {
             Some(asked) => asked,
             None => path::parse(std::str::from_utf8(path).ok()?).ok()?,
         };
-        let entry = self.look_up(files, &key, &asked, now);
+        let entry = self.look_up(files, (key, folder), &asked, now);
         if entry.is_none() {
-            self.forget(&key);
+            self.forget(key);
         }
         entry
+    }
+
+    /// The form of a file in `coding`; the file as it is where there is no such form, and `None` where it must be
+    /// made first. It is believed no longer than its source.
+    fn find_variant(
+        &mut self,
+        files: &Files,
+        source: Rc<Entry>,
+        coding: ContentCoding,
+        now: Instant,
+    ) -> Option<Rc<Entry>> {
+        let known = source.coded.borrow()[coding.index()].clone();
+        if let Some(known) = known.as_ref().filter(|known| known.is_fresh(now)) {
+            return Some(Rc::clone(known));
+        }
+        let fresh_until = source.fresh_until.get();
+        if source.traits.variants.made.contains(coding) {
+            // The source is another entry once it has changed.
+            if let Some(known) = known {
+                known.fresh_until.set(fresh_until);
+                return Some(known);
+            }
+            let Some(form) = files.compressed.kept(source.version, coding)? else {
+                return Some(source);
+            };
+            let entry = Rc::new(source.made(files, coding, form));
+            source.coded.borrow_mut()[coding.index()] = Some(Rc::clone(&entry));
+            return Some(entry);
+        }
+        let Traits {
+            modified, variants, ..
+        } = source.traits;
+        let Some(opened) = files
+            .served()
+            .sibling(&source.name, modified, variants, coding)
+        else {
+            return Some(source);
+        };
+        if let Some(known) = known.filter(|known| known.is_of(&opened)) {
+            known.fresh_until.set(fresh_until);
+            return Some(known);
+        }
+        let content = self.content(&opened)?;
+        let entry = Rc::new(Entry::new(files, &opened, content, source.belief()));
+        self.open += usize::from(entry.is_open());
+        let former = source.coded.borrow_mut()[coding.index()].replace(Rc::clone(&entry));
+        self.open -= usize::from(former.is_some_and(|former| former.is_open()));
+        while self.open > self.max_open.max(1) && self.entries.len() > 1 {
+            self.drop_oldest();
+        }
+        Some(entry)
     }
 
     /// Bytes from the beginning of `range` on, at most `limit`.
@@ -256,7 +427,7 @@ impl FileCache {
     fn look_up(
         &mut self,
         files: &Files,
-        key: &[u8],
+        (key, folder): (&[u8], u64),
         asked: &Asked,
         now: Instant,
     ) -> Option<Rc<Entry>> {
@@ -267,27 +438,23 @@ impl FileCache {
             entry.fresh_until.set(now + FRESH);
             return Some(Rc::clone(entry));
         }
-        let fields = super::fields_of(&opened, SystemTime::now());
-        let entry = Rc::new(Entry {
-            fields: FieldBlock::from_headers(&fields, Indexing::Without),
-            repeated: FieldBlock::from_headers(&fields, Indexing::Incremental),
-            size: opened.size(),
-            modified: opened.modified(),
-            content: self.content(&opened)?,
-            headers: fields,
-            head: RefCell::new(None),
-            fresh_until: Cell::new(now + FRESH),
-        });
+        let content = self.content(&opened)?;
+        let belief = Belief {
+            until: now + FRESH,
+            folder,
+        };
+        let entry = Rc::new(Entry::new(files, &opened, content, belief));
         self.keep(key, Rc::clone(&entry));
         Some(entry)
     }
 
     /// Opens a file; with the descriptors of the cache where the process has no others left.
     fn open(&mut self, files: &Files, asked: &Asked) -> Option<Opened> {
-        match files.look_for(asked, None) {
+        let served = files.served();
+        match served.look_for(asked, None) {
             Err(Refusal::Status(StatusCode::SERVICE_UNAVAILABLE)) => {
                 self.clear();
-                files.look_for(asked, None).ok()
+                served.look_for(asked, None).ok()
             }
             found => found.ok(),
         }
@@ -307,9 +474,11 @@ impl FileCache {
     fn keep(&mut self, key: &[u8], entry: Rc<Entry>) {
         self.forget(key);
         while entry.is_open() && self.open >= self.max_open.max(1) {
-            self.drop_oldest();
+            if !self.drop_oldest() {
+                break;
+            }
         }
-        self.open += usize::from(entry.is_open());
+        self.open += entry.descriptors();
         let displaced = self.entries.push(key.into(), entry);
         self.count_out(displaced.map(|(_, entry)| entry));
     }
@@ -319,13 +488,16 @@ impl FileCache {
         self.count_out(gone);
     }
 
-    fn drop_oldest(&mut self) {
+    /// Whether there was one to drop.
+    fn drop_oldest(&mut self) -> bool {
         let gone = self.entries.pop_lru();
+        let was_there = gone.is_some();
         self.count_out(gone.map(|(_, entry)| entry));
+        was_there
     }
 
     fn count_out(&mut self, gone: Option<Rc<Entry>>) {
-        self.open -= usize::from(gone.is_some_and(|entry| entry.is_open()));
+        self.open -= gone.map_or(0, |entry| entry.descriptors());
     }
 
     /// Whether so many bytes can be kept, once what was used longest ago is dropped for them.
@@ -345,24 +517,6 @@ impl FileCache {
 /// The bytes of a chunk from `within` on, at most `limit`.
 fn cut(chunk: &Bytes, within: usize, limit: usize) -> Bytes {
     chunk.slice(within..chunk.len().min(within + limit))
-}
-
-/// The name of the file that a path asks for, where it needs no decoding: ASCII without escapes, without
-/// empty names, and without names that begin with a dot.
-fn plain_name(path: &[u8]) -> Option<&[u8]> {
-    let name = path.strip_prefix(b"/")?;
-    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'\\');
-    let is_special = |pair: &[u8]| matches!(pair, b"//" | b"/.");
-    (name.iter().all(is_plain) && !path.windows(2).any(is_special)).then_some(name)
-}
-
-/// The same of a path that was decoded.
-fn name_of(asked: &Asked) -> Vec<u8> {
-    let mut name = asked.relative.as_os_str().as_bytes().to_vec();
-    if asked.directory && !name.is_empty() {
-        name.push(b'/');
-    }
-    name
 }
 
 #[cfg(test)]

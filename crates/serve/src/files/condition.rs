@@ -39,6 +39,17 @@ pub(crate) fn evaluate(headers: &HeaderMap, validators: &Validators) -> Verdict 
     }
 }
 
+/// Evaluates the conditions of a GET or HEAD of what has an entity tag and no date.
+pub(super) fn evaluate_tag(headers: &HeaderMap, etag: &str) -> Verdict {
+    if headers.contains_key(IF_MATCH) && !lists(headers, IF_MATCH, etag, Comparison::Strong) {
+        return Verdict::Failed;
+    }
+    match lists(headers, IF_NONE_MATCH, etag, Comparison::Weak) {
+        true => Verdict::NotModified,
+        false => Verdict::Proceed,
+    }
+}
+
 /// The date of a field; `None` when it is missing, unreadable, or there twice (the field is then
 /// to be ignored).
 pub(crate) fn date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {

@@ -1,19 +1,17 @@
 //! Opens files beneath one directory, and nothing else.
 
-use super::path::Asked;
+use super::coding::ContentCoding;
 use super::shared::{OpenFile, OpenFiles};
+use super::variants::Variants;
 use crate::Error;
 use crate::throttle::Throttle;
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt, ReadDir};
 use http::StatusCode;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
-
-/// What a directory is answered with.
-const INDEX: &str = "index.html";
 
 /// Lines about files that can't be read: clients ask for them as often as they like.
 static FAILURES: Throttle = Throttle::new();
@@ -22,6 +20,8 @@ static FAILURES: Throttle = Throttle::new();
 #[derive(Debug)]
 pub(crate) struct Root {
     dir: Dir,
+    /// Device and inode.
+    identity: (u64, u64),
     open: OpenFiles,
 }
 
@@ -29,8 +29,12 @@ pub(crate) struct Root {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) file: Arc<OpenFile>,
-    /// Relative to the root; for the content type.
+    /// Relative to the root; for the content type. Of a compressed form that of its source.
     pub(crate) name: PathBuf,
+    /// How it is compressed.
+    pub(super) coding: Option<ContentCoding>,
+    /// The compressed forms that the file has beside itself.
+    pub(super) variants: Variants,
 }
 
 impl Opened {
@@ -47,15 +51,18 @@ impl Opened {
 /// Why there is no file to answer with.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// It is a directory, asked for without its slash.
+    /// It has another path: with a slash for a directory, without an ending for a page.
     Redirect(String),
+    /// It is a folder without an index, and what is in it is to be shown.
+    Folder(PathBuf),
     /// There is none, or none that this server gives out.
     NotFound,
     /// Anything else.
     Status(StatusCode),
 }
 
-enum Found {
+/// What a name stands for.
+pub(crate) enum Found {
     File(Opened),
     Directory,
 }
@@ -72,21 +79,28 @@ impl Root {
                 source,
             },
         })?;
+        let metadata = dir.dir_metadata().map_err(|source| Error::Root {
+            path: path.into(),
+            source,
+        })?;
         Ok(Self {
+            identity: (metadata.dev(), metadata.ino()),
             dir,
             open: OpenFiles::default(),
         })
     }
 
-    /// The file that `asked` means: itself, or the index of a directory.
-    pub(crate) fn find(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
-        if asked.directory {
-            return self.open_file(&asked.relative.join(INDEX));
-        }
-        match self.open_any(&asked.relative)? {
-            Found::File(opened) => Ok(opened),
-            Found::Directory => Err(Refusal::Redirect(location(asked, query))),
-        }
+    /// Whether `path` leads here still.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        let found = std::fs::metadata(path);
+        found.is_ok_and(|found| {
+            use std::os::unix::fs::MetadataExt;
+            (found.dev(), found.ino()) == self.identity
+        })
+    }
+
+    pub(super) fn is_same_folder(&self, other: &Self) -> bool {
+        self.identity == other.identity
     }
 
     /// Opens a regular file.
@@ -99,7 +113,7 @@ impl Root {
 
     /// Pipes, sockets and devices count as not there. Opened without blocking, so that a pipe
     /// without a writer can't hold the worker up.
-    fn open_any(&self, name: &Path) -> Result<Found, Refusal> {
+    pub(crate) fn open_any(&self, name: &Path) -> Result<Found, Refusal> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_NONBLOCK);
         let file = self.dir.open_with(name, &options);
@@ -114,13 +128,35 @@ impl Root {
         Ok(Found::File(Opened {
             file: self.open.share(file, &metadata),
             name: name.into(),
+            coding: None,
+            variants: Variants::default(),
         }))
+    }
+
+    /// When a regular file was changed; `None` where there is none.
+    pub(super) fn modified(&self, name: &Path) -> Option<SystemTime> {
+        let metadata = self.metadata(name).filter(Metadata::is_file)?;
+        let modified = metadata.modified();
+        Some(modified.map_or(SystemTime::UNIX_EPOCH, cap_std::time::SystemTime::into_std))
+    }
+
+    /// What a name stands for, links resolved.
+    pub(super) fn metadata(&self, name: &Path) -> Option<Metadata> {
+        self.dir.metadata(here(name)).ok()
+    }
+
+    /// What is in a folder; `None` where it can't be read.
+    pub(super) fn entries(&self, folder: &Path) -> Option<ReadDir> {
+        self.dir.read_dir(here(folder)).ok()
     }
 }
 
-fn location(asked: &Asked, query: Option<&str>) -> String {
-    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    format!("{}{query}", asked.with_slash)
+/// A name for the system: no name is the root itself.
+fn here(name: &Path) -> &Path {
+    match name.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => name,
+    }
 }
 
 fn refusal(error: &io::Error, name: &Path) -> Refusal {

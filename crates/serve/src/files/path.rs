@@ -1,9 +1,10 @@
 //! From a request's path to a file's name: decoded once, refused when it could mean two things.
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A path that no client sends in good faith.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,7 +56,38 @@ pub(crate) fn parse(path: &str) -> Result<Asked, BadPath> {
     Ok(asked)
 }
 
+/// Returns the path by which requests are told apart: decoded, without what a file system would skip. All
+/// spellings of one file have the same.
+///
+/// # Errors
+/// As [`parse`]; not UTF-8.
+pub(crate) fn routing_path(path: &[u8]) -> Result<Cow<'_, [u8]>, BadPath> {
+    if plain_name(path).is_some() {
+        return Ok(Cow::Borrowed(path));
+    }
+    let asked = parse(std::str::from_utf8(path).map_err(|_| BadPath)?)?;
+    Ok(Cow::Owned([b"/", &asked.name()[..]].concat()))
+}
+
+/// The name of the file that a path asks for, where it needs no decoding: ASCII without escapes, without
+/// empty names, and without names that begin with a dot.
+pub(super) fn plain_name(path: &[u8]) -> Option<&[u8]> {
+    let name = path.strip_prefix(b"/")?;
+    let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'%' | b'\\');
+    let is_special = |pair: &[u8]| matches!(pair, b"//" | b"/.");
+    (name.iter().all(is_plain) && !path.windows(2).any(is_special)).then_some(name)
+}
+
 impl Asked {
+    /// The same name as that of [`plain_name`], of a path that was decoded.
+    pub(super) fn name(&self) -> Vec<u8> {
+        let mut name = self.relative.as_os_str().as_bytes().to_vec();
+        if self.directory && !name.is_empty() {
+            name.push(b'/');
+        }
+        name
+    }
+
     /// Whether one of its names begins with a dot, and `hidden` doesn't serve those.
     pub(crate) fn is_hidden(&self, hidden: Hidden) -> bool {
         let has_dot = |name: &OsStr| name.as_bytes().starts_with(b".");
@@ -63,6 +95,32 @@ impl Asked {
         let mut names = self.relative.iter().enumerate();
         hidden == Hidden::Absent && names.any(|it| has_dot(it.1) && !is_well_known(it))
     }
+}
+
+/// Bytes of a name that are escaped in a path: all but RFC 3986's unreserved characters.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// One name as a segment of a path.
+pub(super) fn encode_name(name: &OsStr) -> String {
+    percent_encode(name.as_bytes(), ESCAPED).to_string()
+}
+
+/// The path of a file or, if `directory`, of a folder beneath the root, for a reference to it: what
+/// [`parse`] reads.
+pub(super) fn encode(relative: &Path, directory: bool) -> String {
+    let mut path = String::new();
+    for name in relative {
+        path.push('/');
+        path.push_str(&encode_name(name));
+    }
+    if directory || path.is_empty() {
+        path.push('/');
+    }
+    path
 }
 
 fn name(segment: &str) -> Result<OsString, BadPath> {
@@ -134,6 +192,15 @@ mod tests {
             "/%252eenv",
         ] {
             assert!(!is_hidden(path, Hidden::Absent), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_read_back() {
+        for (relative, directory) in [("", true), ("a b/\u{e4}%41?#", false), ("x/y.z~", true)] {
+            let relative = PathBuf::from(relative);
+            let asked = parse(&encode(&relative, directory)).unwrap();
+            assert_eq!((asked.relative, asked.directory), (relative, directory));
         }
     }
 

@@ -11,6 +11,8 @@ use std::io;
 pub(crate) enum Reading {
     /// In memory: a small file.
     Memory(Bytes),
+    /// In memory that other responses hold as well, and that is counted elsewhere: a compressed form.
+    Shared(Bytes),
     /// On disk.
     File(FileRange),
 }
@@ -40,7 +42,7 @@ impl Reading {
     /// The file can't be read, or is another than it was.
     pub(crate) fn next(&self, cache: &mut FileCache, limit: usize) -> io::Result<Piece> {
         let bytes = match self {
-            Self::Memory(bytes) => bytes.slice(..bytes.len().min(limit)),
+            Self::Memory(bytes) | Self::Shared(bytes) => bytes.slice(..bytes.len().min(limit)),
             Self::File(range) => cache.read(range, limit)?,
         };
         Ok(Piece {
@@ -52,14 +54,14 @@ impl Reading {
     /// Passes `length` bytes, at most what remains.
     pub(crate) fn advance(&mut self, length: usize) {
         match self {
-            Self::Memory(bytes) => bytes.advance(length),
+            Self::Memory(bytes) | Self::Shared(bytes) => bytes.advance(length),
             Self::File(range) => range.skip(length),
         }
     }
 
     pub(crate) fn remaining(&self) -> u64 {
         match self {
-            Self::Memory(bytes) => bytes.len() as u64,
+            Self::Memory(bytes) | Self::Shared(bytes) => bytes.len() as u64,
             Self::File(range) => range.remaining,
         }
     }
@@ -68,7 +70,7 @@ impl Reading {
     pub(crate) fn held(&self) -> usize {
         match self {
             Self::Memory(bytes) => bytes.len(),
-            Self::File(_) => 0,
+            Self::Shared(_) | Self::File(_) => 0,
         }
     }
 }

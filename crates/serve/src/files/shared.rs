@@ -15,7 +15,7 @@ const SLACK: usize = 64;
 
 /// The attributes that tell one version of a file from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Version {
+pub(crate) struct Version {
     device: u64,
     inode: u64,
     size: u64,
@@ -71,9 +71,9 @@ impl OpenFile {
         self.number
     }
 
-    /// Whether `other` is the same version of the same file.
-    pub(crate) fn is_same_version(&self, other: &Self) -> bool {
-        self.version == other.version
+    /// What tells it from other files, and from what it was or will be.
+    pub(crate) fn version(&self) -> Version {
+        self.version
     }
 
     /// Reads exactly `length` bytes from `offset` on; the caller bounds the length.

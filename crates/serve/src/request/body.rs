@@ -26,6 +26,8 @@ pub struct Body {
 
 enum Content {
     Bytes(Bytes),
+    /// Counted by whoever shares them.
+    Shared(Bytes),
     File(FileRange),
     Stream(Pin<Box<dyn Stream>>),
     /// In a box, for few bodies are one.
@@ -74,6 +76,7 @@ impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Bytes(_) => "Bytes",
+            Self::Shared(_) => "Shared",
             Self::File(_) => "File",
             Self::Stream(_) => "Stream",
             Self::Tunnel(_) => "Tunnel",
@@ -89,6 +92,14 @@ impl Body {
     pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
         Self {
             content: Content::Bytes(bytes.into()),
+            entry: None,
+        }
+    }
+
+    /// Bytes that other responses hold as well, and that are counted elsewhere.
+    pub(crate) fn shared(bytes: Bytes) -> Self {
+        Self {
+            content: Content::Shared(bytes),
             entry: None,
         }
     }
@@ -142,7 +153,7 @@ impl Body {
             Content::Bytes(bytes) => bytes.len(),
             // The service goes on writing while the client takes nothing.
             Content::Tunnel(outlet) if !outlet.has_ended() => MAX_PIPE,
-            Content::File(_) | Content::Stream(_) | Content::Tunnel(_) => 0,
+            Content::Shared(_) | Content::File(_) | Content::Stream(_) | Content::Tunnel(_) => 0,
         }
     }
 
@@ -152,6 +163,7 @@ impl Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let chunk = match &mut self.content {
             Content::Bytes(bytes) => std::mem::take(bytes),
+            Content::Shared(bytes) => bytes.split_to(bytes.len().min(CHUNK)),
             Content::File(range) => match range.read(CHUNK) {
                 Ok(chunk) => chunk,
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
@@ -191,7 +203,9 @@ impl http_body::Body for Body {
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            Content::Bytes(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::Bytes(bytes) | Content::Shared(bytes) => {
+                SizeHint::with_exact(bytes.len() as u64)
+            }
             Content::File(range) => SizeHint::with_exact(range.remaining),
             Content::Stream(body) => body.length(),
             Content::Tunnel(_) => SizeHint::default(),

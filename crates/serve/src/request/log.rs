@@ -101,6 +101,11 @@ impl AccessLog {
         self.0.path.as_deref()
     }
 
+    /// Lines that were dropped so far.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.0.writer.dropped_in_all()
+    }
+
     /// Adds a line, made by [`Line`], with the time before it.
     pub(crate) fn add(&self, time: SystemTime, line: &[u8]) {
         LINES.with_borrow_mut(|lines| {

@@ -3,9 +3,10 @@
 //! A request that repeats the one before on its connection is known by its head's identity, without a
 //! check and without a look-up: both were made for the one before.
 
-use crate::files::{Entry, Reading, is_conditional};
+use crate::files::{Accepted, Entry, Reading, is_conditional};
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
+use crate::request::content::Target;
 use crate::request::log::{Line, LogEntry};
 use crate::request::requests::{Now, Requests, path_of};
 use crate::selection::HostIndex;
@@ -24,6 +25,8 @@ pub(crate) struct Prepared {
 /// The latest request of a connection that was answered so.
 pub(crate) struct Latest<I> {
     id: Option<I>,
+    /// That of the snapshot by which it was answered.
+    snapshot: u64,
     entry: Weak<Entry>,
     pub(super) host: HostIndex,
     /// Empty without a log.
@@ -44,7 +47,8 @@ impl<I> Requests<I> {
         H: RequestHead<Id = I>,
     {
         let latest = self.latest.as_ref()?;
-        let is_same = latest.id.as_ref().is_some_and(|id| head.has_id(id));
+        let is_same = latest.id.as_ref().is_some_and(|id| head.has_id(id))
+            && latest.snapshot == self.responder.snapshot.borrow().number;
         let entry = is_same.then(|| latest.entry.upgrade()).flatten()?;
         entry.is_fresh(now.instant).then_some(Prepared {
             entry,
@@ -57,15 +61,26 @@ impl<I> Requests<I> {
     where
         H: RequestHead<Id = I>,
     {
-        let service = &self.responder.service;
-        let files = service.files()?;
         if head.method() != b"GET" || head.fields().any(|(name, _)| is_conditional(name)) {
             return None;
         }
+        let snapshot = self.responder.snapshot.borrow();
+        let target = snapshot.content.target(head.authority(), head.target());
+        let Ok(Target::Files(files)) = target else {
+            return None;
+        };
+        let service = &self.responder.service;
         let mut cache = self.responder.files.borrow_mut();
-        let entry = cache.find(files, head.target()?, now.instant)?;
+        let accepted = || {
+            let fields = head
+                .fields()
+                .filter(|(name, _)| *name == b"accept-encoding");
+            Accepted::of(fields.map(|(_, value)| value))
+        };
+        let entry = cache.find(files, head.target()?, accepted, now.instant)?;
         self.latest = Some(Latest {
             id: head.id(),
+            snapshot: snapshot.number,
             entry: Rc::downgrade(&entry),
             host: self.visit.host(),
             path: service
@@ -103,6 +118,7 @@ impl<I> Requests<I> {
         sent: usize,
         now: Now,
     ) -> Option<(Reading, Option<LogEntry>)> {
+        self.count(StatusCode::OK, decision.as_ref());
         let entry = &prepared.entry;
         if sent as u64 == entry.size {
             self.log_whole(entry.size, decision, now);
@@ -114,9 +130,11 @@ impl<I> Requests<I> {
     /// A prepared answer for HTTP/1.1.
     pub(crate) fn respond_prepared(&mut self, prepared: &Prepared, now: Now) -> Response<Body> {
         let decision = self.decision(Some(prepared.entry.size), now);
+        self.count(StatusCode::OK, decision.as_ref());
         let head = self.prepared_head(prepared, decision.as_ref(), now);
         let body = match prepared.entry.reading(0) {
             Reading::Memory(bytes) => Body::bytes(bytes),
+            Reading::Shared(bytes) => Body::shared(bytes),
             Reading::File(range) => Body::file(range),
         };
         let body = body.with_log_entry(self.prepared_entry(decision, 0));

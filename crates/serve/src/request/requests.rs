@@ -6,14 +6,16 @@ use crate::clients::Admitted;
 use crate::embed::Answering;
 use crate::files::{self, FileCache};
 use crate::incidents::Incident;
+use crate::metrics::{OpenConnection, WorkerCounters};
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
+use crate::request::content::Snapshot;
 use crate::request::fields::CommonFields;
 use crate::request::log::{Line, LogEntry, Protocol};
 use crate::request::prepared::{Latest, Prepared};
 use crate::request::service::{Raw, Service};
 use crate::request::tunnel::Outlet;
-use crate::request::upgrade::{self, Upgrade};
+use crate::request::upgrade;
 use crate::selection::counters::Counters;
 use crate::selection::load::Load;
 use crate::selection::visit::{Complete, Visit};
@@ -33,11 +35,14 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 /// What the requests of all connections of a worker share.
 pub(crate) struct Responder {
     pub(crate) service: Arc<Service>,
+    /// The newest snapshot that a request of this worker has seen.
+    pub(super) snapshot: RefCell<Arc<Snapshot>>,
     pub(crate) files: Rc<RefCell<FileCache>>,
     pub(crate) fields: RefCell<CommonFields>,
     pub(crate) load: Load,
     /// After so long without a byte a tunnel ends.
     idle_timeout: Duration,
+    pub(super) counters: Arc<WorkerCounters>,
 }
 
 /// The time on both clocks, read once a turn.
@@ -56,6 +61,7 @@ pub(crate) struct Requests<I> {
     pub(super) protocol: Protocol,
     pub(super) visit: Visit,
     pub(super) latest: Option<Latest<I>>,
+    _open: OpenConnection,
 }
 
 /// Who answers a request.
@@ -101,9 +107,21 @@ impl Responder {
                 service.alternative.as_ref().map(|it| it.port),
             )),
             load: Load::new(Instant::now()),
+            snapshot: RefCell::new(service.current.get()),
+            counters: service.counters.worker(),
             service,
             files,
             idle_timeout,
+        }
+    }
+}
+
+impl Responder {
+    /// Takes over a newer snapshot, if there is one.
+    fn refresh(&self) {
+        let mut snapshot = self.snapshot.borrow_mut();
+        if let Some(newer) = self.service.current.newer_than(&snapshot) {
+            *snapshot = newer;
         }
     }
 }
@@ -127,6 +145,7 @@ impl<I> Requests<I> {
         began: Instant,
     ) -> Self {
         Self {
+            _open: responder.counters.open(protocol),
             responder,
             peer,
             admitted,
@@ -167,6 +186,7 @@ impl<I> Requests<I> {
         now: Now,
         read: impl FnMut() -> Option<Counters>,
     ) -> Screened {
+        self.responder.refresh();
         if let Some(selection) = self.responder.service.selection() {
             let unix = unix_time(now.system);
             self.visit.request(
@@ -197,21 +217,18 @@ impl<I> Requests<I> {
     }
 
     /// Asks the service, or the files, for the answer to a request that was [screened](Self::screen).
-    pub(crate) fn ask(&mut self, mut request: Request<RequestBody>, now: Now) -> Answer {
-        let outlet = match self.responder.service.files() {
-            Some(_) => None,
-            None => Upgrade::offer(&mut request).map(Box::new),
-        };
-        let accepted = outlet.as_deref().map(Outlet::acceptance);
-        let asked = Asked {
+    pub(crate) fn ask(&mut self, request: Request<RequestBody>, now: Now) -> Answer {
+        let mut asked = Asked {
             method: request.method().clone(),
             target: request.uri().clone(),
             host: self.visit.host(),
-            outlet,
+            outlet: None,
         };
-        match self.responder.service.call(self.peer, request, accepted) {
+        let content = Arc::clone(&self.responder.snapshot.borrow().content);
+        match content.call(self.peer, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
-            Raw::Later(pending, hints) => {
+            Raw::Later(pending, hints, outlet) => {
+                asked.outlet = outlet;
                 let answered = Box::pin(async move {
                     let response = pending.await;
                     Answered { asked, response }
@@ -242,6 +259,7 @@ impl<I> Requests<I> {
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         let mut response = files::page(status);
         let decision = self.decision(None, now);
+        self.count(status, decision.as_ref());
         let mut fields = self.responder.fields.borrow_mut();
         fields.complete(response.headers_mut(), decision.as_ref(), now.system);
         drop(fields);
@@ -263,7 +281,14 @@ impl<I> Requests<I> {
         now: Instant,
         read: impl FnOnce() -> Option<Counters>,
     ) {
+        self.responder.counters.sent(self.protocol, bytes);
         self.visit.sent(bytes, now, read);
+    }
+
+    /// Counts a response.
+    pub(super) fn count(&self, status: StatusCode, decision: Option<&Decision>) {
+        let counters = &self.responder.counters;
+        counters.responded(self.protocol, status, decision);
     }
 
     /// The source of a response has nothing to give at the moment.
@@ -301,8 +326,9 @@ impl<I> Requests<I> {
     }
 
     fn set_host(&mut self, head: &impl RequestHead) {
-        if let Some(selection) = self.responder.service.selection() {
-            self.visit.set_host(selection.host(head.authority()));
+        if self.responder.service.alternative.is_some() {
+            let snapshot = self.responder.snapshot.borrow();
+            self.visit.set_host(snapshot.hosts.find(head.authority()));
         }
     }
 
@@ -356,6 +382,7 @@ impl<I> Requests<I> {
         now: Now,
     ) -> Response<Body> {
         let decision = self.decision(response.body().size_hint().exact(), now);
+        self.count(response.status(), decision.as_ref());
         let mut fields = self.responder.fields.borrow_mut();
         fields.complete(response.headers_mut(), decision.as_ref(), now.system);
         drop(fields);
@@ -407,10 +434,12 @@ mod tests {
     use crate::held::HeldBytes;
     use crate::incidents::Incidents;
     use crate::limits::Limits;
+    use crate::metrics::ServerCounters;
     use crate::request::check::MAX_HEAD_BYTES;
-    use crate::request::service::{Alternative, Content};
-    use crate::selection::Selection;
+    use crate::request::content::{Content, Current, Target};
+    use crate::request::service::Alternative;
     use crate::selection::visit::told;
+    use crate::selection::{HostNames, Selection};
     use crate::{Body, PrefixLengths};
     use http::Version;
     use std::cell::Cell;
@@ -431,13 +460,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.txt"), "a").unwrap();
         let service = Service {
-            content: Content::Files(Files::open(dir.path()).unwrap()),
+            current: Current::new(
+                Content::of(Target::Files(Files::open(dir.path()).unwrap())),
+                HostNames::default(),
+            ),
+            has_hosts: false,
             alternative: alternative.map(|port| Alternative {
                 port,
                 selection: Selection::of(&policy.parse().unwrap()),
             }),
             log: None,
             incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
+            counters: ServerCounters::default(),
         };
         let files = Rc::new(RefCell::new(FileCache::new(1 << 20, 10)));
         let limits = Limits::default();

@@ -2,17 +2,20 @@
 
 use crate::RequestBody;
 use crate::embed::{Hints, introduce};
-use crate::files::{self, Files};
+use crate::files::{self, Reply};
 use crate::incidents::Incidents;
+use crate::metrics::ServerCounters;
 use crate::request::body::Body;
-use crate::request::handler::{BoxError, Handler, Pending};
+use crate::request::check::RequestHead;
+use crate::request::content::{Content, Current, Target};
+use crate::request::handler::{BoxError, Pending};
 use crate::request::log::AccessLog;
-use crate::request::tunnel::Acceptance;
+use crate::request::tunnel::Outlet;
+use crate::request::upgrade::Upgrade;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
 use http::{Request, Response, StatusCode, Version};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// Lines about services that fail: a client can have each of its requests fail.
@@ -21,11 +24,14 @@ static FAILURES: Throttle = Throttle::new();
 /// What answers requests, with what is known of clients.
 #[derive(Debug)]
 pub(crate) struct Service {
-    pub(crate) content: Content,
+    pub(crate) current: Current,
+    /// Names are configured for which is decided separately; otherwise those of the certificates are.
+    pub(crate) has_hosts: bool,
     /// `None`: there is no HTTP/3 to offer.
     pub(crate) alternative: Option<Alternative>,
     pub(crate) log: Option<AccessLog>,
     pub(crate) incidents: Incidents,
+    pub(crate) counters: ServerCounters,
 }
 
 /// HTTP/3 beside TCP, and whom it is offered.
@@ -36,33 +42,30 @@ pub(crate) struct Alternative {
     pub(crate) selection: Selection,
 }
 
-/// What requests are answered with.
-#[derive(Debug)]
-pub(crate) enum Content {
-    Files(Files),
-    Handler(Arc<dyn Handler>),
-}
-
 /// A response without the fields that every response has.
 pub(super) enum Raw {
     Now(Response<Body>),
-    /// It is waited for; hints go ahead of it.
-    Later(Pending<Response<Body>>, Hints),
+    /// It is waited for; hints go ahead of it, and it may open a tunnel.
+    Later(Pending<Response<Body>>, Hints, Option<Box<Outlet>>),
 }
 
-impl Service {
-    /// Answers a request of `peer` that has passed the check. `offer`: it may be upgraded.
-    pub(super) fn call(
-        &self,
-        peer: SocketAddr,
-        mut request: Request<RequestBody>,
-        offer: Option<Acceptance>,
-    ) -> Raw {
-        let handler = match &self.content {
-            Content::Files(files) => return Raw::Now(files.respond(&request, SystemTime::now())),
-            Content::Handler(handler) => handler,
+impl Content {
+    /// Answers a request of `peer` that has passed the check.
+    pub(super) fn call(&self, peer: SocketAddr, mut request: Request<RequestBody>) -> Raw {
+        let target = self.target(request.authority(), request.target());
+        let handler = match target {
+            Ok(Target::Files(files)) => {
+                return match files.respond(&request, SystemTime::now()) {
+                    Reply::Now(response) => Raw::Now(response),
+                    Reply::Later(response) => Raw::Later(response, Hints::none(), None),
+                };
+            }
+            Ok(Target::Handler(handler)) => handler,
+            Err(status) => return Raw::Now(files::page(status)),
         };
         let hints = introduce(&mut request, peer);
+        let outlet = Upgrade::offer(&mut request).map(Box::new);
+        let offer = outlet.as_deref().map(Outlet::acceptance);
         let target = request.uri().clone();
         let version = request.version();
         let answering = handler.call(request);
@@ -78,15 +81,14 @@ impl Service {
                 files::page(StatusCode::INTERNAL_SERVER_ERROR)
             })
         });
-        Raw::Later(response, hints)
+        Raw::Later(response, hints, outlet)
     }
+}
 
-    /// The files that are all that is served, if they are.
-    pub(crate) fn files(&self) -> Option<&Files> {
-        match &self.content {
-            Content::Files(files) => Some(files),
-            Content::Handler(_) => None,
-        }
+impl Service {
+    /// Whether anything but files is served.
+    pub(crate) fn has_handlers(&self) -> bool {
+        self.current.get().content.has_handlers()
     }
 
     /// What is known of clients, where there is something to offer them.

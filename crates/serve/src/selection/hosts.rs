@@ -1,14 +1,28 @@
-//! The hosts that decisions are made for: the names of the certificate, and one for all others.
+//! The hosts that decisions are made for: names that are configured, or those of the certificates, and one for all
+//! others.
 //!
-//! A download host and a site differ in what their visitors load. A name that a client makes up gets no host of its
-//! own: there are as many as the certificate names, [`MAX_HOSTS`] at most.
+//! A download host and a site differ in what their visitors load, and may differ in their policy. A name that a client
+//! makes up gets no host of its own: there are as many as are configured, [`MAX_HOSTS`] at most in the life of a
+//! process.
 
-use crate::Identity;
-use altway_select::Host;
+use altway_select::{Host, Model};
 use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Names of a certificate that have a host of their own; those beyond share one.
-const MAX_HOSTS: usize = 256;
+/// Names that have a host of their own; those beyond share one, and those with a policy of their own one for each
+/// policy. About 2 KiB each, as they come.
+const MAX_HOSTS: usize = 1024;
+
+/// Hosts beside those: of names beyond, by their policies; of what has no name.
+const MAX_SHARED: usize = 64;
+
+/// A name that decisions are made for, with its policy.
+pub(crate) struct Named<'a> {
+    /// A host name, or `*.` and one.
+    pub(crate) name: &'a str,
+    /// The text form of the policy, and its model; `None`: the server's.
+    pub(crate) policy: Option<(String, Arc<dyn Model>)>,
+}
 
 /// A host of [`Hosts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,44 +33,99 @@ impl HostIndex {
     pub(crate) const OTHERS: Self = Self(0);
 }
 
-/// The hosts by their names. `*.example.org` is one host.
+/// The hosts that there have been since the server began: a name keeps its host as long as its policy is the same,
+/// whatever names come and go.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     /// The first has no name.
-    hosts: Vec<Host>,
-    /// In lower case.
-    names: FxHashMap<Vec<u8>, HostIndex>,
+    hosts: Box<[OnceLock<Box<Host>>]>,
+    assigned: Mutex<Assigned>,
 }
 
+/// The places of hosts.
+#[derive(Debug, Default)]
+struct Assigned {
+    /// By the name in lower case, a zero and the policy; without a name for those beyond [`MAX_HOSTS`].
+    places: FxHashMap<Vec<u8>, HostIndex>,
+    shared: usize,
+}
+
+/// The names in use, with their hosts. `*.example.org` is one host.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HostNames(Arc<FxHashMap<Vec<u8>, HostIndex>>);
+
 impl Hosts {
-    /// The hosts of a server with that certificate.
-    pub(crate) fn of(identity: Option<&Identity>) -> Self {
-        Self::named(identity.map(Identity::dns_names).unwrap_or_default())
+    pub(crate) fn new() -> Self {
+        let places = 0..=MAX_HOSTS + MAX_SHARED;
+        let hosts: Box<[OnceLock<Box<Host>>]> = places.map(|_| OnceLock::new()).collect();
+        hosts[0].get_or_init(Box::default);
+        Self {
+            hosts,
+            assigned: Mutex::default(),
+        }
     }
 
-    fn named(names: Vec<String>) -> Self {
-        let mut hosts = Self {
-            hosts: vec![Host::default()],
-            names: FxHashMap::default(),
-        };
-        for name in names.into_iter().take(MAX_HOSTS) {
-            let index = HostIndex(u16::try_from(hosts.hosts.len()).unwrap_or(0));
-            let key = name.to_ascii_lowercase().into_bytes();
-            if let std::collections::hash_map::Entry::Vacant(place) = hosts.names.entry(key) {
-                place.insert(index);
-                hosts.hosts.push(Host::new(&name));
+    /// The hosts of these names; new names get hosts while there are any left.
+    pub(crate) fn names<'a>(&self, names: impl IntoIterator<Item = Named<'a>>) -> HostNames {
+        let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_use = FxHashMap::default();
+        for Named { name, policy } in names {
+            let name = name.to_ascii_lowercase();
+            let own = self.place(&mut assigned, &name, policy.as_ref());
+            let place = own.or_else(|| self.place(&mut assigned, "", policy.as_ref()));
+            if let Some(place) = place {
+                in_use.insert(name.into_bytes(), place);
             }
         }
-        hosts
+        HostNames(Arc::new(in_use))
+    }
+
+    /// The place of a name with a policy, or of all names beyond with that policy (`""`); `None` where there is
+    /// none left, and where the first one does.
+    fn place(
+        &self,
+        assigned: &mut Assigned,
+        name: &str,
+        policy: Option<&(String, Arc<dyn Model>)>,
+    ) -> Option<HostIndex> {
+        let text = policy.map_or("", |(text, _)| text.as_str());
+        let key = [name.as_bytes(), text.as_bytes()].join(&0);
+        if let Some(index) = assigned.places.get(&key) {
+            return Some(*index);
+        }
+        let is_shared = name.is_empty();
+        let free = match is_shared {
+            true if policy.is_none() => return None,
+            true if assigned.shared == MAX_SHARED => return None,
+            true => MAX_HOSTS + assigned.shared + 1,
+            false => assigned.places.len() - assigned.shared + 1,
+        };
+        if !is_shared && free > MAX_HOSTS {
+            return None;
+        }
+        self.hosts[free].get_or_init(|| {
+            let host = Host::new(name);
+            Box::new(match policy {
+                Some((_, model)) => host.with_model(Box::new(Arc::clone(model))),
+                None => host,
+            })
+        });
+        assigned.shared += usize::from(is_shared);
+        let index = HostIndex(u16::try_from(free).unwrap_or(0));
+        assigned.places.insert(key, index);
+        Some(index)
     }
 
     pub(crate) fn get(&self, index: HostIndex) -> &Host {
-        &self.hosts[usize::from(index.0)]
+        let host = self.hosts[usize::from(index.0)].get();
+        host.expect("an index is made after its host")
     }
+}
 
+impl HostNames {
     /// The host that a request's authority names, its port aside.
     pub(crate) fn find(&self, authority: Option<&[u8]>) -> HostIndex {
-        let Some(authority) = authority.filter(|_| !self.names.is_empty()) else {
+        let Some(authority) = authority.filter(|_| !self.0.is_empty()) else {
             return HostIndex::OTHERS;
         };
         let name = authority.split(|byte| *byte == b':').next();
@@ -64,9 +133,9 @@ impl Hosts {
         let wildcard = || {
             let dot = name.iter().position(|byte| *byte == b'.')?;
             let key = [b"*", &name[dot..]].concat();
-            self.names.get(&key)
+            self.0.get(&key)
         };
-        let found = self.names.get(&name).or_else(wildcard);
+        let found = self.0.get(&name).or_else(wildcard);
         found.copied().unwrap_or(HostIndex::OTHERS)
     }
 }
@@ -74,28 +143,86 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use altway_select::ModelKind;
+
+    fn plain<'a>(names: &[&'a str]) -> Vec<Named<'a>> {
+        let named = |name: &&'a str| Named { name, policy: None };
+        names.iter().map(named).collect()
+    }
+
+    fn by<'a>(name: &'a str, policy: &str) -> Named<'a> {
+        let kind: ModelKind = policy.parse().unwrap();
+        let model = kind.build(altway_select::Surface::embedded());
+        Named {
+            name,
+            policy: Some((policy.to_owned(), model.into())),
+        }
+    }
+
+    fn find(names: &HostNames, name: &str) -> HostIndex {
+        names.find(Some(name.as_bytes()))
+    }
 
     #[test]
-    fn each_name_of_the_certificate_is_a_host_and_all_others_are_one() {
-        let names = ["a.example", "*.b.example", "A.example"];
-        let hosts = Hosts::named(names.map(String::from).to_vec());
-        let find = |name: &str| hosts.find(Some(name.as_bytes()));
+    fn each_name_is_a_host_and_all_others_are_one() {
+        let hosts = Hosts::new();
+        let names = hosts.names(plain(&["a.example", "*.b.example", "A.example"]));
+        let find = |name: &str| find(&names, name);
         let (a, b) = (find("a.example"), find("x.b.example"));
         assert_ne!(a, b);
         assert_eq!((find("A.EXAMPLE:8443"), find("y.b.example:443")), (a, b));
         for other in ["", "b.example", "x.y.b.example", "c.example", "[::1]:443"] {
             assert_eq!(find(other), HostIndex::OTHERS, "{other}");
         }
-        assert_eq!(hosts.find(None), HostIndex::OTHERS);
-        assert_eq!(hosts.hosts.len(), 3);
+        assert_eq!(names.find(None), HostIndex::OTHERS);
+        assert_eq!(names.0.len(), 2);
     }
 
     #[test]
-    fn names_beyond_the_limit_share_a_host() {
-        let names = (0..MAX_HOSTS + 10).map(|number| format!("{number}.example"));
-        let hosts = Hosts::named(names.collect());
-        assert_eq!(hosts.hosts.len(), MAX_HOSTS + 1);
-        let last = format!("{}.example", MAX_HOSTS + 9);
-        assert_eq!(hosts.find(Some(last.as_bytes())), HostIndex::OTHERS);
+    fn a_name_keeps_its_host_when_others_come_and_go() {
+        let hosts = Hosts::new();
+        let first = hosts.names(plain(&["a.example"]));
+        let second = hosts.names(plain(&["b.example"]));
+        let third = hosts.names(plain(&["b.example", "a.example"]));
+        assert_eq!(find(&second, "a.example"), HostIndex::OTHERS);
+        assert_eq!(find(&third, "a.example"), find(&first, "a.example"));
+        assert_eq!(find(&third, "b.example"), find(&second, "b.example"));
+        assert_ne!(find(&third, "a.example"), find(&third, "b.example"));
+    }
+
+    #[test]
+    fn another_policy_is_another_host() {
+        let hosts = Hosts::new();
+        let first = hosts.names([by("a.example", "h2"), by("b.example", "h3")]);
+        let second = hosts.names([by("a.example", "h3"), by("b.example", "h3")]);
+        assert_ne!(find(&first, "a.example"), find(&second, "a.example"));
+        assert_eq!(find(&first, "b.example"), find(&second, "b.example"));
+    }
+
+    #[test]
+    fn names_beyond_the_limit_share_a_host_for_each_policy() {
+        let hosts = Hosts::new();
+        let names: Vec<_> = (0..MAX_HOSTS)
+            .map(|number| format!("{number}.example"))
+            .collect();
+        hosts.names(names.iter().map(|name| Named { name, policy: None }));
+        let more = hosts.names([
+            by("a.example", "h2"),
+            by("b.example", "h2"),
+            by("c.example", "h3"),
+            Named {
+                name: "d.example",
+                policy: None,
+            },
+        ]);
+        assert_eq!(find(&more, "a.example"), find(&more, "b.example"));
+        assert_ne!(find(&more, "a.example"), find(&more, "c.example"));
+        assert_eq!(find(&more, "d.example"), HostIndex::OTHERS);
+        hosts.get(find(&more, "c.example"));
+        for threshold in 0..2 * MAX_SHARED {
+            let policy = format!("threshold:rtt={}ms,loss=1%", threshold + 1);
+            hosts.names([by("e.example", &policy)]);
+        }
+        assert_eq!(hosts.assigned.lock().unwrap().shared, MAX_SHARED);
     }
 }

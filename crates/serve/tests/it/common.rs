@@ -8,8 +8,8 @@ mod recorder;
 pub(crate) mod websocket;
 
 use altway_serve::{
-    Bind, BoxError, Identity, Options, ReloadHandle, Security, Serve, Server, Spread, certs,
-    stop_channel,
+    Bind, BoxError, Certificates, Identity, Monitor, Options, ReloadHandle, Security, Serve,
+    Server, Spread, certs, stop_channel,
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -56,6 +56,7 @@ pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) site: Site,
     reload: Option<ReloadHandle>,
+    monitor: Option<Monitor>,
     stop: Box<dyn Fn() + Send + Sync>,
     thread: Option<JoinHandle<Result<(), altway_serve::Error>>>,
 }
@@ -120,6 +121,11 @@ impl Site {
         der.unwrap().to_vec()
     }
 
+    /// The certificate of the authority.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.store.authority()
+    }
+
     fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         let authority = CertificateDer::from_pem_file(self.store.authority()).unwrap();
@@ -150,7 +156,7 @@ impl Running {
     pub(crate) fn tls(change: impl FnOnce(&mut Options)) -> Self {
         let site = Site::new();
         let identity = site.leaf().identity().unwrap();
-        Self::start(site, Security::Tls(identity), change)
+        Self::start(site, Security::tls(identity), change)
     }
 
     /// `--h2c`.
@@ -176,7 +182,7 @@ impl Running {
     ) -> Self {
         let site = Site::new();
         let identity = site.leaf().identity().unwrap();
-        let options = site.options(Security::Tls(identity));
+        let options = site.options(Security::tls(identity));
         Self::program(site, options, runtime, serve)
     }
 
@@ -201,18 +207,19 @@ impl Running {
         let (tell, told) = std::sync::mpsc::channel();
         let program = async move {
             let serve = serve(options);
-            tell.send((serve.local_addr(), serve.reload_handle()))
+            tell.send((serve.local_addr(), serve.reload_handle(), serve.monitor()))
                 .unwrap();
             serve
                 .with_graceful_shutdown(async move { stopped.notified().await })
                 .await
         };
         let thread = std::thread::spawn(move || runtime.block_on(program));
-        let (address, reload) = told.recv().unwrap();
+        let (address, reload, monitor) = told.recv().unwrap();
         Self {
             address: address.unwrap(),
             site,
             reload,
+            monitor,
             stop: Box::new(move || stop.notify_one()),
             thread: Some(thread),
         }
@@ -221,13 +228,14 @@ impl Running {
     fn run(site: Site, options: &Options) -> Result<Self, altway_serve::Error> {
         let server = Server::bind(options)?;
         let address = server.local_addr();
-        let reload = server.reload_handle();
+        let (reload, monitor) = (Some(server.reload_handle()), Some(server.monitor()));
         let (stop, signal) = stop_channel();
         let thread = Some(std::thread::spawn(move || server.run(&signal)));
         Ok(Self {
             address,
             site,
             reload,
+            monitor,
             stop: Box::new(move || stop.stop()),
             thread,
         })
@@ -240,7 +248,7 @@ impl Running {
     ) -> Result<Self, altway_serve::Error> {
         let site = self.site.next();
         let identity = site.leaf().identity()?;
-        let mut options = site.options(Security::Tls(identity));
+        let mut options = site.options(Security::tls(identity));
         options.port = self.address.port();
         change(&mut options);
         Self::run(site, &options)
@@ -248,7 +256,31 @@ impl Running {
 
     /// Has new hand-shakes use another certificate.
     pub(crate) fn replace(&self, identity: Identity) {
-        self.reload.as_ref().unwrap().replace(identity);
+        self.reload.as_ref().unwrap().replace_certificates(identity);
+    }
+
+    /// Looks at the server.
+    pub(crate) fn monitor(&self) -> &Monitor {
+        self.monitor.as_ref().unwrap()
+    }
+
+    /// Has new handshakes use these certificates.
+    pub(crate) fn replace_certificates(&self, certificates: Certificates) {
+        let reload = self.reload.as_ref().unwrap();
+        reload.replace_certificates(certificates);
+    }
+
+    /// Has new requests answered by that site.
+    pub(crate) fn replace_site(
+        &self,
+        site: &altway_serve::Site,
+    ) -> Result<(), altway_serve::Error> {
+        self.reload.as_ref().unwrap().replace_site(site)
+    }
+
+    /// Has these names decided for separately.
+    pub(crate) fn replace_hosts(&self, hosts: &[altway_serve::HostPolicy]) {
+        self.reload.as_ref().unwrap().replace_hosts(hosts).unwrap();
     }
 
     pub(crate) fn ask_to_stop(&self) {

@@ -23,7 +23,7 @@ pub(super) fn named(named: &str) -> Result<Surface> {
 }
 
 /// Reads a surface file.
-pub(super) fn read(file: &Path) -> Result<Surface> {
+pub(crate) fn read(file: &Path) -> Result<Surface> {
     let text = std::fs::read_to_string(file).map_err(|error| {
         mistake(
             format!("cannot read the surface {}: {error}", file.display()),

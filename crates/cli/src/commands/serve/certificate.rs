@@ -1,10 +1,11 @@
-//! Where `altway serve` has its certificate from, at the start and at each SIGHUP.
+//! Where `altway serve` has its certificates from, at the start and at each reload.
 
 use crate::hint::mistake;
 use crate::printer::Printer;
-use altway_serve::{Identity, ReloadHandle, certs};
+use altway_config::{Certificate, Plan, Secret};
+use altway_serve::{Certificates, Identity, certs};
 use anyhow::Result;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// The options that name a certificate.
@@ -21,34 +22,23 @@ pub(super) struct Files {
     ocsp: Option<PathBuf>,
 }
 
-/// Where the certificate comes from.
-#[derive(Debug, Clone)]
-pub(super) enum Source {
-    /// Files that the operator keeps.
-    Files {
-        cert: PathBuf,
-        key: PathBuf,
-        ocsp: Option<PathBuf>,
-    },
-    /// altway's own store, which makes and renews it.
-    Store,
-}
-
-impl Source {
+impl Files {
+    /// The same as a site's `certificate`.
+    ///
     /// # Errors
     /// The options don't go together.
-    pub(super) fn new(files: &Files) -> Result<Self> {
-        match (&files.cert, &files.key) {
-            (Some(cert), Some(key)) => Ok(Self::Files {
-                cert: cert.clone(),
-                key: key.clone(),
-                ocsp: files.ocsp.clone(),
-            }),
-            (None, None) if files.ocsp.is_some() => Err(mistake(
+    pub(super) fn config(&self) -> Result<Option<Certificate>> {
+        match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) => Ok(Some(Certificate {
+                chain: cert.clone(),
+                key: Secret::File(key.clone()),
+                ocsp: self.ocsp.clone(),
+            })),
+            (None, None) if self.ocsp.is_some() => Err(mistake(
                 "--ocsp needs the certificate that it is for",
                 "give --cert and --key as well",
             )),
-            (None, None) => Ok(Self::Store),
+            (None, None) => Ok(None),
             (Some(_), None) => Err(mistake(
                 "--cert needs its private key",
                 "give --key as well",
@@ -59,49 +49,82 @@ impl Source {
             )),
         }
     }
+}
 
-    /// Reads it, or has it made, and warns of what is to be mended.
-    pub(super) fn read(&self, printer: &Printer) -> Result<Identity> {
-        let identity = match self {
-            Self::Files { cert, key, ocsp } => {
-                let identity = Identity::from_pem_files(cert, key)?;
-                match ocsp {
-                    Some(ocsp) => identity.with_ocsp_file(ocsp)?,
-                    None => identity,
-                }
-            }
-            Self::Store => own_certificate(printer)?,
-        };
+/// When certificates are read: what is said of them differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The server begins.
+    Start,
+    /// The server runs.
+    Reload,
+}
+
+/// Reads the certificates of all sites, or has them made, and warns of what is to be mended.
+///
+/// # Errors
+/// One can't be read.
+pub(super) fn certificates(plan: &Plan, origin: Origin, printer: &Printer) -> Result<Certificates> {
+    let own = |names: &[String]| own_certificate(names, origin, printer);
+    let all = altway_site::certificates(plan, identity, own)?;
+    for identity in all.iter() {
         for warning in identity.warnings(SystemTime::now()) {
             printer.warn(&warning.to_string());
         }
-        Ok(identity)
     }
+    Ok(all)
+}
 
-    /// Reads it again and has the running server use it. What can't be read leaves the former one in
-    /// use: the operator mends it, and asks again.
-    pub(super) fn read_again(&self, server: &ReloadHandle, printer: &Printer) {
-        match self.read(printer) {
-            Ok(identity) => {
-                server.replace(identity);
-                printer.say("SIGHUP: the certificate was read again");
-            }
-            Err(error) => {
-                tracing::error!("SIGHUP: the former certificate stays in use: {error:#}");
-            }
+/// Reads a certificate with its key and its OCSP response.
+pub(crate) fn identity(certificate: &Certificate) -> Result<Identity> {
+    let chain = &certificate.chain;
+    let identity = match &certificate.key {
+        Secret::File(key) => Identity::from_pem_files(chain, key)?,
+        Secret::Credential(name) => Identity::from_pem_files(chain, &credential(name)?)?,
+        Secret::Env(name) => {
+            let text = std::env::var(name).map_err(|_| {
+                mistake(
+                    format!("the variable {name}, which holds a key, is not set, or no text"),
+                    "set it for the server's process to the key in PEM",
+                )
+            })?;
+            Identity::from_pem(chain, Path::new(&format!("${name}")), text.as_bytes())?
         }
-    }
+    };
+    Ok(match &certificate.ocsp {
+        Some(ocsp) => identity.with_ocsp_file(ocsp)?,
+        None => identity,
+    })
+}
+
+/// The file of a credential of systemd.
+fn credential(name: &str) -> Result<PathBuf> {
+    let folder = std::env::var_os("CREDENTIALS_DIRECTORY").ok_or_else(|| {
+        mistake(
+            format!("the credential `{name}` can't be had: systemd gives this process none"),
+            format!("add `LoadCredential={name}:/etc/…` to the unit, or name a file"),
+        )
+    })?;
+    Ok(Path::new(&folder).join(name))
 }
 
 /// Says how to trust the authority when it is new, and where that is told ever after.
-fn own_certificate(printer: &Printer) -> Result<Identity> {
+fn own_certificate(names: &[String], origin: Origin, printer: &Printer) -> Result<Identity> {
     let store = certs::Store::open_default()?;
-    let leaf = store.leaf::<&str>(&[])?;
+    let leaf = store.leaf(names)?;
     let authority = store.authority();
     if leaf.is_new {
-        printer.say("made a certificate for localhost; to trust its authority:\n");
+        let others = names.iter().filter(|name| *name != "localhost");
+        let names: Vec<_> = ["localhost"]
+            .into_iter()
+            .chain(others.map(String::as_str))
+            .collect();
+        let names = names.join(", ");
+        printer.say(&format!(
+            "made a certificate for {names}; to trust its authority:\n"
+        ));
         printer.say(&certs::trust::instructions(&authority));
-    } else {
+    } else if origin == Origin::Start {
         let authority = authority.display();
         printer.say(&format!("certificate of altway's own authority, {authority} (`altway certs` tells how to trust it)"));
     }

@@ -1,11 +1,13 @@
 //! What clients may cost a server: the options of `altway serve` for [`altway_serve::Limits`].
 
+use super::translated;
 use crate::hint::mistake;
 use crate::printer::Printer;
+use altway_config::Limits as Config;
 use altway_serve::{InvalidLimits, Limits as Bounds, PrefixLengths, Retry};
 use altway_units::{DataSize, duration};
 use anyhow::Result;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 /// Memory that a process has besides its workers: the program, queues of logs (4 MiB each), sessions for
@@ -80,57 +82,118 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// The bounds of each of so many workers.
+    /// The same as `[limits]` of a configuration.
     ///
     /// # Errors
-    /// Nobody could be served under them.
-    pub(super) fn bounds(&self, workers: NonZeroUsize, printer: &Printer) -> Result<Bounds> {
-        let mut bounds = match self.max_memory {
-            Some(memory) => within(memory, workers)?,
-            None => Bounds::default(),
-        };
-        self.set_counts(&mut bounds);
-        self.set_sizes(&mut bounds);
-        self.set_times(&mut bounds);
-        bounds.check().map_err(refused)?;
-        let sum = memory(&bounds, workers);
-        if let Some(memory) = self.max_memory.filter(|memory| *memory < sum) {
-            printer.warn(&format!(
-                "the limits add up to {}, more than --max-memory {memory}",
-                in_mebibytes(sum)
-            ));
-        }
-        Ok(bounds)
-    }
-
-    fn set_counts(&self, bounds: &mut Bounds) {
-        set(&mut bounds.max_connections, self.max_connections);
-        bounds.max_connections_per_client = self.max_connections_per_client;
-        set(&mut bounds.max_handshakes, self.max_handshakes);
-        bounds.max_handshakes_per_client = self.max_handshakes_per_client;
-        set(&mut bounds.max_requests, self.max_requests);
-        bounds.max_requests_per_client = self.max_requests_per_client;
+    /// A count is 0.
+    pub(super) fn config(&self) -> Result<Config> {
         let concurrent = self.max_concurrent_requests;
-        set(&mut bounds.max_concurrent_requests, concurrent);
-        bounds.client_prefix = self.client_prefix;
-        bounds.retry = self.retry;
+        let concurrent = concurrent.map(|count| {
+            NonZeroU32::new(count).ok_or_else(|| zero("max_concurrent_requests", Spelling::Options))
+        });
+        Ok(Config {
+            max_memory: self.max_memory,
+            client_prefix: translated(self.client_prefix),
+            max_connections: count("max_connections", self.max_connections)?,
+            max_connections_per_client: count(
+                "max_connections_per_client",
+                self.max_connections_per_client,
+            )?,
+            max_handshakes: count("max_handshakes", self.max_handshakes)?,
+            max_handshakes_per_client: count(
+                "max_handshakes_per_client",
+                self.max_handshakes_per_client,
+            )?,
+            max_requests: count("max_requests", self.max_requests)?,
+            max_requests_per_client: count(
+                "max_requests_per_client",
+                self.max_requests_per_client,
+            )?,
+            max_concurrent_requests: concurrent.transpose()?,
+            max_held: self.max_held,
+            max_held_per_client: self.max_held_per_client,
+            max_quic_held: self.max_quic_held,
+            max_quic_held_per_client: self.max_quic_held_per_client,
+            max_cached: self.max_cached,
+            retry: translated(self.retry),
+            handshake_timeout: self.handshake_timeout,
+            header_timeout: self.header_timeout,
+            idle_timeout: self.idle_timeout,
+        })
     }
+}
 
-    fn set_sizes(&self, bounds: &mut Bounds) {
-        let wide = |size: Option<DataSize>| size.map(DataSize::as_bytes);
-        let count = |size| wide(size).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        set(&mut bounds.max_held_bytes, count(self.max_held));
-        bounds.max_held_bytes_per_client = count(self.max_held_per_client);
-        set(&mut bounds.max_quic_held_bytes, wide(self.max_quic_held));
-        bounds.max_quic_held_bytes_per_client = wide(self.max_quic_held_per_client);
-        set(&mut bounds.max_cached_bytes, wide(self.max_cached));
-    }
+fn count(field: &'static str, given: Option<usize>) -> Result<Option<NonZeroUsize>> {
+    let count = |count| NonZeroUsize::new(count).ok_or_else(|| zero(field, Spelling::Options));
+    given.map(count).transpose()
+}
 
-    fn set_times(&self, bounds: &mut Bounds) {
-        set(&mut bounds.handshake_timeout, self.handshake_timeout);
-        set(&mut bounds.header_timeout, self.header_timeout);
-        set(&mut bounds.idle_timeout, self.idle_timeout);
+/// How errors name a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// As an option: `--max-held`.
+    Options,
+    /// As a key of a configuration: `max-held`.
+    Keys,
+}
+
+/// The bounds of each of so many workers.
+///
+/// # Errors
+/// Nobody could be served under them.
+pub(crate) fn bounds(
+    limits: &Config,
+    workers: NonZeroUsize,
+    spelling: Spelling,
+    printer: &Printer,
+) -> Result<Bounds> {
+    let mut bounds = match limits.max_memory {
+        Some(memory) => within(memory, workers, spelling)?,
+        None => Bounds::default(),
+    };
+    set_counts(&mut bounds, limits);
+    set_sizes(&mut bounds, limits);
+    set_times(&mut bounds, limits);
+    bounds.check().map_err(|error| refused(error, spelling))?;
+    let sum = memory(&bounds, workers);
+    if let Some(memory) = limits.max_memory.filter(|memory| *memory < sum) {
+        let name = named("max_memory", spelling);
+        let sum = in_mebibytes(sum);
+        printer.warn(&format!(
+            "the limits add up to {sum}, more than {name} {memory}"
+        ));
     }
+    Ok(bounds)
+}
+
+fn set_counts(bounds: &mut Bounds, limits: &Config) {
+    let count = |count: Option<NonZeroUsize>| count.map(NonZeroUsize::get);
+    set(&mut bounds.max_connections, count(limits.max_connections));
+    bounds.max_connections_per_client = count(limits.max_connections_per_client);
+    set(&mut bounds.max_handshakes, count(limits.max_handshakes));
+    bounds.max_handshakes_per_client = count(limits.max_handshakes_per_client);
+    set(&mut bounds.max_requests, count(limits.max_requests));
+    bounds.max_requests_per_client = count(limits.max_requests_per_client);
+    let concurrent = limits.max_concurrent_requests.map(NonZeroU32::get);
+    set(&mut bounds.max_concurrent_requests, concurrent);
+    bounds.client_prefix = translated(limits.client_prefix);
+    bounds.retry = translated(limits.retry);
+}
+
+fn set_sizes(bounds: &mut Bounds, limits: &Config) {
+    let wide = |size: Option<DataSize>| size.map(DataSize::as_bytes);
+    let count = |size| wide(size).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    set(&mut bounds.max_held_bytes, count(limits.max_held));
+    bounds.max_held_bytes_per_client = count(limits.max_held_per_client);
+    set(&mut bounds.max_quic_held_bytes, wide(limits.max_quic_held));
+    bounds.max_quic_held_bytes_per_client = wide(limits.max_quic_held_per_client);
+    set(&mut bounds.max_cached_bytes, wide(limits.max_cached));
+}
+
+fn set_times(bounds: &mut Bounds, limits: &Config) {
+    set(&mut bounds.handshake_timeout, limits.handshake_timeout);
+    set(&mut bounds.header_timeout, limits.header_timeout);
+    set(&mut bounds.idle_timeout, limits.idle_timeout);
 }
 
 fn set<T>(bound: &mut T, given: Option<T>) {
@@ -152,27 +215,26 @@ pub(super) fn in_mebibytes(size: DataSize) -> DataSize {
 }
 
 /// The bounds of a worker in a process that may hold `memory`.
-fn within(memory: DataSize, workers: NonZeroUsize) -> Result<Bounds> {
+fn within(memory: DataSize, workers: NonZeroUsize, spelling: Spelling) -> Result<Bounds> {
     let rest = memory.as_bytes().saturating_sub(PROCESS.as_bytes());
     let each = DataSize::from_bytes(rest / workers.get() as u64);
     Bounds::for_memory(each).map_err(|_| {
         let least = Bounds::MIN_MEMORY.as_bytes();
         let needed = DataSize::from_bytes(least.saturating_mul(workers.get() as u64)) + PROCESS;
+        let (max_memory, threads) = (named("max_memory", spelling), named("threads", spelling));
         mistake(
-            format!("--max-memory {memory} is too little for --threads {workers}"),
-            format!("give {needed} or more, or fewer --threads: a worker takes 64MiB"),
+            format!("{max_memory} {memory} is too little for {threads} {workers}"),
+            format!("give {needed} or more, or fewer {threads}: a worker takes 64MiB"),
         )
     })
 }
 
-fn refused(error: InvalidLimits) -> anyhow::Error {
+fn refused(error: InvalidLimits, spelling: Spelling) -> anyhow::Error {
     match error {
-        InvalidLimits::Zero(field) => mistake(
-            format!("{} must be more than 0", option(field)),
-            "leave it out for its default: `altway serve --help` lists them",
-        ),
+        InvalidLimits::Zero(field) => zero(field, spelling),
         InvalidLimits::ShareAboveAll { limit, share, all } => {
-            let (own, whole) = (option(&format!("{limit}_per_client")), option(limit));
+            let own = named(&format!("{limit}_per_client"), spelling);
+            let whole = named(limit, spelling);
             mistake(
                 format!("{own} is {share}, and {whole}, which it is a share of, {all}"),
                 format!("raise {whole}, or lower {own}"),
@@ -182,9 +244,20 @@ fn refused(error: InvalidLimits) -> anyhow::Error {
     }
 }
 
-/// The option for a field of [`Bounds`].
-fn option(field: &str) -> String {
-    format!("--{}", field.replace("_bytes", "").replace('_', "-"))
+fn zero(field: &str, spelling: Spelling) -> anyhow::Error {
+    mistake(
+        format!("{} must be more than 0", named(field, spelling)),
+        "leave it out for its default: `altway serve --help` lists them",
+    )
+}
+
+/// The option, or the key, for a field of [`Bounds`].
+fn named(field: &str, spelling: Spelling) -> String {
+    let name = field.replace("_bytes", "").replace('_', "-");
+    match spelling {
+        Spelling::Options => format!("--{name}"),
+        Spelling::Keys => format!("`{name}`"),
+    }
 }
 
 #[cfg(test)]
@@ -202,7 +275,9 @@ mod tests {
         let line = ["serve"].iter().chain(options);
         let limits = Serve::parse_from(line).limits;
         let workers = NonZeroUsize::new(workers).unwrap();
-        let bounds = limits.bounds(workers, &Printer::new(true));
+        let printer = &Printer::new(true);
+        let config = limits.config();
+        let bounds = config.and_then(|it| super::bounds(&it, workers, Spelling::Options, printer));
         bounds.map_err(|error| error.to_string())
     }
 
@@ -258,7 +333,44 @@ mod tests {
         let fields: Vec<_> = fields.filter(|field| !field.starts_with("ipv")).collect();
         assert_eq!(fields.len(), 17, "{fields:?}");
         for field in fields {
-            assert!(known(&option(field)), "{field}");
+            assert!(known(&named(field, Spelling::Options)), "{field}");
+        }
+    }
+
+    #[test]
+    fn a_count_of_0_is_named_by_its_option() {
+        let error = bounds(1, &["--max-requests", "0"]).unwrap_err();
+        assert_eq!(error, "--max-requests must be more than 0");
+    }
+
+    #[test]
+    fn the_defaults_that_a_configuration_tells_are_those_that_there_are() {
+        let bounds = Bounds::default();
+        let size = |bytes: u64| format!("{:?}", DataSize::from_bytes(bytes).to_string());
+        let time = |time| format!("{:?}", duration::format(time));
+        for (name, default) in [
+            (
+                "client-prefix",
+                format!("{:?}", bounds.client_prefix.to_string()),
+            ),
+            ("max-connections", bounds.max_connections.to_string()),
+            ("max-handshakes", bounds.max_handshakes.to_string()),
+            ("max-requests", bounds.max_requests.to_string()),
+            (
+                "max-concurrent-requests",
+                bounds.max_concurrent_requests.to_string(),
+            ),
+            ("max-held", size(bounds.max_held_bytes as u64)),
+            ("max-quic-held", size(bounds.max_quic_held_bytes)),
+            ("max-cached", size(bounds.max_cached_bytes)),
+            ("retry", bounds.retry.to_string()),
+            ("handshake-timeout", time(bounds.handshake_timeout)),
+            ("header-timeout", time(bounds.header_timeout)),
+            ("idle-timeout", time(bounds.idle_timeout)),
+        ] {
+            let mut keys = altway_config::keys::LIMITS.keys.iter();
+            let key = keys.find(|key| key.name == name).expect(name);
+            assert_eq!(key.default, default, "{name}");
         }
     }
 

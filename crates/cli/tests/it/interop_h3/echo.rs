@@ -36,7 +36,7 @@ impl Echo {
         let identity = store.leaf(&[super::HOST]).unwrap().identity().unwrap();
         let (sender, reports) = channel();
         let site = Site::service(router(ground, sender));
-        let mut options = Options::new(site, Security::Tls(identity));
+        let mut options = Options::new(site, Security::tls(identity));
         options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
         options.port = 0;
         options.policy = policy;

@@ -11,6 +11,18 @@ fn site() -> (tempfile::TempDir, Files) {
     (dir, files)
 }
 
+impl FileCache {
+    /// For a client that takes no compressed form.
+    pub(in crate::files) fn find_any(
+        &mut self,
+        files: &Files,
+        target: &[u8],
+        now: Instant,
+    ) -> Option<Rc<Entry>> {
+        self.find(files, target, || Accepted::of(std::iter::empty()), now)
+    }
+}
+
 fn cache() -> FileCache {
     FileCache::new(48 << 20, 100)
 }
@@ -18,7 +30,7 @@ fn cache() -> FileCache {
 fn range(entry: &Entry, offset: u64) -> FileRange {
     match entry.reading(usize::try_from(offset).unwrap()) {
         Reading::File(range) => range,
-        Reading::Memory(_) => panic!("the file is in memory"),
+        Reading::Memory(_) | Reading::Shared(_) => panic!("the file is in memory"),
     }
 }
 
@@ -27,13 +39,16 @@ fn a_file_is_looked_up_once_while_it_is_fresh() {
     let (dir, files) = site();
     let mut cache = cache();
     let now = Instant::now();
-    let entry = cache.find(&files, b"/small?x=1", now).unwrap();
+    let entry = cache.find_any(&files, b"/small?x=1", now).unwrap();
     assert_eq!(entry.whole().unwrap(), "small");
     fs::remove_file(dir.path().join("small")).unwrap();
-    let again = cache.find(&files, b"/small", now + FRESH / 2).unwrap();
+    let again = cache.find_any(&files, b"/small", now + FRESH / 2).unwrap();
     assert!(Rc::ptr_eq(&entry, &again));
-    assert!(cache.find(&files, b"/small", now + FRESH).is_none());
-    assert!(cache.find(&files, b"/small", now).is_none(), "forgotten");
+    assert!(cache.find_any(&files, b"/small", now + FRESH).is_none());
+    assert!(
+        cache.find_any(&files, b"/small", now).is_none(),
+        "forgotten"
+    );
 }
 
 #[test]
@@ -43,7 +58,7 @@ fn a_file_has_one_entry_however_it_is_spelled() {
     fs::write(dir.path().join("folder/index.html"), "index").unwrap();
     let mut cache = cache();
     let now = Instant::now();
-    let mut find = |path: &str| cache.find(&files, path.as_bytes(), now).unwrap();
+    let mut find = |path: &str| cache.find_any(&files, path.as_bytes(), now).unwrap();
     let small = find("/small");
     for path in ["//small", "/%73mall", "/sm%61ll?x", "///%73%6Dall"] {
         assert!(Rc::ptr_eq(&small, &find(path)), "{path}");
@@ -60,11 +75,11 @@ fn a_change_is_seen_after_a_second() {
     let (dir, files) = site();
     let mut cache = cache();
     let now = Instant::now();
-    let before = cache.find(&files, b"/small", now).unwrap();
-    let kept = cache.find(&files, b"/small", now + FRESH).unwrap();
+    let before = cache.find_any(&files, b"/small", now).unwrap();
+    let kept = cache.find_any(&files, b"/small", now + FRESH).unwrap();
     assert!(Rc::ptr_eq(&before, &kept), "unchanged");
     fs::write(dir.path().join("small"), "changed").unwrap();
-    let after = cache.find(&files, b"/small", now + 2 * FRESH).unwrap();
+    let after = cache.find_any(&files, b"/small", now + 2 * FRESH).unwrap();
     assert_eq!(after.whole().unwrap(), "changed");
 }
 
@@ -72,7 +87,7 @@ fn a_change_is_seen_after_a_second() {
 fn a_large_file_comes_in_chunks_from_any_offset() {
     let (_dir, files) = site();
     let mut cache = cache();
-    let entry = cache.find(&files, b"/large", Instant::now()).unwrap();
+    let entry = cache.find_any(&files, b"/large", Instant::now()).unwrap();
     assert!(entry.whole().is_none());
     let mut read = |offset, limit| cache.read(&range(&entry, offset), limit).unwrap().len();
     let all = usize::MAX;
@@ -87,7 +102,7 @@ fn a_large_file_comes_in_chunks_from_any_offset() {
 fn what_is_asked_for_in_small_parts_is_not_kept() {
     let (_dir, files) = site();
     let mut cache = cache();
-    let entry = cache.find(&files, b"/large", Instant::now()).unwrap();
+    let entry = cache.find_any(&files, b"/large", Instant::now()).unwrap();
     for limit in [0, 1, PIECE - 1] {
         assert_eq!(cache.read(&range(&entry, 5), limit).unwrap().len(), limit);
     }
@@ -98,7 +113,7 @@ fn what_is_asked_for_in_small_parts_is_not_kept() {
 fn bytes_that_others_hold_count_until_they_let_go() {
     let (_dir, files) = site();
     let mut cache = FileCache::new(2 * CHUNK as usize, 100);
-    let entry = cache.find(&files, b"/large", Instant::now()).unwrap();
+    let entry = cache.find_any(&files, b"/large", Instant::now()).unwrap();
     let mut read = |offset| cache.read(&range(&entry, offset), usize::MAX).unwrap();
     let held = [read(0), read(CHUNK)];
     assert_eq!(read(2 * CHUNK).len(), PIECE, "read for this response alone");
@@ -111,8 +126,8 @@ fn an_entry_that_nobody_asks_for_is_closed() {
     let (_dir, files) = site();
     let mut cache = cache();
     let now = Instant::now();
-    let weak = Rc::downgrade(&cache.find(&files, b"/large", now).unwrap());
-    cache.find(&files, b"/small", now + IDLE).unwrap();
+    let weak = Rc::downgrade(&cache.find_any(&files, b"/large", now).unwrap());
+    cache.find_any(&files, b"/small", now + IDLE).unwrap();
     cache.sweep(now + IDLE);
     assert!(weak.upgrade().is_some(), "asked for within the time");
     cache.sweep(now + FRESH + IDLE);
@@ -124,7 +139,7 @@ fn an_entry_that_nobody_asks_for_is_closed() {
 fn a_head_is_made_anew_with_the_second_and_with_the_offer() {
     let (_dir, files) = site();
     let mut cache = cache();
-    let entry = cache.find(&files, b"/small", Instant::now()).unwrap();
+    let entry = cache.find_any(&files, b"/small", Instant::now()).unwrap();
     let made = Cell::new(0);
     let head = |millis, offer| {
         let time = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);
@@ -148,7 +163,7 @@ fn what_is_no_plain_file_is_not_found() {
     for path in [
         "/none", "/folder", "/folder/", "/../x", "/%zz", "small", "*",
     ] {
-        let found = cache.find(&files, path.as_bytes(), Instant::now());
+        let found = cache.find_any(&files, path.as_bytes(), Instant::now());
         assert!(found.is_none(), "{path}");
     }
 }
@@ -168,9 +183,11 @@ fn entries_and_descriptors_are_bounded_whatever_is_asked_for() {
     let mut cache = FileCache::new(48 << 20, 10);
     let now = Instant::now();
     for n in 0..many {
-        cache.find(&files, format!("/{n}").as_bytes(), now).unwrap();
+        cache
+            .find_any(&files, format!("/{n}").as_bytes(), now)
+            .unwrap();
         let large = format!("/large{}", n % 50);
-        cache.find(&files, large.as_bytes(), now).unwrap();
+        cache.find_any(&files, large.as_bytes(), now).unwrap();
         assert!(cache.open <= 10);
     }
     assert!(cache.entries.len() <= MAX_ENTRIES.get());
@@ -178,4 +195,108 @@ fn entries_and_descriptors_are_bounded_whatever_is_asked_for() {
     assert_eq!(open.count(), cache.open);
     cache.clear();
     assert_eq!((cache.entries.len(), cache.open), (0, 0));
+}
+
+fn variants() -> (tempfile::TempDir, Files) {
+    let (dir, _) = site();
+    for name in ["small", "large"] {
+        for ending in [".br", ".gz"] {
+            let content = match name {
+                "small" => ending.into(),
+                _ => vec![1; 20_000],
+            };
+            fs::write(dir.path().join(format!("{name}{ending}")), content).unwrap();
+        }
+    }
+    let mut options = crate::FilesOptions::default();
+    options.precompressed = ContentCoding::ALL.into();
+    let files = Files::open_with(dir.path(), options).unwrap();
+    (dir, files)
+}
+
+fn accepting(line: &'static str) -> impl FnOnce() -> Accepted {
+    move || Accepted::of([line.as_bytes()].into_iter())
+}
+
+#[test]
+fn each_form_has_an_entry_that_is_believed_no_longer_than_its_source() {
+    let (dir, files) = variants();
+    let mut cache = cache();
+    let now = Instant::now();
+    let mut find = |line, now| cache.find(&files, b"/small", accepting(line), now).unwrap();
+    let brotli = find("br", now);
+    assert_eq!(brotli.whole().unwrap(), ".br");
+    assert_eq!(find("gzip", now).whole().unwrap(), ".gz");
+    assert_eq!(find("", now).whole().unwrap(), "small");
+    let half = now + FRESH / 2;
+    assert!(Rc::ptr_eq(&brotli, &find("br, gzip", half)));
+    assert!(!brotli.is_fresh(now + FRESH));
+    assert!(Rc::ptr_eq(&brotli, &find("br", now + FRESH)), "unchanged");
+    fs::write(dir.path().join("small.br"), "another").unwrap();
+    let later = now + 2 * FRESH;
+    assert_eq!(find("br", later).whole().unwrap(), "another");
+    fs::remove_file(dir.path().join("small.br")).unwrap();
+    assert_eq!(find("br, gzip", later).whole().unwrap(), "another", "fresh");
+    assert_eq!(find("br, gzip", later + FRESH).whole().unwrap(), ".gz");
+}
+
+#[test]
+fn open_files_of_all_forms_count() {
+    let (dir, files) = variants();
+    let mut cache = FileCache::new(1 << 20, 3);
+    let now = Instant::now();
+    for line in ["br", "gzip", "br", ""] {
+        let found = cache.find(&files, b"/large", accepting(line), now);
+        assert!(found.is_some());
+    }
+    assert_eq!((cache.open, cache.entries.len()), (3, 1));
+    fs::write(dir.path().join("other"), vec![1; 20_000]).unwrap();
+    cache.find(&files, b"/other", accepting("br"), now).unwrap();
+    assert_eq!((cache.open, cache.entries.len()), (1, 1));
+    cache.find(&files, b"/large", accepting("br"), now).unwrap();
+    assert_eq!((cache.open, cache.entries.len()), (3, 2));
+    cache
+        .find(&files, b"/large", accepting("gzip"), now)
+        .unwrap();
+    assert_eq!((cache.open, cache.entries.len()), (3, 1));
+    cache.sweep(now + FRESH + IDLE);
+    assert_eq!((cache.open, cache.entries.len()), (0, 0));
+}
+
+#[test]
+fn another_folder_in_the_place_of_the_served_one_leaves_no_entry_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for release in ["1", "2"] {
+        fs::create_dir(dir.path().join(release)).unwrap();
+        for name in ["a", "b", "a.gz"] {
+            fs::write(dir.path().join(release).join(name), release).unwrap();
+        }
+    }
+    let link = dir.path().join("current");
+    std::os::unix::fs::symlink("1", &link).unwrap();
+    let mut options = crate::FilesOptions::default();
+    options.precompressed = vec![ContentCoding::Gzip];
+    let files = Files::open_with(&link, options).unwrap();
+    let mut cache = cache();
+    let now = Instant::now();
+    let plain = cache.find_any(&files, b"/a", now).unwrap();
+    let gzip = cache.find(&files, b"/a", accepting("gzip"), now).unwrap();
+    assert!(plain.is_fresh(now) && gzip.is_fresh(now));
+    fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink("2", &link).unwrap();
+    assert!(Rc::ptr_eq(
+        &plain,
+        &cache.find_any(&files, b"/a", now).unwrap()
+    ));
+    files.look_for_change(Instant::now() + Duration::from_secs(1));
+    let other = cache.find_any(&files, b"/b", now).unwrap();
+    assert_eq!(other.whole().unwrap(), "2");
+    assert!(
+        !plain.is_fresh(now) && !gzip.is_fresh(now),
+        "also for who knows them"
+    );
+    assert_eq!(
+        cache.find_any(&files, b"/a", now).unwrap().whole().unwrap(),
+        "2"
+    );
 }

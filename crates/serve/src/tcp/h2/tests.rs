@@ -1,18 +1,21 @@
 //! A driver whose client doesn't read: it must wait, and not turn in circles until it may give up.
 
 use super::*;
-use crate::PrefixLengths;
 use crate::clients::{Clients, Transport};
 use crate::files::{FileCache, Files};
 use crate::held::HeldBytes;
 use crate::incidents::Incidents;
 use crate::limits::Limits;
+use crate::metrics::ServerCounters;
+use crate::request::content::{Content, Current, Target};
 use crate::request::outgoing::RESPONSE_OVERHEAD;
 use crate::request::requests::Responder;
-use crate::request::service::{Content, Service};
+use crate::request::service::Service;
 use crate::restarts::Restarts;
+use crate::selection::HostNames;
 use crate::setup::Memory;
 use crate::stop::stop_channel;
+use crate::{PrefixLengths, Protocols};
 use altway_message::Scheme;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
@@ -24,15 +27,21 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
     std::fs::write(dir.join("large"), vec![0; 8 << 20]).unwrap();
     std::fs::write(dir.join("small"), vec![0; 8 << 10]).unwrap();
     let service = Service {
-        content: Content::Files(Files::open(dir).unwrap()),
+        current: Current::new(
+            Content::of(Target::Files(Files::open(dir).unwrap())),
+            HostNames::default(),
+        ),
+        has_hosts: false,
         alternative: None,
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
+        counters: ServerCounters::default(),
     };
     Arc::new(Setup {
         service: Arc::new(service),
         tls: None,
         scheme: Scheme::Http,
+        protocols: Protocols::default(),
         quic: None,
         limits: Limits {
             idle_timeout: Duration::from_millis(200),

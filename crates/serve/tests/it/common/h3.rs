@@ -30,7 +30,13 @@ impl H3 {
     }
 
     pub(crate) fn connect_to(server: SocketAddr, tls: rustls::ClientConfig) -> Self {
-        let mut client = Self::begin(server, ClientConfig::new(Arc::new(tls)));
+        Self::connect_as("localhost", server, tls)
+    }
+
+    /// Connects to the server by that name.
+    pub(crate) fn connect_as(name: &str, server: SocketAddr, tls: rustls::ClientConfig) -> Self {
+        let config = ClientConfig::new(Arc::new(tls));
+        let mut client = Self::begin_as(name, server, config);
         client.wait(|event| matches!(event, Event::Connected).then_some(()));
         client
     }
@@ -65,12 +71,14 @@ impl H3 {
     }
 
     /// Begins to connect; nothing is sent yet.
-    pub(crate) fn begin(server: SocketAddr, mut config: ClientConfig) -> Self {
+    pub(crate) fn begin(server: SocketAddr, config: ClientConfig) -> Self {
+        Self::begin_as("localhost", server, config)
+    }
+
+    fn begin_as(name: &str, server: SocketAddr, mut config: ClientConfig) -> Self {
         config.transport.keep_alive = Some(Duration::from_millis(100));
         let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
-        let connection = endpoint
-            .connect(Instant::now(), server, "localhost")
-            .unwrap();
+        let connection = endpoint.connect(Instant::now(), server, name).unwrap();
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         Self {
             endpoint,

@@ -1,0 +1,80 @@
+//! Where the admin socket is.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Where an admin socket is: the path of a Unix socket, or an address of the loopback interface with a port.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A Unix socket, which only its owner may use (mode 600).
+    Unix(PathBuf),
+    /// A port of the loopback interface: whoever is on this machine may use it.
+    Loopback(SocketAddr),
+}
+
+/// A text that is no [`Address`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadAddress {
+    /// It is empty.
+    #[error("an empty text is no place for an admin socket")]
+    Empty,
+    /// Others than this machine could reach it.
+    #[error(
+        "`{0}` can be reached from other machines: whoever asks there sees addresses of clients"
+    )]
+    NotLoopback(SocketAddr),
+}
+
+/// What has a slash is a path; what reads as IP:PORT is that; all else is the name of a file.
+impl FromStr for Address {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, BadAddress> {
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Ok(Self::Loopback(address)),
+            Ok(address) => Err(BadAddress::NotLoopback(address)),
+            Err(_) if text.is_empty() => Err(BadAddress::Empty),
+            Err(_) => Ok(Self::Unix(Path::new(text).to_owned())),
+        }
+    }
+}
+
+/// What it is parsed from.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => path.display().fmt(f),
+            Self::Loopback(address) => address.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_and_ports_of_this_machine_are_addresses() {
+        for text in [
+            "/run/altway/admin.sock",
+            "admin.sock",
+            "127.0.0.1:2019",
+            "[::1]:0",
+        ] {
+            let address: Address = text.parse().unwrap();
+            assert_eq!(address.to_string(), text);
+            assert_eq!(matches!(address, Address::Loopback(_)), text.contains(':'));
+        }
+    }
+
+    #[test]
+    fn what_others_could_reach_is_refused() {
+        for text in ["0.0.0.0:2019", "192.0.2.1:80", "[::]:1"] {
+            let error = text.parse::<Address>().unwrap_err();
+            assert!(matches!(error, BadAddress::NotLoopback(_)), "{text}");
+        }
+        assert_eq!("".parse::<Address>(), Err(BadAddress::Empty));
+    }
+}

@@ -1,0 +1,122 @@
+//! Asks the admin socket of another process.
+
+use crate::Address;
+use bytes::Bytes;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::runtime::Builder;
+use tokio::time::timeout;
+
+/// How long an answer may take: a reload opens folders and reads certificates.
+const TIME: Duration = Duration::from_secs(60);
+
+/// An answer is never longer.
+const MAX_ANSWER: usize = 16 << 20;
+
+/// What an admin socket has answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// The status of HTTP.
+    pub status: StatusCode,
+    /// The content.
+    pub text: String,
+}
+
+/// An admin socket that can't be asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// Nobody answers there.
+    #[error("no server answers at the admin socket `{at}`")]
+    Connect {
+        /// Where.
+        at: Address,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What answers there is no admin socket of altway's, or it stopped in the middle.
+    #[error("the admin socket `{at}` gave no answer: {reason}")]
+    Broken {
+        /// Where.
+        at: Address,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Asks the admin socket at `at` for `target` (path and query), and waits for the answer, for a minute at most.
+///
+/// # Errors
+/// Nobody answers, or not as an admin socket does.
+pub fn call(at: &Address, method: Method, target: &str) -> Result<Answered, CallError> {
+    let broken = |reason: String| CallError::Broken {
+        at: at.clone(),
+        reason,
+    };
+    let refused = |source| CallError::Connect {
+        at: at.clone(),
+        source,
+    };
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| broken(error.to_string()))?;
+    let asking = async {
+        match at {
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(refused)?;
+                ask(stream, method, target).await.map_err(broken)
+            }
+            Address::Loopback(address) => {
+                let stream = TcpStream::connect(address).await.map_err(refused)?;
+                ask(stream, method, target).await.map_err(broken)
+            }
+        }
+    };
+    let asked = runtime.block_on(async { timeout(TIME, asking).await });
+    asked.unwrap_or_else(|_| Err(broken(format!("not within {} s", TIME.as_secs()))))
+}
+
+async fn ask(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    method: Method,
+    target: &str,
+) -> Result<Answered, String> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| told(&error))?;
+    let request = Request::builder()
+        .method(method)
+        .uri(target)
+        .header(header::HOST, "localhost")
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| error.to_string())?;
+    let exchange = async {
+        let response = sender
+            .send_request(request)
+            .await
+            .map_err(|error| told(&error))?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_ANSWER)
+            .collect()
+            .await;
+        let body = body.map_err(|error| error.to_string())?.to_bytes();
+        Ok(Answered {
+            status,
+            text: String::from_utf8_lossy(&body).into_owned(),
+        })
+    };
+    tokio::select! {
+        answered = exchange => answered,
+        Err(error) = connection => Err(told(&error)),
+    }
+}
+
+fn told(error: &hyper::Error) -> String {
+    let source = std::error::Error::source(error).map(ToString::to_string);
+    source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+}

@@ -1,0 +1,192 @@
+//! A [`Status`] in Prometheus' text format, version 0.0.4.
+//!
+//! Written by hand: the format is a line a sample, and the libraries for it write OpenMetrics, whose counters
+//! `promtool check metrics` finds without help text.
+
+use crate::Status;
+use std::fmt::{Display, Write as _};
+
+/// The media type of the format.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// Families one after the other.
+#[derive(Default)]
+struct Text(String);
+
+/// A family that gets samples.
+struct Family<'a> {
+    text: &'a mut String,
+    name: &'static str,
+}
+
+impl Text {
+    fn family(&mut self, name: &'static str, kind: &str, help: &str) -> Family<'_> {
+        let text = &mut self.0;
+        write(
+            text,
+            format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"),
+        );
+        Family { text, name }
+    }
+
+    fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
+        self.family(name, "counter", help)
+    }
+
+    fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
+        self.family(name, "gauge", help)
+    }
+}
+
+impl Family<'_> {
+    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.text.push_str(self.name);
+        for (index, (name, value)) in labels.iter().enumerate() {
+            let open = if index == 0 { '{' } else { ',' };
+            let value = escaped(value);
+            write(self.text, format_args!("{open}{name}=\"{value}\""));
+        }
+        let close = if labels.is_empty() { "" } else { "}" };
+        write(self.text, format_args!("{close} {value}\n"));
+    }
+}
+
+fn write(text: &mut String, what: std::fmt::Arguments<'_>) {
+    text.write_fmt(what).expect("a string takes everything");
+}
+
+fn escaped(value: &str) -> String {
+    let value = value.replace('\\', r"\\");
+    value.replace('"', r#"\""#).replace('\n', r"\n")
+}
+
+/// The whole answer to `/metrics`.
+pub(crate) fn exposition(status: &Status) -> String {
+    let mut text = Text::default();
+    about(&mut text, status);
+    protocols(&mut text, status);
+    selection(&mut text, status);
+    refused(&mut text, status);
+    text.0
+}
+
+fn about(text: &mut Text, status: &Status) {
+    let mut build = text.gauge("altway_build_info", "The version that runs; always 1.");
+    build.sample(&[("version", &status.version)], 1);
+    let mut start = text.gauge(
+        "process_start_time_seconds",
+        "Begin of the process, since 1970.",
+    );
+    start.sample(&[], status.since);
+    let process = &status.process;
+    if let Some(bytes) = process.resident_bytes {
+        let mut memory = text.gauge("process_resident_memory_bytes", "Memory in use.");
+        memory.sample(&[], bytes);
+    }
+    if let Some(files) = process.open_files {
+        let mut open = text.gauge("process_open_fds", "Open file descriptors.");
+        open.sample(&[], files);
+    }
+    if let Some(millis) = process.cpu_ms {
+        let mut time = text.counter("process_cpu_seconds_total", "Processor time.");
+        time.sample(&[], millis as f64 / 1000.0);
+    }
+    if let Some(dropped) = process.udp_dropped {
+        let help = "Datagrams that the kernel dropped because the buffers of the server's UDP sockets were full.";
+        text.counter("altway_udp_dropped_total", help)
+            .sample(&[], dropped);
+    }
+    if let Some(reload) = &status.reload {
+        let help = "Whether the latest reload of the configuration succeeded.";
+        let mut success = text.gauge("altway_config_last_reload_success", help);
+        success.sample(&[], u8::from(reload.success));
+        let help = "Time of the latest reload of the configuration, since 1970.";
+        text.gauge("altway_config_last_reload_timestamp_seconds", help)
+            .sample(&[], reload.at);
+    }
+}
+
+fn protocols(text: &mut Text, status: &Status) {
+    let each = &status.protocols;
+    let mut opened = text.counter("altway_connections_total", "Connections by protocol.");
+    for it in each {
+        opened.sample(&[("protocol", &it.protocol)], it.connections);
+    }
+    let mut open = text.gauge("altway_open_connections", "Connections that are there.");
+    for it in each {
+        open.sample(&[("protocol", &it.protocol)], it.open_connections);
+    }
+    let help = "Responses by protocol and class of status.";
+    let mut responses = text.counter("altway_responses_total", help);
+    for it in each {
+        for (class, count) in CLASSES.iter().zip(it.responses).skip(1) {
+            responses.sample(&[("protocol", &it.protocol), ("class", class)], count);
+        }
+    }
+    let help = "Bytes of responses' contents, without heads and framing.";
+    let mut bytes = text.counter("altway_content_bytes_total", help);
+    for it in each {
+        bytes.sample(&[("protocol", &it.protocol)], it.content_bytes);
+    }
+}
+
+fn selection(text: &mut Text, status: &Status) {
+    let help = "Responses by the protocol that they offered and the kind of reason.";
+    let mut offers = text.counter("altway_offers_total", help);
+    for it in &status.offers {
+        offers.sample(&[("offer", &it.offer), ("reason", &it.reason)], it.count);
+    }
+    let help = "Clients (address and class) of which something is known.";
+    text.gauge("altway_known_clients", help)
+        .sample(&[], status.clients.known);
+    let help = "Clients that HTTP/3 was offered and that never came over it, by class.";
+    let mut blocked = text.gauge("altway_udp_blocked_clients", help);
+    for it in &status.clients.classes {
+        blocked.sample(&[("class", &it.class)], it.udp_blocked);
+    }
+    let help = "Bits a second that clients of a class take over QUIC, as learnt.";
+    let mut limits = text.gauge("altway_class_limit_bits_per_second", help);
+    for it in &status.clients.classes {
+        limits.sample(&[("class", &it.class)], it.limit_bps.round());
+    }
+}
+
+fn refused(text: &mut Text, status: &Status) {
+    let help = "Refusals and limits struck, by kind.";
+    let mut incidents = text.counter("altway_incidents_total", help);
+    for (kind, count) in &status.incidents {
+        incidents.sample(&[("kind", kind)], count);
+    }
+    if let Some(dropped) = status.log_dropped {
+        let help = "Lines that the access log did not take in time.";
+        text.counter("altway_log_dropped_total", help)
+            .sample(&[], dropped);
+    }
+    let help = "Last second of each certificate, since 1970, by its first name.";
+    let mut expiry = text.gauge("altway_certificate_expiry_timestamp_seconds", help);
+    for (place, it) in status.certificates.iter().enumerate() {
+        if let Some(at) = it.not_after {
+            let place = (place + 1).to_string();
+            let name = it.names.first().map_or("", String::as_str);
+            expiry.sample(&[("certificate", &place), ("name", name)], at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped_and_families_have_their_help_before_them() {
+        let mut text = Text::default();
+        let mut family = text.counter("a_total", "Some.");
+        family.sample(&[], 1);
+        family.sample(&[("x", "q\"\\\n"), ("y", "")], 2.5);
+        let expected = "# HELP a_total Some.\n# TYPE a_total counter\na_total 1\n\
+            a_total{x=\"q\\\"\\\\\\n\",y=\"\"} 2.5\n";
+        assert_eq!(text.0, expected);
+    }
+}

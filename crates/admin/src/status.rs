@@ -1,0 +1,224 @@
+//! The status of a server: what `/status` answers as JSON and `altway status` prints.
+
+use crate::process::{Process, udp_dropped};
+use altway_serve::{Metrics, Monitor, ProtocolMetrics};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// What a server is and has done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Status {
+    /// The version of altway.
+    pub version: String,
+    /// The address that it listens at, TCP and UDP.
+    pub address: SocketAddr,
+    /// The policy in its text form.
+    pub policy: String,
+    /// Begin of the process, in seconds since 1970.
+    pub since: u64,
+    /// Seconds since 1970 when this was told.
+    pub now: u64,
+    /// What the kernel tells of the process.
+    pub process: ProcessStatus,
+    /// HTTP/1.1, HTTP/2, HTTP/3.
+    pub protocols: Vec<ProtocolStatus>,
+    /// How often each protocol was offered for each reason.
+    pub offers: Vec<OfferStatus>,
+    /// What was refused and which limits were struck, by kind.
+    pub incidents: BTreeMap<String, u64>,
+    /// What is known of clients.
+    pub clients: ClientStatus,
+    /// The certificates, the default first; none in clear text.
+    pub certificates: Vec<CertificateStatus>,
+    /// Lines that the access log did not take; none without a log.
+    pub log_dropped: Option<u64>,
+    /// The latest reload; none since the server began.
+    pub reload: Option<ReloadStatus>,
+}
+
+/// What the kernel tells of the process; what it does not tell is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ProcessStatus {
+    /// The process number.
+    pub id: u32,
+    /// Memory in use, in bytes.
+    pub resident_bytes: Option<u64>,
+    /// Open file descriptors.
+    pub open_files: Option<u64>,
+    /// Processor time so far, in milliseconds.
+    pub cpu_ms: Option<u64>,
+    /// Datagrams that the kernel dropped because the sockets' buffers were full.
+    pub udp_dropped: Option<u64>,
+}
+
+/// The figures of one protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ProtocolStatus {
+    /// `h1`, `h2`, `h3`.
+    pub protocol: String,
+    /// Connections since the server began.
+    pub connections: u64,
+    /// Connections that are there.
+    pub open_connections: u64,
+    /// Responses by the first digit of their status, 1 to 5.
+    pub responses: [u64; 5],
+    /// Bytes of responses' contents.
+    pub content_bytes: u64,
+}
+
+/// How often a protocol was offered for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct OfferStatus {
+    /// `h2` or `h3`.
+    pub offer: String,
+    /// The kind of reason.
+    pub reason: String,
+    /// Responses.
+    pub count: u64,
+}
+
+/// What is known of clients.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ClientStatus {
+    /// Addresses and classes of which something is known.
+    pub known: u64,
+    /// By class, the largest first.
+    pub classes: Vec<ClassStatus>,
+}
+
+/// What is known of one class of clients.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ClassStatus {
+    /// Its name, such as `chromium-windows`.
+    pub class: String,
+    /// Addresses that are known.
+    pub clients: usize,
+    /// Of these, those whose rate over TCP and over QUIC is known.
+    pub rated: [usize; 2],
+    /// Of these, those that HTTP/3 was offered and that never came.
+    pub udp_blocked: usize,
+    /// bit/s that the class takes over QUIC, as learnt.
+    pub limit_bps: f64,
+}
+
+/// A certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CertificateStatus {
+    /// The names that it is for.
+    pub names: Vec<String>,
+    /// Its last second, since 1970; missing where it can't be read.
+    pub not_after: Option<u64>,
+}
+
+/// A reload of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ReloadStatus {
+    /// When, in seconds since 1970.
+    pub at: u64,
+    /// Whether the new configuration is in use.
+    pub success: bool,
+    /// What changed, or why nothing did.
+    pub report: String,
+}
+
+/// What a server is, whatever it does.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) address: SocketAddr,
+    pub(crate) policy: String,
+    pub(crate) since: SystemTime,
+}
+
+impl Status {
+    pub(crate) fn of(monitor: &Monitor, identity: &Identity, reload: Option<ReloadStatus>) -> Self {
+        let Metrics {
+            protocols,
+            offers,
+            incidents,
+            known_clients,
+            log_dropped,
+            ..
+        } = monitor.metrics();
+        let process = Process::read();
+        let protocol = |(name, it): (&&str, &ProtocolMetrics)| ProtocolStatus {
+            protocol: (*name).to_owned(),
+            connections: it.connections,
+            open_connections: it.open_connections,
+            responses: it.responses,
+            content_bytes: it.content_bytes,
+        };
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            address: identity.address,
+            policy: identity.policy.clone(),
+            since: seconds(identity.since),
+            now: seconds(SystemTime::now()),
+            process: ProcessStatus {
+                id: std::process::id(),
+                resident_bytes: process.resident_bytes,
+                open_files: process.open_files,
+                cpu_ms: process.cpu_ms,
+                udp_dropped: udp_dropped(identity.address.port()),
+            },
+            protocols: ProtocolMetrics::NAMES
+                .iter()
+                .zip(&protocols)
+                .map(protocol)
+                .collect(),
+            offers: offers
+                .iter()
+                .map(|it| OfferStatus {
+                    offer: it.offer.to_owned(),
+                    reason: it.reason.to_owned(),
+                    count: it.count,
+                })
+                .collect(),
+            incidents: incidents
+                .into_iter()
+                .map(|(kind, count)| (kind.to_owned(), count))
+                .collect(),
+            clients: clients(monitor, known_clients),
+            certificates: monitor
+                .certificates()
+                .into_iter()
+                .map(|it| CertificateStatus {
+                    names: it.names,
+                    not_after: it.not_after.map(seconds),
+                })
+                .collect(),
+            log_dropped,
+            reload,
+        }
+    }
+}
+
+fn clients(monitor: &Monitor, known: u64) -> ClientStatus {
+    let classes = monitor.classes().into_iter().map(|it| ClassStatus {
+        class: it.class.to_string(),
+        clients: it.clients,
+        rated: it.rated,
+        udp_blocked: it.udp_blocked,
+        limit_bps: it.limit,
+    });
+    ClientStatus {
+        known,
+        classes: classes.collect(),
+    }
+}
+
+/// Whole seconds since 1970.
+pub(crate) fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}

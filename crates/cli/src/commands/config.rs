@@ -1,0 +1,54 @@
+//! `altway config`: a configuration is checked, shown, and described.
+
+mod check;
+mod show;
+
+use crate::Answer;
+use crate::printer::Printer;
+use anyhow::Result;
+use clap::Subcommand;
+use std::path::PathBuf;
+
+/// The schema as it is committed; the tests of `config` hold that it is the crate's.
+const SCHEMA: &str = include_str!("../../../../docs/config.schema.json");
+
+/// Check, show and describe the configuration of a server (docs/configuration.md).
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway config check /etc/altway/altway.toml
+  altway config show -- site --port 443 --cert chain.pem --key key.pem > altway.toml
+  altway config show --all altway.toml
+  altway config schema > altway.schema.json")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Tell everything that is wrong with FILE and what it includes, each with file, line and column.
+    ///
+    /// Then folders, certificates and keys are opened, as a server would do that starts. Exit code 2 if
+    /// anything is wrong.
+    Check {
+        /// The configuration.
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Open nothing but the configuration: for a machine that has no keys and folders.
+        #[arg(long)]
+        syntax: bool,
+    },
+    Show(show::Arguments),
+    /// Print the JSON schema of configurations, for editors.
+    Schema,
+}
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    match &arguments.command {
+        ConfigCommand::Check { file, syntax } => check::run(file, *syntax, printer)?,
+        ConfigCommand::Show(arguments) => show::run(arguments, printer)?,
+        ConfigCommand::Schema => printer.data(SCHEMA)?,
+    }
+    Ok(Answer::Done)
+}

@@ -1,0 +1,97 @@
+//! `altway config check`: the words, then what they name.
+
+use crate::commands::policy::read_surface;
+use crate::commands::serve::certificate::identity;
+use crate::commands::serve::limits::{Spelling, bounds};
+use crate::config_file::{load, refused};
+use crate::hint;
+use crate::printer::Printer;
+use altway_config::{Action, Fault, Places, Plan};
+use altway_serve::Files;
+use anyhow::Result;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::SystemTime;
+
+pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<()> {
+    let (plan, places) = load(file)?;
+    if !only_syntax {
+        let mut opened = Opened {
+            places: &places,
+            faults: Vec::new(),
+        };
+        opened.limits(&plan, printer);
+        opened.sites(&plan, printer);
+        let name = file.display().to_string();
+        let faults = places.none_of(opened.faults);
+        faults.map_err(|faults| refused(&name, faults))?;
+    }
+    let routes: usize = plan.sites().iter().map(|site| site.routes.len()).sum();
+    let (sites, routes) = (
+        counted(plan.sites().len(), "site"),
+        counted(routes, "route"),
+    );
+    printer.say(&format!("{} is right: {sites}, {routes}", file.display()));
+    Ok(())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
+/// What was opened without success.
+struct Opened<'p> {
+    places: &'p Places,
+    faults: Vec<Fault>,
+}
+
+impl Opened<'_> {
+    /// `path`: the key that names what could not be opened.
+    fn keep<T>(&mut self, path: &str, result: Result<T>) -> Option<T> {
+        let error = match result {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        let causes: Vec<_> = error.chain().map(ToString::to_string).collect();
+        self.faults.push(Fault {
+            place: self.places.of(path).cloned(),
+            message: causes.join(": "),
+            hint: hint::of_mistake(&error),
+        });
+        None
+    }
+
+    fn limits(&mut self, plan: &Plan, printer: &Printer) {
+        let config = plan.config();
+        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let workers = config.threads.unwrap_or_else(cores);
+        let checked = bounds(&config.limits, workers, Spelling::Keys, printer);
+        let _ = self.keep("limits", checked);
+    }
+
+    fn sites(&mut self, plan: &Plan, printer: &Printer) {
+        for (index, site) in plan.sites().iter().enumerate() {
+            let path = format!("site.{index}");
+            for (index, certificate) in site.certificates.iter().enumerate() {
+                let read = self.keep(
+                    &format!("{path}.certificate.{index}"),
+                    identity(certificate),
+                );
+                let warnings = read.map(|identity| identity.warnings(SystemTime::now()));
+                for warning in warnings.unwrap_or_default() {
+                    printer.warn(&warning.to_string());
+                }
+            }
+            if let Some(file) = site.policy.file() {
+                let _ = self.keep(&format!("{path}.policy"), read_surface(Path::new(file)));
+            }
+            for (index, route) in site.routes.iter().enumerate() {
+                if let Action::Files(files) = &route.action {
+                    let opened = Files::open(&files.root).map_err(Into::into);
+                    let _ = self.keep(&format!("{path}.route.{index}.files"), opened);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! `altway config show`: a configuration as a text, from a file or from options.
+
+use crate::commands::serve::Flags;
+use crate::config_file;
+use crate::hint::mistake;
+use crate::printer::Printer;
+use altway_config::{Action, Certificate, Config, Plan, Secret, Shown};
+use altway_select::ModelKind;
+use anyhow::Result;
+use clap::Parser;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Print the configuration of FILE, or the one that equals options of `altway serve`.
+///
+/// What differs from the defaults is printed, with included sites in place. Paths of options are made
+/// absolute, so that the text can stand anywhere.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The configuration.
+    #[arg(value_name = "FILE", conflicts_with = "serve")]
+    file: Option<PathBuf>,
+    /// Every key, with its meaning and its default.
+    #[arg(long)]
+    all: bool,
+    /// What `altway serve` would be given.
+    #[arg(
+        last = true,
+        value_name = "OPTIONS OF SERVE",
+        allow_hyphen_values = true
+    )]
+    serve: Vec<OsString>,
+}
+
+/// A command line of `altway serve`, after its name.
+#[derive(Debug, Parser)]
+#[command(
+    name = "altway config show --",
+    no_binary_name = true,
+    disable_help_flag = true
+)]
+struct Serve {
+    #[command(flatten)]
+    flags: Flags,
+}
+
+pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<()> {
+    let plan = match &arguments.file {
+        Some(file) => config_file::load(file)?.0,
+        None if arguments.serve.is_empty() => {
+            return Err(mistake(
+                "there is nothing to show",
+                "give a file, or options of `altway serve`: `altway config show -- DIR --port 443`",
+            ));
+        }
+        None => of_options(&arguments.serve, printer)?,
+    };
+    let shown = if arguments.all {
+        Shown::All
+    } else {
+        Shown::Given
+    };
+    printer.data(&plan.config().to_toml(shown))?;
+    Ok(())
+}
+
+fn of_options(options: &[OsString], printer: &Printer) -> Result<Plan> {
+    let serve = Serve::try_parse_from(options).unwrap_or_else(|error| error.exit());
+    let mut config = serve.flags.config(printer)?;
+    make_absolute(&mut config)?;
+    Plan::check(config).map_err(config_file::of_options)
+}
+
+/// Paths of options are relative to the working folder, those of a file to its own.
+fn make_absolute(config: &mut Config) -> Result<()> {
+    let log = &mut config.log;
+    let access = log.access.as_mut().filter(|path| *path != Path::new("-"));
+    let one = [
+        config.state.as_mut(),
+        config.takeover.as_mut(),
+        access,
+        log.qlog.as_mut(),
+        log.keylog.as_mut(),
+    ];
+    let mut paths: Vec<&mut PathBuf> = one.into_iter().flatten().collect();
+    for site in &mut config.sites {
+        for Certificate { chain, key, ocsp } in &mut site.certificates {
+            paths.push(chain);
+            paths.extend(ocsp.as_mut());
+            if let Secret::File(file) = key {
+                paths.push(file);
+            }
+        }
+        if let ModelKind::Surface(Some(file)) = &mut site.policy {
+            *file = std::path::absolute(&*file)?.to_string_lossy().into_owned();
+        }
+        for route in &mut site.routes {
+            if let Action::Files(files) = &mut route.action {
+                paths.push(&mut files.root);
+            }
+        }
+    }
+    for path in paths {
+        *path = std::path::absolute(&*path)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! The options of `altway serve`, and the configuration that says the same.
+
+use super::files::ServedFiles;
+use super::{certificate, limits, translated};
+use crate::insight::{Insight, Variable};
+use crate::printer::Printer;
+use altway_config::{
+    Action, Config, Listen, ListenAddress, Listener, Log, PathPattern, Route, Security, Site,
+    Transport,
+};
+use altway_serve::{Congestion, DEFAULT_PORT, Policy, ServerId, Spread};
+use altway_units::duration;
+use anyhow::Result;
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Every option that says what is served, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Flags {
+    /// The folder to serve.
+    #[arg(value_name = "DIR", default_value = ".")]
+    root: PathBuf,
+    /// Serve files and folders whose names begin with a dot, too [default: of these only /.well-known].
+    #[arg(long)]
+    hidden: bool,
+    /// Port number for TCP and UDP; 0: any that is free.
+    #[arg(short, long, env = "ALTWAY_PORT", hide_env_values = true, default_value_t = DEFAULT_PORT)]
+    port: u16,
+    /// Address to listen on [default: all, IPv6 and IPv4].
+    #[arg(long, value_name = "IP")]
+    bind: Option<IpAddr>,
+    #[command(flatten)]
+    certificate: certificate::Files,
+    /// Worker threads [default: one per core].
+    #[arg(short = 'n', long, env = "ALTWAY_THREADS", hide_env_values = true)]
+    threads: Option<NonZeroUsize>,
+    /// Who accepts: per-worker (no hand-over) or round-robin (one thread for all; even shares).
+    #[arg(long, value_name = "HOW", default_value_t = Spread::default())]
+    spread: Spread,
+    /// 1 or 2 bytes that every QUIC connection ID begins with, for a load balancer [default: none].
+    #[arg(long, value_name = "HEX", default_value_t = ServerId::default(), hide_default_value = true)]
+    server_id: ServerId,
+    /// Clear text over TCP: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3.
+    #[arg(long)]
+    h2c: bool,
+    /// Clear text, as --h2c, behind a proxy that terminates TLS: requests name the scheme https, not http
+    /// (else 421, Misdirected Request). Nobody but the proxy may reach the port.
+    #[arg(long)]
+    behind_tls_proxy: bool,
+    /// TLS (h2) or clear text (h2c), in a word: for the environment of a container.
+    #[arg(
+        long,
+        value_name = "MODE",
+        env = "ALTWAY_RUN_MODE",
+        hide_env_values = true
+    )]
+    run_mode: Option<RunMode>,
+    /// Who is offered HTTP/3: learned (by what each client and others like it have shown), surface or
+    /// surface:FILE (by measured times), threshold or threshold:rtt=TIME,loss=SHARE, study or
+    /// study:delay=TIME,loss=SHARE, h3 or h2 (all clients).
+    #[arg(long, default_value_t = Policy::default())]
+    policy: Policy,
+    /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
+    /// missing [default: nothing is kept].
+    #[arg(long, value_name = "DIR", conflicts_with = "h2c")]
+    state_dir: Option<PathBuf>,
+    /// Congestion control of TCP and QUIC: cubic, reno or bbr [default: the system's of TCP, for QUIC
+    /// too, or cubic where QUIC has no such].
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<Congestion>,
+    /// Packets of QUIC's first congestion window. TCP's is the route's (ip route ... initcwnd).
+    #[arg(long, value_name = "PACKETS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    initial_window: u32,
+    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): GET, HEAD and OPTIONS; else 425.
+    #[arg(long, conflicts_with_all = ["h2c", "behind_tls_proxy"])]
+    early_data: bool,
+    #[command(flatten)]
+    insight: Insight,
+    /// How long a stop waits for requests that are being answered, and for the access log. The process
+    /// ends 4 s after it at the latest, whatever its threads do.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    grace: Duration,
+    /// Take over from the server that runs with the same PATH, and let the next one do so: where they
+    /// meet (a Unix socket that only this user may use).
+    #[arg(long, value_name = "PATH")]
+    takeover: Option<PathBuf>,
+    /// Append a line for each request to this file, or - for stderr. A new file is its owner's alone. No
+    /// request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    #[command(flatten)]
+    files: ServedFiles,
+    #[command(flatten)]
+    limits: limits::Limits,
+}
+
+impl Flags {
+    /// Whether there is no TLS here.
+    fn is_clear(&self) -> bool {
+        self.h2c || self.behind_tls_proxy || self.run_mode == Some(RunMode::ClearText)
+    }
+
+    /// The configuration that says the same: one site with one route.
+    ///
+    /// # Errors
+    /// The options don't go together.
+    pub(crate) fn config(&self, printer: &Printer) -> Result<Config> {
+        let site = self.site()?;
+        Ok(Config {
+            state: self.state_dir.clone(),
+            threads: self.threads,
+            grace: self.grace,
+            takeover: self.takeover.clone(),
+            listen: self.listen(),
+            transport: Transport {
+                congestion: self.congestion.map(translated),
+                initial_window: self.initial_window,
+                early_data: self.early_data && !self.is_clear(),
+                server_id: translated(self.server_id),
+            },
+            limits: self.limits.config()?,
+            log: Log {
+                access: self.access_log.clone(),
+                qlog: self.insight.qlog_path().map(Into::into),
+                keylog: self.insight.key_log_path(Variable::Ignored, printer)?,
+            },
+            sites: vec![site],
+        })
+    }
+
+    fn listen(&self) -> Listen {
+        let (ip, port) = (self.bind, self.port);
+        let security = match self.is_clear() {
+            true if self.behind_tls_proxy => Security::BehindTlsProxy,
+            true => Security::ClearText,
+            false => Security::Tls,
+        };
+        Listen {
+            listeners: vec![Listener {
+                address: ListenAddress { ip, port },
+                security,
+            }],
+            spread: translated(self.spread),
+            ..Listen::default()
+        }
+    }
+
+    fn site(&self) -> Result<Site> {
+        let certificate = match self.is_clear() {
+            true => None,
+            false => self.certificate.config()?,
+        };
+        let files = self.files.config(&self.root, self.hidden);
+        Ok(Site {
+            is_default: true,
+            certificates: certificate.into_iter().collect(),
+            policy: self.policy.clone(),
+            headers: self.files.headers().to_vec(),
+            routes: vec![Route {
+                path: PathPattern::All,
+                headers: Vec::new(),
+                action: Action::Files(files),
+            }],
+            ..Site::default()
+        })
+    }
+}
+
+/// What the variable of a container can say of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RunMode {
+    #[value(name = "h2")]
+    Tls,
+    #[value(name = "h2c")]
+    ClearText,
+}

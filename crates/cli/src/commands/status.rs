@@ -1,0 +1,240 @@
+//! `altway status` and `altway reload`: a running server, asked over its admin socket.
+
+use crate::Answer;
+use crate::hint::mistake;
+use crate::printer::Printer;
+use altway_admin::{Address, Answered, CallError, ProtocolStatus, Status, call};
+use anyhow::Result;
+use http::{Method, StatusCode};
+use std::fmt::Write as _;
+
+/// Where the admin socket is that the shipped service of systemd has.
+const USUAL: &str = "/run/altway/admin.sock";
+
+/// Where the admin socket of a server is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Server {
+    /// Admin socket of the server (`altway serve --admin`): path of a Unix socket, or IP:PORT.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "ALTWAY_ADMIN",
+        hide_env_values = true,
+        default_value = USUAL
+    )]
+    admin: Address,
+}
+
+impl Server {
+    /// The server at an address; at the usual one where there is none.
+    pub(super) fn at(address: Option<Address>) -> Self {
+        let usual = || Address::Unix(USUAL.into());
+        Self {
+            admin: address.unwrap_or_else(usual),
+        }
+    }
+
+    /// What the server answers.
+    ///
+    /// # Errors
+    /// It does not, with the way to have it do so.
+    pub(super) fn ask(&self, method: Method, target: &str) -> Result<Answered> {
+        call(&self.admin, method, target).map_err(|error| match &error {
+            CallError::Connect { source, .. } => mistake(
+                format!("{error}: {source}"),
+                "start the server with `--admin ADDRESS`, and name the same address here with --admin or $ALTWAY_ADMIN",
+            ),
+            _ => error.into(),
+        })
+    }
+}
+
+/// Tell what a running server does: connections, responses, offers and their reasons, limits struck, certificates.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway status
+  altway status --admin 127.0.0.1:2019 --json
+
+A server has an admin socket when it is started with --admin; in a browser its address shows a page of the same, and
+Prometheus takes its /metrics.")]
+pub(crate) struct StatusArguments {
+    #[command(flatten)]
+    server: Server,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Have a running server read its configuration file again, and say what changed.
+///
+/// What began under the former configuration ends under it. A file with faults changes nothing: they are told, and the
+/// exit code is 1.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway config check /etc/altway/altway.toml && altway reload
+  altway reload --admin /run/altway/admin.sock
+
+SIGHUP does the same, and writes to the server's log what came of it.")]
+pub(crate) struct ReloadArguments {
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(crate) fn run(arguments: &StatusArguments, printer: &Printer) -> Result<Answer> {
+    let answered = arguments.server.ask(Method::GET, "/status")?;
+    let status: Status = serde_json::from_str(&answered.text).map_err(|error| {
+        let what =
+            format!("what answers at the admin socket is no server of this version: {error}");
+        mistake(what, "use the `altway` that the server was started with")
+    })?;
+    if arguments.json {
+        printer.json(&status)?;
+    } else {
+        printer.data(text(&status).trim_end())?;
+    }
+    Ok(Answer::Done)
+}
+
+pub(crate) fn reload(arguments: &ReloadArguments, printer: &Printer) -> Result<Answer> {
+    let answered = arguments.server.ask(Method::POST, "/reload")?;
+    printer.data(answered.text.trim_end())?;
+    Ok(match answered.status {
+        StatusCode::OK => Answer::Done,
+        _ => Answer::No,
+    })
+}
+
+/// The status for a terminal.
+fn text(status: &Status) -> String {
+    let mut text = String::new();
+    let mut line = |what: std::fmt::Arguments<'_>| {
+        text.write_fmt(what).expect("a string takes everything");
+        text.push('\n');
+    };
+    let Status {
+        version,
+        address,
+        policy,
+        process,
+        ..
+    } = status;
+    let age = span(status.now.saturating_sub(status.since));
+    line(format_args!(
+        "altway {version} at {address}, policy {policy}, process {}, for {age}",
+        process.id
+    ));
+    let told = |value: Option<u64>| value.map_or("?".to_owned(), |value| value.to_string());
+    let memory = told(process.resident_bytes.map(|bytes| bytes >> 20));
+    let files = told(process.open_files);
+    let processor = process
+        .cpu_ms
+        .map_or("?".to_owned(), |ms| format!("{:.1}", ms as f64 / 1000.0));
+    line(format_args!(
+        "memory {memory} MiB, {files} open files, {processor} s of processor time"
+    ));
+    line(format_args!(""));
+    line(format_args!(
+        "{:<9} {:>11} {:>6} {:>10} {:>8} {:>8} {:>8} {:>10}",
+        "protocol", "connections", "open", "2xx", "3xx", "4xx", "5xx", "MB"
+    ));
+    for it in &status.protocols {
+        line(format_args!("{}", row(it)));
+    }
+    if !status.offers.is_empty() {
+        line(format_args!("\noffers"));
+    }
+    for it in &status.offers {
+        line(format_args!(
+            "  {} {:<16} {:>10}",
+            it.offer, it.reason, it.count
+        ));
+    }
+    line(format_args!("\nclients known: {}", status.clients.known));
+    for it in &status.clients.classes {
+        let limit = format!("{:.0} Mbit/s", it.limit_bps / 1e6);
+        line(format_args!(
+            "  {:<18} {:>8}, UDP blocked {:>6}, takes {limit} over QUIC",
+            it.class, it.clients, it.udp_blocked
+        ));
+    }
+    if !status.incidents.is_empty() {
+        line(format_args!("\nrefusals and limits struck"));
+    }
+    for (kind, count) in &status.incidents {
+        line(format_args!("  {kind:<36} {count:>8}"));
+    }
+    for (what, count) in [
+        ("datagrams that the kernel dropped", process.udp_dropped),
+        ("lines that the access log lost", status.log_dropped),
+    ] {
+        if let Some(count) = count.filter(|count| *count > 0) {
+            line(format_args!("\n{count} {what}"));
+        }
+    }
+    if !status.certificates.is_empty() {
+        line(format_args!("\ncertificates"));
+    }
+    for it in &status.certificates {
+        let names = it.names.join(", ");
+        match it.not_after {
+            Some(end) if end < status.now => line(format_args!("  {names}: expired")),
+            Some(end) => line(format_args!(
+                "  {names}: for {} more",
+                span(end - status.now)
+            )),
+            None => line(format_args!("  {names}")),
+        }
+    }
+    if let Some(reload) = &status.reload {
+        let ago = span(status.now.saturating_sub(reload.at));
+        let word = if reload.success {
+            "succeeded"
+        } else {
+            "failed"
+        };
+        line(format_args!(
+            "\nlast reload {ago} ago {word}: {}",
+            reload.report.trim_end()
+        ));
+    }
+    text
+}
+
+fn row(it: &ProtocolStatus) -> String {
+    let [_, r2, r3, r4, r5] = it.responses;
+    let content = it.content_bytes as f64 / 1e6;
+    format!(
+        "{:<9} {:>11} {:>6} {r2:>10} {r3:>8} {r4:>8} {r5:>8} {content:>10.1}",
+        it.protocol, it.connections, it.open_connections
+    )
+}
+
+/// A time in the unit that suits it.
+fn span(seconds: u64) -> String {
+    for (size, name) in [(86_400, "days"), (3_600, "h"), (60, "min")] {
+        if seconds >= 2 * size {
+            return format!("{} {name}", seconds / size);
+        }
+    }
+    format!("{seconds} s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_the_unit_that_suits_them() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (119, "119 s"),
+            (120, "2 min"),
+            (7_200, "2 h"),
+            (172_800, "2 days"),
+        ] {
+            assert_eq!(span(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! `altway config`, and a server that is told by a file what it serves.
+
+use crate::common::{Dir, Serving, refusal, success, text};
+use std::process::Stdio;
+
+const ONE_FOLDER: &str = "[[site]]\ndefault = true\n\n[[site.route]]\nfiles = \"site\"\n";
+
+fn dir() -> Dir {
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    dir
+}
+
+#[test]
+fn options_are_shown_as_the_file_that_equals_them() {
+    let dir = dir();
+    let options = [
+        "config",
+        "show",
+        "--",
+        "site",
+        "--port",
+        "0",
+        "--bind",
+        "127.0.0.1",
+        "--max-held",
+        "1MiB",
+        "--policy",
+        "h2",
+        "--grace",
+        "2s",
+        "--server-id",
+        "7f",
+        "--hidden",
+    ];
+    let shown = success(&mut dir.altway(options));
+    let folder = dir.path().join("site");
+    let expected = format!(
+        "grace = \"2s\"\n\n[listen]\nhttps = [\"127.0.0.1:0\"]\n\n[transport]\nserver-id = \"7f\"\n\n\
+         [limits]\nmax-held = \"1MiB\"\n\n[[site]]\ndefault = true\npolicy = \"h2\"\n\n[[site.route]]\n\
+         files = \"{}\"\nhidden = true\n",
+        folder.display()
+    );
+    assert_eq!(shown, expected);
+    // Read again it is itself, also with every key said.
+    dir.file("altway.toml", &shown);
+    assert_eq!(
+        success(&mut dir.altway(["config", "show", "altway.toml"])),
+        shown
+    );
+    let all = success(&mut dir.altway(["config", "show", "--all", "altway.toml"]));
+    assert!(
+        all.contains("# How long a stop waits for requests"),
+        "{all}"
+    );
+    dir.file("all.toml", &all);
+    assert_eq!(
+        success(&mut dir.altway(["config", "show", "all.toml"])),
+        shown
+    );
+    success(&mut dir.altway(["config", "check", "all.toml"]));
+}
+
+#[test]
+fn every_option_of_serve_has_its_key() {
+    let dir = dir();
+    let options: Vec<_> = "site -p 1 --bind ::1 -c a.pem -k a.key --ocsp a.der -n 3 --spread round-robin \
+        --policy surface:s.toml --state-dir state --congestion reno --initial-window 20 --early-data \
+        --keylog keys --qlog qlog --grace 3s --takeover t --access-log log --max-memory 1GiB \
+        --client-prefix 24,64 --max-connections 100 --max-connections-per-client 10 --max-handshakes 50 \
+        --max-handshakes-per-client 5 --max-requests 200 --max-requests-per-client 20 \
+        --max-concurrent-requests 30 --max-held 2MiB --max-held-per-client 1MiB --max-quic-held 4MiB \
+        --max-quic-held-per-client 3MiB --max-cached 0B --retry always --handshake-timeout 4s \
+        --header-timeout 5s --idle-timeout 6s --server-id 01 --hidden"
+        .split_whitespace()
+        .collect();
+    let shown = success(dir.altway(["config", "show", "--"]).args(&options));
+    for line in [
+        "threads = 3",
+        "https = [\"[::1]:1\"]",
+        "spread = \"round-robin\"",
+        "congestion = \"reno\"",
+        "initial-window = 20",
+        "early-data = true",
+        "max-memory = \"1GiB\"",
+        "client-prefix = \"24,64\"",
+        "max-connections-per-client = 10",
+        "max-handshakes-per-client = 5",
+        "max-requests-per-client = 20",
+        "max-concurrent-requests = 30",
+        "max-quic-held-per-client = \"3MiB\"",
+        "max-cached = \"0B\"",
+        "retry = \"always\"",
+        "handshake-timeout = \"4s\"",
+        "header-timeout = \"5s\"",
+        "idle-timeout = \"6s\"",
+    ] {
+        assert!(
+            shown.lines().any(|it| it == line),
+            "{line} is not in:\n{shown}"
+        );
+    }
+    let folder = dir.path().display();
+    for path in [
+        "state = \"{}/state\"",
+        "takeover = \"{}/t\"",
+        "access = \"{}/log\"",
+        "qlog = \"{}/qlog\"",
+        "keylog = \"{}/keys\"",
+        "policy = \"surface:{}/s.toml\"",
+        "certificate = { chain = \"{}/a.pem\", key = \"{}/a.key\", ocsp = \"{}/a.der\" }",
+    ] {
+        let line = path.replace("{}", &folder.to_string());
+        assert!(
+            shown.lines().any(|it| it == line),
+            "{line} is not in:\n{shown}"
+        );
+    }
+    let clear = success(&mut dir.altway(["config", "show", "--", "--behind-tls-proxy"]));
+    assert!(
+        clear.starts_with("[listen]\nhttp = [\"*:8443\"]\nbehind-tls-proxy = true\n"),
+        "{clear}"
+    );
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once() {
+    let dir = dir();
+    let broken = "grase = \"5s\"\n\n[limits]\nmax-requests = 0\n\n[[site]]\nnames = [\"a.example\", \"A.example\"]\n";
+    dir.file("altway.toml", broken);
+    let expected = "\
+error: 4 faults in `altway.toml`
+
+altway.toml:1:1: unknown key `grase` in the file
+  hint: did you mean `grace`?
+altway.toml:4:16: `max-requests` is 0: expected a number, 1 or more
+altway.toml:6:1: the site has no routes, so every request would be answered 404
+  hint: add [[site.route]] with `files`, `redirect` or `respond`
+altway.toml:7:23: the name `a.example` is taken already (altway.toml:7:10)
+  hint: a name is of one site: remove it from the other, or join the two
+";
+    for command in [
+        &mut dir.altway(["config", "check", "altway.toml"]),
+        &mut dir.altway(["config", "show", "altway.toml"]),
+        &mut dir.altway(["serve", "--config", "altway.toml"]),
+    ] {
+        assert_eq!(refusal(command), expected);
+    }
+    assert!(!dir.path().join("data").exists(), "no certificate was made");
+}
+
+#[test]
+fn what_a_configuration_names_is_opened_unless_told_not_to() {
+    let dir = dir();
+    dir.file("own.pem", "no certificate");
+    let text = "[limits]\nmax-memory = \"10MiB\"\n\n[[site]]\nnames = [\"a.example\"]\n\
+        certificate = [{ chain = \"own.pem\", key = \"own.pem\" }, { chain = \"own.pem\", key = { credential = \"k\" } }]\n\
+        policy = \"surface:none.toml\"\n\n[[site.route]]\npath = \"/a\"\nfiles = \"none\"\n\n[[site.route]]\nfiles = \"own.pem\"\n";
+    dir.file("altway.toml", text);
+    let mut check = dir.altway(["config", "check", "altway.toml"]);
+    let said = refusal(check.env_remove("CREDENTIALS_DIRECTORY"));
+    let places: Vec<_> = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("altway.toml:"))
+        .collect();
+    assert_eq!(places.len(), 6, "{said}");
+    for (line, start) in places.iter().zip([
+        "1:2: `max-memory` 10MiB is too little for `threads` ",
+        "6:16: `own.pem` holds no certificate",
+        "6:57: the credential `k` can't be had",
+        "7:10: cannot read the surface none.toml",
+        "11:9: cannot open the directory `none`",
+        "14:9: `own.pem` is not a directory",
+    ]) {
+        assert!(line.starts_with(start), "{line} for {start}");
+    }
+    let mut syntax = dir.altway(["config", "check", "--syntax", "altway.toml"]);
+    let output = syntax.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(
+        text(&output.stderr),
+        "altway.toml is right: 1 site, 2 routes\n"
+    );
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
+}
+
+#[test]
+fn keys_are_read_from_the_environment_and_from_credentials() {
+    let dir = dir();
+    success(&mut dir.altway(["certs"]));
+    let store = dir.path().join("data/altway/certs");
+    let key = std::fs::read_to_string(store.join("leaf.key")).unwrap();
+    let chain = store.join("leaf.pem");
+    let config = |key: &str| {
+        let chain = chain.display();
+        format!(
+            "[[site]]\ndefault = true\ncertificate = {{ chain = \"{chain}\", key = {key} }}\nroute = [{{ files = \"site\" }}]\n"
+        )
+    };
+    dir.file("altway.toml", config("{ env = \"ALTWAY_TEST_KEY\" }"));
+    let mut check = dir.altway(["config", "check", "altway.toml"]);
+    success(check.env("ALTWAY_TEST_KEY", &key));
+    let said = refusal(&mut dir.altway(["config", "check", "altway.toml"]));
+    assert!(
+        said.contains("the variable ALTWAY_TEST_KEY, which holds a key, is not set"),
+        "{said}"
+    );
+    let said = refusal(check.env("ALTWAY_TEST_KEY", "nothing"));
+    assert!(
+        said.contains("`$ALTWAY_TEST_KEY` holds no private key"),
+        "{said}"
+    );
+    dir.file("altway.toml", config("{ credential = \"leaf.key\" }"));
+    let mut check = dir.altway(["config", "check", "altway.toml"]);
+    success(check.env("CREDENTIALS_DIRECTORY", &store));
+}
+
+#[test]
+fn the_schema_is_the_documents() {
+    let dir = Dir::new();
+    let schema = success(&mut dir.altway(["config", "schema"]));
+    assert_eq!(schema, include_str!("../../../../docs/config.schema.json"));
+}
+
+#[test]
+fn a_file_says_what_is_served() {
+    let dir = dir();
+    dir.file(
+        "conf/altway.toml",
+        format!("[listen]\nhttps = [\"127.0.0.1:0\"]\n\n{ONE_FOLDER}")
+            .replace("site\"\n", "../site\"\n"),
+    );
+    let serving = Serving::spawn(
+        &dir,
+        dir.altway(["serve", "--config", "conf/altway.toml", "--json"]),
+    );
+    let url = serving.url("/index.html");
+    success(&mut dir.altway(["load", &url, "--insecure", "-n", "1", "-p", "h3"]));
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+#[test]
+fn an_option_beside_a_file_is_refused_by_its_name() {
+    let dir = dir();
+    dir.file("altway.toml", ONE_FOLDER);
+    for (options, name) in [
+        (&["--port", "1"][..], "--port"),
+        (&["site"], "DIR"),
+        (&["--max-held", "1MiB"], "--max-held"),
+    ] {
+        let said = refusal(
+            dir.altway(["serve", "--config", "altway.toml"])
+                .args(options),
+        );
+        assert!(
+            said.contains(&format!("error: {name} says what `altway.toml` says\n")),
+            "{said}"
+        );
+    }
+    let said = refusal(&mut dir.altway(["serve", "--config", "none.toml"]));
+    assert!(
+        said.contains("cannot read the configuration `none.toml`"),
+        "{said}"
+    );
+    let said = refusal(&mut dir.altway(["config", "show"]));
+    assert!(said.contains("there is nothing to show"), "{said}");
+}

@@ -1,0 +1,227 @@
+//! What a server is told, outside of its sites.
+
+use crate::{Limits, ListenAddress, ServerId, Site};
+use altway_document::words;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The port number of the address that a server listens at when none is given: 443 needs privileges.
+pub const DEFAULT_PORT: u16 = 8443;
+
+/// The most addresses that a server listens at.
+pub const MAX_LISTENERS: usize = 1;
+
+/// The most worker threads.
+pub const MAX_THREADS: usize = 4_096;
+
+/// A configuration as it was typed, with the defaults of what was left out. Each value is valid by its
+/// type; whether they go together is seen when it becomes a [`Plan`](crate::Plan).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Folder that keeps what is learnt of clients over a restart; `None`: nothing is kept.
+    pub state: Option<PathBuf>,
+    /// Worker threads; `None`: one per core.
+    pub threads: Option<NonZeroUsize>,
+    /// How long a stop waits for requests that are being answered.
+    pub grace: Duration,
+    /// The Unix socket where the processes of this server meet, one after the other; `None`: no process
+    /// takes over from another.
+    pub takeover: Option<PathBuf>,
+    /// Where and how it listens.
+    pub listen: Listen,
+    /// How TCP and QUIC send.
+    pub transport: Transport,
+    /// What clients may cost.
+    pub limits: Limits,
+    /// What is written down.
+    pub log: Log,
+    /// The sites, in the order in which they were written; those of included files follow.
+    pub sites: Vec<Site>,
+}
+
+/// No sites, and the default of every other key.
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            state: None,
+            threads: None,
+            grace: Duration::from_secs(10),
+            takeover: None,
+            listen: Listen::default(),
+            transport: Transport::default(),
+            limits: Limits::default(),
+            log: Log::default(),
+            sites: Vec::new(),
+        }
+    }
+}
+
+/// Where and how a server listens: `[listen]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// The addresses, at most [`MAX_LISTENERS`].
+    pub listeners: Vec<Listener>,
+    /// The protocols that clients are given. Sites may have fewer.
+    pub protocols: Protocols,
+    /// How new TCP connections come to the workers.
+    pub spread: Spread,
+}
+
+/// TLS at all addresses, [`DEFAULT_PORT`].
+impl Default for Listen {
+    fn default() -> Self {
+        let address = ListenAddress {
+            ip: None,
+            port: DEFAULT_PORT,
+        };
+        Self {
+            listeners: vec![Listener {
+                address,
+                security: Security::Tls,
+            }],
+            protocols: Protocols::default(),
+            spread: Spread::default(),
+        }
+    }
+}
+
+impl Listen {
+    /// Whether no listener has TLS.
+    #[must_use]
+    pub fn is_clear_text(&self) -> bool {
+        self.listeners.iter().all(|it| it.security != Security::Tls)
+    }
+}
+
+/// One address to listen at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Listener {
+    /// The address, for TCP and UDP alike.
+    pub address: ListenAddress,
+    /// How its connections are protected.
+    pub security: Security,
+}
+
+/// How connections are protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Security {
+    /// TLS over TCP, and QUIC: `https`.
+    Tls,
+    /// Clear text over TCP, without HTTP/3: `http`.
+    ClearText,
+    /// The same from a proxy that terminates TLS: `http`, with `behind-tls-proxy`.
+    BehindTlsProxy,
+}
+
+words! {
+    /// A protocol that clients are given.
+    Protocol, "a protocol" {
+        /// HTTP/1.1 over TCP.
+        H1 = "h1",
+        /// HTTP/2 over TCP.
+        H2 = "h2",
+        /// HTTP/3 over QUIC.
+        H3 = "h3",
+    }
+}
+
+/// A set of protocols. Default: all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Protocols([bool; 3]);
+
+impl Protocols {
+    /// No protocol.
+    pub const NONE: Self = Self([false; 3]);
+
+    /// These and another.
+    #[must_use]
+    pub fn with(mut self, protocol: Protocol) -> Self {
+        self.0[protocol as usize] = true;
+        self
+    }
+
+    /// Whether a protocol is among them.
+    #[must_use]
+    pub fn contains(self, protocol: Protocol) -> bool {
+        self.0[protocol as usize]
+    }
+
+    /// The protocols, HTTP/1.1 first.
+    pub fn iter(self) -> impl Iterator<Item = Protocol> {
+        let all = Protocol::ALL.iter().copied();
+        all.filter(move |protocol| self.contains(*protocol))
+    }
+}
+
+impl Default for Protocols {
+    fn default() -> Self {
+        Self([true; 3])
+    }
+}
+
+/// `h1, h2`.
+impl fmt::Display for Protocols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.iter().map(Protocol::name).collect();
+        f.pad(&names.join(", "))
+    }
+}
+
+words! {
+    /// How new TCP connections come to the workers.
+    Spread, "a way of spreading connections" {
+        /// Each worker accepts by itself: no hand-over.
+        PerWorker = "per-worker",
+        /// One thread accepts for all: even shares.
+        RoundRobin = "round-robin",
+    }
+}
+
+words! {
+    /// A congestion control that both transports have.
+    Congestion, "a congestion control" {
+        /// RFC 9438.
+        Cubic = "cubic",
+        /// RFC 6582 (TCP), RFC 9002 section 7 (QUIC).
+        Reno = "reno",
+        /// The kernel's version of TCP's; QUIC's is after draft-ietf-ccwg-bbr.
+        Bbr = "bbr",
+    }
+}
+
+/// How TCP and QUIC send: `[transport]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transport {
+    /// Congestion control of TCP and QUIC; `None`: the system's.
+    pub congestion: Option<Congestion>,
+    /// Packets in the first congestion window of a QUIC connection, 2 to 1,000.
+    pub initial_window: u32,
+    /// Whether clients that come back over HTTP/3 are answered a round trip earlier.
+    pub early_data: bool,
+    /// What every connection ID of QUIC begins with.
+    pub server_id: ServerId,
+}
+
+impl Default for Transport {
+    fn default() -> Self {
+        Self {
+            congestion: None,
+            initial_window: 10,
+            early_data: false,
+            server_id: ServerId::default(),
+        }
+    }
+}
+
+/// What is written down: `[log]`. Default: nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Log {
+    /// File with a line for each request, or `-` for stderr.
+    pub access: Option<PathBuf>,
+    /// Folder with a qlog of each HTTP/3 connection.
+    pub qlog: Option<PathBuf>,
+    /// File with the TLS secrets of every connection.
+    pub keylog: Option<PathBuf>,
+}

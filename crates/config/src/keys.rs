@@ -1,0 +1,612 @@
+//! Every key of a configuration: its form, its default and its meaning, in one table. Reading, printing
+//! with comments, the JSON schema and the check of the documentation go by it.
+
+use crate::{Coding, Congestion, OnTheFly, Protocol, Spread};
+
+/// A table of keys.
+#[derive(Debug, Clone, Copy)]
+pub struct Section {
+    /// What it is called in messages: `[limits]`.
+    pub title: &'static str,
+    /// What it says, in a sentence.
+    pub about: &'static str,
+    /// Its keys, in the order in which they are printed.
+    pub keys: &'static [Key],
+}
+
+/// A key of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What its value looks like.
+    pub form: Form,
+    /// What counts where it is left out: a value of TOML, or in parentheses words.
+    pub default: &'static str,
+    /// Its meaning, with unit and range, in a sentence or two.
+    pub about: &'static str,
+}
+
+/// What a value looks like.
+#[derive(Debug, Clone, Copy)]
+pub enum Form {
+    /// A text in a form of its own, with an example.
+    Text(&'static str),
+    /// A path of a file or folder; relative to the folder of the file in which it stands.
+    Path,
+    /// An amount of data, like `64MiB`.
+    Size,
+    /// A time, like `10s`.
+    Time,
+    /// A number with its bounds.
+    Count(u64, u64),
+    /// `true` or `false`.
+    Switch,
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// A list.
+    List(&'static Form),
+    /// One of them, or a list.
+    OneOrMore(&'static Form),
+    /// A table with these keys.
+    Table(&'static Section),
+    /// Several tables with these keys, each headed by the title.
+    Tables(&'static Section),
+    /// A table with keys of the operator's choice: what they are, an example, and the form of the values.
+    Map(&'static str, &'static str, &'static Form),
+    /// Either of two forms.
+    Either(&'static Form, &'static Form),
+}
+
+const fn key(name: &'static str, form: Form, default: &'static str, about: &'static str) -> Key {
+    Key {
+        name,
+        form,
+        default,
+        about,
+    }
+}
+
+/// The largest number of TOML.
+pub(crate) const MOST: u64 = i64::MAX as u64;
+
+/// The largest number of a key that counts what one connection has.
+pub(crate) const MOST_OF_32_BITS: u64 = u32::MAX as u64;
+
+/// All tables of a file, each once.
+pub const SECTIONS: [&Section; 11] = [
+    &ROOT,
+    &LISTEN,
+    &TRANSPORT,
+    &LIMITS,
+    &LOG,
+    &SITE,
+    &ROUTE,
+    &CERTIFICATE,
+    &SECRET,
+    &REDIRECT,
+    &RESPOND,
+];
+
+/// The file.
+pub const ROOT: Section = Section {
+    title: "the file",
+    about: "The configuration of a server.",
+    keys: &[
+        key(
+            "include",
+            Form::OneOrMore(&Form::Text("sites/*.toml")),
+            "[]",
+            "Further files, which hold nothing but [[site]]. One `*` in the last part of a path stands for any characters; the files that match are read in the order of their names.",
+        ),
+        key(
+            "state",
+            Form::Path,
+            "(nothing is kept)",
+            "Folder that keeps what is learnt of clients over a restart, under hashes of their addresses. Made if missing.",
+        ),
+        key(
+            "threads",
+            Form::Count(1, crate::MAX_THREADS as u64),
+            "(one per core)",
+            "Worker threads, each with its own sockets and event loop.",
+        ),
+        key(
+            "grace",
+            Form::Time,
+            "\"10s\"",
+            "How long a stop waits for requests that are being answered.",
+        ),
+        key(
+            "takeover",
+            Form::Path,
+            "(no process takes over)",
+            "Unix socket where a running server and the one that replaces it meet.",
+        ),
+        key(
+            "listen",
+            Form::Table(&LISTEN),
+            "",
+            "Where the server listens.",
+        ),
+        key(
+            "transport",
+            Form::Table(&TRANSPORT),
+            "",
+            "How TCP and QUIC send.",
+        ),
+        key("limits", Form::Table(&LIMITS), "", "What clients may cost."),
+        key("log", Form::Table(&LOG), "", "What is written down."),
+        key("site", Form::Tables(&SITE), "", "What is served."),
+    ],
+};
+
+/// An included file.
+pub const INCLUDED: Section = Section {
+    title: "an included file",
+    about: "Sites.",
+    keys: &[key("site", Form::Tables(&SITE), "", "What is served.")],
+};
+
+/// `[listen]`.
+pub const LISTEN: Section = Section {
+    title: "[listen]",
+    about: "Where and how the server listens.",
+    keys: &[
+        key(
+            "https",
+            Form::OneOrMore(&Form::Text("*:443")),
+            "[\"*:8443\"], unless `http` is given",
+            "Address and port for TLS over TCP and for QUIC. `*` is all addresses, IPv6 and IPv4; port 0 is any that is free. One address at most, with `http` together.",
+        ),
+        key(
+            "http",
+            Form::OneOrMore(&Form::Text("*:8080")),
+            "[]",
+            "Address and port for clear text: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3.",
+        ),
+        key(
+            "behind-tls-proxy",
+            Form::Switch,
+            "false",
+            "The clear text of `http` comes from a proxy that terminates TLS: requests name the scheme https, not http (else 421). Nobody but the proxy may reach the port.",
+        ),
+        key(
+            "protocols",
+            Form::List(&Form::Words(Protocol::WORDS)),
+            "[\"h1\", \"h2\", \"h3\"]",
+            "The protocols that clients are given; others are refused by ALPN. `h1` or `h2` is among them.",
+        ),
+        key(
+            "spread",
+            Form::Words(Spread::WORDS),
+            "\"per-worker\"",
+            "Who accepts connections over TCP: each worker by itself (no hand-over), or one thread for all in turn (even shares).",
+        ),
+    ],
+};
+
+/// `[transport]`.
+pub const TRANSPORT: Section = Section {
+    title: "[transport]",
+    about: "How TCP and QUIC send.",
+    keys: &[
+        key(
+            "congestion",
+            Form::Words(Congestion::WORDS),
+            "(the system's of TCP, for QUIC too, or cubic where QUIC has no such)",
+            "Congestion control of TCP and QUIC.",
+        ),
+        key(
+            "initial-window",
+            Form::Count(2, 1_000),
+            "10",
+            "Packets of QUIC's first congestion window. TCP's is the route's (`ip route … initcwnd`).",
+        ),
+        key(
+            "early-data",
+            Form::Switch,
+            "false",
+            "Returning clients of HTTP/3 are answered a round trip earlier (0-RTT): GET, HEAD and OPTIONS; other methods are answered 425.",
+        ),
+        key(
+            "server-id",
+            Form::Text("7f"),
+            "\"\"",
+            "1 or 2 bytes in hexadecimal that every QUIC connection ID begins with, for a load balancer.",
+        ),
+    ],
+};
+
+/// `[limits]`.
+pub const LIMITS: Section = Section {
+    title: "[limits]",
+    about: "What clients may cost. Counts and sizes are of one worker, but for `max-memory`.",
+    keys: &[
+        key(
+            "max-memory",
+            Form::Size,
+            "(the sum of the limits' defaults)",
+            "Memory of the whole process, split evenly among its workers: sets all counts and sizes, in the proportions of their defaults, so that they add up to it. Other keys override single ones.",
+        ),
+        key(
+            "client-prefix",
+            Form::Text("32,48"),
+            "\"32,48\"",
+            "Addresses that count as one client: leading bits of IPv4 and of IPv6.",
+        ),
+        key(
+            "max-connections",
+            Form::Count(1, MOST),
+            "10000",
+            "Open connections over TCP, and as many over QUIC; each counts for 56 and 67 KiB. From 90 % on the longest idle are closed to make room.",
+        ),
+        key(
+            "max-connections-per-client",
+            Form::Count(1, MOST),
+            "(an eighth)",
+            "Connections of one client, over TCP and QUIC together.",
+        ),
+        key(
+            "max-handshakes",
+            Form::Count(1, MOST),
+            "2500",
+            "Handshakes in progress; each costs 26 KiB more than an idle connection.",
+        ),
+        key(
+            "max-handshakes-per-client",
+            Form::Count(1, MOST),
+            "(as many as its connections)",
+            "Handshakes of one client in progress.",
+        ),
+        key(
+            "max-requests",
+            Form::Count(1, MOST),
+            "40000",
+            "Requests in progress; those beyond are answered 503. Each costs 1 KiB, and maybe a descriptor.",
+        ),
+        key(
+            "max-requests-per-client",
+            Form::Count(1, MOST),
+            "(an eighth)",
+            "Requests of one client in progress.",
+        ),
+        key(
+            "max-concurrent-requests",
+            Form::Count(1, MOST_OF_32_BITS),
+            "100",
+            "Requests at the same time on one connection of HTTP/2 or HTTP/3.",
+        ),
+        key(
+            "max-held",
+            Form::Size,
+            "\"64MiB\"",
+            "Bytes of responses that clients don't take, over TCP, and of requests that nobody reads. Beyond, who holds some gets nothing more until it has taken it.",
+        ),
+        key(
+            "max-held-per-client",
+            Form::Size,
+            "(an eighth)",
+            "The same of one client.",
+        ),
+        key(
+            "max-quic-held",
+            Form::Size,
+            "\"256MiB\"",
+            "Bytes over QUIC that clients have not acknowledged, and that they may send before they are read. From half of it on a connection gets what its path carries in three round trips.",
+        ),
+        key(
+            "max-quic-held-per-client",
+            Form::Size,
+            "(an eighth)",
+            "The same of one client.",
+        ),
+        key(
+            "max-cached",
+            Form::Size,
+            "\"48MiB\"",
+            "Bytes of files that are kept in memory because they are asked for often; 0B: none.",
+        ),
+        key(
+            "retry",
+            Form::Either(&Form::Text("always"), &Form::Count(0, MOST_OF_32_BITS)),
+            "1000",
+            "When QUIC clients must first show their address (Retry; costs them a round trip): `always`, `never`, or beyond so many unfinished handshakes.",
+        ),
+        key(
+            "handshake-timeout",
+            Form::Time,
+            "\"10s\"",
+            "How long a handshake may take, 1 ms or more.",
+        ),
+        key(
+            "header-timeout",
+            Form::Time,
+            "\"30s\"",
+            "How long the head of a request over HTTP/1.1 may take, and a connection idle before it; 1 ms or more.",
+        ),
+        key(
+            "idle-timeout",
+            Form::Time,
+            "\"1min\"",
+            "How long a connection may idle, and a client take less than 1 KiB of a response; 1 ms or more.",
+        ),
+    ],
+};
+
+/// `[log]`.
+pub const LOG: Section = Section {
+    title: "[log]",
+    about: "What is written down.",
+    keys: &[
+        key(
+            "access",
+            Form::Path,
+            "(no log)",
+            "File to which a line is appended for each request, or \"-\" for stderr. A new file is its owner's alone. No request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.",
+        ),
+        key(
+            "qlog",
+            Form::Path,
+            "(no log)",
+            "Folder for a qlog of each HTTP/3 connection (1,000 files, 1 GiB at most), for qvis.",
+        ),
+        key(
+            "keylog",
+            Form::Path,
+            "(no log)",
+            "File to which the TLS secrets of every connection are appended, for Wireshark. Whoever has them reads all.",
+        ),
+    ],
+};
+
+/// `[[site]]`.
+pub const SITE: Section = Section {
+    title: "[[site]]",
+    about: "A site: its names, its certificates, and what it answers.",
+    keys: &[
+        key(
+            "names",
+            Form::OneOrMore(&Form::Text("example.org")),
+            "[]",
+            "Names of its hosts, each of one site alone. `*.example.org` is every name one level below; an exact name goes before it.",
+        ),
+        key(
+            "default",
+            Form::Switch,
+            "false",
+            "The site has the requests for hosts that no site names, and connections that name none. At most one site is.",
+        ),
+        key(
+            "certificate",
+            Form::OneOrMore(&Form::Table(&CERTIFICATE)),
+            "(one of altway's own authority, which browsers do not trust by themselves)",
+            "Its certificate and key, or several; of those that suit a client the first is used.",
+        ),
+        key(
+            "policy",
+            Form::Text("learned"),
+            "\"learned\"",
+            "Who is offered HTTP/3: `learned` (by what each client and others like it have shown), `surface` or `surface:FILE` (by measured times), `threshold` or `threshold:rtt=TIME,loss=SHARE`, `study` or `study:delay=TIME,loss=SHARE`, `h3` or `h2` (all clients).",
+        ),
+        key(
+            "protocols",
+            Form::List(&Form::Words(Protocol::WORDS)),
+            "(those of [listen])",
+            "The protocols that its clients are given, of those of [listen]; others are refused by ALPN.",
+        ),
+        key(
+            "headers",
+            HEADERS,
+            "{}",
+            "Fields of all its responses. A list gives several of one name. The server's own, like Content-Length and Alt-Svc, can't be given.",
+        ),
+        key(
+            "hidden",
+            Form::Switch,
+            "false",
+            "The default of `hidden` for the site's routes.",
+        ),
+        key(
+            "route",
+            Form::Tables(&ROUTE),
+            "",
+            "What is answered to which paths: the first route that matches counts.",
+        ),
+    ],
+};
+
+const HEADERS: Form = Form::Map(
+    "a header field's name",
+    "X-Frame-Options",
+    &Form::OneOrMore(&Form::Text("DENY")),
+);
+
+/// `certificate`.
+pub const CERTIFICATE: Section = Section {
+    title: "`certificate`",
+    about: "A certificate and its key.",
+    keys: &[
+        key(
+            "chain",
+            Form::Path,
+            "(required)",
+            "PEM file of the chain, the server's own certificate first.",
+        ),
+        key(
+            "key",
+            Form::Either(&Form::Path, &Form::Table(&SECRET)),
+            "(required)",
+            "Its private key, PEM: a file, or a secret of the environment or of systemd.",
+        ),
+        key(
+            "ocsp",
+            Form::Path,
+            "(nothing is stapled)",
+            "File of an OCSP response for it, DER, to be stapled while it is valid.",
+        ),
+    ],
+};
+
+/// A secret: one of its keys.
+pub const SECRET: Section = Section {
+    title: "a secret",
+    about: "Where a secret is found: one of the three.",
+    keys: &[
+        key("file", Form::Path, "", "The content of this file."),
+        key(
+            "env",
+            Form::Text("ALTWAY_KEY"),
+            "",
+            "The value of this variable of the environment.",
+        ),
+        key(
+            "credential",
+            Form::Text("key"),
+            "",
+            "The content of the file of this name in systemd's $CREDENTIALS_DIRECTORY.",
+        ),
+    ],
+};
+
+/// `[[site.route]]`.
+pub const ROUTE: Section = Section {
+    title: "[[site.route]]",
+    about: "What is done with some requests: `files`, `redirect` or `respond`, one of them.",
+    keys: &[
+        key(
+            "path",
+            Form::Text("/assets/*"),
+            "\"/*\"",
+            "The paths that it is for, after percent-decoding: `/about` (this one), `/api/*` (what begins with `/api/`), `*.png` (what ends so), `/*` (all).",
+        ),
+        key(
+            "headers",
+            HEADERS,
+            "{}",
+            "Fields of its responses; one that the site has as well replaces it.",
+        ),
+        key(
+            "files",
+            Form::Path,
+            "",
+            "Folder whose files are served. A request's whole path is looked up below it.",
+        ),
+        key(
+            "index",
+            Form::List(&Form::Text("index.html")),
+            "[\"index.html\"]",
+            "Names of files that stand for their folder, best first. With `files`.",
+        ),
+        key(
+            "fallback",
+            Form::Text("/index.html"),
+            "(404)",
+            "Page for paths of which there is no file, with status 200, for applications of one page. With `files`.",
+        ),
+        key(
+            "clean-urls",
+            Form::Switch,
+            "false",
+            "`/about` is answered with `about.html` where there is no `about`. With `files`.",
+        ),
+        key(
+            "listing",
+            Form::Switch,
+            "false",
+            "A folder without index is answered with a list of its files. With `files`.",
+        ),
+        key(
+            "precompressed",
+            Form::List(&Form::Words(Coding::WORDS)),
+            "[]",
+            "Encodings, best first, for which a file's neighbour (`app.js.zst`, `app.js.br`, `app.js.gz`) is sent to clients that take them. With `files`.",
+        ),
+        key(
+            "compress",
+            Form::List(&Form::Words(OnTheFly::WORDS)),
+            "[]",
+            "Encodings, best first, that are made on the fly of types that are text. With `files`.",
+        ),
+        key(
+            "cache",
+            Form::Map(
+                "a pattern of paths",
+                "/assets/*",
+                &Form::Text("public, max-age=31536000, immutable"),
+            ),
+            "{}",
+            "Values of Cache-Control by patterns of paths; the first that matches counts. With `files`.",
+        ),
+        key(
+            "error-pages",
+            Form::Map("a status from 400 to 599", "404", &Form::Text("/404.html")),
+            "{}",
+            "Pages of the folder for statuses of errors. With `files`.",
+        ),
+        key(
+            "hidden",
+            Form::Switch,
+            "(that of the site)",
+            "Files and folders whose names begin with a dot are served, too; `/.well-known` always is. With `files`.",
+        ),
+        key(
+            "redirect",
+            Form::Table(&REDIRECT),
+            "",
+            "Clients are sent elsewhere.",
+        ),
+        key(
+            "respond",
+            Form::Table(&RESPOND),
+            "",
+            "The answer stands here.",
+        ),
+    ],
+};
+
+/// `redirect`.
+pub const REDIRECT: Section = Section {
+    title: "`redirect`",
+    about: "A redirect.",
+    keys: &[
+        key(
+            "to",
+            Form::Text("https://www.example.org{path}{query}"),
+            "(required)",
+            "A path of the same site or an absolute URL. `{host}`, `{path}`, `{query}` (with its `?`) and `{rest}` (what `*` of the route stands for) are the request's.",
+        ),
+        key(
+            "status",
+            Form::Count(301, 308),
+            "308",
+            "301, 302, 303, 307 or 308.",
+        ),
+    ],
+};
+
+/// `respond`.
+pub const RESPOND: Section = Section {
+    title: "`respond`",
+    about: "An answer.",
+    keys: &[
+        key(
+            "status",
+            Form::Count(200, 599),
+            "200",
+            "Its status, 200 to 599.",
+        ),
+        key(
+            "body",
+            Form::Text("gone fishing"),
+            "\"\"",
+            "Its content, 64 KiB at most; text/plain unless `headers` say another Content-Type.",
+        ),
+        key(
+            "headers",
+            HEADERS,
+            "{}",
+            "Its fields; one that the route or the site has as well replaces it.",
+        ),
+    ],
+};

@@ -1,0 +1,48 @@
+//! What clients may cost: `[limits]`, each by the name of its option of `altway serve`.
+
+use crate::{ClientPrefix, Retry};
+use altway_units::DataSize;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
+
+/// Bounds of what clients may cost. Counts and sizes are of one worker, `max_memory` is of the process.
+/// `None`: the default, which follows from `max_memory` where that is given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Memory of the process, from which all counts and sizes follow that are not given.
+    pub max_memory: Option<DataSize>,
+    /// Addresses that count as one client.
+    pub client_prefix: ClientPrefix,
+    /// Open connections over TCP, and as many over QUIC.
+    pub max_connections: Option<NonZeroUsize>,
+    /// Connections of one client.
+    pub max_connections_per_client: Option<NonZeroUsize>,
+    /// Handshakes in progress.
+    pub max_handshakes: Option<NonZeroUsize>,
+    /// Handshakes of one client in progress.
+    pub max_handshakes_per_client: Option<NonZeroUsize>,
+    /// Requests in progress.
+    pub max_requests: Option<NonZeroUsize>,
+    /// Requests of one client in progress.
+    pub max_requests_per_client: Option<NonZeroUsize>,
+    /// Requests at the same time on one connection.
+    pub max_concurrent_requests: Option<NonZeroU32>,
+    /// Bytes that connections over TCP hold, and requests that nobody reads; more than 0.
+    pub max_held: Option<DataSize>,
+    /// The same of one client; more than 0.
+    pub max_held_per_client: Option<DataSize>,
+    /// Bytes that connections over QUIC hold; more than 0.
+    pub max_quic_held: Option<DataSize>,
+    /// The same of one client; more than 0.
+    pub max_quic_held_per_client: Option<DataSize>,
+    /// Bytes of files that are kept in memory; 0: none.
+    pub max_cached: Option<DataSize>,
+    /// When QUIC clients must first show their address.
+    pub retry: Retry,
+    /// How long a handshake may take, 1 ms or more.
+    pub handshake_timeout: Option<Duration>,
+    /// How long the head of a request over HTTP/1.1 may take, 1 ms or more.
+    pub header_timeout: Option<Duration>,
+    /// How long a connection may idle, 1 ms or more.
+    pub idle_timeout: Option<Duration>,
+}

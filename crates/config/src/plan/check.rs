@@ -1,0 +1,204 @@
+//! What does not go together outside of sites.
+
+use super::Places;
+use crate::fault::Fault;
+use crate::{Config, Limits, MAX_LISTENERS, MAX_THREADS, Protocol, Protocols, Transport};
+use altway_units::DataSize;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+/// The faults found, and where to say that they stand.
+pub(super) struct Check<'p> {
+    places: &'p Places,
+    pub(super) faults: Vec<Fault>,
+}
+
+impl<'p> Check<'p> {
+    pub(super) fn new(places: &'p Places) -> Self {
+        let faults = Vec::new();
+        Self { places, faults }
+    }
+
+    /// `path`: of the key at fault, or of a table that is missing one.
+    pub(super) fn fault(
+        &mut self,
+        path: &str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        self.faults.push(Fault {
+            place: self.places.of(path).cloned(),
+            message: message.into(),
+            hint: Some(hint.into()),
+        });
+    }
+
+    /// Whether the key was typed.
+    pub(super) fn is_said(&self, path: &str) -> bool {
+        self.places.of(path).is_some()
+    }
+
+    /// ` (altway.toml:3:1)`, or nothing where no place is known.
+    pub(super) fn at(&self, path: &str) -> String {
+        let place = self.places.of(path);
+        place.map_or_else(String::new, |place| format!(" ({place})"))
+    }
+
+    pub(super) fn server(&mut self, config: &Config) {
+        let listen = &config.listen;
+        if listen.listeners.is_empty()
+            && !self.is_said("listen.https")
+            && !self.is_said("listen.http")
+        {
+            self.fault(
+                "listen",
+                "[listen] names no address",
+                "give `https = [\"*:443\"]`, or leave it out for its default",
+            );
+        }
+        if listen.listeners.len() > MAX_LISTENERS {
+            let found = listen.listeners.len();
+            self.fault(
+                "listen",
+                format!("[listen] names {found} addresses: this server listens at {MAX_LISTENERS}"),
+                "`*:PORT` is all addresses, IPv6 and IPv4",
+            );
+        }
+        if config
+            .threads
+            .is_some_and(|threads| threads.get() > MAX_THREADS)
+        {
+            self.fault(
+                "threads",
+                format!("`threads` is more than {MAX_THREADS}"),
+                "leave it out to have one per core",
+            );
+        }
+        self.protocols("listen.protocols", listen.protocols);
+        let clear = listen.is_clear_text();
+        if clear && self.is_said("listen.protocols") && listen.protocols.contains(Protocol::H3) {
+            self.fault(
+                "listen.protocols",
+                "there is no HTTP/3 in clear text",
+                "leave `h3` out, or listen with `https`",
+            );
+        }
+        self.transport(&config.transport, clear, listen.protocols);
+    }
+
+    fn transport(&mut self, transport: &Transport, clear: bool, protocols: Protocols) {
+        if transport.early_data && (clear || !protocols.contains(Protocol::H3)) {
+            self.fault(
+                "transport.early-data",
+                "`early-data` needs HTTP/3, which this server does not give",
+                "leave `early-data` out, or listen with `https` and the protocol `h3`",
+            );
+        }
+        if !(2..=1_000).contains(&transport.initial_window) {
+            self.fault(
+                "transport.initial-window",
+                format!(
+                    "`initial-window` is {}: expected 2 to 1000",
+                    transport.initial_window
+                ),
+                "leave it out for its default, 10",
+            );
+        }
+    }
+
+    /// HTTP/3 is never the first protocol that a client comes by.
+    pub(super) fn protocols(&mut self, path: &str, protocols: Protocols) {
+        if protocols.contains(Protocol::H1) || protocols.contains(Protocol::H2) {
+            return;
+        }
+        self.fault(
+            path,
+            "`protocols` has neither `h1` nor `h2`, over which clients first come",
+            "add one of them: clients learn of HTTP/3 from a response over TCP",
+        );
+    }
+
+    pub(super) fn limits(&mut self, limits: &Limits) {
+        let count = |count: Option<NonZeroUsize>| count.map(|count| count.get() as u64);
+        let size = |size: Option<DataSize>| size.map(DataSize::as_bytes);
+        // Defaults count only where nothing is derived from the memory.
+        let default = |all: u64| limits.max_memory.is_none().then_some(all);
+        let shared = [
+            (
+                "max-connections",
+                count(limits.max_connections),
+                count(limits.max_connections_per_client),
+                10_000,
+            ),
+            (
+                "max-handshakes",
+                count(limits.max_handshakes),
+                count(limits.max_handshakes_per_client),
+                2_500,
+            ),
+            (
+                "max-requests",
+                count(limits.max_requests),
+                count(limits.max_requests_per_client),
+                40_000,
+            ),
+            (
+                "max-held",
+                size(limits.max_held),
+                size(limits.max_held_per_client),
+                64 << 20,
+            ),
+            (
+                "max-quic-held",
+                size(limits.max_quic_held),
+                size(limits.max_quic_held_per_client),
+                256 << 20,
+            ),
+        ];
+        for (name, all, share, usual) in shared {
+            let all = all.or_else(|| default(usual));
+            self.share(name, all, share);
+        }
+        let times = [
+            ("handshake-timeout", limits.handshake_timeout),
+            ("header-timeout", limits.header_timeout),
+            ("idle-timeout", limits.idle_timeout),
+        ];
+        for (name, time) in times {
+            if time.is_some_and(|time| time < Duration::from_millis(1)) {
+                self.zero(name);
+            }
+        }
+    }
+
+    fn share(&mut self, name: &str, all: Option<u64>, share: Option<u64>) {
+        let own = format!("{name}-per-client");
+        if all == Some(0) {
+            self.zero(name);
+        }
+        if share == Some(0) {
+            self.zero(&own);
+        }
+        let above = all.zip(share).filter(|(all, share)| share > all);
+        if let Some((all, share)) = above.filter(|(all, _)| *all > 0) {
+            let sized = |bytes: u64| match name {
+                "max-held" | "max-quic-held" => DataSize::from_bytes(bytes).to_string(),
+                _ => bytes.to_string(),
+            };
+            let (share, all) = (sized(share), sized(all));
+            self.fault(
+                &format!("limits.{own}"),
+                format!("`{own}` is {share}, and `{name}`, which it is a share of, {all}"),
+                format!("raise `{name}`, or lower `{own}`"),
+            );
+        }
+    }
+
+    fn zero(&mut self, name: &str) {
+        self.fault(
+            &format!("limits.{name}"),
+            format!("`{name}` must be more than 0"),
+            "leave it out for its default: `altway config show --all` lists them",
+        );
+    }
+}

@@ -1,0 +1,270 @@
+//! The values of each table as TOML writes them.
+
+use crate::{
+    Action, Certificate, Config, Files, HeaderField, Limits, Listen, Log, Protocols, Redirect,
+    Respond, Retry, Route, Secret, Security, Site, Transport,
+};
+use altway_document::quoted;
+use altway_units::duration;
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Values by their keys; `None`: the key can stand in the table and has no value.
+pub(super) type Values = HashMap<&'static str, Option<String>>;
+
+impl Config {
+    pub(super) fn root_values(&self) -> Values {
+        Values::from([
+            ("state", path(self.state.as_ref())),
+            ("threads", number(self.threads)),
+            ("grace", time(Some(self.grace))),
+            ("takeover", path(self.takeover.as_ref())),
+        ])
+    }
+}
+
+impl Listen {
+    pub(super) fn values(&self) -> Values {
+        let at = |wanted: &dyn Fn(Security) -> bool| {
+            let listeners = self.listeners.iter().filter(|it| wanted(it.security));
+            let addresses: Vec<_> = listeners.map(|it| it.address).collect();
+            (!addresses.is_empty()).then(|| list(&addresses))
+        };
+        let behind = self
+            .listeners
+            .iter()
+            .any(|it| it.security == Security::BehindTlsProxy);
+        Values::from([
+            ("https", at(&|security| security == Security::Tls)),
+            ("http", at(&|security| security != Security::Tls)),
+            ("behind-tls-proxy", Some(behind.to_string())),
+            ("protocols", Some(protocols(self.protocols))),
+            ("spread", text(Some(self.spread))),
+        ])
+    }
+}
+
+impl Transport {
+    pub(super) fn values(&self) -> Values {
+        Values::from([
+            ("congestion", text(self.congestion)),
+            ("initial-window", number(Some(self.initial_window))),
+            ("early-data", Some(self.early_data.to_string())),
+            ("server-id", text(Some(&self.server_id))),
+        ])
+    }
+}
+
+impl Limits {
+    pub(super) fn values(&self) -> Values {
+        let retry = match self.retry {
+            Retry::Beyond(limit) => number(Some(limit)),
+            word => text(Some(word)),
+        };
+        Values::from([
+            ("max-memory", text(self.max_memory)),
+            ("client-prefix", text(Some(self.client_prefix))),
+            ("max-connections", number(self.max_connections)),
+            (
+                "max-connections-per-client",
+                number(self.max_connections_per_client),
+            ),
+            ("max-handshakes", number(self.max_handshakes)),
+            (
+                "max-handshakes-per-client",
+                number(self.max_handshakes_per_client),
+            ),
+            ("max-requests", number(self.max_requests)),
+            (
+                "max-requests-per-client",
+                number(self.max_requests_per_client),
+            ),
+            (
+                "max-concurrent-requests",
+                number(self.max_concurrent_requests),
+            ),
+            ("max-held", text(self.max_held)),
+            ("max-held-per-client", text(self.max_held_per_client)),
+            ("max-quic-held", text(self.max_quic_held)),
+            (
+                "max-quic-held-per-client",
+                text(self.max_quic_held_per_client),
+            ),
+            ("max-cached", text(self.max_cached)),
+            ("retry", retry),
+            ("handshake-timeout", time(self.handshake_timeout)),
+            ("header-timeout", time(self.header_timeout)),
+            ("idle-timeout", time(self.idle_timeout)),
+        ])
+    }
+}
+
+impl Log {
+    pub(super) fn values(&self) -> Values {
+        Values::from([
+            ("access", path(self.access.as_ref())),
+            ("qlog", path(self.qlog.as_ref())),
+            ("keylog", path(self.keylog.as_ref())),
+        ])
+    }
+}
+
+impl Site {
+    pub(super) fn values(&self) -> Values {
+        let certificates: Vec<_> = self.certificates.iter().map(certificate).collect();
+        let certificate = match certificates.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            several => Some(format!("[{}]", several.join(", "))),
+        };
+        Values::from([
+            ("names", (!self.names.is_empty()).then(|| list(&self.names))),
+            ("default", Some(self.is_default.to_string())),
+            ("certificate", certificate),
+            ("policy", text(Some(&self.policy))),
+            ("protocols", Some(protocols(self.protocols))),
+            ("headers", headers(&self.headers)),
+        ])
+    }
+}
+
+impl Route {
+    /// Those of its action only.
+    pub(super) fn values(&self) -> Values {
+        let mut values = Values::from([
+            ("path", text(Some(&self.path))),
+            ("headers", headers(&self.headers)),
+        ]);
+        match &self.action {
+            Action::Files(files) => values.extend(files.values()),
+            Action::Redirect(Redirect { to, status }) => {
+                let to = quoted(&to.to_string());
+                let status = if_not(*status, Redirect::DEFAULT_STATUS, "status");
+                values.insert("redirect", Some(format!("{{ to = {to}{status} }}")));
+            }
+            Action::Respond(respond) => {
+                values.insert("respond", Some(respond.value()));
+            }
+        }
+        values
+    }
+}
+
+impl Files {
+    fn values(&self) -> Values {
+        let rules = self.cache.iter();
+        let rules = rules.map(|rule| (rule.path.to_string(), quoted(&rule.value)));
+        let pages = self.error_pages.iter();
+        let pages = pages.map(|page| (page.status.to_string(), quoted(page.page.as_str())));
+        Values::from([
+            ("files", path(Some(&self.root))),
+            ("index", Some(list(&self.index))),
+            ("fallback", text(self.fallback.as_ref())),
+            ("clean-urls", Some(self.clean_urls.to_string())),
+            ("listing", Some(self.listing.to_string())),
+            ("precompressed", Some(list(&self.precompressed))),
+            ("compress", Some(list(&self.compress))),
+            ("cache", map(rules.collect())),
+            ("error-pages", map(pages.collect())),
+            ("hidden", Some(self.hidden.to_string())),
+        ])
+    }
+}
+
+impl Respond {
+    fn value(&self) -> String {
+        let body = quoted(&self.body);
+        let headers =
+            headers(&self.headers).map_or_else(String::new, |it| format!(", headers = {it}"));
+        format!("{{ status = {}, body = {body}{headers} }}", self.status)
+    }
+}
+
+fn if_not(value: u16, default: u16, key: &str) -> String {
+    if value == default {
+        String::new()
+    } else {
+        format!(", {key} = {value}")
+    }
+}
+
+fn certificate(certificate: &Certificate) -> String {
+    let of = |path: &PathBuf| quoted(&path.to_string_lossy());
+    let key = match &certificate.key {
+        Secret::File(file) => of(file),
+        Secret::Env(name) => format!("{{ env = {} }}", quoted(name)),
+        Secret::Credential(name) => format!("{{ credential = {} }}", quoted(name)),
+    };
+    let ocsp = certificate.ocsp.as_ref();
+    let ocsp = ocsp.map_or_else(String::new, |file| format!(", ocsp = {}", of(file)));
+    format!(
+        "{{ chain = {}, key = {key}{ocsp} }}",
+        of(&certificate.chain)
+    )
+}
+
+/// Fields with the values of each name together, as there can be one key for each.
+fn headers(fields: &[HeaderField]) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for field in fields {
+        if !names.contains(&field.name()) {
+            names.push(field.name());
+        }
+    }
+    let of = |name: &&str| {
+        let values = fields.iter().filter(|field| field.name() == *name);
+        let values: Vec<_> = values.map(|field| quoted(field.value())).collect();
+        let value = match values.as_slice() {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        ((*name).to_owned(), value)
+    };
+    map(names.iter().map(of).collect())
+}
+
+/// Entries whose values are TOML already, as they come.
+fn map(entries: Vec<(String, String)>) -> Option<String> {
+    if entries.is_empty() {
+        return None;
+    }
+    let is_bare = |key: &str| {
+        key.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    let name = |key: String| if is_bare(&key) { key } else { quoted(&key) };
+    let entries = entries
+        .into_iter()
+        .map(|(key, value)| format!("{} = {value}", name(key)));
+    Some(format!("{{ {} }}", entries.collect::<Vec<_>>().join(", ")))
+}
+
+fn protocols(of: Protocols) -> String {
+    list(&of.iter().collect::<Vec<_>>())
+}
+
+fn list<T: Display>(values: &[T]) -> String {
+    let texts: Vec<_> = values
+        .iter()
+        .map(|value| quoted(&value.to_string()))
+        .collect();
+    format!("[{}]", texts.join(", "))
+}
+
+fn text<T: Display>(value: Option<T>) -> Option<String> {
+    value.map(|value| quoted(&value.to_string()))
+}
+
+fn number<T: Display>(value: Option<T>) -> Option<String> {
+    value.map(|value| value.to_string())
+}
+
+fn time(value: Option<Duration>) -> Option<String> {
+    value.map(|time| quoted(&duration::format(time)))
+}
+
+fn path(value: Option<&PathBuf>) -> Option<String> {
+    value.map(|path| quoted(&path.to_string_lossy()))
+}

@@ -1,0 +1,18 @@
+//! Values of a configuration that no other crate has: each is valid by its type.
+
+mod address;
+mod header;
+mod host;
+mod pattern;
+mod quic;
+mod target;
+mod url_path;
+
+pub use address::{BadAddress, ListenAddress};
+pub(crate) use header::is_value as is_field_value;
+pub use header::{BadField, HeaderField};
+pub use host::{BadSiteName, SiteName};
+pub use pattern::{BadPattern, PathPattern};
+pub use quic::{BadClientPrefix, BadRetry, BadServerId, ClientPrefix, Retry, ServerId};
+pub use target::{BadTarget, RedirectTarget, Requested};
+pub use url_path::{BadUrlPath, UrlPath};

@@ -1,0 +1,146 @@
+//! Configurations that are right.
+
+use crate::{Disk, folder};
+use altway_config::{
+    Action, Coding, Config, Files, NoFiles, OnTheFly, PathPattern, Plan, Protocol, Route, Secret,
+    Shown, Site, read,
+};
+use std::path::Path;
+
+fn whole() -> Plan {
+    let folder = folder("good");
+    let text = std::fs::read_to_string(format!("{folder}/altway.toml")).unwrap();
+    read("altway.toml", &text, &mut Disk { folder }).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+fn files(route: &Route) -> &Files {
+    match &route.action {
+        Action::Files(files) => files,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_key_is_read() {
+    let plan = whole();
+    let config = plan.config();
+    assert_eq!(config.state.as_deref(), Some(Path::new("/var/lib/altway")));
+    assert_eq!(config.listen.listeners[0].address.to_string(), "*:443");
+    assert_eq!(config.limits.max_requests.map(usize::from), Some(10_000));
+    assert_eq!(config.limits.retry.to_string(), "never");
+    assert_eq!(config.log.access.as_deref(), Some(Path::new("-")));
+    let site = &plan.sites()[0];
+    assert!(!site.protocols.contains(Protocol::H3));
+    assert_eq!(site.policy.to_string(), "surface:surface.toml");
+    assert_eq!(site.certificates[1].key, Secret::Credential("ecdsa".into()));
+    assert_eq!(site.headers.len(), 3);
+    let served = files(&site.routes[3]);
+    assert_eq!(
+        served.precompressed,
+        [Coding::Zstd, Coding::Brotli, Coding::Gzip]
+    );
+    assert_eq!(served.compress, [OnTheFly::Brotli, OnTheFly::Gzip]);
+    let patterns: Vec<_> = served
+        .cache
+        .iter()
+        .map(|rule| rule.path.to_string())
+        .collect();
+    assert_eq!(
+        patterns,
+        ["/z/*", "/assets/*", "/*"],
+        "the order in which they were written"
+    );
+    assert_eq!(served.error_pages[0].page.as_str(), "/404.html");
+    // The site's, where the route says nothing.
+    assert!(served.hidden);
+    assert!(!files(&site.routes[2]).hidden);
+}
+
+#[test]
+fn included_sites_follow_in_the_order_of_their_files_and_their_paths_begin_in_their_folder() {
+    let plan = whole();
+    let names: Vec<_> = plan.sites()[1..]
+        .iter()
+        .map(|site| site.names[0].to_string())
+        .collect();
+    assert_eq!(names, ["a.example", "b.example"]);
+    assert_eq!(files(&plan.sites()[1].routes[0]).root, Path::new("sites/a"));
+    assert_eq!(files(&plan.sites()[2].routes[0]).root, Path::new("/srv/b"));
+}
+
+#[test]
+fn what_is_printed_gives_the_same_again() {
+    let plan = whole();
+    for shown in [Shown::Given, Shown::All] {
+        let text = plan.config().to_toml(shown);
+        let again = read("altway.toml", &text, &mut NoFiles);
+        assert_eq!(
+            again.unwrap_or_else(|faults| panic!("{faults}\n{text}")),
+            plan
+        );
+    }
+}
+
+#[test]
+fn a_host_finds_the_site_of_its_exact_name_before_a_wildcard_before_the_default() {
+    let text = r#"
+        [[site]]
+        names = ["*.example.org"]
+        route = [{ files = "wildcard" }]
+        [[site]]
+        names = ["www.example.org"]
+        route = [{ files = "exact" }]
+        [[site]]
+        default = true
+        route = [{ files = "default" }]
+    "#;
+    let plan = read("altway.toml", text, &mut NoFiles).unwrap();
+    for (host, expected) in [
+        ("www.example.org", "exact"),
+        ("WWW.example.org.", "exact"),
+        ("api.example.org", "wildcard"),
+        ("a.b.example.org", "default"),
+        ("example.org", "default"),
+        ("192.0.2.1", "default"),
+    ] {
+        let site = plan.site_of(host).unwrap();
+        assert_eq!(files(&site.routes[0]).root, Path::new(expected), "{host}");
+    }
+}
+
+#[test]
+fn what_is_built_by_hand_is_checked_alike() {
+    let faults = Plan::check(Config::default()).unwrap_err();
+    assert!(
+        faults
+            .to_string()
+            .starts_with("no [[site]] says what is served\n  hint: ")
+    );
+    let route = |path: PathPattern| Route {
+        path,
+        headers: Vec::new(),
+        action: Action::Files(Files::of("a")),
+    };
+    let site = Site {
+        is_default: true,
+        routes: vec![
+            route(PathPattern::All),
+            route(PathPattern::Suffix(".png".into())),
+        ],
+        ..Site::default()
+    };
+    let config = Config {
+        sites: vec![site],
+        ..Config::default()
+    };
+    let faults = Plan::check(config.clone()).unwrap_err();
+    assert!(
+        faults
+            .to_string()
+            .contains("an earlier one, `/*`, has all of `*.png`"),
+        "{faults}"
+    );
+    let mut config = config;
+    config.sites[0].routes.swap(0, 1);
+    assert!(Plan::check(config).is_ok());
+}

@@ -1,0 +1,35 @@
+//! What people write for altway in TOML, plans and configurations alike: where each value stands, which
+//! word was meant, and files that one file names.
+//!
+//! Pure: text in, values out; files are read by the caller. Left to others: what the keys mean (`record`
+//! for plans of the lab, `config` for servers).
+//!
+//! ```
+//! use altway_document::{Source, nearest, parse};
+//!
+//! let source = Source::new(Some("altway.toml"), "state = 1\nlimit = 2");
+//! let (tree, faults) = parse(source.text());
+//! assert!(faults.is_empty());
+//! let (key, _) = tree.get_key_value("limit").ok_or("no such key")?;
+//! assert_eq!(source.place(key.span().start).to_string(), "altway.toml:2:1");
+//! assert_eq!(nearest(key.get_ref(), ["limits", "listen"]), Some("limits"));
+//! # Ok::<(), &str>(())
+//! ```
+#![warn(clippy::disallowed_methods)]
+
+mod place;
+mod tree;
+mod words;
+
+pub use place::{Place, Source};
+pub use tree::{Syntax, Tree, Value, entries, parse, quoted};
+pub use words::{UnknownWord, did_you_mean, nearest};
+
+/// A file that another file names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// What it is called from now on, in messages and where it names files itself.
+    pub name: String,
+    /// What is in it.
+    pub text: String,
+}

@@ -1,0 +1,192 @@
+//! The certificates of a server, and which of them a TLS handshake is shown.
+
+use crate::Identity;
+use rustc_hash::FxHashMap;
+use rustls::server::ClientHello;
+use rustls::sign::CertifiedKey;
+use rustls::{SignatureAlgorithm, SignatureScheme};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// The certificates of a server. A client is shown one that is for the name that it asks for (Server Name
+/// Indication, RFC 6066 section 3): by the names of the certificate itself, where `*.example.org` stands for
+/// one label (RFC 9525 section 6.3). Of several for the same name it is the first that the client can verify,
+/// those with ECDSA keys before others, as their handshakes cost the server least.
+///
+/// A client that asks for no name, or for one that no certificate is for, is shown the first certificate,
+/// unless [`strict`](Self::strict) is set.
+#[derive(Debug, Clone)]
+pub struct Certificates {
+    /// The default is the first. Never empty.
+    identities: Vec<Identity>,
+    by_name: FxHashMap<Box<str>, Vec<usize>>,
+    strict: bool,
+}
+
+/// One certificate, whatever name a client asks for.
+impl From<Identity> for Certificates {
+    fn from(identity: Identity) -> Self {
+        Self::new(identity)
+    }
+}
+
+impl Certificates {
+    /// The certificate that clients are shown who ask for no name that another one is for.
+    #[must_use]
+    pub fn new(default: Identity) -> Self {
+        let empty = Self {
+            identities: Vec::new(),
+            by_name: FxHashMap::default(),
+            strict: false,
+        };
+        empty.with(default)
+    }
+
+    /// Adds a certificate, for the names that it holds.
+    #[must_use]
+    pub fn with(mut self, identity: Identity) -> Self {
+        let index = self.identities.len();
+        for name in identity.dns_names() {
+            let name = name.to_ascii_lowercase().into_boxed_str();
+            let order = self.by_name.entry(name).or_default();
+            if !order.contains(&index) {
+                order.push(index);
+            }
+        }
+        self.identities.push(identity);
+        let identities = &self.identities;
+        for order in self.by_name.values_mut() {
+            order.sort_by_key(|index| !identities[*index].is_ecdsa());
+        }
+        self
+    }
+
+    /// Ends handshakes of clients that ask for no name, or for one that no certificate is for, instead of
+    /// showing them the default. Whoever connects by address is refused by it. Default: they are shown it.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Returns the certificates, the default first.
+    pub fn iter(&self) -> impl Iterator<Item = &Identity> {
+        self.identities.iter()
+    }
+
+    /// Returns the names that the certificates are for, in lower case, those of the default first.
+    pub(crate) fn dns_names(&self) -> impl Iterator<Item = String> {
+        let names = self.identities.iter().flat_map(Identity::dns_names);
+        names.map(|name| name.to_ascii_lowercase())
+    }
+
+    /// The certificate for a handshake at `now`; `None` ends it.
+    pub(crate) fn find(
+        &self,
+        hello: &ClientHello<'_>,
+        now: SystemTime,
+    ) -> Option<Arc<CertifiedKey>> {
+        let identity = self.select(hello.server_name(), hello.signature_schemes())?;
+        Some(identity.certified(now))
+    }
+
+    fn select(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Identity> {
+        let default = || (!self.strict).then_some(&[0][..]);
+        let named = name.and_then(|name| self.order(name));
+        let order = named.or_else(default)?;
+        let mut candidates = order.iter().map(|index| &self.identities[*index]);
+        let first = candidates.clone().next();
+        // Without a common scheme the handshake fails by itself, with the alert that says so.
+        candidates.find(|it| it.can_sign(schemes)).or(first)
+    }
+
+    /// The certificates for a name, best first.
+    fn order(&self, name: &str) -> Option<&[usize]> {
+        // Clients may send any case (RFC 6066 section 3); few do.
+        let lower = name
+            .bytes()
+            .any(|byte| byte.is_ascii_uppercase())
+            .then(|| name.to_ascii_lowercase());
+        let name = lower.as_deref().unwrap_or(name);
+        let exact = self.by_name.get(name);
+        let wildcard = || {
+            let (_, parent) = name.split_once('.')?;
+            self.by_name.get(format!("*.{parent}").as_str())
+        };
+        exact.or_else(wildcard).map(Vec::as_slice)
+    }
+}
+
+impl Identity {
+    fn is_ecdsa(&self) -> bool {
+        self.key_algorithm() == SignatureAlgorithm::ECDSA
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::SignatureScheme::{ECDSA_NISTP256_SHA256, ED25519, RSA_PSS_SHA256};
+
+    /// A certificate of its own for these names.
+    fn identity(names: &[&str], algorithm: &'static rcgen::SignatureAlgorithm) -> Identity {
+        let dir = tempfile::tempdir().unwrap();
+        let names = names.iter().map(|name| (*name).to_owned());
+        let params = rcgen::CertificateParams::new(names.collect::<Vec<_>>()).unwrap();
+        let key = rcgen::KeyPair::generate_for(algorithm).unwrap();
+        let made = params.self_signed(&key).unwrap();
+        let path = dir.path().join("both.pem");
+        std::fs::write(&path, made.pem() + &key.serialize_pem()).unwrap();
+        Identity::from_pem_files(&path, &path).unwrap()
+    }
+
+    fn ecdsa(names: &[&str]) -> Identity {
+        identity(names, &rcgen::PKCS_ECDSA_P256_SHA256)
+    }
+
+    /// The place of the certificate that is shown.
+    fn shown(of: &Certificates, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<usize> {
+        let selected = of.select(name, schemes)?;
+        of.iter().position(|it| std::ptr::eq(it, selected))
+    }
+
+    #[test]
+    fn a_name_has_its_own_certificate_and_others_the_first() {
+        let all = Certificates::new(ecdsa(&["a.example"]))
+            .with(ecdsa(&["b.example", "*.b.example"]))
+            .with(ecdsa(&["x.b.example"]));
+        let shown = |name| shown(&all, name, &[ECDSA_NISTP256_SHA256]);
+        for (name, place) in [
+            ("a.example", 0),
+            ("b.example", 1),
+            ("B.Example", 1),
+            ("y.b.example", 1),
+            ("x.b.example", 2),
+            ("y.x.b.example", 0),
+            ("example", 0),
+            ("*.b.example", 1),
+        ] {
+            assert_eq!(shown(Some(name)), Some(place), "{name}");
+        }
+        assert_eq!(shown(None), Some(0));
+    }
+
+    #[test]
+    fn strict_certificates_show_nothing_to_others() {
+        let all = Certificates::new(ecdsa(&["a.example"])).strict();
+        let shown = |name| shown(&all, name, &[ECDSA_NISTP256_SHA256]);
+        assert_eq!(shown(Some("a.example")), Some(0));
+        assert_eq!(shown(Some("b.example")), None);
+        assert_eq!(shown(None), None);
+    }
+
+    #[test]
+    fn keys_stand_side_by_side_and_ecdsa_comes_first() {
+        let all = Certificates::new(identity(&["a.example"], &rcgen::PKCS_ED25519))
+            .with(ecdsa(&["a.example"]));
+        let shown = |schemes: &[SignatureScheme]| shown(&all, Some("a.example"), schemes);
+        assert_eq!(shown(&[ED25519, ECDSA_NISTP256_SHA256]), Some(1));
+        assert_eq!(shown(&[ED25519]), Some(0));
+        assert_eq!(shown(&[RSA_PSS_SHA256]), Some(1), "the handshake says why");
+    }
+}

@@ -1,0 +1,225 @@
+//! Compressed forms that are made when they are first asked for, and kept.
+//!
+//! They are of files, which are the same for everybody. What an attacker learns from the lengths of compressed
+//! responses (BREACH) is about content in which a secret stands beside something of the attacker's; a service
+//! that answers with such content is not compressed here.
+
+use super::background::Background;
+use super::coding::{Codings, ContentCoding};
+use super::memory::SharedMemory;
+use super::open::Opened;
+use super::shared::{OpenFile, Version};
+use bytes::{Bytes, BytesMut};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::HeaderValue;
+use lru::LruCache;
+use std::fmt;
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+/// Bytes of compressed forms that are kept, those included that responses still hold.
+pub(super) const MAX_BYTES: usize = 16 << 20;
+
+/// Forms of which something is known: kept, being made, or no smaller than their files.
+const MAX_FORMS: NonZeroUsize = NonZeroUsize::new(4096).expect("not zero");
+
+/// Files with fewer bytes gain nothing: the fields of a compressed response cost about as much.
+const MIN_SIZE: u64 = 256;
+
+/// Files with more bytes are sent as they are: what is large and compresses well is better compressed ahead.
+const MAX_SIZE: u64 = 4 << 20;
+
+/// Brotli's scale goes to 11; from 9 on it takes many times as long for a few percent.
+const BROTLI_QUALITY: i32 = 6;
+
+/// The forms of one served folder's files, whichever worker asks for them.
+pub(super) struct Compressed {
+    forms: Mutex<LruCache<Key, Form>>,
+    memory: Arc<SharedMemory>,
+}
+
+type Key = (Version, ContentCoding);
+
+enum Form {
+    Ready(Bytes),
+    /// It would not be smaller.
+    Useless,
+    /// It is being made. As many wait for it as have requests.
+    Awaited(Vec<oneshot::Sender<Option<Bytes>>>),
+}
+
+/// What there is of a form.
+pub(super) enum Found {
+    /// `None`: the file as it is.
+    Now(Option<Bytes>),
+    /// Gives the same; where it fails, the file as it is.
+    Later(oneshot::Receiver<Option<Bytes>>),
+}
+
+impl fmt::Debug for Compressed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compressed").finish_non_exhaustive()
+    }
+}
+
+impl Compressed {
+    /// Room for `max_bytes` of forms.
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self {
+            forms: Mutex::new(LruCache::new(MAX_FORMS)),
+            memory: Arc::new(SharedMemory::new(max_bytes)),
+        }
+    }
+
+    /// The forms that can be made of a file with this media type.
+    pub(super) fn codings(opened: &Opened, kind: &HeaderValue) -> Codings {
+        let mut codings = Codings::NONE;
+        if (MIN_SIZE..=MAX_SIZE).contains(&opened.size()) && is_compressible(kind) {
+            codings.insert(ContentCoding::Brotli);
+            codings.insert(ContentCoding::Gzip);
+        }
+        codings
+    }
+
+    /// The form of a file, if it is kept; the outer `None`: it is not.
+    pub(super) fn kept(&self, version: Version, coding: ContentCoding) -> Option<Option<Bytes>> {
+        match self.lock().get(&(version, coding))? {
+            Form::Ready(bytes) => Some(Some(bytes.clone())),
+            Form::Useless => Some(None),
+            Form::Awaited(_) => None,
+        }
+    }
+
+    /// The form of a file, which is made if it is not kept.
+    pub(super) fn get(
+        self: &Arc<Self>,
+        file: &Arc<OpenFile>,
+        coding: ContentCoding,
+        background: &Background,
+    ) -> Found {
+        let key = (file.version(), coding);
+        let (sender, receiver) = oneshot::channel();
+        let mut forms = self.lock();
+        match forms.get_mut(&key) {
+            Some(Form::Ready(bytes)) => return Found::Now(Some(bytes.clone())),
+            Some(Form::Useless) => return Found::Now(None),
+            Some(Form::Awaited(waiting)) => {
+                waiting.push(sender);
+                return Found::Later(receiver);
+            }
+            None => {}
+        }
+        let (forms_of_all, file) = (Arc::clone(self), Arc::clone(file));
+        if background
+            .add(move || forms_of_all.make(&file, coding))
+            .is_err()
+        {
+            return Found::Now(None);
+        }
+        forms.push(key, Form::Awaited(vec![sender]));
+        Found::Later(receiver)
+    }
+
+    /// Makes a form and hands it to all that wait for it.
+    fn make(&self, file: &OpenFile, coding: ContentCoding) {
+        let form = compress(file, coding);
+        let key = (file.version(), coding);
+        let mut forms = self.lock();
+        let waiting = match forms.pop(&key) {
+            Some(Form::Awaited(waiting)) => waiting,
+            _ => Vec::new(),
+        };
+        let kept = match form {
+            Ok(Some(form)) => self.share(form, &mut forms).map(Form::Ready),
+            Ok(None) => Some(Form::Useless),
+            // It can't be read, or has changed: the next request sees it as it is then.
+            Err(_) => None,
+        };
+        let bytes = match &kept {
+            Some(Form::Ready(bytes)) => Some(bytes.clone()),
+            _ => None,
+        };
+        if let Some(form) = kept {
+            forms.push(key, form);
+        }
+        drop(forms);
+        for waiting in waiting {
+            // Somebody who has gone needs nothing.
+            let _ = waiting.send(bytes.clone());
+        }
+    }
+
+    /// Counts a form; what was asked for longest ago goes for it. `None` where there is no room.
+    fn share(&self, form: BytesMut, forms: &mut LruCache<Key, Form>) -> Option<Bytes> {
+        while !self.memory.has_room(form.len()) {
+            let (key, gone) = forms.pop_lru()?;
+            if let Form::Awaited(waiting) = gone {
+                // Those that are being made hold nothing yet: they are what is left last.
+                forms.push(key, Form::Awaited(waiting));
+                if forms
+                    .iter()
+                    .all(|(_, form)| matches!(form, Form::Awaited(_)))
+                {
+                    return None;
+                }
+            }
+        }
+        Some(self.memory.share(form))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LruCache<Key, Form>> {
+        self.forms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `None` where the form is no smaller.
+fn compress(file: &OpenFile, coding: ContentCoding) -> io::Result<Option<BytesMut>> {
+    let size = usize::try_from(file.size()).map_err(io::Error::other)?;
+    let source = file.read_at(0, size)?;
+    let mut form = Vec::with_capacity(size / 3);
+    match coding {
+        ContentCoding::Brotli => {
+            let parameters = brotli::enc::BrotliEncoderParams {
+                quality: BROTLI_QUALITY,
+                size_hint: size,
+                ..brotli::enc::BrotliEncoderParams::default()
+            };
+            brotli::BrotliCompress(&mut &source[..], &mut form, &parameters)?;
+        }
+        ContentCoding::Gzip => {
+            let mut encoder = GzEncoder::new(&mut form, Compression::default());
+            encoder.write_all(&source)?;
+            encoder.finish()?;
+        }
+        ContentCoding::Zstd => return Ok(None),
+    }
+    Ok((form.len() < size).then(|| BytesMut::from(&form[..])))
+}
+
+/// Text, and what is written like text. What is compressed by its nature is not.
+fn is_compressible(kind: &HeaderValue) -> bool {
+    const KINDS: [&str; 10] = [
+        "application/javascript",
+        "application/json",
+        "application/rtf",
+        "application/wasm",
+        "application/xml",
+        "font/otf",
+        "font/ttf",
+        "image/bmp",
+        "image/x-icon",
+        "image/svg+xml",
+    ];
+    let kind = kind.to_str().unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    let essence = essence.to_ascii_lowercase();
+    let is_text = essence.starts_with("text/");
+    let is_like_text = essence.ends_with("+json") || essence.ends_with("+xml");
+    is_text || is_like_text || KINDS.contains(&&*essence)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Which file answers a path: itself, the index of a folder, a page without its ending, or none.
+
+use super::open::{Found, Opened, Refusal};
+use super::path::{Asked, encode};
+use super::served::Served;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The ending of pages, which clean URLs leave out.
+const PAGE: &[u8] = b".html";
+
+impl Served {
+    /// The file that `asked` means, if it is served, and which compressed forms it has.
+    pub(super) fn look_for(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
+        let opened = self.look_for_source(asked, query)?;
+        Ok(self.with_variants(opened))
+    }
+
+    fn look_for_source(&self, asked: &Asked, query: Option<&str>) -> Result<Opened, Refusal> {
+        if asked.is_hidden(self.options.hidden.into()) {
+            return Err(Refusal::NotFound);
+        }
+        if asked.directory {
+            return self.index_of(&asked.relative);
+        }
+        match self.root.open_any(&asked.relative) {
+            Ok(Found::File(opened)) => match self.clean_path(&asked.relative, &opened) {
+                Some(path) => Err(Refusal::Redirect(with_query(path, query))),
+                None => Ok(opened),
+            },
+            Ok(Found::Directory) => {
+                self.page_of(&asked.relative)
+                    .map_err(|refusal| match refusal {
+                        Refusal::NotFound => {
+                            Refusal::Redirect(with_query(asked.with_slash.clone(), query))
+                        }
+                        other => other,
+                    })
+            }
+            Err(Refusal::NotFound) => self.page_of(&asked.relative),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    /// The file that answers where nothing is found, if there is to be one.
+    pub(super) fn fallback(&self) -> Option<Result<Opened, Refusal>> {
+        let opened = self.root.open_file(Path::new(self.options.fallback()?));
+        Some(opened.map(|opened| self.with_variants(opened)))
+    }
+
+    /// What a folder is answered with.
+    fn index_of(&self, folder: &Path) -> Result<Opened, Refusal> {
+        let opened = |name: &String| self.root.open_file(&folder.join(name));
+        let mut names = self.options.index.iter().map(opened);
+        let found = names.find(|found| !matches!(found, Err(Refusal::NotFound)));
+        found.unwrap_or_else(|| {
+            let is_folder = || self.root.metadata(folder).is_some_and(|it| it.is_dir());
+            match self.options.listing && is_folder() {
+                true => Err(Refusal::Folder(folder.into())),
+                false => Err(Refusal::NotFound),
+            }
+        })
+    }
+
+    /// The page that a path means which leaves out its ending.
+    fn page_of(&self, name: &Path) -> Result<Opened, Refusal> {
+        if !self.options.clean_urls {
+            return Err(Refusal::NotFound);
+        }
+        let mut page = OsString::from(name);
+        page.push(OsStr::from_bytes(PAGE));
+        self.root.open_file(Path::new(&page))
+    }
+
+    /// The path without an ending that a page was found by, where that leads to it.
+    fn clean_path(&self, name: &Path, opened: &Opened) -> Option<String> {
+        let file = name.file_name()?.as_bytes();
+        let stem = file
+            .strip_suffix(PAGE)
+            .filter(|_| self.options.clean_urls)?;
+        let folder = name.parent().unwrap_or(Path::new(""));
+        let is_index = self.options.index.iter().any(|it| it.as_bytes() == file);
+        if is_index {
+            let is_first = self.index_of(folder).ok()?.name == opened.name;
+            return is_first.then(|| encode(folder, true));
+        }
+        // Such a name would be refused.
+        if matches!(stem, b"" | b"." | b"..") {
+            return None;
+        }
+        let stem: PathBuf = folder.join(OsStr::from_bytes(stem));
+        match self.root.open_any(&stem) {
+            Ok(Found::File(_)) => None,
+            _ => Some(encode(&stem, false)),
+        }
+    }
+}
+
+fn with_query(path: String, query: Option<&str>) -> String {
+    match query {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
+    }
+}

@@ -1,0 +1,140 @@
+//! What a server has done, in numbers: counted by each worker for itself, and summed when asked.
+
+mod counters;
+
+pub(crate) use counters::{OpenConnection, ServerCounters, WorkerCounters};
+
+use crate::request::log::AccessLog;
+use crate::request::service::Service;
+use crate::selection::Selection;
+use crate::{Certificates, reload};
+use altway_select::{ClassSummary, ClientClass, Explanation, Moment, Offer};
+use altway_select::{Transport, UnixTime};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+/// Looks at a server from outside; can be used from any thread, before, while and after the server runs, and
+/// dropped without consequence.
+#[derive(Debug, Clone)]
+pub struct Monitor {
+    pub(crate) service: Arc<Service>,
+    /// `None`: clear text.
+    pub(crate) certificates: Option<reload::InUse>,
+}
+
+/// The figures of a server since it began, summed over its workers. Those of requests that are being
+/// answered meanwhile may or may not be in them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// HTTP/1.1, HTTP/2 and HTTP/3, in this order.
+    pub protocols: [ProtocolMetrics; 3],
+    /// How often a response was sent with which decision; none where there is no HTTP/3 to offer. Sorted.
+    pub offers: Vec<OfferMetrics>,
+    /// What was refused and which limits were struck, by kind. Sorted by name; kinds that never occurred are
+    /// left out.
+    pub incidents: Vec<(&'static str, u64)>,
+    /// Clients (address and class) of which something is known.
+    pub known_clients: u64,
+    /// Lines that the access log did not take; `None` without a log.
+    pub log_dropped: Option<u64>,
+}
+
+/// The figures of one protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ProtocolMetrics {
+    /// Connections that spoke it, since the server began.
+    pub connections: u64,
+    /// Those of them that are there now.
+    pub open_connections: u64,
+    /// Responses by the first digit of their status, 1 to 5. Interim responses (1xx) count with the others.
+    pub responses: [u64; 5],
+    /// Bytes of responses' contents, handed over to the protocol.
+    pub content_bytes: u64,
+}
+
+/// How often something was offered for one reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct OfferMetrics {
+    /// `h2` or `h3`.
+    pub offer: &'static str,
+    /// The kind of reason, in a word such as `predicted` or `hold-out`.
+    pub reason: &'static str,
+    /// Responses.
+    pub count: u64,
+}
+
+impl ProtocolMetrics {
+    /// The protocols' names in the order of [`Metrics::protocols`], as in the access log.
+    pub const NAMES: [&'static str; 3] = ["h1", "h2", "h3"];
+}
+
+/// A certificate that a server shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShownCertificate {
+    /// The names that it is for, in lower case.
+    pub names: Vec<String>,
+    /// The end of its validity; `None` where it can't be read.
+    pub not_after: Option<SystemTime>,
+}
+
+impl Monitor {
+    /// Sums the counters of all workers.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let service = &self.service;
+        let mut metrics = service.counters.sum();
+        metrics.incidents = service.incidents.totals();
+        metrics.known_clients = service.selection().map_or(0, |it| it.clients() as u64);
+        metrics.log_dropped = service.log.as_ref().map(AccessLog::dropped);
+        metrics
+    }
+
+    /// Says what a client would be told, and why: for each class that is known at `address`, or for `class` alone,
+    /// known or not. `host` is the name that it asks for. Empty where nothing is known, and
+    /// where there is no HTTP/3 to offer.
+    #[must_use]
+    pub fn explain(
+        &self,
+        address: IpAddr,
+        class: Option<ClientClass>,
+        host: Option<&str>,
+        now: UnixTime,
+    ) -> Vec<Explanation> {
+        let Some(selection) = self.service.selection() else {
+            return Vec::new();
+        };
+        let snapshot = self.service.current.get();
+        let host = snapshot.hosts.find(host.map(str::as_bytes));
+        let moment = Moment::new(now, Transport::Tcp);
+        selection.explain(address, class, host, &moment)
+    }
+
+    /// Returns what has been learnt of each class of clients; empty where there is no HTTP/3 to offer.
+    #[must_use]
+    pub fn classes(&self) -> Vec<ClassSummary> {
+        let selection = self.service.selection();
+        selection.map_or_else(Vec::new, Selection::summary)
+    }
+
+    /// Returns the certificates in use, the default first; empty in clear text.
+    #[must_use]
+    pub fn certificates(&self) -> Vec<ShownCertificate> {
+        let shown = |certificates: &Certificates| {
+            let each = certificates.iter().map(|identity| ShownCertificate {
+                names: identity.dns_names(),
+                not_after: identity.not_after(),
+            });
+            each.collect()
+        };
+        let in_use = self.certificates.as_ref();
+        in_use.map_or_else(Vec::new, |in_use| in_use.with(shown))
+    }
+}
+
+/// The place of an offer in counters and its name.
+const OFFERS: [(Offer, &str); 2] = [(Offer::Http2, "h2"), (Offer::Http3, "h3")];

@@ -1,0 +1,169 @@
+//! What requests are answered with, and its replacement while the server runs.
+
+use crate::files::{self, Files};
+use crate::request::handler::Handler;
+use crate::selection::HostNames;
+use crate::site::{Dispatch, Kind, Site};
+use crate::{Error, files::BadPath};
+use http::StatusCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What requests are answered with.
+#[derive(Debug)]
+pub(crate) struct Content {
+    /// `None`: the one target answers all.
+    dispatch: Option<Arc<dyn Dispatch>>,
+    /// Never empty.
+    targets: Vec<Target>,
+}
+
+/// One of the things that answer requests.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Files(Files),
+    Handler(Arc<dyn Handler>),
+}
+
+impl Content {
+    /// Opens what `site` names.
+    ///
+    /// # Errors
+    /// A folder can't be served.
+    pub(crate) fn open(site: &Site) -> Result<Self, Error> {
+        let (dispatch, sites) = match &site.0 {
+            Kind::Dispatched(dispatch, sites) => (Some(Arc::clone(dispatch)), &sites[..]),
+            _ => (None, std::slice::from_ref(site)),
+        };
+        let mut targets = Vec::with_capacity(sites.len());
+        for site in sites {
+            targets.push(Target::open(site)?);
+        }
+        Ok(Self { dispatch, targets })
+    }
+
+    /// The one target for all requests.
+    #[cfg(test)]
+    pub(crate) fn of(target: Target) -> Self {
+        Self {
+            dispatch: None,
+            targets: vec![target],
+        }
+    }
+
+    /// The files among the targets.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Files> {
+        self.targets.iter().filter_map(|target| match target {
+            Target::Files(files) => Some(files),
+            Target::Handler(_) => None,
+        })
+    }
+
+    /// Whether anything but files is among the targets.
+    pub(crate) fn has_handlers(&self) -> bool {
+        let mut targets = self.targets.iter();
+        targets.any(|target| matches!(target, Target::Handler(_)))
+    }
+
+    /// What answers a request for that authority and target (path and query).
+    ///
+    /// # Errors
+    /// The status that refuses it: the path could mean two things, or nobody answers it.
+    pub(crate) fn target(
+        &self,
+        authority: Option<&[u8]>,
+        target: Option<&[u8]>,
+    ) -> Result<&Target, StatusCode> {
+        let Some(dispatch) = &self.dispatch else {
+            return Ok(&self.targets[0]);
+        };
+        let path = target
+            .unwrap_or_default()
+            .split(|byte| *byte == b'?')
+            .next();
+        let path = files::routing_path(path.unwrap_or_default());
+        let path = path.map_err(|BadPath| StatusCode::BAD_REQUEST)?;
+        let index = dispatch.dispatch(authority.unwrap_or_default(), &path);
+        let target = index.and_then(|index| self.targets.get(index));
+        target.ok_or(StatusCode::NOT_FOUND)
+    }
+}
+
+impl Target {
+    fn open(site: &Site) -> Result<Self, Error> {
+        match &site.0 {
+            Kind::Files(root, options) => Ok(Self::Files(Files::open_with(root, options.clone())?)),
+            Kind::Service(handler) => Ok(Self::Handler(Arc::clone(handler))),
+            Kind::Dispatched(..) => Err(Error::NestedDispatch),
+        }
+    }
+}
+
+/// What is replaced as a whole when the server is given another site or other certificates.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// Counted up with each replacement.
+    pub(crate) number: u64,
+    pub(crate) content: Arc<Content>,
+    /// The names that decisions are made for.
+    pub(crate) hosts: HostNames,
+}
+
+/// The snapshot in use. Workers keep a reference of their own and look for a newer one at each request, which
+/// costs them a read of a number that seldom changes.
+#[derive(Debug)]
+pub(crate) struct Current {
+    number: AtomicU64,
+    snapshot: Mutex<Arc<Snapshot>>,
+}
+
+impl Current {
+    pub(crate) fn new(content: Content, hosts: HostNames) -> Self {
+        let snapshot = Snapshot {
+            number: 0,
+            content: Arc::new(content),
+            hosts,
+        };
+        Self {
+            number: AtomicU64::new(0),
+            snapshot: Mutex::new(Arc::new(snapshot)),
+        }
+    }
+
+    pub(crate) fn get(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.lock())
+    }
+
+    /// The snapshot in use where it is another than `former`.
+    pub(crate) fn newer_than(&self, former: &Snapshot) -> Option<Arc<Snapshot>> {
+        // Requests that see the former number are requests that came before the change.
+        (self.number.load(Ordering::Relaxed) != former.number).then(|| self.get())
+    }
+
+    /// Replaces the content for requests that begin from now on.
+    pub(crate) fn replace_content(&self, content: Content) {
+        self.replace(|former| (Arc::new(content), former.hosts.clone()));
+    }
+
+    /// Replaces the names that decisions are made for.
+    pub(crate) fn replace_hosts(&self, hosts: HostNames) {
+        self.replace(|former| (Arc::clone(&former.content), hosts));
+    }
+
+    fn replace(&self, change: impl FnOnce(&Snapshot) -> (Arc<Content>, HostNames)) {
+        let mut snapshot = self.lock();
+        let number = snapshot.number + 1;
+        let (content, hosts) = change(&snapshot);
+        *snapshot = Arc::new(Snapshot {
+            number,
+            content,
+            hosts,
+        });
+        self.number.store(number, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Arc<Snapshot>> {
+        // An assignment is never left half done by a panic.
+        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,114 @@
+//! What a server tells of itself: figures, what is known of clients, certificates.
+
+use crate::common::h3::H3;
+use crate::common::{LARGE, Running, get, h1, h2, read, soon};
+use altway_serve::Metrics;
+use altway_serve::select::UnixTime;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The figures once they are as they should be: a connection's end is seen a moment later.
+fn wait(server: &Running, is_there: impl Fn(&Metrics) -> bool) -> Metrics {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    loop {
+        let metrics = server.monitor().metrics();
+        if is_there(&metrics) {
+            return metrics;
+        }
+        assert!(Instant::now() < give_up, "{metrics:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_protocol_is_counted_by_its_responses_and_connections() {
+    let server = Running::tls(|options| options.policy = "h3".parse().unwrap());
+    assert_eq!(server.monitor().metrics(), Metrics::default());
+    let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let mut over_h3 = H3::connect(&server);
+    // From memory (twice the same), from the disk, and what is answered with an error.
+    for (path, times) in [("/", 2), ("/large", 1), ("/none", 3), ("/a/../b", 1)] {
+        for _ in 0..times {
+            let one = soon(over_h1.send_request(get(path))).await.unwrap();
+            soon(read(one)).await;
+            let two = soon(over_h2.send_request(get(path))).await.unwrap();
+            soon(read(two)).await;
+            over_h3.get(path);
+        }
+    }
+    let metrics = wait(&server, |metrics| {
+        metrics
+            .protocols
+            .iter()
+            .all(|it| it.content_bytes > LARGE as u64)
+    });
+    for (protocol, name) in metrics.protocols.iter().zip(["h1", "h2", "h3"]) {
+        assert_eq!(protocol.responses, [0, 3, 0, 4, 0], "{name}");
+        assert_eq!(
+            (protocol.connections, protocol.open_connections),
+            (1, 1),
+            "{name}"
+        );
+        let at_least = LARGE as u64 + 2 * "<p>home".len() as u64;
+        assert!(protocol.content_bytes >= at_least, "{name} {protocol:?}");
+    }
+    let [offer] = &metrics.offers[..] else {
+        panic!("{metrics:?}");
+    };
+    assert_eq!(
+        (offer.offer, offer.reason, offer.count),
+        ("h3", "fixed", 21)
+    );
+    assert_eq!(metrics.known_clients, 1);
+    assert_eq!(metrics.log_dropped, None);
+
+    drop((over_h1, over_h2));
+    over_h3.close();
+    let metrics = wait(&server, |metrics| {
+        metrics.protocols.iter().all(|it| it.open_connections == 0)
+    });
+    assert!(metrics.protocols.iter().all(|it| it.connections == 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_is_counted_by_its_kind() {
+    let server = Running::clear(|_| {});
+    let mut client = h1(server.connect().await).await;
+    let mut request = crate::common::get_over(false, "/");
+    let too_large = "x".repeat(40_000).parse().unwrap();
+    request.headers_mut().insert("x", too_large);
+    let refused = soon(client.send_request(request)).await.unwrap();
+    assert!(refused.status().is_client_error());
+    let metrics = wait(&server, |metrics| !metrics.incidents.is_empty());
+    assert_eq!(metrics.incidents, [("refused request", 1)]);
+    assert!(metrics.offers.is_empty(), "clear text offers nothing");
+    assert!(server.monitor().certificates().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_came_is_explained_and_the_certificates_are_told() {
+    let server = Running::tls(|_| {});
+    let client = IpAddr::from(Ipv4Addr::LOCALHOST);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = UnixTime::from_secs(now.unwrap().as_secs());
+    let explain = || {
+        server
+            .monitor()
+            .explain(client, None, Some("localhost"), now)
+    };
+    assert!(explain().is_empty());
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    soon(over_h2.send_request(get("/"))).await.unwrap();
+    let [one] = &explain()[..] else {
+        panic!("{:?}", explain());
+    };
+    assert!(one.is_known);
+    assert_eq!(server.monitor().classes().len(), 1);
+
+    let [certificate] = &server.monitor().certificates()[..] else {
+        panic!("one certificate");
+    };
+    assert_eq!(certificate.names, ["localhost"]);
+    assert!(certificate.not_after.unwrap() > SystemTime::now());
+}

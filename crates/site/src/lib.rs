@@ -1,0 +1,83 @@
+//! The sites of a configuration as something that a server serves: routes, the actions behind them, certificates,
+//! and the policy of each name.
+//!
+//! [`site`] makes one [`altway_serve::Site`] of a [`Plan`], in which a [`Router`] finds a request's site by its
+//! host and its route by its path; [`certificates`] reads what the sites name; [`hosts`] says which names are decided
+//! for by which policy. A running server is given all three again when its configuration has changed. Left to
+//! others: listening, limits and logs, which are the server's as a whole.
+
+mod answers;
+mod certificates;
+mod files;
+mod router;
+
+pub use certificates::certificates;
+pub use files::options as files_options;
+pub use router::Router;
+
+use altway_config::{Action, PathPattern, Plan, Route, Site as SitePlan};
+use altway_serve::{HostPolicy, InvalidFilesOptions, Site};
+use answers::{Answers, Respond};
+use http::StatusCode;
+
+/// The sites of a plan, told apart by a [`Router`]. Opens nothing yet.
+///
+/// A request for a host that no site has is answered 421 (Misdirected Request, RFC 9110 section 15.5.20); one for
+/// which its site has no route 404, with the site's fields. A default site whose one route has every path needs no
+/// router.
+///
+/// # Errors
+/// A field or a pattern that files are to have is none that the server gives.
+pub fn site(plan: &Plan) -> Result<Site, InvalidFilesOptions> {
+    if let [only] = plan.sites()
+        && let [route] = &only.routes[..]
+        && only.is_default
+        && route.path == PathPattern::All
+    {
+        return target(only, route);
+    }
+    let mut targets = Vec::new();
+    let mut router = Router::new();
+    for site in plan.sites() {
+        let mut routes = Vec::with_capacity(site.routes.len());
+        for route in &site.routes {
+            routes.push((route.path.clone(), targets.len()));
+            targets.push(target(site, route)?);
+        }
+        let none = targets.len();
+        let not_found = Respond::status(StatusCode::NOT_FOUND, &site.headers);
+        targets.push(Site::service(Answers::Respond(not_found)));
+        router.add(site, routes, none);
+    }
+    router.set_nobody(targets.len());
+    let misdirected = Respond::status(StatusCode::MISDIRECTED_REQUEST, &[]);
+    targets.push(Site::service(Answers::Respond(misdirected)));
+    Ok(Site::dispatched(router, targets))
+}
+
+fn target(site: &SitePlan, route: &Route) -> Result<Site, InvalidFilesOptions> {
+    Ok(match &route.action {
+        Action::Files(files) => files::site(site, route, files)?,
+        Action::Redirect(redirect) => {
+            Site::service(Answers::redirect(site, route, redirect.clone()))
+        }
+        Action::Respond(respond) => Site::service(Answers::respond(site, route, respond)),
+        action => unreachable!("an action that this crate does not know: {action:?}"),
+    })
+}
+
+/// The names of the sites with their policies, for [`Options::hosts`](altway_serve::Options::hosts). Addresses are
+/// decided for as names that nobody has configured.
+#[must_use]
+pub fn hosts(plan: &Plan) -> Vec<HostPolicy> {
+    let of = |site: &SitePlan| {
+        let policy = site.policy.clone();
+        let names = site.names.iter().map(ToString::to_string);
+        let named = move |name| HostPolicy {
+            name,
+            policy: policy.clone(),
+        };
+        names.map(named).collect::<Vec<_>>()
+    };
+    plan.sites().iter().flat_map(of).collect()
+}

@@ -1,0 +1,225 @@
+//! A configuration's text on one side, a server's answers on the other.
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy's exemption of tests leaves out their helpers"
+)]
+
+use altway_config::{NoFiles, Plan};
+use altway_serve::{Bind, Options, ReloadHandle, Server, StopHandle, certs, stop_channel};
+use altway_site::{certificates, hosts, site};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::thread::JoinHandle;
+
+struct Running {
+    address: SocketAddr,
+    reload: ReloadHandle,
+    stop: StopHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+fn plan(text: &str) -> Plan {
+    altway_config::read("test.toml", text, &mut NoFiles).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+fn run(text: &str) -> Running {
+    let mut options = Options::clear_text();
+    options.site = site(&plan(text)).unwrap();
+    options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());
+    options.port = 0;
+    let server = Server::bind(&options).unwrap();
+    let (address, reload) = (server.local_addr(), server.reload_handle());
+    let (stop, signal) = stop_channel();
+    Running {
+        address,
+        reload,
+        stop,
+        thread: Some(std::thread::spawn(move || server.run(&signal).unwrap())),
+    }
+}
+
+impl Running {
+    /// The whole response over HTTP/1.1, in lower case up to its content.
+    fn ask(&self, host: &str, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    fn check(&self, host: &str, path: &str, status: u16, expected: &[&str]) {
+        let text = self.ask(host, path);
+        let line = format!("HTTP/1.1 {status} ");
+        assert!(text.starts_with(&line), "{host}{path}: {text}");
+        for part in expected {
+            assert!(text.contains(part), "{host}{path}: {part} in {text}");
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.stop();
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn folder(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (file, content) in [
+        ("index.html", format!("home of {name}")),
+        ("about.html", format!("about {name}")),
+        ("app.js", "code".into()),
+        ("app.js.gz", "compressed".into()),
+        ("oops.html", "no such page".into()),
+        (".secret", "hidden".into()),
+    ] {
+        std::fs::write(dir.path().join(file), content).unwrap();
+    }
+    dir
+}
+
+fn text(a: &Path, b: &Path) -> String {
+    let (a, b) = (a.display(), b.display());
+    format!(
+        r#"
+        [[site]]
+        names = ["a.example", "www.a.example"]
+        headers = {{ Strict-Transport-Security = "max-age=31536000" }}
+
+        [[site.route]]
+        path = "/old/*"
+        redirect = {{ to = "/new/{{rest}}{{query}}" }}
+
+        [[site.route]]
+        path = "/health"
+        respond = {{ status = 200, body = "well\n", headers = {{ Cache-Control = "no-store" }} }}
+
+        [[site.route]]
+        files = "{a}"
+        clean-urls = true
+        precompressed = ["gzip"]
+        cache = {{ "*.js" = "public, max-age=60" }}
+        error-pages = {{ 404 = "/oops.html" }}
+
+        [[site]]
+        names = ["*.b.example"]
+        [[site.route]]
+        path = "/only/*"
+        files = "{b}"
+        "#
+    )
+}
+
+#[test]
+fn every_action_answers_as_its_words_say() {
+    let [a, b] = ["a", "b"].map(folder);
+    let server = run(&text(a.path(), b.path()));
+    let hsts = "strict-transport-security: max-age=31536000\r\n";
+    server.check("a.example", "/", 200, &["home of a", hsts]);
+    server.check("WWW.A.example:8443", "/about", 200, &["about a", hsts]);
+    server.check(
+        "a.example",
+        "/about.html",
+        308,
+        &["location: /about\r\n", hsts],
+    );
+    let cache = "cache-control: public, max-age=60\r\n";
+    server.check(
+        "a.example",
+        "/app.js",
+        200,
+        &[cache, "vary: accept-encoding\r\n"],
+    );
+    server.check("a.example", "/none", 404, &["no such page", hsts]);
+    server.check("a.example", "/.secret", 404, &["no such page"]);
+    server.check(
+        "a.example",
+        "/health",
+        200,
+        &["well\n", "cache-control: no-store\r\n", hsts],
+    );
+    let moved = ["location: /new/x%20y?q=1\r\n", hsts];
+    server.check("a.example", "/old/x%20y?q=1", 308, &moved);
+    server.check(
+        "a.example",
+        "/old//evil.example",
+        308,
+        &["location: /new//evil.example\r\n"],
+    );
+    server.check("a.example", "/%6fld/x", 308, &["location: /new/"]);
+}
+
+#[test]
+fn what_no_site_and_no_route_has_is_told_apart() {
+    let [a, b] = ["a", "b"].map(folder);
+    let server = run(&text(a.path(), b.path()));
+    server.check("x.b.example", "/", 404, &["404 Not Found\n"]);
+    server.check("x.b.example", "/only/none", 404, &[]);
+    for host in ["c.example", "b.example", "127.0.0.1"] {
+        server.check(host, "/", 421, &["421 Misdirected Request\n"]);
+    }
+}
+
+#[test]
+fn a_changed_configuration_is_answered_by_at_once() {
+    let [a, b] = ["a", "b"].map(folder);
+    let server = run(&text(a.path(), b.path()));
+    server.check("a.example", "/", 200, &["home of a"]);
+    let changed = text(b.path(), a.path());
+    server
+        .reload
+        .replace_site(&site(&plan(&changed)).unwrap())
+        .unwrap();
+    server.check("a.example", "/", 200, &["home of b"]);
+    let gone = text(Path::new("/nowhere/at/all"), a.path());
+    let refused = server.reload.replace_site(&site(&plan(&gone)).unwrap());
+    refused.unwrap_err();
+    server.check("a.example", "/", 200, &["home of b"]);
+}
+
+#[test]
+fn each_name_has_the_policy_of_its_site() {
+    let plan = plan(
+        "[[site]]\nnames = [\"a.example\", \"*.b.example\"]\npolicy = \"h2\"\nroute = [{ respond = { status = 204 } }]\n",
+    );
+    let hosts = hosts(&plan);
+    let names: Vec<_> = hosts.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["a.example", "*.b.example"]);
+    assert!(hosts.iter().all(|it| it.policy.to_string() == "h2"));
+}
+
+#[test]
+fn sites_without_a_certificate_share_one_for_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = certs::Store::open(dir.path().join("certs")).unwrap();
+    let plan = plan(
+        "[[site]]\nnames = [\"a.example\"]\nroute = [{ respond = { status = 204 } }]\n\
+         [[site]]\nnames = [\"c.example\"]\nroute = [{ respond = { status = 204 } }]\n\
+         certificate = { chain = \"c.pem\", key = { file = \"c.key\" } }\n\
+         [[site]]\nnames = [\"*.b.example\", \"[::1]\"]\ndefault = true\nroute = [{ respond = { status = 204 } }]\n",
+    );
+    let leaf = |names: &[&str]| store.leaf(names).unwrap().identity();
+    let mut asked = Vec::new();
+    let read = |certificate: &altway_config::Certificate| {
+        assert_eq!(certificate.chain, Path::new("c.pem"));
+        leaf(&["c.example"])
+    };
+    let own = |names: &[String]| {
+        asked = names.to_vec();
+        leaf(&["b.example"])
+    };
+    let all = certificates(&plan, read, own).unwrap();
+    assert_eq!(
+        asked,
+        ["*.b.example", "::1", "a.example"],
+        "the default site's first"
+    );
+    assert_eq!(all.iter().count(), 2);
+    let fails = |_: &[String]| Err("no store");
+    let named = |_: &altway_config::Certificate| Err("not asked first");
+    assert!(certificates(&plan, named, fails).is_err());
+}
