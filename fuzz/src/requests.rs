@@ -7,9 +7,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::LazyLock;
 
-use altway_serve::{Body, Files};
+use altway_serve::{Body, ContentCoding, Files, FilesOptions};
 use futures_util::FutureExt;
-use http::header::{CONTENT_LENGTH, CONTENT_RANGE, HeaderName, LOCATION};
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderName, LOCATION};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use tower_service::Service;
@@ -21,18 +21,29 @@ const MAX_FIELDS: usize = 100;
 const SECRET: &str = "SECRET";
 
 /// The files of the folder.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 9] = [
     ("index.html", "<p>home"),
     ("sub/index.html", "<p>below"),
     ("digits", "0123456789"),
     ("sp ace/a.css", "css {}"),
     ("nothing.bin", ""),
     ("%41", "percent"),
+    ("page.html", "<p>page"),
+    ("page.html.gz", "<p>as if compressed"),
+    ("long", LONG),
 ];
+
+/// Long enough for ranges that are not joined.
+const LONG: &str = concat!(
+    "one line of a text that is long enough for ranges which lie apart from each other\n",
+    "another line of a text that is long enough for ranges which lie apart from each other\n",
+    "the last line of a text that is long enough for ranges which lie apart from each other\n",
+);
 
 struct Site {
     _dir: tempfile::TempDir,
-    files: Files,
+    /// As by default, and with options.
+    files: [Files; 2],
 }
 
 static SITE: LazyLock<Site> = LazyLock::new(|| Site::new().expect("a folder can be made"));
@@ -52,8 +63,16 @@ impl Site {
             symlink(target, site.join(link))?;
         }
         symlink(dir.path().join("secret"), site.join("absolute"))?;
-        let files = Files::open(&site).map_err(std::io::Error::other)?;
-        Ok(Self { _dir: dir, files })
+        let plain = Files::open(&site).map_err(std::io::Error::other)?;
+        let mut options = FilesOptions::default();
+        options.fallback = Some("index.html".into());
+        options.clean_urls = true;
+        options.precompressed = ContentCoding::ALL.into();
+        let other = Files::open_with(&site, options).map_err(std::io::Error::other)?;
+        Ok(Self {
+            _dir: dir,
+            files: [plain, other],
+        })
     }
 }
 
@@ -63,9 +82,11 @@ pub fn run(input: &[u8]) {
         return;
     };
     let method = request.method().clone();
-    let answer = SITE.files.clone().call(request).now_or_never();
-    let Ok(response) = answer.expect("files don't wait");
-    check(&method, response);
+    for files in &SITE.files {
+        let answer = files.clone().call(request.clone()).now_or_never();
+        let Ok(response) = answer.expect("files don't wait");
+        check(&method, response);
+    }
 }
 
 fn parse(input: &[u8]) -> Option<Request<()>> {
@@ -94,7 +115,10 @@ fn check(method: &Method, response: Response<Body>) {
     let range = field(CONTENT_RANGE);
     match head.status {
         StatusCode::OK => assert!(range.is_none() && is_file(text, method)),
-        StatusCode::PARTIAL_CONTENT => part(range.expect("RFC 9110 section 15.3.7"), text),
+        StatusCode::PARTIAL_CONTENT => match range {
+            Some(range) => part(range, text),
+            None => parts(field(CONTENT_TYPE).expect("RFC 9110 section 14.6"), text),
+        },
         StatusCode::RANGE_NOT_SATISFIABLE => {
             assert!(range.is_some_and(|it| it.starts_with("bytes */")));
         }
@@ -113,6 +137,23 @@ fn check(method: &Method, response: Response<Body>) {
 
 fn is_file(text: &str, method: &Method) -> bool {
     *method == Method::HEAD || FILES.iter().any(|(_, content)| *content == text)
+}
+
+/// Each of several parts is one of a file.
+fn parts(kind: &str, text: &str) {
+    let boundary = kind.strip_prefix("multipart/byteranges; boundary=");
+    let line = format!("\r\n--{}", boundary.expect("RFC 9110 section 14.6"));
+    let text = format!("\r\n{text}");
+    let mut pieces: Vec<_> = text.split(line.as_str()).collect();
+    assert_eq!((pieces.remove(0), pieces.pop()), ("", Some("--\r\n")));
+    assert!(pieces.len() > 1, "one is no list");
+    for piece in pieces {
+        let (head, content) = piece.split_once("\r\n\r\n").expect("a head");
+        let (_, range) = head
+            .split_once("Content-Range: ")
+            .expect("RFC 9110 section 14.6");
+        part(range, content);
+    }
 }
 
 /// The bytes that Content-Range names are those of a file of that size.

@@ -240,6 +240,53 @@ fn a_folder_that_is_missing_or_a_file() {
 }
 
 #[test]
+fn ways_to_serve_files_that_make_no_sense() {
+    let dir = Dir::new();
+    dir.file("site/index.html", "");
+    let refused = [
+        (
+            "--fallback=app.html",
+            "`site/app.html` is no file that can be read",
+            "name a file of the folder",
+        ),
+        (
+            "--fallback=../x",
+            "`../x` is no file beneath the served folder",
+            "--help",
+        ),
+        ("--index=a/b", "`a/b` is no name of an index", "--help"),
+        (
+            "--error-page=200=index.html",
+            "status 200 has no error page",
+            "--help",
+        ),
+        (
+            "--cache=assets=no-store",
+            "`assets` is no pattern of paths",
+            "--help",
+        ),
+        (
+            "--header=ETag: 1",
+            "the field etag is the server's own",
+            "--help",
+        ),
+        (
+            "--precompressed=lzma",
+            "`lzma` is no content coding",
+            "--help",
+        ),
+    ];
+    for (option, error, hint) in refused {
+        let said = refusal(&mut dir.altway(["serve", "site", "--h2c", option]));
+        assert!(
+            said.contains(error) && said.contains(hint),
+            "{option}: {said}"
+        );
+    }
+    assert!(!dir.path().join("data").exists(), "no certificate was made");
+}
+
+#[test]
 fn an_access_log_that_cannot_be_opened() {
     let dir = Dir::new();
     dir.file("site/index.html", "");

@@ -153,10 +153,10 @@ altway.toml:7:23: the name `a.example` is taken already (altway.toml:7:10)
 fn what_a_configuration_names_is_opened_unless_told_not_to() {
     let dir = dir();
     dir.file("own.pem", "no certificate");
-    let text = "[limits]\nmax-memory = \"10MiB\"\n\n[[site]]\nnames = [\"a.example\"]\n\
+    let toml = "[limits]\nmax-memory = \"10MiB\"\n\n[[site]]\nnames = [\"a.example\"]\n\
         certificate = [{ chain = \"own.pem\", key = \"own.pem\" }, { chain = \"own.pem\", key = { credential = \"k\" } }]\n\
         policy = \"surface:none.toml\"\n\n[[site.route]]\npath = \"/a\"\nfiles = \"none\"\n\n[[site.route]]\nfiles = \"own.pem\"\n";
-    dir.file("altway.toml", text);
+    dir.file("altway.toml", toml);
     let mut check = dir.altway(["config", "check", "altway.toml"]);
     let said = refusal(check.env_remove("CREDENTIALS_DIRECTORY"));
     let places: Vec<_> = said

@@ -37,7 +37,8 @@ const FRESH: Duration = Duration::from_secs(1);
 /// An entry that nobody has asked for since is dropped, and its file closed.
 const IDLE: Duration = Duration::from_secs(8);
 
-/// Entries of a worker; each has about 2 KiB beside the file's bytes.
+/// Entries of a worker; each has about 2 KiB beside the file's bytes, and as much again for each of its compressed
+/// forms that was asked for, three at most.
 const MAX_ENTRIES: NonZeroUsize = NonZeroUsize::new(1024).expect("not zero");
 
 /// Files up to so many bytes are kept whole with their entry.

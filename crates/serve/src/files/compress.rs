@@ -6,7 +6,7 @@
 
 use super::background::Background;
 use super::coding::{Codings, ContentCoding};
-use super::memory::SharedMemory;
+use super::memory::{Lent, SharedMemory};
 use super::open::Opened;
 use super::shared::{OpenFile, Version};
 use bytes::{Bytes, BytesMut};
@@ -44,7 +44,7 @@ pub(super) struct Compressed {
 type Key = (Version, ContentCoding);
 
 enum Form {
-    Ready(Bytes),
+    Ready(Lent),
     /// It would not be smaller.
     Useless,
     /// It is being made. As many wait for it as have requests.
@@ -87,7 +87,7 @@ impl Compressed {
     /// The form of a file, if it is kept; the outer `None`: it is not.
     pub(super) fn kept(&self, version: Version, coding: ContentCoding) -> Option<Option<Bytes>> {
         match self.lock().get(&(version, coding))? {
-            Form::Ready(bytes) => Some(Some(bytes.clone())),
+            Form::Ready(form) => Some(Some(form.bytes())),
             Form::Useless => Some(None),
             Form::Awaited(_) => None,
         }
@@ -104,7 +104,7 @@ impl Compressed {
         let (sender, receiver) = oneshot::channel();
         let mut forms = self.lock();
         match forms.get_mut(&key) {
-            Some(Form::Ready(bytes)) => return Found::Now(Some(bytes.clone())),
+            Some(Form::Ready(form)) => return Found::Now(Some(form.bytes())),
             Some(Form::Useless) => return Found::Now(None),
             Some(Form::Awaited(waiting)) => {
                 waiting.push(sender);
@@ -139,7 +139,7 @@ impl Compressed {
             Err(_) => None,
         };
         let bytes = match &kept {
-            Some(Form::Ready(bytes)) => Some(bytes.clone()),
+            Some(Form::Ready(form)) => Some(form.bytes()),
             _ => None,
         };
         if let Some(form) = kept {
@@ -152,22 +152,19 @@ impl Compressed {
         }
     }
 
-    /// Counts a form; what was asked for longest ago goes for it. `None` where there is no room.
-    fn share(&self, form: BytesMut, forms: &mut LruCache<Key, Form>) -> Option<Bytes> {
+    /// Counts a form; what was asked for longest ago goes for it, of what nobody else holds. `None` where that
+    /// makes no room.
+    fn share(&self, form: BytesMut, forms: &mut LruCache<Key, Form>) -> Option<Lent> {
         while !self.memory.has_room(form.len()) {
-            let (key, gone) = forms.pop_lru()?;
-            if let Form::Awaited(waiting) = gone {
-                // Those that are being made hold nothing yet: they are what is left last.
-                forms.push(key, Form::Awaited(waiting));
-                if forms
-                    .iter()
-                    .all(|(_, form)| matches!(form, Form::Awaited(_)))
-                {
-                    return None;
-                }
-            }
+            // From the latest to the oldest.
+            let mut free = forms.iter().filter(|(_, form)| match form {
+                Form::Ready(form) => form.is_free(),
+                Form::Useless | Form::Awaited(_) => false,
+            });
+            let oldest = *free.next_back()?.0;
+            forms.pop(&oldest);
         }
-        Some(self.memory.share(form))
+        Some(Lent::new(self.memory.count(form)))
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<Key, Form>> {

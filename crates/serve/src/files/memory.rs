@@ -13,7 +13,8 @@ pub(super) struct SharedMemory {
 }
 
 /// A buffer that is counted until it is dropped.
-struct Counted {
+#[derive(Debug)]
+pub(super) struct Counted {
     bytes: BytesMut,
     memory: Arc<SharedMemory>,
 }
@@ -33,11 +34,42 @@ impl SharedMemory {
 
     /// Counts `bytes` as long as they, or any part of them, are held.
     pub(super) fn share(self: &Arc<Self>, bytes: BytesMut) -> Bytes {
+        Bytes::from_owner(self.count(bytes))
+    }
+
+    /// Counts `bytes` as long as they are held.
+    pub(super) fn count(self: &Arc<Self>, bytes: BytesMut) -> Counted {
         self.held.fetch_add(bytes.len(), Ordering::Relaxed);
-        Bytes::from_owner(Counted {
+        Counted {
             bytes,
             memory: Arc::clone(self),
-        })
+        }
+    }
+}
+
+/// A counted buffer of which its owner can tell whether somebody else holds it.
+#[derive(Debug, Clone)]
+pub(super) struct Lent(Arc<Counted>);
+
+impl Lent {
+    pub(super) fn new(buffer: Counted) -> Self {
+        Self(Arc::new(buffer))
+    }
+
+    /// The bytes, for somebody else.
+    pub(super) fn bytes(&self) -> Bytes {
+        Bytes::from_owner(self.clone())
+    }
+
+    /// Whether nobody else holds any of the bytes.
+    pub(super) fn is_free(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.bytes
     }
 }
 
@@ -57,6 +89,19 @@ impl Drop for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_lent_is_free_when_no_part_of_it_is_held() {
+        let memory = Arc::new(SharedMemory::new(100));
+        let lent = Lent::new(memory.count(BytesMut::zeroed(90)));
+        assert!(lent.is_free());
+        let part = lent.bytes().slice(1..2);
+        assert!(!lent.is_free());
+        drop(part);
+        assert!(lent.is_free() && !memory.has_room(11));
+        drop(lent);
+        assert!(memory.has_room(100));
+    }
 
     #[test]
     fn bytes_count_until_no_part_of_them_is_held() {

@@ -35,7 +35,7 @@ impl Served {
             return Reply::Now(response);
         }
         let bytes = match self.compressed.get(&opened.file, coding, &self.background) {
-            Found::Now(Some(bytes)) => return Reply::Now(made(opened, kind, &validators, bytes)),
+            Found::Now(Some(bytes)) => return Reply::Now(made(&opened, kind, &validators, bytes)),
             Found::Now(None) => return Reply::Now(represent(request, plain(opened), kind, now)),
             Found::Later(bytes) => bytes,
         };
@@ -44,7 +44,7 @@ impl Served {
         *asked.headers_mut() = request.headers().clone();
         Reply::Later(Box::pin(async move {
             match bytes.await {
-                Ok(Some(bytes)) => made(opened, kind, &validators, bytes),
+                Ok(Some(bytes)) => made(&opened, kind, &validators, bytes),
                 _ => represent(&asked, plain(opened), kind, now),
             }
         }))
@@ -60,7 +60,12 @@ fn plain(opened: Opened) -> Opened {
 }
 
 /// A compressed form that was made of the file.
-fn made(opened: Opened, kind: HeaderValue, validators: &Validators, form: Bytes) -> Response<Body> {
+fn made(
+    opened: &Opened,
+    kind: HeaderValue,
+    validators: &Validators,
+    form: Bytes,
+) -> Response<Body> {
     let length = form.len() as u64;
     let mut response = Response::new(Body::shared(form));
     describe(response.headers_mut(), kind, opened.traits(), length);

@@ -23,7 +23,7 @@ pub(super) struct Traits {
 
 impl Traits {
     /// The coding in which the file is to be sent, if it must be compressed first.
-    pub(super) fn to_be_made(&self) -> Option<ContentCoding> {
+    pub(super) fn to_be_made(self) -> Option<ContentCoding> {
         self.coding
             .filter(|coding| self.variants.made.contains(*coding))
     }

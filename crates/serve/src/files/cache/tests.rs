@@ -208,8 +208,10 @@ fn variants() -> (tempfile::TempDir, Files) {
             fs::write(dir.path().join(format!("{name}{ending}")), content).unwrap();
         }
     }
-    let mut options = crate::FilesOptions::default();
-    options.precompressed = ContentCoding::ALL.into();
+    let options = crate::FilesOptions {
+        precompressed: ContentCoding::ALL.into(),
+        ..crate::FilesOptions::default()
+    };
     let files = Files::open_with(dir.path(), options).unwrap();
     (dir, files)
 }
@@ -274,8 +276,10 @@ fn another_folder_in_the_place_of_the_served_one_leaves_no_entry_of_it() {
     }
     let link = dir.path().join("current");
     std::os::unix::fs::symlink("1", &link).unwrap();
-    let mut options = crate::FilesOptions::default();
-    options.precompressed = vec![ContentCoding::Gzip];
+    let options = crate::FilesOptions {
+        precompressed: vec![ContentCoding::Gzip],
+        ..crate::FilesOptions::default()
+    };
     let files = Files::open_with(&link, options).unwrap();
     let mut cache = cache();
     let now = Instant::now();

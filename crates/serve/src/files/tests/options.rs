@@ -62,12 +62,16 @@ fn navigations_that_find_nothing_get_the_fallback() {
 #[test]
 fn a_fallback_that_is_not_there_is_an_error_at_start() {
     let site = Site::new();
-    let mut options = FilesOptions::default();
-    options.fallback = Some("app.html".into());
+    let options = FilesOptions {
+        fallback: Some("app.html".into()),
+        ..FilesOptions::default()
+    };
     let error = Files::open_with(site.dir.path().join("site"), options).unwrap_err();
     assert!(matches!(error, Error::Fallback { .. }), "{error}");
-    let mut options = FilesOptions::default();
-    options.fallback = Some("../secret".into());
+    let options = FilesOptions {
+        fallback: Some("../secret".into()),
+        ..FilesOptions::default()
+    };
     let error = Files::open_with(site.dir.path().join("site"), options).unwrap_err();
     assert!(matches!(error, Error::FilesOptions(_)), "{error}");
 }
