@@ -314,7 +314,7 @@ fn setup(
         let quic = Arc::clone(&tls.quic);
         let mut config = h3::config(quic, options, congestion, &beginning.secrets);
         // For WebSockets (RFC 9220); there are none among files.
-        config.extended_connect = service.current.get().content.has_services();
+        config.extended_connect = service.has_handlers();
         config
     };
     Setup {

@@ -51,19 +51,18 @@ impl Content {
         }
     }
 
-    /// Whether there are services among the targets.
-    pub(crate) fn has_services(&self) -> bool {
-        self.targets
-            .iter()
-            .any(|it| matches!(it, Target::Handler(_)))
-    }
-
     /// The files among the targets.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Files> {
         self.targets.iter().filter_map(|target| match target {
             Target::Files(files) => Some(files),
             Target::Handler(_) => None,
         })
+    }
+
+    /// Whether anything but files is among the targets.
+    pub(crate) fn has_handlers(&self) -> bool {
+        let mut targets = self.targets.iter();
+        targets.any(|target| matches!(target, Target::Handler(_)))
     }
 
     /// What answers a request for that authority and target (path and query).

@@ -9,13 +9,13 @@ use crate::incidents::Incident;
 use crate::metrics::{OpenConnection, WorkerCounters};
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
-use crate::request::content::{Snapshot, Target};
+use crate::request::content::Snapshot;
 use crate::request::fields::CommonFields;
 use crate::request::log::{Line, LogEntry, Protocol};
 use crate::request::prepared::{Latest, Prepared};
 use crate::request::service::{Raw, Service};
 use crate::request::tunnel::Outlet;
-use crate::request::upgrade::{self, Upgrade};
+use crate::request::upgrade;
 use crate::selection::counters::Counters;
 use crate::selection::load::Load;
 use crate::selection::visit::{Complete, Visit};
@@ -40,9 +40,9 @@ pub(crate) struct Responder {
     pub(crate) files: Rc<RefCell<FileCache>>,
     pub(crate) fields: RefCell<CommonFields>,
     pub(crate) load: Load,
-    pub(super) counters: Arc<WorkerCounters>,
     /// After so long without a byte a tunnel ends.
     idle_timeout: Duration,
+    pub(super) counters: Arc<WorkerCounters>,
 }
 
 /// The time on both clocks, read once a turn.
@@ -217,23 +217,18 @@ impl<I> Requests<I> {
     }
 
     /// Asks the service, or the files, for the answer to a request that was [screened](Self::screen).
-    pub(crate) fn ask(&mut self, mut request: Request<RequestBody>, now: Now) -> Answer {
-        let content = Arc::clone(&self.responder.snapshot.borrow().content);
-        let target = content.target(request.authority(), request.target());
-        let outlet = match target {
-            Ok(Target::Handler(_)) => Upgrade::offer(&mut request).map(Box::new),
-            Ok(Target::Files(_)) | Err(_) => None,
-        };
-        let accepted = outlet.as_deref().map(Outlet::acceptance);
-        let asked = Asked {
+    pub(crate) fn ask(&mut self, request: Request<RequestBody>, now: Now) -> Answer {
+        let mut asked = Asked {
             method: request.method().clone(),
             target: request.uri().clone(),
             host: self.visit.host(),
-            outlet,
+            outlet: None,
         };
-        match content.call(self.peer, request, accepted) {
+        let content = Arc::clone(&self.responder.snapshot.borrow().content);
+        match content.call(self.peer, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
-            Raw::Later(pending, hints) => {
+            Raw::Later(pending, hints, outlet) => {
+                asked.outlet = outlet;
                 let answered = Box::pin(async move {
                     let response = pending.await;
                     Answered { asked, response }

@@ -10,7 +10,8 @@ use crate::request::check::RequestHead;
 use crate::request::content::{Content, Current, Target};
 use crate::request::handler::{BoxError, Pending};
 use crate::request::log::AccessLog;
-use crate::request::tunnel::Acceptance;
+use crate::request::tunnel::Outlet;
+use crate::request::upgrade::Upgrade;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
 use http::{Request, Response, StatusCode, Version};
@@ -44,30 +45,27 @@ pub(crate) struct Alternative {
 /// A response without the fields that every response has.
 pub(super) enum Raw {
     Now(Response<Body>),
-    /// It is waited for; hints go ahead of it.
-    Later(Pending<Response<Body>>, Hints),
+    /// It is waited for; hints go ahead of it, and it may open a tunnel.
+    Later(Pending<Response<Body>>, Hints, Option<Box<Outlet>>),
 }
 
 impl Content {
-    /// Answers a request of `peer` that has passed the check. `offer`: it may be upgraded.
-    pub(super) fn call(
-        &self,
-        peer: SocketAddr,
-        mut request: Request<RequestBody>,
-        offer: Option<Acceptance>,
-    ) -> Raw {
+    /// Answers a request of `peer` that has passed the check.
+    pub(super) fn call(&self, peer: SocketAddr, mut request: Request<RequestBody>) -> Raw {
         let target = self.target(request.authority(), request.target());
         let handler = match target {
             Ok(Target::Files(files)) => {
                 return match files.respond(&request, SystemTime::now()) {
                     Reply::Now(response) => Raw::Now(response),
-                    Reply::Later(response) => Raw::Later(response, Hints::none()),
+                    Reply::Later(response) => Raw::Later(response, Hints::none(), None),
                 };
             }
             Ok(Target::Handler(handler)) => handler,
             Err(status) => return Raw::Now(files::page(status)),
         };
         let hints = introduce(&mut request, peer);
+        let outlet = Upgrade::offer(&mut request).map(Box::new);
+        let offer = outlet.as_deref().map(Outlet::acceptance);
         let target = request.uri().clone();
         let version = request.version();
         let answering = handler.call(request);
@@ -83,11 +81,16 @@ impl Content {
                 files::page(StatusCode::INTERNAL_SERVER_ERROR)
             })
         });
-        Raw::Later(response, hints)
+        Raw::Later(response, hints, outlet)
     }
 }
 
 impl Service {
+    /// Whether anything but files is served.
+    pub(crate) fn has_handlers(&self) -> bool {
+        self.current.get().content.has_handlers()
+    }
+
     /// What is known of clients, where there is something to offer them.
     pub(crate) fn selection(&self) -> Option<&Selection> {
         self.alternative.as_ref().map(|it| &it.selection)

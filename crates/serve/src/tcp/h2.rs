@@ -61,7 +61,7 @@ pub(super) fn config(setup: &Setup) -> Arc<http2::Config> {
         max_header_list_size: 2 * MAX_HEAD_BYTES as u32,
         scheme: Some(setup.scheme),
         // For WebSockets (RFC 8441); there are none among files.
-        extended_connect: setup.service.current.get().content.has_services(),
+        extended_connect: setup.service.has_handlers(),
         ..http2::Config::default()
     };
     if setup.tls.is_some() {
