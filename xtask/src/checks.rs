@@ -7,8 +7,9 @@ use anyhow::{Result, ensure};
 
 /// Crates without I/O that build where there is no operating system. ARCHITECTURE.md has the same list;
 /// `quic`, `http3` and `report` are pure too, but what they depend on does not build there.
-const PURE: [&str; 8] = [
-    "units", "link", "fields", "message", "http2", "select", "stats", "record",
+const PURE: [&str; 10] = [
+    "units", "document", "config", "link", "fields", "message", "http2", "select", "stats",
+    "record",
 ];
 
 /// How the tools are installed that are not of the toolchain.

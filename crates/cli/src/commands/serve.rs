@@ -38,6 +38,7 @@ Examples:
   altway serve site --h2c -p 8080
   altway serve site --behind-tls-proxy --bind 127.0.0.1 -p 8080
   altway serve site --takeover /run/altway/takeover
+  altway serve --config /etc/altway/altway.toml
 
 Early data: a request that comes with the first packets can be sent again by whoever sees it. This
 server handles no copy, as each session is good for one resumption; but it knows sessions only as

@@ -153,10 +153,10 @@ altway.toml:7:23: the name `a.example` is taken already (altway.toml:7:10)
 fn what_a_configuration_names_is_opened_unless_told_not_to() {
     let dir = dir();
     dir.file("own.pem", "no certificate");
-    let toml = "[limits]\nmax-memory = \"10MiB\"\n\n[[site]]\nnames = [\"a.example\"]\n\
+    let config = "[limits]\nmax-memory = \"10MiB\"\n\n[[site]]\nnames = [\"a.example\"]\n\
         certificate = [{ chain = \"own.pem\", key = \"own.pem\" }, { chain = \"own.pem\", key = { credential = \"k\" } }]\n\
         policy = \"surface:none.toml\"\n\n[[site.route]]\npath = \"/a\"\nfiles = \"none\"\n\n[[site.route]]\nfiles = \"own.pem\"\n";
-    dir.file("altway.toml", toml);
+    dir.file("altway.toml", config);
     let mut check = dir.altway(["config", "check", "altway.toml"]);
     let said = refusal(check.env_remove("CREDENTIALS_DIRECTORY"));
     let places: Vec<_> = said
@@ -167,12 +167,12 @@ fn what_a_configuration_names_is_opened_unless_told_not_to() {
     for (line, start) in places.iter().zip([
         "1:2: `max-memory` 10MiB is too little for `threads` ",
         "6:16: `own.pem` holds no certificate",
-        "6:57: the credential `k` can't be had",
+        "6:56: the credential `k` can't be had",
         "7:10: cannot read the surface none.toml",
         "11:9: cannot open the directory `none`",
         "14:9: `own.pem` is not a directory",
     ]) {
-        assert!(line.starts_with(start), "{line} for {start}");
+        assert!(line.starts_with(start), "{line} for {start} in {said}");
     }
     let mut syntax = dir.altway(["config", "check", "--syntax", "altway.toml"]);
     let output = syntax.stdin(Stdio::null()).output().unwrap();

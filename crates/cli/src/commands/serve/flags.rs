@@ -1,7 +1,8 @@
 //! The options of `altway serve`, and the configuration that says the same.
 
 use super::files::ServedFiles;
-use super::{certificate, limits, translated};
+use super::limits::{self, Spelling};
+use super::{certificate, translated};
 use crate::insight::{Insight, Variable};
 use crate::printer::Printer;
 use altway_config::{
@@ -107,7 +108,11 @@ impl Flags {
     /// # Errors
     /// The options don't go together.
     pub(crate) fn config(&self, printer: &Printer) -> Result<Config> {
-        let site = self.site()?;
+        let (site, limits) = (self.site()?, self.limits.config()?);
+        // A configuration is checked by the names of its keys, and these were typed as options.
+        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let workers = self.threads.unwrap_or_else(cores);
+        limits::checked(&limits, workers, Spelling::Options)?;
         Ok(Config {
             state: self.state_dir.clone(),
             threads: self.threads,
@@ -120,7 +125,7 @@ impl Flags {
                 early_data: self.early_data && !self.is_clear(),
                 server_id: translated(self.server_id),
             },
-            limits: self.limits.config()?,
+            limits,
             log: Log {
                 access: self.access_log.clone(),
                 qlog: self.insight.qlog_path().map(Into::into),

@@ -147,14 +147,7 @@ pub(crate) fn bounds(
     spelling: Spelling,
     printer: &Printer,
 ) -> Result<Bounds> {
-    let mut bounds = match limits.max_memory {
-        Some(memory) => within(memory, workers, spelling)?,
-        None => Bounds::default(),
-    };
-    set_counts(&mut bounds, limits);
-    set_sizes(&mut bounds, limits);
-    set_times(&mut bounds, limits);
-    bounds.check().map_err(|error| refused(error, spelling))?;
+    let bounds = checked(limits, workers, spelling)?;
     let sum = memory(&bounds, workers);
     if let Some(memory) = limits.max_memory.filter(|memory| *memory < sum) {
         let name = named("max_memory", spelling);
@@ -163,6 +156,24 @@ pub(crate) fn bounds(
             "the limits add up to {sum}, more than {name} {memory}"
         ));
     }
+    Ok(bounds)
+}
+
+/// The same without a word on their sum.
+pub(super) fn checked(
+    limits: &Config,
+    workers: NonZeroUsize,
+    spelling: Spelling,
+) -> Result<Bounds> {
+    let mut bounds = match limits.max_memory {
+        Some(memory) => within(memory, workers, spelling)?,
+        None => Bounds::default(),
+    };
+    set_counts(&mut bounds, limits);
+    set_sizes(&mut bounds, limits);
+    set_times(&mut bounds, limits);
+    let good = bounds.check();
+    good.map_err(|error| refused(error, spelling))?;
     Ok(bounds)
 }
 
