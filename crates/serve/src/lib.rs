@@ -104,7 +104,8 @@
 //! ```
 //!
 //! # Files, and a server of one's own
-//! [`Site::files`] serves a directory; [`Files`] does beside other routes. [`Server::bind`] does everything that
+//! [`Site::files`] serves a directory; [`Files`] does beside other routes. [`FilesOptions`] says how: index, fallback,
+//! listing, compressed forms, Cache-Control by path. [`Server::bind`] does everything that
 //! can fail for the operator's reasons, [`Server::run`] serves until it is told to stop:
 //!
 //! ```

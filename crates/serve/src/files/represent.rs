@@ -113,6 +113,8 @@ fn content<B>(
     match range::requested(request, opened.size(), validators) {
         Range::Whole => whole(opened, kind),
         Range::Part(span) => part(opened, kind, span),
+        // Content-Encoding would say of the parts' frame what is true of the parts alone.
+        Range::Parts(_) if opened.coding.is_some() => whole(opened, kind),
         Range::Parts(spans) => parts(&opened, &kind, &spans, validators),
         Range::Unsatisfiable => unsatisfiable(opened.size()),
     }

@@ -17,6 +17,18 @@ fn text() -> String {
     (0..4000).map(|at| format!("line {at}\n")).collect()
 }
 
+/// Text whose compressed forms are too large to be sent at once.
+fn large_text() -> String {
+    let mut state: u64 = 1;
+    let mut letter = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        char::from(b'a' + (state >> 60) as u8)
+    };
+    (0..200_000).map(|_| letter()).collect()
+}
+
 fn make(folder: &Path) {
     let changed = UNIX_EPOCH + Duration::from_secs(CHANGED);
     let write = |name: &str, content: &str| {
@@ -39,6 +51,7 @@ fn make(folder: &Path) {
     write("assets/large.css", &text());
     write("assets/large.css.gz", &text().repeat(2));
     write("text.txt", &text());
+    write("large.txt", &large_text());
     write("short.txt", "short");
     write("keep.xml", &text());
     write("picture.png", &text());
@@ -79,7 +92,7 @@ fn options() -> FilesOptions {
     options
 }
 
-const PATHS: [&str; 27] = [
+const PATHS: [&str; 29] = [
     "/",
     "/index.html",
     "/index.html?q",
@@ -97,6 +110,8 @@ const PATHS: [&str; 27] = [
     "/app.js.br",
     "/assets/large.css",
     "/text.txt",
+    "/large.txt",
+    "/short.txt",
     "/keep.xml",
     "/picture.png",
     "/bare/",
@@ -207,6 +222,9 @@ async fn every_option_of_files_has_the_same_effect_everywhere() {
             .any(|answer| field(answer, "content-encoding") == coding);
         assert!(is_seen, "{coding} is among them");
     }
+    let is_large = |answer: &Answer| answer.body.len() > 64 << 10;
+    let mut made = answers.iter().filter(|answer| is_large(answer));
+    assert!(made.any(|answer| field(answer, "accept-ranges") == "none"));
     for (at, answer) in answers.iter().enumerate() {
         let case = &cases[at / TIMES];
         assert_eq!(

@@ -135,6 +135,25 @@ fn a_range_is_one_of_the_form_that_its_client_has() {
 }
 
 #[test]
+fn several_ranges_of_a_compressed_form_are_answered_with_all_of_it() {
+    let site = site();
+    for name in ["long.js", "long.js.gz"] {
+        site.write(name, &"x".repeat(1000));
+    }
+    let ranges = ("range", "bytes=0-1,900-901");
+    let plain = site.send("GET", "/long.js", &[ranges]);
+    assert!(
+        plain
+            .header(CONTENT_TYPE)
+            .starts_with("multipart/byteranges")
+    );
+    assert_eq!(plain.header(VARY), "accept-encoding");
+    let gzip = site.send("GET", "/long.js", &[ranges, ("accept-encoding", "gzip")]);
+    assert_eq!((gzip.status, gzip.body.len()), (200, 1000));
+    assert_eq!(gzip.header(CONTENT_ENCODING), "gzip");
+}
+
+#[test]
 fn what_is_older_than_its_source_or_no_file_is_no_form_of_it() {
     let site = site();
     let old = site.accepting("/old.js", "gzip");
