@@ -191,6 +191,15 @@ pub struct Limits {
     /// as its application does. It may run out a quarter later than said. 1 ms or more. Default:
     /// 30 s.
     pub stall: Duration,
+    /// Server: bytes of a request that its application does not want, as
+    /// [`Endpoint::stop_reading`](crate::Endpoint::stop_reading) says with H3_NO_ERROR, and that the client
+    /// may send all the same, frame headers included. They are dropped as they arrive and cost their
+    /// transfer only. STOP_SENDING follows beyond; 0 sends it at once. Default: 16 MiB.
+    pub max_unwanted: u64,
+    /// Server: how long such a request may rest once its response has been acknowledged, until
+    /// STOP_SENDING: it moves if 1 KiB of it comes in that time, and after GOAWAY it has that time once.
+    /// It may run out a second later than said. 1 ms or more. Default: 5 s.
+    pub linger: Duration,
 }
 
 impl Default for Limits {
@@ -213,6 +222,8 @@ impl Default for Limits {
                 per_second: 20,
             },
             stall: Duration::from_secs(30),
+            max_unwanted: 16 << 20,
+            linger: Duration::from_secs(5),
         }
     }
 }
@@ -228,6 +239,8 @@ impl Limits {
             ("qpack_table_capacity", "at most 1 MiB")
         } else if self.stall < Duration::from_millis(1) {
             ("stall", "1 ms or more")
+        } else if self.linger < Duration::from_millis(1) {
+            ("linger", "1 ms or more")
         } else {
             return Ok(());
         };
@@ -281,5 +294,7 @@ mod tests {
         assert_eq!(capacity, Some("qpack_table_capacity"));
         let stall = field_of(|limits| limits.stall = Duration::ZERO);
         assert_eq!(stall, Some("stall"));
+        let linger = field_of(|limits| limits.linger = Duration::ZERO);
+        assert_eq!(linger, Some("linger"));
     }
 }

@@ -2,8 +2,9 @@
 //! application's, and the application's calls into stream writes.
 //!
 //! Exchanges are in `exchange`, their heads in `heads`, QPACK's streams in `tables`, the order of
-//! responses in `priorities`, heads that come again in `repeats`, slow peers in `stalls`; this file
-//! has the connection's own life: hand-shake, control stream, GOAWAY, closing. It holds at most
+//! responses in `priorities`, heads that come again in `repeats`, slow peers in `stalls`, content that a
+//! server drops in `unwanted`; this file has the connection's own life: hand-shake, control stream, GOAWAY,
+//! closing. It holds at most
 //! [`Limits::max_concurrent_requests`] exchanges and 8 unidirectional streams, as QUIC's stream
 //! limits are set to these.
 
@@ -14,6 +15,7 @@ mod priorities;
 mod repeats;
 mod stalls;
 mod tables;
+mod unwanted;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};

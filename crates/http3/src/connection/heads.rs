@@ -62,6 +62,9 @@ impl Connection {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
+        if exchange.unwanted.is_some() {
+            return self.discard(quic, id);
+        }
         let Some(receiver) = &exchange.receiver else {
             return;
         };

@@ -223,6 +223,11 @@ impl Upload {
         lock(&self.0).end == Some(End::Complete)
     }
 
+    /// Whether nobody will read on.
+    pub(crate) fn is_dropped(&self) -> bool {
+        lock(&self.0).dropped
+    }
+
     /// Bytes that wait for the reader.
     pub(crate) fn waiting(&self) -> usize {
         lock(&self.0).chunks.iter().map(Bytes::len).sum()
