@@ -160,7 +160,9 @@ pub struct Limits {
     pub max_connections: usize,
     /// Server: bytes that the connections of the endpoint may hold together, beyond 8 KiB each for
     /// sending and 32 KiB for receiving: those taken for sending and not acknowledged, and those that a peer
-    /// may send before the application has read on. Beyond, their windows don't grow. Default: 256 MiB.
+    /// may send before the application has read on. Beyond, their windows don't grow. Field sections that have
+    /// not arrived whole or wait for QPACK count beyond 8 KiB for each connection; for one that there is no room
+    /// for, a request is answered with 431. Default: 256 MiB.
     pub max_held_bytes: u64,
     /// Server: when a client must first show that it receives at its address. Default: while 1,000
     /// hand-shakes of others that have not shown it are in progress.

@@ -11,6 +11,7 @@
 mod early;
 mod exchange;
 mod heads;
+mod kept;
 mod priorities;
 mod repeats;
 mod stalls;
@@ -88,6 +89,8 @@ pub(crate) struct Connection {
     last_response: LastResponse,
     /// Streams whose sections wait for so many insertions.
     waiting: Vec<(u64, StreamId)>,
+    /// Bytes that sections hold which are not complete or wait.
+    kept: usize,
     /// The peer's; unlimited until they come (RFC 9114 section 7.2.4.2).
     peer_settings: Settings,
     /// Server: the ID of the client's next request.
@@ -130,6 +133,7 @@ impl Connection {
             last_request: LastRequest::default(),
             last_response: LastResponse::default(),
             waiting: Vec::new(),
+            kept: 0,
             peer_settings: Settings::default(),
             next_request: 0,
             wishes: FxHashMap::default(),
@@ -433,6 +437,7 @@ impl Connection {
 
     /// Lets go of all that the end of the connection has made useless.
     fn forget(&mut self) {
+        self.kept = 0;
         self.phase = Phase::Closed;
         self.exchanges = FxHashMap::default();
         self.writable = BTreeSet::new();

@@ -55,6 +55,8 @@ pub(super) struct Exchange {
     began: Instant,
     /// Bytes of this side's message, without frame headers.
     sent: u64,
+    /// Bytes that are counted in the connection's.
+    pub(super) kept: usize,
 }
 
 impl Exchange {
@@ -77,6 +79,7 @@ impl Exchange {
             progress: Progress::new(now, method),
             began: now,
             sent: 0,
+            kept: 0,
         }
     }
 
@@ -203,7 +206,15 @@ impl Connection {
         if let Some(fields) = exchange.trailers.take() {
             return Ok(Received::Trailers(fields));
         }
-        let failure = match receiver.poll_body(&mut self.floods, &mut || quic.read(id)) {
+        let piece = receiver.poll_body(&mut self.floods, &mut || quic.read(id));
+        let piece = match self.check_kept(quic, id) {
+            Ok(()) => piece,
+            Err(failure) => Err(failure),
+        };
+        let Some(exchange) = self.exchanges.get_mut(&id) else {
+            return Err(Error::UnknownStream);
+        };
+        let failure = match piece {
             Ok(Piece::Data(data)) => {
                 exchange.progress.moved += data.len() as u64;
                 return Ok(Received::Data(data));
@@ -219,7 +230,10 @@ impl Connection {
             }
             Ok(Piece::Trailers(section)) => match self.on_trailers(id, &section) {
                 Ok(Some(fields)) => return Ok(Received::Trailers(fields)),
-                Ok(None) => return Ok(Received::Pending),
+                Ok(None) => match self.check_kept(quic, id) {
+                    Ok(()) => return Ok(Received::Pending),
+                    Err(failure) => failure,
+                },
                 Err(failure) => failure,
             },
             Err(failure) => failure,
@@ -235,6 +249,7 @@ impl Connection {
         let Some(exchange) = self.exchanges.remove(&id) else {
             return;
         };
+        self.kept -= exchange.kept;
         if exchange.receiver.is_some() || exchange.unwanted.is_some() {
             quic.stop(id, code.get());
             self.cancel_sections(id);
@@ -366,7 +381,8 @@ impl Connection {
 
     pub(super) fn remove_if_over(&mut self, id: StreamId) {
         if self.exchanges.get(&id).is_some_and(Exchange::is_over) {
-            self.exchanges.remove(&id);
+            let removed = self.exchanges.remove(&id);
+            self.kept -= removed.map_or(0, |it| it.kept);
             self.offer_streams(Giver::Us);
         }
     }

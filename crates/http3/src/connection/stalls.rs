@@ -62,6 +62,7 @@ impl Connection {
             self.fail_exchange(quic, id, Failure::Stream(Code::H3_REQUEST_CANCELLED));
         }
         self.abort_unmoved(quic, now);
+        self.count_kept(quic);
         if self.is_idle() {
             self.rest();
         }

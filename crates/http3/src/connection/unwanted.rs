@@ -40,15 +40,19 @@ impl Connection {
         }
         // No section of it will be decoded.
         (exchange.parked, exchange.trailers) = (None, None);
+        // Holding less can't fail.
+        let _ = self.check_kept(quic, id);
         let left = self.terms.limits.max_unwanted;
         if self.terms.role == Role::Client || code != Code::H3_NO_ERROR || left == 0 {
             return self.abort_reading(quic, id, code);
         }
-        exchange.unwanted = Some(Unwanted {
-            left,
-            since: None,
-            before: left,
-        });
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.unwanted = Some(Unwanted {
+                left,
+                since: None,
+                before: left,
+            });
+        }
         self.waiting.retain(|(_, waiting)| *waiting != id);
         self.discard(quic, id);
     }
