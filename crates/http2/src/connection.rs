@@ -149,6 +149,13 @@ impl Connection {
         self.streams.len()
     }
 
+    /// Bytes of memory that a field block takes which goes on in CONTINUATION frames to come.
+    #[must_use]
+    pub fn unfinished_block(&self) -> usize {
+        let assembly = self.assembly.as_ref();
+        assembly.map_or(0, |assembly| assembly.block.capacity())
+    }
+
     /// Whether either side has announced the end: the application can't send new requests.
     #[must_use]
     pub fn is_going_away(&self) -> bool {
@@ -198,6 +205,12 @@ impl Turn<'_> {
     #[must_use]
     pub fn open_streams(&self) -> usize {
         self.connection.open_streams()
+    }
+
+    /// As [`Connection::unfinished_block`].
+    #[must_use]
+    pub fn unfinished_block(&self) -> usize {
+        self.connection.unfinished_block()
     }
 
     /// Ends the connection at once: GOAWAY with `code`, no more events but

@@ -160,7 +160,9 @@ pub struct Limits {
     pub max_connections: usize,
     /// Server: bytes that the connections of the endpoint may hold together, beyond 8 KiB each for
     /// sending and 32 KiB for receiving: those taken for sending and not acknowledged, and those that a peer
-    /// may send before the application has read on. Beyond, their windows don't grow. Default: 256 MiB.
+    /// may send before the application has read on. Beyond, their windows don't grow. Field sections that have
+    /// not arrived whole or wait for QPACK count beyond 8 KiB for each connection; for one that there is no room
+    /// for, a request is answered with 431. Default: 256 MiB.
     pub max_held_bytes: u64,
     /// Server: when a client must first show that it receives at its address. Default: while 1,000
     /// hand-shakes of others that have not shown it are in progress.
@@ -191,6 +193,15 @@ pub struct Limits {
     /// sent; and a client waits for a response as long as its application does. It may run out a quarter later than said. 1 ms or more. Default:
     /// 30 s.
     pub stall: Duration,
+    /// Server: bytes of a request that its application does not want, as
+    /// [`Endpoint::stop_reading`](crate::Endpoint::stop_reading) says with H3_NO_ERROR, and that the client
+    /// may send all the same, frame headers included. They are dropped as they arrive and cost their
+    /// transfer only. STOP_SENDING follows beyond; 0 sends it at once. Default: 16 MiB.
+    pub max_unwanted: u64,
+    /// Server: how long such a request may rest once its response has been acknowledged, until
+    /// STOP_SENDING: it moves if 1 KiB of it comes in that time, and after GOAWAY it has that time once.
+    /// It may run out a second later than said. 1 ms or more. Default: 5 s.
+    pub linger: Duration,
 }
 
 impl Default for Limits {
@@ -213,6 +224,8 @@ impl Default for Limits {
                 per_second: 20,
             },
             stall: Duration::from_secs(30),
+            max_unwanted: 16 << 20,
+            linger: Duration::from_secs(5),
         }
     }
 }
@@ -228,6 +241,8 @@ impl Limits {
             ("qpack_table_capacity", "at most 1 MiB")
         } else if self.stall < Duration::from_millis(1) {
             ("stall", "1 ms or more")
+        } else if self.linger < Duration::from_millis(1) {
+            ("linger", "1 ms or more")
         } else {
             return Ok(());
         };
@@ -281,5 +296,7 @@ mod tests {
         assert_eq!(capacity, Some("qpack_table_capacity"));
         let stall = field_of(|limits| limits.stall = Duration::ZERO);
         assert_eq!(stall, Some("stall"));
+        let linger = field_of(|limits| limits.linger = Duration::ZERO);
+        assert_eq!(linger, Some("linger"));
     }
 }

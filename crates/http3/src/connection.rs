@@ -2,18 +2,21 @@
 //! application's, and the application's calls into stream writes.
 //!
 //! Exchanges are in `exchange`, their heads in `heads`, QPACK's streams in `tables`, the order of
-//! responses in `priorities`, heads that come again in `repeats`, slow peers in `stalls`; this file
-//! has the connection's own life: hand-shake, control stream, GOAWAY, closing. It holds at most
+//! responses in `priorities`, heads that come again in `repeats`, slow peers in `stalls`, content that a
+//! server drops in `unwanted`; this file has the connection's own life: hand-shake, control stream, GOAWAY,
+//! closing. It holds at most
 //! [`Limits::max_concurrent_requests`] exchanges and 8 unidirectional streams, as QUIC's stream
 //! limits are set to these.
 
 mod early;
 mod exchange;
 mod heads;
+mod kept;
 mod priorities;
 mod repeats;
 mod stalls;
 mod tables;
+mod unwanted;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
@@ -86,6 +89,8 @@ pub(crate) struct Connection {
     last_response: LastResponse,
     /// Streams whose sections wait for so many insertions.
     waiting: Vec<(u64, StreamId)>,
+    /// Bytes that sections hold which are not complete or wait.
+    kept: usize,
     /// The peer's; unlimited until they come (RFC 9114 section 7.2.4.2).
     peer_settings: Settings,
     /// Server: the ID of the client's next request.
@@ -128,6 +133,7 @@ impl Connection {
             last_request: LastRequest::default(),
             last_response: LastResponse::default(),
             waiting: Vec::new(),
+            kept: 0,
             peer_settings: Settings::default(),
             next_request: 0,
             wishes: FxHashMap::default(),
@@ -431,6 +437,7 @@ impl Connection {
 
     /// Lets go of all that the end of the connection has made useless.
     fn forget(&mut self) {
+        self.kept = 0;
         self.phase = Phase::Closed;
         self.exchanges = FxHashMap::default();
         self.writable = BTreeSet::new();

@@ -279,7 +279,7 @@ impl Endpoint {
     /// once `data` is empty.
     ///
     /// A server's stream is also done with reading once the peer has acknowledged all of the
-    /// response.
+    /// response: [`Event::Readable`](crate::Event::Readable) tells an application that waits for more.
     ///
     /// # Errors
     /// [`Error::UnknownStream`] if the exchange is over or the peer stopped it,
@@ -320,7 +320,9 @@ impl Endpoint {
     }
 
     /// Wants no more of the peer's body (STOP_SENDING); what this side sends goes on. A server that
-    /// needs no body says so with H3_NO_ERROR. Without effect on what is over already.
+    /// needs no body says so with H3_NO_ERROR: then up to [`Limits::max_unwanted`](crate::Limits::max_unwanted)
+    /// bytes of it are dropped first, for as long as [`Limits::linger`](crate::Limits::linger) lets them,
+    /// as some clients lose a response that STOP_SENDING accompanies. Without effect on what is over already.
     pub fn stop_reading(&mut self, connection: ConnectionHandle, stream: StreamId, code: Code) {
         if let Ok((connection, quic)) = self.open(connection) {
             connection.stop_reading(quic, stream, code);

@@ -88,6 +88,11 @@ impl Receiver {
         self.body.is_none()
     }
 
+    /// Bytes of memory that a section takes which has not arrived whole.
+    pub(crate) fn kept(&self) -> usize {
+        self.frames.kept()
+    }
+
     /// Reads up to the next head.
     pub(crate) fn poll_head(
         &mut self,

@@ -123,6 +123,10 @@ pub enum Refusal {
     /// invalid port number".
     #[error("CONNECT names no port")]
     ConnectPort,
+    /// RFC 9110 section 9.3.6: "A CONNECT request message does not have content". What follows its head is the
+    /// tunnel's to some, and content to those who go by Content-Length or Transfer-Encoding.
+    #[error("CONNECT has no content")]
+    ConnectContent,
 
     /// RFC 9110 section 8.6: "Content-Length = 1*DIGIT".
     #[error("content-length is no number")]
@@ -169,6 +173,7 @@ impl Refusal {
             | Refusal::Misdirected
             | Refusal::Repeated
             | Refusal::ConnectPort
+            | Refusal::ConnectContent
             | Refusal::TooLarge => false,
             // RFC 9114 section 4.3.1 demands one; RFC 9113 does not.
             Refusal::AuthorityMissing => version == Version::Http3,

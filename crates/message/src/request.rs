@@ -155,6 +155,10 @@ impl Rules {
         if head.path.is_none() && authority.is_none_or(|it| it.port.is_none_or(|port| port == 0)) {
             return Err(Refusal::ConnectPort);
         }
+        let is_framed = fields.content_length().is_some() || fields.is_chunked();
+        if head.method == Some(b"CONNECT") && is_framed {
+            return Err(Refusal::ConnectContent);
+        }
         if fields.is_repeated() {
             return Err(Refusal::Repeated);
         }

@@ -93,6 +93,12 @@ impl Scanner {
         self.heads
     }
 
+    /// Bytes of memory that the beginning of a head or of a trailer section takes, as the rest has not arrived.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.kept.capacity()
+    }
+
     /// The reason to refuse the head behind those of [`heads`](Self::heads).
     #[must_use]
     pub fn refused(&self) -> Option<Refusal> {

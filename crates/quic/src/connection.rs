@@ -4,6 +4,7 @@
 //! end exactly once, and calls on streams that are over, or of the other direction, do no harm.
 
 mod sending;
+mod windows;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -435,45 +436,6 @@ impl Connection {
             congestion_events: path.congestion_events,
             handshake: self.handshake,
         })
-    }
-
-    fn widen_sending(&mut self, bytes: usize) {
-        if let Some(windows) = &mut self.windows {
-            let congestion_window = self.engine.congestion_state().window();
-            if let Some(size) = windows.on_write(bytes as u64, congestion_window) {
-                self.engine.set_send_window(size);
-            }
-        }
-    }
-
-    fn widen_receiving(&mut self, read: usize) {
-        if let Some(windows) = &mut self.windows
-            && let Some(size) = windows.on_read(read as u64)
-        {
-            self.engine.set_receive_window(in_varint(size));
-        }
-    }
-
-    /// Makes the windows small again once nothing can be in them.
-    pub(crate) fn narrow_if_idle(&mut self) {
-        let Some(windows) = &mut self.windows else {
-            return;
-        };
-        if windows.are_fresh() {
-            return;
-        }
-        let streams = self.engine.streams();
-        let receiving = [Direction::Bidirectional, Direction::Unidirectional]
-            .map(|direction| streams.remote_open_streams(direction.into()))
-            .iter()
-            .sum::<u64>();
-        if streams.send_streams() as u64 + receiving > self.lasting as u64 {
-            return;
-        }
-        if let Some((send, receive)) = windows.on_idle() {
-            self.engine.set_send_window(send);
-            self.engine.set_receive_window(in_varint(receive));
-        }
     }
 
     /// Whether neither side has given it up, and it isn't done.

@@ -23,6 +23,9 @@ pub(crate) const FIRST_SEND: u64 = 8 << 10;
 /// section 7.2 fits twice.
 pub(crate) const FIRST_RECEIVE: u64 = 32 << 10;
 
+/// Bytes that every connection's user may keep of what it has read without asking ([`Windows::keep`]).
+pub(crate) const FIRST_KEPT: u64 = 8 << 10;
+
 /// The least that a window for receiving grows to. On a path that loses packets it takes several round
 /// trips until the peer hears of it, so that less would hold uploads up.
 const NEXT_RECEIVE: u64 = 256 << 10;
@@ -58,6 +61,8 @@ pub(crate) struct Windows {
     /// Bytes beyond the window for receiving that the peer may send, since that was larger: no credit can
     /// be taken back (RFC 9000 section 4.1). They are of the pool.
     owed: u64,
+    /// Of the pool, for what was read and is kept.
+    kept: u64,
     pool: Pool,
     /// `None`: it may have all of the pool.
     share: Option<HeldShare>,
@@ -101,6 +106,7 @@ impl Pool {
             written: 0,
             read: 0,
             owed: 0,
+            kept: 0,
             pool: self.clone(),
             share,
         }
@@ -181,6 +187,25 @@ impl Windows {
         self.receive.grow_to(wanted.min(most), pool, share)
     }
 
+    /// So many bytes that were read are kept now; false, and no more are counted, if the pool has not as many.
+    pub(crate) fn keep(&mut self, bytes: u64) -> bool {
+        let wanted = bytes.saturating_sub(FIRST_KEPT);
+        let share = self.share.as_ref();
+        if wanted <= self.kept {
+            self.pool.give_back(share, self.kept - wanted);
+            self.kept = wanted;
+            return true;
+        }
+        let missing = wanted - self.kept;
+        let got = self.pool.take(share, missing);
+        if got < missing {
+            self.pool.give_back(share, got);
+            return false;
+        }
+        self.kept = wanted;
+        true
+    }
+
     /// Whether they are as if nothing had been held.
     pub(crate) fn are_fresh(&self) -> bool {
         self.written == 0 && self.granted() == 0
@@ -212,7 +237,7 @@ impl Windows {
 
 impl Drop for Windows {
     fn drop(&mut self) {
-        let bytes = self.granted() + self.owed;
+        let bytes = self.granted() + self.owed + self.kept;
         self.pool.give_back(self.share.as_ref(), bytes);
     }
 }
@@ -315,6 +340,27 @@ mod tests {
         assert_eq!(pool.left(), 100 * MIB - owed);
         drop(windows);
         assert_eq!(pool.left(), 100 * MIB);
+    }
+
+    #[test]
+    fn what_is_kept_of_what_was_read_comes_out_of_the_pool() {
+        let pool = Pool::new(100_000, MIB, MIB);
+        let share = HeldShare::new(60_000);
+        let mut windows = pool.windows(Some(share.clone()));
+        assert!(windows.keep(FIRST_KEPT));
+        assert_eq!(pool.left(), 100_000);
+        assert!(windows.keep(FIRST_KEPT + 50_000));
+        assert_eq!(pool.left(), 50_000);
+        assert!(!windows.keep(FIRST_KEPT + 60_001), "the client's share");
+        assert_eq!(pool.left(), 50_000);
+        let mut others = pool.windows(None);
+        assert!(!others.keep(FIRST_KEPT + 50_001), "the pool");
+        assert!(windows.keep(FIRST_KEPT + 10_000));
+        assert!(others.keep(FIRST_KEPT + 90_000));
+        assert_eq!(pool.left(), 0);
+        drop((windows, others));
+        assert_eq!(pool.left(), 100_000);
+        assert!(pool.windows(Some(share)).keep(FIRST_KEPT + 60_000));
     }
 
     #[test]

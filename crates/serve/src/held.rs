@@ -1,13 +1,17 @@
 //! Memory that waits for clients, counted for all connections of a worker together, and for those of each
 //! client.
 //!
-//! Counted are responses that clients don't take, as far as they are in memory, and requests that
-//! services don't read. QUIC counts by itself what is sent and not acknowledged
+//! Counted are responses that clients don't take, as far as they are in memory, requests that services
+//! don't read, and over TCP heads that have not arrived whole. QUIC counts by itself what is sent and not acknowledged
 //! ([`Limits::max_quic_held_bytes`](crate::Limits::max_quic_held_bytes)); files that several responses
 //! share count in the worker's cache.
 
 use std::cell::Cell;
 use std::rc::Rc;
+
+/// Bytes of a request head that has not arrived whole and that a connection over TCP may hold, though as much
+/// is held as may be. They are of the 32 KiB that it may then read and say.
+pub(crate) const UNFINISHED_HEAD: usize = 16 << 10;
 
 /// A worker's counter, or a client's within it.
 #[derive(Debug, Clone)]

@@ -13,8 +13,8 @@ const MIB: u64 = 1 << 20;
 const TCP_CONNECTION_BYTES: u64 = 56 * KIB;
 
 /// Bytes that an idle HTTP/3 connection holds: 27 KiB; and those that it may hold without counting, 8 KiB
-/// of responses and 32 KiB of requests.
-const QUIC_CONNECTION_BYTES: u64 = 67 * KIB;
+/// of responses, 32 KiB of requests, and 8 KiB of heads that have not arrived whole.
+const QUIC_CONNECTION_BYTES: u64 = 75 * KIB;
 
 /// Bytes that a connection holds beyond that during its handshake.
 const HANDSHAKE_BYTES: u64 = 26 * KIB;
@@ -30,14 +30,17 @@ const SHARES: usize = 8;
 /// A client that comes up against its share costs the others nothing.
 ///
 /// What the fields bound adds up to a worker's memory. With the defaults: 10,000 TCP connections of
-/// 56 KiB (547 MiB) and 10,000 QUIC connections of 67 KiB (655 MiB), 2,500 handshakes of 26 KiB more
+/// 56 KiB (547 MiB) and 10,000 QUIC connections of 75 KiB (732 MiB), 2,500 handshakes of 26 KiB more
 /// (63 MiB), 40,000 requests of 1 KiB (39 MiB), held bytes of TCP (64 MiB) and QUIC (256 MiB), cached
-/// bytes of files (48 MiB): 1,671 MiB. [`for_memory`](Self::for_memory) derives all of these fields from
+/// bytes of files (48 MiB): 1,749 MiB. [`for_memory`](Self::for_memory) derives all of these fields from
 /// the sum. Connections that idle hold less than half of what they count for.
 ///
-/// Not in the sum: what a client pays for with as many bytes of its own, which its share of connections
-/// bounds alone (a head that is not complete, up to 64 KiB for each request; datagrams of QUIC of which a
-/// stream keeps a byte each, up to 32 KiB a stream), what a service holds itself, and what the kernel holds.
+/// Heads of requests that have not arrived whole are in the sum: over TCP they count as held bytes, twice over
+/// HTTP/1.1, where two parsers keep them; over QUIC they count as held bytes of QUIC beyond 8 KiB a connection.
+///
+/// Not in the sum: datagrams of QUIC of which a stream keeps a byte each, up to 32 KiB a stream, which a client
+/// pays for with as many bytes of its own and which its share of connections bounds alone; what a service
+/// holds itself, heads of its requests included; and what the kernel holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -73,8 +76,9 @@ pub struct Limits {
     /// an idle connection 40 bytes or so. Default 100, the least that RFC 9113 section 6.5.2 and RFC
     /// 9114 section 6.1 recommend.
     pub max_concurrent_requests: u32,
-    /// Bytes that connections may hold together: of responses that clients don't take, over TCP, and of
-    /// requests that services don't read, over HTTP/2 and HTTP/3. Beyond it a connection that holds any neither reads nor answers
+    /// Bytes that connections may hold together: of responses that clients don't take and of heads that have
+    /// not arrived whole, over TCP, and of requests that services don't read, over HTTP/2 and HTTP/3. Beyond it
+    /// a connection whose head takes more than 16 KiB before it is whole is closed, a connection that holds any neither reads nor answers
     /// on, and the others hold some 32 KiB each at most. Default 64 MiB.
     pub max_held_bytes: usize,
     /// Bytes that the connections of one client may hold together so; beyond it they are handled as
@@ -83,7 +87,8 @@ pub struct Limits {
     pub max_held_bytes_per_client: Option<usize>,
     /// Bytes that HTTP/3 connections may hold together, beyond 8 KiB of responses, which count until
     /// the client has acknowledged them, and 32 KiB of requests for each, which count from when the client
-    /// may send them. From half of it on a connection gets no more than its path carries in three round
+    /// may send them. So count heads that have not arrived whole, beyond 8 KiB for each; one that there is no
+    /// room for is answered 431. From half of it on a connection gets no more than its path carries in three round
     /// trips, and beyond it nothing.
     /// Default 256 MiB.
     pub max_quic_held_bytes: u64,
@@ -175,14 +180,14 @@ impl Limits {
         // Of 1,024 parts; two are left.
         let part = |parts: u64| bytes / 1024 * parts;
         let count = |parts, each: u64| usize::try_from(part(parts) / each).unwrap_or(usize::MAX);
-        let connections = count(335, TCP_CONNECTION_BYTES).min(count(401, QUIC_CONNECTION_BYTES));
+        let connections = count(320, TCP_CONNECTION_BYTES).min(count(428, QUIC_CONNECTION_BYTES));
         Ok(Self {
             max_connections: connections,
-            max_handshakes: count(38, HANDSHAKE_BYTES),
-            max_requests: count(24, REQUEST_BYTES),
-            max_held_bytes: count(39, 1),
-            max_quic_held_bytes: part(156),
-            max_cached_bytes: part(29),
+            max_handshakes: count(37, HANDSHAKE_BYTES),
+            max_requests: count(23, REQUEST_BYTES),
+            max_held_bytes: count(37, 1),
+            max_quic_held_bytes: part(149),
+            max_cached_bytes: part(28),
             ..Self::default()
         })
     }
@@ -300,7 +305,7 @@ mod tests {
     #[test]
     fn the_defaults_are_about_what_follows_from_their_sum() {
         let sum = Limits::default().memory();
-        assert_eq!(sum.as_bytes() / MIB, 1_671);
+        assert_eq!(sum.as_bytes() / MIB, 1_749);
         let derived = Limits::for_memory(sum).unwrap();
         for (derived, default) in [
             (derived.max_connections as u64, 10_000),

@@ -322,7 +322,7 @@ impl Context {
         let pace = &Pace::default();
         client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&client.admitted.held());
-        let gate = Gate::new(self.setup.scheme);
+        let gate = Gate::new(self.setup.scheme, &client.admitted.held());
         let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);

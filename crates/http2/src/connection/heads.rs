@@ -18,7 +18,7 @@ use crate::{Code, Priority};
 pub(super) struct Assembly {
     pub(super) stream: u32,
     first: Opening,
-    block: Vec<u8>,
+    pub(super) block: Vec<u8>,
     continuations: u32,
 }
 

@@ -141,6 +141,11 @@ impl Connection {
         follow: Follow,
     ) -> Option<Arc<Request<()>>> {
         if !is_safe(head.method()) {
+            if follow == Follow::End
+                && let Some(exchange) = self.exchanges.get_mut(&id)
+            {
+                exchange.receiver = None;
+            }
             let failing = Code::H3_REQUEST_REJECTED;
             self.answer_untold(quic, id, StatusCode::TOO_EARLY, failing);
             return None;

@@ -1,7 +1,8 @@
 //! Exchanges: a request and its response on one bidirectional stream, from either side's view.
 //!
 //! An exchange lives until both halves are over: the peer's message was read to its end (or given
-//! up), and this side's was acknowledged (or given up). Heads and trailers that come are in `heads`.
+//! up), and this side's was acknowledged (or given up). Heads and trailers that come are in `heads`,
+//! content that comes and that nobody wants is in `unwanted`.
 
 use std::cmp::Reverse;
 use std::time::Instant;
@@ -13,6 +14,7 @@ use http::{HeaderMap, Method};
 
 use super::stalls::Progress;
 use super::tables::Parked;
+use super::unwanted::Unwanted;
 use super::{Connection, FLOODS_PER_REQUEST, Giver, Phase};
 use crate::failure::{Failure, Violation};
 use crate::message::{self, Protocol};
@@ -23,8 +25,10 @@ use crate::{Code, Delivery, Error, Event, Received, Role, StreamId, qpack};
 /// One request and its response.
 #[derive(Debug)]
 pub(super) struct Exchange {
-    /// Gone once the peer's message was read to its end or given up.
+    /// Gone once the peer's message was read to its end or is not wanted.
     pub(super) receiver: Option<Receiver>,
+    /// Server: the rest of the message is dropped as it comes. Gone once it has ended or was aborted.
+    pub(super) unwanted: Option<Unwanted>,
     /// Gone once this side's message was acknowledged or given up.
     pub(super) sender: Option<Sender>,
     /// A section that came and can't be decoded yet.
@@ -51,6 +55,8 @@ pub(super) struct Exchange {
     began: Instant,
     /// Bytes of this side's message, without frame headers.
     sent: u64,
+    /// Bytes that are counted in the connection's.
+    pub(super) kept: usize,
 }
 
 impl Exchange {
@@ -58,6 +64,7 @@ impl Exchange {
     pub(super) fn new(role: Role, limit: u64, method: Option<&Method>, now: Instant) -> Self {
         Self {
             receiver: Some(Receiver::new(role, limit)),
+            unwanted: None,
             sender: Some(Sender::new()),
             parked: None,
             trailers: None,
@@ -72,6 +79,7 @@ impl Exchange {
             progress: Progress::new(now, method),
             began: now,
             sent: 0,
+            kept: 0,
         }
     }
 
@@ -86,7 +94,7 @@ impl Exchange {
     }
 
     fn is_over(&self) -> bool {
-        self.receiver.is_none() && self.sender.is_none()
+        self.receiver.is_none() && self.unwanted.is_none() && self.sender.is_none()
     }
 }
 
@@ -198,7 +206,15 @@ impl Connection {
         if let Some(fields) = exchange.trailers.take() {
             return Ok(Received::Trailers(fields));
         }
-        let failure = match receiver.poll_body(&mut self.floods, &mut || quic.read(id)) {
+        let piece = receiver.poll_body(&mut self.floods, &mut || quic.read(id));
+        let piece = match self.check_kept(quic, id) {
+            Ok(()) => piece,
+            Err(failure) => Err(failure),
+        };
+        let Some(exchange) = self.exchanges.get_mut(&id) else {
+            return Err(Error::UnknownStream);
+        };
+        let failure = match piece {
             Ok(Piece::Data(data)) => {
                 exchange.progress.moved += data.len() as u64;
                 return Ok(Received::Data(data));
@@ -214,7 +230,10 @@ impl Connection {
             }
             Ok(Piece::Trailers(section)) => match self.on_trailers(id, &section) {
                 Ok(Some(fields)) => return Ok(Received::Trailers(fields)),
-                Ok(None) => return Ok(Received::Pending),
+                Ok(None) => match self.check_kept(quic, id) {
+                    Ok(()) => return Ok(Received::Pending),
+                    Err(failure) => failure,
+                },
                 Err(failure) => failure,
             },
             Err(failure) => failure,
@@ -230,7 +249,8 @@ impl Connection {
         let Some(exchange) = self.exchanges.remove(&id) else {
             return;
         };
-        if exchange.receiver.is_some() {
+        self.kept -= exchange.kept;
+        if exchange.receiver.is_some() || exchange.unwanted.is_some() {
             quic.stop(id, code.get());
             self.cancel_sections(id);
         }
@@ -241,18 +261,6 @@ impl Connection {
             self.end_precedence(quic, id);
         }
         self.offer_streams(Giver::Us);
-    }
-
-    /// Wants no more of the peer's message; this side's goes on.
-    pub(crate) fn stop_reading(&mut self, quic: &mut quic::Connection, id: StreamId, code: Code) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else {
-            return;
-        };
-        if exchange.receiver.take().is_some() {
-            quic.stop(id, code.get());
-            self.cancel_sections(id);
-            self.remove_if_over(id);
-        }
     }
 
     pub(super) fn on_writable(&mut self, quic: &mut quic::Connection, id: StreamId) {
@@ -278,6 +286,7 @@ impl Connection {
             time: self.now.saturating_duration_since(exchange.began),
             bytes: exchange.sent,
         };
+        let waits_for_more = exchange.receiver.is_some() && !exchange.readable;
         if exchange.raised {
             self.end_precedence(quic, id);
         }
@@ -286,11 +295,15 @@ impl Connection {
             self.deliveries.latest = Some(delivery);
             self.resets.earn(1);
             // Whoever has the whole response needs no more of its request to be read. This frees
-            // streams whose application answered early and forgot them.
+            // streams whose application answered early and forgot them; one that waits for more is told.
+            if waits_for_more {
+                self.events.push_back(Event::Readable { stream: id });
+            }
             self.stop_reading(quic, id, Code::H3_NO_ERROR);
+            self.expect_progress(id);
         }
         self.remove_if_over(id);
-        if self.terms.role == Role::Server && self.exchanges.is_empty() {
+        if self.terms.role == Role::Server && !self.owes_response() {
             self.events.push_back(Event::Delivered);
         }
     }
@@ -360,9 +373,16 @@ impl Connection {
         }
     }
 
+    /// Server: whether a response is to be acknowledged, or made.
+    fn owes_response(&self) -> bool {
+        let mut exchanges = self.exchanges.values();
+        exchanges.any(|exchange| exchange.sender.is_some())
+    }
+
     pub(super) fn remove_if_over(&mut self, id: StreamId) {
         if self.exchanges.get(&id).is_some_and(Exchange::is_over) {
-            self.exchanges.remove(&id);
+            let removed = self.exchanges.remove(&id);
+            self.kept -= removed.map_or(0, |it| it.kept);
             self.offer_streams(Giver::Us);
         }
     }

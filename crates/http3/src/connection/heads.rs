@@ -62,6 +62,9 @@ impl Connection {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
+        if exchange.unwanted.is_some() {
+            return self.discard(quic, id);
+        }
         let Some(receiver) = &exchange.receiver else {
             return;
         };
@@ -134,7 +137,13 @@ impl Connection {
     }
 
     fn read_head(&mut self, quic: &mut quic::Connection, id: StreamId) {
-        if let Err(failure) = self.try_read_head(quic, id) {
+        let read = self.try_read_head(quic, id);
+        let read = match (read, self.check_kept(quic, id)) {
+            // It is too large for the room that there is.
+            (Ok(()), Err(_)) => self.on_large_head(quic, id),
+            (read, _) => read,
+        };
+        if let Err(failure) = read {
             self.fail_exchange(quic, id, failure);
         }
     }

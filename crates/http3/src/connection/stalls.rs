@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::{Code, Role, StreamId};
 
 /// An exchange moves if so many bytes do within [`Limits::stall`](crate::Limits::stall).
-const MIN_PROGRESS: u64 = 1024;
+pub(super) const MIN_PROGRESS: u64 = 1024;
 
 /// How an exchange moves.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,8 @@ impl Connection {
         for id in stalled {
             self.fail_exchange(quic, id, Failure::Stream(Code::H3_REQUEST_CANCELLED));
         }
+        self.abort_unmoved(quic, now);
+        self.count_kept(quic);
         if self.is_idle() {
             self.rest();
         }

@@ -100,6 +100,9 @@ impl Connection {
                 Some(Parked::Trailers(section)) => self.go_on_with_trailers(quic, id, &section),
                 Some(Parked::Request(..)) | None => {}
             }
+            if let Err(failure) = self.check_kept(quic, id) {
+                self.fail_exchange(quic, id, failure);
+            }
         }
     }
 }

@@ -303,3 +303,61 @@ fn a_peer_that_takes_no_acknowledgements_cannot_pile_them_up() {
     }
     panic!("acknowledgements pile up");
 }
+
+/// A peer that may have larger heads than those of other tests, of a server that holds less.
+fn sparing(bytes: u64) -> Raw {
+    Raw::client_with(|server, _| {
+        server.limits.max_field_section_size = 64 << 10;
+        server.limits.max_held_bytes = bytes;
+    })
+}
+
+/// The beginning of a head of 60,000 bytes.
+fn unfinished(bytes: usize) -> Vec<u8> {
+    let length = 60_000_u32 | 0x8000_0000;
+    [&[HEADERS][..], &length.to_be_bytes(), &vec![0; bytes]].concat()
+}
+
+#[test]
+fn heads_that_are_not_complete_come_out_of_what_connections_may_hold() {
+    let mut peer = sparing(200_000);
+    let open = |peer: &mut Raw| {
+        let id = peer.quic.streams().open(quinn_proto::Dir::Bi).unwrap();
+        peer.write_now(id, &unfinished(9_000));
+        id
+    };
+    let ids: Vec<_> = (0..40).map(|_| open(&mut peer)).collect();
+    let answered = |peer: &mut Raw, id| !peer.read(id).unwrap().is_empty();
+    // The first ones have their room, of which the windows have a part, and take it in powers of two.
+    let refused: Vec<_> = ids.iter().map(|id| answered(&mut peer, *id)).collect();
+    let count = refused.iter().filter(|refused| **refused).count();
+    assert!((26..38).contains(&count), "{refused:?}");
+    assert!(!refused[0] && refused[39], "{refused:?}");
+    assert!(peer.lost.is_none());
+    let small = peer.bi(&request(&[]));
+    assert_eq!((peer.requests(), peer.stream_of_request().get()), (1, 160));
+    peer.drop_requests();
+    let _ = peer.read(small);
+    // Those that had room are given up as they stall, and give it back.
+    (0..40).for_each(|_| peer.run());
+    let large = peer.bi(&unfinished(50_000));
+    assert!(!answered(&mut peer, large));
+}
+
+#[test]
+fn a_connection_may_keep_small_heads_whatever_others_hold() {
+    let mut peer = sparing(0);
+    let small = peer.bi(&unfinished(3_000));
+    let large = peer.bi(&unfinished(12_000));
+    assert!(peer.read(small).unwrap().is_empty());
+    assert!(!peer.read(large).unwrap().is_empty());
+}
+
+#[test]
+fn trailers_that_are_not_complete_count_too() {
+    let mut peer = sparing(0);
+    peer.bi(&[request(&[]), unfinished(12_000)].concat());
+    peer.read_all();
+    assert_eq!(peer.reset_code(), Some(Code::H3_EXCESSIVE_LOAD));
+    assert!(peer.lost.is_none());
+}

@@ -20,3 +20,4 @@ mod raw;
 mod repeats;
 mod tls;
 mod transfers;
+mod unwanted;

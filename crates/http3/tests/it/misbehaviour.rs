@@ -316,8 +316,11 @@ fn an_oversized_head_is_answered_with_431_and_not_read() {
     for bytes in [counted, on_the_wire] {
         let mut peer = Raw::client();
         let id = peer.bi(&bytes);
-        assert_eq!(peer.stopped, [(id, 0x100u32.into())]);
         let answer = peer.read(id).unwrap();
+        // The rest has its time to come.
+        assert_eq!(peer.stopped, []);
+        (0..7).for_each(|_| peer.run());
+        assert_eq!(peer.stopped, [(id, 0x100u32.into())]);
         assert_eq!(answer[0], HEADERS);
         assert!(answer.ends_with(&[0x5f, 0x09, 0x82, 0x68, 0x5f]) || answer.ends_with(b"431"));
         assert_eq!(peer.requests(), 0);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use altway_http3::{Code, Congestion, Error, Protocol, Received, StreamId};
+use altway_http3::{Congestion, Error, Protocol, Received, StreamId};
 use bytes::Bytes;
 use http::{Method, StatusCode};
 
@@ -319,16 +319,6 @@ fn a_response_head_above_the_clients_limit_is_not_sent() {
         ),
         "{error}"
     );
-}
-
-#[test]
-fn an_early_answer_stops_the_upload_and_arrives() {
-    let mut pair = Pair::new().connected();
-    let fetch = pair.fetch(&post("/early"), pattern(30_000_000));
-    assert_eq!(fetch.head.as_ref().unwrap().status(), StatusCode::OK);
-    assert_eq!(fetch.stopped, Some(Code::H3_NO_ERROR));
-    pair.run_for(Duration::from_secs(1));
-    assert!(pair.client.is_idle());
 }
 
 #[test]

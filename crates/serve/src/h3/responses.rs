@@ -314,6 +314,16 @@ impl Responses {
         self.read_on(key, endpoint);
         if let Some(receiving) = self.exchanges.upload(key) {
             receiving.count();
+            self.leave_unwanted(key, endpoint);
+        }
+    }
+
+    /// Leaves to the engine what is still to come of an upload that is answered and has no reader.
+    fn leave_unwanted(&mut self, key: Key, endpoint: &mut Endpoint) {
+        let upload = self.exchanges.upload(key);
+        if upload.is_some_and(|it| it.answered && it.upload.is_dropped()) {
+            endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
+            self.exchanges.end_upload(key);
         }
     }
 
@@ -335,7 +345,13 @@ impl Responses {
                     receiving.upload.complete();
                     return self.settle(key, endpoint);
                 }
-                Ok(Received::Pending) | Err(_) => return,
+                Ok(Received::Pending) => return,
+                Err(Error::StreamReset { .. }) => return self.cancelled(key),
+                Err(_) => {
+                    // Nothing more of it will come, for instance as its response has arrived.
+                    self.exchanges.end_upload(key);
+                    return;
+                }
             }
         }
     }
@@ -412,6 +428,7 @@ impl Responses {
         if let Some(receiving) = self.exchanges.upload(key) {
             receiving.answered = true;
             self.settle(key, endpoint);
+            self.leave_unwanted(key, endpoint);
         }
     }
 

@@ -165,7 +165,114 @@ fn listen_error(path: &Path, error: Errno) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::{Permissions, set_permissions};
+    use std::io::{BufRead, BufReader};
     use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command, Stdio};
+
+    /// The user `nobody` of most systems: not this one.
+    const ANOTHER: u32 = 65_534;
+
+    /// What [`acts_as_another_user`] does, and at which path.
+    const ACT: &str = "ALTWAY_TEST_ACT";
+    const AT: &str = "ALTWAY_TEST_AT";
+
+    /// This program as another user, in a folder that is open to all; `None`, and it is said, where that
+    /// can't be.
+    fn another_user(act: &str, path: &Path) -> Option<Child> {
+        let folder = path.parent().unwrap();
+        set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
+        let mut other = Command::new(std::env::current_exe().unwrap());
+        other.args(["--exact", "takeover::post::tests::acts_as_another_user"]);
+        other.args(["--ignored", "--nocapture", "--quiet"]);
+        other.env(ACT, act).env(AT, path).current_dir("/");
+        other.stdin(Stdio::piped()).stdout(Stdio::piped());
+        other.stderr(Stdio::null());
+        match other.uid(ANOTHER).gid(ANOTHER).spawn() {
+            Ok(child) => Some(child),
+            Err(error) => {
+                eprintln!("SKIPPED: no process of another user: {error}");
+                None
+            }
+        }
+    }
+
+    /// What the other user has found out.
+    fn told(other: &mut Child) -> String {
+        let lines = BufReader::new(other.stdout.take().unwrap()).lines();
+        let mut told = lines.map_while(Result::ok);
+        told.find_map(|line| Some(line.split_once("told: ")?.1.to_owned()))
+            .unwrap_or_default()
+    }
+
+    #[test]
+    #[ignore = "others run it in a process of another user"]
+    fn acts_as_another_user() {
+        let path = std::env::var_os(AT).unwrap();
+        let path = Path::new(&path);
+        assert_eq!(geteuid().as_raw(), ANOTHER);
+        let _listening = match std::env::var(ACT).unwrap().as_str() {
+            "connect" => {
+                let said = match try_connect(path) {
+                    Ok(_) => "connected".to_owned(),
+                    Err(error) => format!("{:?}", error.kind()),
+                };
+                println!("told: {said}");
+                None
+            }
+            _ => {
+                let post = Post::open(path).unwrap();
+                set_permissions(path, Permissions::from_mode(0o666)).unwrap();
+                println!("told: listening");
+                Some(post)
+            }
+        };
+        // Until the one who asked has seen what it wants to see.
+        let _ = io::stdin().read_line(&mut String::new());
+    }
+
+    #[tokio::test]
+    async fn another_user_is_refused_whatever_the_modes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("post");
+        let post = Post::open(&path).unwrap();
+        let watched = post.watch().unwrap();
+        let Some(mut other) = another_user("connect", &path) else {
+            return;
+        };
+        assert_eq!(told(&mut other), "PermissionDenied", "by the mode of the file");
+        drop(other.stdin.take());
+        other.wait().unwrap();
+
+        set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+        let mut other = another_user("connect", &path).unwrap();
+        assert_eq!(told(&mut other), "connected");
+        let refused = accept(&watched).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        drop(other.stdin.take());
+        other.wait().unwrap();
+
+        let own = try_connect(&path).unwrap();
+        assert!(accept(&watched).await.is_ok());
+        drop(own);
+    }
+
+    #[test]
+    fn a_server_of_another_user_is_not_talked_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("post");
+        let Some(mut other) = another_user("listen", &path) else {
+            return;
+        };
+        assert_eq!(told(&mut other), "listening");
+        match find(&path) {
+            Err(Error::TakeoverOfAnother { uid, .. }) => assert_eq!(uid, ANOTHER),
+            found => panic!("{found:?}"),
+        }
+        drop(other.stdin.take());
+        other.wait().unwrap();
+    }
 
     #[test]
     fn a_server_is_found_until_it_has_ended_and_its_file_is_replaced() {

@@ -1,6 +1,7 @@
 //! The end of an HTTP/1.1 connection whose client may still be sending: "If a server performs an
 //! immediate close of a TCP connection, there is a significant risk that the client will not be able to
 //! read the last HTTP response" (RFC 9112 section 9.6), for the kernel answers what nobody has read by RST.
+//! docs/decisions/0059 has the rule, and what it is over HTTP/2 and HTTP/3.
 
 use std::io;
 use std::net::Shutdown;

@@ -6,6 +6,7 @@
 //! answer is the refusal's status and the connection's last. Content whose chunks or trailers break
 //! their rules ends the connection. hyper refuses more by itself (400, 431), such as control bytes.
 
+use crate::held::{Held, HeldBytes, UNFINISHED_HEAD};
 use altway_message::{Refusal, Rules, Scanner, Scheme};
 use std::cell::RefCell;
 use std::io;
@@ -25,14 +26,18 @@ struct State {
     requests: u64,
     /// Content was broken: nothing more is read.
     broken: Option<Refusal>,
+    /// Counts what a head holds that has not arrived whole.
+    held: Held,
 }
 
 impl Gate {
-    pub(super) fn new(scheme: Scheme) -> Self {
+    /// `share`: the client's.
+    pub(super) fn new(scheme: Scheme, share: &HeldBytes) -> Self {
         Self(Rc::new(RefCell::new(State {
             scanner: Scanner::new(Rules::http1(scheme)),
             requests: 0,
             broken: None,
+            held: share.holder(),
         })))
     }
 
@@ -49,22 +54,31 @@ impl Gate {
     /// Reads the bytes that have arrived, and gives how many of them may be read by others.
     fn admit(&self, bytes: &[u8]) -> usize {
         let mut state = self.0.borrow_mut();
-        match state.scanner.scan(bytes) {
+        let admitted = match state.scanner.scan(bytes) {
             Ok(()) => bytes.len(),
             Err(broken) => {
                 state.broken = Some(broken.refusal);
                 broken.at
             }
-        }
+        };
+        // hyper keeps it as well.
+        let kept = 2 * state.scanner.kept();
+        state.held.set(kept);
+        admitted
     }
 
     /// # Errors
-    /// The connection's content is broken.
+    /// The connection's content is broken, or its head takes more than there is room for: the rest would
+    /// not be told of when there is.
     fn check(&self) -> io::Result<()> {
-        match self.0.borrow().broken {
-            None => Ok(()),
-            Some(refusal) => Err(io::Error::new(io::ErrorKind::InvalidData, refusal)),
+        let state = self.0.borrow();
+        if let Some(refusal) = state.broken {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, refusal));
         }
+        if 2 * state.scanner.kept() > UNFINISHED_HEAD && state.held.is_scarce() {
+            return Err(io::Error::other("as much is held as may be"));
+        }
+        Ok(())
     }
 }
 

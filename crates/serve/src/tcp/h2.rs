@@ -11,11 +11,11 @@ mod transport;
 
 use super::measured::TcpPathSampler;
 use crate::clients::Admitted;
-use crate::held::{Held, HeldBytes};
+use crate::held::{Held, HeldBytes, UNFINISHED_HEAD};
 use crate::request::check::MAX_HEAD_BYTES;
 use crate::setup::Setup;
 use crate::stop::StopSignal;
-use altway_http2::{self as http2, Connection, Output};
+use altway_http2::{self as http2, Code, Connection, Output};
 use answers::Answers;
 pub(super) use buffers::WorkerBuffers;
 use lead::Lead;
@@ -324,10 +324,18 @@ impl Driver {
             std::mem::swap(&mut self.output, &mut buffers.output);
         }
         let held = self.unsent() + self.answers.unread();
-        self.held.set(held);
+        self.held.set(held + self.engine.unfinished_block());
         self.holds = held > 0;
         self.admitted.set_requests(self.engine.open_streams());
-        progress
+        match progress {
+            // The next turn ends it.
+            Ok(Progress::Waiting)
+                if holds_too_much(self.engine.unfinished_block(), &self.share) =>
+            {
+                Ok(Progress::More)
+            }
+            progress => progress,
+        }
     }
 
     fn work(&mut self, wake: &Wake, buffers: &mut WorkerBuffers) -> io::Result<Progress> {
@@ -340,6 +348,9 @@ impl Driver {
         }
         if wake.stop {
             turn.shutdown();
+        }
+        if holds_too_much(turn.unfinished_block(), &self.share) {
+            turn.close(Code::ENHANCE_YOUR_CALM);
         }
         // Borrowed, so that it comes back if this unwinds.
         let buffer = Rc::clone(&buffers.buffer);
@@ -423,6 +434,11 @@ impl Driver {
             Progress::Waiting
         })
     }
+}
+
+/// Whether the beginning of a head takes more than there is room for. Nothing would tell when its rest may come.
+fn holds_too_much(unfinished: usize, share: &HeldBytes) -> bool {
+    unfinished > UNFINISHED_HEAD && share.is_full()
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! Answers to requests whose bodies nobody reads: clients see the status, never an error.
 
-use crate::common::{Running, h3::H3};
+use crate::common::{Running, h3::H3, soon};
 use altway_serve::Site;
 use axum::Router;
+use axum::body::Body;
 use axum::http::StatusCode;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Bytes of the unwanted bodies: within the first packet, within the windows, beyond them.
 const SIZES: [usize; 3] = [1, 200_000, 5_000_000];
@@ -76,4 +78,56 @@ fn a_client_of_http3_sees_the_status() {
             }
         }
     }
+}
+
+#[test]
+fn a_client_of_http3_may_send_all_that_nobody_reads() {
+    for server in [service(), Running::tls(|_| {})] {
+        let mut client = H3::connect(&server);
+        // Fails if the client is asked to stop.
+        client.post("/", vec![b'x'; 5_000_000]);
+        let stream = client.post("/", vec![b'x']);
+        assert!(client.head(stream).0.status().is_client_error());
+    }
+}
+
+#[test]
+fn uploads_that_nobody_reads_and_nobody_ends_do_not_keep_a_server() {
+    // Less than what is read of an upload before its engine gets to know, and more.
+    for size in [1_000, 200_000] {
+        let server = service();
+        let mut client = H3::connect(&server);
+        let stream = client.begin_endless_post("/", vec![b'x'; size]);
+        assert_eq!(client.head(stream).0.status(), 415);
+        let begin = Instant::now();
+        server.ask_to_stop();
+        client.closed();
+        server.join().unwrap();
+        let took = begin.elapsed();
+        assert!(took < Duration::from_secs(15), "{size}: {took:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_over_http3_that_reads_beyond_its_response_learns_of_the_end() {
+    let (told, mut learnt) = tokio::sync::mpsc::unbounded_channel();
+    let server = Running::tls(|options| {
+        let handler = async move |body: Body| {
+            tokio::spawn(async move {
+                let read = axum::body::to_bytes(body, usize::MAX).await;
+                told.send(read.is_err()).unwrap();
+            });
+            StatusCode::ACCEPTED
+        };
+        options.site = Site::service(Router::new().fallback(handler));
+    });
+    let client = tokio::task::spawn_blocking(move || {
+        let mut client = H3::connect(&server);
+        let stream = client.begin_endless_post("/", vec![b'x'; 1_000]);
+        assert_eq!(client.head(stream).0.status(), 202);
+        client.pump();
+        (server, client)
+    });
+    let _still_there = client.await.unwrap();
+    assert_eq!(soon(learnt.recv()).await, Some(true));
 }

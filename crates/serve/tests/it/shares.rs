@@ -8,7 +8,7 @@ use hyper::body::Bytes;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 /// One worker for 40 connections over each transport, five of each client.
@@ -158,4 +158,52 @@ async fn requests_beyond_a_share_are_answered_503_over_each_protocol() {
         }
     };
     soon(free).await;
+}
+
+/// The beginning of a head over HTTP/1.1, with so many bytes.
+fn beginning(bytes: usize) -> Vec<u8> {
+    format!(
+        "GET / HTTP/1.1\r\nhost: localhost\r\nx: {}",
+        "y".repeat(bytes)
+    )
+    .into()
+}
+
+/// HEADERS of HTTP/2 that goes on in CONTINUATION, and does not end.
+fn endless_block() -> Vec<u8> {
+    let frame = |kind: u8| {
+        let header = [0, 0x40, 0, kind, 0, 0, 0, 0, 1];
+        [&header[..], &[0; 16 << 10]].concat()
+    };
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let continuation = frame(9);
+    [&preface[..], &frame(1), &continuation, &continuation].concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_that_are_not_complete_count_as_held() {
+    let server = start(false, |options| {
+        options.limits.max_held_bytes_per_client = Some(40 << 10);
+    });
+    for bytes in [beginning(20_000), endless_block()] {
+        let mut client = connect_from(server.address, 2).await;
+        client.write_all(&bytes).await.unwrap();
+        let mut answer = Vec::new();
+        // Closed, and maybe reset: long before a time-out.
+        let _ = soon(client.read_to_end(&mut answer)).await;
+        let calm = answer.windows(4).any(|it| it == [0, 0, 0, 11]);
+        assert_eq!(calm, bytes.starts_with(b"PRI"), "{answer:?}");
+    }
+    // A small one has its time, whatever others hold; a large one where there is room.
+    let roomy = start(false, |_| {});
+    for (server, bytes) in [(&server, 5_000), (&roomy, 20_000)] {
+        let mut client = connect_from(server.address, 2).await;
+        client.write_all(&beginning(bytes)).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let rest = b"\r\nconnection: close\r\n\r\n";
+        client.write_all(rest).await.unwrap();
+        let mut answer = Vec::new();
+        soon(client.read_to_end(&mut answer)).await.unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 200"), "{bytes}");
+    }
 }

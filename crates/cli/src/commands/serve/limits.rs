@@ -26,7 +26,7 @@ pub(super) struct Limits {
     /// clients share, give the shares below what all may have.
     #[arg(long, value_name = "BITS,BITS", default_value_t = PrefixLengths::default())]
     client_prefix: PrefixLengths,
-    /// Open connections over TCP, and as many over QUIC; each counts for 56 and 67 KiB. From 90 % on the
+    /// Open connections over TCP, and as many over QUIC; each counts for 56 and 75 KiB. From 90 % on the
     /// longest idle are closed to make room [default: 10000].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_connections: Option<usize>,
@@ -49,14 +49,15 @@ pub(super) struct Limits {
     /// Requests at the same time on one connection of HTTP/2 or HTTP/3 [default: 100].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_concurrent_requests: Option<u32>,
-    /// Bytes of responses that clients don't take, over TCP, and of requests that nobody reads (also over
-    /// HTTP/3). Beyond, who holds some gets nothing more until it has taken it [default: 64MiB].
+    /// Bytes of responses that clients don't take and of unfinished heads, over TCP, and of requests that
+    /// nobody reads (also over HTTP/3). Beyond, who holds some gets nothing more until it has taken it [default: 64MiB].
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     max_held: Option<DataSize>,
     /// The same of one client [default: an eighth].
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     max_held_per_client: Option<DataSize>,
-    /// Bytes over QUIC that clients have not acknowledged, and that they may send before they are read.
+    /// Bytes over QUIC that clients have not acknowledged, that they may send before they are read, and of
+    /// unfinished heads.
     /// From half of it on a connection gets what its path carries in three round trips [default: 256MiB].
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     max_quic_held: Option<DataSize>,

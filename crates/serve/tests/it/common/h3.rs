@@ -133,6 +133,17 @@ impl H3 {
         stream
     }
 
+    /// POST with as much of a body as leaves at once, without an end.
+    pub(crate) fn begin_endless_post(&mut self, path: &str, body: Vec<u8>) -> StreamId {
+        let request = Request::post(format!("https://localhost{path}")).body(());
+        let (endpoint, connection) = (&mut self.endpoint, self.connection);
+        let stream = endpoint.send_request(connection, &request.unwrap(), false);
+        let (stream, mut body) = (stream.unwrap(), Bytes::from(body));
+        let sent = endpoint.send_data(connection, stream, &mut body, false);
+        sent.unwrap();
+        stream
+    }
+
     /// GET, and STOP_SENDING for its response in the same packet; false where no stream is free.
     pub(crate) fn ask_and_stop(&mut self, path: &str) -> bool {
         let uri = format!("https://localhost{path}");
