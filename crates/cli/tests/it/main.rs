@@ -38,5 +38,6 @@ mod priorities;
 mod raw;
 mod report_page;
 mod rounds;
+mod sites;
 mod takeover;
 mod topologies;
