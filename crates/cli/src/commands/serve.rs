@@ -12,7 +12,7 @@ use crate::hint::mistake;
 use crate::printer::Printer;
 use crate::{Answer, config_file, signals};
 use altway_admin::{Admin, Reloaded};
-use altway_config::Plan;
+use altway_config::{Plan, Protocol};
 use altway_serve::{AccessLog, Congestion, CongestionInUse, Server, StopHandle, stop_channel};
 use altway_units::DataSize;
 use anyhow::Result;
@@ -199,18 +199,24 @@ fn announce(
     printer: &Printer,
 ) -> Result<()> {
     let clear = plan.config().listen.is_clear_text();
-    let protocols: &[_] = if clear {
-        &["h1", "h2c"]
-    } else {
-        &["h1", "h2", "h3"]
-    };
+    let protocols: Vec<_> = plan
+        .config()
+        .listen
+        .protocols
+        .iter()
+        .filter_map(|it| match it {
+            Protocol::H2 if clear => Some("h2c"),
+            Protocol::H3 if clear => None,
+            it => Some(it.name()),
+        })
+        .collect();
     let (address, predecessor) = (server.local_addr(), server.predecessor());
     let congestion = server.congestion();
     if json {
         let listening = Listening {
             event: "listening",
             address,
-            protocols,
+            protocols: &protocols,
             max_memory_bytes: memory.as_bytes(),
             tcp_congestion: &congestion.tcp,
             quic_congestion: congestion.quic.map(Congestion::kernel_name),
