@@ -175,51 +175,74 @@ fn cutting() -> (Running, Lines) {
     (server, lines)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_says_how_long_an_answer_took_and_whether_it_was_cut_off() {
-    let (server, lines) = cutting();
-    for alpn in [&b"http/1.1"[..], b"h2"] {
-        let stream = server.connect_tls(&[alpn]).await;
-        let ask = |path: &str| {
-            let mut request = get(path);
-            let host = HeaderValue::from_static("localhost");
-            if alpn == b"http/1.1" {
-                *request.uri_mut() = path.parse().unwrap();
-                request.headers_mut().insert(header::HOST, host);
-            }
-            request
-        };
-        if alpn == b"h2" {
-            let mut client = h2(stream).await;
-            soon(read(soon(client.send_request(ask("/late"))).await.unwrap())).await;
-            drop(soon(client.send_request(ask("/large"))).await.unwrap());
-        } else {
-            let mut client = h1(stream).await;
-            soon(read(soon(client.send_request(ask("/late"))).await.unwrap())).await;
-            soon(client.ready()).await.unwrap();
-            drop(soon(client.send_request(ask("/large"))).await.unwrap());
-        }
-    }
-    let mut client = H3::connect(&server);
-    client.get("/late");
+/// Asks for `/large` over each protocol, and gives the responses up at their beginnings.
+async fn give_up(server: &Running) {
+    let mut client = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut request = get("/large");
+    *request.uri_mut() = "/large".parse().unwrap();
+    drop(soon(client.send_request(request)).await.unwrap());
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    drop(soon(client.send_request(get("/large"))).await.unwrap());
+    let mut client = H3::connect(server);
     let stream = client.send("/large");
     client.head(stream);
     client.stop(stream);
     client.close();
+}
+
+/// The line of a path over a protocol.
+fn line_of<'a>(text: &'a str, protocol: &str, path: &str) -> &'a str {
+    let start = format!("protocol={protocol} method=GET path=\"{path}\" status=200 bytes=");
+    let mut lines = text.lines();
+    lines.find(|line| line.contains(&start)).expect(text)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_says_how_long_an_answer_took_and_whether_it_was_cut_off() {
+    let (server, lines) = cutting();
+    let mut client = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut request = get("/late");
+    *request.uri_mut() = "/late".parse().unwrap();
+    soon(read(soon(client.send_request(request)).await.unwrap())).await;
+    let mut client = h2(server.connect_tls(&[b"h2"]).await).await;
+    let response = soon(client.send_request(get("/late"))).await.unwrap();
+    soon(read(response)).await;
+    H3::connect(&server).get("/late");
+    give_up(&server).await;
     server.ask_to_stop();
     server.join().unwrap();
     let text = lines.text();
     for protocol in ["h1", "h2", "h3"] {
-        let of = |path: &str| {
-            let mut lines = text.lines();
-            let start = format!("protocol={protocol} method=GET path=\"{path}\" status=200 bytes=");
-            lines.find(|line| line.contains(&start)).expect(&text)
-        };
-        let late = of("/late");
+        let late = line_of(&text, protocol, "/late");
         let duration = late.split_once(" duration=").unwrap().1;
         let duration: f64 = duration.split(' ').next().unwrap().parse().unwrap();
         assert!((0.3..10.0).contains(&duration), "{late}");
         assert!(!late.contains(" cut="), "{late}");
-        assert!(of("/large").ends_with(" cut=1"), "{text}");
+        let large = line_of(&text, protocol, "/large");
+        assert!(large.ends_with(" cut=1"), "{large}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_is_cut_off_says_how_much_of_it_was_sent() {
+    const SIZE: u64 = 64 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::File::create(folder.path().join("large")).unwrap();
+    file.set_len(SIZE).unwrap();
+    let lines = Lines::default();
+    let log = AccessLog::new(lines.clone()).unwrap();
+    let server = Running::tls(|options| {
+        options.site = Site::files(folder.path());
+        options.access_log = Some(log);
+    });
+    give_up(&server).await;
+    server.ask_to_stop();
+    server.join().unwrap();
+    let text = lines.text();
+    for protocol in ["h1", "h2", "h3"] {
+        let line = line_of(&text, protocol, "/large");
+        let bytes = line.split_once(" bytes=").unwrap().1;
+        let bytes: u64 = bytes.split(' ').next().unwrap().parse().unwrap();
+        assert!(bytes < SIZE && line.ends_with(" cut=1"), "{line}");
     }
 }
