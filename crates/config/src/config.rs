@@ -180,6 +180,18 @@ words! {
 }
 
 words! {
+    /// How the access log writes a request down.
+    LogFormat, "a format of the access log" {
+        /// `key=value`.
+        KeyValue = "key-value",
+        /// A JSON object a line.
+        Json = "json",
+        /// The combined format of Apache and nginx.
+        Combined = "combined",
+    }
+}
+
+words! {
     /// A congestion control that both transports have.
     Congestion, "a congestion control" {
         /// RFC 9438.
@@ -220,6 +232,8 @@ impl Default for Transport {
 pub struct Log {
     /// File with a line for each request, or `-` for stderr.
     pub access: Option<PathBuf>,
+    /// How a line of it looks.
+    pub format: LogFormat,
     /// Folder with a qlog of each HTTP/3 connection.
     pub qlog: Option<PathBuf>,
     /// File with the TLS secrets of every connection.

@@ -5,7 +5,7 @@ mod site;
 
 pub use site::{CERTIFICATE, REDIRECT, RESPOND, ROUTE, SECRET, SITE};
 
-use crate::{Congestion, Protocol, Spread};
+use crate::{Congestion, LogFormat, Protocol, Spread};
 
 /// A table of keys.
 #[derive(Debug, Clone, Copy)]
@@ -348,6 +348,12 @@ pub const LOG: Section = Section {
             Form::Path,
             "(no log)",
             "File to which a line is appended for each request, or \"-\" for stderr. A new file is its owner's alone. No request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.",
+        ),
+        key(
+            "format",
+            Form::Words(LogFormat::WORDS),
+            "\"key-value\"",
+            "How a line of `access` looks: `key=value`, a JSON object, or the combined format of Apache and nginx, which has neither offers nor durations nor counts of dropped lines.",
         ),
         key(
             "qlog",

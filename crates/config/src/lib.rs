@@ -44,8 +44,8 @@ mod site;
 mod values;
 
 pub use config::{
-    Config, Congestion, DEFAULT_PORT, Listen, Listener, Log, MAX_LISTENERS, MAX_THREADS, Protocol,
-    Protocols, Security, Spread, Transport,
+    Config, Congestion, DEFAULT_PORT, Listen, Listener, Log, LogFormat, MAX_LISTENERS, MAX_THREADS,
+    Protocol, Protocols, Security, Spread, Transport,
 };
 pub use fault::{Fault, Faults, MAX_FAULTS};
 pub use limits::Limits;

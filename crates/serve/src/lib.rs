@@ -202,7 +202,7 @@ pub use options::{
 pub use reload::ReloadHandle;
 pub use request::body::Body;
 pub use request::handler::{BoxError, Peer};
-pub use request::log::AccessLog;
+pub use request::log::{AccessLog, LogFormat, UnknownLogFormat};
 pub use request::tunnel::Tunnel;
 pub use request::upgrade::{OnUpgrade, Upgrade, UpgradeError};
 pub use request::upload::{RequestBody, RequestBodyError};

@@ -5,7 +5,7 @@
 //! waits; lines for which there is no room in the meantime are dropped and counted, and the count is
 //! written as a line of its own as soon as the log takes lines again.
 
-use crate::request::log::Stamp;
+use crate::request::log::LogFormat;
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 /// Bytes of lines that wait for one log at most, those that are being written included: 4 MiB, some
-/// 30,000 lines of an access log. Its buffers grow by doubling, to twice as much.
+/// 15,000 lines of an access log. Its buffers grow by doubling, to twice as much.
 pub const LOG_QUEUE_BYTES: usize = 4 << 20;
 
 /// A buffer that has grown beyond this in a jam is given back after it.
@@ -54,6 +54,8 @@ struct State {
     /// Why writing began to fail, until somebody asks.
     failure: Option<String>,
     closed: bool,
+    /// In which dropped lines are reported.
+    format: LogFormat,
 }
 
 /// Lines were dropped.
@@ -120,6 +122,16 @@ impl LogWriter {
     pub fn replace(&self, writer: impl Write + Send + 'static) {
         self.0.0.state().replacement = Some(Box::new(writer));
         self.0.0.filled.notify_one();
+    }
+
+    /// Reports dropped lines in that format from now on.
+    pub(crate) fn set_format(&self, format: LogFormat) {
+        self.0.0.state().format = format;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn format(&self) -> LogFormat {
+        self.0.0.state().format
     }
 
     /// Waits until everything queued is written, `limit` at most; whether it is.
@@ -190,9 +202,8 @@ impl Queue {
         batch.count = count(&batch.lines);
         batch.dropped = std::mem::take(&mut state.dropped);
         if batch.dropped > 0 {
-            batch
-                .lines
-                .extend_from_slice(notice(batch.dropped).as_bytes());
+            let notice = state.format.notice(batch.dropped, SystemTime::now());
+            batch.lines.extend_from_slice(notice.as_bytes());
         }
         true
     }
@@ -238,12 +249,6 @@ impl State {
 
 fn count(lines: &[u8]) -> u64 {
     lines.iter().filter(|byte| **byte == b'\n').count() as u64
-}
-
-/// The line that stands for lines that were dropped.
-fn notice(dropped: u64) -> String {
-    let stamp = Stamp::of(SystemTime::now());
-    format!("{stamp} dropped={dropped} reason=\"the log takes lines too slowly, or not at all\"\n")
 }
 
 #[cfg(test)]

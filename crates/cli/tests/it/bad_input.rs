@@ -159,6 +159,17 @@ fn a_way_of_spreading_connections_that_there_is_not() {
 }
 
 #[test]
+fn a_format_of_the_access_log_that_there_is_not() {
+    let dir = Dir::new();
+    let options = ["serve", "--access-log", "-", "--access-log-format", "xml"];
+    let said = refusal(&mut dir.altway(options));
+    let reason = "`xml` is no format of the access log: expected key-value, json or combined";
+    assert!(said.contains(reason), "{said}");
+    let said = refusal(&mut dir.altway(["serve", "--access-log-format", "json"]));
+    assert!(said.contains("--access-log <FILE>"), "{said}");
+}
+
+#[test]
 fn a_server_id_that_is_none() {
     let dir = Dir::new();
     for id in ["7", "010203", "host"] {

@@ -66,7 +66,8 @@ fn every_option_of_serve_has_its_key() {
     let dir = dir();
     let options: Vec<_> = "site -p 1 --bind ::1 -c a.pem -k a.key --ocsp a.der -n 3 --spread round-robin \
         --policy surface:s.toml --state-dir state --congestion reno --initial-window 20 --early-data \
-        --keylog keys --qlog qlog --grace 3s --takeover t --access-log log --max-memory 1GiB \
+        --keylog keys --qlog qlog --grace 3s --takeover t --access-log log --access-log-format json \
+        --max-memory 1GiB \
         --client-prefix 24,64 --max-connections 100 --max-connections-per-client 10 --max-handshakes 50 \
         --max-handshakes-per-client 5 --max-requests 200 --max-requests-per-client 20 \
         --max-concurrent-requests 30 --max-held 2MiB --max-held-per-client 1MiB --max-quic-held 4MiB \
@@ -94,6 +95,7 @@ fn every_option_of_serve_has_its_key() {
         "handshake-timeout = \"4s\"",
         "header-timeout = \"5s\"",
         "idle-timeout = \"6s\"",
+        "format = \"json\"",
     ] {
         assert!(
             shown.lines().any(|it| it == line),

@@ -125,6 +125,33 @@ fn a_rotated_log_is_followed_by_a_new_one_and_no_line_is_lost() {
 }
 
 #[test]
+fn the_format_of_the_log_can_be_chosen() {
+    for format in ["key-value", "json", "combined"] {
+        let dir = Dir::new();
+        dir.file("site/page", "hello");
+        let options = ["--access-log", "access.log", "--access-log-format", format];
+        let server = Serving::start(&dir, &options);
+        for protocol in ["h1", "h2", "h3"] {
+            load(&dir, &server, &["-p", protocol, "-n", "3"]);
+        }
+        assert_eq!(server.terminate(), Some(0));
+        let text = fs::read_to_string(dir.path().join("access.log")).unwrap();
+        assert_eq!(text.lines().count(), 9, "{format}: {text}");
+        for line in text.lines() {
+            let is_right = match format {
+                "key-value" => line.contains("Z client=127.0.0.1 protocol="),
+                "json" => {
+                    let said: serde_json::Value = serde_json::from_str(line).unwrap();
+                    said["path"] == "/page" && said["status"] == 200 && said["bytes"] == 5
+                }
+                _ => line.starts_with("127.0.0.1 - - [") && line.contains(" 200 5 \"-\" "),
+            };
+            assert!(is_right, "{format}: {line}");
+        }
+    }
+}
+
+#[test]
 fn without_a_log_the_signal_to_reopen_it_does_nothing_and_says_so() {
     let dir = Dir::new();
     dir.file("site/page", "hello");

@@ -105,6 +105,7 @@ impl Log {
     pub(super) fn values(&self) -> Values {
         Values::from([
             ("access", path(self.access.as_ref())),
+            ("format", text(Some(self.format))),
             ("qlog", path(self.qlog.as_ref())),
             ("keylog", path(self.keylog.as_ref())),
         ])

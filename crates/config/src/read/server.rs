@@ -2,7 +2,9 @@
 
 use super::walk::{Refusal, Table, Walk};
 use crate::keys;
-use crate::{Config, Limits, Listen, Listener, Log, Protocols, Retry, Security, Transport};
+use crate::{
+    Config, Limits, Listen, Listener, Log, LogFormat, Protocols, Retry, Security, Transport,
+};
 use altway_units::{DataSize, ParseError, duration};
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -162,8 +164,18 @@ impl Walk {
             Some(value) if is_stderr(value.get_ref()) => Some("-".into()),
             _ => self.file_path(table, "access"),
         };
+        let format = self.parsed(table, "format").unwrap_or_default();
+        if let Some(value) = table.get("format")
+            && format != LogFormat::default()
+            && !table.has("access")
+        {
+            let message = "`format` is about `access`, which is not given";
+            let hint = "give `access`, the file of the access log";
+            self.fault(value.span(), message, Some(hint.into()));
+        }
         Log {
             access,
+            format,
             qlog: self.file_path(table, "qlog"),
             keylog: self.file_path(table, "keylog"),
         }

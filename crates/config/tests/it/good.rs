@@ -2,8 +2,8 @@
 
 use crate::{Disk, folder};
 use altway_config::{
-    Action, Coding, Config, Files, NoFiles, OnTheFly, PathPattern, Plan, Route, Secret, Shown,
-    Site, read,
+    Action, Coding, Config, Files, LogFormat, NoFiles, OnTheFly, PathPattern, Plan, Route, Secret,
+    Shown, Site, read,
 };
 use std::path::Path;
 
@@ -29,6 +29,7 @@ fn every_key_is_read() {
     assert_eq!(config.limits.max_requests.map(usize::from), Some(10_000));
     assert_eq!(config.limits.retry.to_string(), "never");
     assert_eq!(config.log.access.as_deref(), Some(Path::new("-")));
+    assert_eq!(config.log.format, LogFormat::Json);
     let site = &plan.sites()[0];
     assert_eq!(site.policy.to_string(), "surface:surface.toml");
     assert_eq!(site.certificates[1].key, Secret::Credential("ecdsa".into()));

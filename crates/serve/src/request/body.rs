@@ -5,7 +5,7 @@ use crate::request::handler::BoxError;
 use crate::request::log::LogEntry;
 use crate::request::tunnel::{MAX_PIPE, Outlet};
 use bytes::{Buf, Bytes};
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -133,9 +133,51 @@ impl Body {
 
     /// Has the body count what is sent of it in the log's `entry`.
     pub(crate) fn with_log_entry(self, entry: Option<LogEntry>) -> Self {
-        Self {
+        let mut body = Self {
             entry: entry.map(Box::new),
             ..self
+        };
+        // A tunnel has no length to fall short of, and nobody asks an empty body for its end.
+        if body.entry.is_some() && (body.is_tunnel() || body.is_end_stream()) {
+            body.complete_entry();
+        }
+        body
+    }
+
+    /// Has the log say that the response was cut off, although the body may have given all that it has.
+    pub(crate) fn cut_off(&mut self) {
+        if !self.is_tunnel()
+            && let Some(entry) = &mut self.entry
+        {
+            entry.cut_off();
+        }
+    }
+
+    fn is_tunnel(&self) -> bool {
+        matches!(self.content, Content::Tunnel(_))
+    }
+
+    fn complete_entry(&mut self) {
+        if let Some(entry) = &mut self.entry {
+            entry.completed();
+        }
+    }
+
+    /// Counts a frame that the body gave, or its end, in the log's entry.
+    fn log_frame(&mut self, frame: Option<&Result<Frame<Bytes>, BoxError>>) {
+        let is_last = match frame {
+            None => true,
+            Some(Err(_)) => false,
+            // Nothing follows trailers.
+            Some(Ok(frame)) => frame.is_trailers() || self.is_end_stream(),
+        };
+        if let Some(entry) = &mut self.entry
+            && let Some(Ok(frame)) = frame
+        {
+            entry.sent(frame.data_ref().map_or(0, Bytes::len));
+        }
+        if is_last {
+            self.complete_entry();
         }
     }
 
@@ -185,10 +227,8 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = ready!(self.poll_content(cx));
-        if let Some(entry) = &mut self.entry
-            && let Some(Ok(frame)) = &frame
-        {
-            entry.sent(frame.data_ref().map_or(0, Bytes::len));
+        if self.entry.is_some() {
+            self.log_frame(frame.as_ref());
         }
         Poll::Ready(frame)
     }
@@ -216,7 +256,6 @@ impl http_body::Body for Body {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_body::Body as _;
     use std::task::Waker;
 
     #[test]

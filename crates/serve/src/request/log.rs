@@ -1,27 +1,29 @@
-//! The access log: one line a request, in `key=value` form.
-//!
-//! ```text
-//! 2026-11-22T02:05:13.123Z client=192.0.2.7 protocol=h2 method=GET path="/" status=200 bytes=600 offer=h3 reason="…"
-//! ```
+//! The access log: one line a request, in the [`LogFormat`] that was chosen.
 //!
 //! A line costs a worker a copy into its own buffer. Buffers go to the queue of the [`LogWriter`] when
 //! they are full, and when the worker calls [`AccessLog::flush`], some times a second: queueing each
 //! line by itself would cost more than answering its request.
 
+mod format;
+mod line;
+mod stamp;
+
+pub use format::{LogFormat, UnknownLogFormat};
+pub(crate) use line::{Line, LineText, LoggedHead};
+
 use crate::log_writer::{Dropped, LogWriter};
 use crate::throttle::Throttle;
 use altway_select::{Decision, Transport};
-use http::{Method, StatusCode};
+use http::StatusCode;
 use std::cell::RefCell;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use time::OffsetDateTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// A worker's buffer goes out when it holds so many bytes.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -32,7 +34,8 @@ pub(crate) const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
 /// Where the lines of all workers go. A clone writes to the same place.
 ///
 /// No request waits for the log: lines that it doesn't take in time are dropped and counted (see
-/// [`LogWriter`]), and the count is a line of its own: `… dropped=17 reason="…"`.
+/// [`LogWriter`]), and the count is a line of its own, `… dropped=17 reason="…"` or the same in JSON;
+/// the combined format has no such line.
 #[derive(Clone)]
 pub struct AccessLog(Arc<Inner>);
 
@@ -40,6 +43,9 @@ struct Inner {
     writer: LogWriter,
     /// `None`: it is no file.
     path: Option<PathBuf>,
+    format: LogFormat,
+    /// Other lines than those of this log go to the writer.
+    is_shared: bool,
     /// Of warnings about this log.
     throttle: Throttle,
 }
@@ -55,13 +61,13 @@ impl AccessLog {
     /// # Errors
     /// The thread can't be started.
     pub fn new(writer: impl Write + Send + 'static) -> io::Result<Self> {
-        Ok(Self::shared(LogWriter::start(writer)?))
+        Ok(Self::with(LogWriter::start(writer)?, None, false))
     }
 
     /// Writes among other lines, for instance those of `tracing`.
     #[must_use]
     pub fn shared(writer: LogWriter) -> Self {
-        Self::with(writer, None)
+        Self::with(writer, None, true)
     }
 
     /// Appends to a file. If it isn't there it is made, readable by its owner only (mode 600), for it
@@ -72,13 +78,37 @@ impl AccessLog {
     /// The file can't be made or opened, or the thread that writes can't be started.
     pub fn append(path: &Path) -> io::Result<Self> {
         let writer = LogWriter::start(open(path)?)?;
-        Ok(Self::with(writer, Some(path.to_owned())))
+        Ok(Self::with(writer, Some(path.to_owned()), false))
     }
 
-    fn with(writer: LogWriter, path: Option<PathBuf>) -> Self {
+    /// The same log with lines in another format than [`LogFormat::KeyValue`]. Clones that were made
+    /// before keep theirs.
+    #[must_use]
+    pub fn with_format(self, format: LogFormat) -> Self {
+        let Inner {
+            writer,
+            path,
+            is_shared,
+            ..
+        } = &*self.0;
+        if !is_shared {
+            writer.set_format(format);
+        }
+        Self(Arc::new(Inner {
+            writer: writer.clone(),
+            path: path.clone(),
+            format,
+            is_shared: *is_shared,
+            throttle: Throttle::new(),
+        }))
+    }
+
+    fn with(writer: LogWriter, path: Option<PathBuf>, is_shared: bool) -> Self {
         Self(Arc::new(Inner {
             writer,
             path,
+            format: LogFormat::default(),
+            is_shared,
             throttle: Throttle::new(),
         }))
     }
@@ -106,11 +136,16 @@ impl AccessLog {
         self.0.writer.dropped_in_all()
     }
 
-    /// Adds a line, made by [`Line`], with the time before it.
-    pub(crate) fn add(&self, time: SystemTime, line: &[u8]) {
+    /// The format of its lines.
+    #[must_use]
+    pub fn format(&self) -> LogFormat {
+        self.0.format
+    }
+
+    /// Adds a line, made by [`Line::text`] in this log's format, with the time in it.
+    pub(crate) fn add(&self, time: SystemTime, line: &LineText) {
         LINES.with_borrow_mut(|lines| {
-            lines.extend_from_slice(&Stamp::of(time).0);
-            lines.extend_from_slice(line);
+            line.push_to(lines, time, self.0.format);
             if lines.len() >= BUFFER_BYTES {
                 self.queue(lines);
             }
@@ -159,62 +194,6 @@ impl fmt::Debug for AccessLog {
     }
 }
 
-/// A time as RFC 3339 says it, in UTC and with milliseconds.
-pub(crate) struct Stamp([u8; Stamp::LEN]);
-
-impl fmt::Display for Stamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(std::str::from_utf8(&self.0).expect("ASCII"))
-    }
-}
-
-impl Stamp {
-    const LEN: usize = "2026-11-22T02:05:13.123Z".len();
-
-    /// Years before 1970 and after 9999 are told as these.
-    pub(crate) fn of(time: SystemTime) -> Self {
-        thread_local! {
-            /// The second that was told last.
-            static LAST: RefCell<(u64, [u8; Stamp::LEN])> = const { RefCell::new((u64::MAX, [0; Stamp::LEN])) };
-        }
-        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        LAST.with_borrow_mut(|(second, text)| {
-            if *second != since.as_secs() {
-                *second = since.as_secs();
-                *text = Self::second(since.as_secs());
-            }
-            let millis = since.subsec_millis();
-            for (place, digit) in [
-                (20, millis / 100),
-                (21, millis / 10 % 10),
-                (22, millis % 10),
-            ] {
-                text[place] = b'0' + u8::try_from(digit).expect("one digit");
-            }
-            Self(*text)
-        })
-    }
-
-    fn second(second: u64) -> [u8; Self::LEN] {
-        const LAST: i64 = 253_402_300_799;
-        let second = i64::try_from(second).map_or(LAST, |second| second.min(LAST));
-        let at = OffsetDateTime::from_unix_timestamp(second).expect("within the years up to 9999");
-        let (date, time) = (at.date(), at.time());
-        let text = format!(
-            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.000Z",
-            date.year(),
-            u8::from(date.month()),
-            date.day(),
-            time.hour(),
-            time.minute(),
-            time.second()
-        );
-        text.as_bytes()
-            .try_into()
-            .expect("each part has its number of digits")
-    }
-}
-
 /// The protocol that a request came by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -224,6 +203,15 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
+    /// The protocol's version as the combined format spells it, like nginx.
+    pub(crate) const fn version(self) -> &'static str {
+        match self {
+            Self::Http1 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2.0",
+            Self::Http3 => "HTTP/3.0",
+        }
+    }
+
     pub(crate) const fn transport(self) -> Transport {
         match self {
             Self::Http1 | Self::Http2 => Transport::Tcp,
@@ -242,40 +230,12 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What a line says.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Line<'a> {
-    pub(crate) client: IpAddr,
-    pub(crate) protocol: Protocol,
-    pub(crate) method: &'a Method,
-    pub(crate) path: &'a str,
-    pub(crate) status: StatusCode,
-    pub(crate) bytes: u64,
-    pub(crate) decision: Option<Decision>,
-}
-
-impl Line<'_> {
-    /// The line behind its time, with the line feed.
-    pub(crate) fn text(&self) -> String {
-        let Self {
-            client,
-            protocol,
-            method,
-            path,
-            bytes,
-            ..
-        } = self;
-        let status = self.status.as_u16();
-        // Debug escapes quotes and control characters: a path can't forge another line.
-        let mut text = format!(
-            " client={client} protocol={protocol} method={method} path={path:?} status={status} bytes={bytes}"
-        );
-        if let Some(Decision { offer, reason, .. }) = &self.decision {
-            write!(text, " offer={offer} reason=\"{reason}\"").expect("a string takes everything");
-        }
-        text.push('\n');
-        text
-    }
+/// A request whose response will have a line.
+#[derive(Debug, Clone)]
+pub(crate) struct LoggedRequest {
+    pub(crate) head: Arc<LoggedHead>,
+    /// Time at which its head was screened.
+    pub(crate) began: Instant,
 }
 
 /// The line of a response that is on its way, logged when dropped.
@@ -284,30 +244,52 @@ pub(crate) struct LogEntry {
     log: AccessLog,
     client: IpAddr,
     protocol: Protocol,
-    method: Method,
-    path: Box<str>,
+    request: LoggedRequest,
     status: StatusCode,
     bytes: u64,
+    /// The length that the response promises, if it does.
+    expected: Option<u64>,
+    is_whole: bool,
     decision: Option<Decision>,
 }
 
 impl LogEntry {
-    pub(crate) fn new(log: &AccessLog, line: Line<'_>) -> Self {
+    pub(crate) fn new(
+        log: &AccessLog,
+        (client, protocol): (IpAddr, Protocol),
+        request: LoggedRequest,
+        status: StatusCode,
+        expected: Option<u64>,
+        decision: Option<Decision>,
+    ) -> Self {
         Self {
             log: log.clone(),
-            client: line.client,
-            protocol: line.protocol,
-            method: line.method.clone(),
-            path: line.path.into(),
-            status: line.status,
-            bytes: line.bytes,
-            decision: line.decision,
+            client,
+            protocol,
+            request,
+            status,
+            bytes: 0,
+            expected,
+            is_whole: false,
+            decision,
         }
     }
 
-    /// Counts bytes of the body that were handed to the transport.
+    /// Counts bytes of the body that were handed to the transport. A body of the promised length is whole,
+    /// for nobody may ask it for its end.
     pub(crate) fn sent(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
+        self.is_whole |= self.expected == Some(self.bytes);
+    }
+
+    /// The response has come to its end.
+    pub(crate) fn completed(&mut self) {
+        self.is_whole = true;
+    }
+
+    /// Not all that was counted was handed over, and no more will be.
+    pub(crate) fn cut_off(&mut self) {
+        self.is_whole = false;
     }
 }
 
@@ -316,22 +298,26 @@ impl Drop for LogEntry {
         let line = Line {
             client: self.client,
             protocol: self.protocol,
-            method: &self.method,
-            path: &self.path,
+            head: &self.request.head,
             status: self.status,
             bytes: self.bytes,
+            duration: self.request.began.elapsed(),
+            is_cut: !self.is_whole,
             decision: self.decision,
         };
-        self.log.add(SystemTime::now(), line.text().as_bytes());
+        self.log
+            .add(SystemTime::now(), &line.text(self.log.format()));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::Request;
     use std::net::Ipv4Addr;
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Mutex;
+    use std::time::UNIX_EPOCH;
 
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
@@ -346,39 +332,36 @@ mod tests {
         }
     }
 
-    fn line(path: &str) -> String {
+    fn line(path: &str) -> LineText {
+        let head = LoggedHead::of(&Request::get(path).body(()).unwrap());
         let line = Line {
             client: Ipv4Addr::LOCALHOST.into(),
             protocol: Protocol::Http2,
-            method: &Method::GET,
-            path,
+            head: &head,
             status: StatusCode::OK,
             bytes: 7,
+            duration: Duration::ZERO,
+            is_cut: false,
             decision: None,
         };
-        line.text()
+        line.text(LogFormat::KeyValue)
     }
 
     #[test]
-    fn a_time_has_milliseconds_and_no_surprises() {
-        let stamp = |millis| {
-            let stamp = Stamp::of(UNIX_EPOCH + Duration::from_millis(millis)).0;
-            String::from_utf8(stamp.into()).unwrap()
-        };
-        assert_eq!(stamp(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(stamp(1_795_313_113_123), "2026-11-22T02:05:13.123Z");
-        assert_eq!(stamp(1_795_313_113_009), "2026-11-22T02:05:13.009Z");
-        assert_eq!(stamp(1_709_164_800_000), "2024-02-29T00:00:00.000Z");
-        assert_eq!(stamp(u64::MAX / 2), "9999-12-31T23:59:59.807Z");
-    }
-
-    #[test]
-    fn a_path_cannot_forge_a_line() {
-        let text = line("/\" status=500\n");
-        assert_eq!(
-            text,
-            " client=127.0.0.1 protocol=h2 method=GET path=\"/\\\" status=500\\n\" status=200 bytes=7\n"
-        );
+    fn a_log_in_json_counts_what_it_drops_in_json_unless_others_share_its_writer() {
+        let dropped = |format: LogFormat| format.notice(17, UNIX_EPOCH);
+        let notice = dropped(LogFormat::Json);
+        let said: serde_json::Value = serde_json::from_str(&notice).unwrap();
+        assert_eq!(said["dropped"], 17);
+        assert_eq!(said["time"], "1970-01-01T00:00:00.000Z");
+        assert_eq!(dropped(LogFormat::Combined), "");
+        let own = AccessLog::new(Written::default()).unwrap();
+        let own = own.with_format(LogFormat::Json);
+        assert_eq!(own.0.writer.format(), LogFormat::Json);
+        let writer = LogWriter::start(Written::default()).unwrap();
+        let shared = AccessLog::shared(writer).with_format(LogFormat::Json);
+        assert_eq!(shared.format(), LogFormat::Json);
+        assert_eq!(shared.0.writer.format(), LogFormat::KeyValue);
     }
 
     #[test]
@@ -390,13 +373,17 @@ mod tests {
             assert!(log.drain(Duration::from_secs(10)));
             written.0.lock().unwrap().len()
         };
-        log.add(UNIX_EPOCH, text.as_bytes());
+        log.add(UNIX_EPOCH, &text);
         assert_eq!(len(), 0);
         log.flush();
-        let one = Stamp::LEN + text.len();
+        let one = {
+            let mut lines = Vec::new();
+            text.push_to(&mut lines, UNIX_EPOCH, LogFormat::KeyValue);
+            lines.len()
+        };
         assert_eq!(len(), one);
         let many = BUFFER_BYTES / one + 1;
-        (0..many).for_each(|_| log.add(UNIX_EPOCH, text.as_bytes()));
+        (0..many).for_each(|_| log.add(UNIX_EPOCH, &text));
         assert_eq!(len(), (1 + many) * one);
     }
 
@@ -421,7 +408,7 @@ mod tests {
         let [path, rotated] = ["log", "log.1"].map(|name| dir.path().join(name));
         let log = AccessLog::append(&path).unwrap();
         let add = |name: &str| {
-            log.add(UNIX_EPOCH, line(name).as_bytes());
+            log.add(UNIX_EPOCH, &line(name));
             log.flush();
             assert!(log.drain(Duration::from_secs(10)));
         };
@@ -444,7 +431,7 @@ mod tests {
         let moved = dir.path().join("moved");
         std::fs::rename(&folder, &moved).unwrap();
         assert!(log.reopen().is_err());
-        log.add(UNIX_EPOCH, line("/a").as_bytes());
+        log.add(UNIX_EPOCH, &line("/a"));
         log.flush();
         assert!(log.drain(Duration::from_secs(10)));
         let text = std::fs::read_to_string(moved.join("log")).unwrap();

@@ -46,6 +46,8 @@ pub(crate) struct Outgoing {
     held: Held,
     /// Bytes that were handed over since it was asked.
     handed_over: usize,
+    /// All of it was handed over.
+    is_whole: bool,
 }
 
 enum Source {
@@ -74,6 +76,7 @@ impl Outgoing {
             moved: now,
             held,
             handed_over: 0,
+            is_whole: false,
         }
     }
 
@@ -88,6 +91,7 @@ impl Outgoing {
             moved: now,
             held,
             handed_over: 0,
+            is_whole: false,
         }
     }
 
@@ -148,7 +152,10 @@ impl Outgoing {
                     sent = Ok(Sent::Waiting);
                     break;
                 }
-                Ok(Taken::Last) => sent = Ok(Sent::All),
+                Ok(Taken::Last) => {
+                    self.complete();
+                    sent = Ok(Sent::All);
+                }
                 Err(error) => sent = Err(error),
             }
         }
@@ -158,6 +165,14 @@ impl Outgoing {
         };
         self.held.set(RESPONSE_OVERHEAD + waiting);
         sent
+    }
+
+    /// All was handed over: a file that is sent by parts has an end that only is known here.
+    fn complete(&mut self) {
+        self.is_whole = true;
+        if let Source::File(_, Some(entry)) = &mut self.source {
+            entry.completed();
+        }
     }
 
     fn hand_over_piece<C: Carrier>(
@@ -206,6 +221,19 @@ impl Outgoing {
             (0, false) => Taken::All,
             _ => Taken::Part,
         })
+    }
+}
+
+impl Drop for Outgoing {
+    /// A body may have given its last bytes, and they were not handed over.
+    fn drop(&mut self) {
+        if !self.is_whole
+            && let Source::Body(Sending {
+                body: Some(body), ..
+            }) = &mut self.source
+        {
+            body.cut_off();
+        }
     }
 }
 

@@ -7,13 +7,14 @@ use crate::files::{Accepted, Entry, Reading, is_conditional};
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
 use crate::request::content::Target;
-use crate::request::log::{Line, LogEntry};
-use crate::request::requests::{Now, Requests, path_of};
+use crate::request::log::{Line, LineText, LogEntry, LoggedHead, LoggedRequest};
+use crate::request::requests::{Now, Requests};
 use crate::selection::HostIndex;
 use altway_select::Decision;
-use http::{Method, Response, StatusCode};
+use http::{Response, StatusCode};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A file that a request asks for, whole and unconditionally.
 pub(crate) struct Prepared {
@@ -29,15 +30,15 @@ pub(crate) struct Latest<I> {
     snapshot: u64,
     entry: Weak<Entry>,
     pub(super) host: HostIndex,
-    /// Empty without a log.
-    path: Box<str>,
+    /// `None` without a log.
+    logged: Option<Arc<LoggedHead>>,
     line: Option<KnownLine>,
 }
 
 /// The line in the log of a file that was sent whole.
 struct KnownLine {
     decision: Option<Decision>,
-    text: String,
+    text: LineText,
 }
 
 impl<I> Requests<I> {
@@ -69,7 +70,6 @@ impl<I> Requests<I> {
         let Ok(Target::Files(files)) = target else {
             return None;
         };
-        let service = &self.responder.service;
         let mut cache = self.responder.files.borrow_mut();
         let accepted = || {
             let fields = head
@@ -83,10 +83,7 @@ impl<I> Requests<I> {
             snapshot: snapshot.number,
             entry: Rc::downgrade(&entry),
             host: self.visit.host(),
-            path: service
-                .log
-                .as_ref()
-                .map_or_else(Box::default, |_| path_of(head)),
+            logged: self.logged(head, now).map(|logged| logged.head),
             line: None,
         });
         Some(Prepared {
@@ -124,7 +121,10 @@ impl<I> Requests<I> {
             self.log_whole(entry.size, decision, now);
             return None;
         }
-        Some((entry.reading(sent), self.prepared_entry(decision, sent)))
+        Some((
+            entry.reading(sent),
+            self.prepared_entry(entry.size, decision, sent, now),
+        ))
     }
 
     /// A prepared answer for HTTP/1.1.
@@ -137,7 +137,7 @@ impl<I> Requests<I> {
             Reading::Shared(bytes) => Body::shared(bytes),
             Reading::File(range) => Body::file(range),
         };
-        let body = body.with_log_entry(self.prepared_entry(decision, 0));
+        let body = body.with_log_entry(self.prepared_entry(prepared.entry.size, decision, 0, now));
         (*head).clone().map(|()| body)
     }
 
@@ -147,7 +147,8 @@ impl<I> Requests<I> {
             .take_if(|latest| latest.id.as_ref().is_none_or(&is_gone));
     }
 
-    /// Logs a file that was sent whole. A repeated request has a line already, as long as the decision is the
+    /// Logs a file that was sent whole, in the turn in which its request was screened: that takes no time
+    /// of which the turn's clock knows. A repeated request has a line already, as long as the decision is the
     /// same.
     fn log_whole(&mut self, size: u64, decision: Option<Decision>, now: Now) {
         let (client, protocol) = (self.client(), self.protocol);
@@ -155,38 +156,44 @@ impl<I> Requests<I> {
         let (Some(log), Some(latest)) = (log, &mut self.latest) else {
             return;
         };
+        let Some(head) = &latest.logged else {
+            return;
+        };
         let known = latest.line.take().filter(|line| line.decision == decision);
         let line = known.unwrap_or_else(|| {
             let line = Line {
                 client,
                 protocol,
-                method: &Method::GET,
-                path: &latest.path,
+                head,
                 status: StatusCode::OK,
                 bytes: size,
+                duration: Duration::ZERO,
+                is_cut: false,
                 decision,
             };
             KnownLine {
                 decision,
-                text: line.text(),
+                text: line.text(log.format()),
             }
         });
-        log.add(now.system, line.text.as_bytes());
+        log.add(now.system, &line.text);
         latest.line = Some(line);
     }
 
     /// The log's entry of a file of which `sent` bytes were sent so far.
-    fn prepared_entry(&self, decision: Option<Decision>, sent: usize) -> Option<LogEntry> {
-        let (log, latest) = (self.responder.service.log.as_ref()?, self.latest.as_ref()?);
-        let line = Line {
-            client: self.client(),
-            protocol: self.protocol,
-            method: &Method::GET,
-            path: &latest.path,
-            status: StatusCode::OK,
-            bytes: sent as u64,
-            decision,
+    fn prepared_entry(
+        &self,
+        size: u64,
+        decision: Option<Decision>,
+        sent: usize,
+        now: Now,
+    ) -> Option<LogEntry> {
+        let logged = LoggedRequest {
+            head: Arc::clone(self.latest.as_ref()?.logged.as_ref()?),
+            began: now.instant,
         };
-        Some(LogEntry::new(log, line))
+        let mut entry = self.log_entry(logged, StatusCode::OK, Some(size), decision)?;
+        entry.sent(sent);
+        Some(entry)
     }
 }

@@ -11,7 +11,7 @@ use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
 use crate::request::content::Snapshot;
 use crate::request::fields::CommonFields;
-use crate::request::log::{Line, LogEntry, Protocol};
+use crate::request::log::{LogEntry, LoggedHead, LoggedRequest, Protocol};
 use crate::request::prepared::{Latest, Prepared};
 use crate::request::service::{Raw, Service};
 use crate::request::tunnel::Outlet;
@@ -21,7 +21,7 @@ use crate::selection::load::Load;
 use crate::selection::visit::{Complete, Visit};
 use crate::selection::{HostIndex, unix_time};
 use altway_select::Decision;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use std::cell::{RefCell, RefMut};
 use std::net::{IpAddr, SocketAddr};
@@ -90,8 +90,9 @@ pub(crate) struct Answered {
 /// What of a request its response and the log depend on.
 struct Asked {
     method: Method,
-    target: Uri,
     host: HostIndex,
+    /// `None` without a log.
+    logged: Option<LoggedRequest>,
     /// Where the request is offered an upgrade.
     outlet: Option<Box<Outlet>>,
 }
@@ -220,8 +221,8 @@ impl<I> Requests<I> {
     pub(crate) fn ask(&mut self, request: Request<RequestBody>, now: Now) -> Answer {
         let mut asked = Asked {
             method: request.method().clone(),
-            target: request.uri().clone(),
             host: self.visit.host(),
+            logged: self.logged(&request, now),
             outlet: None,
         };
         let content = Arc::clone(&self.responder.snapshot.borrow().content);
@@ -249,7 +250,7 @@ impl<I> Requests<I> {
             response = upgrade::join(*outlet, response, self.responder.idle_timeout);
         }
         let response = fit(&asked.method, response);
-        self.complete(&asked.method, asked.target.path(), response, now)
+        self.complete(asked.logged, response, now)
     }
 
     /// Answers a request whose head is so large that the protocol did not keep it. There is nothing for the
@@ -366,18 +367,23 @@ impl<I> Requests<I> {
     ) -> Response<Body> {
         let method = Method::from_bytes(head.method()).unwrap_or_default();
         let response = fit(&method, response);
-        let path = match self.responder.service.log {
-            Some(_) => path_of(head),
-            None => Box::default(),
-        };
-        self.complete(&method, &path, response, now)
+        let logged = self.logged(head, now);
+        self.complete(logged, response, now)
+    }
+
+    /// What the log will say of a request that is screened now; `None` without a log.
+    pub(super) fn logged(&self, head: &impl RequestHead, now: Now) -> Option<LoggedRequest> {
+        self.responder.service.log.as_ref()?;
+        Some(LoggedRequest {
+            head: Arc::new(LoggedHead::of(head)),
+            began: now.instant,
+        })
     }
 
     /// Adds the fields that every response has, and the log's entry.
     fn complete(
         &mut self,
-        method: &Method,
-        path: &str,
+        logged: Option<LoggedRequest>,
         mut response: Response<Body>,
         now: Now,
     ) -> Response<Body> {
@@ -386,26 +392,26 @@ impl<I> Requests<I> {
         let mut fields = self.responder.fields.borrow_mut();
         fields.complete(response.headers_mut(), decision.as_ref(), now.system);
         drop(fields);
-        let line = Line {
-            client: self.client(),
-            protocol: self.protocol,
-            method,
-            path,
-            status: response.status(),
-            bytes: 0,
-            decision,
-        };
-        let log = self.responder.service.log.as_ref();
-        let entry = log.map(|log| LogEntry::new(log, line));
+        let entry = logged.and_then(|logged| {
+            let length = response.headers().get(header::CONTENT_LENGTH);
+            let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+            self.log_entry(logged, response.status(), length, decision)
+        });
         response.map(|body| body.with_log_entry(entry))
     }
-}
 
-/// The path of a head, for the log.
-pub(super) fn path_of(head: &impl RequestHead) -> Box<str> {
-    let target = head.target().unwrap_or_default();
-    let path = target.split(|byte| *byte == b'?').next();
-    String::from_utf8_lossy(path.unwrap_or_default()).into()
+    /// The log's entry of a response of that length, if it is known.
+    pub(super) fn log_entry(
+        &self,
+        logged: LoggedRequest,
+        status: StatusCode,
+        length: Option<u64>,
+        decision: Option<Decision>,
+    ) -> Option<LogEntry> {
+        let log = self.responder.service.log.as_ref()?;
+        let from = (self.client(), self.protocol);
+        Some(LogEntry::new(log, from, logged, status, length, decision))
+    }
 }
 
 /// Says the content's length where it is known, and leaves out content where there is none to be

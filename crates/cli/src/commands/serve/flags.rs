@@ -9,7 +9,7 @@ use altway_config::{
     Action, Config, Listen, ListenAddress, Listener, Log, PathPattern, Route, Security, Site,
     Transport,
 };
-use altway_serve::{Congestion, DEFAULT_PORT, Policy, ServerId, Spread};
+use altway_serve::{Congestion, DEFAULT_PORT, LogFormat, Policy, ServerId, Spread};
 use altway_units::duration;
 use anyhow::Result;
 use std::net::IpAddr;
@@ -91,6 +91,10 @@ pub(crate) struct Flags {
     /// request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
+    /// How a line of the access log looks: key-value, json or combined (that of Apache and nginx, which has
+    /// neither offers nor durations nor counts of dropped lines).
+    #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::default(), requires = "access_log")]
+    access_log_format: LogFormat,
     #[command(flatten)]
     files: ServedFiles,
     #[command(flatten)]
@@ -128,6 +132,7 @@ impl Flags {
             limits,
             log: Log {
                 access: self.access_log.clone(),
+                format: translated(self.access_log_format),
                 qlog: self.insight.qlog_path().map(Into::into),
                 keylog: self.insight.key_log_path(Variable::Ignored, printer)?,
             },

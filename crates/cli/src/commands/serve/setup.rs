@@ -76,7 +76,8 @@ pub(super) fn options(
     options.qlog = config.log.qlog.as_deref().map(qlog_to).transpose()?;
     options.shutdown_grace = config.grace;
     options.takeover.clone_from(&config.takeover);
-    options.access_log = config.log.access.as_deref().map(log_to).transpose()?;
+    let log = config.log.access.as_deref().map(log_to).transpose()?;
+    options.access_log = log.map(|log| log.with_format(translated(config.log.format)));
     Ok(options)
 }
 

@@ -1,0 +1,243 @@
+//! The text of a line, in each format.
+
+use super::{LogFormat, Protocol};
+use crate::request::check::RequestHead;
+use altway_select::Decision;
+use http::{Method, StatusCode};
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
+
+/// Bytes of the authority, of Referer and of User-Agent that a line says at most, before they are escaped.
+const MAX_FIELD: usize = 256;
+
+/// What a line says of a request's head.
+#[derive(Debug)]
+pub(crate) struct LoggedHead {
+    pub(crate) method: Method,
+    /// Without the query.
+    path: Box<str>,
+    host: Option<Box<str>>,
+    referer: Option<Box<str>>,
+    agent: Option<Box<str>>,
+}
+
+impl LoggedHead {
+    /// A method that is none is told as GET.
+    pub(crate) fn of(head: &impl RequestHead) -> Self {
+        let (mut referer, mut agent) = (None, None);
+        for (name, value) in head.fields() {
+            let place = match name {
+                b"referer" => &mut referer,
+                b"user-agent" => &mut agent,
+                _ => continue,
+            };
+            place.get_or_insert(value);
+        }
+        let target = head.target().unwrap_or_default();
+        let path = match target.split(|byte| *byte == b'?').next() {
+            Some(path) if !path.is_empty() => path,
+            _ if target.is_empty() => b"",
+            _ => b"/",
+        };
+        Self {
+            method: Method::from_bytes(head.method()).unwrap_or_default(),
+            path: String::from_utf8_lossy(path).into(),
+            host: head.authority().map(bounded),
+            referer: referer.map(bounded),
+            agent: agent.map(bounded),
+        }
+    }
+}
+
+/// The first [`MAX_FIELD`] bytes as text, without a character that is cut in two.
+fn bounded(bytes: &[u8]) -> Box<str> {
+    // A character that ends beyond the bound is left out, so it is read whole.
+    const LONGEST: usize = 4;
+    let bytes = &bytes[..bytes.len().min(MAX_FIELD + LONGEST)];
+    let text = String::from_utf8_lossy(bytes);
+    let mut end = text.len().min(MAX_FIELD);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].into()
+}
+
+/// What a line says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line<'a> {
+    pub(crate) client: IpAddr,
+    pub(crate) protocol: Protocol,
+    pub(crate) head: &'a LoggedHead,
+    pub(crate) status: StatusCode,
+    pub(crate) bytes: u64,
+    pub(crate) duration: Duration,
+    /// The response was given up before it was whole.
+    pub(crate) is_cut: bool,
+    pub(crate) decision: Option<Decision>,
+}
+
+/// A line with its line feed, and without its time.
+#[derive(Debug)]
+pub(crate) struct LineText {
+    text: String,
+    /// Where the time goes.
+    time_at: usize,
+}
+
+impl LineText {
+    /// Adds the line, at that time, to others.
+    pub(super) fn push_to(&self, lines: &mut Vec<u8>, time: SystemTime, format: LogFormat) {
+        let (before, after) = self.text.as_bytes().split_at(self.time_at);
+        lines.extend_from_slice(before);
+        format.push_time(lines, time);
+        lines.extend_from_slice(after);
+    }
+}
+
+impl Line<'_> {
+    pub(crate) fn text(&self, format: LogFormat) -> LineText {
+        let mut text = match format {
+            LogFormat::KeyValue => String::new(),
+            LogFormat::Json => "{\"time\":\"".to_owned(),
+            LogFormat::Combined => format!("{} - - [", self.client),
+        };
+        let time_at = text.len();
+        match format {
+            LogFormat::KeyValue => self.push_key_value(&mut text),
+            LogFormat::Json => self.push_json(&mut text),
+            LogFormat::Combined => self.push_combined(&mut text),
+        }
+        text.push('\n');
+        LineText { text, time_at }
+    }
+
+    /// What follows the time. A text in quotes is escaped as `Debug` does it: it can't end its line.
+    fn push_key_value(&self, text: &mut String) {
+        let LoggedHead {
+            method,
+            path,
+            host,
+            referer,
+            agent,
+        } = self.head;
+        let (client, protocol, bytes) = (self.client, self.protocol, self.bytes);
+        let status = self.status.as_u16();
+        push(
+            text,
+            format_args!(
+                " client={client} protocol={protocol} method={method} path={path:?} status={status} bytes={bytes}"
+            ),
+        );
+        if let Some(Decision { offer, reason, .. }) = &self.decision {
+            push(text, format_args!(" offer={offer} reason=\"{reason}\""));
+        }
+        push(text, format_args!(" duration={}", seconds(self.duration)));
+        for (key, value) in [("host", host), ("referer", referer), ("agent", agent)] {
+            if let Some(value) = value {
+                push(text, format_args!(" {key}={value:?}"));
+            }
+        }
+        if self.is_cut {
+            text.push_str(" cut=1");
+        }
+    }
+
+    /// What follows the time.
+    fn push_json(&self, text: &mut String) {
+        let LoggedHead {
+            method,
+            path,
+            host,
+            referer,
+            agent,
+        } = self.head;
+        let (client, protocol) = (self.client, self.protocol);
+        // An address and a method hold nothing to escape: a method is a token (RFC 9110 section 9.1).
+        push(
+            text,
+            format_args!(
+                "\",\"client\":\"{client}\",\"protocol\":\"{protocol}\",\"method\":\"{method}\",\"path\":"
+            ),
+        );
+        push_json(text, path);
+        let (status, bytes) = (self.status.as_u16(), self.bytes);
+        push(text, format_args!(",\"status\":{status},\"bytes\":{bytes}"));
+        if let Some(Decision { offer, reason, .. }) = &self.decision {
+            push(text, format_args!(",\"offer\":\"{offer}\",\"reason\":"));
+            push_json(text, &reason.to_string());
+        }
+        push(
+            text,
+            format_args!(",\"duration\":{}", seconds(self.duration)),
+        );
+        for (key, value) in [("host", host), ("referer", referer), ("agent", agent)] {
+            if let Some(value) = value {
+                push(text, format_args!(",\"{key}\":"));
+                push_json(text, value);
+            }
+        }
+        if self.is_cut {
+            text.push_str(",\"cut\":true");
+        }
+        text.push('}');
+    }
+
+    /// What follows the time.
+    fn push_combined(&self, text: &mut String) {
+        let head = self.head;
+        push(text, format_args!("] \"{} ", head.method));
+        // CONNECT has a host in place of a path.
+        let path = Some(&head.path).filter(|path| !path.is_empty());
+        let target = path.or(head.host.as_ref()).map_or("-", |target| target);
+        push_combined(text, target, true);
+        let (version, status, bytes) = (self.protocol.version(), self.status.as_u16(), self.bytes);
+        push(text, format_args!(" {version}\" {status} {bytes}"));
+        for value in [&head.referer, &head.agent] {
+            text.push_str(" \"");
+            push_combined(text, value.as_deref().unwrap_or("-"), false);
+            text.push('"');
+        }
+    }
+}
+
+/// Seconds with six decimals.
+fn seconds(duration: Duration) -> String {
+    format!("{}.{:06}", duration.as_secs(), duration.subsec_micros())
+}
+
+fn push(text: &mut String, more: std::fmt::Arguments<'_>) {
+    text.write_fmt(more).expect("a string takes everything");
+}
+
+/// Adds a string of JSON (RFC 8259 section 7). What terminals or editors take for the end of a line, or for
+/// more than text, is escaped as well.
+pub(super) fn push_json(text: &mut String, value: &str) {
+    text.push('"');
+    for char in value.chars() {
+        match char {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            char if char.is_control() || matches!(char, '\u{2028}' | '\u{2029}') => {
+                push(text, format_args!("\\u{:04x}", u32::from(char)));
+            }
+            char => text.push(char),
+        }
+    }
+    text.push('"');
+}
+
+/// Adds a value of the combined format. `is_word`: spaces would end it.
+fn push_combined(text: &mut String, value: &str, is_word: bool) {
+    for byte in value.bytes() {
+        match byte {
+            b'"' | b'\\' => push(text, format_args!("\\x{byte:02X}")),
+            b' ' if is_word => text.push_str("\\x20"),
+            b' '..=b'~' => text.push(char::from(byte)),
+            _ => push(text, format_args!("\\x{byte:02X}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
