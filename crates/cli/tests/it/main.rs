@@ -38,5 +38,6 @@ mod priorities;
 mod raw;
 mod report_page;
 mod rounds;
+mod service_manager;
 mod takeover;
 mod topologies;

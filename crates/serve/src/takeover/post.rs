@@ -241,7 +241,11 @@ mod tests {
         let Some(mut other) = another_user("connect", &path) else {
             return;
         };
-        assert_eq!(told(&mut other), "PermissionDenied", "by the mode of the file");
+        assert_eq!(
+            told(&mut other),
+            "PermissionDenied",
+            "by the mode of the file"
+        );
         drop(other.stdin.take());
         other.wait().unwrap();
 
