@@ -60,6 +60,9 @@ logrotate, postrotate is `kill -USR1` with the process number.
 
 Every minute a line on stderr sums up what was refused, for each client network.
 
+A service manager that names a socket in $NOTIFY_SOCKET, as systemd does, is told when the server listens,
+reloads and stops.
+
 With --takeover the same command line, run again, puts a new process (another version, another
 folder, other options) in the place of the running one. No connection is refused and none breaks: new
 ones are the new server's, those that are there end with the old one, which exits within 2 s and
