@@ -63,7 +63,7 @@ impl Default for Config {
 pub struct Listen {
     /// The addresses, at most [`MAX_LISTENERS`].
     pub listeners: Vec<Listener>,
-    /// The protocols that clients are given. Sites may have fewer.
+    /// The protocols that clients are given, of all sites.
     pub protocols: Protocols,
     /// How new TCP connections come to the workers.
     pub spread: Spread,

@@ -74,7 +74,7 @@ impl Config {
             page.section(Some(header), section, &values, &usual);
         }
         for site in &self.sites {
-            page.site(site, self);
+            page.site(site);
         }
         page.text
     }
@@ -86,11 +86,8 @@ struct Page {
 }
 
 impl Page {
-    fn site(&mut self, site: &Site, config: &Config) {
-        let usual = Site {
-            protocols: config.listen.protocols,
-            ..Site::default()
-        };
+    fn site(&mut self, site: &Site) {
+        let usual = Site::default();
         self.header("[[site]]");
         self.keys(&keys::SITE, &site.values(), &usual.values());
         for route in &site.routes {

@@ -39,9 +39,8 @@ pub fn read_with_places(
     let mut config = Config::default();
     let mut walk = Walk::default();
     let included = walk.file(name, text, |walk, root| walk.server(root, &mut config));
-    let protocols = config.listen.protocols;
     let included = included.unwrap_or_default();
-    walk.included(included, files, protocols, &mut config.sites);
+    walk.included(included, files, &mut config.sites);
     let Walk {
         mut faults,
         places,

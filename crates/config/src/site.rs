@@ -1,6 +1,6 @@
 //! Sites, their routes, and what routes do.
 
-use crate::{HeaderField, PathPattern, Protocols, RedirectTarget, SiteName, UrlPath};
+use crate::{HeaderField, PathPattern, RedirectTarget, SiteName, UrlPath};
 use altway_document::words;
 use altway_select::ModelKind;
 use std::path::PathBuf;
@@ -27,8 +27,6 @@ pub struct Site {
     pub certificates: Vec<Certificate>,
     /// How the protocol is chosen that a client is offered.
     pub policy: ModelKind,
-    /// The protocols that its clients are given: those of [`Listen`](crate::Listen), or fewer.
-    pub protocols: Protocols,
     /// Fields of all its responses. Of one name may be several.
     pub headers: Vec<HeaderField>,
     /// Its routes; of those that match a request's path the first has it, and where none does the answer is

@@ -34,7 +34,12 @@ pub struct Source {
     text: String,
     /// Offsets of the first bytes of lines.
     lines: Vec<usize>,
+    /// Characters that begin before each block, so that a place in a long line costs no walk over it.
+    blocks: Vec<usize>,
 }
+
+/// Bytes of a block.
+const BLOCK: usize = 1_024;
 
 impl Source {
     /// A text, and what its file is called in messages.
@@ -42,10 +47,15 @@ impl Source {
     pub fn new(name: Option<&str>, text: &str) -> Self {
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let lines = std::iter::once(0).chain(ends.map(|(end, _)| end + 1));
+        let ends = text.as_bytes().chunks(BLOCK).scan(0, |sum, block| {
+            *sum += characters(block);
+            Some(*sum)
+        });
         Self {
             name: name.map(str::to_owned),
             text: text.into(),
             lines: lines.collect(),
+            blocks: std::iter::once(0).chain(ends).collect(),
         }
     }
 
@@ -65,18 +75,25 @@ impl Source {
     /// is that character's.
     #[must_use]
     pub fn place(&self, offset: usize) -> Place {
-        let offset = offset.min(self.text.len());
+        let offset = self.text.floor_char_boundary(offset);
         let line = self.lines.partition_point(|start| *start <= offset);
-        let start = self.lines[line - 1];
-        let before = self.text[start..].char_indices();
-        let before =
-            before.take_while(|(at, character)| start + at + character.len_utf8() <= offset);
+        let before = self.characters_before(offset) - self.characters_before(self.lines[line - 1]);
         Place {
             file: self.name.clone(),
             line,
-            column: before.count() + 1,
+            column: before + 1,
         }
     }
+
+    fn characters_before(&self, offset: usize) -> usize {
+        let block = offset / BLOCK;
+        self.blocks[block] + characters(&self.text.as_bytes()[block * BLOCK..offset])
+    }
+}
+
+/// The characters of UTF-8 that begin in some bytes: those that go on begin with `10`.
+fn characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count()
 }
 
 impl Source {
@@ -127,6 +144,19 @@ mod tests {
         assert_eq!(source.place(99).to_string(), "line 3, column 1");
         let named = Source::new(Some("sites/a.toml"), "");
         assert_eq!(named.place(0).to_string(), "sites/a.toml:1:1");
+    }
+
+    #[test]
+    fn a_place_in_a_line_of_many_blocks_is_counted_in_characters() {
+        let line = "é".repeat(5_000);
+        let source = Source::new(None, &format!("a\n{line}\nb"));
+        for character in [0, 511, 512, 1_023, 4_999] {
+            let place = source.place(2 + 2 * character);
+            assert_eq!((place.line, place.column), (2, character + 1));
+            assert_eq!(source.place(3 + 2 * character), place, "within it");
+        }
+        let end = source.place(usize::MAX);
+        assert_eq!((end.line, end.column), (3, 2));
     }
 
     #[test]

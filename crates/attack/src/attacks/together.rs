@@ -17,7 +17,7 @@ use crate::{Arena, Attack};
 
 pub(super) const ATTACKS: &[Attack] = &[Attack::new(
     "memory-limit",
-    "windows of zero, unread downloads, uploads, gapped bytes and idle connections of many addresses, where 128 MiB are allowed",
+    "windows of zero, unread downloads, uploads, unfinished heads, gapped bytes and idle connections of many addresses, where 128 MiB are allowed",
     together,
 )
 .against(|_| Setup::with(&["--max-memory", "128MiB"]))
@@ -29,6 +29,10 @@ const MEMORY: u64 = 128;
 const MARGIN: u64 = 16;
 /// Receive buffer of an attacker.
 const RECEIVE_BUFFER: usize = 4096;
+/// Bytes of a head that does not end.
+const UNFINISHED: usize = 60_000;
+/// Type of HTTP/3's frame of a field section.
+const HEADERS: u64 = 1;
 /// Requests on a connection.
 const STREAMS: usize = 100;
 
@@ -70,6 +74,8 @@ impl Held {
             self.over_h3.extend(ranges(target, from));
             self.over_h3.extend(uploads(target, from));
             self.over_h3.extend(gapped(target, from));
+            self.over_h1.extend(unfinished_head(target, from));
+            self.over_h3.extend(unfinished_heads(target, from));
         }
     }
 }
@@ -112,6 +118,27 @@ fn uploads(target: &Target, from: IpAddr) -> std::io::Result<Http3> {
     upload.extend(h3::frame(0, &[b'x'; 16 << 10]));
     for _ in 0..STREAMS {
         client.quic.open(Dir::Bi, &upload);
+    }
+    client.quic.drive(Duration::from_millis(20), |_| false);
+    Ok(client)
+}
+
+/// A head over HTTP/1.1 that does not end.
+fn unfinished_head(target: &Target, from: IpAddr) -> std::io::Result<Tls> {
+    let stream = tcp(target, from, Some(RECEIVE_BUFFER))?;
+    let mut tls = Tls::over(stream, target, b"http/1.1")?;
+    let value = "x".repeat(UNFINISHED);
+    tls.write(format!("GET / HTTP/1.1\r\nhost: localhost\r\nx: {value}").as_bytes())?;
+    Ok(tls)
+}
+
+/// Heads over HTTP/3 that do not end, as many as there may be requests.
+fn unfinished_heads(target: &Target, from: IpAddr) -> std::io::Result<Http3> {
+    let mut client = Http3::connect(target, from, 65_535)?;
+    client.quic.turn();
+    let whole = h3::frame(HEADERS, &[0; UNFINISHED]);
+    for _ in 0..STREAMS {
+        client.quic.open(Dir::Bi, &whole[..UNFINISHED]);
     }
     client.quic.drive(Duration::from_millis(20), |_| false);
     Ok(client)

@@ -13,7 +13,7 @@ use crate::hint::mistake;
 use crate::printer::Printer;
 use crate::{Answer, config_file, signals};
 use altway_admin::{Admin, Reloaded};
-use altway_config::Plan;
+use altway_config::{Plan, Protocol};
 use altway_serve::{AccessLog, Congestion, CongestionInUse, Server, StopHandle, stop_channel};
 use altway_units::DataSize;
 use anyhow::Result;
@@ -217,7 +217,7 @@ fn announce(
         let listening = Listening {
             event: "listening",
             address: server.local_addr(),
-            protocols: protocols(plan),
+            protocols: &protocols(plan),
             max_memory_bytes: memory.as_bytes(),
             tcp_congestion: &congestion.tcp,
             quic_congestion: congestion.quic.map(Congestion::kernel_name),
@@ -231,11 +231,16 @@ fn announce(
     Ok(())
 }
 
-fn protocols(plan: &Plan) -> &'static [&'static str] {
-    match plan.config().listen.is_clear_text() {
-        true => &["h1", "h2c"],
-        false => &["h1", "h2", "h3"],
-    }
+/// The protocols that clients are given, by their names.
+fn protocols(plan: &Plan) -> Vec<&'static str> {
+    let listen = &plan.config().listen;
+    let clear = listen.is_clear_text();
+    let protocols = listen.protocols.iter().filter_map(|it| match it {
+        Protocol::H2 if clear => Some("h2c"),
+        Protocol::H3 if clear => None,
+        it => Some(it.name()),
+    });
+    protocols.collect()
 }
 
 /// Where a server listens and how it sends, in a line.

@@ -106,13 +106,52 @@ pub(crate) fn reload(arguments: &ReloadArguments, printer: &Printer) -> Result<A
     })
 }
 
+/// Lines for a terminal.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, line: impl std::fmt::Display) {
+        writeln!(self.0, "{line}").expect("a string takes everything");
+    }
+
+    /// The heading of a part, with an empty line before it.
+    fn part(&mut self, heading: &str) {
+        self.add(format_args!("\n{heading}"));
+    }
+}
+
 /// The status for a terminal.
 fn text(status: &Status) -> String {
-    let mut text = String::new();
-    let mut line = |what: std::fmt::Arguments<'_>| {
-        text.write_fmt(what).expect("a string takes everything");
-        text.push('\n');
-    };
+    let mut lines = Lines::default();
+    process(&mut lines, status);
+    lines.add("");
+    lines.add(format_args!(
+        "{:<9} {:>11} {:>6} {:>10} {:>8} {:>8} {:>8} {:>10}",
+        "protocol", "connections", "open", "2xx", "3xx", "4xx", "5xx", "MB"
+    ));
+    for it in &status.protocols {
+        lines.add(row(it));
+    }
+    clients(&mut lines, status);
+    troubles(&mut lines, status);
+    certificates(&mut lines, status);
+    if let Some(reload) = &status.reload {
+        let ago = span(status.now.saturating_sub(reload.at));
+        let word = if reload.success {
+            "succeeded"
+        } else {
+            "failed"
+        };
+        lines.part(&format!(
+            "last reload {ago} ago {word}: {}",
+            reload.report.trim_end()
+        ));
+    }
+    lines.0
+}
+
+fn process(lines: &mut Lines, status: &Status) {
     let Status {
         version,
         address,
@@ -121,85 +160,79 @@ fn text(status: &Status) -> String {
         ..
     } = status;
     let age = span(status.now.saturating_sub(status.since));
-    line(format_args!(
-        "altway {version} at {address}, policy {policy}, process {}, for {age}",
-        process.id
+    let id = process.id;
+    lines.add(format_args!(
+        "altway {version} at {address}, policy {policy}, process {id}, for {age}"
     ));
     let told = |value: Option<u64>| value.map_or("?".to_owned(), |value| value.to_string());
     let memory = told(process.resident_bytes.map(|bytes| bytes >> 20));
     let files = told(process.open_files);
     let processor = process
         .cpu_ms
-        .map_or("?".to_owned(), |ms| format!("{:.1}", ms as f64 / 1000.0));
-    line(format_args!(
+        .map(|ms| format!("{:.1}", ms as f64 / 1000.0));
+    let processor = processor.unwrap_or_else(|| "?".to_owned());
+    lines.add(format_args!(
         "memory {memory} MiB, {files} open files, {processor} s of processor time"
     ));
-    line(format_args!(""));
-    line(format_args!(
-        "{:<9} {:>11} {:>6} {:>10} {:>8} {:>8} {:>8} {:>10}",
-        "protocol", "connections", "open", "2xx", "3xx", "4xx", "5xx", "MB"
-    ));
-    for it in &status.protocols {
-        line(format_args!("{}", row(it)));
-    }
+}
+
+fn clients(lines: &mut Lines, status: &Status) {
     if !status.offers.is_empty() {
-        line(format_args!("\noffers"));
+        lines.part("offers");
     }
     for it in &status.offers {
-        line(format_args!(
+        lines.add(format_args!(
             "  {} {:<16} {:>10}",
             it.offer, it.reason, it.count
         ));
     }
-    line(format_args!("\nclients known: {}", status.clients.known));
+    lines.part(&format!("clients known: {}", status.clients.known));
     for it in &status.clients.classes {
-        let limit = format!("{:.0} Mbit/s", it.limit_bps / 1e6);
-        line(format_args!(
-            "  {:<18} {:>8}, UDP blocked {:>6}, takes {limit} over QUIC",
-            it.class, it.clients, it.udp_blocked
+        lines.add(format_args!(
+            "  {:<18} {:>8}, UDP blocked {:>6}, takes {:.0} Mbit/s over QUIC",
+            it.class,
+            it.clients,
+            it.udp_blocked,
+            it.limit_bps / 1e6
         ));
     }
+}
+
+fn troubles(lines: &mut Lines, status: &Status) {
     if !status.incidents.is_empty() {
-        line(format_args!("\nrefusals and limits struck"));
+        lines.part("refusals and limits struck");
     }
     for (kind, count) in &status.incidents {
-        line(format_args!("  {kind:<36} {count:>8}"));
+        lines.add(format_args!("  {kind:<36} {count:>8}"));
     }
     for (what, count) in [
-        ("datagrams that the kernel dropped", process.udp_dropped),
+        (
+            "datagrams that the kernel dropped",
+            status.process.udp_dropped,
+        ),
         ("lines that the access log lost", status.log_dropped),
     ] {
         if let Some(count) = count.filter(|count| *count > 0) {
-            line(format_args!("\n{count} {what}"));
+            lines.part(&format!("{count} {what}"));
         }
     }
+}
+
+fn certificates(lines: &mut Lines, status: &Status) {
     if !status.certificates.is_empty() {
-        line(format_args!("\ncertificates"));
+        lines.part("certificates");
     }
     for it in &status.certificates {
         let names = it.names.join(", ");
         match it.not_after {
-            Some(end) if end < status.now => line(format_args!("  {names}: expired")),
-            Some(end) => line(format_args!(
-                "  {names}: for {} more",
-                span(end - status.now)
-            )),
-            None => line(format_args!("  {names}")),
+            Some(end) if end < status.now => lines.add(format_args!("  {names}: expired")),
+            Some(end) => {
+                let left = span(end - status.now);
+                lines.add(format_args!("  {names}: for {left} more"));
+            }
+            None => lines.add(format_args!("  {names}")),
         }
     }
-    if let Some(reload) = &status.reload {
-        let ago = span(status.now.saturating_sub(reload.at));
-        let word = if reload.success {
-            "succeeded"
-        } else {
-            "failed"
-        };
-        line(format_args!(
-            "\nlast reload {ago} ago {word}: {}",
-            reload.report.trim_end()
-        ));
-    }
-    text
 }
 
 fn row(it: &ProtocolStatus) -> String {

@@ -39,5 +39,6 @@ mod raw;
 mod report_page;
 mod rounds;
 mod service_manager;
+mod sites;
 mod takeover;
 mod topologies;

@@ -1,7 +1,7 @@
 //! The keys of sites and of what stands in them.
 
 use super::{Form, Section, key};
-use crate::{Coding, OnTheFly, Protocol};
+use crate::{Coding, OnTheFly};
 
 /// `[[site]]`.
 pub const SITE: Section = Section {
@@ -31,12 +31,6 @@ pub const SITE: Section = Section {
             Form::Text("learned"),
             "\"learned\"",
             "Who is offered HTTP/3: `learned` (by what each client and others like it have shown), `surface` or `surface:FILE` (by measured times), `threshold` or `threshold:rtt=TIME,loss=SHARE`, `study` or `study:delay=TIME,loss=SHARE`, `h3` or `h2` (all clients).",
-        ),
-        key(
-            "protocols",
-            Form::List(&Form::Words(Protocol::WORDS)),
-            "(those of [listen])",
-            "The protocols that its clients are given, of those of [listen]; others are refused by ALPN.",
         ),
         key(
             "headers",

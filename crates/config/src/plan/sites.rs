@@ -107,7 +107,7 @@ impl Check<'_> {
     }
 
     fn transport_of(&mut self, config: &Config, site: &Site, path: &str) {
-        let (clear, protocols) = (config.listen.is_clear_text(), format!("{path}.protocols"));
+        let (clear, protocols) = (config.listen.is_clear_text(), config.listen.protocols);
         if clear && !site.certificates.is_empty() {
             self.fault(
                 &format!("{path}.certificate"),
@@ -115,21 +115,10 @@ impl Check<'_> {
                 "leave `certificate` out, or listen with `https`",
             );
         }
-        if self.is_said(&protocols) {
-            self.protocols(&protocols, site.protocols);
-            let more = |it: &Protocol| !config.listen.protocols.contains(*it);
-            if let Some(more) = site.protocols.iter().find(more) {
-                self.fault(
-                    &protocols,
-                    format!("the server does not give `{more}`: [listen] leaves it out"),
-                    format!("add `{more}` to `protocols` in [listen], or leave it out here"),
-                );
-            }
-        }
-        if site.policy == ModelKind::FixedH3 && !clear && !site.protocols.contains(Protocol::H3) {
+        if site.policy == ModelKind::FixedH3 && !clear && !protocols.contains(Protocol::H3) {
             self.fault(
                 &format!("{path}.policy"),
-                "the policy `h3` offers HTTP/3, which `protocols` leaves out",
+                "the policy `h3` offers HTTP/3, which `protocols` in [listen] leaves out",
                 "add `h3` to `protocols`, or take another policy",
             );
         }

@@ -124,7 +124,6 @@ impl Site {
             ("default", Some(self.is_default.to_string())),
             ("certificate", certificate),
             ("policy", text(Some(&self.policy))),
-            ("protocols", Some(protocols(self.protocols))),
             ("headers", headers(&self.headers)),
         ])
     }

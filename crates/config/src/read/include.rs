@@ -1,7 +1,7 @@
 //! Files that a configuration includes.
 
 use super::walk::{Table, Walk};
-use crate::{Protocols, Site, keys};
+use crate::{Site, keys};
 use std::ops::Range;
 
 /// The most files that a configuration includes.
@@ -76,7 +76,6 @@ impl Walk {
         &mut self,
         includes: Vec<Include>,
         files: &mut dyn ConfigFiles,
-        given: Protocols,
         sites: &mut Vec<Site>,
     ) {
         let mut paths: Vec<(String, Range<usize>)> = Vec::new();
@@ -123,7 +122,7 @@ impl Walk {
         for (path, text) in texts {
             self.file(&path, &text, |walk, root| {
                 walk.keys(root, &keys::INCLUDED);
-                walk.sites(root, given, sites);
+                walk.sites(root, sites);
             });
         }
     }

@@ -34,8 +34,7 @@ impl Walk {
         if let Some(table) = self.table(root, "log", &keys::LOG) {
             config.log = self.log(&table);
         }
-        let protocols = config.listen.protocols;
-        self.sites(root, protocols, &mut config.sites);
+        self.sites(root, &mut config.sites);
         self.includes(root)
     }
 

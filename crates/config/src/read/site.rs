@@ -3,7 +3,7 @@
 use super::walk::{Refusal, Table, Walk};
 use crate::keys;
 use crate::values::HeaderField;
-use crate::{Certificate, Protocols, Secret, Site};
+use crate::{Certificate, Secret, Site};
 use altway_document::{Value, did_you_mean, entries};
 use altway_select::{ModelKind, ParseModelError};
 use toml::de::DeValue;
@@ -43,14 +43,14 @@ impl Refusal for crate::BadField {
 
 impl Walk {
     /// Adds the sites of a file.
-    pub(super) fn sites(&mut self, root: &Table<'_, '_>, given: Protocols, sites: &mut Vec<Site>) {
+    pub(super) fn sites(&mut self, root: &Table<'_, '_>, sites: &mut Vec<Site>) {
         self.refuse_empty(root, "site");
         for value in self.tables(root, "site") {
             // Sites of all files are counted together.
             let path = format!("site.{}", sites.len());
             self.note(&path, value.span());
             if let Some(table) = self.as_table(value, &path, "site", &keys::SITE) {
-                sites.push(self.site(&table, given));
+                sites.push(self.site(&table));
             }
         }
     }
@@ -76,14 +76,13 @@ impl Walk {
         }
     }
 
-    fn site(&mut self, table: &Table<'_, '_>, given: Protocols) -> Site {
+    fn site(&mut self, table: &Table<'_, '_>) -> Site {
         let hidden = self.switch(table, "hidden").unwrap_or_default();
         let mut site = Site {
             names: self.list(table, "names", true).unwrap_or_default(),
             is_default: self.switch(table, "default").unwrap_or_default(),
             certificates: self.certificates(table),
             policy: self.policy(table).unwrap_or_default(),
-            protocols: self.protocols(table).unwrap_or(given),
             headers: self.headers(table),
             routes: Vec::new(),
         };

@@ -2,8 +2,8 @@
 
 use crate::{Disk, folder};
 use altway_config::{
-    Action, Coding, Config, Files, NoFiles, OnTheFly, PathPattern, Plan, Protocol, Route, Secret,
-    Shown, Site, read,
+    Action, Coding, Config, Files, NoFiles, OnTheFly, PathPattern, Plan, Route, Secret, Shown,
+    Site, read,
 };
 use std::path::Path;
 
@@ -30,7 +30,6 @@ fn every_key_is_read() {
     assert_eq!(config.limits.retry.to_string(), "never");
     assert_eq!(config.log.access.as_deref(), Some(Path::new("-")));
     let site = &plan.sites()[0];
-    assert!(!site.protocols.contains(Protocol::H3));
     assert_eq!(site.policy.to_string(), "surface:surface.toml");
     assert_eq!(site.certificates[1].key, Secret::Credential("ecdsa".into()));
     assert_eq!(site.headers.len(), 3);

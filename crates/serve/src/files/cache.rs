@@ -11,7 +11,6 @@
 use super::coding::{Accepted, ContentCoding};
 use super::memory::SharedMemory;
 use super::path::{self, Asked, plain_name};
-use super::served::Place;
 use super::shared::{FileRange, OpenFile, Version};
 use super::validators::Traits;
 use super::variants::Variants;
@@ -29,6 +28,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// For so long a change of a file may go unseen.
@@ -85,7 +85,8 @@ pub(crate) struct Entry {
     fresh_until: Cell<Instant>,
     /// The number of the folder that it is of.
     folder: u64,
-    place: Arc<Place>,
+    /// The number of the folder that is served now; nothing of the folder itself, which may be closed meanwhile.
+    served: Arc<AtomicU64>,
     /// Relative to the root.
     name: PathBuf,
     version: Version,
@@ -157,7 +158,7 @@ impl Entry {
             head: RefCell::new(None),
             fresh_until: Cell::new(belief.until),
             folder: belief.folder,
-            place: Arc::clone(&files.place),
+            served: files.place.shared_number(),
         }
     }
 
@@ -197,7 +198,7 @@ impl Entry {
 
     /// Whether it may be used without looking at the file: for a while, and as long as its folder is served.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
-        now < self.fresh_until.get() && self.place.number() == self.folder
+        now < self.fresh_until.get() && self.served.load(Ordering::Acquire) == self.folder
     }
 
     /// All of the file, if it is in memory and small.

@@ -27,7 +27,7 @@ pub(super) struct Place {
     path: PathBuf,
     current: RwLock<Arc<Root>>,
     /// What tells the folder that is served now from all others that this process has opened.
-    number: AtomicU64,
+    number: Arc<AtomicU64>,
     opened: Instant,
     /// Milliseconds from `opened` to the latest look.
     looked: AtomicU64,
@@ -73,7 +73,7 @@ impl Place {
             // The process may change its own folder later.
             path: std::path::absolute(path).unwrap_or_else(|_| path.into()),
             current: RwLock::new(Arc::new(root)),
-            number: AtomicU64::new(NEXT.fetch_add(1, Ordering::Relaxed)),
+            number: Arc::new(AtomicU64::new(NEXT.fetch_add(1, Ordering::Relaxed))),
             opened: Instant::now(),
             looked: AtomicU64::new(0),
         })
@@ -82,6 +82,11 @@ impl Place {
     /// What tells the folder that is served now from all others that this process has opened.
     pub(super) fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
+    }
+
+    /// The same, as it is at any later time.
+    pub(super) fn shared_number(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.number)
     }
 
     fn current(&self) -> Arc<Root> {

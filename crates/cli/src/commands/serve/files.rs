@@ -120,10 +120,6 @@ fn error_page(text: &str) -> Result<ErrorPage, String> {
     Ok(ErrorPage { status, page })
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the shape that map_err takes"
-)]
 fn told(error: impl std::error::Error) -> String {
     error.to_string()
 }

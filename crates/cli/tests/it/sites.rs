@@ -1,0 +1,273 @@
+//! A server that is told by a file which sites it has: what clients get, what its operator sees, and what a reload
+//! changes.
+
+use crate::common::{Dir, Serving, eventually, refusal, success, text};
+use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+/// Two sites in clear text, of which the second has this policy and a route of its own.
+fn config(second: &str) -> String {
+    format!(
+        "[listen]\nhttp = [\"127.0.0.1:0\"]\n\n\
+         [[site]]\nnames = [\"a.example\"]\n\n\
+         [[site.route]]\npath = \"/old/*\"\nredirect = {{ to = \"/{{rest}}\" }}\n\n\
+         [[site.route]]\nfiles = \"a\"\n\n{second}"
+    )
+}
+
+const SECOND: &str = "[[site]]\nnames = [\"b.example\"]\nroute = [{ files = \"b\" }]\n";
+
+fn dir() -> Dir {
+    let dir = Dir::new();
+    for site in ["a", "b"] {
+        dir.file(&format!("{site}/index.html"), format!("home of {site}"));
+    }
+    dir.file("altway.toml", config(SECOND));
+    dir
+}
+
+fn start(dir: &Dir) -> Serving {
+    let mut command = dir.altway(["serve", "--config", "altway.toml", "--json"]);
+    command.args(["--admin", "admin.sock"]);
+    let log = dir.file("log", "");
+    let log = std::fs::File::options().append(true).open(log).unwrap();
+    command.stderr(log);
+    let serving = Serving::spawn(dir, command);
+    eventually("the admin socket is there", || {
+        dir.path().join("admin.sock").exists()
+    });
+    serving
+}
+
+/// The whole response over HTTP/1.1.
+fn ask(serving: &Serving, host: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, serving.port)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
+}
+
+fn reload(dir: &Dir) -> Output {
+    let mut command = dir.altway(["reload", "--admin", "admin.sock"]);
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+fn log(dir: &Dir) -> String {
+    std::fs::read_to_string(dir.path().join("log")).unwrap()
+}
+
+#[test]
+fn sites_are_served_and_told_of() {
+    let dir = dir();
+    let serving = start(&dir);
+    assert!(ask(&serving, "a.example", "/").ends_with("home of a"));
+    assert!(ask(&serving, "B.example:80", "/").ends_with("home of b"));
+    let moved = ask(&serving, "a.example", "/old/x?q");
+    assert!(moved.starts_with("HTTP/1.1 308 "), "{moved}");
+    assert!(moved.contains("\r\nlocation: /x\r\n"), "{moved}");
+    let nobody = ask(&serving, "c.example", "/");
+    assert!(nobody.starts_with("HTTP/1.1 421 "), "{nobody}");
+
+    let status = success(&mut dir.altway(["status", "--admin", "admin.sock", "--json"]));
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(
+        status["protocols"][0]["responses"],
+        serde_json::json!([0, 2, 1, 1, 0])
+    );
+    assert_eq!(status["process"]["id"], serving.process());
+    let shown = success(&mut dir.altway(["status", "--admin", "admin.sock"]));
+    assert!(shown.starts_with("altway "), "{shown}");
+    let elsewhere = refusal(&mut dir.altway(["status", "--admin", "none.sock"]));
+    assert!(
+        elsewhere.contains("no server answers") && elsewhere.contains("--admin"),
+        "{elsewhere}"
+    );
+    assert_eq!(serving.terminate(), Some(0));
+    assert!(!dir.path().join("admin.sock").exists());
+}
+
+#[test]
+fn a_reload_changes_sites_and_says_so_and_a_file_with_faults_changes_nothing() {
+    let dir = dir();
+    let serving = start(&dir);
+    let same = reload(&dir);
+    assert_eq!(
+        text(&same.stdout),
+        "nothing in the configuration has changed\n"
+    );
+
+    let third = SECOND.replace("b.example", "c.example");
+    dir.file("altway.toml", config(&third));
+    let changed = reload(&dir);
+    assert_eq!(
+        text(&changed.stdout),
+        "added site c.example\nremoved site b.example\n"
+    );
+    assert_eq!(changed.status.code(), Some(0));
+    assert!(ask(&serving, "c.example", "/").ends_with("home of b"));
+    assert!(ask(&serving, "b.example", "/").starts_with("HTTP/1.1 421 "));
+
+    for (broken, says) in [
+        (
+            config("[[site]]\nnames = [\"a.example\"]\nfoo = 1\n"),
+            "altway.toml:",
+        ),
+        (
+            config(&third.replace("files = \"b\"", "files = \"none\"")),
+            "cannot open",
+        ),
+    ] {
+        dir.file("altway.toml", broken);
+        let refused = reload(&dir);
+        assert_eq!(refused.status.code(), Some(1));
+        let said = text(&refused.stdout);
+        assert!(
+            said.starts_with("the former configuration stays in use: "),
+            "{said}"
+        );
+        assert!(said.contains(says), "{said}");
+        assert!(ask(&serving, "c.example", "/").ends_with("home of b"));
+    }
+
+    dir.file("altway.toml", config(SECOND));
+    serving.signal(Signal::HUP);
+    eventually("SIGHUP is obeyed", || {
+        ask(&serving, "b.example", "/").ends_with("home of b")
+    });
+    eventually("and told of", || {
+        log(&dir).contains("SIGHUP: added site b.example")
+    });
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+/// Requests of one client while the configuration is read again and again: each is answered by one of the two.
+#[test]
+fn no_request_is_lost_while_the_configuration_is_read_again() {
+    const RELOADS: usize = 100;
+    let dir = dir();
+    let serving = start(&dir);
+    let both = [
+        config(SECOND),
+        config(&SECOND.replace("files = \"b\"", "files = \"a\"")),
+    ];
+    let answered = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, serving.port)).unwrap();
+            let mut answered = 0;
+            while !dir.path().join("done").exists() {
+                stream
+                    .write_all(b"GET / HTTP/1.1\r\nHost: b.example\r\n\r\n")
+                    .unwrap();
+                let mut buffer = [0; 2048];
+                let mut response = Vec::new();
+                while !response.windows(7).any(|bytes| bytes == b"home of") {
+                    let read = stream.read(&mut buffer).unwrap();
+                    assert!(read > 0, "cut off after {answered}");
+                    response.extend_from_slice(&buffer[..read]);
+                }
+                assert!(response.starts_with(b"HTTP/1.1 200 "));
+                answered += 1;
+            }
+            answered
+        });
+        let mut before = None;
+        for round in 0..RELOADS {
+            dir.file("altway.toml", &both[round % 2]);
+            assert_eq!(reload(&dir).status.code(), Some(0));
+            if round == RELOADS / 10 {
+                before = Some(resident(serving.process()));
+            }
+        }
+        dir.file("done", "");
+        let grown = resident(serving.process()).saturating_sub(before.unwrap());
+        assert!(
+            grown < 16 << 20,
+            "{grown} bytes more than after the first reloads"
+        );
+        asking.join().unwrap()
+    });
+    assert!(answered > RELOADS, "{answered}");
+    let mut files = std::fs::read_dir(format!("/proc/{}/fd", serving.process())).unwrap();
+    let folders = files
+        .by_ref()
+        .filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
+    let is_site = |path: &Path| ["a", "b"].iter().any(|site| path == dir.path().join(site));
+    let open = folders.filter(|path| is_site(path)).count();
+    assert!(
+        open <= 4,
+        "{open} folders are open: former ones are not closed"
+    );
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+/// Memory of a process in bytes.
+fn resident(process: u64) -> u64 {
+    let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).unwrap();
+    let pages: u64 = pages.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size() as u64
+}
+
+#[test]
+fn two_servers_do_not_share_an_admin_socket_and_bad_places_are_named() {
+    let dir = dir();
+    let serving = start(&dir);
+    let second = ["serve", "--config", "altway.toml", "--admin", "admin.sock"];
+    let refused = refusal(&mut dir.altway(second));
+    assert!(
+        refused.contains("another process answers at the admin socket"),
+        "{refused}"
+    );
+    assert!(refused.contains("hint: "), "{refused}");
+    let nowhere = [
+        "serve",
+        "--config",
+        "altway.toml",
+        "--admin",
+        "none/admin.sock",
+    ];
+    let refused = refusal(&mut dir.altway(nowhere));
+    assert!(
+        refused.contains("cannot listen at the admin socket `none/admin.sock`"),
+        "{refused}"
+    );
+    let open = [
+        "serve",
+        "--config",
+        "altway.toml",
+        "--admin",
+        "0.0.0.0:2019",
+    ];
+    let refused = refusal(&mut dir.altway(open));
+    assert!(
+        refused.contains("can be reached from other machines"),
+        "{refused}"
+    );
+    assert_eq!(serving.terminate(), Some(0));
+}
+
+/// The metrics are such as Prometheus takes without a complaint.
+#[test]
+fn metrics_satisfy_promtool() {
+    if !crate::common::installed("promtool") {
+        return;
+    }
+    let dir = dir();
+    let serving = start(&dir);
+    ask(&serving, "a.example", "/");
+    let curl =
+        "curl -sf --unix-socket admin.sock http://localhost/metrics | promtool check metrics";
+    let mut shell = std::process::Command::new("sh");
+    let output = shell
+        .args(["-c", curl])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!((output.status.code(), said.trim()), (Some(0), ""));
+    assert_eq!(serving.terminate(), Some(0));
+}
