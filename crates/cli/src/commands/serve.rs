@@ -5,6 +5,7 @@ pub(super) mod certificate;
 mod files;
 mod flags;
 pub(super) mod limits;
+mod notify;
 mod reload;
 mod setup;
 
@@ -18,6 +19,7 @@ use altway_units::DataSize;
 use anyhow::Result;
 pub(crate) use flags::Flags;
 use limits::Spelling;
+use notify::Manager;
 use reload::Reloading;
 use serde::Serialize;
 use std::fmt::{Debug, Display};
@@ -57,6 +59,9 @@ it warns of a key that others may read, and of a certificate that is expired, no
 logrotate, postrotate is `kill -USR1` with the process number.
 
 Every minute a line on stderr sums up what was refused, for each client network.
+
+A service manager that names a socket in $NOTIFY_SOCKET, as systemd does, is told when the server listens,
+reloads and stops.
 
 With --takeover the same command line, run again, puts a new process (another version, another
 folder, other options) in the place of the running one. No connection is refused and none breaks: new
@@ -125,16 +130,20 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let memory = limits::memory(&options.limits, options.threads) + setup::memory(&plan);
     let file = arguments.config.clone();
     let reloading = Reloading::new(file, plan.clone(), server.reload_handle(), *printer);
+    let serving = serving(&server, &plan);
+    let manager = Manager::new(&serving);
+    let (told, stopped) = (manager.clone(), manager.clone());
     let admin = Admin::new(
         server.monitor(),
         server.local_addr(),
         options.policy.to_string(),
-        Some(Arc::new(move || reloading.reload())),
+        Some(Arc::new(move || told.during(|| reloading.reload()))),
     );
-    obey_signals(handle, admin.clone(), *printer)?;
+    obey_signals(handle, admin.clone(), stopped, *printer)?;
     let takes_over = options.takeover.is_some();
     let _listening = admin::start(&admin, arguments.admin.as_ref(), takes_over)?;
-    announce(&server, arguments.json, &plan, memory, printer)?;
+    announce(&server, arguments.json, &plan, memory, &serving, printer)?;
+    manager.ready();
     server.run(&signal)?;
     Ok(Answer::Done)
 }
@@ -160,9 +169,13 @@ fn plan(arguments: &Arguments, printer: &Printer) -> Result<(Plan, Spelling)> {
     Ok((plan, Spelling::Keys))
 }
 
-fn obey_signals(stop: StopHandle, admin: Admin, printer: Printer) -> Result<()> {
+fn obey_signals(stop: StopHandle, admin: Admin, manager: Manager, printer: Printer) -> Result<()> {
     let gone = stop.clone();
-    signals::on_stop(move || stop.stop())?;
+    signals::on_stop(move || {
+        // First, lest a process with nothing left to do be gone before.
+        manager.stopping();
+        stop.stop();
+    })?;
     let read_again = move || match admin.reload() {
         Some(Reloaded {
             success: true,
@@ -190,58 +203,67 @@ fn reopen_at_signal(log: Option<AccessLog>, printer: Printer) -> Result<()> {
     Ok(())
 }
 
-/// `memory`: what its limits add up to.
+/// `memory`: what its limits add up to; `serving`: what is served, in words.
 fn announce(
     server: &Server,
     json: bool,
     plan: &Plan,
     memory: DataSize,
+    serving: &str,
     printer: &Printer,
 ) -> Result<()> {
-    let clear = plan.config().listen.is_clear_text();
-    let protocols: Vec<_> = plan
-        .config()
-        .listen
-        .protocols
-        .iter()
-        .filter_map(|it| match it {
-            Protocol::H2 if clear => Some("h2c"),
-            Protocol::H3 if clear => None,
-            it => Some(it.name()),
-        })
-        .collect();
-    let (address, predecessor) = (server.local_addr(), server.predecessor());
-    let congestion = server.congestion();
     if json {
+        let congestion = server.congestion();
         let listening = Listening {
             event: "listening",
-            address,
-            protocols: &protocols,
+            address: server.local_addr(),
+            protocols: &protocols(plan),
             max_memory_bytes: memory.as_bytes(),
             tcp_congestion: &congestion.tcp,
             quic_congestion: congestion.quic.map(Congestion::kernel_name),
-            predecessor,
+            predecessor: server.predecessor(),
         };
         return Ok(printer.data(&serde_json::to_string(&listening)?)?);
     }
     let sum = limits::in_mebibytes(memory);
     tracing::info!("clients can make the process hold {sum} at most: see Limits in --help");
-    let scheme = if clear { "http" } else { "https" };
+    printer.say(serving);
+    Ok(())
+}
+
+/// The protocols that clients are given, by their names.
+fn protocols(plan: &Plan) -> Vec<&'static str> {
+    let listen = &plan.config().listen;
+    let clear = listen.is_clear_text();
+    let protocols = listen.protocols.iter().filter_map(|it| match it {
+        Protocol::H2 if clear => Some("h2c"),
+        Protocol::H3 if clear => None,
+        it => Some(it.name()),
+    });
+    protocols.collect()
+}
+
+/// Where a server listens and how it sends, in a line.
+fn serving(server: &Server, plan: &Plan) -> String {
+    let scheme = match plan.config().listen.is_clear_text() {
+        true => "http",
+        false => "https",
+    };
+    let address = server.local_addr();
     let host = match address.ip() {
         ip if ip.is_unspecified() => "localhost".to_owned(),
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),
     };
-    let place = predecessor.map_or(String::new(), |process| {
+    let place = server.predecessor().map_or(String::new(), |process| {
         format!(", in place of process {process}")
     });
-    printer.say(&format!(
+    format!(
         "serving {scheme}://{host}:{}/ over {}, {}{place}",
         address.port(),
-        protocols.join(", "),
-        controls(congestion)
-    ));
-    Ok(())
+        protocols(plan).join(", "),
+        controls(server.congestion())
+    )
 }
 
 /// Which congestion control there is, in words.

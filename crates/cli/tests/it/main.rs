@@ -38,6 +38,7 @@ mod priorities;
 mod raw;
 mod report_page;
 mod rounds;
+mod service_manager;
 mod sites;
 mod takeover;
 mod topologies;

@@ -33,22 +33,28 @@ fn the_reference_in_the_repository_is_the_table_of_keys() {
 }
 
 #[test]
-fn the_examples_of_the_reference_are_good() {
-    let page = std::fs::read_to_string(document("configuration.md")).unwrap();
-    let examples: Vec<_> = page.split("```toml\n").skip(1).collect();
-    assert!(examples.len() >= 3);
-    for example in examples {
-        let (text, _) = example.split_once("```").expect("an end");
-        let read = read(
-            "altway.toml",
-            text,
-            &mut crate::Disk {
-                folder: crate::folder("good"),
-            },
-        );
-        read.unwrap_or_else(|faults| panic!("{faults}\n{text}"));
-    }
+fn the_examples_of_the_reference_and_of_the_guide_are_good() {
+    assert!(examples_are_good(&document("configuration.md")) >= 3);
+    let pages = std::fs::read_dir(document("guide")).unwrap();
+    let pages = pages.map(|page| page.unwrap().path().display().to_string());
+    let pages = pages.filter(|path| path.ends_with(".md"));
+    assert!(pages.map(|path| examples_are_good(&path)).sum::<usize>() >= 5);
     assert!(read("altway.toml", "", &mut NoFiles).is_err());
+}
+
+/// Reads each example of a page as a configuration, and returns how many there are.
+fn examples_are_good(path: &str) -> usize {
+    let page = std::fs::read_to_string(path).unwrap();
+    let examples: Vec<_> = page.split("```toml\n").skip(1).collect();
+    for example in &examples {
+        let (text, _) = example.split_once("```").expect("an end");
+        let mut disk = crate::Disk {
+            folder: crate::folder("good"),
+        };
+        let read = read("altway.toml", text, &mut disk);
+        read.unwrap_or_else(|faults| panic!("{path}: {faults}\n{text}"));
+    }
+    examples.len()
 }
 
 /// The keys of a section, each with form, default and meaning.
