@@ -18,7 +18,7 @@ const SETTLE: Duration = Duration::from_millis(2500);
 
 const OPTIONS: [&str; 4] = ["--takeover", "meeting", "--grace", "30s"];
 
-/// The next server of the folder, with another site.
+/// The next server of the folder, with another site and its name in every response.
 fn next(dir: &Dir, port: u16, name: &str, more: &[&str]) -> Serving {
     let site = dir.path().join("site");
     if site.exists() {
@@ -27,7 +27,9 @@ fn next(dir: &Dir, port: u16, name: &str, more: &[&str]) -> Serving {
     }
     dir.file("site/name", name);
     dir.file("site/large", large(name));
-    Serving::start_on(dir, port, &[&OPTIONS, more].concat())
+    // By its field, for a server follows the folder that takes the place of its own.
+    let header = format!("--header=X-Server-Name: {name}");
+    Serving::start_on(dir, port, &[&OPTIONS[..], &[&*header], more].concat())
 }
 
 fn large(name: &str) -> Vec<u8> {
@@ -42,7 +44,9 @@ fn who(serving: &Serving) -> String {
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");
-    response.rsplit("\r\n").next().unwrap().into()
+    let mut lines = response.lines();
+    let name = lines.find_map(|line| line.strip_prefix("x-server-name: "));
+    name.unwrap_or_else(|| panic!("{response}")).into()
 }
 
 /// A download that takes some four seconds.
