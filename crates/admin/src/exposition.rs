@@ -146,10 +146,10 @@ fn selection(text: &mut Text, status: &Status) {
     for it in &status.clients.classes {
         blocked.sample(&[("class", &it.class)], it.udp_blocked);
     }
-    let help = "Bits a second that clients of a class take over QUIC, as learnt.";
-    let mut limits = text.gauge("altway_class_limit_bits_per_second", help);
+    let help = "Bytes a second that clients of a class take over QUIC, as learnt.";
+    let mut limits = text.gauge("altway_class_limit_bytes_per_second", help);
     for it in &status.clients.classes {
-        limits.sample(&[("class", &it.class)], it.limit_bps.round());
+        limits.sample(&[("class", &it.class)], (it.limit_bps / 8.0).round());
     }
 }
 

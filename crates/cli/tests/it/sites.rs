@@ -250,24 +250,35 @@ fn two_servers_do_not_share_an_admin_socket_and_bad_places_are_named() {
     assert_eq!(serving.terminate(), Some(0));
 }
 
-/// The metrics are such as Prometheus takes without a complaint.
+/// The metrics are such as Prometheus takes without a complaint, those of what is known of clients included.
 #[test]
 fn metrics_satisfy_promtool() {
-    if !crate::common::installed("promtool") {
+    if !crate::common::installed("promtool") || !crate::common::installed("curl") {
         return;
     }
     let dir = dir();
+    let tls = config(SECOND).replace("http = ", "https = ");
+    dir.file("altway.toml", tls);
     let serving = start(&dir);
-    ask(&serving, "a.example", "/");
-    let curl =
-        "curl -sf --unix-socket admin.sock http://localhost/metrics | promtool check metrics";
-    let mut shell = std::process::Command::new("sh");
-    let output = shell
-        .args(["-c", curl])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    let said = text(&output.stdout) + &text(&output.stderr);
-    assert_eq!((output.status.code(), said.trim()), (Some(0), ""));
+    let (port, host) = (serving.port, "a.example");
+    let run = |command: String| {
+        let mut shell = std::process::Command::new("sh");
+        let shell = shell.args(["-c", &command]).current_dir(dir.path());
+        let output = shell.output().unwrap();
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        said
+    };
+    run(format!(
+        "curl -skf --connect-to ::127.0.0.1:{port} https://{host}:{port}/"
+    ));
+    let metrics = "curl -sf --unix-socket admin.sock http://localhost/metrics";
+    let text = run(metrics.into());
+    assert!(text.contains("\naltway_known_clients 1\n"), "{text}");
+    assert!(
+        text.contains("altway_class_limit_bytes_per_second{"),
+        "{text}"
+    );
+    assert_eq!(run(format!("{metrics} | promtool check metrics")), "");
     assert_eq!(serving.terminate(), Some(0));
 }
