@@ -262,7 +262,7 @@ fn ways_to_serve_files_that_make_no_sense() {
         ),
         (
             "--fallback=../x",
-            "`../x` is no file beneath the served folder",
+            "`/../x` is not the path of a page",
             "--help",
         ),
         ("--index=a/b", "`a/b` is no name of an index", "--help"),
@@ -273,17 +273,17 @@ fn ways_to_serve_files_that_make_no_sense() {
         ),
         (
             "--cache=assets=no-store",
-            "`assets` is no pattern of paths",
+            "`assets` is not a pattern of paths",
             "--help",
         ),
         (
             "--header=ETag: 1",
-            "the field etag is the server's own",
+            "the field `etag` is said by the server itself",
             "--help",
         ),
         (
             "--precompressed=lzma",
-            "`lzma` is no content coding",
+            "`lzma` is not an encoding: expected zstd, br or gzip",
             "--help",
         ),
     ];

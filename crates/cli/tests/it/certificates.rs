@@ -128,7 +128,7 @@ fn a_bad_file_leaves_the_former_certificate_in_use_and_one_error_in_the_log() {
     // The response in the file is for the former one.
     issue(&dir, "0x1002");
     serving.signal(Signal::HUP);
-    let said = "ERROR altway::commands::serve::certificate: SIGHUP: the former certificate stays in \
+    let said = "ERROR altway::commands::serve: SIGHUP: the former certificate stays in \
                 use: the OCSP response `ocsp.der` is for another certificate";
     eventually("an error in the log", || log(&dir).contains(said));
     assert_eq!(log(&dir).matches("ERROR").count(), 1);

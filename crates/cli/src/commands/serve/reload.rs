@@ -7,7 +7,6 @@ use altway_admin::Reloaded;
 use altway_config::{Config, Plan, Site};
 use altway_serve::ReloadHandle;
 use anyhow::Result;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -48,10 +47,16 @@ impl Reloading {
                     report,
                 }
             }
-            Err(error) => Reloaded {
-                success: false,
-                report: format!("the former configuration stays in use: {error:#}\n"),
-            },
+            Err(error) => {
+                let what = match self.file {
+                    Some(_) => "configuration",
+                    None => "certificate",
+                };
+                Reloaded {
+                    success: false,
+                    report: format!("the former {what} stays in use: {error:#}\n"),
+                }
+            }
         }
     }
 
@@ -70,12 +75,28 @@ impl Reloading {
         let site = altway_site::site(&plan)?;
         self.server
             .replace(&site, &altway_site::hosts(&plan), shown)?;
-        let mut report = report(current, &plan);
-        if let Some(count) = count {
-            let plural = if count == 1 { "" } else { "s" };
-            writeln!(report, "read {count} certificate{plural}")?;
-        }
+        let report = match self.file {
+            Some(_) => report(current, &plan) + &read_again(count),
+            None => read_again_by_options(count).into(),
+        };
         Ok((plan, report))
+    }
+}
+
+/// The certificates that were read; none in clear text.
+fn read_again(count: Option<usize>) -> String {
+    match count {
+        Some(1) => "read 1 certificate\n".into(),
+        Some(count) => format!("read {count} certificates\n"),
+        None => String::new(),
+    }
+}
+
+/// What a server that has no file has read: its options are the same.
+fn read_again_by_options(certificates: Option<usize>) -> &'static str {
+    match certificates {
+        Some(_) => "the certificate was read again\n",
+        None => "the folder was opened again; clear text has no certificate to read\n",
     }
 }
 
