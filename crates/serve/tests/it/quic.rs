@@ -250,13 +250,18 @@ fn a_connection_that_the_server_has_forgotten_is_reset() {
 fn datagrams_over_loopback_are_as_large_as_it_carries_and_the_client_takes() {
     let server = start(|_| {});
     for (takes, largest) in [(65_527, 65_488), (1_472, 1_200), (1_200, 1_200)] {
-        let client = Client::that_takes(takes, &server, Ipv4Addr::LOCALHOST.into());
-        let mut client = client.connected();
-        assert_eq!(client.get("/large"), LARGE);
-        assert_eq!(
-            client.largest(),
-            Some(largest),
-            "for one that takes {takes}"
+        // Probes that a busy machine loses end a search early: the next connection begins anew.
+        let mut found = (0..10).map(|_| {
+            let client = Client::that_takes(takes, &server, Ipv4Addr::LOCALHOST.into());
+            let mut client = client.connected();
+            assert_eq!(client.get("/large"), LARGE);
+            let found = client.largest().unwrap();
+            assert!(found <= largest, "{found} for one that takes {takes}");
+            found
+        });
+        assert!(
+            found.any(|found| found == largest),
+            "not {largest} for one that takes {takes}"
         );
     }
 }
