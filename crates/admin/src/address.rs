@@ -1,11 +1,11 @@
-//! Where the admin socket is.
+//! The address of an admin socket.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Where an admin socket is: the path of a Unix socket, or an address of the loopback interface with a port.
+/// The address of an admin socket: the path of a Unix socket, or an address of the loopback interface with a port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A Unix socket, which only its owner may use (mode 600).
@@ -17,7 +17,7 @@ pub enum Address {
 /// A text that is no [`Address`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadAddress {
-    /// It is empty.
+    /// The text is empty.
     #[error("an empty text is no place for an admin socket")]
     Empty,
     /// Others than this machine could reach it.
@@ -27,7 +27,7 @@ pub enum BadAddress {
     NotLoopback(SocketAddr),
 }
 
-/// What has a slash is a path; what reads as IP:PORT is that; all else is the name of a file.
+/// Reads IP:PORT as a port of the loopback interface, and anything else as the path of a Unix socket.
 impl FromStr for Address {
     type Err = BadAddress;
 
@@ -41,7 +41,7 @@ impl FromStr for Address {
     }
 }
 
-/// What it is parsed from.
+/// Writes the text that it is parsed from.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

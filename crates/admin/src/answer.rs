@@ -1,4 +1,4 @@
-//! What the admin socket answers.
+//! Answers requests to the admin socket.
 
 use crate::exposition::{CONTENT_TYPE, exposition};
 use crate::listener;
@@ -18,22 +18,22 @@ use std::time::SystemTime;
 /// The page; it asks for `/status` and `/explain`, and loads nothing else.
 const PAGE: &str = include_str!("page.html");
 
-/// What the page may do: its own script and style, and requests to where it came from.
+/// The Content-Security-Policy of the page: its own script and style, and requests to where it came from.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Reads the configuration again. Called on the admin thread, one at a time; may wait for disks.
 pub type Reload = Arc<dyn Fn() -> Reloaded + Send + Sync>;
 
-/// What came of a reload.
+/// The outcome of a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Whether the new configuration is in use; otherwise the former one is.
+    /// True if the new configuration is in use; otherwise the former one is.
     pub success: bool,
-    /// What changed, or why nothing did; some lines.
+    /// Lines that say what changed, or why nothing did.
     pub report: String,
 }
 
-/// What is told of a server, and done to it, over its admin socket.
+/// The admin interface of a server: its status, its metrics, explanations and reloads.
 #[derive(Clone)]
 pub struct Admin {
     monitor: Monitor,
@@ -198,7 +198,7 @@ impl Asked {
     }
 }
 
-/// Whether a request over the loopback interface names this machine as its host, so that no page of a foreign
+/// Checks whether a request over the loopback interface names this machine as its host, so that no page of a foreign
 /// site can have a browser ask in its name (DNS rebinding).
 fn is_for_this_machine(headers: &HeaderMap) -> bool {
     let Some(host) = headers.get(header::HOST) else {

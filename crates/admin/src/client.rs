@@ -13,13 +13,13 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-/// How long an answer may take: a reload opens folders and reads certificates.
+/// The time that an answer may take: a reload opens folders and reads certificates.
 const TIME: Duration = Duration::from_secs(60);
 
 /// An answer is never longer.
 const MAX_ANSWER: usize = 16 << 20;
 
-/// What an admin socket has answered.
+/// An answer of an admin socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
     /// The status of HTTP.
@@ -35,17 +35,17 @@ pub enum CallError {
     /// Nobody answers there.
     #[error("no server answers at the admin socket `{at}`")]
     Connect {
-        /// Where.
+        /// The address.
         at: Address,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// What answers there is no admin socket of altway's, or it stopped in the middle.
+    /// Another program answers there, or the answer stopped in the middle.
     #[error("the admin socket `{at}` gave no answer: {reason}")]
     Broken {
-        /// Where.
+        /// The address.
         at: Address,
-        /// What is wrong with it.
+        /// The fault of the answer.
         reason: String,
     },
 }

@@ -3,7 +3,7 @@
 use altway_select::{AltSvc, Explanation};
 use serde::{Deserialize, Serialize};
 
-/// What a client is told, and what that rests on.
+/// A decision for a client with what it rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Explained {
@@ -11,15 +11,15 @@ pub struct Explained {
     pub class: String,
     /// The protocol that it shall use: `h2` or `h3`.
     pub offer: String,
-    /// Why, in a clause.
+    /// The reason, in a clause.
     pub reason: String,
-    /// What a response over TCP says, in words.
+    /// The Alt-Svc of a response over TCP, in words.
     pub alt_svc: String,
-    /// Whether something is known of the address and class.
+    /// True if something is known of the address and class.
     pub known: bool,
     /// Probability with which this offer was chosen.
     pub propensity: f64,
-    /// Whether a coin decides for this client this week.
+    /// True if the client is in the hold-out this week, for which a coin decides.
     pub hold_out: bool,
     /// Predicted seconds over HTTP/2.
     pub h2_s: Option<f64>,
@@ -39,9 +39,9 @@ pub struct Explained {
     pub class_limit_bps: f64,
     /// Packets sent, older ones less.
     pub packets_sent: f64,
-    /// Of these, lost.
+    /// Packets lost, older ones less.
     pub packets_lost: f64,
-    /// Whether HTTP/3 was offered and never came.
+    /// True if HTTP/3 was offered and the client never came over it.
     pub udp_blocked: bool,
     /// The same in some lines, for reading.
     pub text: String,
@@ -76,7 +76,7 @@ impl Explained {
     }
 }
 
-/// What a response over TCP says, in words.
+/// The Alt-Svc of a response over TCP, in words.
 fn said(alt_svc: AltSvc) -> String {
     match alt_svc {
         AltSvc::Advertise { max_age } => {

@@ -1,4 +1,4 @@
-//! What an operator looks at while a server runs: metrics for Prometheus, its status, explanations of what
+//! The admin interface of a running server: metrics for Prometheus, its status, explanations of what
 //! clients are told, and a page that shows them, over a socket of its own that clients cannot reach.
 //!
 //! [`Admin::start`] listens at an [`Address`]: a Unix socket that only the server's user may use, or a port of the

@@ -23,25 +23,25 @@ use tokio::time::timeout;
 /// Connections at a time; more wait.
 const MAX_CONNECTIONS: usize = 16;
 
-/// How long a head may take to come.
+/// The time that a head may take to come.
 const HEAD_TIME: Duration = Duration::from_secs(5);
 
 /// A connection is closed after this, so that one that idles does not keep others out.
 const CONNECTION_TIME: Duration = Duration::from_secs(60);
 
-/// How long to wait when no connection can be accepted, as without file descriptors.
+/// The pause when no connection can be accepted, as without file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The admin socket can't be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// It can't be bound.
+    /// The socket can't be bound.
     #[error("cannot listen at the admin socket `{at}`")]
     Bind {
-        /// Where.
+        /// The address.
         at: Address,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Another process answers there.

@@ -1,8 +1,8 @@
-//! What the kernel tells of this process and of its UDP sockets.
+//! Reads the kernel's figures of this process and of its UDP sockets.
 
 use std::fs;
 
-/// What the kernel tells of a process; `None` where it does not.
+/// The kernel's figures of a process; `None` where it gives none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Process {
     /// Memory in use, in bytes.

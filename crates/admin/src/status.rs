@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a server is and has done.
+/// The status of a server: what it is and has done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Status {
@@ -21,15 +21,15 @@ pub struct Status {
     pub since: u64,
     /// Seconds since 1970 when this was told.
     pub now: u64,
-    /// What the kernel tells of the process.
+    /// The kernel's figures of the process.
     pub process: ProcessStatus,
     /// HTTP/1.1, HTTP/2, HTTP/3.
     pub protocols: Vec<ProtocolStatus>,
-    /// How often each protocol was offered for each reason.
+    /// Counts of responses by the protocol that they offered and the reason.
     pub offers: Vec<OfferStatus>,
-    /// What was refused and which limits were struck, by kind.
+    /// Counts of refusals and of limits struck, by kind.
     pub incidents: BTreeMap<String, u64>,
-    /// What is known of clients.
+    /// The clients of which something is known.
     pub clients: ClientStatus,
     /// The certificates, the default first; none in clear text.
     pub certificates: Vec<CertificateStatus>,
@@ -39,7 +39,7 @@ pub struct Status {
     pub reload: Option<ReloadStatus>,
 }
 
-/// What the kernel tells of the process; what it does not tell is missing.
+/// The kernel's figures of the process; those that it does not give are missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProcessStatus {
@@ -71,7 +71,7 @@ pub struct ProtocolStatus {
     pub content_bytes: u64,
 }
 
-/// How often a protocol was offered for one reason.
+/// The count of responses that offered a protocol for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OfferStatus {
@@ -83,7 +83,7 @@ pub struct OfferStatus {
     pub count: u64,
 }
 
-/// What is known of clients.
+/// The clients of which something is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientStatus {
@@ -93,7 +93,7 @@ pub struct ClientStatus {
     pub classes: Vec<ClassStatus>,
 }
 
-/// What is known of one class of clients.
+/// The clients of one class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClassStatus {
@@ -101,9 +101,9 @@ pub struct ClassStatus {
     pub class: String,
     /// Addresses that are known.
     pub clients: usize,
-    /// Of these, those whose rate over TCP and over QUIC is known.
+    /// Addresses whose rate over TCP is known, and over QUIC.
     pub rated: [usize; 2],
-    /// Of these, those that HTTP/3 was offered and that never came.
+    /// Addresses that HTTP/3 was offered and that never came over it.
     pub udp_blocked: usize,
     /// bit/s that the class takes over QUIC, as learnt.
     pub limit_bps: f64,
@@ -123,15 +123,15 @@ pub struct CertificateStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReloadStatus {
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub at: u64,
-    /// Whether the new configuration is in use.
+    /// True if the new configuration is in use.
     pub success: bool,
-    /// What changed, or why nothing did.
+    /// Lines that say what changed, or why nothing did.
     pub report: String,
 }
 
-/// What a server is, whatever it does.
+/// The facts of a server that do not change while it runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) address: SocketAddr,

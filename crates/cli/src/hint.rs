@@ -212,7 +212,7 @@ fn of_serve(error: &ServeError) -> Option<String> {
         | ServeError::NoKey { .. }
         | ServeError::KeyMismatch { .. }
         | ServeError::Identity { .. } => {
-            "leave out --cert and --key, and altway makes a local certificate itself"
+            "leave out --cert and --key (in a configuration `certificate`), and altway makes a local certificate itself"
         }
         ServeError::ReadOcsp { .. } | ServeError::NotOcsp { .. } => {
             "--ocsp wants what `openssl ocsp -respout FILE` writes; without --ocsp nothing is stapled"

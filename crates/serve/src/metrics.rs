@@ -1,4 +1,4 @@
-//! What a server has done, in numbers: counted by each worker for itself, and summed when asked.
+//! Figures of what a server has done: counted by each worker for itself, and summed when asked.
 
 mod counters;
 
@@ -30,9 +30,9 @@ pub struct Monitor {
 pub struct Metrics {
     /// HTTP/1.1, HTTP/2 and HTTP/3, in this order.
     pub protocols: [ProtocolMetrics; 3],
-    /// How often a response was sent with which decision; none where there is no HTTP/3 to offer. Sorted.
+    /// Counts of responses by what was decided for them; none where there is no HTTP/3 to offer. Sorted.
     pub offers: Vec<OfferMetrics>,
-    /// What was refused and which limits were struck, by kind. Sorted by name; kinds that never occurred are
+    /// Counts of refusals and of limits struck, by kind. Sorted by name; kinds that never occurred are
     /// left out.
     pub incidents: Vec<(&'static str, u64)>,
     /// Clients (address and class) of which something is known.
@@ -47,7 +47,7 @@ pub struct Metrics {
 pub struct ProtocolMetrics {
     /// Connections that spoke it, since the server began.
     pub connections: u64,
-    /// Those of them that are there now.
+    /// Connections that are there now.
     pub open_connections: u64,
     /// Responses by the first digit of their status, 1 to 5. Interim responses (1xx) count with the others.
     pub responses: [u64; 5],
@@ -55,7 +55,7 @@ pub struct ProtocolMetrics {
     pub content_bytes: u64,
 }
 
-/// How often something was offered for one reason.
+/// The count of responses that offered a protocol for one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct OfferMetrics {

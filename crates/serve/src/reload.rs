@@ -1,4 +1,4 @@
-//! What can be replaced while a server runs: its certificates and its site.
+//! Replacement of certificates, site and names while a server runs.
 
 use crate::request::content::{Content, Current};
 use crate::request::service::Service;
@@ -96,7 +96,7 @@ impl InUse {
         Self(Arc::new(RwLock::new(certificates)))
     }
 
-    /// What `look` returns of the certificates.
+    /// Calls `look` with the certificates, and returns what it returns.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&Certificates) -> T) -> T {
         look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }

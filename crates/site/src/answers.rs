@@ -98,7 +98,7 @@ impl Answers {
 }
 
 impl Redirecting {
-    /// Where a request leads; `None` where that can't stand in a field.
+    /// The URL that a request is redirected to; `None` where that can't stand in a field.
     fn location<B>(&self, request: &Request<B>) -> Option<HeaderValue> {
         let uri = request.uri();
         let host = uri.authority().map(http::uri::Authority::as_str);

@@ -10,7 +10,7 @@ use altway_serve::{Certificates, Identity};
 /// ([`Certificates::strict`]).
 ///
 /// # Errors
-/// Those of `read` and `own`.
+/// The errors of `read` and `own`.
 pub fn certificates<E>(
     plan: &Plan,
     mut read: impl FnMut(&Certificate) -> Result<Identity, E>,

@@ -14,7 +14,7 @@ pub(crate) fn site(
     Ok(altway_serve::Site::files_with(&files.root, options))
 }
 
-/// How the files of a route are served.
+/// The options by which the files of a route are served.
 ///
 /// # Errors
 /// A field or a pattern is none that the server gives.

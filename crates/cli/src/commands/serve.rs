@@ -48,9 +48,12 @@ long as it runs, and shares them with no other server. What could do harm (POST,
 answered 425 (Too Early), and browsers ask again after the hand-shake.
 
 Policies: who is offered HTTP/3 by the Alt-Svc field
-  h2         nobody; clients that were told of HTTP/3 before are told to forget it
-  h3         everybody
+  learned    clients that it is faster for, by what they and others like them have shown
+  surface    the same by measured times alone; surface:FILE by those of `altway policy fit`
+  study      clients on one side of a line over delay and loss; delay= and loss= set it
   threshold  clients whose path is unknown, far (min RTT) or lossy; rtt= and loss= set the bounds
+  h3         everybody
+  h2         nobody; clients that were told of HTTP/3 before are told to forget it
 
 A first SIGTERM or Ctrl-C lets requests end, a second ends at once. SIGHUP reads certificate, key
 and OCSP response again; connections go on, and if a file is bad the former ones stay. At both times

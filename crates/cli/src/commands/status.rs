@@ -8,10 +8,10 @@ use anyhow::Result;
 use http::{Method, StatusCode};
 use std::fmt::Write as _;
 
-/// Where the admin socket is that the shipped service of systemd has.
+/// The path of the admin socket in the unit that ships.
 const USUAL: &str = "/run/altway/admin.sock";
 
-/// Where the admin socket of a server is.
+/// The server that is asked.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Server {
     /// Admin socket of the server (`altway serve --admin`): path of a Unix socket, or IP:PORT.
@@ -34,10 +34,10 @@ impl Server {
         }
     }
 
-    /// What the server answers.
+    /// Asks the server over its admin socket.
     ///
     /// # Errors
-    /// It does not, with the way to have it do so.
+    /// The server does not answer; the hint says how to have it do so.
     pub(super) fn ask(&self, method: Method, target: &str) -> Result<Answered> {
         call(&self.admin, method, target).map_err(|error| match &error {
             CallError::Connect { source, .. } => mistake(

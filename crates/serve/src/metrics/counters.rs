@@ -14,7 +14,7 @@ pub(crate) struct ServerCounters(Mutex<Workers>);
 
 #[derive(Debug, Default)]
 struct Workers {
-    /// Those that run, and those whose sums have not gone to `former` yet.
+    /// Workers that run, and those whose sums have not gone to `former` yet.
     running: Vec<Arc<WorkerCounters>>,
     /// Sums of workers that were started again after a panic.
     former: WorkerCounters,

@@ -1,4 +1,4 @@
-//! What requests are answered with, and its replacement while the server runs.
+//! The targets that answer requests, and their replacement while the server runs.
 
 use crate::files::{self, Files};
 use crate::request::handler::Handler;
@@ -9,7 +9,7 @@ use http::StatusCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What requests are answered with.
+/// The targets that answer requests, and the choice among them.
 #[derive(Debug)]
 pub(crate) struct Content {
     /// `None`: the one target answers all.
@@ -59,13 +59,13 @@ impl Content {
         })
     }
 
-    /// Whether anything but files is among the targets.
+    /// Checks whether anything but files is among the targets.
     pub(crate) fn has_handlers(&self) -> bool {
         let mut targets = self.targets.iter();
         targets.any(|target| matches!(target, Target::Handler(_)))
     }
 
-    /// What answers a request for that authority and target (path and query).
+    /// The target that answers a request for that authority and target (path and query).
     ///
     /// # Errors
     /// The status that refuses it: the path could mean two things, or nobody answers it.
@@ -99,7 +99,7 @@ impl Target {
     }
 }
 
-/// What is replaced as a whole when the server is given another site or other certificates.
+/// The part of a server that is replaced as a whole when the server is given another site or other certificates.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// Counted up with each replacement.

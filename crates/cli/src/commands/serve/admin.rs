@@ -8,7 +8,7 @@ use anyhow::Result;
 /// have one in its place.
 ///
 /// # Errors
-/// It can't be bound, with what to do about it.
+/// The socket can't be bound; the hint says what to do about it.
 pub(super) fn start(
     admin: &Admin,
     at: Option<&Address>,

@@ -10,7 +10,7 @@ use anyhow::Result;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// What a server is run by, and how it is told of a change.
+/// The configuration that a server is run by, and the handle that changes it.
 #[derive(Debug)]
 pub(super) struct Reloading {
     /// `None`: options, which stay; their certificates and folders are opened anew.
@@ -92,7 +92,7 @@ fn read_again(count: Option<usize>) -> String {
     }
 }
 
-/// What a server that has no file has read: its options are the same.
+/// The report of a server without a file: its options are the same.
 fn read_again_by_options(certificates: Option<usize>) -> &'static str {
     match certificates {
         Some(_) => "the certificate was read again\n",
@@ -100,7 +100,7 @@ fn read_again_by_options(certificates: Option<usize>) -> &'static str {
     }
 }
 
-/// What is different in the new plan, a line each; never empty.
+/// A line for each difference of the new plan; never empty.
 fn report(former: &Plan, new: &Plan) -> String {
     let mut lines: Vec<String> = Vec::new();
     for site in new.sites() {
@@ -129,7 +129,7 @@ fn report(former: &Plan, new: &Plan) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Whether two plans mean the same site.
+/// Checks whether two plans mean the same site.
 fn is_same(a: &Site, b: &Site) -> bool {
     (a.is_default && b.is_default) || a.names.iter().any(|name| b.names.contains(name))
 }
