@@ -2,14 +2,17 @@
 //! response has, and its line in the access log. What answers requests is a [`content`] that can be replaced.
 //!
 //! [`requests`] tells the story: limits, then the [`check`] of the head, then a [`prepared`] answer or the
-//! [`service`], then the [`fields`] that every response has and the [`log`]'s line. What takes more than a
-//! moment waits in [`pending`]; a request's body comes by [`upload`], a response's leaves by
+//! [`service`], then the [`fields`] that every response has and the [`log`]'s line. The steps from there to the
+//! response's last byte are those of [`exchanges`], over what each protocol has for a [`carrier`]. What takes more
+//! than a moment waits in [`pending`]; a request's body comes by [`upload`], a response's leaves by
 //! [`outgoing`]. A request for a WebSocket is offered an [`upgrade`] to a [`tunnel`].
 
 pub(crate) mod body;
+pub(crate) mod carrier;
 pub(crate) mod check;
 pub(crate) mod contained;
 pub(crate) mod content;
+pub(crate) mod exchanges;
 pub(crate) mod fields;
 pub(crate) mod handler;
 pub(crate) mod log;

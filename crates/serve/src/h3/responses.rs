@@ -1,25 +1,26 @@
 //! Requests in, responses out: what the engine's events mean to the server.
+//!
+//! Who answers a request is found out by [`Requests`], and what follows is done by [`Exchanges`], as on the other
+//! protocols.
 
 use super::admission;
 use crate::RequestBody;
-use crate::embed::Answering;
-use crate::held::Held;
 use crate::incidents::Incident;
-use crate::request::body::Body;
+use crate::request::carrier::Carrier;
+use crate::request::exchanges::{Exchanges, Means};
 use crate::request::handler::BoxError;
 use crate::request::log::Protocol;
-use crate::request::outgoing::{Carrier, Outgoing, Sent};
-use crate::request::pending::{Exchanges, Ready, Taken, Work};
+use crate::request::pending::{PendingWork, Ready, Taken};
 use crate::request::prepared::Prepared;
-use crate::request::requests::{Answer, Answered, Now, Requests, Screened};
+use crate::request::requests::{Now, Requests, Screened};
 use crate::selection::counters::Counters;
 use crate::setup::{Memory, Setup};
 use altway_http3::{
     CloseReason, Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId,
 };
+use altway_select::Decision;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
-use http_body::Body as _;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -43,17 +44,25 @@ pub(super) struct Responses {
     setup: Arc<Setup>,
     /// Boxed: the table has room for up to twice as many as there are.
     connections: FxHashMap<ConnectionHandle, Box<Connection>>,
-    exchanges: Exchanges<Key>,
+    pending: PendingWork<Key>,
     memory: Memory,
     /// When the turn began.
     now: Now,
+    /// Connections of which a request has come to its end in this turn.
+    changed: Vec<ConnectionHandle>,
 }
 
 struct Connection {
-    requests: Requests<Weak<Request<()>>>,
-    /// Those whose responses have not been handed over whole.
-    in_progress: FxHashSet<StreamId>,
-    sending: FxHashMap<StreamId, Outgoing>,
+    exchanges: Exchanges<Weak<Request<()>>, StreamId>,
+    in_progress: InProgress,
+}
+
+/// The requests of a connection whose responses have not been handed over whole.
+#[derive(Default)]
+struct InProgress {
+    streams: FxHashSet<StreamId>,
+    /// They are fewer than the table of clients was told of.
+    has_changed: bool,
 }
 
 impl Responses {
@@ -63,19 +72,20 @@ impl Responses {
             memory,
             now: Now::read(),
             connections: FxHashMap::default(),
-            exchanges: Exchanges::new(),
+            pending: PendingWork::new(),
+            changed: Vec::new(),
         }
     }
 
     /// Whether nothing is on its way.
     pub(super) fn is_empty(&self) -> bool {
         let mut connections = self.connections.values();
-        self.exchanges.is_idle() && connections.all(|connection| connection.sending.is_empty())
+        self.pending.is_idle() && !connections.any(|it| it.exchanges.is_sending())
     }
 
     /// Ready when an exchange can go on.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.exchanges.poll(cx) {
+        match self.pending.poll(cx) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         }
@@ -84,7 +94,7 @@ impl Responses {
     /// Whether a connection is there and has to make room for others.
     pub(super) fn is_evicted(&self, handle: ConnectionHandle) -> bool {
         let connection = self.connections.get(&handle);
-        connection.is_some_and(|connection| connection.requests.admitted().is_evicted())
+        connection.is_some_and(|it| it.exchanges.requests.admitted().is_evicted())
     }
 
     pub(super) fn connections(&self) -> impl Iterator<Item = ConnectionHandle> {
@@ -102,21 +112,23 @@ impl Responses {
                 Event::EarlyData => {
                     self.connected(handle, endpoint);
                     if let Some(connection) = self.connections.get_mut(&handle) {
-                        connection.requests.visit().early();
+                        connection.exchanges.requests.visit().early();
                     }
                 }
                 Event::Connected => {
                     self.connected(handle, endpoint);
                     if let Some(connection) = self.connections.get(&handle) {
-                        connection.requests.admitted().handshake_done();
+                        connection.exchanges.requests.admitted().handshake_done();
                     }
                 }
                 Event::Request { stream, head, end } => {
                     self.request((handle, stream), head, end, endpoint);
                 }
                 Event::Readable { stream } => self.receive((handle, stream), endpoint),
-                Event::Writable { stream } => self.go_on((handle, stream), endpoint),
-                Event::StreamReset { stream, .. } => self.cancelled((handle, stream)),
+                Event::Writable { stream } => {
+                    self.with(handle, endpoint, |it, means| it.send(stream, means));
+                }
+                Event::StreamReset { stream, .. } => self.cancelled((handle, stream), endpoint),
                 Event::Delivered => self.delivered(handle, endpoint),
                 Event::Closed { reason } => {
                     tracing::debug!(?handle, %reason, "connection closed");
@@ -128,35 +140,71 @@ impl Responses {
                 _ => {}
             }
         }
-        while let Some((key, ready)) = self.exchanges.next_ready() {
-            self.proceed(key, ready, endpoint);
+        while let Some((key, ready)) = self.pending.next_ready() {
+            self.go_on(key, ready, endpoint);
         }
+        self.count_requests();
     }
 
     /// Gives up responses whose clients have taken nothing of them for the idle time-out, and what is
     /// kept of requests that don't come again.
     pub(super) fn cut_off_stalled(&mut self, endpoint: &mut Endpoint) {
         let limit = self.setup.limits.idle_timeout;
-        let exchanges = &mut self.exchanges;
-        for (handle, connection) in &mut self.connections {
-            let Connection {
-                requests,
-                sending,
-                in_progress,
-                ..
-            } = &mut **connection;
-            requests.forget_latest_if(|request| request.strong_count() == 0);
-            sending.retain(|stream, outgoing| {
-                let held_up = outgoing.is_held_up();
-                let stalled = held_up && outgoing.moved.elapsed() >= limit;
-                if stalled {
-                    endpoint.reset_stream(*handle, *stream, Code::H3_REQUEST_CANCELLED);
-                    exchanges.cancel((*handle, *stream));
-                    in_progress.remove(stream);
-                    requests.admitted().set_requests(in_progress.len());
+        let handles: Vec<_> = self.connections.keys().copied().collect();
+        for handle in handles {
+            self.with(handle, endpoint, |exchanges, means| {
+                let requests = &mut exchanges.requests;
+                requests.forget_latest_if(|request| request.strong_count() == 0);
+                for stream in exchanges.stalled(limit) {
+                    means.carrier.reset(stream, Code::H3_REQUEST_CANCELLED);
+                    exchanges.forget(stream, means);
                 }
-                !stalled
             });
+        }
+        self.count_requests();
+    }
+
+    /// Does something to a connection's exchanges; `None`: it has gone.
+    fn with<T>(
+        &mut self,
+        handle: ConnectionHandle,
+        endpoint: &mut Endpoint,
+        work: impl FnOnce(
+            &mut Exchanges<Weak<Request<()>>, StreamId>,
+            &mut Means<'_, Http3Carrier<'_>>,
+        ) -> T,
+    ) -> Option<T> {
+        let Connection {
+            exchanges,
+            in_progress,
+        } = &mut **self.connections.get_mut(&handle)?;
+        let carrier = Http3Carrier {
+            endpoint,
+            handle,
+            in_progress,
+            changed: &mut self.changed,
+        };
+        let mut means = Means {
+            carrier,
+            pending: &mut self.pending,
+            files: &self.memory.files,
+            now: self.now,
+        };
+        Some(work(exchanges, &mut means))
+    }
+
+    /// Tells the table of clients of requests that have come to their end: once a turn, not once a request.
+    fn count_requests(&mut self) {
+        for handle in self.changed.drain(..) {
+            if let Some(connection) = self.connections.get_mut(&handle) {
+                let Connection {
+                    exchanges,
+                    in_progress,
+                } = &mut **connection;
+                in_progress.has_changed = false;
+                let admitted = exchanges.requests.admitted();
+                admitted.set_requests(in_progress.streams.len());
+            }
         }
     }
 
@@ -176,10 +224,10 @@ impl Responses {
         let began = self.now.instant.checked_sub(handshake.unwrap_or_default());
         let began = began.unwrap_or(self.now.instant);
         self.connections.entry(handle).or_insert_with(|| {
+            let requests = Requests::new(responder, Protocol::Http3, peer, admitted, began);
             Box::new(Connection {
-                requests: Requests::new(responder, Protocol::Http3, peer, admitted, began),
-                in_progress: FxHashSet::default(),
-                sending: FxHashMap::default(),
+                exchanges: Exchanges::new(requests),
+                in_progress: InProgress::default(),
             })
         });
     }
@@ -188,123 +236,56 @@ impl Responses {
         let counters = counters(endpoint, handle);
         tracing::debug!(?handle, ?counters, "connection ended");
         if let Some(mut connection) = self.connections.remove(&handle) {
-            connection.requests.ended(|| counters);
+            connection.exchanges.requests.ended(|| counters);
         }
-        self.exchanges.cancel_all(|(of, _)| of == handle);
+        self.pending.cancel_all(|(of, _)| of == handle);
     }
 
-    fn request(&mut self, key: Key, head: Arc<Request<()>>, end: bool, endpoint: &mut Endpoint) {
-        let Some(connection) = self.connections.get_mut(&key.0) else {
-            return;
-        };
-        let requests = &mut connection.requests;
-        if requests.must_take_first(!connection.sending.is_empty()) {
-            return endpoint.reset_stream(key.0, key.1, Code::H3_REQUEST_REJECTED);
-        }
-        connection.in_progress.insert(key.1);
-        let read = || counters(endpoint, key.0);
-        let in_progress = connection.in_progress.len();
-        match requests.screen(&head, end, in_progress, self.now, read) {
-            Screened::Refused(response) => {
-                self.respond(key, response, endpoint);
-                // Nobody wants its content (RFC 9114 section 4.1).
-                endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
-            }
-            Screened::Prepared(prepared) => self.send_prepared(key, &prepared, endpoint),
-            Screened::Service => self.ask(key, Arc::unwrap_or_clone(head), end, endpoint),
-        }
-    }
-
-    /// Answers with a file of the cache, by a head that is made once a second.
-    fn send_prepared(&mut self, key: Key, prepared: &Prepared, endpoint: &mut Endpoint) {
-        let Some(connection) = self.connections.get_mut(&key.0) else {
-            return;
-        };
-        let (requests, now, entry) = (&mut connection.requests, self.now, &prepared.entry);
-        let decision = requests.decision(Some(entry.size), now);
-        let head = requests.prepared_head(prepared, decision.as_ref(), now);
-        let mut data = entry.whole().cloned().unwrap_or_default();
-        let (whole, end) = (data.len(), data.len() as u64 == entry.size);
-        if let Err(error) = endpoint.send_message(key.0, key.1, &head, &mut data, end) {
-            return self.cut_off(key, &error.into(), endpoint);
-        }
-        let sent = whole - data.len();
-        let rest = requests.sent_prepared(prepared, decision, sent, now);
-        self.sent(key.0, sent, endpoint);
-        match rest {
-            // The usual case: it is small, and the window is open.
-            None => self.answered(key, endpoint),
-            Some(rest) => self.start(
-                key,
-                |held, now| Outgoing::of_file(rest, held, now),
-                endpoint,
-            ),
-        }
-    }
-
-    fn ask(&mut self, key: Key, head: Request<()>, end: bool, endpoint: &mut Endpoint) {
-        let Some(connection) = self.connections.get_mut(&key.0) else {
-            return;
-        };
-        let body = if end {
-            RequestBody::empty()
-        } else {
-            let held = connection.requests.admitted().held().holder();
-            let body = self.exchanges.receive(key, &head);
-            if let Some(receiving) = self.exchanges.upload(key) {
-                receiving.held = Some(held);
-            }
-            body
-        };
-        match connection.requests.ask(head.map(|()| body), self.now) {
-            Answer::Now(response) => self.respond(key, response, endpoint),
-            Answer::Later(answering) => self.await_response(key, answering, endpoint),
-        }
-    }
-
-    fn await_response(
+    fn request(
         &mut self,
-        key: Key,
-        answering: Answering<Answered>,
+        (handle, stream): Key,
+        head: Arc<Request<()>>,
+        end: bool,
         endpoint: &mut Endpoint,
     ) {
-        if let Some(ready) = self.exchanges.begin(key, Work::Respond(answering)) {
-            self.proceed(key, ready, endpoint);
-        }
+        self.with(handle, endpoint, |exchanges, means| {
+            if exchanges.must_take_first() {
+                return means.carrier.reset(stream, Code::H3_REQUEST_REJECTED);
+            }
+            let in_progress = means.carrier.begin(stream);
+            let (requests, now) = (&mut exchanges.requests, means.now);
+            let read = || means.carrier.counters();
+            match requests.screen(&head, end, in_progress, now, read) {
+                Screened::Refused(response) => {
+                    exchanges.respond(stream, response, means);
+                    means.carrier.leave_content(stream);
+                }
+                Screened::Prepared(prepared) => exchanges.send_prepared(stream, &prepared, means),
+                Screened::Service => {
+                    let head = Arc::unwrap_or_clone(head);
+                    let body = match end {
+                        true => RequestBody::empty(),
+                        false => {
+                            let held = exchanges.requests.admitted().held().holder();
+                            let body = means.pending.receive((handle, stream), &head);
+                            if let Some(receiving) = means.pending.upload((handle, stream)) {
+                                receiving.held = Some(held);
+                            }
+                            body
+                        }
+                    };
+                    exchanges.ask(stream, head.map(|()| body), means);
+                }
+            }
+        });
     }
 
-    fn proceed(&mut self, key: Key, ready: Ready, endpoint: &mut Endpoint) {
-        match ready {
-            Ready::Hints(answering, fields) => {
-                send_interim(key, StatusCode::EARLY_HINTS, fields, endpoint);
-                self.await_response(key, answering, endpoint);
-            }
-            Ready::Response(answered) => {
-                if let Some(connection) = self.connections.get_mut(&key.0) {
-                    let response = connection.requests.finish(answered, self.now);
-                    self.respond(key, response, endpoint);
-                }
-            }
-            Ready::Frame(body, frame) => {
-                let connection = self.connections.get_mut(&key.0);
-                let Some(outgoing) = connection.and_then(|it| it.sending.get_mut(&key.1)) else {
-                    return;
-                };
-                match outgoing.resume(body, frame, self.now.instant) {
-                    Ok(()) => self.go_on(key, endpoint),
-                    Err(error) => self.cut_off(key, &error, endpoint),
-                }
-            }
-            Ready::Report(report) => {
-                let upload = self.exchanges.upload(key);
-                if upload.is_some_and(|receiving| receiving.must_continue(&report)) {
-                    // For a client that waits to be told so.
-                    send_interim(key, StatusCode::CONTINUE, HeaderMap::new(), endpoint);
-                }
-                // Its reader has taken something: there is room for more.
-                self.receive(key, endpoint);
-                self.settle(key, endpoint);
-            }
+    fn go_on(&mut self, key: Key, ready: Ready, endpoint: &mut Endpoint) {
+        let has_read = matches!(ready, Ready::Report(_));
+        self.with(key.0, endpoint, |it, means| it.go_on(key.1, ready, means));
+        if has_read {
+            // There is room for more.
+            self.receive(key, endpoint);
         }
     }
 
@@ -312,193 +293,51 @@ impl Responses {
     /// more as was read.
     fn receive(&mut self, key: Key, endpoint: &mut Endpoint) {
         self.read_on(key, endpoint);
-        if let Some(receiving) = self.exchanges.upload(key) {
-            receiving.count();
-            self.leave_unwanted(key, endpoint);
-        }
-    }
-
-    /// Leaves to the engine what is still to come of an upload that is answered and has no reader.
-    fn leave_unwanted(&mut self, key: Key, endpoint: &mut Endpoint) {
-        let upload = self.exchanges.upload(key);
-        if upload.is_some_and(|it| it.answered && it.upload.is_dropped()) {
-            endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
-            self.exchanges.end_upload(key);
-        }
+        self.with(key.0, endpoint, |it, means| it.received(key.1, means));
     }
 
     fn read_on(&mut self, key: Key, endpoint: &mut Endpoint) {
-        while let Some(receiving) = self.exchanges.upload(key)
+        while let Some(receiving) = self.pending.upload(key)
             && receiving.has_room(MAX_UNREAD)
         {
             match endpoint.recv_data(key.0, key.1) {
                 Ok(Received::Data(data)) => {
-                    if self.exchanges.take(key, data.len(), || data) != Taken::Kept {
+                    if self.pending.take(key, data.len(), || data) != Taken::Kept {
                         // Nobody wants it (RFC 9114 section 4.1).
                         endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
-                        self.exchanges.end_upload(key);
+                        self.pending.end_upload(key);
                         return;
                     }
                 }
                 Ok(Received::Trailers(fields)) => receiving.upload.keep_trailers(fields),
-                Ok(Received::End) => {
-                    receiving.upload.complete();
-                    return self.settle(key, endpoint);
-                }
+                Ok(Received::End) => return receiving.upload.complete(),
                 Ok(Received::Pending) => return,
-                Err(Error::StreamReset { .. }) => return self.cancelled(key),
+                Err(Error::StreamReset { .. }) => return self.cancelled(key, endpoint),
                 Err(_) => {
                     // Nothing more of it will come, for instance as its response has arrived.
-                    self.exchanges.end_upload(key);
+                    self.pending.end_upload(key);
                     return;
                 }
             }
         }
     }
 
-    fn respond(&mut self, key: Key, response: Response<Body>, endpoint: &mut Endpoint) {
-        let (handle, stream) = key;
-        let (parts, body) = response.into_parts();
-        let head = Response::from_parts(parts, ());
-        let end = body.is_end_stream();
-        if let Err(error) = endpoint.send_response(handle, stream, &head, end) {
-            return self.cut_off(key, &error.into(), endpoint);
-        }
-        if end {
-            return self.answered(key, endpoint);
-        }
-        self.start(key, |held, now| Outgoing::of(body, held, now), endpoint);
-    }
-
-    /// Begins to send what is left of a response.
-    fn start(
-        &mut self,
-        key: Key,
-        outgoing: impl FnOnce(Held, Instant) -> Outgoing,
-        endpoint: &mut Endpoint,
-    ) {
-        if let Some(connection) = self.connections.get_mut(&key.0) {
-            let held = connection.requests.admitted().held().holder();
-            let outgoing = outgoing(held, self.now.instant);
-            connection.sending.insert(key.1, outgoing);
-            self.go_on(key, endpoint);
-        }
-    }
-
-    fn go_on(&mut self, key: Key, endpoint: &mut Endpoint) {
-        let connection = self.connections.get_mut(&key.0);
-        let Some(outgoing) = connection.and_then(|it| it.sending.get_mut(&key.1)) else {
-            return;
-        };
-        let sent = outgoing.hand_over(
-            key,
-            &mut Http3Carrier(endpoint),
-            &mut self.exchanges,
-            &self.memory.files,
-            self.now.instant,
-        );
-        let bytes = outgoing.take_handed_over();
-        self.sent(key.0, bytes, endpoint);
-        match sent {
-            Ok(Sent::Part) => {}
-            Ok(Sent::Waiting) => {
-                if let Some(connection) = self.connections.get_mut(&key.0) {
-                    connection.requests.starve();
-                }
-            }
-            Ok(Sent::All) => {
-                if let Some(connection) = self.connections.get_mut(&key.0) {
-                    connection.sending.remove(&key.1);
-                }
-                self.answered(key, endpoint);
-            }
-            Err(error) => self.cut_off(key, &error, endpoint),
-        }
-    }
-
-    /// The response has been handed over whole.
-    fn answered(&mut self, key: Key, endpoint: &mut Endpoint) {
-        if let Some(connection) = self.connections.get_mut(&key.0) {
-            connection.end(key.1);
-            // What tells when the client has everything is an event of the engine's.
-            let _ = connection
-                .requests
-                .completed(self.now, || counters(endpoint, key.0));
-        }
-        if let Some(receiving) = self.exchanges.upload(key) {
-            receiving.answered = true;
-            self.settle(key, endpoint);
-            self.leave_unwanted(key, endpoint);
-        }
-    }
-
-    /// Forgets an exchange that is over, or is but for what nobody will read.
-    fn settle(&mut self, key: Key, endpoint: &mut Endpoint) {
-        let Some(receiving) = self.exchanges.upload(key) else {
-            return;
-        };
-        if receiving.is_unwanted() {
-            endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
-        } else if !receiving.is_over() {
-            return;
-        }
-        self.forget(key);
-    }
-
-    /// The promised length can't be kept, and the client must notice.
-    fn cut_off(&mut self, key: Key, error: &BoxError, endpoint: &mut Endpoint) {
-        tracing::debug!(%error, "cannot send a response on");
-        // What the client took back it may take back as often as the engine bears.
-        let is_taken_back = matches!(
-            error.downcast_ref(),
-            Some(Error::StreamReset { .. } | Error::UnknownConnection)
-        );
-        if !is_taken_back {
-            self.record(key.0, Incident::BrokenResponse);
-        }
-        endpoint.reset_stream(key.0, key.1, Code::H3_INTERNAL_ERROR);
-        self.forget(key);
+    /// The client has given an exchange up.
+    fn cancelled(&mut self, (handle, stream): Key, endpoint: &mut Endpoint) {
+        self.with(handle, endpoint, |it, means| it.cancelled(stream, means));
     }
 
     fn record(&self, handle: ConnectionHandle, incident: Incident) {
         if let Some(connection) = self.connections.get(&handle) {
-            connection.requests.record(incident);
-        }
-    }
-
-    fn forget(&mut self, key: Key) {
-        if let Some(connection) = self.connections.get_mut(&key.0) {
-            connection.sending.remove(&key.1);
-            connection.end(key.1);
-        }
-        self.exchanges.cancel(key);
-    }
-
-    /// The client has given an exchange up.
-    fn cancelled(&mut self, key: Key) {
-        self.forget(key);
-        if let Some(connection) = self.connections.get_mut(&key.0)
-            && connection.in_progress.is_empty()
-        {
-            connection.requests.visit().cancelled(self.now.instant);
+            connection.exchanges.requests.record(incident);
         }
     }
 
     /// The client has everything that it asked for.
     fn delivered(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
         if let Some(connection) = self.connections.get_mut(&handle) {
-            let visit = connection.requests.visit();
+            let visit = connection.exchanges.requests.visit();
             visit.arrived(self.now.instant, || counters(endpoint, handle));
-        }
-    }
-
-    /// Counts what was handed over of a response.
-    fn sent(&mut self, handle: ConnectionHandle, bytes: usize, endpoint: &mut Endpoint) {
-        if let Some(connection) = self.connections.get_mut(&handle) {
-            let now = self.now.instant;
-            connection
-                .requests
-                .sent(bytes as u64, now, || counters(endpoint, handle));
         }
     }
 }
@@ -509,44 +348,135 @@ fn counters(endpoint: &mut Endpoint, handle: ConnectionHandle) -> Option<Counter
         .map(|path| Counters::of_quic(&path))
 }
 
-impl Connection {
-    /// Its response has been handed over whole, or never will be.
-    fn end(&mut self, stream: StreamId) {
-        if self.in_progress.remove(&stream) {
-            let in_progress = self.in_progress.len();
-            self.requests.admitted().set_requests(in_progress);
-        }
+/// A connection among those of its endpoint.
+struct Http3Carrier<'a> {
+    endpoint: &'a mut Endpoint,
+    handle: ConnectionHandle,
+    in_progress: &'a mut InProgress,
+    changed: &'a mut Vec<ConnectionHandle>,
+}
+
+impl Http3Carrier<'_> {
+    /// A request has come; how many are in progress with it.
+    fn begin(&mut self, stream: StreamId) -> usize {
+        self.in_progress.streams.insert(stream);
+        self.in_progress.streams.len()
+    }
+
+    fn reset(&mut self, stream: StreamId, code: Code) {
+        self.endpoint.reset_stream(self.handle, stream, code);
     }
 }
 
-/// How responses' bodies leave.
-struct Http3Carrier<'a>(&'a mut Endpoint);
-
 impl Carrier for Http3Carrier<'_> {
+    type Stream = StreamId;
     type Key = Key;
 
+    /// The engine drops what nobody reads, for as long as the client needs to see its answer.
+    const ANSWERS_EARLY: bool = true;
+
+    fn key(&self, stream: StreamId) -> Key {
+        (self.handle, stream)
+    }
+
+    fn send_informational(&mut self, stream: StreamId, status: StatusCode, fields: HeaderMap) {
+        let mut head = Response::new(());
+        *head.status_mut() = status;
+        *head.headers_mut() = fields;
+        let _ = self
+            .endpoint
+            .send_response(self.handle, stream, &head, false);
+    }
+
+    fn send_head(
+        &mut self,
+        stream: StreamId,
+        head: Response<()>,
+        end: bool,
+    ) -> Result<(), BoxError> {
+        let sent = self.endpoint.send_response(self.handle, stream, &head, end);
+        Ok(sent?)
+    }
+
+    /// By a head that is made once a second.
+    fn send_prepared<I>(
+        &mut self,
+        stream: StreamId,
+        requests: &Requests<I>,
+        prepared: &Prepared,
+        decision: Option<&Decision>,
+        now: Now,
+    ) -> Result<usize, BoxError> {
+        let entry = &prepared.entry;
+        let head = requests.prepared_head(prepared, decision, now);
+        let mut data = entry.whole().cloned().unwrap_or_default();
+        let (whole, end) = (data.len(), data.len() as u64 == entry.size);
+        let endpoint = &mut self.endpoint;
+        endpoint.send_message(self.handle, stream, &head, &mut data, end)?;
+        Ok(whole - data.len())
+    }
+
     /// What a stream takes can't be asked: a little is tried first.
-    fn room(&self, _: Key, again: bool) -> Option<usize> {
+    fn room(&self, _: StreamId, again: bool) -> Option<usize> {
         Some(if again { usize::MAX } else { FIRST_PIECE })
     }
 
-    fn send_data(&mut self, key: Key, data: &mut Bytes, last: bool) -> Result<(), BoxError> {
-        Ok(self.0.send_data(key.0, key.1, data, last)?)
+    fn send_data(
+        &mut self,
+        stream: StreamId,
+        data: &mut Bytes,
+        last: bool,
+    ) -> Result<(), BoxError> {
+        Ok(self.endpoint.send_data(self.handle, stream, data, last)?)
     }
 
-    fn send_trailers(&mut self, key: Key, fields: &HeaderMap) -> Result<(), BoxError> {
-        Ok(self.0.send_trailers(key.0, key.1, fields)?)
+    fn send_trailers(&mut self, stream: StreamId, fields: &HeaderMap) -> Result<(), BoxError> {
+        let sent = self.endpoint.send_trailers(self.handle, stream, fields);
+        Ok(sent?)
+    }
+
+    /// What is read gives credit by itself.
+    fn release(&mut self, _: StreamId, _: usize) {}
+
+    fn leave_content(&mut self, stream: StreamId) -> bool {
+        // Nobody wants it (RFC 9114 section 4.1).
+        let code = Code::H3_NO_ERROR;
+        self.endpoint.stop_reading(self.handle, stream, code);
+        true
+    }
+
+    fn abandon(&mut self, stream: StreamId) {
+        self.reset(stream, Code::H3_INTERNAL_ERROR);
+    }
+
+    fn is_taken_back(error: &BoxError) -> bool {
+        matches!(
+            error.downcast_ref(),
+            Some(Error::StreamReset { .. } | Error::UnknownConnection)
+        )
+    }
+
+    fn over(&mut self, stream: StreamId) {
+        let in_progress = &mut self.in_progress;
+        let is_news = in_progress.streams.remove(&stream) && !in_progress.has_changed;
+        if is_news {
+            in_progress.has_changed = true;
+            self.changed.push(self.handle);
+        }
+    }
+
+    fn in_progress(&self) -> usize {
+        self.in_progress.streams.len()
+    }
+
+    /// An event of the engine's tells it.
+    fn watch(&mut self) {}
+
+    fn counters(&mut self) -> Option<Counters> {
+        counters(self.endpoint, self.handle)
     }
 }
 
 fn is_fault_of_peer(reason: &CloseReason) -> bool {
     matches!(reason, CloseReason::Local { code, .. } if *code != Code::H3_NO_ERROR)
-}
-
-fn send_interim(key: Key, status: StatusCode, fields: HeaderMap, endpoint: &mut Endpoint) {
-    let mut head = Response::new(());
-    *head.status_mut() = status;
-    *head.headers_mut() = fields;
-    // Refused where the response has begun: then the client has its answer.
-    let _ = endpoint.send_response(key.0, key.1, &head, false);
 }

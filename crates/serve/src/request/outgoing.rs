@@ -1,42 +1,21 @@
 //! A response's body on its way from whoever makes it to its protocol, whichever that is.
 
-use crate::files::{FileCache, Piece, Reading};
+use crate::files::{Piece, Reading};
 use crate::held::Held;
 use crate::request::body::Body;
+use crate::request::carrier::Carrier;
+use crate::request::exchanges::Means;
 use crate::request::handler::BoxError;
 use crate::request::log::LogEntry;
-use crate::request::pending::{Exchanges, Ready, Work};
+use crate::request::pending::{PendingWork, Ready, Work};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as _, Frame};
-use std::cell::RefCell;
 use std::hash::Hash;
 use std::time::Instant;
 
 /// Bytes of memory that a response takes which waits for its client, beside those of its body.
 pub(crate) const RESPONSE_OVERHEAD: usize = 512;
-
-/// What a protocol does for a response's body.
-pub(crate) trait Carrier {
-    /// Names an exchange.
-    type Key: Copy + Eq + Hash + Unpin + Send + 'static;
-
-    /// Bytes of the body that are worth having ready; `None`: it is another response's turn. `again`: some
-    /// were handed over already, and the protocol has taken them all.
-    fn room(&self, key: Self::Key, again: bool) -> Option<usize>;
-
-    /// Takes as many bytes as it can from the front of `data`. `last`: the body ends with them.
-    ///
-    /// # Errors
-    /// The stream is gone.
-    fn send_data(&mut self, key: Self::Key, data: &mut Bytes, last: bool) -> Result<(), BoxError>;
-
-    /// Ends the body with fields.
-    ///
-    /// # Errors
-    /// The stream is gone, or the fields are too large.
-    fn send_trailers(&mut self, key: Self::Key, fields: &HeaderMap) -> Result<(), BoxError>;
-}
 
 /// A response's body that has not been handed over whole, and what it holds.
 pub(crate) struct Outgoing {
@@ -132,19 +111,16 @@ impl Outgoing {
     /// The body fails, the file can't be read, or the stream is gone.
     pub(crate) fn hand_over<C: Carrier>(
         &mut self,
-        key: C::Key,
-        carrier: &mut C,
-        exchanges: &mut Exchanges<C::Key>,
-        files: &RefCell<FileCache>,
-        now: Instant,
+        stream: C::Stream,
+        means: &mut Means<'_, C>,
     ) -> Result<Sent, BoxError> {
         let mut sent = Ok(Sent::Part);
         let mut again = false;
         while let Ok(Sent::Part) = sent
-            && let Some(room) = carrier.room(key, again)
+            && let Some(room) = means.carrier.room(stream, again)
         {
             again = true;
-            let taken = self.hand_over_piece(key, room, carrier, exchanges, files, now);
+            let taken = self.hand_over_piece(stream, room, means);
             match taken {
                 Ok(Taken::All) => {}
                 Ok(Taken::Part) => break,
@@ -177,13 +153,16 @@ impl Outgoing {
 
     fn hand_over_piece<C: Carrier>(
         &mut self,
-        key: C::Key,
+        stream: C::Stream,
         room: usize,
-        carrier: &mut C,
-        exchanges: &mut Exchanges<C::Key>,
-        files: &RefCell<FileCache>,
-        now: Instant,
+        means: &mut Means<'_, C>,
     ) -> Result<Taken, BoxError> {
+        let Means {
+            carrier,
+            pending,
+            files,
+            now,
+        } = means;
         let (mut piece, mut nothing) = (Piece::nothing(), Bytes::new());
         let (chunk, last) = match &mut self.source {
             Source::File(reading, _) => {
@@ -194,20 +173,20 @@ impl Outgoing {
             }
             // What can't leave is not asked for.
             Source::Body(sending) if room == 0 && !sending.is_at_end() => (&mut nothing, false),
-            Source::Body(sending) => match sending.next(key, exchanges)? {
+            Source::Body(sending) => match sending.next(carrier.key(stream), pending)? {
                 Next::Nothing => return Ok(Taken::Nothing),
                 Next::Data { chunk, last } => (chunk, last),
                 Next::Trailers(trailers) => {
-                    carrier.send_trailers(key, &trailers)?;
+                    carrier.send_trailers(stream, &trailers)?;
                     return Ok(Taken::Last);
                 }
             },
         };
         let before = chunk.len();
-        carrier.send_data(key, chunk, last)?;
+        carrier.send_data(stream, chunk, last)?;
         let left = chunk.len();
         if left < before {
-            self.moved = now;
+            self.moved = now.instant;
         }
         self.handed_over += before - left;
         if let Source::File(reading, entry) = &mut self.source {
@@ -277,20 +256,20 @@ impl Sending {
         }
     }
 
-    /// What to hand over next for `key`; what is not there yet is waited for in `exchanges`.
+    /// What to hand over next for `key`; what is not there yet is waited for in `pending`.
     ///
     /// # Errors
     /// The body fails.
     fn next<K: Copy + Eq + Hash + Unpin + Send + 'static>(
         &mut self,
         key: K,
-        exchanges: &mut Exchanges<K>,
+        pending: &mut PendingWork<K>,
     ) -> Result<Next<'_>, BoxError> {
         while self.chunk.is_empty() && !self.is_read {
             let Some(body) = self.body.take() else {
                 return Ok(Next::Nothing);
             };
-            match exchanges.begin(key, Work::Frame(body)) {
+            match pending.begin(key, Work::Frame(body)) {
                 Some(Ready::Frame(body, frame)) => self.resume(body, frame)?,
                 _ => return Ok(Next::Nothing),
             }

@@ -1,4 +1,4 @@
-//! The exchanges of a connection that take more than a moment: services that answer later, bodies
+//! What exchanges wait for that take more than a moment: services that answer later, bodies
 //! that wait for more, uploads that are read bit by bit.
 //!
 //! Everything is polled in the task of its connection: a request costs no task of its own, and what
@@ -30,7 +30,7 @@ const MAX_UNWANTED: usize = 64 << 10;
 
 /// What is going on, by the key of each exchange. Bounded by the engine's limit of streams: an
 /// exchange waits for one thing, and has one upload, at a time.
-pub(crate) struct Exchanges<K>(Option<Box<State<K>>>);
+pub(crate) struct PendingWork<K>(Option<Box<State<K>>>);
 
 struct State<K> {
     waits: FuturesUnordered<Abortable<Wait<K>>>,
@@ -90,7 +90,7 @@ pub(crate) struct Receiving {
     unwanted: usize,
 }
 
-impl<K: Copy + Eq + Hash + Unpin + Send + 'static> Exchanges<K> {
+impl<K: Copy + Eq + Hash + Unpin + Send + 'static> PendingWork<K> {
     pub(crate) fn new() -> Self {
         Self(None)
     }
@@ -309,9 +309,8 @@ impl Receiving {
 
     /// Counts what waits for the reader.
     pub(crate) fn count(&mut self) {
-        let waiting = self.upload.waiting();
         if let Some(held) = &mut self.held {
-            held.set(waiting);
+            held.set(self.upload.waiting());
         }
     }
 
@@ -380,10 +379,10 @@ mod tests {
     #[test]
     fn what_waits_for_a_reader_counts_and_stops_what_comes_when_too_much_is_held() {
         let client = HeldBytes::new(100);
-        let mut exchanges = Exchanges::new();
+        let mut exchanges = PendingWork::new();
         let body = exchanges.receive(1, &Request::new(()));
         exchanges.upload(1).unwrap().held = Some(client.holder());
-        let take = |exchanges: &mut Exchanges<u8>, len| {
+        let take = |exchanges: &mut PendingWork<u8>, len| {
             let taken = exchanges.take(1, len, || Bytes::from(vec![0; len]));
             assert_eq!(taken, Taken::Kept);
             let receiving = exchanges.upload(1).unwrap();

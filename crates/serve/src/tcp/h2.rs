@@ -400,7 +400,7 @@ impl Driver {
                 }
             }
             if self.ended && input.is_empty() && self.backlog.is_empty() {
-                self.answers.input_ended(&mut turn);
+                self.answers.input_ended(&mut turn, buffers);
             }
             self.answers.send_bodies(&mut turn, buffers, room);
             let said = self.output.len();

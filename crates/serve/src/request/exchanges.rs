@@ -1,0 +1,306 @@
+//! The exchanges of one connection, from the request's head to the last byte of its response.
+//!
+//! The order of steps, and what each means to the log, to the limits and to selection, stand here once. What a
+//! protocol does differently is its [`Carrier`]: HTTP/2's is one connection's engine, HTTP/3's one connection
+//! among those of its endpoint. Over HTTP/1.1, where exchanges follow one another, hyper takes these steps.
+
+use crate::RequestBody;
+use crate::embed::Answering;
+use crate::files::FileCache;
+use crate::held::Held;
+use crate::incidents::Incident;
+use crate::request::body::Body;
+use crate::request::carrier::Carrier;
+use crate::request::handler::BoxError;
+use crate::request::outgoing::{Outgoing, Sent};
+use crate::request::pending::{PendingWork, Ready, Work};
+use crate::request::prepared::Prepared;
+use crate::request::requests::{Answer, Answered, Now, Requests};
+use crate::request::upload::Report;
+use crate::selection::visit::Complete;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::Body as _;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+/// With what the exchanges of a connection go on.
+pub(crate) struct Means<'a, C: Carrier> {
+    pub(crate) carrier: C,
+    pub(crate) pending: &'a mut PendingWork<C::Key>,
+    pub(crate) files: &'a RefCell<FileCache>,
+    pub(crate) now: Now,
+}
+
+/// The exchanges of one connection: its requests, and the responses that have not been handed over whole. `I`
+/// tells heads apart, `S` streams. Bounded by the engine's limit of concurrent streams.
+pub(crate) struct Exchanges<I, S> {
+    pub(crate) requests: Requests<I>,
+    sending: FxHashMap<S, Outgoing>,
+}
+
+impl<I, S: Copy + Eq + Hash> Exchanges<I, S> {
+    pub(crate) fn new(requests: Requests<I>) -> Self {
+        Self {
+            requests,
+            sending: FxHashMap::default(),
+        }
+    }
+
+    /// Whether a response is on its way.
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.sending.is_empty()
+    }
+
+    /// Drops every response.
+    pub(crate) fn clear(&mut self) {
+        self.sending.clear();
+    }
+
+    /// Whether a new request is to be sent back unanswered, for its client has not taken what it asked for
+    /// before: see [`Requests::must_take_first`].
+    pub(crate) fn must_take_first(&self) -> bool {
+        self.requests.must_take_first(self.is_sending())
+    }
+
+    /// Answers with a file of the cache. What does not leave at once waits.
+    pub(crate) fn send_prepared<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        prepared: &Prepared,
+        means: &mut Means<'_, C>,
+    ) {
+        let now = means.now;
+        let decision = self.requests.decision(Some(prepared.entry.size), now);
+        let carrier = &mut means.carrier;
+        let sent = carrier.send_prepared(stream, &self.requests, prepared, decision.as_ref(), now);
+        let sent = match sent {
+            Ok(sent) => sent,
+            Err(error) => return self.cut_off(stream, &error, means),
+        };
+        let rest = self.requests.sent_prepared(prepared, decision, sent, now);
+        self.sent(sent, means);
+        match rest {
+            // The usual case: it is small, and the windows are open.
+            None => self.answered(stream, means),
+            Some(rest) => self.start(
+                stream,
+                |held, now| Outgoing::of_file(rest, held, now),
+                means,
+            ),
+        }
+    }
+
+    /// Asks the service for a response. `body` comes by an upload of `means.pending`, if the request has any.
+    pub(crate) fn ask<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        request: Request<RequestBody>,
+        means: &mut Means<'_, C>,
+    ) {
+        match self.requests.ask(request, means.now) {
+            Answer::Now(response) => {
+                let upload = means.pending.upload(means.carrier.key(stream));
+                match upload {
+                    Some(receiving) if !C::ANSWERS_EARLY => receiving.answer_later(response),
+                    _ => self.respond(stream, response, means),
+                }
+            }
+            Answer::Later(answering) => self.await_response(stream, answering, means),
+        }
+    }
+
+    fn await_response<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        answering: Answering<Answered>,
+        means: &mut Means<'_, C>,
+    ) {
+        let key = means.carrier.key(stream);
+        if let Some(ready) = means.pending.begin(key, Work::Respond(answering)) {
+            self.go_on(stream, ready, means);
+        }
+    }
+
+    /// Goes on with an exchange for which something was waited; what its reader did with an upload is left to
+    /// the caller.
+    pub(crate) fn go_on<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        ready: Ready,
+        means: &mut Means<'_, C>,
+    ) {
+        match ready {
+            Ready::Hints(answering, fields) => {
+                let carrier = &mut means.carrier;
+                carrier.send_informational(stream, StatusCode::EARLY_HINTS, fields);
+                self.await_response(stream, answering, means);
+            }
+            Ready::Response(answered) => {
+                let response = self.requests.finish(answered, means.now);
+                self.respond(stream, response, means);
+            }
+            Ready::Frame(body, frame) => {
+                let Some(outgoing) = self.sending.get_mut(&stream) else {
+                    return;
+                };
+                match outgoing.resume(body, frame, means.now.instant) {
+                    Ok(()) => self.send(stream, means),
+                    Err(error) => self.cut_off(stream, &error, means),
+                }
+            }
+            Ready::Report(report) => self.report(stream, &report, means),
+        }
+    }
+
+    /// The reader of an upload has taken something, or waits for it.
+    fn report<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        report: &Report,
+        means: &mut Means<'_, C>,
+    ) {
+        means.carrier.release(stream, report.read);
+        let upload = means.pending.upload(means.carrier.key(stream));
+        if upload.is_some_and(|receiving| receiving.must_continue(report)) {
+            let carrier = &mut means.carrier;
+            carrier.send_informational(stream, StatusCode::CONTINUE, HeaderMap::new());
+        }
+    }
+
+    pub(crate) fn respond<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        response: Response<Body>,
+        means: &mut Means<'_, C>,
+    ) {
+        let (parts, body) = response.into_parts();
+        let head = Response::from_parts(parts, ());
+        let end = body.is_end_stream();
+        match means.carrier.send_head(stream, head, end) {
+            Err(error) => self.cut_off(stream, &error, means),
+            Ok(()) if end => self.answered(stream, means),
+            Ok(()) => self.start(stream, |held, now| Outgoing::of(body, held, now), means),
+        }
+    }
+
+    /// Begins to send what is left of a response.
+    fn start<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        outgoing: impl FnOnce(Held, Instant) -> Outgoing,
+        means: &mut Means<'_, C>,
+    ) {
+        let held = self.requests.admitted().held().holder();
+        let outgoing = outgoing(held, means.now.instant);
+        self.sending.insert(stream, outgoing);
+        self.send(stream, means);
+    }
+
+    /// Hands over as much of a response's content as the protocol takes in its turn.
+    pub(crate) fn send<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
+        let Some(outgoing) = self.sending.get_mut(&stream) else {
+            return;
+        };
+        let sent = outgoing.hand_over(stream, means);
+        let bytes = outgoing.take_handed_over();
+        self.sent(bytes, means);
+        match sent {
+            Ok(Sent::Part) => {}
+            Ok(Sent::Waiting) => self.requests.starve(),
+            Ok(Sent::All) => {
+                self.sending.remove(&stream);
+                self.answered(stream, means);
+            }
+            Err(error) => self.cut_off(stream, &error, means),
+        }
+    }
+
+    /// Counts what was handed over of responses.
+    fn sent<C: Carrier>(&mut self, bytes: usize, means: &mut Means<'_, C>) {
+        let (carrier, now) = (&mut means.carrier, means.now.instant);
+        self.requests.sent(bytes as u64, now, || carrier.counters());
+    }
+
+    /// The response has been handed over whole.
+    fn answered<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
+        let carrier = &mut means.carrier;
+        carrier.over(stream);
+        if self.requests.completed(means.now, || carrier.counters()) == Complete::Watch {
+            carrier.watch();
+        }
+        if let Some(receiving) = means.pending.upload(carrier.key(stream)) {
+            receiving.answered = true;
+            self.settle(stream, means);
+        }
+    }
+
+    /// More of a request's content has come, or all of it.
+    pub(crate) fn received<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
+        let Some(receiving) = means.pending.upload(means.carrier.key(stream)) else {
+            return;
+        };
+        receiving.count();
+        match receiving.early_response() {
+            Some(response) => self.respond(stream, response, means),
+            None => self.settle(stream, means),
+        }
+    }
+
+    /// Forgets an exchange that is over, or is but for content that nobody will read.
+    fn settle<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
+        let Some(receiving) = means.pending.upload(means.carrier.key(stream)) else {
+            return;
+        };
+        let (is_over, is_unwanted) = (receiving.is_over(), receiving.is_unwanted());
+        if is_over || (is_unwanted && means.carrier.leave_content(stream)) {
+            self.forget(stream, means);
+        }
+    }
+
+    /// The promised length can't be kept, and the client must notice.
+    fn cut_off<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        error: &BoxError,
+        means: &mut Means<'_, C>,
+    ) {
+        let client = self.requests.client();
+        tracing::debug!(%error, %client, "cannot send a response on");
+        // What the client took back it may take back as often as the engine bears.
+        if !C::is_taken_back(error) {
+            self.requests.record(Incident::BrokenResponse);
+        }
+        means.carrier.abandon(stream);
+        self.forget(stream, means);
+    }
+
+    /// The client has given an exchange up.
+    pub(crate) fn cancelled<C: Carrier<Stream = S>>(
+        &mut self,
+        stream: S,
+        means: &mut Means<'_, C>,
+    ) {
+        self.forget(stream, means);
+        if means.carrier.in_progress() == 0 {
+            self.requests.visit().cancelled(means.now.instant);
+        }
+    }
+
+    /// The streams of responses of which the client has taken nothing for `limit`.
+    pub(crate) fn stalled(&self, limit: Duration) -> Vec<S> {
+        let is_stalled = |it: &Outgoing| it.is_held_up() && it.moved.elapsed() >= limit;
+        let stalled = self.sending.iter().filter(|(_, it)| is_stalled(it));
+        stalled.map(|(stream, _)| *stream).collect()
+    }
+
+    /// Drops what is left of an exchange whose stream is gone.
+    pub(crate) fn forget<C: Carrier<Stream = S>>(&mut self, stream: S, means: &mut Means<'_, C>) {
+        self.sending.remove(&stream);
+        let unread = means.pending.cancel(means.carrier.key(stream));
+        // The connection's window has them still.
+        means.carrier.release(stream, unread);
+        means.carrier.over(stream);
+    }
+}
