@@ -111,7 +111,10 @@ impl Visit {
             return;
         };
         if known.unacknowledged.is_some() {
-            known.latest = read().or(known.latest);
+            // Only TCP's counters say when the client had it; QUIC's say a rate, where there is one.
+            if self.transport == Transport::Tcp || known.busy.is_marked() {
+                known.latest = read().or(known.latest);
+            }
             known.arrived(self.began, now);
         }
         let others = u32::try_from(in_progress.saturating_sub(1)).unwrap_or(u32::MAX);
