@@ -5,7 +5,7 @@
 //! memory that the link thread sees, and beside it the packet's last bytes: not every packet that is noted
 //! can be read, for the kernel drops what finds the interface's queue full.
 
-use crate::cable::Interface;
+use crate::link_devices::Interface;
 use crate::sys::{Instruction, SharedWords, load_filter, registers, set_tun_filter};
 use altway_units::Timestamp;
 use std::io;

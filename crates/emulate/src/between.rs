@@ -3,12 +3,12 @@
 
 use crate::Error;
 use crate::backend::{self, Backend, Choice};
-use crate::cable::{Interface, Start};
 use crate::changes::Changes;
 use crate::claim::{Claim, claim};
 use crate::control::{LinkState, Target};
 use crate::ip::IpVersion;
 use crate::link::Link;
+use crate::link_devices::{Interface, Start};
 use crate::netem::{NetemLink, Router, beyond_netem};
 use crate::netlink::{Given, Netlink};
 use crate::packet::PacketPort;
@@ -132,13 +132,13 @@ impl Between {
     }
 
     /// Goes through these changes, at times that count from now, as
-    /// [`Emulation::follow`](crate::Emulation::follow) does.
+    /// [`Emulation::set_schedule`](crate::Emulation::set_schedule) does.
     ///
     /// # Errors
     /// [`Error::LinkStopped`] when the link no longer runs; [`Error::Unshapable`] of changes that
     /// [`Backend::Netem`] has nothing for.
-    pub fn follow(&self, schedule: Schedule) -> Result<(), Error> {
-        self.link.follow(schedule)
+    pub fn set_schedule(&self, schedule: Schedule) -> Result<(), Error> {
+        self.link.set_schedule(schedule)
     }
 
     /// The names of the interfaces on the client's side and on the server's.

@@ -4,9 +4,9 @@
 //! The record lies in a [`Scratch`] folder, which tells whether its owner lives. Left to others: what
 //! passes through the interfaces, and that nobody else has them meanwhile (`claim`).
 
-use crate::cable::Interface;
 use crate::claim::claim;
 use crate::clean::Remnant;
+use crate::link_devices::Interface;
 use crate::netlink::Netlink;
 use crate::scratch::Scratch;
 use crate::sys::{self, Offload};

@@ -1,7 +1,7 @@
 //! Who has an interface that was given.
 
 use crate::Error;
-use crate::cable::Interface;
+use crate::link_devices::Interface;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};

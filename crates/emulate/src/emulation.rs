@@ -1,13 +1,13 @@
 //! The whole of an emulated link: two ends, the link between them, commands at the ends.
 
-use crate::awake::Awake;
 use crate::backend::{self, Backend, Choice};
-use crate::cable::{Cable, Interface, Start};
 use crate::clean;
 use crate::control::{LinkState, Target};
 use crate::end::{self, End, Place, Tuning};
+use crate::idle_spinners::IdleSpinners;
 use crate::ip::IpVersion;
 use crate::link::Link;
+use crate::link_devices::{Interface, LinkDevices, Start};
 use crate::namespace::Namespace;
 use crate::netem::beyond_netem;
 use crate::netlink::Netlink;
@@ -114,7 +114,7 @@ pub struct Emulation {
     unset: Vec<Unset>,
     choice: Choice,
     since: Mutex<Since>,
-    awake: Option<Awake>,
+    idle_spinners: Option<IdleSpinners>,
 }
 
 /// What a report needs to know of the last start or restart.
@@ -131,7 +131,7 @@ struct Since {
 struct Subnets {
     link: Subnet,
     /// Between the client and the router, where there is one.
-    cable: Subnet,
+    veth: Subnet,
 }
 
 impl Default for Options {
@@ -182,8 +182,8 @@ impl Emulation {
             // Before there are interfaces: each would join the group of all routers, and report it.
             near.run(|| sysctl::let_forward(options.ip))?;
         }
-        let cable = Cable::lay(choice.backend, &near, &server, mtu, options.ip)?;
-        let subnets = choose_subnets(&options, &server, &cable.server)?;
+        let devices = LinkDevices::create(choice.backend, &near, &server, mtu, options.ip)?;
+        let subnets = choose_subnets(&options, &server, &devices.server)?;
         let far_tuning = match far_end {
             FarEnd::ServerNamespace => Some(&tuning),
             FarEnd::Host => None,
@@ -196,20 +196,20 @@ impl Emulation {
                 mtu,
             });
         let (server, mut unset) =
-            server.run(|| end::configure(&server, &cable.server, server_place, far_tuning))?;
+            server.run(|| end::configure(&server, &devices.server, server_place, far_tuning))?;
         let (near, near_unset) =
-            near.run(|| end::configure(&near, &cable.client, near_place, Some(&tuning)))?;
+            near.run(|| end::configure(&near, &devices.client, near_place, Some(&tuning)))?;
         unset.extend(near_unset);
-        end::introduce(&cable, [&near, &server])?;
+        end::introduce(&devices, [&near, &server])?;
         let log = options.packet_log.as_deref().map(PacketLog::create);
         let (packet_log, recorder) = log.transpose()?.unzip();
-        let link = cable.connect(Start {
+        let link = devices.connect(Start {
             parameters,
             mtu,
             recorder,
             pin: pinning.link,
             subnet: subnets.link,
-            beyond: (options.topology == Topology::Router).then(|| subnets.cable.prefix()),
+            beyond: (options.topology == Topology::Router).then(|| subnets.veth.prefix()),
         })?;
         let (client, router, more) = attach_client(&options, &near, &server, subnets, &tuning)?;
         unset.extend(more);
@@ -224,7 +224,7 @@ impl Emulation {
             unset,
             choice,
             since: Mutex::default(),
-            awake: options.keep_awake.then(Awake::start),
+            idle_spinners: options.keep_awake.then(IdleSpinners::start),
         };
         let begin = emulation.read_counters()?;
         emulation.since = Mutex::new(begin);
@@ -250,8 +250,8 @@ impl Emulation {
     /// # Errors
     /// [`Error::LinkStopped`] when the link no longer runs; [`Error::Unshapable`] of changes that
     /// [`Backend::Netem`] has nothing for.
-    pub fn follow(&self, schedule: Schedule) -> Result<(), Error> {
-        self.link.follow(schedule)
+    pub fn set_schedule(&self, schedule: Schedule) -> Result<(), Error> {
+        self.link.set_schedule(schedule)
     }
 
     /// What moves the packets.
@@ -345,7 +345,7 @@ impl Emulation {
     /// Whether the processors are kept awake.
     #[must_use]
     pub fn keeps_awake(&self) -> bool {
-        self.awake.as_ref().is_some_and(Awake::is_on)
+        self.idle_spinners.as_ref().is_some_and(IdleSpinners::is_on)
     }
 
     fn command(
@@ -480,15 +480,15 @@ fn choose_subnets(
     match options.far_end {
         FarEnd::ServerNamespace => Ok(Subnets {
             link: Subnet::number(ip, 0),
-            cable: Subnet::number(ip, 1),
+            veth: Subnet::number(ip, 1),
         }),
         // The search begins at the number of the interface, which no other emulation on this host
         // has, so that two that start at the same moment don't choose the same subnet.
         FarEnd::Host => server.run(|| {
             let (start, in_use) = (interface.index, Netlink::open()?.routed_prefixes()?);
             let link = Subnet::free(ip, start, &in_use).ok_or(Error::NoFreeSubnet)?;
-            let cable = Subnet::free_far_from(ip, start, &in_use).ok_or(Error::NoFreeSubnet)?;
-            Ok(Subnets { link, cable })
+            let veth = Subnet::free_far_from(ip, start, &in_use).ok_or(Error::NoFreeSubnet)?;
+            Ok(Subnets { link, veth })
         }),
     }
 }
@@ -508,7 +508,7 @@ fn attach_client(
     }
     let plan = router::Plan {
         topology: options.topology,
-        cable: subnets.cable,
+        veth: subnets.veth,
         mtu: options.mtu,
         server: server.address,
         proxy_ports: &options.proxy_ports,
@@ -516,7 +516,7 @@ fn attach_client(
     };
     let (router, client, unset) = Router::start(&near.namespace, &plan)?;
     if options.topology == Topology::Router {
-        let back = Some(subnets.cable.prefix());
+        let back = Some(subnets.veth.prefix());
         server
             .namespace
             .run(|| Netlink::open()?.add_route(back, near.address))?;

@@ -1,11 +1,11 @@
-//! The ends of a link, and of the cable to a router: a namespace, an address and an interface each.
+//! The ends of a link, and of the veth pair to a router: a namespace, an address and an interface each.
 //!
-//! What lies between them is the cable's and the link's; what runs at them is the emulation's.
+//! What lies between them are the link's devices; what runs at them is the emulation's.
 
 use crate::Error;
-use crate::cable::{Cable, Interface};
 use crate::congestion;
 use crate::ip::IpVersion;
+use crate::link_devices::{Interface, LinkDevices};
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
 use crate::subnet::Prefix;
@@ -13,7 +13,7 @@ use crate::sysctl::{self, Unset};
 use rtnetlink::packet_route::link::Stats64;
 use std::net::IpAddr;
 
-/// One end of the link, or of the cable to a router, as it is seen from outside.
+/// One end of the link, or of the veth pair to a router, as it is seen from outside.
 #[derive(Debug, Clone)]
 pub(crate) struct End {
     pub(crate) namespace: Namespace,
@@ -82,8 +82,8 @@ pub(crate) fn configure(
 }
 
 /// Tells each end once and for all where the other is, where the link has hardware addresses.
-pub(crate) fn introduce(cable: &Cable, [near, server]: [&End; 2]) -> Result<(), Error> {
-    let Some([of_server, of_near]) = cable.neighbours() else {
+pub(crate) fn introduce(devices: &LinkDevices, [near, server]: [&End; 2]) -> Result<(), Error> {
+    let Some([of_server, of_near]) = devices.neighbours() else {
         return Ok(());
     };
     let tell = |end: &End, other: &End, mac| {

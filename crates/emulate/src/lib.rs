@@ -16,8 +16,8 @@
 //!
 //! ```text
 //!   direct    client ══ link ══ server
-//!   router    client ── cable ── router ══ link ══ server
-//!   proxied   client ── cable ── router with proxies ══ link ══ server
+//!   router    client ── veth ── router ══ link ══ server
+//!   proxied   client ── veth ── router with proxies ══ link ══ server
 //! ```
 //!
 //! Every packet is one of the wire, so no offload can cheat, and but for netem the same seed loses the
@@ -83,28 +83,28 @@
 
 mod arrivals;
 mod attachment;
-mod awake;
 mod backend;
 mod between;
-mod cable;
+mod busy_poll;
 mod changes;
 mod checksum;
 mod claim;
 mod clean;
 mod clock;
-mod companion;
 mod congestion;
 pub mod control;
-mod course;
 mod emulation;
 mod end;
 mod error;
 mod ethernet;
 mod headers;
+mod idle_spinner;
+mod idle_spinners;
 mod interface_address;
 mod ip;
 mod lateness;
 mod link;
+mod link_devices;
 mod moderation;
 mod namespace;
 mod netem;
@@ -128,11 +128,11 @@ mod switches;
 mod sys;
 mod sysctl;
 mod thread;
+mod timeline;
 mod topology;
 mod tun;
 mod udp_drops;
 mod veth;
-mod vigil;
 
 pub use attachment::attach;
 pub use backend::{Backend, UnknownBackend};

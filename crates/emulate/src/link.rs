@@ -28,7 +28,7 @@ pub(crate) trait Link: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// [`Error::Unshapable`] where one of them can't be.
-    fn follow(&self, schedule: Schedule) -> Result<(), Error>;
+    fn set_schedule(&self, schedule: Schedule) -> Result<(), Error>;
 
     /// What happened since the last restart.
     fn snapshot(&self) -> Result<Snapshot, Error>;

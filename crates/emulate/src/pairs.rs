@@ -6,8 +6,8 @@
 //! loss.
 
 use crate::Error;
-use crate::cable::Interface;
 use crate::ip::IpVersion;
+use crate::link_devices::Interface;
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
 use crate::sys::{self, Offload};

@@ -1,8 +1,8 @@
 //! The loop that moves packets: out of one end, through the model, into the other.
 
+use crate::busy_poll::{BusyPoll, Wait};
 use crate::clock::{self, now};
-use crate::companion::Companion;
-use crate::course::Course;
+use crate::idle_spinner::IdleSpinner;
 use crate::lateness::Lateness;
 use crate::moderation::Moderation;
 use crate::packet_log::{Entry, Recorder, Side, Sight};
@@ -10,7 +10,7 @@ use crate::pool::{Pool, Slot};
 use crate::port::{Lost, Port};
 use crate::report::mean_loss;
 use crate::switches;
-use crate::vigil::{Rest, Vigil};
+use crate::timeline::Timeline;
 use altway_link::{Change, Config, Counters, Direction, Schedule, seed_for};
 use altway_units::Timestamp;
 use rustix::event::epoll;
@@ -135,9 +135,9 @@ pub(crate) struct Pump<P> {
     switches_seen: u64,
     /// Whether the thread has real-time priority.
     realtime: bool,
-    course: Course,
-    vigil: Vigil,
-    companion: Companion,
+    timeline: Timeline,
+    busy_poll: BusyPoll,
+    idle_spinner: IdleSpinner,
     recorder: Option<Recorder>,
     epoll: OwnedFd,
     requests: Receiver<Request>,
@@ -162,9 +162,9 @@ impl<P: Port> Pump<P> {
         watch(&epoll, wake, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
         Ok(Self {
             ends,
-            course: Course::new(now(), parameters.longer_delay()),
-            vigil: Vigil::new(now()),
-            companion: Companion::start(),
+            timeline: Timeline::new(now(), parameters.longer_delay()),
+            busy_poll: BusyPoll::new(now()),
+            idle_spinner: IdleSpinner::start(),
             lanes: lanes(parameters),
             pool: Pool::new(P::HEADER + usize::from(mtu)),
             lateness: Lateness::new(),
@@ -209,7 +209,7 @@ impl<P: Port> Pump<P> {
 
     /// Makes the changes whose time has come, as of that time.
     fn keep_to_the_schedule(&mut self) {
-        while let Some((at, change)) = self.course.next_due(now()) {
+        while let Some((at, change)) = self.timeline.next_due(now()) {
             self.change(at, &change);
         }
     }
@@ -224,7 +224,7 @@ impl<P: Port> Pump<P> {
     }
 
     fn reconfigure(&mut self, at: Timestamp, up: Config, down: Config) {
-        self.course.delays(up.delay.max(down.delay));
+        self.timeline.delays(up.delay.max(down.delay));
         for (lane, config) in self.lanes.iter_mut().zip([up, down]) {
             lane.loss = lane.loss.filter(|loss| Some(*loss) == mean_loss(&config));
             lane.model.reconfigure(at, config);
@@ -327,16 +327,16 @@ impl<P: Port> Pump<P> {
         let due = self.lanes.iter().filter_map(Lane::poll_timeout).min();
         let asleep = now();
         if due.is_some() {
-            self.companion.busy(asleep);
+            self.idle_spinner.spin_from(asleep);
         }
-        let due = due.into_iter().chain(self.course.poll_timeout()).min();
-        let left = match self.vigil.rest(asleep, due) {
-            Rest::Awake => {
-                self.step_aside(asleep);
+        let due = due.into_iter().chain(self.timeline.poll_timeout()).min();
+        let left = match self.busy_poll.wait(asleep, due) {
+            Wait::Poll => {
+                self.yield_processor(asleep);
                 return Ok(());
             }
-            Rest::Sleep(left) => Some(left),
-            Rest::Long => None,
+            Wait::Sleep(left) => Some(left),
+            Wait::Block => None,
         };
         let flush = self.recorder.as_ref().and_then(Recorder::flush_due);
         let left = left.into_iter().chain(flush.map(|due| due - asleep)).min();
@@ -350,9 +350,9 @@ impl<P: Port> Pump<P> {
         }; 4];
         let happened = epoll::wait(&self.epoll, &mut events, timeout.as_ref());
         let awake = now();
-        self.vigil.slept(awake);
+        self.busy_poll.slept(awake);
         match happened {
-            Ok(0) => self.vigil.woke(awake),
+            Ok(0) => self.busy_poll.woke(awake),
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
@@ -361,7 +361,7 @@ impl<P: Port> Pump<P> {
 
     /// Lets other links of this processor go first, which real-time threads of one priority else wait for
     /// each other; there is nothing to do at `now`.
-    fn step_aside(&mut self, now: Timestamp) {
+    fn yield_processor(&mut self, now: Timestamp) {
         if !self.realtime {
             // The kernel lets others go before it anyway, and longer than it needs.
             return;
@@ -371,7 +371,7 @@ impl<P: Port> Pump<P> {
         if after - now > STEP {
             let switches = switches::of_this_thread();
             if switches > self.switches_seen {
-                self.vigil.stand_back(after);
+                self.busy_poll.pause(after);
             }
             self.switches_seen = switches;
         }
@@ -394,13 +394,13 @@ impl<P: Port> Pump<P> {
                 true
             }
             Ok(Request::Reset { done }) => {
-                self.course.follow(now(), &Schedule::default());
+                self.timeline.set_schedule(now(), &Schedule::default());
                 self.reconfigure(now(), Config::default(), Config::default());
                 let _ = done.try_send(());
                 true
             }
             Ok(Request::Follow { schedule, done }) => {
-                self.course.follow(now(), &schedule);
+                self.timeline.set_schedule(now(), &schedule);
                 let _ = done.try_send(());
                 true
             }
@@ -412,7 +412,7 @@ impl<P: Port> Pump<P> {
     }
 
     fn restart(&mut self, parameters: Parameters) {
-        self.course = Course::new(now(), parameters.longer_delay());
+        self.timeline = Timeline::new(now(), parameters.longer_delay());
         self.switches_before = switches::of_this_thread();
         let fresh = lanes(parameters);
         for lane in std::mem::replace(&mut self.lanes, fresh) {
@@ -439,9 +439,9 @@ impl<P: Port> Pump<P> {
             up: up.model.config().clone(),
             down: down.model.config().clone(),
             loss: [up.loss, down.loss],
-            least_delay: self.course.least_delay(),
-            running: self.course.running(now()),
-            to_come: self.course.to_come(now()),
+            least_delay: self.timeline.least_delay(),
+            running: self.timeline.running(now()),
+            to_come: self.timeline.to_come(now()),
         };
         let (up, down) = (up.model.counters(), down.model.counters());
         Snapshot {

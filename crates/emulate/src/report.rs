@@ -60,7 +60,7 @@ pub struct LinkReport {
 /// What happened on the client's side of a router, and in it, since the last start or restart.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RouterReport {
-    /// On the hop from the client to the router, a cable that changes nothing.
+    /// On the hop from the client to the router, a veth pair that changes nothing.
     pub up: DirectionReport,
     /// On the hop from the router to the client.
     pub down: DirectionReport,

@@ -1,5 +1,5 @@
 //! What stands between the client and the link in the topologies `router` and `proxied`: a
-//! namespace with a cable to the client's, in which packets are forwarded or proxies run.
+//! namespace with a veth pair to the client's, in which packets are forwarded or proxies run.
 
 use crate::end::{End, Tuning, configure_namespace};
 use crate::ip::IpVersion;
@@ -10,7 +10,7 @@ use crate::report::{DirectionReport, RouterReport};
 use crate::subnet::Subnet;
 use crate::sysctl::{self, Unset};
 use crate::topology::Topology;
-use crate::veth::{self, CableEnd};
+use crate::veth::{self, VethEnd};
 use crate::{Error, udp_drops};
 use rtnetlink::packet_route::link::Stats64;
 use std::net::IpAddr;
@@ -21,8 +21,8 @@ const ETHERNET_HEADER: u64 = 14;
 /// What a router is made of.
 pub(crate) struct Plan<'a> {
     pub(crate) topology: Topology,
-    /// The addresses of the cable.
-    pub(crate) cable: Subnet,
+    /// The addresses of the veth pair.
+    pub(crate) veth: Subnet,
     pub(crate) mtu: u16,
     /// The address of the server.
     pub(crate) server: IpAddr,
@@ -34,7 +34,7 @@ pub(crate) struct Plan<'a> {
 /// A router that runs; dropping it ends its proxies.
 #[derive(Debug)]
 pub(crate) struct Router {
-    /// The end of the cable.
+    /// The end of the veth pair.
     end: End,
     proxy: Option<Proxy>,
 }
@@ -60,9 +60,9 @@ impl Router {
         let (client, unset) = client_namespace.run(|| {
             let mut unset = configure_namespace(plan.tuning)?;
             veth::lay(namespace, plan.mtu)?;
-            let (end, more) = plug_in(&client_namespace, CableEnd::Client, plan)?;
+            let (end, more) = set_up_end(&client_namespace, VethEnd::Client, plan)?;
             unset.extend(more);
-            Netlink::open()?.add_default_route(plan.cable.server())?;
+            Netlink::open()?.add_default_route(plan.veth.server())?;
             Ok((end, unset))
         })?;
         let mut unset = unset;
@@ -81,7 +81,7 @@ impl Router {
         self.proxy.is_some()
     }
 
-    /// What happened so far on the cable to `client`, and in the proxies.
+    /// What happened so far on the veth pair to `client`, and in the proxies.
     pub(crate) fn counters(&self, client: &End) -> Result<RouterCounters, Error> {
         let (router, udp_drops) = self.end.namespace.run(|| {
             let counters = Netlink::open()?.counters(self.end.interface)?;
@@ -102,8 +102,8 @@ impl Router {
             passed(&before.router, &now.router),
         );
         RouterReport {
-            up: cable(client.sent, router.received),
-            down: cable(router.sent, client.received),
+            up: veth_counts(client.sent, router.received),
+            down: veth_counts(router.sent, client.received),
             proxy: self.proxy.is_some().then(|| now.proxy.since(before.proxy)),
         }
     }
@@ -118,7 +118,7 @@ impl RouterCounters {
 
 /// Sets the router up, on a thread in its namespace.
 fn set_up(namespace: &Namespace, plan: &Plan<'_>) -> Result<(Router, Vec<Unset>), Error> {
-    let (end, unset) = plug_in(namespace, CableEnd::Router, plan)?;
+    let (end, unset) = set_up_end(namespace, VethEnd::Router, plan)?;
     let proxy = match plan.topology {
         Topology::Proxied => Some(start_proxy(end.address, plan)?),
         Topology::Direct | Topology::Router => None,
@@ -126,19 +126,19 @@ fn set_up(namespace: &Namespace, plan: &Plan<'_>) -> Result<(Router, Vec<Unset>)
     Ok((Router { end, proxy }, unset))
 }
 
-/// Sets one end of the cable up, on a thread in its namespace.
-fn plug_in(
+/// Sets one end of the veth pair up, on a thread in its namespace.
+fn set_up_end(
     namespace: &Namespace,
-    end: CableEnd,
+    end: VethEnd,
     plan: &Plan<'_>,
 ) -> Result<(End, Vec<Unset>), Error> {
     let (address, peer) = match end {
-        CableEnd::Client => (plan.cable.client(), plan.cable.server()),
-        CableEnd::Router => (plan.cable.server(), plan.cable.client()),
+        VethEnd::Client => (plan.veth.client(), plan.veth.server()),
+        VethEnd::Router => (plan.veth.server(), plan.veth.client()),
     };
     let unset = sysctl::prepare_interface(IpVersion::of(address), end.name());
-    let interface = veth::plug_in(end, plan.mtu, peer)?;
-    Netlink::open()?.add_address(interface, address, plan.cable.prefix())?;
+    let interface = veth::set_up(end, plan.mtu, peer)?;
+    Netlink::open()?.add_address(interface, address, plan.veth.prefix())?;
     let end = End {
         namespace: namespace.clone(),
         address,
@@ -177,8 +177,8 @@ fn passed(before: &Stats64, now: &Stats64) -> Passed {
     }
 }
 
-/// One direction of the cable, of what went in at one end and came out at the other.
-fn cable(
+/// The counts of one direction of the veth pair, of what went in at one end and came out at the other.
+fn veth_counts(
     (packets_in, bytes_in): (u64, u64),
     (packets_out, bytes_out): (u64, u64),
 ) -> DirectionReport {

@@ -1,7 +1,7 @@
 //! The link thread: how it is started, talked to and ended.
 
-use crate::cable::Start;
 use crate::link::Link;
+use crate::link_devices::Start;
 use crate::pairs::Pairs;
 use crate::port::Port;
 use crate::pump::{Parameters, Pump, Request, Snapshot};
@@ -102,7 +102,7 @@ impl Link for LinkThread {
         self.ask(|done| Request::Reset { done })
     }
 
-    fn follow(&self, schedule: Schedule) -> Result<(), Error> {
+    fn set_schedule(&self, schedule: Schedule) -> Result<(), Error> {
         self.ask(|done| Request::Follow { schedule, done })
     }
 

@@ -22,10 +22,10 @@ pub enum Topology {
     Direct,
     /// A router in a namespace of its own that forwards packets, and shapes both directions: what
     /// it sends to the server, and what the server sends through it. The hop to the client is a
-    /// cable that changes nothing.
+    /// veth pair that changes nothing.
     ///
     /// ```text
-    ///   client ── cable ── router ══ link ══ server
+    ///   client ── veth ── router ══ link ══ server
     /// ```
     Router,
     /// The same, but the router passes no packets on. Proxies of ours on it take connections of TCP
@@ -35,7 +35,7 @@ pub enum Topology {
     /// the server what it sends back.
     ///
     /// ```text
-    ///   client ── cable ── router with proxies ══ link ══ server
+    ///   client ── veth ── router with proxies ══ link ══ server
     ///      TCP 1 ──────────▶│ TCP 2 ────────────────────────▶
     ///      QUIC ────────────────────────────────────────────▶
     /// ```

@@ -1,4 +1,4 @@
-//! The cable between the client and the router: a pair of virtual Ethernet interfaces.
+//! The pair of virtual Ethernet interfaces between the client and the router.
 //!
 //! Every packet on it is a wire packet: the kernel may not join segments into larger ones
 //! (offloads), and the two ends know each other's hardware addresses, so that nothing is asked for
@@ -15,14 +15,14 @@ use std::os::fd::{AsFd, AsRawFd};
 /// The queue of packets that wait to be sent: none wait, as the other end always takes them.
 const QUEUE: u32 = 1_000;
 
-/// One end of a cable.
+/// One end of the pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CableEnd {
+pub(crate) enum VethEnd {
     Client,
     Router,
 }
 
-impl CableEnd {
+impl VethEnd {
     /// The name of the interface in its namespace.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -49,28 +49,28 @@ impl CableEnd {
     }
 }
 
-/// Lays a cable from the namespace of the calling thread, the client's, to that of the router. Both
+/// Creates the pair from the namespace of the calling thread, the client's, to that of the router. Both
 /// ends are down.
 pub(crate) fn lay(router: &Namespace, mtu: u16) -> Result<(), Error> {
     let netlink = Netlink::open()?;
     let peer = end(
         LinkMessageBuilder::<LinkUnspec>::new(),
-        CableEnd::Router,
+        VethEnd::Router,
         mtu,
     )
     .setns_by_fd(router.as_fd().as_raw_fd())
     .build();
-    let (near, far) = (CableEnd::Client.name(), CableEnd::Router.name());
-    let cable = end(LinkVeth::new(near, far), CableEnd::Client, mtu)
+    let (near, far) = (VethEnd::Client.name(), VethEnd::Router.name());
+    let pair = end(LinkVeth::new(near, far), VethEnd::Client, mtu)
         .set_info_data(InfoData::Veth(InfoVeth::Peer(peer)))
         .build();
-    let request = netlink.handle().link().add(cable).execute();
-    netlink.run("lay a cable from the client to the router", request)
+    let request = netlink.handle().link().add(pair).execute();
+    netlink.run("create a veth pair between client and router", request)
 }
 
 /// Sets an end up in the namespace of the calling thread, and tells it where `peer` is; returns its
 /// index.
-pub(crate) fn plug_in(end: CableEnd, mtu: u16, peer: IpAddr) -> Result<u32, Error> {
+pub(crate) fn set_up(end: VethEnd, mtu: u16, peer: IpAddr) -> Result<u32, Error> {
     let index = index(end)?;
     let netlink = Netlink::open()?;
     netlink.set_up(index, mtu, QUEUE)?;
@@ -78,11 +78,14 @@ pub(crate) fn plug_in(end: CableEnd, mtu: u16, peer: IpAddr) -> Result<u32, Erro
     let known = neighbours
         .add(index, peer)
         .link_layer_address(&end.other().hardware_address());
-    netlink.run("tell the ends of a cable of each other", known.execute())?;
+    netlink.run(
+        "tell the ends of a veth pair of each other",
+        known.execute(),
+    )?;
     Ok(index)
 }
 
-fn end<T>(builder: LinkMessageBuilder<T>, end: CableEnd, mtu: u16) -> LinkMessageBuilder<T> {
+fn end<T>(builder: LinkMessageBuilder<T>, end: VethEnd, mtu: u16) -> LinkMessageBuilder<T> {
     builder
         .name(end.name())
         .mtu(mtu.into())
@@ -93,9 +96,9 @@ fn end<T>(builder: LinkMessageBuilder<T>, end: CableEnd, mtu: u16) -> LinkMessag
         .append_extra_attribute(LinkAttribute::GsoMaxSegs(1))
 }
 
-fn index(end: CableEnd) -> Result<u32, Error> {
+fn index(end: VethEnd) -> Result<u32, Error> {
     nix::net::if_::if_nametoindex(end.name()).map_err(|errno| Error::Network {
-        attempted: "find an end of the cable",
+        attempted: "find an end of the veth pair",
         source: errno.into(),
     })
 }

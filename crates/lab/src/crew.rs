@@ -179,7 +179,7 @@ fn measure(
     let switches_before = environments.server_switches(cell);
     let cpu_before = environments.server_cpu(cell);
     if !course.schedule.turns().is_empty() {
-        network.follow(course.schedule)?;
+        network.set_schedule(course.schedule)?;
     }
     let fetched = environments.fetch(cell, task.transfer.protocol, orders.halt);
     let report = network.report()?;

@@ -139,7 +139,7 @@ impl Environments {
             let (network, course) = (self.network(&cell), courses.cell(&cell));
             network.restart(course.up, course.down, 0)?;
             if !course.schedule.turns().is_empty() {
-                network.follow(course.schedule)?;
+                network.set_schedule(course.schedule)?;
             }
         }
         Ok(())

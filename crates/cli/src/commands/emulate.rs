@@ -182,7 +182,7 @@ fn run_command(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         std::thread::sleep(arguments.server_wait);
         server.must_run()?;
     }
-    emulation.follow(schedule)?;
+    emulation.set_schedule(schedule)?;
     let mut client = Ended(Some(start_client(arguments, &emulation, control.as_ref())?));
     let mut circumstances = Circumstances::of(emulation.pinning());
     let before = children_involuntary_switches();

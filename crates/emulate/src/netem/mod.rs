@@ -12,9 +12,9 @@ mod tc;
 pub(crate) use router::Router;
 pub use shape::Unshapable;
 
-use crate::cable::Interface;
 use crate::clock::now;
 use crate::link::Link;
+use crate::link_devices::Interface;
 use crate::netlink::Received;
 use crate::pump::{Parameters, Snapshot};
 use crate::{Backend, Error};
@@ -113,14 +113,14 @@ impl Shaping {
     /// Makes the changes whose time has come; returns when the next is to come.
     fn keep_to_the_schedule(&self) -> Option<Timestamp> {
         let mut run = self.run();
-        while let Some((_, change)) = run.course.next_due(now()) {
+        while let Some((_, change)) = run.timeline.next_due(now()) {
             // All of them were tried out when the schedule was given; others may have come between.
             if let Err(error) = self.change(&mut run, &change) {
                 tracing::error!(%error, %change, "the link could not be changed");
                 run.fail();
             }
         }
-        run.course.poll_timeout()
+        run.timeline.poll_timeout()
     }
 }
 
@@ -145,14 +145,14 @@ impl Link for NetemLink {
 
     fn reset(&self) -> Result<(), Error> {
         let mut run = self.shaping.run();
-        run.course.follow(now(), &Schedule::default());
+        run.timeline.set_schedule(now(), &Schedule::default());
         self.shaping.reconfigure(&mut run, Default::default())
     }
 
-    fn follow(&self, schedule: Schedule) -> Result<(), Error> {
+    fn set_schedule(&self, schedule: Schedule) -> Result<(), Error> {
         let mut run = self.shaping.run();
         run.try_out(&schedule)?;
-        run.course.follow(now(), &schedule);
+        run.timeline.set_schedule(now(), &schedule);
         drop(run);
         self.alarm.set();
         Ok(())

@@ -2,8 +2,8 @@
 
 use super::tc;
 use crate::Error;
-use crate::cable::Interface;
 use crate::ip::IpVersion;
+use crate::link_devices::Interface;
 use crate::namespace::Namespace;
 use crate::netlink::{Netlink, Received};
 use crate::pairs::{Pair, Pairs};

@@ -2,10 +2,10 @@
 
 use super::shape::{Shape, Unshapable};
 use crate::Error;
-use crate::course::Course;
 use crate::netlink::Received;
 use crate::pump::{Now, Parameters};
 use crate::report::mean_loss;
+use crate::timeline::Timeline;
 use altway_link::{Change, Config, Schedule};
 use altway_units::Timestamp;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Run {
     /// The changes that are to come.
-    pub(super) course: Course,
+    pub(super) timeline: Timeline,
     /// What each interface had received when it began, the client's first.
     pub(super) received: [Received; 2],
     ways: Ways,
@@ -46,7 +46,7 @@ impl Run {
         let Parameters { up, down, .. } = parameters;
         let ways = Ways::new([up, down], mtu)?;
         Ok(Self {
-            course: Course::new(at, ways.longer_delay()),
+            timeline: Timeline::new(at, ways.longer_delay()),
             received,
             loss: ways.configs.each_ref().map(mean_loss),
             ways,
@@ -61,7 +61,7 @@ impl Run {
 
     /// The kernel shapes in this way from now on.
     pub(super) fn go_on(&mut self, next: Ways) {
-        self.course.delays(next.longer_delay());
+        self.timeline.delays(next.longer_delay());
         for (loss, config) in self.loss.iter_mut().zip(&next.configs) {
             *loss = loss.filter(|loss| Some(*loss) == mean_loss(config));
         }
@@ -96,9 +96,9 @@ impl Run {
             up,
             down,
             loss: self.loss,
-            least_delay: self.course.least_delay(),
-            running: self.course.running(now),
-            to_come: self.course.to_come(now),
+            least_delay: self.timeline.least_delay(),
+            running: self.timeline.running(now),
+            to_come: self.timeline.to_come(now),
         })
     }
 }

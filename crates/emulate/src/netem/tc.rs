@@ -5,7 +5,7 @@
 
 use super::shape::{BOTTLENECK, PATH, Shape};
 use crate::Error;
-use crate::cable::Interface;
+use crate::link_devices::Interface;
 use crate::namespace::Namespace;
 use crate::sys;
 use serde::Deserialize;

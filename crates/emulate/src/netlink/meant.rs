@@ -1,7 +1,7 @@
 //! Which interface is meant: in a container, names are given out in an order that nobody promised.
 
 use super::Netlink;
-use crate::cable::Interface;
+use crate::link_devices::Interface;
 use crate::subnet::Prefix;
 use crate::{Error, InterfaceAddress};
 use futures_util::TryStreamExt;

@@ -2,7 +2,7 @@
 
 use super::Netlink;
 use crate::Error;
-use crate::cable::Interface;
+use crate::link_devices::Interface;
 use crate::namespace::Namespace;
 use crate::pairs::Mac;
 use futures_util::TryStreamExt;

@@ -101,7 +101,7 @@ fn a_schedule_turns_the_path_bad_at_its_time_and_loses_no_packet() {
         after: Duration::from_millis(1_200),
         change: "delay 50ms".parse().expect("a change"),
     };
-    link.follow(Schedule::new([turn]).expect("one turn"))
+    link.set_schedule(Schedule::new([turn]).expect("one turn"))
         .expect("the link runs");
     // Each answer is waited for, so a lost one would end the client.
     let before = at_client(&link, "ping 10").words()[0];
@@ -174,7 +174,7 @@ pub(crate) fn a_reset_takes_the_shaping_and_the_schedule_away() {
         after: Duration::from_secs(60),
         change: "loss 100%".parse().expect("a change"),
     };
-    link.follow(Schedule::new([turn]).expect("one turn"))
+    link.set_schedule(Schedule::new([turn]).expect("one turn"))
         .expect("the link runs");
     link.reset().expect("the link runs");
     assert!(ping(&link, 5) < 15_000);

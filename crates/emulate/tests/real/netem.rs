@@ -308,7 +308,7 @@ fn a_schedule_turns_the_path_bad_at_its_time() {
         change: change.parse().expect("a change"),
     };
     let schedule = Schedule::new([turn(4_000, "delay 50ms"), turn(60_000, "loss 100%")]);
-    link.follow(schedule.expect("two turns"))
+    link.set_schedule(schedule.expect("two turns"))
         .expect("netem can do that");
     let before = ping(&link, 10);
     let state = link.state().expect("the link runs");
@@ -332,7 +332,7 @@ fn a_change_that_netem_cannot_make_changes_nothing() {
         change,
     };
     let schedule = Schedule::new([turn.clone()]).expect("one turn");
-    for refused in [link.change(&turn.change), link.follow(schedule)] {
+    for refused in [link.change(&turn.change), link.set_schedule(schedule)] {
         assert!(matches!(
             refused,
             Err(Error::Unshapable {

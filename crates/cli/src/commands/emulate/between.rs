@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Arguments, sides: [&String; 2], printer: &Printer)
     let stop = signals::stop_flag()?;
     let link = Arc::new(Between::start(options)?);
     let control = conditions.listen(link.clone(), &folder(), printer);
-    link.follow(schedule)?;
+    link.set_schedule(schedule)?;
     let [client_side, server_side] = link.sides();
     printer.say(&format!(
         "link between {client_side} and {server_side} by {}; Ctrl-C ends it",

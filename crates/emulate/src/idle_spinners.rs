@@ -1,4 +1,4 @@
-//! Keeps the processors awake, so that a packet that is due is not late for a processor that sleeps.
+//! Threads of the idle class that keep all processors from halting, so that no packet is late for one that sleeps.
 //!
 //! A processor without work halts, and a virtual machine's halted processor is one that its host
 //! gives to others: the timer that should wake it for the next packet then comes milliseconds late.
@@ -13,15 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 
-/// Threads that keep the processors awake; they end when it is dropped.
+/// One spinning thread a processor. They end when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Awake {
+pub(crate) struct IdleSpinners {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Awake {
-    /// One thread for each processor that this process may use; none under a processor quota, which
+impl IdleSpinners {
+    /// Starts a thread for each processor that this process may use; none under a processor quota, which
     /// they would use up, nor where the system refuses them.
     pub(crate) fn start() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
@@ -33,7 +33,7 @@ impl Awake {
         let threads = processors.into_iter().filter_map(|processor| {
             let stop = Arc::clone(&stop);
             Builder::new()
-                .name("awake".into())
+                .name("altway-idle".into())
                 .spawn(move || spin(processor, &stop))
                 .ok()
         });
@@ -47,17 +47,17 @@ impl Awake {
     }
 }
 
-impl Drop for Awake {
+impl Drop for IdleSpinners {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // It can't panic: it does nothing.
+            // Spinning does not panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Does nothing, in the idle class or not at all.
+/// Spins on a processor, in the idle class or not at all.
 fn spin(processor: usize, stop: &AtomicBool) {
     let mut here = CpuSet::new();
     here.set(processor);
@@ -99,14 +99,14 @@ mod tests {
 
     #[test]
     fn it_is_in_nobodys_way_and_ends_when_dropped() {
-        let awake = Awake::start();
+        let spinners = IdleSpinners::start();
         assert_eq!(
-            awake.threads.len(),
+            spinners.threads.len(),
             if has_quota() { 0 } else { processors().len() }
         );
         std::thread::sleep(Duration::from_millis(50));
         let begun = Instant::now();
-        drop(awake);
+        drop(spinners);
         assert!(begun.elapsed() < Duration::from_secs(5));
     }
 }

@@ -1,5 +1,5 @@
-//! What lies between two namespaces: an interface in each, and whatever moves packets between the
-//! two, which each backend makes in its own way.
+//! The two interfaces of a link, one in each namespace, and what moves packets between them, which each backend
+//! makes in its own way.
 
 use crate::Error;
 use crate::backend::Backend;
@@ -17,12 +17,12 @@ use crate::tun::Tun;
 
 /// Two interfaces that belong together, and through which nothing passes yet.
 #[derive(Debug)]
-pub(crate) struct Cable {
+pub(crate) struct LinkDevices {
     /// The interface in the client's namespace.
     pub(crate) client: Interface,
     /// The interface in the server's namespace.
     pub(crate) server: Interface,
-    middle: Middle,
+    path: Path,
 }
 
 /// An interface as the namespace that it is in knows it.
@@ -32,9 +32,9 @@ pub(crate) struct Interface {
     pub(crate) index: u32,
 }
 
-/// What is between the two interfaces.
+/// What moves packets between the two interfaces.
 #[derive(Debug)]
-enum Middle {
+enum Path {
     Tun(Box<[Tun; 2]>),
     /// A thread between two pairs.
     Packet(Pairs),
@@ -65,9 +65,9 @@ impl Interface {
     pub(crate) const QUEUE: u32 = 20_000;
 }
 
-impl Cable {
-    /// Makes the two interfaces, and what is between them.
-    pub(crate) fn lay(
+impl LinkDevices {
+    /// Makes the two interfaces, and what moves packets between them.
+    pub(crate) fn create(
         backend: Backend,
         client: &Namespace,
         server: &Namespace,
@@ -75,56 +75,56 @@ impl Cable {
         ip: IpVersion,
     ) -> Result<Self, Error> {
         if backend == Backend::Tun {
-            return Self::lay_tun(client, server);
+            return Self::create_tun_pair(client, server);
         }
         let forward = (backend == Backend::Netem).then_some(ip);
         let pairs = Pairs::create(client, server, mtu, forward)?;
         Ok(Self {
             client: pairs.client.end.clone(),
             server: pairs.server.end.clone(),
-            middle: match backend {
-                Backend::Netem => Middle::Netem(pairs),
-                _ => Middle::Packet(pairs),
+            path: match backend {
+                Backend::Netem => Path::Netem(pairs),
+                _ => Path::Packet(pairs),
             },
         })
     }
 
-    fn lay_tun(client: &Namespace, server: &Namespace) -> Result<Self, Error> {
-        let (server_tun, server) = server.run(plug_in_tun)?;
-        let (client_tun, client) = client.run(plug_in_tun)?;
+    fn create_tun_pair(client: &Namespace, server: &Namespace) -> Result<Self, Error> {
+        let (server_tun, server) = server.run(create_tun)?;
+        let (client_tun, client) = client.run(create_tun)?;
         Ok(Self {
             client,
             server,
-            middle: Middle::Tun(Box::new([client_tun, server_tun])),
+            path: Path::Tun(Box::new([client_tun, server_tun])),
         })
     }
 
     /// The hardware addresses at which the client finds the server, and the server the client; `None`
     /// where there are none.
     pub(crate) fn neighbours(&self) -> Option<[Mac; 2]> {
-        match &self.middle {
-            Middle::Tun(_) => None,
-            Middle::Packet(pairs) => Some([pairs.server.end_mac, pairs.client.end_mac]),
-            Middle::Netem(pairs) => Some([pairs.client.peer_mac, pairs.server.peer_mac]),
+        match &self.path {
+            Path::Tun(_) => None,
+            Path::Packet(pairs) => Some([pairs.server.end_mac, pairs.client.end_mac]),
+            Path::Netem(pairs) => Some([pairs.client.peer_mac, pairs.server.peer_mac]),
         }
     }
 
     /// Lets packets pass; the interfaces have their addresses by now.
     pub(crate) fn connect(self, start: Start) -> Result<Box<dyn Link>, Error> {
-        match self.middle {
-            Middle::Tun(mut ends) => {
+        match self.path {
+            Path::Tun(mut ends) => {
                 if start.beyond.is_some() {
                     ends[0].keep_packets_apart();
                 }
                 Ok(Box::new(LinkThread::start(*ends, None, start)?))
             }
-            Middle::Packet(pairs) => {
+            Path::Packet(pairs) => {
                 let open = |index| PacketPort::open(index, start.mtu);
                 let (client, server) = (pairs.client.peer.index, pairs.server.peer.index);
                 let ends = pairs.middle.run(|| Ok([open(client)?, open(server)?]))?;
                 Ok(Box::new(LinkThread::start(ends, Some(pairs), start)?))
             }
-            Middle::Netem(pairs) => {
+            Path::Netem(pairs) => {
                 let router = Router::between(pairs, start.subnet, start.beyond)?;
                 let link = NetemLink::start(router, start.parameters, start.mtu)?;
                 Ok(Box::new(link))
@@ -133,7 +133,7 @@ impl Cable {
     }
 }
 
-fn plug_in_tun() -> Result<(Tun, Interface), Error> {
+fn create_tun() -> Result<(Tun, Interface), Error> {
     let tun = Tun::create()?;
     let interface = Interface {
         name: tun.name().to_owned(),

@@ -1,22 +1,21 @@
-//! What a link goes through from its start on: the changes that are to come, and what must be
-//! remembered of those that were.
+//! The timeline of a running link: the changes that are to come, and what must be remembered of those made.
 
 use altway_link::{Change, Schedule};
 use altway_units::Timestamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The course of one run of the link. It holds a [`Schedule`] at most.
+/// The timeline of one run of the link. It holds one [`Schedule`] at most.
 #[derive(Debug)]
-pub(crate) struct Course {
+pub(crate) struct Timeline {
     started: Timestamp,
     /// In the order of their times.
     to_come: VecDeque<(Timestamp, Change)>,
     least_delay: Duration,
 }
 
-impl Course {
-    /// A run that starts at `now` with this `delay`, the longer of the two directions'.
+impl Timeline {
+    /// Begins the timeline of a run that starts at `now` with this `delay`, the longer of the two directions'.
     pub(crate) fn new(now: Timestamp, delay: Duration) -> Self {
         Self {
             started: now,
@@ -25,8 +24,8 @@ impl Course {
         }
     }
 
-    /// From now on these changes are to come, and no others; their times count from `now`.
-    pub(crate) fn follow(&mut self, now: Timestamp, schedule: &Schedule) {
+    /// Replaces the changes that are to come; their times count from `now`.
+    pub(crate) fn set_schedule(&mut self, now: Timestamp, schedule: &Schedule) {
         let turns = schedule.turns().iter();
         self.to_come = turns
             .map(|turn| (now + turn.after, turn.change.clone()))
@@ -38,12 +37,12 @@ impl Course {
         self.to_come.pop_front_if(|(at, _)| *at <= now)
     }
 
-    /// Remembers that the longer of the two directions' delays is this from now on.
+    /// Notes that the longer of the two directions' delays is this from now on.
     pub(crate) fn delays(&mut self, delay: Duration) {
         self.least_delay = self.least_delay.min(delay);
     }
 
-    /// When the next change is to come.
+    /// The time of the next change.
     pub(crate) fn poll_timeout(&self) -> Option<Timestamp> {
         self.to_come.front().map(|(at, _)| *at)
     }
@@ -53,6 +52,7 @@ impl Course {
         self.least_delay
     }
 
+    /// The time since the run started.
     pub(crate) fn running(&self, now: Timestamp) -> Duration {
         now - self.started
     }
@@ -84,39 +84,39 @@ mod tests {
 
     #[test]
     fn changes_come_at_their_times_however_late_one_asks() {
-        let mut course = Course::new(at(10), Duration::ZERO);
+        let mut timeline = Timeline::new(at(10), Duration::ZERO);
         let schedule = Schedule::new([turn(3, "loss 5%"), turn(1, "loss 1%")]).unwrap();
-        course.follow(at(20), &schedule);
-        assert_eq!(course.poll_timeout(), Some(at(21)));
-        assert_eq!(course.next_due(at(20)), None);
-        assert_eq!(course.to_come(at(20))[1].0, Duration::from_secs(3));
+        timeline.set_schedule(at(20), &schedule);
+        assert_eq!(timeline.poll_timeout(), Some(at(21)));
+        assert_eq!(timeline.next_due(at(20)), None);
+        assert_eq!(timeline.to_come(at(20))[1].0, Duration::from_secs(3));
         let (first, second) = (
-            course.next_due(at(99)).unwrap(),
-            course.next_due(at(99)).unwrap(),
+            timeline.next_due(at(99)).unwrap(),
+            timeline.next_due(at(99)).unwrap(),
         );
         assert_eq!((first.0, second.0), (at(21), at(23)));
         assert_eq!(second.1.to_string(), "loss 5%");
         assert_eq!(
-            (course.next_due(at(99)), course.poll_timeout()),
+            (timeline.next_due(at(99)), timeline.poll_timeout()),
             (None, None)
         );
-        assert_eq!(course.running(at(15)), Duration::from_secs(5));
+        assert_eq!(timeline.running(at(15)), Duration::from_secs(5));
     }
 
     #[test]
     fn a_new_schedule_takes_the_place_of_the_old_one() {
-        let mut course = Course::new(at(0), Duration::ZERO);
-        course.follow(at(0), &Schedule::new([turn(3, "loss 5%")]).unwrap());
-        course.follow(at(1), &Schedule::new([turn(4, "loss 1%")]).unwrap());
-        assert_eq!(course.to_come(at(1)).len(), 1);
-        assert_eq!(course.poll_timeout(), Some(at(5)));
+        let mut timeline = Timeline::new(at(0), Duration::ZERO);
+        timeline.set_schedule(at(0), &Schedule::new([turn(3, "loss 5%")]).unwrap());
+        timeline.set_schedule(at(1), &Schedule::new([turn(4, "loss 1%")]).unwrap());
+        assert_eq!(timeline.to_come(at(1)).len(), 1);
+        assert_eq!(timeline.poll_timeout(), Some(at(5)));
     }
 
     #[test]
     fn the_least_delay_is_kept() {
-        let mut course = Course::new(at(0), Duration::from_millis(200));
-        course.delays(Duration::from_millis(20));
-        course.delays(Duration::from_millis(100));
-        assert_eq!(course.least_delay(), Duration::from_millis(20));
+        let mut timeline = Timeline::new(at(0), Duration::from_millis(200));
+        timeline.delays(Duration::from_millis(20));
+        timeline.delays(Duration::from_millis(100));
+        assert_eq!(timeline.least_delay(), Duration::from_millis(20));
     }
 }

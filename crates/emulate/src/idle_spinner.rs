@@ -1,13 +1,13 @@
-//! Keeps the processor of the link thread awake while packets are on their way.
+//! A thread of the idle class that keeps the link thread's processor from halting while packets are on their way.
 //!
 //! A processor without work halts. What wakes it again is microseconds late on bare metal, and in a virtual
 //! machine milliseconds, for the host gives a halted processor to others: most of what a link is late there
-//! comes from that. So a thread of the idle class spins where the link thread is, from the first packet until
+//! comes from that. So this thread spins where the link thread is, from the first packet until
 //! a while after the last. Every other thread, of whatever priority, goes before it. An idle link costs
-//! nothing. [`Awake`](crate::awake::Awake) does the same for all processors, all the time.
+//! nothing. [`IdleSpinners`](crate::idle_spinners::IdleSpinners) does the same for all processors, all the time.
 
-use crate::awake::has_quota;
 use crate::clock::now;
+use crate::idle_spinners::has_quota;
 use crate::sys;
 use altway_units::Timestamp;
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
@@ -17,34 +17,34 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// The name of the thread.
-const NAME: &str = "altway-awake";
+const NAME: &str = "altway-idle";
 
-/// For how long after the last packet: longer than a round trip takes on most paths, so that a conversation is
+/// The time that the thread spins after the last packet: longer than a round trip takes on most paths, so that a conversation is
 /// one time of work.
-const AFTER: Duration = Duration::from_millis(200);
+const LINGER: Duration = Duration::from_millis(200);
 
-/// How often the thread looks at the clock: some 10 µs between.
+/// Spins between two looks at the clock: some 10 µs.
 const SPINS: u32 = 1_000;
 
 /// A thread that spins while the link thread is busy; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Companion {
+pub(crate) struct IdleSpinner {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// Until when the thread spins, as it was told last.
-    told: Timestamp,
+    /// The time until which the thread was last told to spin.
+    spin_until: Timestamp,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// [`Companion::told`], in nanoseconds.
+    /// [`IdleSpinner::spin_until`], in nanoseconds.
     until: AtomicU64,
-    /// Where the link thread was then.
+    /// The processor of the link thread at that time.
     processor: AtomicUsize,
     stop: AtomicBool,
 }
 
-impl Companion {
+impl IdleSpinner {
     /// Starts the thread; there is none under a processor quota, which it would use up, nor where the system
     /// refuses it.
     pub(crate) fn start() -> Self {
@@ -52,45 +52,45 @@ impl Companion {
         let thread = (!has_quota()).then(|| {
             let shared = Arc::clone(&shared);
             let builder = Builder::new().name(NAME.into());
-            builder.spawn(move || keep_company(&shared)).ok()
+            builder.spawn(move || spin(&shared)).ok()
         });
         Self {
             shared,
             thread: thread.flatten(),
-            told: Timestamp::ZERO,
+            spin_until: Timestamp::ZERO,
         }
     }
 
-    /// Packets come, go, or are on their way at `now`; called by the link thread itself.
-    pub(crate) fn busy(&mut self, now: Timestamp) {
+    /// Keeps the calling thread's processor from halting from `now` on, when packets are on their way.
+    pub(crate) fn spin_from(&mut self, now: Timestamp) {
         let Some(thread) = &self.thread else { return };
         // Now and then is enough, and costs nothing.
-        if now + AFTER / 2 < self.told {
+        if now + LINGER / 2 < self.spin_until {
             return;
         }
-        self.told = now + AFTER;
+        self.spin_until = now + LINGER;
         self.shared
             .processor
             .store(sched_getcpu(), Ordering::Relaxed);
-        let until = self.told.as_nanos();
+        let until = self.spin_until.as_nanos();
         self.shared.until.store(until, Ordering::Release);
         thread.thread().unpark();
     }
 }
 
-impl Drop for Companion {
+impl Drop for IdleSpinner {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It can't panic: it does nothing.
+            // Spinning does not panic.
             let _ = thread.join();
         }
     }
 }
 
 /// Spins where and while it is told to, in the idle class or not at all.
-fn keep_company(shared: &Shared) {
+fn spin(shared: &Shared) {
     if sys::request_idle_class().is_err() {
         return;
     }
@@ -151,12 +151,12 @@ mod tests {
 
     #[test]
     fn it_spins_while_packets_are_on_their_way_and_sleeps_afterwards() {
-        let mut companion = Companion::start();
-        if companion.thread.is_none() {
+        let mut idle_spinner = IdleSpinner::start();
+        if idle_spinner.thread.is_none() {
             return;
         }
         let spins = eventually(|| {
-            companion.busy(now());
+            idle_spinner.spin_from(now());
             std::thread::sleep(Duration::from_millis(10));
             used() > 2_000_000
         });
@@ -167,8 +167,8 @@ mod tests {
             used() == before
         });
         assert!(sleeps);
-        companion.busy(now());
-        drop(companion);
+        idle_spinner.spin_from(now());
+        drop(idle_spinner);
         // A thread that was joined is in /proc for a moment yet.
         assert!(eventually(|| used() == 0), "it has ended");
     }
