@@ -210,6 +210,7 @@ mod tests {
             bytes: 1_000,
             status: Some(200),
             alt_svc: false,
+            alt_svc_ma_s: None,
             error: None,
         }
     }
@@ -327,6 +328,7 @@ mod tests {
         assert!(rows(&plan, Ok(vec![first.clone(), record(1)]))[0].valid);
         let silent = RequestRecord {
             alt_svc: false,
+            alt_svc_ma_s: None,
             ..first
         };
         let fault = &rows(&plan, Ok(vec![silent, record(1)]))[0].fault;

@@ -71,7 +71,7 @@ pub use shard::{BadShard, Shard};
 pub use side_by_side::{BadSideBySide, SideBySide};
 pub use summary::SummaryRow;
 pub use time_out::{BadTimeOut, TimeOut};
-pub use visit::{After, MAX_VISIT_REQUESTS, Visit, VisitError, VisitRequest};
+pub use visit::{After, MAX_VISIT_REQUESTS, Sessions, Visit, VisitError, VisitRequest};
 
 /// The version of the plan's schema (docs/data/plan.md).
 pub const PLAN_SCHEMA_VERSION: u32 = 2;
