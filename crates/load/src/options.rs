@@ -147,7 +147,10 @@ impl Options {
         visit.check().map_err(|source| Error::Visit { source })?;
         let asked = self.protocol;
         let learns = visit.learn_http3 || visit.sessions.is_some();
-        if (visit.early_data || learns) && asked != Protocol::H3 {
+        if learns && asked != Protocol::H3 {
+            return Err(Error::AltSvcNeedsHttp3 { asked });
+        }
+        if visit.early_data && asked != Protocol::H3 {
             return Err(Error::EarlyDataNeedsHttp3 { asked });
         }
         let number = |count: usize| {

@@ -30,6 +30,7 @@ mod html;
 mod judge;
 mod null_arm;
 mod pictures;
+mod selection;
 mod summary;
 mod table;
 mod verdict;
