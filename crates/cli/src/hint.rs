@@ -261,7 +261,9 @@ fn of_raw(error: &RawError) -> Option<String> {
 fn of_load(error: &LoadError) -> Option<String> {
     let reason = match error {
         LoadError::NeverConnected { reason, .. } | LoadError::Lost { reason, .. } => reason,
-        LoadError::EarlyDataNeedsHttp3 { .. } | LoadError::QuicVersionNeedsHttp3 { .. } => {
+        LoadError::AltSvcNeedsHttp3 { .. }
+        | LoadError::EarlyDataNeedsHttp3 { .. }
+        | LoadError::QuicVersionNeedsHttp3 { .. } => {
             return Some("add `--protocol h3`".into());
         }
         LoadError::EarlyDataStreams { .. } => {

@@ -107,12 +107,12 @@ fn fetch_with_load(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
     };
     let mut command = ground.network.client_command(ground.binary);
     command.arg("load").arg(format!("{}/", errand.origin()));
-    command.args([
-        "--protocol",
-        &errand.protocol.to_string(),
-        "--json",
-        "--visit",
-    ]);
+    // One that heeds what it is offered can do both.
+    let protocol = match errand.visit.sessions {
+        Some(_) => Protocol::H3,
+        None => errand.protocol,
+    };
+    command.args(["--protocol", &protocol.to_string(), "--json", "--visit"]);
     command.arg(visit);
     command
         .arg("--timeout")
@@ -150,11 +150,10 @@ fn run(mut command: Command, errand: &Errand<'_>, stop: &AtomicBool) -> Result<E
     let child = command
         .spawn()
         .map_err(|error| Fetched::Failed(format!("`{name}` can't be started: {error}")))?;
-    let requests = u32::try_from(errand.visit.requests.len()).unwrap_or(u32::MAX);
-    let in_turn = if errand.visit.new_connections {
-        requests
-    } else {
-        2
+    let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+    let in_turn = match errand.visit.new_connections {
+        true => number(errand.visit.requests.len()),
+        false => number(errand.visit.session_count()).saturating_mul(2),
     };
     let start = match errand.cell.client.is_browser() {
         true => START_LIMIT,

@@ -171,7 +171,10 @@ fn measure(
     task: &Task,
 ) -> Result<Option<Vec<Sample>>, Error> {
     let cell = &task.transfer.cell;
-    environments.keep_the_server_up(cell)?;
+    match task.transfer.arm.policy {
+        Some(policy) => environments.serve_anew(cell, policy)?,
+        None => environments.keep_the_server_up(cell)?,
+    }
     let network = environments.network(cell);
     let course = orders.courses.cell(cell);
     network.restart(course.up, course.down, task.transfer.link_seed)?;
@@ -181,7 +184,7 @@ fn measure(
     if !course.schedule.turns().is_empty() {
         network.set_schedule(course.schedule)?;
     }
-    let fetched = environments.fetch(cell, task.transfer.protocol, orders.halt);
+    let fetched = environments.fetch(cell, task.transfer.arm.protocol, orders.halt);
     let report = network.report()?;
     let cpu_after = environments.server_cpu(cell);
     let server_switches = environments.server_switches(cell);

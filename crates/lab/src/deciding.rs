@@ -27,10 +27,10 @@ impl Measured {
         }
     }
 
-    /// Takes in a transfer's first row. The null arm decides nothing.
+    /// Takes in a transfer's first row. The null arm decides nothing, and policies that choose neither.
     pub(crate) fn add(&mut self, sample: &Sample) {
         let time = sample.compared_us.filter(|time| *time > 0 && sample.valid);
-        let Some(time) = time.filter(|_| !sample.null_arm) else {
+        let Some(time) = time.filter(|_| !sample.null_arm && !sample.is_chosen()) else {
             return;
         };
         #[expect(

@@ -56,7 +56,7 @@ impl Desk {
         let plan = manifest.plan.clone();
         let mut director = Director::new(&plan, manifest.shard, folder.samples());
         if lanes > 1 {
-            director.give_at_least(lanes * CELLS_AT_ONCE * plan.arms());
+            director.give_at_least(lanes * CELLS_AT_ONCE * plan.arms().len());
         }
         let made_alone = folder.alone().iter().filter(|row| row.valid);
         let mut times = Times::default();
@@ -65,10 +65,10 @@ impl Desk {
             made_alone: made_alone.map(id_of).collect(),
             sharing,
             director,
+            pace: Pace::of(&plan),
             plan,
             folder,
             lanes,
-            pace: Pace::default(),
             times,
             failures_in_a_row: 0,
             transferred: Duration::ZERO,
@@ -201,8 +201,7 @@ impl Desk {
             Book::Alone => self.folder.append_alone(rows)?,
         }
         let transfer = &made.task.transfer;
-        self.pace
-            .learn(&transfer.cell, transfer.protocol, made.took);
+        self.pace.learn(&transfer.cell, transfer.arm, made.took);
         if first.valid {
             self.failures_in_a_row = 0;
             if book == Book::Alone {
@@ -242,7 +241,7 @@ impl Desk {
             all.filter(|one| *one != first)
         };
         let estimate = last.and_then(|last| {
-            let held_against = others().find(|one| *one == last.protocol);
+            let held_against = others().find(|one| *one == last.arm.protocol);
             let held_against = held_against.or_else(|| others().next())?;
             self.times.estimate(last.cell, held_against, first)
         });

@@ -6,7 +6,7 @@
 
 use crate::deciding::{self, Looks};
 use crate::schedule::{Transfer, TransferId, block_of, cells_of, id_of, transfers_of};
-use altway_record::{Cell, Plan, Protocol, Sample, Sampling, Shard, transfers};
+use altway_record::{Arm, Cell, Plan, Protocol, Sample, Sampling, Shard, transfers};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How often a transfer that did not count is made again before it is given up.
@@ -17,21 +17,18 @@ pub(crate) const ATTEMPTS: u32 = 3;
 pub struct Left {
     /// The condition.
     pub cell: Cell,
-    /// The protocol.
-    pub protocol: Protocol,
+    /// Protocol or policy; the null arm's transfers count as those of the arm that it repeats.
+    pub arm: Arm,
     /// How many.
     pub count: u64,
 }
 
 impl Left {
-    fn of<'l>(
-        all: &'l mut BTreeMap<(u32, Protocol), Self>,
-        cell: &Cell,
-        protocol: Protocol,
-    ) -> &'l mut Self {
-        all.entry((cell.index, protocol)).or_insert(Self {
+    fn of<'l>(all: &'l mut BTreeMap<(u32, Arm), Self>, cell: &Cell, arm: Arm) -> &'l mut Self {
+        let arm = repeated(arm);
+        all.entry((cell.index, arm)).or_insert(Self {
             cell: *cell,
-            protocol,
+            arm,
             count: 0,
         })
     }
@@ -40,6 +37,21 @@ impl Left {
     #[must_use]
     pub fn total(all: &[Self]) -> u64 {
         all.iter().map(|left| left.count).sum()
+    }
+}
+
+/// The arm that comes before all others in order.
+const LEAST_ARM: Arm = Arm {
+    protocol: Protocol::H1,
+    null_arm: false,
+    policy: None,
+};
+
+/// The arm that a null arm repeats, or itself.
+pub(crate) fn repeated(arm: Arm) -> Arm {
+    Arm {
+        null_arm: false,
+        ..arm
     }
 }
 
@@ -119,19 +131,18 @@ impl Director {
     }
 
     fn left_of_grid(&self) -> Vec<Left> {
-        let mut left: BTreeMap<(u32, Protocol), Left> = BTreeMap::new();
+        let mut left: BTreeMap<(u32, Arm), Left> = BTreeMap::new();
         let blocks = u64::from(self.plan.pairs.saturating_sub(self.block));
-        let null = self.plan.null_arm.then_some(self.plan.protocols[0]);
-        let arms = || self.plan.protocols.iter().copied().chain(null);
+        let arms = self.plan.arms();
         let is_open = |cell: &&Cell| !self.known.contains_key(&cell.index);
         for cell in self.cells.iter().filter(is_open) {
-            for protocol in arms() {
-                Left::of(&mut left, cell, protocol).count += blocks;
+            for arm in &arms {
+                Left::of(&mut left, cell, *arm).count += blocks;
             }
         }
-        let made_early = self.finished.range((self.block, 0, Protocol::H1, false)..);
-        for (_, cell, protocol, _) in made_early {
-            if let Some(left) = left.get_mut(&(*cell, *protocol)) {
+        let made_early = self.finished.range((self.block, 0, LEAST_ARM)..);
+        for (_, cell, arm) in made_early {
+            if let Some(left) = left.get_mut(&(*cell, repeated(*arm))) {
                 left.count = left.count.saturating_sub(1);
             }
         }
@@ -140,7 +151,7 @@ impl Director {
             .iter()
             .filter(|one| !self.finished.contains(&one.id()))
         {
-            Left::of(&mut left, &transfer.cell, transfer.protocol).count += 1;
+            Left::of(&mut left, &transfer.cell, transfer.arm).count += 1;
         }
         left.into_values().filter(|left| left.count > 0).collect()
     }
@@ -163,12 +174,12 @@ impl Director {
             return Vec::new();
         }
         let pairs = deciding::adaptive_budget(&self.plan, &self.cells);
-        let budget = pairs * self.plan.arms() as u64;
+        let budget = pairs * self.plan.arms().len() as u64;
         let left = budget.saturating_sub(self.finished.len() as u64);
         let cells = self.cells.len() as u64;
         let of_cell = |(place, cell): (u64, &Cell)| Left {
             cell: *cell,
-            protocol: self.plan.protocols[0],
+            arm: self.plan.arms()[0],
             count: left / cells + u64::from(place < left % cells),
         };
         let all = (0..).zip(&self.cells).map(of_cell);
@@ -187,7 +198,10 @@ impl Director {
         let mut transfers = Vec::new();
         for turn in 0..deciding::PAIRS_AT_ONCE {
             let order = block_of(&self.plan, &chosen, turn);
-            for first in order.chunks(self.plan.arms()).map(|arms| arms[0].cell) {
+            for first in order
+                .chunks(self.plan.arms().len())
+                .map(|arms| arms[0].cell)
+            {
                 let mut open = (0..self.plan.pairs).filter(|block| is_open(&first, *block));
                 if let Some(block) = open.nth(turn as usize) {
                     transfers.extend(transfers_of(&self.plan, &first, block));
@@ -242,14 +256,14 @@ mod tests {
     }
 
     fn row(transfer: &Transfer, total_us: u64) -> Sample {
-        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,true,\n";
+        let row = "0,0,0,1,0,1,h2,false,h2,direct,altway,altway,cubic,cold,plain,default,,0,0,1,0,0,0,1,1,1,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0.0,0,0,0,,,,0,,true,\n";
         let mut sample = read_samples(&format!("{CSV_HEADER}{row}"))
             .unwrap()
             .remove(0);
         sample.block = transfer.block;
         sample.cell = transfer.cell.index;
-        sample.protocol = transfer.protocol;
-        sample.null_arm = transfer.null_arm;
+        sample.protocol = transfer.arm.protocol;
+        sample.null_arm = transfer.arm.null_arm;
         sample.total_us = Some(total_us);
         sample.compared_us = Some(total_us);
         sample
@@ -264,7 +278,7 @@ mod tests {
                 return made;
             }
             for transfer in batch {
-                let time = match (transfer.protocol, transfer.cell.index) {
+                let time = match (transfer.arm.protocol, transfer.cell.index) {
                     (Protocol::H3, 0) => 500,
                     (Protocol::H3, _) if transfer.block % 2 == 0 => 4_000,
                     (Protocol::H3, _) => 250,

@@ -10,7 +10,9 @@ use crate::server::{Ground, Server, commands, server_ports};
 use crate::workspace::Workspace;
 use altway_emulate::{Backend, Emulation, FarEnd};
 use altway_link::Config;
-use altway_record::{Cell, Congestion, Plan, Protocol, ServerCommand, ServerName, Topology};
+use altway_record::{
+    Cell, Congestion, Plan, Policy, Protocol, ServerCommand, ServerName, Topology,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -101,6 +103,19 @@ impl Environments {
         Ok(())
     }
 
+    /// Puts a server with this policy, which knows nothing yet, in the place of the cell's.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub(crate) fn serve_anew(&mut self, cell: &Cell, policy: Policy) -> Result<(), Error> {
+        let key = key_of(cell);
+        // Its port is the next one's.
+        self.servers.remove(&(key, cell.server));
+        let server = Server::start(self.ground(key), cell.server, None, policy)?;
+        self.servers.insert((key, cell.server), server);
+        Ok(())
+    }
+
     /// Involuntary context switches of a cell's server so far.
     pub(crate) fn server_switches(&self, cell: &Cell) -> u64 {
         let server = self.servers.get(&(key_of(cell), cell.server));
@@ -160,9 +175,12 @@ impl Environments {
         let network = &self.networks[&key];
         network.restart(Config::default(), Config::default(), 0)?;
         let command = self.commands.iter().find(|command| command.name == name);
-        let server = Server::start(self.ground(key), name, command)?;
+        let server = Server::start(self.ground(key), name, command, Policy::H3)?;
         self.servers.insert((key, name), server);
-        self.warm_up(key, name);
+        // What a policy learns must come from what is measured.
+        if self.plan.policies.is_empty() {
+            self.warm_up(key, name);
+        }
         Ok(())
     }
 

@@ -17,7 +17,7 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: [(&str, &str); 13] = shipped![
+const SHIPPED: [(&str, &str); 15] = shipped![
     "quick",
     "delay-sweep",
     "fine-delay",
@@ -31,6 +31,8 @@ const SHIPPED: [(&str, &str); 13] = shipped![
     "turns-bad",
     "bufferbloat",
     "browsers",
+    "selection",
+    "selection-quick",
 ];
 
 /// The names of the shipped plans.
@@ -118,7 +120,7 @@ pub fn cost(plan: &Plan, shard: Shard) -> Result<(u64, Duration), BadLink> {
     let sharing = Sharing::of(plan, &Courses::of(plan)?);
     let left = Director::new(plan, shard, &[]).left();
     let lanes = u32::try_from(lanes(plan, campaign::processors())).unwrap_or(u32::MAX);
-    let time = Pace::default().predict_shared(&left, lanes, &sharing);
+    let time = Pace::of(plan).predict_shared(&left, lanes, &sharing);
     Ok((Left::total(&left), time))
 }
 
@@ -152,7 +154,7 @@ fn load(from: &str, name: &str) -> Result<File, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use altway_record::{Client, Rate, Scenario, Topology};
+    use altway_record::{Client, Policy, Rate, Scenario, Topology};
     use std::time::Duration;
 
     fn plan(name: &str) -> Plan {
@@ -248,6 +250,19 @@ mod tests {
             assert_eq!(plan(name).scenario.name(), name);
         }
         assert_eq!(plan("quick").scenario, Scenario::Download);
+    }
+
+    #[test]
+    fn selection_has_the_nine_conditions_of_the_study_and_more_rates() {
+        let plan = plan("selection");
+        assert_eq!(plan.policies, Policy::ALL);
+        assert_eq!(plan.rates, mbit(&[50, 200, 600, 1000]));
+        assert_eq!(plan.delays, milliseconds(&[0.0, 12.5, 25.0]));
+        assert_eq!(plan.losses.len(), 3);
+        assert_eq!(plan.sizes[0].as_bytes(), 10_000_125);
+        // An entry of a minute holds ten seconds later, and not an hour later.
+        let (short, long) = (Duration::from_secs(10), Duration::from_secs(3_600));
+        assert_eq!(plan.apart, [short, long]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What a run looks like while it goes on: how far, how long still, and the estimate so far.
 
-use crate::director::Left;
+use crate::director::{Left, repeated};
 use crate::side_by_side::Sharing;
-use altway_record::{Cell, Connection, Plan, Protocol, Sample, TimeOut};
+use altway_record::{Arm, Cell, Connection, Plan, Protocol, Sample, TimeOut};
 use altway_stats::hodges_lehmann;
 use altway_units::Bandwidth;
 use std::collections::BTreeMap;
@@ -61,27 +61,44 @@ pub struct Estimate {
 /// How long transfers take: the model's guess, corrected by what was seen.
 #[derive(Debug, Clone, Default)]
 pub struct Pace {
-    seen: BTreeMap<(u32, Protocol), (Duration, u32)>,
+    seen: BTreeMap<(u32, Arm), (Duration, u32)>,
     seen_total: Duration,
     guessed_total: Duration,
+    /// Sessions of a transfer but the first.
+    further_sessions: u32,
 }
 
 impl Pace {
+    /// Of a run of `plan` that has not begun.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            further_sessions: u32::try_from(plan.apart.len()).unwrap_or(u32::MAX),
+            ..Self::default()
+        }
+    }
+
+    /// The model's guess of a whole transfer.
+    fn guess(&self, cell: &Cell) -> Duration {
+        guess(cell).saturating_mul(self.further_sessions.saturating_add(1))
+    }
+
     /// A transfer took `wall`, all around it included.
-    pub fn learn(&mut self, cell: &Cell, protocol: Protocol, wall: Duration) {
-        let (sum, count) = self.seen.entry((cell.index, protocol)).or_default();
+    pub fn learn(&mut self, cell: &Cell, arm: Arm, wall: Duration) {
+        let arm = repeated(arm);
+        let (sum, count) = self.seen.entry((cell.index, arm)).or_default();
         *sum += wall;
         *count += 1;
         self.seen_total += wall;
-        self.guessed_total += guess(cell);
+        self.guessed_total += self.guess(cell);
     }
 
     /// How long what is left will take.
     #[must_use]
     pub fn predict(&self, left: &[Left]) -> Duration {
-        let one = |left: &Left| match self.seen.get(&(left.cell.index, left.protocol)) {
+        let one = |left: &Left| match self.seen.get(&(left.cell.index, left.arm)) {
             Some((sum, count)) => *sum / *count,
-            None => guess(&left.cell).mul_f64(self.correction()),
+            None => self.guess(&left.cell).mul_f64(self.correction()),
         };
         #[expect(
             clippy::cast_precision_loss,
@@ -118,7 +135,7 @@ impl Times {
     pub(crate) fn add(&mut self, sample: &Sample) {
         let time = sample
             .compared_us
-            .filter(|_| sample.valid && !sample.null_arm);
+            .filter(|_| sample.valid && !sample.null_arm && !sample.is_chosen());
         if let Some(time) = time {
             let arm = self.0.entry((sample.cell, sample.protocol)).or_default();
             arm.insert(sample.block, time);
@@ -220,6 +237,17 @@ mod tests {
     }
 
     #[test]
+    fn each_session_takes_as_long_as_the_first() {
+        let text = "name = \"p\"\nrate = \"8mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1\n\
+                    null_arm = false\npolicy = [\"h2\", \"h3\"]";
+        let plan: Plan = text.parse().unwrap();
+        let left = crate::Director::new(&plan, Shard::WHOLE, &[]).left();
+        // Two arms of three sessions, 1.04 s + 0.15 s each.
+        let predicted = Pace::of(&plan).predict(&left);
+        assert_eq!(predicted, Duration::from_millis(7_140));
+    }
+
+    #[test]
     fn loss_on_a_long_path_makes_transfers_longer() {
         let pace = |more: &str| {
             let text =
@@ -262,13 +290,13 @@ mod tests {
     fn what_was_seen_corrects_the_guess() {
         let first = schedule(&plan(), Shard::WHOLE)[0];
         let mut pace = Pace::default();
-        pace.learn(&first.cell, first.protocol, guess(&first.cell) * 2);
+        pace.learn(&first.cell, first.arm, guess(&first.cell) * 2);
         let predicted = pace.predict(&left()).as_secs_f64();
         assert!((predicted - 2.0 * 6.36).abs() < 1e-6, "{predicted}");
-        pace.learn(&first.cell, first.protocol, guess(&first.cell) * 4);
+        pace.learn(&first.cell, first.arm, guess(&first.cell) * 4);
         let of_first = Left {
             cell: first.cell,
-            protocol: first.protocol,
+            arm: first.arm,
             count: 1,
         };
         assert_eq!(pace.predict(&[of_first]), guess(&first.cell) * 3);
@@ -278,7 +306,7 @@ mod tests {
     fn the_estimate_pairs_transfers_of_the_same_block() {
         let row = |block, protocol, total, valid| {
             format!(
-                "0,{block},0,1,0,1,{protocol},false,,direct,altway,altway,cubic,cold,plain,default,8000000,0,0,1,0,0,0,1,1,{total},{total},1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,,{valid},\n"
+                "0,{block},0,1,0,1,{protocol},false,,direct,altway,altway,cubic,cold,plain,default,8000000,0,0,1,0,0,0,1,1,{total},{total},1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,,,,0,,{valid},\n"
             )
         };
         let rows = [

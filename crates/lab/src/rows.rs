@@ -29,13 +29,13 @@ impl Seen<'_> {
     /// The rows of the transfer, at least one, without their ordinal; valid when there is no fault.
     pub(crate) fn rows(&self, plan: &Plan) -> Vec<Sample> {
         let transfer = &self.task.transfer;
-        let (cell, protocol) = (&transfer.cell, transfer.protocol);
+        let (cell, protocol) = (&transfer.cell, transfer.arm.protocol);
         let visit = plan.visit(cell, protocol);
         let (records, failure) = match &self.fetched {
             Ok(records) => (records.as_slice(), fault_of(records, &visit, protocol)),
             Err(failure) => (&[][..], Some(failure.clone())),
         };
-        let compared = plan.scenario.compared_us(cell.connection, records);
+        let compared = plan.compared_us(cell, records);
         let fault = failure
             .or_else(|| link_fault(&self.report, compared))
             .or_else(|| {
@@ -51,6 +51,7 @@ impl Seen<'_> {
             let mut row = row.clone();
             row.request = request;
             fill_in_request(&mut row, record);
+            row.session = session_of(&visit, record);
             row
         };
         let rows: Vec<_> = (0..).zip(records).map(of_record).collect();
@@ -69,8 +70,8 @@ impl Seen<'_> {
             attempt: self.task.attempt,
             request: 0,
             requests: 1,
-            protocol: transfer.protocol,
-            null_arm: transfer.null_arm,
+            protocol: transfer.arm.protocol,
+            null_arm: transfer.arm.null_arm,
             protocol_used: None,
             topology: cell.topology,
             server: cell.server,
@@ -109,6 +110,9 @@ impl Seen<'_> {
             server_involuntary_switches: self.server_switches,
             client_cpu_us: self.client_cpu.map(micros),
             server_cpu_us: self.server_cpu.map(micros),
+            policy: transfer.arm.policy,
+            session: 0,
+            alt_svc_ma_s: None,
             valid: false,
             fault: String::new(),
         }
@@ -126,17 +130,29 @@ fn fill_in_request(row: &mut Sample, record: &RequestRecord) {
     row.first_byte_us = record.first_byte_us;
     row.total_us = record.error.is_none().then_some(record.total_us);
     row.body_bytes = record.bytes;
+    row.alt_svc_ma_s = record.alt_svc_ma_s;
+}
+
+/// Which session of its visit a request is of, from 0.
+fn session_of(visit: &Visit, record: &RequestRecord) -> u32 {
+    let of_session = u32::try_from(visit.requests.len().max(1)).unwrap_or(u32::MAX);
+    record.item / of_session
 }
 
 /// Why what was fetched does not count, if it does not.
 fn fault_of(records: &[RequestRecord], visit: &Visit, protocol: Protocol) -> Option<String> {
-    let wanted = visit.requests.len();
+    let wanted = visit.request_count();
     let mut faults = records
         .iter()
-        .zip(&visit.requests)
+        .zip(visit.requests.iter().cycle())
         .filter_map(|(record, request)| {
             let learns = visit.learn_http3 && record.item == 0;
-            let expected = if learns { Protocol::H2 } else { protocol };
+            let expected = match visit.sessions {
+                // Over what it goes is what is measured.
+                Some(_) => None,
+                None if learns => Some(Protocol::H2),
+                None => Some(protocol),
+            };
             let fault = request_fault(record, expected, request.size_bytes).or_else(|| {
                 let silent = learns && !record.alt_svc;
                 silent.then(|| "the server did not say that there is HTTP/3".to_owned())
@@ -152,11 +168,11 @@ fn fault_of(records: &[RequestRecord], visit: &Visit, protocol: Protocol) -> Opt
     })
 }
 
-fn request_fault(record: &RequestRecord, expected: Protocol, size: u64) -> Option<String> {
+fn request_fault(record: &RequestRecord, expected: Option<Protocol>, size: u64) -> Option<String> {
     if let Some(error) = &record.error {
         return Some(error.clone());
     }
-    if record.protocol_used != Some(expected) {
+    if let Some(expected) = expected.filter(|one| record.protocol_used != Some(*one)) {
         return Some(format!("the request did not use {}", expected.name()));
     }
     if record.status != Some(200) {
@@ -210,6 +226,7 @@ mod tests {
             bytes: 1_000,
             status: Some(200),
             alt_svc: false,
+            alt_svc_ma_s: None,
             error: None,
         }
     }
@@ -238,7 +255,7 @@ mod tests {
 
     fn rows(plan: &Plan, fetched: Result<Vec<RequestRecord>, String>) -> Vec<Sample> {
         let transfers = crate::schedule(plan, Shard::WHOLE);
-        let is_h3 = |one: &&Transfer| one.protocol == Protocol::H3;
+        let is_h3 = |one: &&Transfer| one.arm.protocol == Protocol::H3;
         let task = Task {
             transfer: *transfers.iter().find(is_h3).unwrap(),
             attempt: 2,
@@ -327,6 +344,7 @@ mod tests {
         assert!(rows(&plan, Ok(vec![first.clone(), record(1)]))[0].valid);
         let silent = RequestRecord {
             alt_svc: false,
+            alt_svc_ma_s: None,
             ..first
         };
         let fault = &rows(&plan, Ok(vec![silent, record(1)]))[0].fault;
@@ -334,6 +352,36 @@ mod tests {
             fault,
             "request 0: the server did not say that there is HTTP/3"
         );
+    }
+
+    #[test]
+    fn sessions_may_go_over_any_protocol_and_add_up() {
+        let plan = plan("policy = [\"h2\", \"h3\", \"learned\"]");
+        let over_h2 = RequestRecord {
+            protocol_used: Some(Protocol::H2),
+            alt_svc_ma_s: Some(60),
+            ..record(0)
+        };
+        let later = RequestRecord {
+            start_us: 100,
+            ..record(1)
+        };
+        let made = [over_h2, later, record(2)];
+        let whole = rows(&plan, Ok(made.to_vec()));
+        assert!(
+            whole
+                .iter()
+                .all(|row| row.valid && row.compared_us == Some(9)),
+            "{whole:?}"
+        );
+        let sessions: Vec<_> = whole.iter().map(|row| row.session).collect();
+        assert_eq!(sessions, [0, 1, 2]);
+        assert_eq!(
+            (whole[0].alt_svc_ma_s, whole[1].alt_svc_ma_s),
+            (Some(60), None)
+        );
+        let cut = rows(&plan, Ok(made[..2].to_vec()));
+        assert_eq!(cut[0].fault, "2 of 3 requests were made");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! seeds are functions of the plan's seed, the block and the cell alone, so that a run can be
 //! resumed, and so that its parts on several machines are those of the whole.
 
-use altway_record::{Cell, Plan, Protocol, Sample, Shard};
+use altway_record::{Arm, Cell, Plan, Sample, Shard};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -17,26 +17,29 @@ pub struct Transfer {
     pub block: u32,
     /// The condition.
     pub cell: Cell,
-    /// The protocol.
-    pub protocol: Protocol,
-    /// Whether it is of the null arm: the first protocol once more.
-    pub null_arm: bool,
+    /// Protocol or policy, or the null arm.
+    pub arm: Arm,
     /// The link's seed, the same for every protocol of this block and cell.
     pub link_seed: u64,
 }
 
-/// What tells a transfer from all others: block, cell, protocol, null arm.
-pub(crate) type TransferId = (u32, u32, Protocol, bool);
+/// What tells a transfer from all others: block, cell, arm.
+pub(crate) type TransferId = (u32, u32, Arm);
 
 impl Transfer {
     pub(crate) fn id(&self) -> TransferId {
-        (self.block, self.cell.index, self.protocol, self.null_arm)
+        (self.block, self.cell.index, self.arm)
     }
 }
 
 /// The transfer that a row is of.
 pub(crate) fn id_of(sample: &Sample) -> TransferId {
-    (sample.block, sample.cell, sample.protocol, sample.null_arm)
+    let arm = Arm {
+        protocol: sample.protocol,
+        null_arm: sample.null_arm,
+        policy: sample.policy,
+    };
+    (sample.block, sample.cell, arm)
 }
 
 /// All transfers of a part of `plan`, in the order in which they are to be made.
@@ -67,15 +70,12 @@ pub(crate) fn block_of(plan: &Plan, cells: &[Cell], block: u32) -> Vec<Transfer>
 pub(crate) fn transfers_of(plan: &Plan, cell: &Cell, block: u32) -> Vec<Transfer> {
     let mut random = generator(plan.seed, Purpose::Cell, block, cell.index);
     let link_seed = random.next_u64();
-    let null = plan.null_arm.then_some((plan.protocols[0], true));
-    let protocols = plan.protocols.iter().map(|protocol| (*protocol, false));
-    let mut arms: Vec<_> = protocols.chain(null).collect();
+    let mut arms = plan.arms();
     shuffle(&mut arms, &mut random);
-    let one = |(protocol, null_arm)| Transfer {
+    let one = |arm| Transfer {
         block,
         cell: *cell,
-        protocol,
-        null_arm,
+        arm,
         link_seed,
     };
     arms.into_iter().map(one).collect()
@@ -116,6 +116,7 @@ fn shuffle<T>(items: &mut [T], random: &mut impl Rng) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use altway_record::{Policy, Protocol};
     use std::collections::BTreeSet;
 
     fn plan(seed: u64) -> Plan {
@@ -144,9 +145,24 @@ mod tests {
                 (a.block, a.cell, a.link_seed) == (b.block, b.cell, b.link_seed)
             };
             assert!(same(&arms[0], &arms[1]) && same(&arms[0], &arms[2]));
-            assert_eq!(arms.iter().filter(|arm| arm.null_arm).count(), 1);
-            let h2 = arms.iter().filter(|arm| arm.protocol == Protocol::H2);
+            assert_eq!(arms.iter().filter(|one| one.arm.null_arm).count(), 1);
+            let h2 = arms.iter().filter(|one| one.arm.protocol == Protocol::H2);
             assert_eq!(h2.count(), 2);
+        }
+    }
+
+    #[test]
+    fn each_policy_is_an_arm_and_http2_is_its_own_null_arm() {
+        let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 3\n\
+                    policy = [\"h2\", \"h3\", \"study\", \"learned\"]";
+        let plan: Plan = text.parse().unwrap();
+        let transfers = schedule(&plan, Shard::WHOLE);
+        assert_eq!(transfers.len() as u64, plan.transfers());
+        for arms in transfers.chunks(5) {
+            let policies: BTreeSet<_> = arms.iter().map(|one| one.arm.policy).collect();
+            assert_eq!(policies.len(), 4);
+            let null = arms.iter().find(|one| one.arm.null_arm).unwrap();
+            assert_eq!(null.arm.policy, Some(Policy::H2));
         }
     }
 
@@ -162,7 +178,7 @@ mod tests {
             );
             let firsts = transfers
                 .chunks(3)
-                .map(|arms| (arms[0].protocol, arms[0].null_arm));
+                .map(|arms| (arms[0].arm.protocol, arms[0].arm.null_arm));
             firsts.filter(|arm| *arm == wanted).count()
         };
         for arm in [

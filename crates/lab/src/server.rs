@@ -6,7 +6,7 @@ use crate::process::{end, involuntary_switches, process_error, start_error};
 use crate::processor_time::FamilyTime;
 use crate::workspace::Workspace;
 use altway_emulate::Emulation;
-use altway_record::{Congestion, Plan, Protocol, Scenario, ServerCommand, ServerName};
+use altway_record::{Congestion, Plan, Policy, Protocol, Scenario, ServerCommand, ServerName};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr};
@@ -84,16 +84,18 @@ pub(crate) fn server_ports(plan: &Plan) -> Vec<u16> {
 }
 
 impl Server {
-    /// Starts the server of that name in the server's namespace and waits until it answers.
+    /// Starts the server of that name in the server's namespace and waits until it answers. Only altway has
+    /// a policy.
     pub(crate) fn start(
         ground: Ground<'_>,
         name: ServerName,
         command: Option<&ServerCommand>,
+        policy: Policy,
     ) -> Result<Self, Error> {
         let place = ground.plan.servers.iter().position(|one| *one == name);
         let port = server_ports(ground.plan)[place.unwrap_or(0)];
         match command {
-            None => Self::start_altway(ground, port),
+            None => Self::start_altway(ground, port, policy),
             Some(command) => Self::start_command(ground, command, port),
         }
     }
@@ -118,12 +120,14 @@ impl Server {
         FamilyTime::of(self.child.id())
     }
 
-    fn start_altway(ground: Ground<'_>, port: u16) -> Result<Self, Error> {
+    fn start_altway(ground: Ground<'_>, port: u16, policy: Policy) -> Result<Self, Error> {
         let certificates = &ground.workspace.certificates;
         let mut command = ground.network.server_command(ground.binary);
         command.arg("serve").arg(ground.workspace.objects());
         command.args(["--port", &port.to_string(), "--threads", "1", "--json"]);
-        command.args(["--congestion", ground.congestion.name(), "--policy", "h3"]);
+        command.args(["--congestion", ground.congestion.name()]);
+        // Without a folder for what it learns, it begins with nothing and leaves nothing behind.
+        command.args(["--policy", policy.name()]);
         if matches!(&ground.plan.scenario, Scenario::Repeat(repeat) if repeat.early_data) {
             command.arg("--early-data");
         }

@@ -2,7 +2,8 @@
 
 use crate::director::{Director, Left};
 use crate::progress::{Pace, Times};
-use altway_record::{Cell, Manifest, Plan, Protocol, Sample, Shard, transfers};
+use crate::schedule::id_of;
+use altway_record::{Arm, Cell, Manifest, Plan, Protocol, Sample, Shard, transfers};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -66,7 +67,7 @@ pub(crate) struct Standing {
     times: Times,
     pace: Pace,
     /// The transfer learned last: it took until the next one began.
-    last: Option<(u32, Protocol, i64)>,
+    last: Option<(u32, Arm, i64)>,
     invalid: u64,
 }
 
@@ -79,7 +80,7 @@ impl Standing {
             cells: cells.collect(),
             director: Director::new(&plan, manifest.shard, &[]),
             times: Times::default(),
-            pace: Pace::default(),
+            pace: Pace::of(&plan),
             last: None,
             invalid: 0,
             plan,
@@ -94,14 +95,15 @@ impl Standing {
         self.times.add(sample);
         self.invalid += u64::from(!sample.valid);
         let began = sample.started_unix_ms;
-        if let Some((cell, protocol, last)) = self.last {
+        if let Some((cell, arm, last)) = self.last {
             let took = u64::try_from(began - last).ok();
             let took = took.filter(|took| *took < LONGEST);
             if let (Some(took), Some(cell)) = (took, self.cells.get(&cell)) {
-                self.pace.learn(cell, protocol, Duration::from_millis(took));
+                self.pace.learn(cell, arm, Duration::from_millis(took));
             }
         }
-        self.last = Some((sample.cell, sample.protocol, began));
+        let (_, cell, arm) = id_of(sample);
+        self.last = Some((cell, arm, began));
     }
 
     /// How the run stands.

@@ -44,6 +44,12 @@ pub enum Error {
         /// What was asked for.
         asked: Protocol,
     },
+    /// HTTP/3 is to be learned from `Alt-Svc` by a client that was told to speak another protocol.
+    #[error("a client that heeds Alt-Svc speaks HTTP/3 (h3), not only {asked}")]
+    AltSvcNeedsHttp3 {
+        /// What was asked for.
+        asked: Protocol,
+    },
     /// A version of QUIC was asked for over a protocol on TCP.
     #[error("versions of QUIC are for HTTP/3 (h3), not for {asked}")]
     QuicVersionNeedsHttp3 {

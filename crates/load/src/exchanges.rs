@@ -6,6 +6,7 @@
 use crate::error::Failure;
 use crate::run::{Answer, Due, Run, Sent};
 use crate::tickets::Ticket;
+use altway_message::AltSvc;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -120,6 +121,18 @@ impl<'r, 'a, Id: Copy + Ord> Exchanges<'r, 'a, Id> {
     pub(crate) fn learns_from(&self, stream: Id) -> bool {
         let request = self.in_flight.get(&stream);
         request.is_some_and(|request| self.run.job.learns_from(request.due.ticket))
+    }
+
+    /// Takes in the `Alt-Svc` field of the final response, where the client heeds it.
+    pub(crate) fn on_alt_svc_field(&mut self, stream: Id, value: Option<&[u8]>, now: Instant) {
+        let (Some(port), Some(value)) = (self.run.job.alt_svc_port, value) else {
+            return;
+        };
+        let field = AltSvc::parse(value, port);
+        if let Some(request) = self.in_flight.get_mut(&stream) {
+            request.answer.on_field(field);
+            self.run.tickets.on_alt_svc(field, now);
+        }
     }
 
     /// The answer said that there is HTTP/3.

@@ -67,7 +67,7 @@ impl Connection<'_, '_> {
         let mut complete = self.request(&first).await;
         let stays = !self.run.job.new_connections;
         while stays && complete && self.sender.ready().await.is_ok() {
-            let Some(ticket) = self.run.tickets.next().await else {
+            let Some(ticket) = self.run.tickets.next(Protocol::H1).await else {
                 return;
             };
             if self.sender.is_closed() {

@@ -132,7 +132,7 @@ impl Connection<'_, '_> {
             tokio::select! {
                 biased;
                 // Tickets first: what is due now leaves in one write.
-                ticket = run.tickets.next(), if !unsendable && self.wants_ticket() => {
+                ticket = run.tickets.next(Protocol::H2), if !unsendable && self.wants_ticket() => {
                     self.on_ticket(ticket);
                 },
                 () = poll_fn(|cx| self.poll_turn(cx)) => {}
@@ -234,6 +234,7 @@ impl Connection<'_, '_> {
             match event {
                 Event::Response { stream, head, end } => {
                     let status = head.status().expect("the engine checked the response");
+                    exchanges.on_alt_svc_field(stream, head.field("alt-svc"), now);
                     exchanges.on_head(stream, now, status, head.content_length());
                     if exchanges.learns_from(stream)
                         && head.field("alt-svc").is_some_and(names_http3)

@@ -58,6 +58,7 @@ mod h1;
 mod h2;
 mod options;
 mod quic;
+mod returning;
 mod run;
 mod script;
 mod slot;
@@ -100,7 +101,10 @@ pub async fn run(
 ) -> Result<LoadSummary, Error> {
     let job = run::Job::prepare(options).await?;
     let run = run::Run::begin(&job, options, &mut on_record)?;
-    let all_gave_up = drive_slots(&run, options).await;
+    let all_gave_up = match job.alt_svc_port {
+        Some(_) => returning::drive(&run).await,
+        None => drive_slots(&run, options).await,
+    };
     run.finish(all_gave_up)
 }
 
@@ -115,7 +119,7 @@ async fn drive_slots(run: &run::Run<'_>, options: &Options) -> bool {
     let mut all_gave_up = true;
     loop {
         while next.is_some_and(|due| due <= Instant::now()) {
-            slots.push(slot::drive(run));
+            slots.push(slot::drive(run, run.job.protocol));
             next = waiting.next();
         }
         tokio::select! {

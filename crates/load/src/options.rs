@@ -146,18 +146,25 @@ impl Options {
     pub fn with_visit(mut self, visit: Visit) -> Result<Self, Error> {
         visit.check().map_err(|source| Error::Visit { source })?;
         let asked = self.protocol;
-        if (visit.early_data || visit.learn_http3) && asked != Protocol::H3 {
+        let learns = visit.learn_http3 || visit.sessions.is_some();
+        if learns && asked != Protocol::H3 {
+            return Err(Error::AltSvcNeedsHttp3 { asked });
+        }
+        if visit.early_data && asked != Protocol::H3 {
             return Err(Error::EarlyDataNeedsHttp3 { asked });
         }
-        let count = u32::try_from(visit.requests.len()).unwrap_or(u32::MAX);
-        let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+        let number = |count: usize| {
+            let count = u32::try_from(count).unwrap_or(u32::MAX);
+            NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN)
+        };
+        let (count, all) = (number(visit.requests.len()), number(visit.request_count()));
         let one = NonZeroU32::MIN;
         (self.connections, self.streams) = match (visit.new_connections, asked) {
             (true, _) => (one, one),
             (false, Protocol::H1) => (count.min(HTTP1_CONNECTIONS), one),
             (false, _) => (one, count),
         };
-        self.stop = Stop::Requests(count.into());
+        self.stop = Stop::Requests(all.into());
         self.early_data = visit.early_data;
         self.visit = Some(visit);
         Ok(self)

@@ -2,12 +2,14 @@
 
 use crate::error::Failure;
 use crate::exchanges::Exchanges;
+use crate::returning::QUIC_PATIENCE;
 use crate::run::{Due, Run, content_length};
 use crate::slot::Opening;
 use crate::tickets::Ticket;
 use crate::udp::Driver;
 use altway_http3::{ClientConfig, Code, Error as Http3Error, Event, Received, Sessions, StreamId};
-use http::{Response, StatusCode};
+use altway_record::Protocol;
+use http::{HeaderValue, Response, StatusCode, header};
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -30,8 +32,13 @@ const SHORT_LIVED_PAYLOAD: u16 = 1452;
 pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure> {
     let job = run.job;
     let deadline = opening.begun + job.timeout;
-    let opened = tokio::time::timeout_at(deadline.into(), open(run)).await;
-    let opened = opened.map_err(|_| Failure::TimedOut(job.timeout))??;
+    // Who can go over TCP instead waits for less.
+    let patience = match opening.ticket.route {
+        Some(_) => job.timeout.min(QUIC_PATIENCE),
+        None => job.timeout,
+    };
+    let opened = tokio::time::timeout(patience, open(run)).await;
+    let opened = opened.map_err(|_| Failure::TimedOut(patience))??;
     let connect = opening.begun.elapsed();
     let mut connection = Connection {
         run,
@@ -158,7 +165,7 @@ impl Connection<'_, '_> {
             tokio::select! {
                 biased;
                 // Tickets first: what is due now leaves in one batch of datagrams.
-                ticket = self.run.tickets.next(), if wants_ticket => self.on_ticket(ticket),
+                ticket = self.run.tickets.next(Protocol::H3), if wants_ticket => self.on_ticket(ticket),
                 turn = self.driver.turn(until) => if let Err(error) = turn {
                     self.exchanges.fail_all(|| Failure::Connection(error.to_string()));
                 },
@@ -252,6 +259,9 @@ impl Connection<'_, '_> {
             return self.send_again(stream);
         }
         let (now, length) = (Instant::now(), content_length(head.headers()));
+        let alt_svc = head.headers().get(header::ALT_SVC);
+        let alt_svc = alt_svc.map(HeaderValue::as_bytes);
+        self.exchanges.on_alt_svc_field(stream, alt_svc, now);
         self.exchanges
             .on_head(stream, now, head.status().as_u16(), length);
         if end {

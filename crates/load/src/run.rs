@@ -2,12 +2,14 @@
 
 use crate::error::Failure;
 use crate::options::{Options, Stop};
+use crate::returning::Returning;
 use crate::script::Script;
 use crate::summary::{Circumstances, EarlyDataCount, LoadSummary, Tally};
 use crate::tickets::{Schedule, Ticket, Tickets};
 use crate::{Error, tls};
 use altway_http3::{Qlog, Sessions, Version};
-use altway_record::{Protocol, RequestRecord, VisitRequest};
+use altway_message::AltSvc;
+use altway_record::{Protocol, RequestRecord, Visit, VisitRequest};
 use http::uri::Uri;
 use http::{HeaderMap, HeaderValue, Request, header};
 use nix::sys::resource::{UsageWho, getrusage};
@@ -30,8 +32,10 @@ pub(crate) struct Job {
     pub(crate) addresses: Vec<SocketAddr>,
     /// `None` for an `http` URL.
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
-    /// Where HTTP/3 is learned from the first answer: what that is asked for with.
+    /// Where HTTP/3 is learned from an answer: what is asked for with over HTTP/2.
     learning: Option<Arc<rustls::ClientConfig>>,
+    /// Where what `Alt-Svc` says is heeded: the port that it must name.
+    pub(crate) alt_svc_port: Option<u16>,
     /// Each request has a connection of its own.
     pub(crate) new_connections: bool,
     /// Of several connections, none carries more than one request.
@@ -48,7 +52,8 @@ impl Job {
             .is_secure()
             .then(|| tls_for(options, options.protocol()));
         let learns = visit.is_some_and(|visit| visit.learn_http3);
-        let learning = learns.then(|| tls_for(options, Protocol::H2));
+        let returns = visit.is_some_and(|visit| visit.sessions.is_some());
+        let learning = (learns || returns).then(|| tls_for(options, Protocol::H2));
         let new_connections = options.early_data() || visit.is_some_and(|v| v.new_connections);
         Ok(Self {
             protocol: options.protocol(),
@@ -60,6 +65,7 @@ impl Job {
             addresses: resolve(options).await?,
             tls: tls.transpose()?,
             learning: learning.transpose()?,
+            alt_svc_port: returns.then(|| options.port()),
             new_connections,
             one_each: new_connections || (visit.is_none() && makes_one_request_each(options)),
             qlog: options.qlog.clone(),
@@ -69,7 +75,8 @@ impl Job {
 
     /// What a ticket requests.
     pub(crate) fn head(&self, ticket: Ticket) -> &Request<()> {
-        &self.heads[ticket.item as usize]
+        // Of several sessions each makes the same requests.
+        &self.heads[ticket.item as usize % self.heads.len()]
     }
 
     /// Path and query of what a ticket requests, as HTTP/1.1 names them.
@@ -80,24 +87,26 @@ impl Job {
 
     /// The protocol that a ticket's connection speaks.
     pub(crate) fn protocol_for(&self, ticket: Ticket) -> Protocol {
-        if self.learns_from(ticket) {
-            Protocol::H2
-        } else {
-            self.protocol
+        match ticket.route {
+            Some(route) => route,
+            None if self.learns_from(ticket) => Protocol::H2,
+            None => self.protocol,
         }
     }
 
     /// What a ticket's connection is encrypted with; `None` for an `http` URL.
     pub(crate) fn tls_for(&self, ticket: Ticket) -> Option<Arc<rustls::ClientConfig>> {
         match &self.learning {
-            Some(learning) if ticket.item == 0 => Some(Arc::clone(learning)),
+            Some(learning) if self.protocol_for(ticket) == Protocol::H2 => {
+                Some(Arc::clone(learning))
+            }
             _ => self.tls.clone(),
         }
     }
 
     /// Whether the answer is to say that there is HTTP/3.
     pub(crate) fn learns_from(&self, ticket: Ticket) -> bool {
-        self.learning.is_some() && ticket.item == 0
+        self.learning.is_some() && self.alt_svc_port.is_none() && ticket.item == 0
     }
 
     /// Host and port as the URL names them.
@@ -119,7 +128,8 @@ fn makes_one_request_each(options: &Options) -> bool {
 
 fn tls_for(options: &Options, protocol: Protocol) -> Result<Arc<rustls::ClientConfig>, Error> {
     let mut tls = tls::client_config(protocol, &options.trust)?;
-    if options.visit().is_some_and(|visit| visit.new_connections) {
+    let resumes = |visit: &Visit| visit.new_connections || visit.sessions.is_some();
+    if options.visit().is_some_and(resumes) {
         tls.resumption = rustls::client::Resumption::default();
     }
     if let Some(key_log) = &options.key_log {
@@ -218,7 +228,13 @@ impl<'a> Run<'a> {
         // Last, so that no set-up is part of the run's time.
         let begun = Instant::now();
         let schedule = match options.visit() {
-            Some(visit) => Schedule::of_visit(begun, options.stop, Script::new(visit)),
+            Some(visit) => match &visit.sessions {
+                Some(sessions) => {
+                    let client = Returning::new(begun, visit, sessions);
+                    Schedule::of_sessions(begun, options.stop, client)
+                }
+                None => Schedule::of_visit(begun, options.stop, Script::new(visit)),
+            },
             None => Schedule::new(begun, options.stop, options.rate),
         };
         let tickets = Tickets::new(schedule).map_err(|source| Error::Setup {
@@ -267,6 +283,7 @@ impl<'a> Run<'a> {
             bytes: answer.bytes,
             status: answer.status,
             alt_svc: answer.alt_svc,
+            alt_svc_ma_s: answer.alt_svc_ma_s,
             error: result.err().map(|failure| failure.text()),
         };
         let output = &mut *self.output.borrow_mut();
@@ -384,6 +401,7 @@ pub(crate) struct Answer {
     bytes: u64,
     content_length: Option<u64>,
     alt_svc: bool,
+    alt_svc_ma_s: Option<u64>,
 }
 
 impl Answer {
@@ -396,6 +414,16 @@ impl Answer {
     /// The answer said that there is HTTP/3.
     pub(crate) fn on_alt_svc(&mut self) {
         self.alt_svc = true;
+    }
+
+    /// The answer said this of HTTP/3.
+    pub(crate) fn on_field(&mut self, field: AltSvc) {
+        self.alt_svc = matches!(field, AltSvc::Offer { .. });
+        self.alt_svc_ma_s = match field {
+            AltSvc::Absent => None,
+            AltSvc::Offer { max_age, .. } => Some(max_age.as_secs()),
+            AltSvc::Clear => Some(0),
+        };
     }
 
     pub(crate) fn on_data(&mut self, bytes: usize) {

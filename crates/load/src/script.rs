@@ -12,6 +12,7 @@ pub(crate) struct Script {
     /// Items that are due; and since when, where that does not begin with their being drawn.
     due: VecDeque<(u32, Option<Instant>)>,
     drawn: usize,
+    ended: usize,
 }
 
 impl Script {
@@ -22,6 +23,7 @@ impl Script {
             due: (0..).zip(&waiting).filter_map(free).collect(),
             waiting,
             drawn: 0,
+            ended: 0,
         }
     }
 
@@ -37,12 +39,18 @@ impl Script {
         self.drawn == self.waiting.len()
     }
 
+    /// Whether each has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended == self.waiting.len()
+    }
+
     pub(crate) fn on_first_byte(&mut self, item: u32, now: Instant) {
         self.release(now, |after| after == After::FirstByteOf(item));
     }
 
     /// It ended, with or without an answer: nothing waits for it any more.
     pub(crate) fn on_end(&mut self, item: u32, now: Instant) {
+        self.ended += 1;
         self.release(now, |after| after.item() == item);
     }
 
@@ -73,6 +81,7 @@ mod tests {
             new_connections: false,
             early_data: false,
             learn_http3: false,
+            sessions: None,
         })
     }
 
@@ -95,7 +104,9 @@ mod tests {
         script.on_end(0, later);
         assert_eq!(script.next(begun), Some((2, later)));
         assert_eq!(script.next(begun), Some((3, later)));
-        assert!(script.is_drawn_out());
+        assert!(script.is_drawn_out() && !script.has_ended());
+        (1..4).for_each(|item| script.on_end(item, later));
+        assert!(script.has_ended());
     }
 
     #[test]

@@ -31,10 +31,10 @@ pub(crate) struct Opening {
     pub(crate) begun: Instant,
 }
 
-/// Keeps one connection busy until the tickets run out.
-pub(crate) async fn drive(run: &Run<'_>) -> End {
+/// Keeps one connection busy until the tickets for connections that speak `over` run out.
+pub(crate) async fn drive(run: &Run<'_>, over: Protocol) -> End {
     let mut failures = 0;
-    while let Some(ticket) = run.tickets.next().await {
+    while let Some(ticket) = run.tickets.next(over).await {
         let opening = Opening {
             connection: run.next_connection(),
             ticket,
@@ -46,6 +46,7 @@ pub(crate) async fn drive(run: &Run<'_>) -> End {
         };
         match served {
             Ok(()) => failures = 0,
+            Err(_) if run.tickets.falls_back(ticket) => {}
             Err(failure) => {
                 run.on_unreachable(opening.connection, ticket, failure);
                 failures += 1;

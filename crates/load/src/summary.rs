@@ -311,6 +311,7 @@ mod tests {
             bytes: 1_000,
             status: Some(200),
             alt_svc: false,
+            alt_svc_ma_s: None,
             error: None,
         }
     }

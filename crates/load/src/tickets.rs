@@ -5,7 +5,10 @@
 //! of its requests is sent, and there is none until what that waits for has happened (`script`).
 
 use crate::options::Stop;
+use crate::returning::Returning;
 use crate::script::Script;
+use altway_message::AltSvc;
+use altway_record::Protocol;
 use altway_socket::Timer;
 use std::cell::RefCell;
 use std::io;
@@ -20,6 +23,8 @@ pub(crate) struct Ticket {
     pub(crate) start: Instant,
     /// Which request of a visit it is; 0 outside of visits.
     pub(crate) item: u32,
+    /// What it is sent over, where a client that comes back has chosen.
+    pub(crate) route: Option<Protocol>,
 }
 
 /// Hands out tickets to the streams of one thread.
@@ -29,37 +34,42 @@ pub(crate) struct Tickets {
     /// for it in order, so that a due ticket wakes one stream and not all. A closed loop needs no turns,
     /// and they would cost it dearly: each ticket would wait until its stream's task has run, and the
     /// requests of a connection would leave one by one.
-    turn: Mutex<Option<Timer>>,
-    /// A request of a visit may have become due.
-    changed: Notify,
+    turns: [Mutex<Option<Timer>>; LANES],
+    /// A request of a visit may have become due, or may go over another protocol.
+    changed: [Notify; LANES],
 }
+
+/// Places where streams wait: a client that comes back has one over TCP and one over QUIC; all others have
+/// the first alone.
+const LANES: usize = 2;
 
 impl Tickets {
     pub(crate) fn new(schedule: Schedule) -> io::Result<Self> {
         let timer = schedule.rate.map(|_| Timer::new()).transpose()?;
         Ok(Self {
             schedule: RefCell::new(schedule),
-            turn: Mutex::new(timer),
-            changed: Notify::new(),
+            turns: [Mutex::new(timer), Mutex::new(None)],
+            changed: [Notify::new(), Notify::new()],
         })
     }
 
-    /// The next ticket, when it is due; `None` when there are no more. Dropping the wait loses no
-    /// ticket.
-    pub(crate) async fn next(&self) -> Option<Ticket> {
+    /// The next ticket for a connection that speaks `over`, when it is due; `None` when there are no more.
+    /// Dropping the wait loses no ticket.
+    pub(crate) async fn next(&self, over: Protocol) -> Option<Ticket> {
         if self.schedule.borrow().is_closed_loop() {
             return self.schedule.borrow_mut().draw(Instant::now());
         }
-        let mut turn = self.turn.lock().await;
+        let lane = self.schedule.borrow().lane(over);
+        let mut turn = self.turns[lane].lock().await;
         loop {
-            let next = self.schedule.borrow_mut().next(Instant::now());
+            let next = self.schedule.borrow_mut().next(Instant::now(), over);
             match (next, turn.as_mut()) {
                 (Next::Now(ticket), _) => return Some(ticket),
                 (Next::Done, _) => return None,
                 // Waiting fails only when the runtime shuts down, and then nothing is sent any more.
                 (Next::At(due), Some(timer)) => timer.wait_until(due).await.ok()?,
                 (Next::At(_), None) => unreachable!("only a rate says when"),
-                (Next::Later, _) => self.changed.notified().await,
+                (Next::Later, _) => self.changed[lane].notified().await,
             }
         }
     }
@@ -68,24 +78,70 @@ impl Tickets {
     /// back must ask for the next, else it is lost.
     pub(crate) fn give_back(&self, ticket: Ticket) {
         self.schedule.borrow_mut().returned.push(ticket);
-        self.changed.notify_one();
+        self.wake();
     }
 
     /// The answer to a visit's request has begun.
     pub(crate) fn on_first_byte(&self, item: u32, now: Instant) {
-        self.tell(|script| script.on_first_byte(item, now));
+        match &mut *self.schedule.borrow_mut() {
+            Schedule {
+                script: Some(script),
+                ..
+            } => script.on_first_byte(item, now),
+            Schedule {
+                returning: Some(client),
+                ..
+            } => client.on_first_byte(item, now),
+            _ => return,
+        }
+        self.wake();
     }
 
     /// A visit's request has ended, well or not.
     pub(crate) fn on_end(&self, item: u32, now: Instant) {
-        self.tell(|script| script.on_end(item, now));
+        match &mut *self.schedule.borrow_mut() {
+            Schedule {
+                script: Some(script),
+                ..
+            } => script.on_end(item, now),
+            Schedule {
+                returning: Some(client),
+                ..
+            } => client.on_end(item, now),
+            _ => return,
+        }
+        self.wake();
     }
 
-    fn tell(&self, what: impl FnOnce(&mut Script)) {
-        if let Some(script) = &mut self.schedule.borrow_mut().script {
-            what(script);
-            self.changed.notify_one();
+    /// An answer said this of HTTP/3 to a client that comes back.
+    pub(crate) fn on_alt_svc(&self, field: AltSvc, now: Instant) {
+        if let Some(client) = &mut self.schedule.borrow_mut().returning {
+            client.on_alt_svc(field, now);
         }
+        self.wake();
+    }
+
+    /// The ticket's connection over QUIC did not come about: whether its request is to go over TCP instead,
+    /// as it does where a client that comes back has chosen.
+    pub(crate) fn falls_back(&self, ticket: Ticket) -> bool {
+        if ticket.route != Some(Protocol::H3) {
+            return false;
+        }
+        if let Some(client) = &mut self.schedule.borrow_mut().returning {
+            client.on_failure();
+        }
+        self.give_back(ticket);
+        true
+    }
+
+    /// Begins the next session of a client that comes back; false when there is none.
+    pub(crate) fn come_back(&self) -> bool {
+        let client = &mut self.schedule.borrow_mut().returning;
+        client.as_mut().is_some_and(Returning::come_back)
+    }
+
+    fn wake(&self) {
+        self.changed.iter().for_each(Notify::notify_one);
     }
 
     /// Requests that were due in an open loop but never sent, for the run was over.
@@ -104,6 +160,8 @@ pub(crate) struct Schedule {
     returned: Vec<Ticket>,
     /// In a visit: which request is next.
     script: Option<Script>,
+    /// The same in a visit of several sessions.
+    returning: Option<Returning>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -124,6 +182,7 @@ impl Schedule {
             issued: 0,
             returned: Vec::new(),
             script: None,
+            returning: None,
         }
     }
 
@@ -135,29 +194,50 @@ impl Schedule {
         }
     }
 
+    /// That of a client that comes back.
+    pub(crate) fn of_sessions(begun: Instant, stop: Stop, client: Returning) -> Self {
+        Self {
+            returning: Some(client),
+            ..Self::new(begun, stop, None)
+        }
+    }
+
+    /// Where streams over this protocol wait.
+    fn lane(&self, over: Protocol) -> usize {
+        usize::from(self.returning.is_some() && over == Protocol::H3)
+    }
+
     /// Whether there is a ticket at any time until the run is over.
     fn is_closed_loop(&self) -> bool {
-        self.rate.is_none() && self.script.is_none()
+        self.rate.is_none() && self.script.is_none() && self.returning.is_none()
     }
 
     /// A ticket that is due now.
     fn draw(&mut self, now: Instant) -> Option<Ticket> {
-        match self.next(now) {
+        // A closed loop has no routes.
+        match self.next(now, Protocol::H2) {
             Next::Now(ticket) => Some(ticket),
             Next::At(_) | Next::Later | Next::Done => None,
         }
     }
 
-    fn next(&mut self, now: Instant) -> Next {
+    fn next(&mut self, now: Instant, over: Protocol) -> Next {
         if self.is_over(now) {
             return Next::Done;
+        }
+        if let Some(client) = &mut self.returning {
+            return next_of_session(client, &mut self.returned, now, over);
         }
         if let Some(ticket) = self.returned.pop() {
             return Next::Now(ticket);
         }
         if let Some(script) = &mut self.script {
             return match script.next(now) {
-                Some((item, start)) => Next::Now(Ticket { start, item }),
+                Some((item, start)) => Next::Now(Ticket {
+                    start,
+                    item,
+                    route: None,
+                }),
                 None if script.is_drawn_out() => Next::Done,
                 None => Next::Later,
             };
@@ -173,6 +253,7 @@ impl Schedule {
         Next::Now(Ticket {
             start: due,
             item: 0,
+            route: None,
         })
     }
 
@@ -206,6 +287,29 @@ impl Schedule {
     }
 }
 
+/// The next request of a session for a connection that speaks `over`. Connections stay until all requests have
+/// ended, for one that fails over QUIC goes over TCP.
+fn next_of_session(
+    client: &mut Returning,
+    returned: &mut Vec<Ticket>,
+    now: Instant,
+    over: Protocol,
+) -> Next {
+    if client.has_ended() {
+        return Next::Done;
+    }
+    if client.protocol(now) != over {
+        return Next::Later;
+    }
+    let route = Some(over);
+    if let Some(ticket) = returned.pop() {
+        return Next::Now(Ticket { route, ..ticket });
+    }
+    client.next(now).map_or(Next::Later, |(item, start)| {
+        Next::Now(Ticket { start, item, route })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,7 +319,11 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn at(start: Instant) -> Ticket {
-        Ticket { start, item: 0 }
+        Ticket {
+            start,
+            item: 0,
+            route: None,
+        }
     }
 
     fn requests(n: u64) -> Stop {
@@ -227,40 +335,43 @@ mod tests {
         let now = Instant::now();
         let mut schedule = Schedule::new(now, requests(3), None);
         for _ in 0..3 {
-            assert_eq!(schedule.next(now), Next::Now(at(now)));
+            assert_eq!(schedule.next(now, Protocol::H2), Next::Now(at(now)));
         }
-        assert_eq!(schedule.next(now), Next::Done);
+        assert_eq!(schedule.next(now, Protocol::H2), Next::Done);
     }
 
     #[tokio::test]
     async fn a_closed_loop_waits_for_no_turn() {
         let tickets = Tickets::new(Schedule::new(Instant::now(), requests(3), None)).unwrap();
-        let _another = tickets.turn.lock().await;
+        let _another = tickets.turns[0].lock().await;
         for _ in 0..3 {
-            assert!(tickets.next().now_or_never().unwrap().is_some());
+            assert!(tickets.next(Protocol::H2).now_or_never().unwrap().is_some());
         }
-        assert_eq!(tickets.next().now_or_never(), Some(None));
+        assert_eq!(tickets.next(Protocol::H2).now_or_never(), Some(None));
     }
 
     #[test]
     fn a_ticket_that_comes_back_is_drawn_again() {
         let now = Instant::now();
         let mut schedule = Schedule::new(now, requests(1), None);
-        let Next::Now(ticket) = schedule.next(now) else {
+        let Next::Now(ticket) = schedule.next(now, Protocol::H2) else {
             panic!("the first ticket is due at once");
         };
         schedule.returned.push(ticket);
-        assert_eq!(schedule.next(now + MS), Next::Now(ticket));
-        assert_eq!(schedule.next(now + MS), Next::Done);
+        assert_eq!(schedule.next(now + MS, Protocol::H2), Next::Now(ticket));
+        assert_eq!(schedule.next(now + MS, Protocol::H2), Next::Done);
     }
 
     #[test]
     fn an_open_loop_counts_from_the_due_time_even_when_drawn_late() {
         let begun = Instant::now();
         let mut schedule = Schedule::new(begun, requests(3), NonZeroU32::new(100));
-        assert_eq!(schedule.next(begun), Next::Now(at(begun)));
-        assert_eq!(schedule.next(begun + MS), Next::At(begun + 10 * MS));
-        let late = schedule.next(begun + 35 * MS);
+        assert_eq!(schedule.next(begun, Protocol::H2), Next::Now(at(begun)));
+        assert_eq!(
+            schedule.next(begun + MS, Protocol::H2),
+            Next::At(begun + 10 * MS)
+        );
+        let late = schedule.next(begun + 35 * MS, Protocol::H2);
         assert_eq!(late, Next::Now(at(begun + 10 * MS)));
     }
 
@@ -269,17 +380,20 @@ mod tests {
         let begun = Instant::now();
         let mut schedule = Schedule::new(begun, Stop::Time(10 * MS), None);
         let last = begun + 10 * MS - Duration::from_nanos(1);
-        assert_eq!(schedule.next(last), Next::Now(at(last)));
-        assert_eq!(schedule.next(begun + 10 * MS), Next::Done);
+        assert_eq!(schedule.next(last, Protocol::H2), Next::Now(at(last)));
+        assert_eq!(schedule.next(begun + 10 * MS, Protocol::H2), Next::Done);
     }
 
     #[test]
     fn an_overloaded_open_loop_says_what_it_never_sent() {
         let begun = Instant::now();
         let mut schedule = Schedule::new(begun, Stop::Time(10 * MS), NonZeroU32::new(1_000));
-        assert!(matches!(schedule.next(begun), Next::Now(_)));
-        assert!(matches!(schedule.next(begun + 9 * MS), Next::Now(_)));
-        assert_eq!(schedule.next(begun + 10 * MS), Next::Done);
+        assert!(matches!(schedule.next(begun, Protocol::H2), Next::Now(_)));
+        assert!(matches!(
+            schedule.next(begun + 9 * MS, Protocol::H2),
+            Next::Now(_)
+        ));
+        assert_eq!(schedule.next(begun + 10 * MS, Protocol::H2), Next::Done);
         assert_eq!(schedule.unsent(), 8);
     }
 }

@@ -4,11 +4,12 @@
 mod common;
 
 use altway_load::{EarlyDataCount, Options, Trust};
-use altway_record::Protocol;
+use altway_record::{After, Protocol, RequestRecord, Sessions, Visit, VisitRequest};
 use altway_serve::{Bind, EarlyData, Security, Server, Site, StopHandle, certs, stop_channel};
 use axum::Router;
 use axum::extract::Extension;
 use axum::http::StatusCode;
+use axum::http::header::ALT_SVC;
 use common::{assert_sound, count, options, requests, run};
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
@@ -147,6 +148,85 @@ async fn what_a_server_finds_too_early_is_asked_for_again_after_the_hand_shake()
 async fn a_server_without_early_data_is_visited_after_the_hand_shake() {
     let server = Running::start(with_certificate);
     assert_eq!(visit_10_times(&server).await, EarlyDataCount::default());
+}
+
+/// A page with two objects, three times: at once, ten seconds and an hour later by the client's clock.
+fn three_sessions() -> Visit {
+    let request = |after| VisitRequest {
+        path: "/page".into(),
+        size_bytes: SIZE as u64,
+        after,
+        priority: None,
+    };
+    let object = Some(After::EndOf(0));
+    Visit {
+        requests: vec![request(None), request(object), request(object)],
+        new_connections: false,
+        early_data: false,
+        learn_http3: false,
+        sessions: Some(Sessions {
+            apart_ms: vec![10_000, 3_600_000],
+        }),
+    }
+}
+
+/// The protocols and connections of three sessions, by item.
+async fn come_back(server: &Running) -> Vec<RequestRecord> {
+    let options = server.options("https", Protocol::H3);
+    let mut options = options.with_visit(three_sessions()).unwrap();
+    options.trust = server.trust();
+    let (mut records, summary) = run(&options).await;
+    summary.unwrap();
+    records.sort_by_key(|record| record.item);
+    assert_eq!(records.len(), 9);
+    assert!(records.iter().all(|record| record.error.is_none()));
+    records
+}
+
+fn protocols(records: &[RequestRecord]) -> Vec<u8> {
+    let used = records.iter().map(|record| record.protocol_used.unwrap());
+    used.map(|protocol| protocol as u8 + 1).collect()
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_goes_where_it_was_told_to() {
+    let server = Running::start_with(with_certificate, |options| {
+        options.policy = "h3".parse().unwrap();
+    });
+    let records = come_back(&server).await;
+    assert_eq!(protocols(&records), [2, 3, 3, 3, 3, 3, 3, 3, 3]);
+    let connections: Vec<_> = records.iter().map(|record| record.connection).collect();
+    assert_eq!(connections, [0, 1, 1, 2, 2, 2, 3, 3, 3]);
+    assert!(records[0].alt_svc && records[0].alt_svc_ma_s > Some(3_600));
+
+    let server = Running::start_with(with_certificate, |options| {
+        options.policy = "h2".parse().unwrap();
+    });
+    let records = come_back(&server).await;
+    assert_eq!(protocols(&records), [2; 9]);
+}
+
+/// Offers HTTP/3 for a minute at a port, whoever is there.
+fn offering(port: Arc<AtomicUsize>) -> Site {
+    let answer = async move || {
+        let port = port.load(Ordering::SeqCst);
+        let offer = format!("h3=\":{port}\"; ma=60");
+        ([(ALT_SVC, offer)], vec![b'x'; SIZE])
+    };
+    Site::service(Router::new().fallback(answer))
+}
+
+#[tokio::test]
+async fn where_nobody_speaks_quic_requests_go_over_tcp_and_none_is_lost() {
+    let port = Arc::<AtomicUsize>::default();
+    let server = Running::start_with(with_certificate, |options| {
+        options.protocols.http3 = false;
+        options.site = offering(Arc::clone(&port));
+    });
+    port.store(server.port.into(), Ordering::SeqCst);
+    let records = come_back(&server).await;
+    assert_eq!(protocols(&records), [2; 9]);
+    assert!(records.iter().all(|record| record.alt_svc_ma_s == Some(60)));
 }
 
 #[derive(Debug, Default)]

@@ -11,6 +11,8 @@
 //! beside whoever answers the requests. No good head costs an allocation, but one that arrives in
 //! parts does: its beginning is kept.
 //!
+//! Clients have [`AltSvc`] and [`AltSvcEntry`]: what a response says of HTTP/3, and for how long.
+//!
 //! ```
 //! use altway_message::{Rules, Scheme, http1};
 //!
@@ -27,6 +29,7 @@
 //! ```
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod alt_svc;
 mod checks;
 mod field;
 pub mod hop_by_hop;
@@ -36,6 +39,7 @@ mod request;
 mod scanner;
 mod target;
 
+pub use alt_svc::{AltSvc, AltSvcEntry};
 pub use checks::{FieldChecks, check_response, check_trailer, content_length};
 pub use field::FieldKind;
 pub use refusal::Refusal;

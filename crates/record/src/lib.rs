@@ -20,6 +20,7 @@ mod link;
 mod manifest;
 mod parquet;
 mod plan;
+mod policy;
 mod protocol;
 mod queue;
 mod rate;
@@ -52,9 +53,10 @@ pub use manifest::{
 };
 pub use parquet::{PARQUET_FROM_ROWS, parquet};
 pub use plan::{
-    DEFAULT_MTU, Files, KEYS as PLAN_KEYS, LEAST_MTU, MAX_ENVIRONMENTS, MAX_INCLUDES, MAX_PAIRS,
-    MAX_TRANSFERS, MAX_WARM_UPS, Plan, PlanError, Sampling, Stopping,
+    Arm, DEFAULT_MTU, Files, KEYS as PLAN_KEYS, LEAST_MTU, MAX_ENVIRONMENTS, MAX_INCLUDES,
+    MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Plan, PlanError, Sampling, Stopping,
 };
+pub use policy::Policy;
 pub use protocol::{Protocol, UnknownProtocol};
 pub use queue::QueueLimit;
 pub use rate::Rate;
@@ -71,7 +73,7 @@ pub use shard::{BadShard, Shard};
 pub use side_by_side::{BadSideBySide, SideBySide};
 pub use summary::SummaryRow;
 pub use time_out::{BadTimeOut, TimeOut};
-pub use visit::{After, MAX_VISIT_REQUESTS, Visit, VisitError, VisitRequest};
+pub use visit::{After, MAX_VISIT_REQUESTS, Sessions, Visit, VisitError, VisitRequest};
 
 /// The version of the plan's schema (docs/data/plan.md).
 pub const PLAN_SCHEMA_VERSION: u32 = 2;

@@ -14,8 +14,9 @@ pub use file::{Files, KEYS, MAX_INCLUDES};
 
 use crate::words::words;
 use crate::{
-    Cell, Client, Congestion, Connection, LinkName, LinkWords, Protocol, QueueLimit, Rate,
-    Scenario, ServerCommand, ServerName, SideBySide, TimeOut, Topology, Visit,
+    Cell, Client, Congestion, Connection, LinkName, LinkWords, Policy, Protocol, QueueLimit, Rate,
+    RequestRecord, Scenario, ServerCommand, ServerName, Sessions, SideBySide, TimeOut, Topology,
+    Visit,
 };
 use altway_units::{DataSize, Ratio};
 use serde::{Deserialize, Serialize};
@@ -90,6 +91,13 @@ pub struct Plan {
     pub delays: Vec<Duration>,
     /// The protocols compared; the first is the one that the others are held against.
     pub protocols: Vec<Protocol>,
+    /// Policies of the server that are compared, each by clients that come back; empty: clients speak what
+    /// they are told to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<Policy>,
+    /// With policies, what passes on a client's clock before each of its sessions but the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "durations")]
+    pub apart: Vec<Duration>,
     /// Whether the first protocol is also held against itself: what differs then is noise.
     pub null_arm: bool,
     /// What a transfer fetches.
@@ -112,6 +120,17 @@ pub struct Plan {
     pub seed: u64,
     /// How long a request may take before its transfer counts as failed.
     pub timeout: TimeOut,
+}
+
+/// One of the ways in which each cell is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arm {
+    /// The protocol asked for; of a policy the one that it offers everybody, or HTTP/3 where it chooses.
+    pub protocol: Protocol,
+    /// Whether it is the first arm once more.
+    pub null_arm: bool,
+    /// The server's policy, where policies are compared.
+    pub policy: Option<Policy>,
 }
 
 words! {
@@ -197,16 +216,37 @@ impl Plan {
         ])
     }
 
-    /// Transfers of one cell in one block.
+    /// The transfers of one cell in one block, the null arm last; at least one.
     #[must_use]
-    pub fn arms(&self) -> usize {
-        self.protocols.len() + usize::from(self.null_arm)
+    pub fn arms(&self) -> Vec<Arm> {
+        let of_protocol = |protocol: &Protocol| Arm {
+            protocol: *protocol,
+            null_arm: false,
+            policy: None,
+        };
+        let of_policy = |policy: &Policy| Arm {
+            protocol: policy.fixed().unwrap_or(Protocol::H3),
+            null_arm: false,
+            policy: Some(*policy),
+        };
+        let mut arms: Vec<Arm> = match self.policies.is_empty() {
+            true => self.protocols.iter().map(of_protocol).collect(),
+            false => self.policies.iter().map(of_policy).collect(),
+        };
+        let is_baseline = |arm: &&Arm| arm.protocol == self.protocols[0];
+        let baseline = arms.iter().find(is_baseline).copied();
+        let null = baseline.filter(|_| self.null_arm).map(|arm| Arm {
+            null_arm: true,
+            ..arm
+        });
+        arms.extend(null);
+        arms
     }
 
     /// How many transfers the plan asks for at most, repetitions for faults not counted.
     #[must_use]
     pub fn transfers(&self) -> u64 {
-        let of_a_cell = product(&[self.arms(), self.pairs as usize]);
+        let of_a_cell = product(&[self.arms().len(), self.pairs as usize]);
         self.cell_count().saturating_mul(of_a_cell)
     }
 
@@ -214,7 +254,31 @@ impl Plan {
     #[must_use]
     pub fn visit(&self, cell: &Cell, protocol: Protocol) -> Visit {
         let (client, connection) = (cell.client, cell.connection);
-        self.scenario.visit(client, cell.size, connection, protocol)
+        let mut visit = self.scenario.visit(client, cell.size, connection, protocol);
+        if !self.policies.is_empty() {
+            let millis = |apart: &Duration| u64::try_from(apart.as_millis()).unwrap_or(u64::MAX);
+            visit.sessions = Some(Sessions {
+                apart_ms: self.apart.iter().map(millis).collect(),
+            });
+        }
+        visit
+    }
+
+    /// How many sessions a client has with the server: one, where no policies are compared.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.apart.len() + 1
+    }
+
+    /// The time that is compared, in µs, of what was measured in a cell: the records by
+    /// [`RequestRecord::item`]. Of several sessions it is the sum. `None` when a request failed or is
+    /// missing, or when nothing can be compared.
+    #[must_use]
+    pub fn compared_us(&self, cell: &Cell, records: &[RequestRecord]) -> Option<u64> {
+        let of_session = records.len().div_ceil(self.sessions()).max(1);
+        let sessions = records.chunks(of_session);
+        let times = sessions.map(|records| self.scenario.compared_us(cell.connection, records));
+        (!records.is_empty()).then(|| times.sum::<Option<u64>>())?
     }
 
     /// The same plan, but for which cell is measured next.

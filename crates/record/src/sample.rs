@@ -1,7 +1,7 @@
 //! One measured request, and the CSV file that holds them.
 
 use crate::{
-    Cell, Client, Congestion, Connection, LinkName, Protocol, QueueLimit, Rate, ServerName,
+    Cell, Client, Congestion, Connection, LinkName, Policy, Protocol, QueueLimit, Rate, ServerName,
     Topology,
 };
 use altway_units::{Bandwidth, DataSize, Ratio};
@@ -32,7 +32,7 @@ pub struct Sample {
     /// How many requests the transfer has rows of, at least 1.
     #[serde(default = "one")]
     pub requests: u32,
-    /// The protocol asked for.
+    /// The protocol asked for; where policies are compared, that of [`Arm`](crate::Arm).
     pub protocol: Protocol,
     /// Whether it is of the null arm: the first protocol again, to be held against itself.
     #[serde(default)]
@@ -133,6 +133,16 @@ pub struct Sample {
     /// is not known.
     #[serde(default)]
     pub server_cpu_us: Option<u64>,
+    /// The server's policy, where policies are compared.
+    #[serde(default)]
+    pub policy: Option<Policy>,
+    /// Which session of its client with the server the request is of, from 0.
+    #[serde(default)]
+    pub session: u32,
+    /// Seconds for which the response's `Alt-Svc` offered HTTP/3; 0 when it took the offer back, empty
+    /// when it said nothing or was not asked.
+    #[serde(default)]
+    pub alt_svc_ma_s: Option<u64>,
     /// Whether the transfer counts.
     pub valid: bool,
     /// Why it does not; empty when it does.
@@ -140,6 +150,12 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// Whether it is of an arm whose server chooses the protocol: not to be held for one that was asked for.
+    #[must_use]
+    pub fn is_chosen(&self) -> bool {
+        self.policy.is_some_and(|policy| policy.fixed().is_none())
+    }
+
     /// Whether the transfer does not count because it took longer than the plan lets it: each client says
     /// so with these words.
     #[must_use]
@@ -190,7 +206,8 @@ size_bytes,link_seed,started_unix_ms,start_us,connect_us,first_byte_us,total_us,
 body_bytes,up_packets,up_lost_packets,up_queue_dropped_packets,down_packets,down_lost_packets,\
 down_queue_dropped_packets,down_backlog_max_bytes,codel_dropped_packets,duplicated_packets,\
 reordered_packets,corrupted_packets,beside,lateness_us_p99,hidden_drops_packets,\
-client_involuntary_switches,server_involuntary_switches,client_cpu_us,server_cpu_us,valid,fault\n";
+client_involuntary_switches,server_involuntary_switches,client_cpu_us,server_cpu_us,policy,session,\
+alt_svc_ma_s,valid,fault\n";
 
 /// One line of `samples.csv`, with its line end.
 ///
@@ -343,6 +360,9 @@ pub(crate) mod tests {
             server_involuntary_switches: 2,
             client_cpu_us: Some(21_000),
             server_cpu_us: Some(9_000),
+            policy: Some(Policy::Learned),
+            session: 1,
+            alt_svc_ma_s: Some(2_592_000),
             valid: true,
             fault: String::new(),
         }
@@ -420,9 +440,13 @@ pub(crate) mod tests {
     fn rows_without_the_processor_time_are_read() {
         let mut of_none = sample();
         (of_none.client_cpu_us, of_none.server_cpu_us) = (None, None);
+        (of_none.policy, of_none.session, of_none.alt_svc_ma_s) = (None, 0, None);
         let text = format!("{CSV_HEADER}{}", csv_row(&of_none));
-        let older = text.replace(",client_cpu_us,server_cpu_us", "");
-        let older = older.replace(",,,true", ",true");
+        let older = text.replace(
+            ",client_cpu_us,server_cpu_us,policy,session,alt_svc_ma_s",
+            "",
+        );
+        let older = older.replace(",,,,0,,true", ",true");
         assert_ne!(older, text);
         assert_eq!(read_samples(&older).unwrap(), [of_none]);
     }

@@ -270,6 +270,7 @@ fn repeat_visit(repeat: Repeat, size: DataSize, protocol: Protocol) -> Visit {
         new_connections: true,
         early_data: repeat.early_data && protocol == Protocol::H3,
         learn_http3: protocol == Protocol::H3,
+        sessions: None,
     }
 }
 
@@ -308,6 +309,7 @@ mod tests {
             bytes: 1,
             status: Some(200),
             alt_svc: false,
+            alt_svc_ma_s: None,
             error: None,
         }
     }

@@ -24,6 +24,22 @@ pub struct Visit {
     /// HTTP/3, and only those after it go over HTTP/3; only with new connections.
     #[serde(default)]
     pub learn_http3: bool,
+    /// Whether all of it is done again by a client that comes back; not with new connections.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions: Option<Sessions>,
+}
+
+/// Sessions of a client that keeps what `Alt-Svc` said (RFC 7838): the first begins over HTTP/2, and each
+/// request goes over HTTP/3 while the client's entry is fresh. A session has at most one connection of each
+/// protocol, and ends by closing them; TLS sessions are resumed.
+///
+/// A request of the session `s`, from 0, has the item `s` × the number of requests + its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sessions {
+    /// Milliseconds that pass on the client's clock before each session but the first, beside what really
+    /// passes: there is one session more than values. They age the client's entry, and nothing else.
+    pub apart_ms: Vec<u64>,
 }
 
 /// One request of a visit.
@@ -65,6 +81,9 @@ pub enum VisitError {
     /// What only new connections have.
     #[error("early data and learning HTTP/3 need new connections")]
     OneConnection,
+    /// Sessions say themselves which connections there are.
+    #[error("sessions have their own connections, not a new one for each request")]
+    NewConnections,
 }
 
 impl VisitRequest {
@@ -105,7 +124,21 @@ impl Visit {
             new_connections: false,
             early_data: false,
             learn_http3: false,
+            sessions: None,
         }
+    }
+
+    /// How often its requests are made.
+    #[must_use]
+    pub fn session_count(&self) -> usize {
+        let further = self.sessions.as_ref();
+        1 + further.map_or(0, |sessions| sessions.apart_ms.len())
+    }
+
+    /// How many requests are made in all.
+    #[must_use]
+    pub fn request_count(&self) -> usize {
+        self.requests.len().saturating_mul(self.session_count())
     }
 
     /// Puts a request before all others.
@@ -122,12 +155,15 @@ impl Visit {
     /// # Errors
     /// It has no requests or too many, or one waits for ever, or it asks for what it can't have.
     pub fn check(&self) -> Result<(), VisitError> {
-        let count = self.requests.len();
+        let count = self.request_count();
         if !(1..=MAX_VISIT_REQUESTS).contains(&count) {
             return Err(VisitError::Count(count));
         }
         if !self.new_connections && (self.early_data || self.learn_http3) {
             return Err(VisitError::OneConnection);
+        }
+        if self.new_connections && self.sessions.is_some() {
+            return Err(VisitError::NewConnections);
         }
         let waits_for_ever = |(item, request): (usize, &VisitRequest)| {
             request
@@ -164,6 +200,26 @@ mod tests {
             ..good
         };
         assert_eq!(early.check(), Err(VisitError::OneConnection));
+        let back = Visit {
+            early_data: false,
+            sessions: Some(Sessions {
+                apart_ms: vec![0; 999],
+            }),
+            ..early
+        };
+        assert_eq!((back.check(), back.request_count()), (Ok(()), 2_000));
+        let anew = Visit {
+            new_connections: true,
+            ..back.clone()
+        };
+        assert_eq!(anew.check(), Err(VisitError::NewConnections));
+        let endless = Visit {
+            sessions: Some(Sessions {
+                apart_ms: vec![0; 1_000],
+            }),
+            ..back
+        };
+        assert_eq!(endless.check(), Err(VisitError::Count(2_002)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! that the tables, pictures and the page say is computed here, once.
 
 use crate::judge::{Judge, Method};
+use crate::selection::Selection;
 use crate::{Error, Run};
 use altway_record::{Cell, Protocol, Sample, transfers};
 use altway_stats::{
@@ -21,6 +22,8 @@ pub(crate) struct Analysis<'a> {
     pub(crate) others: Vec<Protocol>,
     /// One per cell of the plan, in its order.
     pub(crate) cells: Vec<CellResult<'a>>,
+    /// Its policies beside each other, where the plan has some.
+    pub(crate) selection: Option<Selection>,
     /// The cells grouped by everything but their delay, in the plan's order.
     pub(crate) series: Vec<Series>,
 }
@@ -102,14 +105,17 @@ impl<'a> Analysis<'a> {
         }
         adjust(&mut cells);
         let series = group(&cells);
-        Ok(Self {
+        let mut analysis = Self {
             run: *run,
             judge,
             baseline,
             others,
             cells,
+            selection: None,
             series,
-        })
+        };
+        analysis.selection = Selection::of(&analysis);
+        Ok(analysis)
     }
 
     fn find_crossings(&mut self) {
@@ -134,6 +140,12 @@ impl<'a> Analysis<'a> {
     /// Transfers that count.
     pub(crate) fn valid(&self) -> usize {
         self.arms().map(|arm| arm.valid.len()).sum()
+    }
+
+    /// Transfers that count whose server chose the protocol.
+    pub(crate) fn chosen(&self) -> usize {
+        let counts = |sample: &&Sample| sample.valid && sample.is_chosen();
+        transfers(self.run.samples).filter(counts).count()
     }
 
     /// Transfers that did not count.
@@ -235,7 +247,8 @@ fn sort_into_cells<'a>(run: &Run<'a>) -> Result<Vec<CellResult<'a>>, Error> {
     };
     let mut cells: Vec<_> = plan.cells().into_iter().map(empty).collect();
     let count = cells.len();
-    for sample in transfers(run.samples) {
+    // Those whose server chooses the protocol are compared by `selection`.
+    for sample in transfers(run.samples).filter(|sample| !sample.is_chosen()) {
         let (ordinal, protocol) = (sample.ordinal, sample.protocol);
         let cell = cells
             .get_mut(sample.cell as usize)

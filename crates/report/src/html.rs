@@ -23,6 +23,7 @@ pub(crate) fn page(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
     let body = [
         headline::section(analysis),
         results(analysis),
+        policies(analysis),
         pictures(drawn),
         conditions::section(analysis),
         reading::section(analysis),
@@ -113,6 +114,25 @@ fn results(analysis: &Analysis<'_>) -> String {
         }
     }
     for note in table::notes(analysis) {
+        text.push_str(&paragraph("note", &note));
+    }
+    text + "</section>\n"
+}
+
+/// The tables of the server's policies.
+fn policies(analysis: &Analysis<'_>) -> String {
+    let Some(selection) = &analysis.selection else {
+        return String::new();
+    };
+    let mut text = "<section>\n<h2>Policies of the server</h2>\n".to_owned();
+    let tables = [
+        ("All cells alike", selection.policy_rows()),
+        ("Each cell", selection.cell_rows()),
+    ];
+    for (caption, (head, rows)) in tables {
+        text.push_str(&data_table(caption, &head, &rows));
+    }
+    for note in selection.notes() {
         text.push_str(&paragraph("note", &note));
     }
     text + "</section>\n"

@@ -22,6 +22,7 @@
 
 mod analysis;
 mod canvas;
+mod choice;
 mod compare;
 mod draw;
 mod error;
@@ -30,6 +31,7 @@ mod html;
 mod judge;
 mod null_arm;
 mod pictures;
+mod selection;
 mod summary;
 mod table;
 mod verdict;
@@ -38,6 +40,7 @@ mod words;
 use altway_record::{Manifest, Sample, SummaryRow};
 use analysis::Analysis;
 
+pub use choice::{Choice, choices};
 pub use compare::{
     Axis, CellContrast, CellSide, Circumstance, Contrast, Crossing, Estimate, Growth, Named,
     PartContrast, ReferenceCell, ReferenceContrast, ReferenceSeries, SeriesContrast, compare,

@@ -28,6 +28,9 @@ pub(crate) fn closing(analysis: &Analysis<'_>) -> String {
             text.push_str(&compared(analysis, series, *other));
         }
     }
+    if let Some(selection) = &analysis.selection {
+        text.push_str(&selection.text());
+    }
     for note in verdict::gaps(analysis).into_iter().chain(notes(analysis)) {
         text.push_str(&wrapped(&note));
         text.push('\n');

@@ -239,8 +239,9 @@ pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
     let plan = &manifest.plan;
     let cells = plan.cells();
     let of_this_part = cells.iter().filter(|cell| manifest.shard.has(cell)).count() as u64;
-    let planned = of_this_part * plan.arms() as u64 * u64::from(plan.pairs);
-    let valid = analysis.valid() as u64;
+    let arms = plan.arms().len() as u64;
+    let planned = of_this_part * arms * u64::from(plan.pairs);
+    let valid = (analysis.valid() + analysis.chosen()) as u64;
     if valid < planned {
         let early = match plan.stopping {
             Some(_) => "; cells that are clear are left early",

@@ -1,4 +1,4 @@
-//! Clients: what each family takes over QUIC, and what it makes of `Alt-Svc`.
+//! Clients: what each family takes over QUIC, and what moving costs it.
 
 /// Families of clients, as they really are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -169,49 +169,6 @@ impl Browser {
     }
 }
 
-/// `Alt-Svc` field of a response (RFC 7838 section 3).
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum AltSvc {
-    /// No field: what the client knows stays as it is.
-    Absent,
-    /// An HTTP/3 alternative, for so many seconds from now.
-    Offer {
-        /// Life of the entry in seconds (`ma`).
-        max_age: f64,
-    },
-    /// `clear`: the entry goes, and a page over HTTP/3 goes on over a new TCP connection.
-    Clear,
-}
-
-/// A client's entry for the origin.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Entry {
-    /// When it runs out, in seconds; the past: there is none.
-    until: f64,
-}
-
-impl Entry {
-    pub(crate) const NONE: Self = Self { until: f64::MIN };
-
-    pub(crate) fn is_valid(self, now: f64) -> bool {
-        now < self.until
-    }
-
-    /// Takes a response's field in. `works`: UDP gets through; else the offer is tried and erased.
-    pub(crate) fn on_field(&mut self, field: AltSvc, now: f64, works: bool) {
-        match field {
-            AltSvc::Absent => {}
-            AltSvc::Offer { max_age } if works => self.until = now + max_age,
-            AltSvc::Offer { .. } | AltSvc::Clear => *self = Self::NONE,
-        }
-    }
-
-    /// Erases it after QUIC failed.
-    pub(crate) fn on_failure(&mut self) {
-        *self = Self::NONE;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,18 +177,5 @@ mod tests {
     fn every_family_has_its_traits_and_the_shares_are_all() {
         assert!((Browser::shares().iter().sum::<f64>() - 1.0).abs() < 1e-12);
         assert_eq!(Browser::Safari.quic_limit(), 450e6);
-    }
-
-    #[test]
-    fn a_shorter_offer_replaces_a_longer_one_and_no_field_changes_nothing() {
-        let mut entry = Entry::NONE;
-        assert!(!entry.is_valid(0.0));
-        entry.on_field(AltSvc::Offer { max_age: 1000.0 }, 0.0, true);
-        entry.on_field(AltSvc::Absent, 1.0, true);
-        assert!(entry.is_valid(999.0));
-        entry.on_field(AltSvc::Offer { max_age: 3.0 }, 10.0, true);
-        assert!(entry.is_valid(12.9) && !entry.is_valid(13.0));
-        entry.on_field(AltSvc::Offer { max_age: 1000.0 }, 20.0, false);
-        assert!(!entry.is_valid(21.0), "UDP is blocked");
     }
 }

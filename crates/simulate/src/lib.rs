@@ -29,7 +29,8 @@ mod selected;
 mod truth;
 mod visit;
 
-pub use browser::{AltSvc, Browser};
+pub use altway_message::AltSvc;
+pub use browser::Browser;
 pub use outcome::Outcome;
 pub use policy::{AlwaysH2, AlwaysH3, Ask, Clairvoyant, MONTH, Policy, Seen};
 pub use population::{Hostility, Mix, Population, Region};

@@ -1,10 +1,11 @@
 //! What a simulated server can be: anything that answers a page with an `Alt-Svc` field, and learns from what
 //! it sees of the page.
 
-use crate::browser::AltSvc;
 use crate::truth::Page;
 use crate::visit::Visit;
+use altway_message::AltSvc;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// Seconds of a month, the life of a long offer.
 pub const MONTH: f64 = 30.0 * 86_400.0;
@@ -92,9 +93,7 @@ pub struct AlwaysH3 {
 
 impl Policy for AlwaysH3 {
     fn decide(&mut self, _ask: &Ask<'_>) -> AltSvc {
-        AltSvc::Offer {
-            max_age: self.max_age,
-        }
+        offer(self.max_age)
     }
 }
 
@@ -110,11 +109,19 @@ impl Policy for Clairvoyant {
         let pages = visit.pages.iter().map(|load| lead((load.h2, load.h3)));
         let mean = pages.sum::<f64>() / visit.pages.len() as f64;
         if mean < 0.0 && !visit.blocked {
-            AltSvc::Offer { max_age: MONTH }
+            offer(MONTH)
         } else if ask.over_h3 {
-            AltSvc::Offer { max_age: 600.0 }
+            offer(600.0)
         } else {
             AltSvc::Absent
         }
+    }
+}
+
+/// An offer that lives so many seconds.
+fn offer(max_age: f64) -> AltSvc {
+    AltSvc::Offer {
+        max_age: Duration::from_secs_f64(max_age),
+        persist: false,
     }
 }

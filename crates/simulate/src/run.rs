@@ -1,10 +1,11 @@
 //! A run: all pages of all days in their order, each answered by the policy.
 
-use crate::browser::{AltSvc, Entry};
 use crate::outcome::{Outcome, Paid, Tally};
 use crate::policy::{Ask, Policy, Seen, Truth};
 use crate::population::{Hostility, People, Population};
 use crate::visit::{Load, Visit, fills, of_day};
+use altway_message::{AltSvc, AltSvcEntry};
+use std::time::Duration;
 
 /// Seconds that a client loses which begins over HTTP/3 where UDP doesn't get through.
 const FALLBACK: f64 = 0.06;
@@ -21,7 +22,7 @@ pub fn run(population: &Population, policy: &mut dyn Policy) -> Outcome {
     let people = People::new(population);
     let mut world = World {
         hostility: population.hostility,
-        entries: vec![Entry::NONE; people.clients.len()],
+        entries: vec![AltSvcEntry::NONE; people.clients.len()],
         visits: 0,
         tally: Tally::new(population, people.clients.len()),
     };
@@ -35,7 +36,7 @@ pub fn run(population: &Population, policy: &mut dyn Policy) -> Outcome {
 struct World {
     hostility: Hostility,
     /// Of each client, for the origin.
-    entries: Vec<Entry>,
+    entries: Vec<AltSvcEntry>,
     /// Visits that made up their User-Agents.
     visits: u64,
     tally: Tally,
@@ -89,7 +90,7 @@ impl World {
         let wanted = if load.warm {
             *connected
         } else {
-            entry.is_valid(load.at)
+            entry.is_fresh(Duration::from_secs_f64(load.at))
         };
         let failed = wanted && visit.blocked;
         let over_h3 = wanted && !visit.blocked;
@@ -115,8 +116,9 @@ impl World {
         let time = time(visit, load, &way, offered);
         *connected = (over_h3 && !leaves) || moves;
         let entry = &mut self.entries[visit.client as usize];
-        entry.on_field(field, load.at, !visit.blocked);
-        if failed {
+        entry.on_field(field, Duration::from_secs_f64(load.at));
+        // Where UDP is blocked an offer is tried and erased.
+        if failed || (offered && visit.blocked) {
             entry.on_failure();
         }
         let paid = Paid {
@@ -132,7 +134,7 @@ impl World {
             warm: load.warm,
             bytes: load.page.bytes(),
             requests: load.page.count + 1,
-            offer: matches!(field, AltSvc::Offer { max_age } if max_age > 86_400.0),
+            offer: matches!(field, AltSvc::Offer { max_age, .. } if max_age.as_secs() > 86_400),
         };
         self.tally.add(&paid);
         policy.observe(&self.seen(visit, load, ask, &way, time, offered));

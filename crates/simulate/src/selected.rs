@@ -1,7 +1,7 @@
 //! The server's own selection as a simulated policy.
 
-use crate::browser::AltSvc;
 use crate::policy::{Ask, Policy, Seen};
+use altway_message::AltSvc;
 use altway_select::{
     Bulk, Client, Config, Hints, Host, ModelKind, Moment, Observation, Page, Secret, Selector,
     Start, Surface, Transport, UnixTime,
@@ -70,7 +70,8 @@ impl Policy for Selected {
         };
         match self.selector.decide(&client, &self.host, &moment).alt_svc {
             altway_select::AltSvc::Advertise { max_age } => AltSvc::Offer {
-                max_age: max_age.as_secs_f64(),
+                max_age,
+                persist: false,
             },
             altway_select::AltSvc::Clear => AltSvc::Clear,
             altway_select::AltSvc::Omit => AltSvc::Absent,

@@ -89,6 +89,7 @@ fn unmade(item: u32, protocol: Protocol) -> RequestRecord {
         bytes: 0,
         status: None,
         alt_svc: false,
+        alt_svc_ma_s: None,
         error: Some("the browser did not fetch it".into()),
     }
 }

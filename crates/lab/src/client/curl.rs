@@ -118,6 +118,7 @@ fn record(written: &Written, item: u32, start_us: u64, protocol: Protocol) -> Re
         bytes: written.size_download,
         status: (written.response_code > 0).then_some(written.response_code),
         alt_svc: false,
+        alt_svc_ma_s: None,
         error: failed.then(|| format!("curl: {}", why())),
     }
 }

@@ -5,8 +5,8 @@ use super::{
 };
 use crate::scenario::{LEAST_IMAGE, MAX_OBJECTS, MAX_REPORTED_OBJECTS, MAX_VISITS};
 use crate::{
-    Client, Congestion, Connection, Protocol, QueueLimit, Rate, Scenario, ServerName, Stopping,
-    TimeOut,
+    Client, Congestion, Connection, MAX_VISIT_REQUESTS, Policy, Protocol, QueueLimit, Rate,
+    Scenario, ServerName, Stopping, TimeOut,
 };
 use altway_units::{DataSize, Ratio};
 use std::time::Duration;
@@ -18,6 +18,7 @@ impl Plan {
         self.check_clients()?;
         self.check_servers()?;
         self.check_link()?;
+        self.check_policies()?;
         self.check_running()?;
         Ok(self)
     }
@@ -243,6 +244,74 @@ impl Plan {
             adaptive && self.cell_count() < 3,
             || "adaptive sampling has nothing to choose from: the plan has fewer than 3 cells",
             || "take `sampling = \"grid\"`",
+        )
+    }
+
+    fn check_policies(&self) -> Result<(), PlanError> {
+        if self.policies.is_empty() {
+            return Ok(());
+        }
+        let has_both = [Policy::H2, Policy::H3]
+            .iter()
+            .all(|one| self.policies.contains(one));
+        refuse(
+            !has_both || self.protocols != [Protocol::H2, Protocol::H3],
+            || "policies are held against the better of HTTP/2 and HTTP/3",
+            || "name `h2` and `h3` in `policy`, and leave `protocols` out",
+        )?;
+        let servers = self.servers.iter();
+        let foreign = servers.filter(|one| **one != ServerName::ALTWAY).count();
+        refuse(
+            foreign > 0,
+            || "`policy` is an option of `altway serve`: other servers have none",
+            || "leave `server` out",
+        )?;
+        let other = self.clients.iter().find(|one| **one != Client::Altway);
+        refuse(
+            other.is_some(),
+            || {
+                let client = other.copied().unwrap_or_default();
+                format!(
+                    "the client `{client}` can't be told how much time has passed between sessions"
+                )
+            },
+            || "leave `client` out",
+        )?;
+        let scenario = self.scenario.name();
+        refuse(
+            !matches!(self.scenario, Scenario::Download | Scenario::Page(_)),
+            || {
+                format!(
+                    "clients of a `policy` come back by themselves: not in the scenario `{scenario}`"
+                )
+            },
+            || "take `download` or `page`",
+        )?;
+        refuse(
+            self.connections != [Connection::Cold],
+            || "each session of a `policy` begins with new connections: none of them is warm",
+            || "leave `connection` out",
+        )?;
+        refuse(
+            self.stopping.is_some() || self.sampling == Sampling::Adaptive,
+            || "cells are left early by two protocols, not by policies",
+            || "leave [stop] and `sampling` out",
+        )?;
+        let visit = self.visit(&self.cells()[0], Protocol::H3);
+        refuse(
+            visit.check().is_err(),
+            || {
+                format!(
+                    "{} sessions have {} requests",
+                    self.sessions(),
+                    visit.request_count()
+                )
+            },
+            || {
+                format!(
+                    "take a smaller page, or fewer sessions: at most {MAX_VISIT_REQUESTS} are made"
+                )
+            },
         )
     }
 

@@ -8,17 +8,22 @@ use super::servers::TypedServer;
 use super::{DEFAULT_MTU, PlanError, Sampling, Stopping};
 use crate::axis::{self, AxisError, AxisValue};
 use crate::scenario::{Mixed, Page, Repeat};
-use crate::{BadTimeOut, PLAN_SCHEMA_VERSION, Plan, Scenario, SideBySide, TimeOut};
+use crate::{BadTimeOut, PLAN_SCHEMA_VERSION, Plan, Policy, Scenario, SideBySide, TimeOut};
 use altway_document::{File, Place, Source, nearest};
 use altway_units::{DataSize, Ratio};
 use serde::Deserialize;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// How many files a plan may include, those that they include counted.
 pub const MAX_INCLUDES: usize = 16;
 
+/// Before the second session the shortest offers still hold; before the third they have run out, and long
+/// ones have not.
+const APART: [&str; 2] = ["10s", "1h"];
+
 /// The keys of a plan.
-pub const KEYS: [&str; 29] = [
+pub const KEYS: [&str; 31] = [
     "schema",
     "include",
     "name",
@@ -36,6 +41,8 @@ pub const KEYS: [&str; 29] = [
     "size",
     "delay",
     "protocols",
+    "policy",
+    "sessions",
     "null_arm",
     "scenario",
     "page",
@@ -51,10 +58,11 @@ pub const KEYS: [&str; 29] = [
 ];
 
 /// The keys of the tables in a plan.
-const TABLES: [(&str, &[&str]); 6] = [
+const TABLES: [(&str, &[&str]); 7] = [
     ("page", &["html", "objects", "har"]),
     ("mixed", &["small", "count"]),
     ("repeat", &["visits", "early_data"]),
+    ("sessions", &["apart"]),
     ("stop", &["least_pairs", "looks", "half_width"]),
     ("server", &["name", "command", "config", "protocols"]),
     ("link", &links::KEYS),
@@ -84,6 +92,8 @@ struct Typed {
     size: Option<OneOrMany<String>>,
     delay: Option<OneOrMany<String>>,
     protocols: Option<OneOrMany<String>>,
+    policy: Option<OneOrMany<String>>,
+    sessions: Option<TypedSessions>,
     null_arm: Option<bool>,
     scenario: Option<String>,
     page: Option<TypedPage>,
@@ -115,6 +125,11 @@ struct TypedMixed {
 struct TypedRepeat {
     visits: Option<u32>,
     early_data: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct TypedSessions {
+    apart: Option<OneOrMany<String>>,
 }
 
 #[derive(Deserialize)]
@@ -228,6 +243,7 @@ impl Sources {
         )?;
         let (servers, commands) = self.servers(typed.server)?;
         let links = self.links(typed.link, load)?;
+        let (policies, apart) = self.policies(typed.policy, typed.sessions)?;
         let pairs = typed.pairs.ok_or(PlanError::Missing("pairs"))?;
         Ok(Plan {
             name: typed.name.ok_or(PlanError::Missing("name"))?,
@@ -246,6 +262,8 @@ impl Sources {
             sizes,
             delays: self.axis("delay", typed.delay, None)?,
             protocols: self.axis("protocols", typed.protocols, Some(&["h2", "h3"]))?,
+            policies,
+            apart,
             null_arm: typed.null_arm.unwrap_or(true),
             scenario,
             pairs,
@@ -256,6 +274,31 @@ impl Sources {
             seed: typed.seed.unwrap_or(1),
             timeout: self.timeout(typed.timeout.as_deref())?,
         })
+    }
+
+    /// The policies that are compared, and what lies between the sessions of a client.
+    fn policies(
+        &self,
+        policy: Option<OneOrMany<String>>,
+        sessions: Option<TypedSessions>,
+    ) -> Result<(Vec<Policy>, Vec<Duration>), PlanError> {
+        let Some(policy) = policy else {
+            return match sessions {
+                None => Ok((Vec::new(), Vec::new())),
+                Some(_) => Err(PlanError::Impossible {
+                    what: "[sessions] has no effect without a `policy`".into(),
+                    hint: "say `policy = [\"h2\", \"h3\", \"learned\"]`, or leave [sessions] out"
+                        .into(),
+                }),
+            };
+        };
+        let policies = self.axis("policy", Some(policy), None)?;
+        let apart = sessions.and_then(|typed| typed.apart);
+        let texts = apart.map_or_else(|| APART.map(String::from).to_vec(), OneOrMany::list);
+        let read = |text: &String| altway_units::duration::parse(text);
+        let apart: Result<_, _> = texts.iter().map(read).collect();
+        let apart = apart.map_err(|error| self.value_error("apart", error.to_string()))?;
+        Ok((policies, apart))
     }
 
     fn check_schema(&self, schema: Option<u32>) -> Result<(), PlanError> {

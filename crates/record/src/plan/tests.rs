@@ -363,3 +363,63 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn policies_are_arms_and_their_clients_come_back() {
+    let plan = with("policy = [\"h2\", \"learned\", \"h3\"]");
+    let policies: Vec<_> = plan.arms().iter().map(|arm| arm.policy).collect();
+    let expected = [Policy::H2, Policy::Learned, Policy::H3, Policy::H2].map(Some);
+    assert_eq!(policies, expected);
+    assert_eq!((plan.transfers(), plan.sessions()), (24, 3));
+    let visit = plan.visit(&plan.cells()[0], Protocol::H3);
+    let apart = visit.sessions.unwrap().apart_ms;
+    assert_eq!(apart, [10_000, 3_600_000]);
+    let once = with("policy = [\"h2\", \"h3\"]\n[sessions]\napart = \"2min\"");
+    assert_eq!((once.sessions(), once.apart[0].as_secs()), (2, 120));
+}
+
+#[test]
+fn refuses_policies_that_can_not_be_compared() {
+    let all = "policy = [\"h2\", \"h3\", \"learned\"]";
+    for (more, what) in [
+        (
+            "policy = \"learned\"".to_owned(),
+            "the better of HTTP/2 and HTTP/3",
+        ),
+        (
+            format!("{all}\nprotocols = [\"h3\", \"h2\"]"),
+            "the better of HTTP/2 and HTTP/3",
+        ),
+        (
+            format!("{all}\nserver = \"caddy\""),
+            "other servers have none",
+        ),
+        (
+            format!("{all}\nclient = [\"altway\", \"chromium\"]"),
+            "the client `chromium`",
+        ),
+        (
+            format!("{all}\nscenario = \"repeat\""),
+            "the scenario `repeat`",
+        ),
+        (
+            format!("{all}\nconnection = \"warm\""),
+            "none of them is warm",
+        ),
+        (
+            format!("{all}\nsampling = \"adaptive\""),
+            "by two protocols",
+        ),
+        (
+            "[sessions]\napart = \"1h\"".to_owned(),
+            "without a `policy`",
+        ),
+    ] {
+        let (found, hint) = hint(&more);
+        assert!(found.contains(what) && !hint.is_empty(), "{more}: {found}");
+    }
+    let unknown = error(&format!("{SMALL}\npolicy = [\"h2\", \"lerned\"]"));
+    assert!(unknown.contains("`lerned`"), "{unknown}");
+    let far = error(&format!("{SMALL}\n{all}\n[sessions]\napart = [\"far\"]"));
+    assert!(far.contains("apart"), "{far}");
+}

@@ -34,13 +34,18 @@ impl Plan {
             format!("delay = {}", list(&delays)),
             format!("protocols = {}", list(&self.protocols)),
             format!("null_arm = {}", self.null_arm),
+        ];
+        if !self.policies.is_empty() {
+            lines.push(format!("policy = {}", list(&self.policies)));
+        }
+        lines.extend([
             format!("pairs = {}", self.pairs),
             format!("side_by_side = {}", text(&self.side_by_side.to_string())),
             format!("warm_ups = {}", self.warm_ups),
             format!("seed = {}", self.seed),
             format!("timeout = {}", text(&self.timeout.to_string())),
             format!("scenario = {}", text(self.scenario.name())),
-        ];
+        ]);
         if !matches!(self.scenario, Scenario::Page(_)) {
             lines.push(format!("size = {}", list(&self.sizes)));
         }
@@ -53,6 +58,14 @@ impl Plan {
             lines.push(format!(
                 "\n[stop]\nleast_pairs = {least}\nlooks = {looks}\nhalf_width = {half_width}"
             ));
+        }
+        if !self.policies.is_empty() {
+            let apart: Vec<_> = self
+                .apart
+                .iter()
+                .map(|one| duration::format(*one))
+                .collect();
+            lines.push(format!("\n[sessions]\napart = {}", list(&apart)));
         }
         lines.extend(self.scenario_table());
         lines.join("\n") + "\n"
@@ -178,6 +191,10 @@ mod tests {
         );
         assert_round_trip("scenario = \"mixed\"\nsize = \"1MB\"\n[mixed]\ncount = 4");
         assert_round_trip("scenario = \"repeat\"\nsize = \"1KB\"\n[repeat]\nearly_data = false");
+        assert_round_trip("size = \"1KB\"\npolicy = [\"h2\", \"h3\", \"learned\"]");
+        assert_round_trip(
+            "size = \"1KB\"\npolicy = [\"h3\", \"h2\"]\n[sessions]\napart = [\"2.5s\"]",
+        );
         assert_round_trip("size = \"1KB\"\nsampling = \"adaptive\"\nside_by_side = 4\nmtu = 1400");
         assert_round_trip(
             "size = \"1KB\"\nqueue = [\"50packets\", \"30ms\"]\nlink = [\"plain\", \"jitter 5ms\", \

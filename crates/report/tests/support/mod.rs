@@ -180,6 +180,9 @@ pub(crate) fn sample(
         server_involuntary_switches: 1,
         client_cpu_us: Some(20_000),
         server_cpu_us: Some(10_000),
+        policy: None,
+        session: 0,
+        alt_svc_ma_s: None,
         valid: true,
         fault: String::new(),
     }

@@ -98,7 +98,7 @@ pub(super) fn sum(plan: &Plan) -> String {
     format!(
         "{} cells × {} arms{null} × {} pairs = {} transfers",
         plan.cell_count(),
-        plan.arms(),
+        plan.arms().len(),
         plan.pairs,
         plan.transfers()
     )
@@ -210,7 +210,7 @@ fn axes(plan: &Plan) -> Vec<(&'static str, String)> {
         .iter()
         .map(|delay| altway_units::duration::format(*delay))
         .collect();
-    vec![
+    let mut axes = vec![
         ("scenario", plan.scenario.name().into()),
         ("topology", words(&plan.topologies)),
         ("server", words(&plan.servers)),
@@ -232,7 +232,17 @@ fn axes(plan: &Plan) -> Vec<(&'static str, String)> {
         ("delay", delays.join(", ")),
         ("protocols", words(&plan.protocols)),
         ("MTU", format!("{} bytes", plan.mtu)),
-    ]
+    ];
+    if !plan.policies.is_empty() {
+        let apart = plan
+            .apart
+            .iter()
+            .map(|one| altway_units::duration::format(*one));
+        let apart = apart.collect::<Vec<_>>().join(", ");
+        axes.push(("policy", words(&plan.policies)));
+        axes.push(("sessions", format!("{}, apart {apart}", plan.sessions())));
+    }
+    axes
 }
 
 /// The links of which more is said than their name: a line for each change.

@@ -1,0 +1,210 @@
+//! A client that comes back: its sessions one after the other, and over what its requests go in each.
+//!
+//! [`Returning`] is the pure part: the requests of the session, the client's clock, and its entry of
+//! HTTP/3 at the origin. [`drive`] keeps the two connections that a session may have.
+
+use crate::run::Run;
+use crate::script::Script;
+use crate::slot::{self, End};
+use altway_message::{AltSvc, AltSvcEntry};
+use altway_record::{Protocol, Sessions, Visit};
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+/// How long the handshake of QUIC may take until the request goes over TCP and the entry is erased. The
+/// longest for which Chromium holds TCP back; a client that races both would wait for less.
+pub(crate) const QUIC_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What a returning client is about to do, and what it knows.
+#[derive(Debug)]
+pub(crate) struct Returning {
+    visit: Visit,
+    sessions: Sessions,
+    script: Script,
+    /// From 0.
+    session: u32,
+    /// Its clock stood at zero then.
+    begun: Instant,
+    /// How far it has been put forward since.
+    ahead: Duration,
+    entry: AltSvcEntry,
+}
+
+impl Returning {
+    /// Before the first session.
+    pub(crate) fn new(begun: Instant, visit: &Visit, sessions: &Sessions) -> Self {
+        Self {
+            visit: visit.clone(),
+            sessions: sessions.clone(),
+            script: Script::new(visit),
+            session: 0,
+            begun,
+            ahead: Duration::ZERO,
+            entry: AltSvcEntry::NONE,
+        }
+    }
+
+    /// Goes on to the next session; false when there is none.
+    pub(crate) fn come_back(&mut self) -> bool {
+        let Some(apart) = self.sessions.apart_ms.get(self.session as usize) else {
+            return false;
+        };
+        self.session += 1;
+        self.ahead = self.ahead.saturating_add(Duration::from_millis(*apart));
+        self.script = Script::new(&self.visit);
+        true
+    }
+
+    /// Over what a request goes now.
+    pub(crate) fn protocol(&self, now: Instant) -> Protocol {
+        match self.entry.is_fresh(self.clock(now)) {
+            true => Protocol::H3,
+            false => Protocol::H2,
+        }
+    }
+
+    /// Item and due time of the next request, if one is due.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<(u32, Instant)> {
+        let (place, start) = self.script.next(now)?;
+        Some((self.first_item() + place, start))
+    }
+
+    /// Whether all requests of the session have ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.script.has_ended()
+    }
+
+    pub(crate) fn on_first_byte(&mut self, item: u32, now: Instant) {
+        let place = self.place(item);
+        self.script.on_first_byte(place, now);
+    }
+
+    pub(crate) fn on_end(&mut self, item: u32, now: Instant) {
+        let place = self.place(item);
+        self.script.on_end(place, now);
+    }
+
+    /// An answer said this of HTTP/3.
+    pub(crate) fn on_alt_svc(&mut self, field: AltSvc, now: Instant) {
+        let now = self.clock(now);
+        self.entry.on_field(field, now);
+    }
+
+    /// No connection over QUIC came about.
+    pub(crate) fn on_failure(&mut self) {
+        self.entry.on_failure();
+    }
+
+    fn clock(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.begun)
+            .saturating_add(self.ahead)
+    }
+
+    fn first_item(&self) -> u32 {
+        // Bounded by the most requests of a visit.
+        let count = u32::try_from(self.visit.requests.len()).unwrap_or(u32::MAX);
+        self.session.saturating_mul(count)
+    }
+
+    fn place(&self, item: u32) -> u32 {
+        item.saturating_sub(self.first_item())
+    }
+}
+
+/// Makes all sessions; whether it gave up before the last.
+pub(crate) async fn drive(run: &Run<'_>) -> bool {
+    loop {
+        let mut tcp = pin!(slot::drive(run, Protocol::H2));
+        let mut quic = pin!(slot::drive(run, Protocol::H3));
+        // Both end when all requests of the session have; only TCP gives up, and then nothing ends.
+        let end = tokio::select! {
+            end = &mut tcp => {
+                if end == End::Done {
+                    quic.await;
+                }
+                end
+            }
+            _ = &mut quic => tcp.await,
+        };
+        if end == End::GaveUp {
+            return true;
+        }
+        if !run.tickets.come_back() {
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use altway_record::VisitRequest;
+    use altway_units::DataSize;
+
+    const OFFER: AltSvc = AltSvc::Offer {
+        max_age: Duration::from_secs(60),
+        persist: false,
+    };
+
+    fn returning(begun: Instant) -> Returning {
+        let request = || VisitRequest::new("/".into(), DataSize::from_bytes(1));
+        let visit = Visit {
+            requests: vec![request(), request()],
+            new_connections: false,
+            early_data: false,
+            learn_http3: false,
+            sessions: None,
+        };
+        let sessions = Sessions {
+            apart_ms: vec![10_000, 3_600_000],
+        };
+        Returning::new(begun, &visit, &sessions)
+    }
+
+    #[test]
+    fn an_offer_holds_in_the_next_session_and_has_run_out_an_hour_later() {
+        let now = Instant::now();
+        let mut client = returning(now);
+        assert_eq!(client.protocol(now), Protocol::H2);
+        client.on_alt_svc(OFFER, now);
+        assert_eq!(client.protocol(now), Protocol::H3);
+        assert!(client.come_back());
+        assert_eq!(client.protocol(now), Protocol::H3);
+        let later = now + Duration::from_secs(50);
+        assert_eq!(client.protocol(later), Protocol::H2, "10 s and 50 s");
+        client.on_alt_svc(OFFER, later);
+        assert!(client.come_back());
+        assert_eq!(client.protocol(later), Protocol::H2);
+        assert!(!client.come_back());
+    }
+
+    #[test]
+    fn what_quic_failed_for_goes_over_tcp_until_it_is_offered_again() {
+        let now = Instant::now();
+        let mut client = returning(now);
+        client.on_alt_svc(OFFER, now);
+        client.on_failure();
+        assert_eq!(client.protocol(now), Protocol::H2);
+        client.on_alt_svc(OFFER, now);
+        client.on_alt_svc(AltSvc::Clear, now);
+        assert_eq!(client.protocol(now), Protocol::H2);
+    }
+
+    #[test]
+    fn items_go_on_from_session_to_session() {
+        let now = Instant::now();
+        let mut client = returning(now);
+        let mut made = Vec::new();
+        loop {
+            while let Some((item, _)) = client.next(now) {
+                made.push(item);
+                client.on_end(item, now);
+            }
+            assert!(client.has_ended());
+            if !client.come_back() {
+                break;
+            }
+        }
+        assert_eq!(made, [0, 1, 2, 3, 4, 5]);
+    }
+}

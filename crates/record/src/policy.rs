@@ -1,0 +1,30 @@
+//! How a server may choose the protocol that its clients are offered, as arms of a plan.
+
+use crate::Protocol;
+use crate::words::words;
+
+words! {
+    /// A policy of `altway serve`, as an arm of a plan.
+    Policy, "a policy" {
+        /// HTTP/2 for everybody.
+        H2 = "h2",
+        /// HTTP/3 for everybody.
+        H3 = "h3",
+        /// By a line over delay and loss, with offers that live for a session.
+        Study = "study",
+        /// By predicted times and what was learnt of clients.
+        Learned = "learned",
+    }
+}
+
+impl Policy {
+    /// The protocol that it offers everybody; `None` where it chooses.
+    #[must_use]
+    pub fn fixed(self) -> Option<Protocol> {
+        match self {
+            Self::H2 => Some(Protocol::H2),
+            Self::H3 => Some(Protocol::H3),
+            Self::Study | Self::Learned => None,
+        }
+    }
+}
