@@ -10,6 +10,7 @@ pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod paths;
 pub(crate) mod policy;
+pub(crate) mod proxy;
 pub(crate) mod raw;
 pub(crate) mod serve;
 pub(crate) mod status;

@@ -45,6 +45,7 @@ struct Global {
 enum Command {
     /// Serve the files of a folder over HTTP/1.1, HTTP/2 and HTTP/3.
     Serve(Box<commands::serve::Arguments>),
+    Proxy(Box<commands::proxy::Arguments>),
     Config(commands::config::Arguments),
     /// Measure over emulated networks where each protocol wins.
     Lab(commands::lab::Arguments),
@@ -78,7 +79,7 @@ enum Answer {
 fn main() -> ExitCode {
     let arguments = arguments();
     let printer = Printer::new(arguments.global.quiet);
-    let is_server = matches!(arguments.command, Command::Serve(_));
+    let is_server = matches!(arguments.command, Command::Serve(_) | Command::Proxy(_));
     if is_server && let Err(error) = stderr::start_queue() {
         printer.warn(&format!(
             "a full pipe at stderr will hold the server up: {error}"
@@ -113,6 +114,7 @@ fn arguments() -> Arguments {
 fn run(command: &Command, printer: &Printer) -> anyhow::Result<Answer> {
     match command {
         Command::Serve(arguments) => commands::serve::run(arguments, printer),
+        Command::Proxy(arguments) => commands::proxy::run(arguments, printer),
         Command::Config(arguments) => commands::config::run(arguments, printer),
         Command::Lab(arguments) => commands::lab::run(arguments, printer),
         Command::Policy(arguments) => commands::policy::run(arguments, printer),

@@ -1,8 +1,10 @@
 //! Every key of a configuration: its form, its default and its meaning, in one table. Reading, printing
 //! with comments, the JSON schema and the check of the documentation go by it.
 
+mod proxy;
 mod site;
 
+pub use proxy::{HEALTH, RETRY, TIMEOUTS};
 pub use site::{CERTIFICATE, REDIRECT, RESPOND, ROUTE, SECRET, SITE};
 
 use crate::{Congestion, LogFormat, Protocol, Spread};
@@ -78,7 +80,7 @@ pub(crate) const MOST: u64 = i64::MAX as u64;
 pub(crate) const MOST_OF_32_BITS: u64 = u32::MAX as u64;
 
 /// All tables of a file, each once.
-pub const SECTIONS: [&Section; 11] = [
+pub const SECTIONS: [&Section; 14] = [
     &ROOT,
     &LISTEN,
     &TRANSPORT,
@@ -90,6 +92,9 @@ pub const SECTIONS: [&Section; 11] = [
     &SECRET,
     &REDIRECT,
     &RESPOND,
+    &HEALTH,
+    &RETRY,
+    &TIMEOUTS,
 ];
 
 /// The file.

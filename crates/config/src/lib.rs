@@ -38,11 +38,13 @@ pub mod keys;
 mod limits;
 mod plan;
 mod print;
+mod proxy;
 mod read;
 mod schema;
 mod site;
 mod values;
 
+pub use altway_units::{InvalidNetwork, Network};
 pub use config::{
     Config, Congestion, DEFAULT_PORT, Listen, Listener, Log, LogFormat, MAX_LISTENERS, MAX_THREADS,
     Protocol, Protocols, Security, Spread, Transport,
@@ -51,6 +53,9 @@ pub use fault::{Fault, Faults, MAX_FAULTS};
 pub use limits::Limits;
 pub use plan::{Places, Plan};
 pub use print::Shown;
+pub use proxy::{
+    HealthCheck, MAX_ATTEMPTS, MAX_KEEP_BODY, MAX_UPSTREAMS, Proxy, ProxyRetry, ProxyTimeouts,
+};
 pub use read::{ConfigFiles, MAX_INCLUDED, MAX_TEXT, NoFiles, read, read_with_places};
 pub use schema::schema;
 pub use site::{
@@ -58,7 +63,8 @@ pub use site::{
     MAX_SITES, OnTheFly, Redirect, Respond, Route, Secret, Site,
 };
 pub use values::{
-    BadAddress, BadClientPrefix, BadField, BadPattern, BadRetry, BadServerId, BadSiteName,
-    BadTarget, BadUrlPath, ClientPrefix, HeaderField, ListenAddress, PathPattern, RedirectTarget,
-    Requested, Retry, ServerId, SiteName, UrlPath,
+    BadAddress, BadBalance, BadClientPrefix, BadField, BadHost, BadPattern, BadRetry, BadServerId,
+    BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, ClientPrefix, HeaderField, HostValue,
+    ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId, SiteName, Upstream,
+    UpstreamPlace, UrlPath,
 };

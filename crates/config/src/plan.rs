@@ -1,6 +1,7 @@
 //! A configuration that holds together.
 
 mod check;
+mod proxy;
 mod sites;
 
 use crate::fault::Fault;

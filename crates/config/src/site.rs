@@ -1,6 +1,6 @@
 //! Sites, their routes, and what routes do.
 
-use crate::{HeaderField, PathPattern, RedirectTarget, SiteName, UrlPath};
+use crate::{HeaderField, PathPattern, Proxy, RedirectTarget, SiteName, UrlPath};
 use altway_document::words;
 use altway_select::ModelKind;
 use std::path::PathBuf;
@@ -73,6 +73,8 @@ pub struct Route {
 pub enum Action {
     /// Answered with a file.
     Files(Files),
+    /// Carried to a server behind this one.
+    Proxy(Box<Proxy>),
     /// Sent elsewhere.
     Redirect(Redirect),
     /// Answered with what stands in the configuration.

@@ -6,6 +6,7 @@ mod host;
 mod pattern;
 mod quic;
 mod target;
+mod upstream;
 mod url_path;
 
 pub use address::{BadAddress, ListenAddress};
@@ -15,4 +16,5 @@ pub use host::{BadSiteName, SiteName};
 pub use pattern::{BadPattern, PathPattern};
 pub use quic::{BadClientPrefix, BadRetry, BadServerId, ClientPrefix, Retry, ServerId};
 pub use target::{BadTarget, RedirectTarget, Requested};
+pub use upstream::{BadBalance, BadHost, BadUpstream, Balance, HostValue, Upstream, UpstreamPlace};
 pub use url_path::{BadUrlPath, UrlPath};

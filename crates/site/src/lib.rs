@@ -9,16 +9,35 @@
 mod answers;
 mod certificates;
 mod files;
+mod proxy;
 mod router;
 
 pub use certificates::certificates;
 pub use files::options as files_options;
+pub use proxy::options as upstream_options;
 pub use router::Router;
 
 use altway_config::{Action, PathPattern, Plan, Route, Site as SitePlan};
+use altway_proxy::Statistics;
 use altway_serve::{HostPolicy, InvalidFilesOptions, Site};
 use answers::{Answers, Respond};
 use http::StatusCode;
+use std::sync::Arc;
+
+/// A plan that can't be served.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A field or a pattern that files are to have is none that the server gives.
+    #[error(transparent)]
+    Files(#[from] InvalidFilesOptions),
+    /// The servers of a `proxy` can't be used.
+    #[error(transparent)]
+    Upstream(#[from] altway_upstream::Error),
+    /// No certificate can be for the name of a server.
+    #[error("no certificate can be for the name `{0}`")]
+    ServerName(String),
+}
 
 /// The sites of a plan, told apart by a [`Router`]. Opens nothing yet.
 ///
@@ -27,14 +46,22 @@ use http::StatusCode;
 /// router.
 ///
 /// # Errors
-/// A field or a pattern that files are to have is none that the server gives.
-pub fn site(plan: &Plan) -> Result<Site, InvalidFilesOptions> {
+/// [`Error`].
+pub fn site(plan: &Plan) -> Result<Site, Error> {
+    site_counted(plan, &Arc::default())
+}
+
+/// The same; what its routes with `proxy` do is counted in `statistics`.
+///
+/// # Errors
+/// [`Error`].
+pub fn site_counted(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site, Error> {
     if let [only] = plan.sites()
         && let [route] = &only.routes[..]
         && only.is_default
         && route.path == PathPattern::All
     {
-        return target(only, route);
+        return target(plan, only, route, statistics);
     }
     let mut targets = Vec::new();
     let mut router = Router::new();
@@ -42,7 +69,7 @@ pub fn site(plan: &Plan) -> Result<Site, InvalidFilesOptions> {
         let mut routes = Vec::with_capacity(site.routes.len());
         for route in &site.routes {
             routes.push((route.path.clone(), targets.len()));
-            targets.push(target(site, route)?);
+            targets.push(target(plan, site, route, statistics)?);
         }
         let none = targets.len();
         let not_found = Respond::status(StatusCode::NOT_FOUND, &site.headers);
@@ -55,9 +82,17 @@ pub fn site(plan: &Plan) -> Result<Site, InvalidFilesOptions> {
     Ok(Site::dispatched(router, targets))
 }
 
-fn target(site: &SitePlan, route: &Route) -> Result<Site, InvalidFilesOptions> {
+fn target(
+    plan: &Plan,
+    site: &SitePlan,
+    route: &Route,
+    statistics: &Arc<Statistics>,
+) -> Result<Site, Error> {
     Ok(match &route.action {
         Action::Files(files) => files::site(site, route, files)?,
+        Action::Proxy(proxy) => {
+            Site::service(proxy::service(plan, site, route, proxy, statistics)?)
+        }
         Action::Redirect(redirect) => {
             Site::service(Answers::redirect(site, route, redirect.clone()))
         }

@@ -14,7 +14,10 @@ use crate::printer::Printer;
 use crate::{Answer, config_file, signals};
 use altway_admin::{Admin, Reloaded};
 use altway_config::{Plan, Protocol};
-use altway_serve::{AccessLog, Congestion, CongestionInUse, Server, StopHandle, stop_channel};
+use altway_proxy::Statistics;
+use altway_serve::{
+    AccessLog, Congestion, CongestionInUse, Monitor, Server, StopHandle, stop_channel,
+};
 use altway_units::DataSize;
 use anyhow::Result;
 pub(crate) use flags::Flags;
@@ -124,16 +127,47 @@ struct Listening<'a> {
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let (plan, spelling) = plan(arguments, printer)?;
-    let site = setup::site(&plan)?;
-    let options = setup::options(&plan, site, spelling, printer)?;
+    let how = Run {
+        file: arguments.config.clone(),
+        admin: arguments.admin.as_ref(),
+        json: arguments.json,
+        statistics: Arc::default(),
+        to: None,
+    };
+    run_plan(&plan, spelling, &how, printer)?;
+    Ok(Answer::Done)
+}
+
+/// The circumstances of a server, beside its plan.
+pub(super) struct Run<'r> {
+    /// The file that the plan is from.
+    pub(super) file: Option<PathBuf>,
+    pub(super) admin: Option<&'r altway_admin::Address>,
+    pub(super) json: bool,
+    /// Counts what routes with `proxy` do.
+    pub(super) statistics: Arc<Statistics>,
+    /// What the server stands in front of, in words.
+    pub(super) to: Option<String>,
+}
+
+/// Serves until it is told to stop. Gives a look at what was done.
+pub(super) fn run_plan(
+    plan: &Plan,
+    spelling: Spelling,
+    how: &Run<'_>,
+    printer: &Printer,
+) -> Result<Monitor> {
+    let site = setup::site(plan, &how.statistics)?;
+    let options = setup::options(plan, site, spelling, printer)?;
     // Before the server can be told of: a signal that nobody handles would end it.
     reopen_at_signal(options.access_log.clone(), *printer)?;
     let server = Server::bind(&options)?;
     let (handle, signal) = stop_channel();
-    let memory = limits::memory(&options.limits, options.threads) + setup::memory(&plan);
-    let file = arguments.config.clone();
-    let reloading = Reloading::new(file, plan.clone(), server.reload_handle(), *printer);
-    let serving = serving(&server, &plan);
+    let memory = limits::memory(&options.limits, options.threads) + setup::memory(plan);
+    let replaced = (server.reload_handle(), Arc::clone(&how.statistics));
+    let reloading = Reloading::new(how.file.clone(), plan.clone(), replaced, *printer);
+    let serving = serving(&server, plan) + how.to.as_deref().unwrap_or_default();
+    let monitor = server.monitor();
     let manager = Manager::new(&serving);
     let (told, stopped) = (manager.clone(), manager.clone());
     let admin = Admin::new(
@@ -144,11 +178,11 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     );
     obey_signals(handle, admin.clone(), stopped, *printer)?;
     let takes_over = options.takeover.is_some();
-    let _listening = admin::start(&admin, arguments.admin.as_ref(), takes_over)?;
-    announce(&server, arguments.json, &plan, memory, &serving, printer)?;
+    let _listening = admin::start(&admin, how.admin, takes_over)?;
+    announce(&server, how.json, plan, memory, &serving, printer)?;
     manager.ready();
     server.run(&signal)?;
-    Ok(Answer::Done)
+    Ok(monitor)
 }
 
 /// What the file says, or what the options say.

@@ -1,5 +1,6 @@
 //! The keys of sites and of what stands in them.
 
+use super::proxy;
 use super::{Form, Section, key};
 use crate::{Coding, OnTheFly};
 
@@ -109,7 +110,7 @@ pub const SECRET: Section = Section {
 /// `[[site.route]]`.
 pub const ROUTE: Section = Section {
     title: "[[site.route]]",
-    about: "What is done with some requests: `files`, `redirect` or `respond`, one of them.",
+    about: "What is done with some requests: `files`, `proxy`, `redirect` or `respond`, one of them.",
     keys: &[
         key(
             "path",
@@ -187,6 +188,15 @@ pub const ROUTE: Section = Section {
             "(that of the site)",
             "Files and folders whose names begin with a dot are served, too; `/.well-known` always is. With `files`.",
         ),
+        proxy::PROXY,
+        proxy::BALANCE,
+        proxy::HEALTH_KEY,
+        proxy::RETRY_KEY,
+        proxy::HOST,
+        proxy::TRUST,
+        proxy::ROOTS,
+        proxy::UPSTREAM_REQUESTS,
+        proxy::TIMEOUTS_KEY,
         key(
             "redirect",
             Form::Table(&REDIRECT),

@@ -86,7 +86,7 @@ impl Check<'_> {
             self.fault(
                 path,
                 "the site has no routes, so every request would be answered 404",
-                "add [[site.route]] with `files`, `redirect` or `respond`",
+                "add [[site.route]] with `files`, `proxy`, `redirect` or `respond`",
             );
         }
         if site.routes.len() > MAX_ROUTES {
@@ -162,6 +162,7 @@ impl Check<'_> {
     fn route(&mut self, route: &Route, path: &str) {
         match &route.action {
             Action::Files(files) => self.files(files, path),
+            Action::Proxy(proxy) => self.proxy(proxy, path),
             Action::Redirect(redirect) => self.redirect(redirect, &route.path, path),
             Action::Respond(respond) => self.respond(respond, path),
         }
@@ -209,7 +210,7 @@ impl Check<'_> {
         }
     }
 
-    fn twice<T: Eq + Hash + Display>(&mut self, values: &[T], path: &str, key: &str) {
+    pub(super) fn twice<T: Eq + Hash + Display>(&mut self, values: &[T], path: &str, key: &str) {
         let mut seen = std::collections::HashSet::new();
         for (index, value) in values.iter().enumerate() {
             if !seen.insert(value) {

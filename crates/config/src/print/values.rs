@@ -1,8 +1,9 @@
 //! The values of each table as TOML writes them.
 
 use crate::{
-    Action, Certificate, Config, Files, HeaderField, Limits, Listen, Log, Protocols, Redirect,
-    Respond, Retry, Route, Secret, Security, Site, Transport,
+    Action, Certificate, Config, Files, HeaderField, HealthCheck, Limits, Listen, Log, Protocols,
+    Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry, Route, Secret, Security, Site,
+    Transport,
 };
 use altway_document::quoted;
 use altway_units::duration;
@@ -139,6 +140,7 @@ impl Route {
         ]);
         match &self.action {
             Action::Files(files) => values.extend(files.values()),
+            Action::Proxy(proxy) => values.extend(proxy.values()),
             Action::Redirect(Redirect { to, status }) => {
                 let to = quoted(&to.to_string());
                 let status = if_not(*status, Redirect::DEFAULT_STATUS, "status");
@@ -169,6 +171,54 @@ impl Files {
             ("cache", map(rules.collect())),
             ("error-pages", map(pages.collect())),
             ("hidden", Some(self.hidden.to_string())),
+        ])
+    }
+}
+
+impl Proxy {
+    fn values(&self) -> Values {
+        let in_table = |time: Duration| quoted(&duration::format(time));
+        let health = self.health.as_ref().map(|HealthCheck { path, every }| {
+            let (path, every) = (quoted(path.as_str()), in_table(*every));
+            format!("{{ path = {path}, every = {every} }}")
+        });
+        let ProxyRetry {
+            attempts,
+            keep_body,
+        } = self.retry;
+        let kept = quoted(&keep_body.to_string());
+        let retry = format!("{{ attempts = {attempts}, keep-body = {kept} }}");
+        let ProxyTimeouts {
+            connect,
+            head,
+            idle,
+        } = self.timeouts;
+        let [connect, head, idle] = [connect, head, idle].map(in_table);
+        let timeouts = format!("{{ connect = {connect}, head = {head}, idle = {idle} }}");
+        let usual = Self::to(Vec::new());
+        let given = |is_usual: bool, value: String| (!is_usual).then_some(value);
+        Values::from([
+            ("proxy", Some(list(&self.upstreams))),
+            (
+                "balance",
+                given(
+                    self.balance == usual.balance,
+                    quoted(&self.balance.to_string()),
+                ),
+            ),
+            ("health", health),
+            ("retry", given(self.retry == usual.retry, retry)),
+            ("host", text(self.host.as_ref())),
+            ("trust", (!self.trust.is_empty()).then(|| list(&self.trust))),
+            ("roots", path(self.roots.as_ref())),
+            (
+                "upstream-requests",
+                given(
+                    self.upstream_requests == usual.upstream_requests,
+                    self.upstream_requests.to_string(),
+                ),
+            ),
+            ("timeouts", given(self.timeouts == usual.timeouts, timeouts)),
         ])
     }
 }

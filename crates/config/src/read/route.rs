@@ -8,7 +8,7 @@ use altway_document::{Value, entries};
 use toml::de::DeValue;
 
 /// The keys of which a route has one.
-const ACTIONS: [&str; 3] = ["files", "redirect", "respond"];
+const ACTIONS: [&str; 4] = ["files", "proxy", "redirect", "respond"];
 
 /// The keys that say more of `files`.
 const OF_FILES: [&str; 9] = [
@@ -46,6 +46,7 @@ impl Walk {
         }
         // All are read, for their faults.
         let files = self.files(table, hidden).map(Action::Files);
+        let proxy = self.proxy(table).map(Box::new).map(Action::Proxy);
         let redirect = self.redirect(table).map(Action::Redirect);
         let respond = self.respond(table).map(Action::Respond);
         match given.as_slice() {
@@ -53,11 +54,11 @@ impl Walk {
             [] if table.has_unknown(&keys::ROUTE) => None,
             [] => {
                 let message = "the route does nothing";
-                let hint = "give `files`, `redirect` or `respond`";
+                let hint = "give `files`, `proxy`, `redirect` or `respond`";
                 self.fault(table.span.clone(), message, Some(hint.into()));
                 None
             }
-            [_] => files.or(redirect).or(respond),
+            [_] => files.or(proxy).or(redirect).or(respond),
             [first, second, ..] => {
                 let message = format!("the route does two things: `{first}` and `{second}`");
                 let hint = "make two routes of it: the first whose `path` matches counts";

@@ -134,14 +134,14 @@ impl Walk {
         T::try_from(NonZeroU64::new(count)?).ok()
     }
 
-    fn size(&mut self, table: &Table<'_, '_>, key: &str) -> Option<DataSize> {
+    pub(super) fn size(&mut self, table: &Table<'_, '_>, key: &str) -> Option<DataSize> {
         let value = table.get(key)?;
         let text = self.text_for(value, key, "an amount of data in quotes, like `\"64MiB\"`")?;
         let read: Result<_, ParseError> = text.parse();
         self.accept(value.span(), read)
     }
 
-    fn time(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Duration> {
+    pub(super) fn time(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Duration> {
         let value = table.get(key)?;
         let text = self.text_for(value, key, "a time in quotes, like `\"10s\"`")?;
         let read: Result<_, ParseError> = duration::parse(text);

@@ -85,7 +85,16 @@ impl Refusal for crate::BadTarget {
 }
 
 impl Refusal for altway_units::ParseError {}
+impl Refusal for crate::BadUpstream {
+    fn hint(&self) -> Option<String> {
+        Some(self.hint())
+    }
+}
+
+impl Refusal for altway_units::InvalidNetwork {}
 impl Refusal for crate::BadAddress {}
+impl Refusal for crate::BadBalance {}
+impl Refusal for crate::BadHost {}
 impl Refusal for crate::BadClientPrefix {}
 impl Refusal for crate::BadPattern {}
 impl Refusal for crate::BadServerId {}

@@ -34,12 +34,20 @@ fn every_key_is_read() {
     assert_eq!(site.policy.to_string(), "surface:surface.toml");
     assert_eq!(site.certificates[1].key, Secret::Credential("ecdsa".into()));
     assert_eq!(site.headers.len(), 3);
-    let served = files(&site.routes[3]);
+    let served = files(&site.routes[4]);
     assert_eq!(
         served.precompressed,
         [Coding::Zstd, Coding::Brotli, Coding::Gzip]
     );
     assert_eq!(served.compress, [OnTheFly::Brotli, OnTheFly::Gzip]);
+    let Action::Proxy(proxy) = &site.routes[2].action else {
+        panic!("{:?}", site.routes[2].action);
+    };
+    assert_eq!(proxy.upstreams.len(), 4);
+    assert_eq!(proxy.balance.to_string(), "hash:x-user");
+    assert_eq!((proxy.retry.attempts, proxy.upstream_requests), (3, 100));
+    assert_eq!(proxy.timeouts.idle.as_secs(), 3_600);
+    assert!(proxy.trust[0].contains([10, 9, 8, 7].into()));
     let patterns: Vec<_> = served
         .cache
         .iter()
@@ -53,7 +61,7 @@ fn every_key_is_read() {
     assert_eq!(served.error_pages[0].page.as_str(), "/404.html");
     // The site's, where the route says nothing.
     assert!(served.hidden);
-    assert!(!files(&site.routes[2]).hidden);
+    assert!(!files(&site.routes[3]).hidden);
 }
 
 #[test]

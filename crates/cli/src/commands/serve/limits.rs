@@ -17,7 +17,7 @@ const PROCESS: DataSize = DataSize::from_bytes(24 << 20);
 /// Every field of [`Bounds`]. Those of counts and sizes are of one worker.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits (counts and sizes are of one worker)")]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Memory of the whole process, split evenly among its workers: sets all limits, in the
     /// proportions of their defaults, so that they add up to it. Other options override single ones.
     #[arg(long, value_name = "SIZE")]
@@ -87,7 +87,7 @@ impl Limits {
     ///
     /// # Errors
     /// A count is 0.
-    pub(super) fn config(&self) -> Result<Config> {
+    pub(crate) fn config(&self) -> Result<Config> {
         let concurrent = self.max_concurrent_requests;
         let concurrent = concurrent.map(|count| {
             NonZeroU32::new(count).ok_or_else(|| zero("max_concurrent_requests", Spelling::Options))
@@ -161,7 +161,7 @@ pub(crate) fn bounds(
 }
 
 /// The same without a word on their sum.
-pub(super) fn checked(
+pub(crate) fn checked(
     limits: &Config,
     workers: NonZeroUsize,
     spelling: Spelling,

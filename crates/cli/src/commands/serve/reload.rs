@@ -5,10 +5,11 @@ use crate::config_file;
 use crate::printer::Printer;
 use altway_admin::Reloaded;
 use altway_config::{Config, Plan, Site};
+use altway_proxy::Statistics;
 use altway_serve::ReloadHandle;
 use anyhow::Result;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The configuration that a server is run by, and the handle that changes it.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) struct Reloading {
     /// The plan in use.
     plan: Mutex<Plan>,
     server: ReloadHandle,
+    /// Counts what routes with `proxy` do, over all plans.
+    statistics: Arc<Statistics>,
     printer: Printer,
 }
 
@@ -25,13 +28,14 @@ impl Reloading {
     pub(super) fn new(
         file: Option<PathBuf>,
         plan: Plan,
-        server: ReloadHandle,
+        (server, statistics): (ReloadHandle, Arc<Statistics>),
         printer: Printer,
     ) -> Self {
         Self {
             file,
             plan: Mutex::new(plan),
             server,
+            statistics,
             printer,
         }
     }
@@ -72,7 +76,7 @@ impl Reloading {
             false => Some(certificates(&plan, Origin::Reload, &self.printer)?),
         };
         let count = shown.as_ref().map(|shown| shown.iter().count());
-        let site = altway_site::site(&plan)?;
+        let site = altway_site::site_counted(&plan, &self.statistics)?;
         self.server
             .replace(&site, &altway_site::hosts(&plan), shown)?;
         let report = match self.file {

@@ -8,25 +8,27 @@ use crate::insight::{key_log_to, qlog_to};
 use crate::printer::Printer;
 use crate::stderr;
 use altway_config::{Action, Plan, Protocol, Route, Security as Listening, Site as SitePlan};
+use altway_proxy::Statistics;
 use altway_serve::{
     AccessLog, Bind, Files as Folder, FilesOptions, Options, Policy, Protocols, Security, Site,
 };
 use altway_units::DataSize;
 use anyhow::Result;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What the plan serves, its folders looked at.
 ///
 /// # Errors
 /// A folder can't be served.
-pub(super) fn site(plan: &Plan) -> Result<Site> {
+pub(super) fn site(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site> {
     // No certificate is made for a folder that can't be served.
     for (site, route) in routes(plan) {
         if let Action::Files(files) = &route.action {
             Folder::open_with(&files.root, altway_site::files_options(site, route, files)?)?;
         }
     }
-    Ok(altway_site::site(plan)?)
+    Ok(altway_site::site_counted(plan, statistics)?)
 }
 
 fn routes(plan: &Plan) -> impl Iterator<Item = (&SitePlan, &Route)> {

@@ -1,0 +1,211 @@
+//! `altway proxy`: three protocols in front of a server that is there already.
+
+mod summary;
+
+use super::serve::limits::{self, Spelling};
+use super::serve::{Run, run_plan, translated};
+use crate::hint::mistake;
+use crate::printer::Printer;
+use crate::{Answer, config_file};
+use altway_config::{
+    Action, Balance, Certificate, Config, HealthCheck, HostValue, Listen, ListenAddress, Listener,
+    Log, Network, PathPattern, Plan, Proxy, Route, Secret, Security, Site, Transport, Upstream,
+    UrlPath,
+};
+use altway_proxy::Statistics;
+use altway_serve::{LogFormat, Policy};
+use altway_units::duration;
+use anyhow::Result;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Put HTTP/1.1, HTTP/2 and HTTP/3 in front of a server: `altway proxy http://localhost:3000`.
+///
+/// Each client is offered the protocol that loads fastest on its path. Without --cert and --key it makes
+/// a certificate for localhost, 127.0.0.1 and ::1 once, signed by a certificate authority of its own,
+/// and says how to trust it. At the end it says what each protocol's requests took, what was offered and
+/// why, and what failed.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway proxy http://localhost:3000
+  altway proxy localhost:3000 --listen '*:443' -c fullchain.pem -k key.pem
+  altway proxy http://10.0.1.1:8080 http://10.0.1.2:8080 --balance least-requests --health /healthz
+  altway proxy unix:/run/app.sock --state-dir /var/lib/altway --access-log -
+
+Origins: http://HOST:PORT (the scheme may be left out), https://HOST, h2c://HOST:PORT (HTTP/2 in clear
+text, for gRPC), h2://HOST (HTTP/2 over TLS), unix:/PATH.
+
+The servers are told the client in Forwarded, X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host,
+whatever the client says there. Host is the client's unless --host sets it. Their Alt-Svc never passes.
+
+A request is sent to another server, or again, only if the first can't have handled it, or if its method
+is idempotent (GET, PUT, DELETE …) and no byte of a response has come. 502: the server did not answer, or
+not with HTTP; 503: no server is healthy, or all have too many requests; 504: no response in 60 s.
+
+Everything else is said in a file: `altway serve --config FILE`, with `proxy` in its routes
+(docs/configuration.md).")]
+pub(crate) struct Arguments {
+    /// The server, or several that answer alike.
+    #[arg(value_name = "ORIGIN", required = true, value_parser = origin)]
+    origins: Vec<Upstream>,
+    /// Address and port to listen at, TCP and UDP; * is all addresses, port 0 any that is free.
+    #[arg(short, long, value_name = "ADDRESS:PORT", default_value = "*:8443")]
+    listen: ListenAddress,
+    /// Certificate chain, PEM, the server's own first.
+    #[arg(short, long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// Its private key, PEM.
+    #[arg(short, long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Who is offered HTTP/3: learned, surface, threshold, study, h3 or h2 (see altway serve --help).
+    #[arg(long, default_value_t = Policy::default())]
+    policy: Policy,
+    /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
+    /// missing. Default: nothing is kept.
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Which origin has a request: round-robin, least-requests, hash:client or hash:FIELD.
+    #[arg(long, value_name = "HOW", default_value_t = Balance::default())]
+    balance: Balance,
+    /// Ask each origin for this path every 5 s; one that fails is given no requests.
+    #[arg(long, value_name = "PATH")]
+    health: Option<UrlPath>,
+    /// Host of the requests to the origins. Default: what the client asks for.
+    #[arg(long, value_name = "HOST")]
+    host: Option<HostValue>,
+    /// Network of proxies before this one whose word on the client counts; may be given several times.
+    #[arg(long, value_name = "NETWORK")]
+    trust: Vec<Network>,
+    /// PEM file of the authorities that sign the origins' certificates. Default: the system's.
+    #[arg(long, value_name = "FILE")]
+    roots: Option<PathBuf>,
+    /// Worker threads. Default: one per core.
+    #[arg(short = 'n', long)]
+    threads: Option<NonZeroUsize>,
+    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): GET, HEAD and OPTIONS, which the
+    /// origins see with Early-Data: 1; else 425.
+    #[arg(long)]
+    early_data: bool,
+    /// How long a stop waits for requests that are being answered.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    grace: Duration,
+    /// Append a line for each request to this file, or - for stderr.
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    /// How a line of the access log looks: key-value, json or combined.
+    #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::default(), requires = "access_log")]
+    access_log_format: LogFormat,
+    /// Admin socket: path of a Unix socket, which only this user may use, or IP:PORT of this machine.
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<altway_admin::Address>,
+    /// Print a line of JSON on stdout as soon as the server listens, and another at the end.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    limits: limits::Limits,
+}
+
+/// An origin; one without a scheme is `http`.
+fn origin(text: &str) -> Result<Upstream, String> {
+    let has_scheme = text.contains("://") || text.starts_with("unix");
+    let read = match has_scheme {
+        true => text.parse(),
+        false => format!("http://{text}").parse(),
+    };
+    read.map_err(|error: altway_config::BadUpstream| error.to_string())
+}
+
+pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let plan = Plan::check(arguments.config()?).map_err(config_file::of_options)?;
+    let statistics = Arc::<Statistics>::default();
+    let origins: Vec<_> = arguments.origins.iter().map(ToString::to_string).collect();
+    let how = Run {
+        file: None,
+        admin: arguments.admin.as_ref(),
+        json: arguments.json,
+        statistics: Arc::clone(&statistics),
+        to: Some(format!(", in front of {}", origins.join(", "))),
+    };
+    let monitor = run_plan(&plan, Spelling::Options, &how, printer)?;
+    let summary = statistics.summary();
+    match arguments.json {
+        true => printer.data(&summary::json(&summary, &monitor.metrics()))?,
+        false => printer.say(&summary::text(&summary, &monitor.metrics())),
+    }
+    Ok(Answer::Done)
+}
+
+impl Arguments {
+    /// The configuration that says the same: one site with one route.
+    fn config(&self) -> Result<Config> {
+        let limits = self.limits.config()?;
+        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        limits::checked(
+            &limits,
+            self.threads.unwrap_or_else(cores),
+            Spelling::Options,
+        )?;
+        if self.roots.is_some() && !self.origins.iter().any(|origin| origin.is_tls) {
+            return Err(mistake(
+                "--roots is for origins that speak TLS, and none of these does",
+                "leave it out, or name origins by https://",
+            ));
+        }
+        Ok(Config {
+            state: self.state_dir.clone(),
+            threads: self.threads,
+            grace: self.grace,
+            listen: Listen {
+                listeners: vec![Listener {
+                    address: self.listen,
+                    security: Security::Tls,
+                }],
+                ..Listen::default()
+            },
+            transport: Transport {
+                early_data: self.early_data,
+                ..Transport::default()
+            },
+            limits,
+            log: Log {
+                access: self.access_log.clone(),
+                format: translated(self.access_log_format),
+                ..Log::default()
+            },
+            sites: vec![self.site()],
+            ..Config::default()
+        })
+    }
+
+    fn site(&self) -> Site {
+        let certificate = self.cert.clone().zip(self.key.clone());
+        let certificate = certificate.map(|(chain, key)| Certificate {
+            chain,
+            key: Secret::File(key),
+            ocsp: None,
+        });
+        let mut proxy = Proxy::to(self.origins.clone());
+        proxy.balance = self.balance.clone();
+        proxy.health = self.health.clone().map(|path| HealthCheck {
+            path,
+            every: HealthCheck::DEFAULT_EVERY,
+        });
+        proxy.host.clone_from(&self.host);
+        proxy.trust.clone_from(&self.trust);
+        proxy.roots.clone_from(&self.roots);
+        Site {
+            is_default: true,
+            certificates: certificate.into_iter().collect(),
+            policy: self.policy.clone(),
+            routes: vec![Route {
+                path: PathPattern::All,
+                headers: Vec::new(),
+                action: Action::Proxy(Box::new(proxy)),
+            }],
+            ..Site::default()
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The keys of what a route with `proxy` has.
+
+use super::{Form, Key, MOST, Section, key};
+
+/// `proxy` of a route.
+pub(super) const PROXY: Key = key(
+    "proxy",
+    Form::OneOrMore(&Form::Text("http://10.0.1.1:8080")),
+    "",
+    "Servers that the requests are carried to: `http://HOST:PORT`, `https://HOST`, `h2c://HOST:PORT` (HTTP/2 in clear text), `h2://HOST` (HTTP/2 over TLS), `unix:/PATH`. They are told the client in Forwarded and X-Forwarded-For, and never read Alt-Svc to it.",
+);
+
+/// `balance` of a route.
+pub(super) const BALANCE: Key = key(
+    "balance",
+    Form::Text("least-requests"),
+    "\"round-robin\"",
+    "Which server has a request: `round-robin`, `least-requests` (of two at random the less busy one), `hash:client` (by the client's address) or `hash:FIELD`. With `proxy`.",
+);
+
+/// `health` of a route.
+pub(super) const HEALTH_KEY: Key = key(
+    "health",
+    Form::Table(&HEALTH),
+    "(only what requests show)",
+    "A request that each server has to answer regularly, lest it be given none of clients. With `proxy`.",
+);
+
+/// `retry` of a route.
+pub(super) const RETRY_KEY: Key = key(
+    "retry",
+    Form::Table(&RETRY),
+    "",
+    "What follows when a server fails: only what no server can have handled, or what may be handled twice, is sent again. With `proxy`.",
+);
+
+/// `host` of a route.
+pub(super) const HOST: Key = key(
+    "host",
+    Form::Text("api.internal"),
+    "(what the client asks for)",
+    "Host of the requests, where the servers go by it. With `proxy`.",
+);
+
+/// `trust` of a route.
+pub(super) const TRUST: Key = key(
+    "trust",
+    Form::OneOrMore(&Form::Text("10.0.0.0/8")),
+    "[]",
+    "Networks of proxies before this one: what they say in Forwarded and X-Forwarded-For is continued, and replaced where anybody else says it. With `proxy`.",
+);
+
+/// `roots` of a route.
+pub(super) const ROOTS: Key = key(
+    "roots",
+    Form::Path,
+    "(the system's)",
+    "PEM file of the authorities that sign the servers' certificates. With `proxy`.",
+);
+
+/// `upstream-requests` of a route.
+pub(super) const UPSTREAM_REQUESTS: Key = key(
+    "upstream-requests",
+    Form::Count(1, MOST),
+    "1000",
+    "Requests at a time that a worker has at one server, and so its connections there. As many more wait; those beyond are answered 503. With `proxy`.",
+);
+
+/// `timeouts` of a route.
+pub(super) const TIMEOUTS_KEY: Key = key(
+    "timeouts",
+    Form::Table(&TIMEOUTS),
+    "",
+    "How long servers may take. With `proxy`.",
+);
+
+/// `health`.
+pub const HEALTH: Section = Section {
+    title: "`health`",
+    about: "A health check: GET, passed with a status from 200 to 399. The first decides at once, later ones two by two.",
+    keys: &[
+        key(
+            "path",
+            Form::Text("/healthz"),
+            "(required)",
+            "The path that is asked for.",
+        ),
+        key(
+            "every",
+            Form::Time,
+            "\"5s\"",
+            "Time between two checks, and for each (10 s at most); 100 ms or more.",
+        ),
+    ],
+};
+
+/// `retry`.
+pub const RETRY: Section = Section {
+    title: "`retry`",
+    about: "What follows when a server fails.",
+    keys: &[
+        key(
+            "attempts",
+            Form::Count(1, 10),
+            "2",
+            "Servers that one request is sent to at most; 1: it fails with its first.",
+        ),
+        key(
+            "keep-body",
+            Form::Size,
+            "\"64KiB\"",
+            "Content of a PUT or another idempotent request that is kept for a second attempt; 16 MiB at most.",
+        ),
+    ],
+};
+
+/// `timeouts`.
+pub const TIMEOUTS: Section = Section {
+    title: "`timeouts`",
+    about: "How long servers may take, each 1 ms or more. There is no limit of a whole request: what moves goes on.",
+    keys: &[
+        key(
+            "connect",
+            Form::Time,
+            "\"5s\"",
+            "For a connection, its name's resolution and TLS in it, else another server is tried.",
+        ),
+        key(
+            "head",
+            Form::Time,
+            "\"1min\"",
+            "From a request's last byte to the head of its response, else 504; a client that sends nothing for so long is answered 408.",
+        ),
+        key(
+            "idle",
+            Form::Time,
+            "\"5min\"",
+            "For a pause in a response, which is cut off then.",
+        ),
+    ],
+};

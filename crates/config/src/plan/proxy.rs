@@ -1,0 +1,71 @@
+//! What does not go together in routes with `proxy`.
+
+use super::check::Check;
+use crate::{MAX_ATTEMPTS, MAX_KEEP_BODY, MAX_UPSTREAMS, Proxy};
+use std::time::Duration;
+
+/// The least time between two checks.
+const LEAST_EVERY: Duration = Duration::from_millis(100);
+
+impl Check<'_> {
+    pub(super) fn proxy(&mut self, proxy: &Proxy, path: &str) {
+        self.twice(&proxy.upstreams, path, "proxy");
+        let count = proxy.upstreams.len();
+        if count > MAX_UPSTREAMS {
+            self.fault(
+                &format!("{path}.proxy"),
+                format!("`proxy` names {count} servers, more than {MAX_UPSTREAMS}"),
+                "put a balancer between, or split the paths among several routes",
+            );
+        }
+        if proxy
+            .health
+            .as_ref()
+            .is_some_and(|it| it.every < LEAST_EVERY)
+        {
+            self.fault(
+                &format!("{path}.health.every"),
+                "`every` must be 100ms or more",
+                "leave it out for its default, 5s",
+            );
+        }
+        if !(1..=MAX_ATTEMPTS).contains(&proxy.retry.attempts) {
+            self.fault(
+                &format!("{path}.retry.attempts"),
+                format!("`attempts` must be from 1 to {MAX_ATTEMPTS}"),
+                "leave it out for its default, 2",
+            );
+        }
+        if proxy.retry.keep_body.as_bytes() > MAX_KEEP_BODY {
+            self.fault(
+                &format!("{path}.retry.keep-body"),
+                format!(
+                    "`keep-body` is {}: expected 16MiB at most",
+                    proxy.retry.keep_body
+                ),
+                "each request in progress may hold as much in memory",
+            );
+        }
+        if proxy.roots.is_some() && !proxy.upstreams.iter().any(|it| it.is_tls) {
+            self.fault(
+                &format!("{path}.roots"),
+                "`roots` is for servers that speak TLS, and none of these does",
+                "leave it out, or name servers by `https://`",
+            );
+        }
+        let times = [
+            ("connect", proxy.timeouts.connect),
+            ("head", proxy.timeouts.head),
+            ("idle", proxy.timeouts.idle),
+        ];
+        for (key, time) in times {
+            if time < Duration::from_millis(1) {
+                self.fault(
+                    &format!("{path}.timeouts.{key}"),
+                    format!("`{key}` must be 1ms or more"),
+                    "leave it out for its default",
+                );
+            }
+        }
+    }
+}

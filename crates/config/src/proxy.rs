@@ -1,0 +1,112 @@
+//! Requests that are carried to servers behind this one: `proxy`.
+
+use crate::{Balance, HostValue, Upstream, UrlPath};
+use altway_units::{DataSize, Network};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The most servers of a `proxy`.
+pub const MAX_UPSTREAMS: usize = 64;
+
+/// The most servers that one request is sent to.
+pub const MAX_ATTEMPTS: u32 = 10;
+
+/// The most of a request's content that is kept for another attempt, in bytes.
+pub const MAX_KEEP_BODY: u64 = 16 << 20;
+
+/// Servers that answer the requests of a route: `proxy`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proxy {
+    /// The servers, none twice.
+    pub upstreams: Vec<Upstream>,
+    /// Which of them has a request.
+    pub balance: Balance,
+    /// The request that tells whether a server is there; `None`: clients' requests tell.
+    pub health: Option<HealthCheck>,
+    /// What follows when a server fails.
+    pub retry: ProxyRetry,
+    /// Host of the requests; `None`: what the client asks for.
+    pub host: Option<HostValue>,
+    /// Networks of proxies before this one that are believed what they say of the client.
+    pub trust: Vec<Network>,
+    /// PEM file of the authorities that sign the servers' certificates; `None`: the system's.
+    pub roots: Option<PathBuf>,
+    /// Requests at a time that a worker has at one server.
+    pub upstream_requests: usize,
+    /// How long servers may take.
+    pub timeouts: ProxyTimeouts,
+}
+
+impl Proxy {
+    /// Requests at a time that a worker has at one server, when no number is given.
+    pub const DEFAULT_REQUESTS: usize = 1_000;
+
+    /// Servers, with the default of every other key.
+    #[must_use]
+    pub fn to(upstreams: Vec<Upstream>) -> Self {
+        Self {
+            upstreams,
+            balance: Balance::default(),
+            health: None,
+            retry: ProxyRetry::default(),
+            host: None,
+            trust: Vec::new(),
+            roots: None,
+            upstream_requests: Self::DEFAULT_REQUESTS,
+            timeouts: ProxyTimeouts::default(),
+        }
+    }
+}
+
+/// A request that is sent to each server again and again: `health`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// What is asked for.
+    pub path: UrlPath,
+    /// Time between two of them.
+    pub every: Duration,
+}
+
+impl HealthCheck {
+    /// The time between two checks when none is given.
+    pub const DEFAULT_EVERY: Duration = Duration::from_secs(5);
+}
+
+/// What follows when a server fails: `retry`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProxyRetry {
+    /// Servers that a request is sent to at most, 1 to [`MAX_ATTEMPTS`].
+    pub attempts: u32,
+    /// What is kept of a request's content for another attempt, at most [`MAX_KEEP_BODY`].
+    pub keep_body: DataSize,
+}
+
+impl Default for ProxyRetry {
+    fn default() -> Self {
+        Self {
+            attempts: 2,
+            keep_body: DataSize::from_bytes(64 << 10),
+        }
+    }
+}
+
+/// How long servers may take: `timeouts`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProxyTimeouts {
+    /// For a connection.
+    pub connect: Duration,
+    /// From a request's last byte to the head of its response.
+    pub head: Duration,
+    /// For a pause in a response.
+    pub idle: Duration,
+}
+
+impl Default for ProxyTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            head: Duration::from_secs(60),
+            idle: Duration::from_secs(300),
+        }
+    }
+}

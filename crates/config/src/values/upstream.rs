@@ -1,0 +1,300 @@
+//! Servers behind a proxy, as a configuration names them.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A server that requests are carried to.
+///
+/// Text form: `http://10.0.1.1:8080`, `https://HOST`, `h2c://HOST:PORT` (HTTP/2 by prior knowledge), `h2://HOST` (HTTP/2
+/// over TLS), `unix:/run/api.sock`, `unix+h2c:/run/api.sock`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Upstream {
+    /// Where it is.
+    pub place: UpstreamPlace,
+    /// Whether it is spoken to over HTTP/2, not HTTP/1.1.
+    pub is_http2: bool,
+    /// Whether it is spoken to over TLS, with the host as its name.
+    pub is_tls: bool,
+}
+
+/// The place of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum UpstreamPlace {
+    /// A host name or an address (without brackets), and a port.
+    Tcp(String, u16),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl Upstream {
+    const SCHEMES: [(&'static str, bool, bool); 4] = [
+        ("http", false, false),
+        ("https", false, true),
+        ("h2c", true, false),
+        ("h2", true, true),
+    ];
+
+    fn scheme(&self) -> &'static str {
+        let this =
+            |(_, http2, tls): &&(&str, bool, bool)| (*http2, *tls) == (self.is_http2, self.is_tls);
+        let found = Self::SCHEMES.iter().find(this);
+        found.map_or("http", |(scheme, ..)| scheme)
+    }
+
+    const fn default_port(is_tls: bool) -> u16 {
+        if is_tls { 443 } else { 80 }
+    }
+}
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            UpstreamPlace::Unix(path) => {
+                let scheme = if self.is_http2 { "unix+h2c" } else { "unix" };
+                write!(f, "{scheme}:{}", path.display())
+            }
+            UpstreamPlace::Tcp(host, port) => {
+                let (open, close) = if host.contains(':') {
+                    ("[", "]")
+                } else {
+                    ("", "")
+                };
+                write!(f, "{}://{open}{host}{close}:{port}", self.scheme())
+            }
+        }
+    }
+}
+
+impl FromStr for Upstream {
+    type Err = BadUpstream;
+
+    fn from_str(text: &str) -> Result<Self, BadUpstream> {
+        let bad = |reason| {
+            Err(BadUpstream {
+                text: text.into(),
+                reason,
+            })
+        };
+        if text.chars().any(|it| it.is_whitespace() || it.is_control()) {
+            return bad("it has spaces or control characters");
+        }
+        for (scheme, is_http2) in [("unix:", false), ("unix+h2c:", true)] {
+            if let Some(path) = text.strip_prefix(scheme) {
+                if !path.starts_with('/') {
+                    return bad("the path of its Unix socket does not begin with `/`");
+                }
+                return Ok(Self {
+                    place: UpstreamPlace::Unix(path.into()),
+                    is_http2,
+                    is_tls: false,
+                });
+            }
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return bad("it has no scheme");
+        };
+        let mut schemes = Self::SCHEMES.iter();
+        let Some((_, is_http2, is_tls)) = schemes.find(|(name, ..)| *name == scheme) else {
+            return bad("its scheme is none of http, https, h2c, h2 and unix");
+        };
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        if authority.contains(['/', '?', '#']) {
+            return bad("it has a path: requests keep their own");
+        }
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+            _ => (authority, None),
+        };
+        let port = match port.map(str::parse::<u16>) {
+            None => Self::default_port(*is_tls),
+            Some(Ok(port)) if port > 0 => port,
+            Some(_) => return bad("its port is not a number from 1 to 65535"),
+        };
+        let host = match host.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
+            Some(ip) if ip.parse::<std::net::Ipv6Addr>().is_ok() => ip,
+            Some(_) => return bad("there is no IPv6 address in its brackets"),
+            None if is_host(host) => host,
+            None => return bad("its host is neither a name nor an address"),
+        };
+        Ok(Self {
+            place: UpstreamPlace::Tcp(host.into(), port),
+            is_http2: *is_http2,
+            is_tls: *is_tls,
+        })
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    let of_a_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    !host.is_empty() && host.len() <= 253 && host.bytes().all(of_a_host)
+}
+
+/// A text that names no server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` names no upstream: {reason}", text.escape_debug())]
+pub struct BadUpstream {
+    text: String,
+    reason: &'static str,
+}
+
+impl BadUpstream {
+    /// Examples.
+    pub(crate) fn hint(&self) -> String {
+        "like `http://10.0.1.1:8080`, `https://api.example.org` or `unix:/run/api.sock`".into()
+    }
+}
+
+/// The choice of a server for a request.
+///
+/// Text form: `round-robin`, `least-requests`, `hash:client`, or `hash:` and a field's name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub enum Balance {
+    /// One after the other.
+    #[default]
+    RoundRobin,
+    /// Of two at random, the one with fewer requests in progress.
+    LeastRequests,
+    /// The same one for each client's address.
+    HashClient,
+    /// The same one for each value of a field, whose name is in lower case.
+    HashField(String),
+}
+
+impl fmt::Display for Balance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RoundRobin => f.pad("round-robin"),
+            Self::LeastRequests => f.pad("least-requests"),
+            Self::HashClient => f.pad("hash:client"),
+            Self::HashField(name) => write!(f, "hash:{name}"),
+        }
+    }
+}
+
+impl FromStr for Balance {
+    type Err = BadBalance;
+
+    fn from_str(text: &str) -> Result<Self, BadBalance> {
+        let of_a_token =
+            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        match text {
+            "round-robin" => Ok(Self::RoundRobin),
+            "least-requests" => Ok(Self::LeastRequests),
+            "hash:client" => Ok(Self::HashClient),
+            _ => match text.strip_prefix("hash:") {
+                Some(name) if !name.is_empty() && name.bytes().all(of_a_token) => {
+                    Ok(Self::HashField(name.to_ascii_lowercase()))
+                }
+                _ => Err(BadBalance(text.into())),
+            },
+        }
+    }
+}
+
+/// A text that names no [`Balance`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{}` is not a way to balance: expected round-robin, least-requests, hash:client or hash:FIELD", .0.escape_debug()
+)]
+pub struct BadBalance(String);
+
+/// An authority that Host may have (RFC 9110 section 7.2).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HostValue(String);
+
+impl HostValue {
+    /// The value.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for HostValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for HostValue {
+    type Err = BadHost;
+
+    fn from_str(text: &str) -> Result<Self, BadHost> {
+        // A server's name with its port, read by the rules for servers.
+        match format!("http://{text}").parse::<Upstream>() {
+            Ok(_) if !text.ends_with('/') => Ok(Self(text.into())),
+            _ => Err(BadHost(text.into())),
+        }
+    }
+}
+
+/// A text that no Host field may have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is not a host: expected a name, perhaps with a port", .0.escape_debug())]
+pub struct BadHost(String);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_are_read_as_they_are_printed() {
+        for (text, printed) in [
+            ("http://10.0.1.1:8080", "http://10.0.1.1:8080"),
+            ("http://localhost", "http://localhost:80"),
+            ("https://api.example.org/", "https://api.example.org:443"),
+            ("h2c://[::1]:50051", "h2c://[::1]:50051"),
+            ("h2://[2001:db8::1]", "h2://[2001:db8::1]:443"),
+            ("unix:/run/api.sock", "unix:/run/api.sock"),
+            ("unix+h2c:/run/grpc.sock", "unix+h2c:/run/grpc.sock"),
+        ] {
+            let upstream: Upstream = text.parse().unwrap();
+            assert_eq!(upstream.to_string(), printed);
+            assert_eq!(printed.parse(), Ok(upstream));
+        }
+    }
+
+    #[test]
+    fn what_names_no_server_is_refused() {
+        for text in [
+            "",
+            "localhost:3000",
+            "ftp://a",
+            "http://",
+            "http://a/api",
+            "http://a:0",
+            "http://a:65536",
+            "http://a:x",
+            "http://user@a",
+            "http://[::g]",
+            "http://[::1",
+            "http://::1",
+            "unix:api.sock",
+            "http://a b",
+        ] {
+            assert!(text.parse::<Upstream>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn balances_and_hosts_are_read_as_they_are_printed() {
+        for text in [
+            "round-robin",
+            "least-requests",
+            "hash:client",
+            "hash:x-user",
+        ] {
+            assert_eq!(text.parse::<Balance>().unwrap().to_string(), text);
+        }
+        for text in ["", "hash", "hash:", "hash:a b", "random"] {
+            assert!(text.parse::<Balance>().is_err(), "{text}");
+        }
+        for text in ["a.example", "a.example:8080", "[::1]:1"] {
+            assert_eq!(text.parse::<HostValue>().unwrap().to_string(), text);
+        }
+        for text in ["", "a/b", "a b", "a/", "http://a"] {
+            assert!(text.parse::<HostValue>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! A proxy as a service: requests of an altway server are carried to servers behind it, over every protocol alike.
+//!
+//! [`Proxy`] is a tower service for [`Site::service`](altway_serve::Site::service). It tells the servers who the client
+//! is, passes content, trailers and early hints (103) as they come, joins WebSockets, and answers for servers that
+//! don't. Which server has a request, and what follows when it fails, is the affair of [`altway_upstream`].
+//!
+//! Each worker of the server keeps connections of its own. Nothing is cached, and no content is changed: validators,
+//! ranges and encodings are between client and upstream.
+//!
+//! ```no_run
+//! use altway_proxy::{Proxy, Settings};
+//! use altway_serve::{Identity, Options, Security, Server, Site, stop_channel};
+//! use altway_upstream::{Address, Group, Protocol};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = altway_upstream::Server {
+//!     address: Address::Tcp("localhost".into(), 3000),
+//!     protocol: Protocol::Http1,
+//!     tls: None,
+//! };
+//! let group = Group::new(altway_upstream::Options::new(vec![server]))?;
+//! let site = Site::service(Proxy::new(group, Settings::default()));
+//! let identity = Identity::from_pem_files("chain.pem".as_ref(), "key.pem".as_ref())?;
+//! let (_stop, signal) = stop_channel();
+//! Server::bind(&Options::new(site, Security::tls(identity)))?.run(&signal)?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod body;
+mod service;
+mod statistics;
+mod websocket;
+
+pub use altway_units::{InvalidNetwork, Network};
+pub use body::ProxyBody;
+pub use service::{Proxy, Scheme, Settings};
+pub use statistics::{ProtocolStatistics, Statistics, Summary};

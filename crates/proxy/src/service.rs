@@ -1,0 +1,231 @@
+//! The service: a request of the server, what the servers behind are told of it, and the answer.
+
+use crate::Network;
+use crate::body::{ProxyBody, Timing};
+use crate::statistics::Statistics;
+use crate::websocket;
+use altway_serve::{EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
+use altway_upstream::heads::Received;
+use altway_upstream::{Group, Interim, Reason, Refusal};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{Method, Request, Response, StatusCode, Version};
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::Instant;
+use tower_service::Service;
+
+/// The scheme of the URLs by which clients come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scheme {
+    /// `http`.
+    Http,
+    /// `https`.
+    #[default]
+    Https,
+}
+
+/// What a proxy says, and whom it believes.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Networks of proxies before this one: what they say of the client in Forwarded and X-Forwarded-For is
+    /// continued, and replaced where anybody else says it.
+    pub trusted: Vec<Network>,
+    /// The scheme of requests over HTTP/1.1, which don't name it.
+    pub scheme: Scheme,
+    /// Fields of all responses, in place of those of the same names that the servers send.
+    pub fields: HeaderMap,
+    /// Counts what is done.
+    pub statistics: Arc<Statistics>,
+}
+
+/// A service that carries requests to a group of servers. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct Proxy(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    group: Group,
+    settings: Settings,
+    complaints: Complaints,
+}
+
+impl Proxy {
+    /// Carries requests to `group`.
+    #[must_use]
+    pub fn new(group: Group, settings: Settings) -> Self {
+        Self(Arc::new(Shared {
+            group,
+            settings,
+            complaints: Complaints::default(),
+        }))
+    }
+}
+
+impl Service<Request<RequestBody>> for Proxy {
+    type Response = Response<ProxyBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<ProxyBody>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
+        let shared = Arc::clone(&self.0);
+        Box::pin(async move { Ok(shared.answer(request).await) })
+    }
+}
+
+impl Shared {
+    async fn answer(&self, mut request: Request<RequestBody>) -> Response<ProxyBody> {
+        let version = request.version();
+        let mut timing = Timing {
+            statistics: Arc::clone(&self.settings.statistics),
+            version,
+            began: Instant::now(),
+            is_whole: false,
+        };
+        timing.statistics.request(version);
+        let extensions = request.extensions_mut();
+        let peer = extensions.get::<Peer>().map(|peer| peer.address.ip());
+        let peer = peer
+            .unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+            .to_canonical();
+        let is_early = extensions.get::<EarlyData>().is_some();
+        let upgrade = extensions.remove::<Upgrade>();
+        let interim = extensions
+            .remove::<EarlyHints>()
+            .filter(|_| version >= Version::HTTP_2);
+        let scheme = self.scheme(&request);
+        if upgrade.is_some() {
+            websocket::as_http1(&mut request);
+        } else if request.method() == Method::CONNECT {
+            timing.is_whole = true;
+            return page(StatusCode::NOT_IMPLEMENTED, timing);
+        }
+        let received = Received {
+            peer,
+            is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
+            scheme,
+            version,
+            is_early,
+        };
+        let interim = interim.map(pass_hints);
+        let sent = self
+            .group
+            .send(request, received, interim, upgrade.is_some())
+            .await;
+        let mut response = match sent {
+            Err(refusal) => self.refuse(refusal, timing),
+            Ok((response, None)) => {
+                let status = response.status();
+                timing
+                    .statistics
+                    .head(version, status, timing.began.elapsed());
+                response.map(|body| ProxyBody::upstream(body, timing))
+            }
+            Ok((response, Some(tunnel))) => {
+                timing.is_whole = true;
+                let fields = response.into_parts().0.headers;
+                let joined = upgrade.map(|upgrade| websocket::join(upgrade, &fields, tunnel));
+                match joined {
+                    Some(Ok(response)) => return response,
+                    _ => return page(StatusCode::BAD_GATEWAY, timing),
+                }
+            }
+        };
+        self.complete(response.headers_mut());
+        response
+    }
+
+    fn scheme(&self, request: &Request<RequestBody>) -> &'static str {
+        match (request.uri().scheme_str(), self.settings.scheme) {
+            (Some("http"), _) | (None, Scheme::Http) => "http",
+            _ => "https",
+        }
+    }
+
+    /// Adds the fields of the settings.
+    fn complete(&self, fields: &mut HeaderMap) {
+        for name in self.settings.fields.keys() {
+            fields.remove(name);
+        }
+        for (name, value) in &self.settings.fields {
+            fields.append(name, value.clone());
+        }
+    }
+
+    fn refuse(&self, refusal: Refusal, timing: Timing) -> Response<ProxyBody> {
+        timing.statistics.refused(refusal.reason);
+        let (version, after) = (timing.version, timing.began.elapsed());
+        timing.statistics.head(version, refusal.status, after);
+        self.complaints.complain(refusal);
+        let mut response = page(refusal.status, timing);
+        if let Some(after) = refusal.retry_after {
+            let seconds = after.as_secs_f64().ceil().max(1.0) as u64;
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+/// The status in words.
+fn page(status: StatusCode, mut timing: Timing) -> Response<ProxyBody> {
+    let reason = status.canonical_reason().unwrap_or_default();
+    timing.is_whole = true;
+    let text = format!("{} {reason}\n", status.as_u16());
+    let mut response = Response::new(ProxyBody::text(text, timing));
+    *response.status_mut() = status;
+    const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, TEXT);
+    response
+}
+
+/// Has clients of HTTP/2 and HTTP/3 see early hints as they come (RFC 8297).
+fn pass_hints(hints: EarlyHints) -> Interim {
+    Interim::new(move |status, fields| {
+        if status == StatusCode::EARLY_HINTS {
+            let own = [
+                HeaderName::from_static("date"),
+                HeaderName::from_static("server"),
+            ];
+            let mut fields = fields.clone();
+            own.iter().for_each(|name| drop(fields.remove(name)));
+            // One that comes too late is of no use.
+            let _ = hints.send(fields);
+        }
+    })
+}
+
+/// Tells the operator of requests that no server has answered: once a second at most, with a count of the others.
+#[derive(Debug, Default)]
+struct Complaints {
+    began: OnceLock<Instant>,
+    /// Seconds since then, and one.
+    latest: AtomicU64,
+    untold: AtomicU64,
+}
+
+impl Complaints {
+    fn complain(&self, refusal: Refusal) {
+        let Refusal { status, reason, .. } = refusal;
+        // What clients do is in the access log.
+        if reason == Reason::Client {
+            return;
+        }
+        let second = self.began.get_or_init(Instant::now).elapsed().as_secs() + 1;
+        if self.latest.swap(second, Ordering::Relaxed) == second {
+            self.untold.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let status = status.as_u16();
+        match self.untold.swap(0, Ordering::Relaxed) {
+            0 => tracing::warn!("answered {status}: {reason}"),
+            more => tracing::warn!("answered {status}: {reason} ({more} more like it before)"),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The thread that looks after a group: names are resolved again, servers are checked. It ends with the group.
+
+use crate::connect::Connector;
+use crate::content::Content;
+use crate::group::Shared;
+use crate::resolve::REFRESH;
+use crate::{Address, Check, Protocol};
+use bytes::Bytes;
+use http::{Method, Request, Uri, header};
+use http_body_util::Empty;
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// How soon the thread is gone after its group.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The longest time for one check.
+const LONGEST_CHECK: Duration = Duration::from_secs(10);
+
+/// Starts the thread, where there is something to look after.
+pub(crate) fn start(group: &Arc<Shared>) -> io::Result<()> {
+    let has_names = group
+        .members
+        .iter()
+        .any(|member| name(&member.connector).is_some());
+    if !has_names && group.options.check.is_none() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let (group, members) = (Arc::downgrade(group), group.members.len());
+    let run = move || {
+        runtime.block_on(async {
+            for member in 0..members {
+                tokio::spawn(resolve(Weak::clone(&group), member));
+                tokio::spawn(check(Weak::clone(&group), member));
+            }
+            while group.strong_count() > 0 {
+                sleep(LOOK).await;
+            }
+        });
+        // A resolver that hangs is not waited for.
+        runtime.shutdown_background();
+    };
+    let thread = thread::Builder::new().name("altway-upstream".into());
+    thread.spawn(run).map(drop)
+}
+
+/// The name of a server that has to be resolved, with its port.
+fn name(connector: &Connector) -> Option<(&str, u16)> {
+    match &connector.server.address {
+        Address::Tcp(host, port) if host.parse::<std::net::IpAddr>().is_err() => {
+            Some((host, *port))
+        }
+        _ => None,
+    }
+}
+
+async fn resolve(group: Weak<Shared>, member: usize) {
+    while let Some(group) = group.upgrade() {
+        let connector = &group.members[member].connector;
+        let Some((host, port)) = name(connector) else {
+            return;
+        };
+        if let Err(error) = connector.names.refresh(host, port).await {
+            tracing::warn!(
+                "cannot resolve the upstream `{host}`, its former addresses stay: {error}"
+            );
+        }
+        drop(group);
+        sleep(REFRESH).await;
+    }
+}
+
+async fn check(group: Weak<Shared>, member: usize) {
+    while let Some(group) = group.upgrade() {
+        let Some(check) = &group.options.check else {
+            return;
+        };
+        let (every, member) = (check.every, &group.members[member]);
+        let host = group.options.host.clone();
+        let time = every.min(LONGEST_CHECK);
+        let passed = timeout(time, passes(&member.connector, check, host)).await;
+        member.note(|health, now| health.checked(matches!(passed, Ok(Ok(true))), now));
+        drop(group);
+        // Checks of several processes don't come together for long.
+        sleep(every.mul_f64(0.9 + fastrand::f64() * 0.2)).await;
+    }
+}
+
+/// Sends a check over a connection of its own.
+async fn passes(
+    connector: &Connector,
+    check: &Check,
+    host: Option<http::HeaderValue>,
+) -> Result<bool, crate::BoxError> {
+    let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0);
+    let host = host.unwrap_or_else(|| connector.server.authority());
+    let request = Request::get(&check.path).header(header::USER_AGENT, "altway health check");
+    let response = match connector.server.protocol {
+        Protocol::Http1 => {
+            let request = request.header(header::HOST, host);
+            let mut connection = connector.http1().await?;
+            let request = request.body(content.attempt(None))?;
+            connection.sender.send_request(request).await?
+        }
+        Protocol::Http2 => {
+            let scheme = if connector.server.tls.is_some() {
+                "https"
+            } else {
+                "http"
+            };
+            let uri = Uri::builder().scheme(scheme).authority(host.to_str()?);
+            let request = request.uri(uri.path_and_query(check.path.as_str()).build()?);
+            let mut sender = connector.http2().await?;
+            sender
+                .send_request(request.body(content.attempt(None))?)
+                .await?
+        }
+    };
+    Ok(response.status().is_success() || response.status().is_redirection())
+}

@@ -1,0 +1,304 @@
+//! The content of a request on its way to a server: streamed as the client sends it, and kept for another attempt as
+//! long as it is short.
+//!
+//! A [`Content`] belongs to the request, an [`Outgoing`] to one attempt. A later attempt is given again what was kept,
+//! and then what is still to come.
+
+use crate::retry::{self, is_idempotent};
+use crate::{BoxError, heads};
+use bytes::Bytes;
+use http::Method;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// What a request's content is given as.
+type Source = UnsyncBoxBody<Bytes, BoxError>;
+
+/// The content of a request over all its attempts.
+#[derive(Debug, Clone)]
+pub(crate) struct Content(Option<Arc<Mutex<State>>>);
+
+struct State {
+    source: Source,
+    /// What was read of the source, from its beginning; `None`: some of it is gone.
+    kept: Option<Vec<Bytes>>,
+    kept_bytes: usize,
+    keep: usize,
+    /// The source has given something.
+    is_touched: bool,
+    is_finished: bool,
+    /// The source, that is the client, failed.
+    has_failed: bool,
+    /// An attempt waits for the client.
+    is_waiting: bool,
+    /// Frames that were read, for whoever looks whether the client sends.
+    frames: u64,
+    /// Attempts made; only the last one may read.
+    attempt: u64,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State")
+            .field("kept_bytes", &self.kept_bytes)
+            .field("is_finished", &self.is_finished)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a client does with sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) frames: u64,
+    pub(crate) is_finished: bool,
+    pub(crate) is_waiting: bool,
+}
+
+impl Content {
+    /// `keep` bytes of it are kept for another attempt, where the method allows one once it was sent.
+    pub(crate) fn new<B>(body: B, method: &Method, keep: usize) -> Self
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        if body.is_end_stream() {
+            return Self(None);
+        }
+        let state = State {
+            source: body.map_err(Into::into).boxed_unsync(),
+            kept: Some(Vec::new()),
+            kept_bytes: 0,
+            keep: if is_idempotent(method) { keep } else { 0 },
+            is_touched: false,
+            is_finished: false,
+            has_failed: false,
+            is_waiting: false,
+            frames: 0,
+            attempt: 0,
+        };
+        Self(Some(Arc::new(Mutex::new(state))))
+    }
+
+    /// The body of the next attempt. `gate`: it begins when that is open.
+    pub(crate) fn attempt(&self, gate: Option<Gate>) -> Outgoing {
+        let Some(state) = &self.0 else {
+            return Outgoing(None);
+        };
+        let mut locked = lock(state);
+        locked.attempt += 1;
+        let attempt = locked.attempt;
+        drop(locked);
+        Outgoing(Some(Attempt {
+            state: Arc::clone(state),
+            attempt,
+            next: 0,
+            gate,
+        }))
+    }
+
+    /// What is left of it for another attempt.
+    pub(crate) fn left(&self) -> retry::Content {
+        let Some(state) = &self.0 else {
+            return retry::Content::None;
+        };
+        let state = lock(state);
+        match (state.is_touched, &state.kept) {
+            (false, _) => retry::Content::Untouched,
+            (true, Some(_)) => retry::Content::Kept,
+            (true, None) => retry::Content::Taken,
+        }
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        let Some(state) = &self.0 else {
+            return Progress {
+                frames: 0,
+                is_finished: true,
+                is_waiting: false,
+            };
+        };
+        let state = lock(state);
+        Progress {
+            frames: state.frames,
+            is_finished: state.is_finished || state.is_at_end(),
+            is_waiting: state.is_waiting,
+        }
+    }
+
+    /// Whether the client ended it before its end, or broke the rules.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.0.as_ref().is_some_and(|state| lock(state).has_failed)
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The content of a request as one attempt sends it.
+#[derive(Debug)]
+pub(crate) struct Outgoing(Option<Attempt>);
+
+#[derive(Debug)]
+struct Attempt {
+    state: Arc<Mutex<State>>,
+    attempt: u64,
+    /// Of what was kept.
+    next: usize,
+    gate: Option<Gate>,
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Some(attempt) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        if attempt
+            .gate
+            .as_ref()
+            .is_some_and(|gate| !gate.poll_open(cx))
+        {
+            return Poll::Pending;
+        }
+        let mut state = lock(&attempt.state);
+        if state.attempt != attempt.attempt {
+            return Poll::Ready(Some(Err("another attempt goes on with the content".into())));
+        }
+        if let Some(kept) = &state.kept
+            && let Some(data) = kept.get(attempt.next)
+        {
+            attempt.next += 1;
+            return Poll::Ready(Some(Ok(Frame::data(data.clone()))));
+        }
+        let frame = state.read(cx);
+        if let Poll::Ready(Some(Ok(_))) = &frame {
+            attempt.next += 1;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let Some(attempt) = &self.0 else { return true };
+        let state = lock(&attempt.state);
+        let kept = state.kept.as_ref().map_or(0, Vec::len);
+        attempt.next >= kept && (state.is_finished || state.is_at_end())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let Some(attempt) = &self.0 else {
+            return SizeHint::with_exact(0);
+        };
+        let state = lock(&attempt.state);
+        let hint = state.source.size_hint();
+        let kept = state.kept.as_deref().unwrap_or_default();
+        let again = kept
+            .iter()
+            .skip(attempt.next)
+            .map(Bytes::len)
+            .sum::<usize>() as u64;
+        match hint.exact() {
+            Some(rest) => SizeHint::with_exact(rest + again),
+            None => SizeHint::new(),
+        }
+    }
+}
+
+impl State {
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.is_finished {
+            return Poll::Ready(None);
+        }
+        let mut frame = Pin::new(&mut self.source).poll_frame(cx);
+        self.is_waiting = frame.is_pending();
+        match &mut frame {
+            Poll::Pending => {}
+            Poll::Ready(None) => self.is_finished = true,
+            Poll::Ready(Some(Err(_))) => {
+                self.has_failed = true;
+                self.kept = None;
+                self.is_touched = true;
+            }
+            Poll::Ready(Some(Ok(frame))) => {
+                self.frames += 1;
+                self.is_touched = true;
+                if let Some(trailers) = frame.trailers_mut() {
+                    heads::pass_trailers(trailers);
+                }
+                self.keep(frame);
+                self.is_finished = self.is_at_end();
+            }
+        }
+        frame
+    }
+
+    /// Whether nothing is to come; where the length is known, whoever sends it may not ask again.
+    fn is_at_end(&self) -> bool {
+        self.source.is_end_stream() || self.source.size_hint().upper() == Some(0)
+    }
+
+    fn keep(&mut self, frame: &Frame<Bytes>) {
+        let Some(kept) = &mut self.kept else { return };
+        match frame.data_ref() {
+            // Of an empty frame nothing would be known of what it holds.
+            Some(data) if self.kept_bytes + data.len() <= self.keep && kept.len() < 64 => {
+                self.kept_bytes += data.len();
+                kept.push(data.clone());
+            }
+            // What is too long, and trailers, which come last, are sent once.
+            _ => self.kept = None,
+        }
+    }
+}
+
+/// Holds content back until the server asks for it (RFC 9110 section 10.1.1).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Gate(Arc<GateState>);
+
+#[derive(Debug, Default)]
+struct GateState {
+    is_open: AtomicBool,
+    waiting: Mutex<Option<Waker>>,
+}
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        self.0.is_open.store(true, Ordering::Release);
+        let mut waiting = self
+            .0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(waker) = waiting.take() {
+            waker.wake();
+        }
+    }
+
+    fn poll_open(&self, cx: &Context<'_>) -> bool {
+        if self.0.is_open.load(Ordering::Acquire) {
+            return true;
+        }
+        let mut waiting = self
+            .0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *waiting = Some(cx.waker().clone());
+        // It may have been opened in between.
+        self.0.is_open.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,93 @@
+//! Errors: a group that can't be made, and a request that has no response.
+
+use http::StatusCode;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A group of servers that can't be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The file of authorities can't be read.
+    #[error("cannot read the authorities in `{path}`")]
+    Roots {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// There is no authority to believe.
+    #[error("{place} has no certificate of an authority")]
+    NoRoots {
+        /// Where none is.
+        place: String,
+    },
+    /// TLS can't be set up.
+    #[error("cannot set up TLS")]
+    Tls(#[from] rustls::Error),
+    /// There are no servers.
+    #[error("a group has one server at least")]
+    NoServers,
+    /// The thread that looks after the servers can't be started.
+    #[error("cannot start the thread that checks servers")]
+    Thread(#[source] std::io::Error),
+}
+
+/// The reason for which a request has no response of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No server is healthy.
+    NoServer,
+    /// As many requests are at the servers, and wait for them, as may.
+    Busy,
+    /// No connection to a server.
+    Connect,
+    /// A server ended the connection before its response.
+    Closed,
+    /// A server sent no head of a response in time.
+    TimedOut,
+    /// A server sent what is no response.
+    Malformed,
+    /// The client did not send its content in time, or broke off.
+    Client,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::NoServer,
+        Self::Busy,
+        Self::Connect,
+        Self::Closed,
+        Self::TimedOut,
+        Self::Malformed,
+        Self::Client,
+    ];
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::NoServer => "no upstream is healthy",
+            Self::Busy => "the upstreams have all requests that they may have",
+            Self::Connect => "no connection to the upstream",
+            Self::Closed => "the upstream closed the connection before its response",
+            Self::TimedOut => "the upstream did not respond in time",
+            Self::Malformed => "the upstream's response is malformed",
+            Self::Client => "the client did not send its content",
+        })
+    }
+}
+
+/// The answer to a request that has no response of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// 502, 503, 504; 408 or 400 where it is for the client.
+    pub status: StatusCode,
+    /// Why.
+    pub reason: Reason,
+    /// When it may be better.
+    pub retry_after: Option<Duration>,
+}

@@ -1,0 +1,528 @@
+//! One request over all its attempts: a server is chosen, the request is sent, and where that fails the decision of
+//! [`retry`] follows.
+
+use crate::balance::{Balance, HashKey};
+use crate::content::{Content, Gate, Outgoing};
+use crate::error::{Reason, Refusal};
+use crate::group::{Group, InProgress, NoServer, Shared};
+use crate::heads::{self, Received};
+use crate::pool::Connection;
+use crate::response::{Lease, ResponseBody};
+use crate::retry::{self, Failed, Failure, Sent, Verdict};
+use crate::{BoxError, Protocol};
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Request, Response, StatusCode, Uri, Version, request, uri};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use std::fmt;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// Time that a server has to ask for content that waits for it (RFC 9110 section 10.1.1: no client waits for ever).
+const CONTINUE_WAIT: Duration = Duration::from_secs(1);
+
+/// When a client is to ask again that was one too many.
+const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Is told of interim responses that pass to the client (103), as they arrive.
+#[derive(Clone)]
+pub struct Interim(Arc<Tell>);
+
+type Tell = dyn Fn(StatusCode, &HeaderMap) + Send + Sync;
+
+impl Interim {
+    /// Tells `tell`, on the thread of the request, which should return at once.
+    pub fn new(tell: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+}
+
+impl fmt::Debug for Interim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interim").finish_non_exhaustive()
+    }
+}
+
+/// A byte stream to a server that has switched protocols. The request counts as in progress until it is dropped.
+#[derive(Debug)]
+pub struct Tunnel {
+    upgrade: OnUpgrade,
+    lease: Lease,
+}
+
+impl Tunnel {
+    /// The byte stream, with what keeps its place at the server.
+    ///
+    /// # Errors
+    /// The connection ended.
+    pub async fn open(self) -> Result<(TokioIo<Upgraded>, impl Send), BoxError> {
+        let upgraded = self.upgrade.await?;
+        Ok((TokioIo::new(upgraded), self.lease))
+    }
+}
+
+/// A response, with the tunnel that it opens if its status is 101.
+pub(crate) type Answer = (Response<ResponseBody>, Option<Tunnel>);
+
+/// An attempt that failed.
+struct Attempted {
+    failure: Failure,
+    is_reused: bool,
+    sent: Sent,
+    has_begun: bool,
+    /// The client is the one that was too slow.
+    by_client: bool,
+}
+
+/// What all attempts of a request have in common.
+struct Exchange<'e> {
+    group: &'e Arc<Shared>,
+    parts: request::Parts,
+    content: Content,
+    received: Received<'e>,
+    interim: Option<Interim>,
+    is_upgrade: bool,
+}
+
+impl Group {
+    /// Carries a request to one of the servers, and gives its response as it comes.
+    ///
+    /// The URI's path and query are the target; the fields are as the client sent them, Host among them, and are made
+    /// those of the next hop by [`heads`]. With `Upgrade` among them, which is passed on where `is_upgrade` says that
+    /// the client may have it, a response 101 brings a [`Tunnel`].
+    ///
+    /// Has to be called in a Tokio runtime, which is to live as long as the response.
+    ///
+    /// # Errors
+    /// The status for the client where no server responds: 502, 503, 504; 408 and 400 where it did not send its
+    /// content.
+    pub async fn send<B>(
+        &self,
+        request: Request<B>,
+        received: Received<'_>,
+        interim: Option<Interim>,
+        is_upgrade: bool,
+    ) -> Result<(Response<ResponseBody>, Option<Tunnel>), Refusal>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let (parts, body) = request.into_parts();
+        let content = Content::new(body, &parts.method, self.0.options.keep_body);
+        let exchange = Exchange {
+            group: &self.0,
+            parts,
+            content,
+            received,
+            interim,
+            is_upgrade,
+        };
+        exchange.run().await
+    }
+}
+
+impl Exchange<'_> {
+    async fn run(&self) -> Result<Answer, Refusal> {
+        let mut attempts_left = self.group.options.attempts.saturating_sub(1);
+        let mut tried = Vec::new();
+        let mut same = None;
+        loop {
+            let member = match same {
+                Some(member) => member,
+                None => self.choose(&tried)?,
+            };
+            let failed = match self.attempt(member, same.is_some()).await? {
+                Ok(answer) => {
+                    self.group.members[member].note(crate::health::Health::succeeded);
+                    return Ok(answer);
+                }
+                Err(failed) => failed,
+            };
+            if self.content.has_failed() {
+                return Err(refusal(StatusCode::BAD_REQUEST, Reason::Client));
+            }
+            if failed.by_client {
+                return Err(refusal(StatusCode::REQUEST_TIMEOUT, Reason::Client));
+            }
+            // That a server has closed a connection of its own accord says nothing of its health.
+            if !failed.is_reused || failed.failure != Failure::Connection {
+                self.group.members[member].note(crate::health::Health::failed);
+            }
+            let verdict = retry::decide(Failed {
+                failure: failed.failure,
+                is_reused: failed.is_reused,
+                sent: failed.sent,
+                has_begun: failed.has_begun,
+                method: &self.parts.method,
+                content: self.content.left(),
+                attempts_left,
+            });
+            match verdict {
+                Verdict::Answer(status) => return Err(refusal(status, reason(failed.failure))),
+                Verdict::SameServer => same = Some(member),
+                Verdict::Elsewhere => {
+                    same = None;
+                    attempts_left -= 1;
+                    tried.push(member);
+                }
+            }
+        }
+    }
+
+    fn choose(&self, tried: &[usize]) -> Result<usize, Refusal> {
+        let client;
+        let key = match &self.group.options.balance {
+            Balance::Hash(HashKey::Client) => {
+                client = match self.received.peer {
+                    IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+                    IpAddr::V6(ip) => ip.octets(),
+                };
+                Some(&client[..])
+            }
+            Balance::Hash(HashKey::Field(name)) => {
+                self.parts.headers.get(name).map(HeaderValue::as_bytes)
+            }
+            _ => None,
+        };
+        let chosen = self.group.choose(key, tried);
+        chosen.map_err(|NoServer { retry_after }| Refusal {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            reason: Reason::NoServer,
+            retry_after: Some(retry_after),
+        })
+    }
+
+    /// Sends the request to a server. `is_fresh`: over a new connection.
+    async fn attempt(
+        &self,
+        member: usize,
+        is_fresh: bool,
+    ) -> Result<Result<Answer, Attempted>, Refusal> {
+        let options = &self.group.options;
+        let pool = self.group.pool(member);
+        let connector = &self.group.members[member].connector;
+        let turn = pool.turn(options.connect_timeout).await;
+        let permit = turn.ok_or(Refusal {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            reason: Reason::Busy,
+            retry_after: Some(BUSY_RETRY_AFTER),
+        })?;
+        let in_progress = InProgress::new(self.group, member);
+        let connection = match connector.server.protocol {
+            Protocol::Http1 => {
+                let idle = match is_fresh {
+                    true => None,
+                    false => pool.idle().await,
+                };
+                let is_reused = idle.is_some();
+                let connection = match idle {
+                    Some(connection) => Ok(connection),
+                    None => connector.http1().await,
+                };
+                connection.map(|it| (Connection::Http1(it), is_reused))
+            }
+            Protocol::Http2 => {
+                let connection = pool.multiplexed(connector).await;
+                connection.map(|(it, is_reused)| (Connection::Http2(it), is_reused))
+            }
+        };
+        let (connection, is_reused) = match connection {
+            Ok(connection) => connection,
+            Err(error) => {
+                let server = &connector.server;
+                tracing::debug!("no connection to the upstream {server}: {error}");
+                return Ok(Err(Attempted::not_connected()));
+            }
+        };
+        let lease = Lease::new(pool, permit, in_progress, self.content.clone());
+        Ok(match connection {
+            Connection::Http1(connection) => self.over_http1(connection, is_reused, lease).await,
+            Connection::Http2(sender) => self.over_http2(sender, is_reused, lease).await,
+        })
+    }
+
+    async fn over_http1(
+        &self,
+        mut connection: crate::connect::Http1,
+        is_reused: bool,
+        mut lease: Lease,
+    ) -> Result<Answer, Attempted> {
+        let (read, written) = (connection.meter.read(), connection.meter.written());
+        let mut fields = self.fields(Version::HTTP_11);
+        let gate = self.gate(&mut fields);
+        if self.is_upgrade {
+            fields.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+            if let Some(protocol) = self.parts.headers.get(header::UPGRADE) {
+                fields.insert(header::UPGRADE, protocol.clone());
+            }
+        }
+        let target = self.parts.uri.path_and_query().cloned();
+        let mut request = Request::new(self.content.attempt(gate.clone()));
+        *request.method_mut() = self.parts.method.clone();
+        *request.uri_mut() = target.map_or_else(|| Uri::from_static("/"), Uri::from);
+        *request.headers_mut() = fields;
+        self.listen_for_interim(&mut request, gate.as_ref());
+        let responding = connection.sender.try_send_request(request);
+        let outcome = self.in_time(responding, gate.as_ref()).await;
+        let sent = match connection.meter.written() > written {
+            true => Sent::Some,
+            false => Sent::Nothing,
+        };
+        let has_begun = connection.meter.read() > read;
+        let failed = |failure| Attempted {
+            failure,
+            is_reused,
+            sent,
+            has_begun,
+            by_client: false,
+        };
+        match outcome {
+            Err(late) => Err(Attempted {
+                by_client: late.by_client,
+                ..failed(Failure::TimedOut)
+            }),
+            Ok(Err(mut error)) => {
+                // Whole again: it was never begun.
+                let is_whole = error.take_message().is_some();
+                let sent = if is_whole { Sent::Nothing } else { sent };
+                let failure = failure_of(error.error());
+                Err(Attempted {
+                    sent,
+                    ..failed(failure)
+                })
+            }
+            Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                match self.is_upgrade {
+                    true => Ok(tunnel(response, lease, self.group.options.idle_timeout)),
+                    false => Err(failed(Failure::Malformed)),
+                }
+            }
+            Ok(Ok(response)) => {
+                lease.keep(connection);
+                Ok((self.finish(response, lease), None))
+            }
+        }
+    }
+
+    async fn over_http2(
+        &self,
+        mut sender: crate::connect::Http2,
+        is_reused: bool,
+        lease: Lease,
+    ) -> Result<Answer, Attempted> {
+        let failed = |failure, sent| Attempted {
+            failure,
+            is_reused,
+            sent,
+            has_begun: false,
+            by_client: false,
+        };
+        if self.is_upgrade {
+            // The client of HTTP/2 has no extended CONNECT (RFC 8441).
+            return Err(failed(Failure::Malformed, Sent::Nothing));
+        }
+        let Some(request) = self.request_http2() else {
+            return Err(failed(Failure::Malformed, Sent::Nothing));
+        };
+        match self.in_time(sender.try_send_request(request), None).await {
+            Err(late) => Err(Attempted {
+                by_client: late.by_client,
+                ..failed(Failure::TimedOut, Sent::Some)
+            }),
+            Ok(Err(mut error)) => {
+                let is_whole = error.take_message().is_some();
+                let sent = if is_whole { Sent::Nothing } else { Sent::Some };
+                Err(failed(failure_of(error.error()), sent))
+            }
+            Ok(Ok(response)) => Ok((self.finish(response, lease), None)),
+        }
+    }
+
+    /// The request for HTTP/2: `None` where its host is none.
+    fn request_http2(&self) -> Option<Request<Outgoing>> {
+        let mut fields = self.fields(Version::HTTP_2);
+        fields.remove(header::EXPECT);
+        let host = fields.remove(header::HOST)?;
+        let is_tls = self
+            .group
+            .members
+            .iter()
+            .any(|it| it.connector.server.tls.is_some());
+        let mut parts = uri::Parts::default();
+        parts.scheme = Some(if is_tls {
+            uri::Scheme::HTTPS
+        } else {
+            uri::Scheme::HTTP
+        });
+        parts.authority = Some(host.to_str().ok()?.parse().ok()?);
+        let target = self.parts.uri.path_and_query().cloned();
+        parts.path_and_query = Some(target.unwrap_or(uri::PathAndQuery::from_static("/")));
+        let mut request = Request::new(self.content.attempt(None));
+        *request.method_mut() = self.parts.method.clone();
+        *request.uri_mut() = Uri::from_parts(parts).ok()?;
+        *request.version_mut() = Version::HTTP_2;
+        *request.headers_mut() = fields;
+        Some(request)
+    }
+
+    /// The fields as the next hop has them.
+    fn fields(&self, version: Version) -> HeaderMap {
+        let mut fields = self.parts.headers.clone();
+        heads::pass_request(&mut fields, self.received, version);
+        let options = &self.group.options;
+        if let Some(host) = &options.host {
+            fields.insert(header::HOST, host.clone());
+        } else if !fields.contains_key(header::HOST) {
+            fields.insert(header::HOST, options.servers[0].authority());
+        }
+        fields
+    }
+
+    /// The gate of content for which the server is to ask. Where there is no content it has nothing to ask for.
+    fn gate(&self, fields: &mut HeaderMap) -> Option<Gate> {
+        let expects = fields
+            .get(header::EXPECT)
+            .is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+        if !expects || self.content.is_none() {
+            fields.remove(header::EXPECT);
+            return None;
+        }
+        Some(Gate::default())
+    }
+
+    fn listen_for_interim(&self, request: &mut Request<Outgoing>, gate: Option<&Gate>) {
+        if gate.is_none() && self.interim.is_none() {
+            return;
+        }
+        let (gate, interim) = (gate.cloned(), self.interim.clone());
+        hyper::ext::on_informational(request, move |response| {
+            let status = response.status();
+            if status == StatusCode::CONTINUE
+                && let Some(gate) = &gate
+            {
+                gate.open();
+            }
+            if heads::is_passed_ahead(status)
+                && let Some(interim) = &interim
+            {
+                let mut fields = response.headers().clone();
+                heads::pass_response(&mut fields, Version::HTTP_11);
+                fields.remove(header::VIA);
+                (interim.0)(status, &fields);
+            }
+        });
+    }
+
+    /// Waits for the head of a response, as long as the client sends, and then for its time.
+    async fn in_time<T>(
+        &self,
+        responding: impl Future<Output = T>,
+        gate: Option<&Gate>,
+    ) -> Result<T, Late> {
+        let mut responding = pin!(responding);
+        if let Some(gate) = gate {
+            if let Ok(response) = timeout(CONTINUE_WAIT, responding.as_mut()).await {
+                return Ok(response);
+            }
+            gate.open();
+        }
+        let mut before = self.content.progress();
+        loop {
+            let wait = self.group.options.head_timeout;
+            if let Ok(response) = timeout(wait, responding.as_mut()).await {
+                return Ok(response);
+            }
+            let now = self.content.progress();
+            if now.frames == before.frames && now.is_finished == before.is_finished {
+                return Err(Late {
+                    by_client: !now.is_finished && now.is_waiting,
+                });
+            }
+            before = now;
+        }
+    }
+
+    fn finish(&self, response: Response<Incoming>, lease: Lease) -> Response<ResponseBody> {
+        let version = response.version();
+        let (mut parts, incoming) = response.into_parts();
+        heads::pass_response(&mut parts.headers, version);
+        let idle_timeout = self.group.options.idle_timeout;
+        let body = ResponseBody::new(incoming, lease, idle_timeout);
+        let mut response = Response::new(body);
+        *response.status_mut() = parts.status;
+        *response.headers_mut() = parts.headers;
+        response
+    }
+}
+
+/// Time went by without a response.
+struct Late {
+    by_client: bool,
+}
+
+impl Attempted {
+    fn not_connected() -> Self {
+        Self {
+            failure: Failure::Connect,
+            is_reused: false,
+            sent: Sent::Nothing,
+            has_begun: false,
+            by_client: false,
+        }
+    }
+}
+
+fn tunnel(mut response: Response<Incoming>, lease: Lease, idle_timeout: Duration) -> Answer {
+    let upgrade = hyper::upgrade::on(&mut response);
+    let version = response.version();
+    let (mut parts, _) = response.into_parts();
+    heads::pass_response(&mut parts.headers, version);
+    let mut response = Response::new(ResponseBody::empty(idle_timeout));
+    *response.status_mut() = parts.status;
+    *response.headers_mut() = parts.headers;
+    (response, Some(Tunnel { upgrade, lease }))
+}
+
+fn refusal(status: StatusCode, reason: Reason) -> Refusal {
+    Refusal {
+        status,
+        reason,
+        retry_after: None,
+    }
+}
+
+fn reason(failure: Failure) -> Reason {
+    match failure {
+        Failure::Connect => Reason::Connect,
+        Failure::Connection | Failure::Unprocessed => Reason::Closed,
+        Failure::TimedOut => Reason::TimedOut,
+        Failure::Malformed => Reason::Malformed,
+    }
+}
+
+/// What the protocol's error says of the server.
+fn failure_of(error: &hyper::Error) -> Failure {
+    if error.is_parse() {
+        return Failure::Malformed;
+    }
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if let Some(error) = cause.downcast_ref::<h2::Error>() {
+            let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
+            let has_gone = error.is_go_away()
+                && error.is_remote()
+                && error.reason() == Some(h2::Reason::NO_ERROR);
+            if is_refused || has_gone {
+                return Failure::Unprocessed;
+            }
+        }
+        source = cause.source();
+    }
+    Failure::Connection
+}

@@ -1,0 +1,248 @@
+//! Servers that answer the same requests, with what all workers know of them.
+
+use crate::background;
+use crate::balance::{self, Balance, Candidate, Draw};
+use crate::connect::Connector;
+use crate::health::Health;
+use crate::pool::Pool;
+use crate::resolve::Names;
+use crate::tls::Tls;
+use crate::{Error, Roots, Server};
+use http::HeaderValue;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use thread_local::ThreadLocal;
+
+/// A group of servers, and how they are treated.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The servers.
+    pub servers: Vec<Server>,
+    /// Which of them has a request.
+    pub balance: Balance,
+    /// Requests that tell whether a server is there; `None`: only what clients' requests show.
+    pub check: Option<Check>,
+    /// Servers that a request is sent to at most, one after the other. Default: 2.
+    pub attempts: u32,
+    /// Bytes of a request's content that are kept for another attempt. Default: 64 KiB.
+    pub keep_body: usize,
+    /// Time for a connection, with resolving and TLS, and for a request's turn. Default: 5 s.
+    pub connect_timeout: Duration,
+    /// Time from a request's last byte to the head of its response; a client that sends nothing for so long is
+    /// answered 408. Default: 60 s.
+    pub head_timeout: Duration,
+    /// Time for which a response may pause. Default: 5 min.
+    pub idle_timeout: Duration,
+    /// Requests at a time that a worker has at one server, and so its connections; as many more wait, and those
+    /// beyond are answered 503. Default: 1,000.
+    pub max_requests: usize,
+    /// Host of the requests; `None`: what the client has asked for.
+    pub host: Option<HeaderValue>,
+    /// The authorities of the servers' certificates.
+    pub roots: Roots,
+}
+
+impl Options {
+    /// The servers, treated as by default.
+    #[must_use]
+    pub fn new(servers: Vec<Server>) -> Self {
+        Self {
+            servers,
+            balance: Balance::default(),
+            check: None,
+            attempts: 2,
+            keep_body: 64 << 10,
+            connect_timeout: Duration::from_secs(5),
+            head_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(300),
+            max_requests: 1_000,
+            host: None,
+            roots: Roots::default(),
+        }
+    }
+}
+
+/// A request that is sent to each server regularly: it passes with a status from 200 to 399.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// Path and query.
+    pub path: String,
+    /// Time between two of them, and for each.
+    pub every: Duration,
+}
+
+/// Servers that answer the same requests. Clones are the same group; connections end with the last of them, and with
+/// the requests that run.
+#[derive(Debug, Clone)]
+pub struct Group(pub(crate) Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) members: Vec<Member>,
+    turn: AtomicU64,
+    /// Of each worker, one pool a server.
+    pools: ThreadLocal<Vec<Arc<Pool>>>,
+}
+
+/// A server of a group.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) connector: Connector,
+    id: u64,
+    health: Mutex<Health>,
+    requests: AtomicUsize,
+}
+
+/// The choice that a request is given: there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NoServer {
+    pub(crate) retry_after: Duration,
+}
+
+/// When a group without healthy servers is to be asked again, where nobody knows better.
+const UNKNOWN_RETRY_AFTER: Duration = Duration::from_secs(5);
+
+impl Group {
+    /// A group of servers. Reads what is believed of certificates, and starts a thread where there is something to
+    /// look after: names that are resolved again, and checks. Connects to nobody.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn new(options: Options) -> Result<Self, Error> {
+        if options.servers.is_empty() {
+            return Err(Error::NoServers);
+        }
+        let has_tls = options.servers.iter().any(|server| server.tls.is_some());
+        let tls = has_tls.then(|| Tls::new(&options.roots)).transpose()?;
+        let members = options.servers.iter().map(|server| Member {
+            id: server.id(),
+            connector: Connector {
+                server: server.clone(),
+                names: Names::default(),
+                tls: tls.clone(),
+                timeout: options.connect_timeout,
+            },
+            health: Mutex::default(),
+            requests: AtomicUsize::new(0),
+        });
+        let shared = Arc::new(Shared {
+            members: members.collect(),
+            turn: AtomicU64::new(0),
+            pools: ThreadLocal::new(),
+            options,
+        });
+        background::start(&shared).map_err(Error::Thread)?;
+        Ok(Self(shared))
+    }
+
+    /// The servers with whether each may be given requests now.
+    pub fn servers(&self) -> impl Iterator<Item = (&Server, bool)> {
+        let now = Instant::now();
+        let members = self.0.members.iter();
+        members.map(move |it| (&it.connector.server, it.health().is_available(now)))
+    }
+}
+
+impl Shared {
+    /// This worker's pool of a server.
+    pub(crate) fn pool(&self, member: usize) -> &Arc<Pool> {
+        let most = self.options.max_requests;
+        let new = || self.members.iter().map(|_| Arc::new(Pool::new(most)));
+        &self.pools.get_or(|| new().collect())[member]
+    }
+
+    /// The server for a request that has failed at those in `tried`; one of these where there is no other.
+    pub(crate) fn choose(&self, key: Option<&[u8]>, tried: &[usize]) -> Result<usize, NoServer> {
+        let now = Instant::now();
+        if let [only] = &self.members[..] {
+            let is_available = only.health().is_available(now);
+            return is_available.then_some(0).ok_or_else(|| self.none(now));
+        }
+        let mut candidates: Vec<_> = self.members.iter().map(|it| it.candidate(now)).collect();
+        let draw = Draw {
+            turn: self.turn.fetch_add(1, Ordering::Relaxed),
+            random: fastrand::u64(..),
+            key,
+        };
+        let healthy = candidates.clone();
+        for place in tried {
+            candidates[*place].is_usable = false;
+        }
+        let balance = &self.options.balance;
+        let chosen = balance::choose(balance, &candidates, draw)
+            .or_else(|| balance::choose(balance, &healthy, draw));
+        chosen.ok_or_else(|| self.none(now))
+    }
+
+    fn none(&self, now: Instant) -> NoServer {
+        let times = self
+            .members
+            .iter()
+            .filter_map(|it| it.health().available_in(now));
+        let checks = || self.options.check.as_ref().map(|check| check.every);
+        let soonest = times.min().or_else(checks).unwrap_or(UNKNOWN_RETRY_AFTER);
+        NoServer {
+            retry_after: soonest,
+        }
+    }
+}
+
+impl Member {
+    fn candidate(&self, now: Instant) -> Candidate {
+        let health = self.health();
+        Candidate {
+            id: self.id,
+            is_usable: health.is_available(now),
+            weight: health.weight(now),
+            requests: self.requests.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a change of its health, and tells of it.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Health, Instant)) {
+        let now = Instant::now();
+        let mut health = self.health();
+        let before = health.is_available(now);
+        change(&mut health, now);
+        let after = health.is_available(now);
+        drop(health);
+        let server = &self.connector.server;
+        match (before, after) {
+            (true, false) => tracing::warn!("upstream {server} is down: it is given no requests"),
+            (false, true) => tracing::warn!("upstream {server} is up again"),
+            _ => {}
+        }
+    }
+}
+
+/// A request in progress at a server.
+#[derive(Debug)]
+pub(crate) struct InProgress {
+    group: Arc<Shared>,
+    member: usize,
+}
+
+impl InProgress {
+    pub(crate) fn new(group: &Arc<Shared>, member: usize) -> Self {
+        group.members[member]
+            .requests
+            .fetch_add(1, Ordering::Relaxed);
+        Self {
+            group: Arc::clone(group),
+            member,
+        }
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        let requests = &self.group.members[self.member].requests;
+        requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}

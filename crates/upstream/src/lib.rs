@@ -1,0 +1,39 @@
+//! The servers behind a proxy: which of them has a request, what it is sent, and what follows when it fails.
+//!
+//! A [`Group`] is servers that answer the same requests. [`Group::send`] carries one to one of them, over connections
+//! that each worker thread keeps for itself, and gives the response as it comes. Its rules are pure: [`balance`]
+//! chooses a server, [`health`] knows which of them may be chosen, [`retry`] decides what becomes of a request that
+//! failed, [`heads`] rewrites the fields that pass. Time, random numbers and what happened are their arguments.
+//!
+//! Content is streamed in both directions, no faster than the other end takes it, and never written to a disk. Of a
+//! request whose method is idempotent the first [`Options::keep_body`] bytes are kept for another attempt. Connections
+//! are served by tasks of the Tokio runtime in which the request was sent.
+//!
+//! Left to others: who the client is, what the routes are, logs (`altway-proxy`).
+
+mod background;
+pub mod balance;
+mod connect;
+mod content;
+mod error;
+mod exchange;
+mod group;
+pub mod heads;
+pub mod health;
+mod pool;
+mod resolve;
+mod response;
+pub mod retry;
+mod server;
+mod socket;
+mod tls;
+
+pub use error::{Error, Reason, Refusal};
+pub use exchange::{Interim, Tunnel};
+pub use group::{Check, Group, Options};
+pub use response::ResponseBody;
+pub use server::{Address, Protocol, Server};
+pub use tls::Roots;
+
+/// Any error of a body.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,0 +1,156 @@
+//! The connections of one worker to one server, and the bound on its requests there.
+
+use crate::connect::{Connector, Http1, Http2};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Time after which a connection that nobody uses is closed: sooner than most servers close it, which wait 60 s, so
+/// that it is seldom closed in the moment in which it is used.
+pub(crate) const IDLE: Duration = Duration::from_secs(55);
+
+/// How often idle connections are looked at.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// The pool of a worker for a server. Locks are never contended but by the background.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    /// The latest last. At most as many as requests at a time.
+    idle: Mutex<Vec<Idle>>,
+    /// The one connection over HTTP/2, which all requests share.
+    shared: tokio::sync::Mutex<Option<Multiplexed>>,
+    is_swept: AtomicBool,
+    permits: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    most: usize,
+}
+
+#[derive(Debug)]
+struct Idle {
+    connection: Http1,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct Multiplexed {
+    sender: Http2,
+    is_used: bool,
+}
+
+/// A connection for one request.
+#[derive(Debug)]
+pub(crate) enum Connection {
+    Http1(Http1),
+    Http2(Http2),
+}
+
+impl Pool {
+    /// `most`: requests at a time; as many more may wait.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            idle: Mutex::default(),
+            shared: tokio::sync::Mutex::default(),
+            is_swept: AtomicBool::new(false),
+            permits: Arc::new(Semaphore::new(most)),
+            waiting: AtomicUsize::new(0),
+            most,
+        }
+    }
+
+    /// Waits for the turn of a request, for `wait` at most; `None`: too many wait already, or it took too long.
+    pub(crate) async fn turn(&self, wait: Duration) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Some(permit);
+        }
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.most {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let counted = Counted(&self.waiting);
+        let permit = tokio::time::timeout(wait, Arc::clone(&self.permits).acquire_owned()).await;
+        drop(counted);
+        permit.ok()?.ok()
+    }
+
+    /// An idle connection that can be used, with a look at its socket.
+    pub(crate) async fn idle(&self) -> Option<Http1> {
+        loop {
+            let mut idle = self.lock().pop()?;
+            if idle.since.elapsed() >= IDLE || !is_usable(&idle.connection) {
+                continue;
+            }
+            // The task that carries it may still have to be told that it is free.
+            let ready =
+                tokio::time::timeout(Duration::from_millis(10), idle.connection.sender.ready());
+            if matches!(ready.await, Ok(Ok(()))) {
+                return Some(idle.connection);
+            }
+        }
+    }
+
+    /// Takes back a connection that has carried a whole request and a whole response.
+    pub(crate) fn put(self: &Arc<Self>, connection: Http1) {
+        if connection.sender.is_closed() {
+            return;
+        }
+        let since = Instant::now();
+        self.lock().push(Idle { connection, since });
+        if !self.is_swept.swap(true, Ordering::Relaxed) {
+            match tokio::runtime::Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn(sweep(Arc::downgrade(self)))),
+                Err(_) => self.is_swept.store(false, Ordering::Relaxed),
+            }
+        }
+    }
+
+    /// The connection over HTTP/2, opened where there is none; whether it has carried requests before.
+    pub(crate) async fn multiplexed(&self, connector: &Connector) -> io::Result<(Http2, bool)> {
+        let mut shared = self.shared.lock().await;
+        if let Some(known) = &mut *shared
+            && !known.sender.is_closed()
+        {
+            let is_used = std::mem::replace(&mut known.is_used, true);
+            return Ok((known.sender.clone(), is_used));
+        }
+        *shared = None;
+        let sender = connector.http2().await?;
+        *shared = Some(Multiplexed {
+            sender: sender.clone(),
+            is_used: true,
+        });
+        Ok((sender, false))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_usable(connection: &Http1) -> bool {
+    !connection.sender.is_closed() && connection.socket.is_quiet()
+}
+
+/// Closes connections that nobody has used for long, until none is left.
+async fn sweep(pool: std::sync::Weak<Pool>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let Some(pool) = pool.upgrade() else { return };
+        let mut idle = pool.lock();
+        idle.retain(|it| it.since.elapsed() < IDLE && !it.connection.sender.is_closed());
+        if idle.is_empty() {
+            pool.is_swept.store(false, Ordering::Relaxed);
+            return;
+        }
+    }
+}
+
+/// Counted down when it is dropped: a request that waits may be taken back.
+struct Counted<'c>(&'c AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,243 @@
+//! The decision what becomes of a request that failed at a server, by what that server can have seen of it.
+//!
+//! The rule: a request is sent again only if it is certain that no server handles it twice, or if that does no harm
+//! (RFC 9110 section 9.2.2). Certain it is where nothing of it was sent: the server could not be reached, the
+//! connection was gone before its first byte, or the server itself says that it has not begun. A request that was sent
+//! is repeated only if its method is idempotent, nothing of a response has arrived, and its content can be sent again.
+
+use http::{Method, StatusCode};
+
+/// What happened to a request at a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// No connection: refused, unreachable, no handshake, or not in time.
+    Connect,
+    /// The connection ended, or broke the protocol.
+    Connection,
+    /// The server says that it has not begun to handle it (RFC 9113 section 8.7).
+    Unprocessed,
+    /// No head of a response in the time for it.
+    TimedOut,
+    /// What was received is no response.
+    Malformed,
+}
+
+/// How much of a request a server can have seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// No byte was handed to the kernel.
+    Nothing,
+    /// Some of it, or all.
+    Some,
+}
+
+/// The content of a request, seen from whoever would send it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Content {
+    /// The request has none.
+    None,
+    /// None of it was read from the client.
+    Untouched,
+    /// All that was read of it is still there.
+    Kept,
+    /// Some of it is gone.
+    Taken,
+}
+
+/// A request that failed, as far as the decision goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failed<'m> {
+    /// What happened.
+    pub failure: Failure,
+    /// Whether the connection had carried requests before. One that the server was about to close tells nothing of
+    /// its health.
+    pub is_reused: bool,
+    /// How much the server can have seen.
+    pub sent: Sent,
+    /// Whether a byte of a response was received.
+    pub has_begun: bool,
+    /// The request's method.
+    pub method: &'m Method,
+    /// What is left of its content.
+    pub content: Content,
+    /// Attempts that may follow.
+    pub attempts_left: u32,
+}
+
+/// What follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is sent to another server; to the same one where there is no other.
+    Elsewhere,
+    /// It is sent to the same server, over a new connection; costs no attempt, as nothing is wrong with it.
+    SameServer,
+    /// The client is answered with this status.
+    Answer(StatusCode),
+}
+
+/// Decides what becomes of a request that failed.
+#[must_use]
+pub fn decide(failed: Failed<'_>) -> Verdict {
+    let was_seen = failed.sent == Sent::Some
+        && !matches!(failed.failure, Failure::Connect | Failure::Unprocessed);
+    let is_harmless = !was_seen || is_idempotent(failed.method);
+    let can_repeat = failed.content != Content::Taken && !failed.has_begun;
+    if !is_harmless || !can_repeat {
+        return Verdict::Answer(status(failed.failure));
+    }
+    match failed.failure {
+        // It will not be faster elsewhere, and the client has waited long enough.
+        Failure::TimedOut | Failure::Malformed => Verdict::Answer(status(failed.failure)),
+        Failure::Connection if failed.is_reused => Verdict::SameServer,
+        _ if failed.attempts_left == 0 => Verdict::Answer(status(failed.failure)),
+        _ => Verdict::Elsewhere,
+    }
+}
+
+/// Whether to handle a request twice has the effect of handling it once (RFC 9110 section 9.2.2).
+#[must_use]
+pub fn is_idempotent(method: &Method) -> bool {
+    method.is_idempotent()
+}
+
+fn status(failure: Failure) -> StatusCode {
+    match failure {
+        Failure::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+        _ => StatusCode::BAD_GATEWAY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BAD: Verdict = Verdict::Answer(StatusCode::BAD_GATEWAY);
+    const LATE: Verdict = Verdict::Answer(StatusCode::GATEWAY_TIMEOUT);
+
+    /// One line a case: failure, connection, sent, response, method, content, attempts left, verdict.
+    const CASES: &str = "
+        connect     new     nothing  none   GET     none       1  elsewhere
+        connect     new     nothing  none   POST    none       1  elsewhere
+        connect     new     nothing  none   POST    untouched  1  elsewhere
+        connect     new     nothing  none   POST    kept       1  elsewhere
+        connect     new     nothing  none   POST    taken      1  502
+        connect     new     nothing  none   GET     none       0  502
+        connection  reused  some     none   GET     none       1  same
+        connection  reused  some     none   GET     none       0  same
+        connection  reused  some     none   HEAD    none       0  same
+        connection  reused  some     none   PUT     kept       0  same
+        connection  reused  some     none   PUT     untouched  0  same
+        connection  reused  some     none   PUT     taken      1  502
+        connection  reused  some     none   DELETE  none       0  same
+        connection  reused  some     none   POST    none       1  502
+        connection  reused  some     none   POST    kept       1  502
+        connection  reused  some     none   PATCH   kept       1  502
+        connection  reused  nothing  none   POST    none       0  same
+        connection  reused  nothing  none   POST    kept       0  same
+        connection  reused  nothing  none   POST    untouched  0  same
+        connection  reused  nothing  none   POST    taken      1  502
+        connection  reused  some     begun  GET     none       1  502
+        connection  new     some     none   GET     none       1  elsewhere
+        connection  new     some     none   GET     none       0  502
+        connection  new     some     none   PUT     kept       1  elsewhere
+        connection  new     some     none   PUT     taken      1  502
+        connection  new     some     none   POST    none       1  502
+        connection  new     some     none   POST    kept       1  502
+        connection  new     nothing  none   POST    kept       1  elsewhere
+        connection  new     some     begun  GET     none       1  502
+        unprocessed new     some     none   POST    kept       1  elsewhere
+        unprocessed new     some     none   POST    taken      1  502
+        unprocessed reused  some     none   POST    none       1  elsewhere
+        unprocessed reused  some     none   POST    none       0  502
+        late        new     some     none   GET     none       1  504
+        late        reused  some     none   POST    kept       1  504
+        late        reused  nothing  none   GET     none       1  504
+        malformed   new     some     begun  GET     none       1  502
+        malformed   new     some     none   GET     none       1  502
+    ";
+
+    #[test]
+    fn every_case_of_the_table() {
+        let mut cases = 0;
+        for line in CASES.lines().filter(|line| !line.trim().is_empty()) {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let [
+                failure,
+                connection,
+                sent,
+                response,
+                method,
+                content,
+                left,
+                verdict,
+            ] = words[..]
+            else {
+                panic!("{line}");
+            };
+            let method: Method = method.parse().unwrap();
+            let failed = Failed {
+                failure: match failure {
+                    "connect" => Failure::Connect,
+                    "connection" => Failure::Connection,
+                    "unprocessed" => Failure::Unprocessed,
+                    "late" => Failure::TimedOut,
+                    "malformed" => Failure::Malformed,
+                    other => panic!("{other}"),
+                },
+                is_reused: connection == "reused",
+                sent: if sent == "some" {
+                    Sent::Some
+                } else {
+                    Sent::Nothing
+                },
+                has_begun: response == "begun",
+                method: &method,
+                content: match content {
+                    "none" => Content::None,
+                    "untouched" => Content::Untouched,
+                    "kept" => Content::Kept,
+                    "taken" => Content::Taken,
+                    other => panic!("{other}"),
+                },
+                attempts_left: left.parse().unwrap(),
+            };
+            let expected = match verdict {
+                "elsewhere" => Verdict::Elsewhere,
+                "same" => Verdict::SameServer,
+                "502" => BAD,
+                "504" => LATE,
+                other => panic!("{other}"),
+            };
+            assert_eq!(decide(failed), expected, "{line}");
+            cases += 1;
+        }
+        assert_eq!(cases, 38);
+    }
+
+    #[test]
+    fn no_request_that_is_not_idempotent_and_was_sent_goes_twice() {
+        use Content::{Kept, None, Taken, Untouched};
+        use Failure::{Connection, Malformed, TimedOut};
+        for failure in [Connection, TimedOut, Malformed] {
+            for content in [None, Kept, Taken, Untouched] {
+                for (is_reused, attempts_left) in [(false, 9), (true, 9), (true, 0)] {
+                    for method in [Method::POST, Method::PATCH, Method::CONNECT] {
+                        let verdict = decide(Failed {
+                            failure,
+                            is_reused,
+                            sent: Sent::Some,
+                            has_begun: false,
+                            method: &method,
+                            content,
+                            attempts_left,
+                        });
+                        assert!(
+                            matches!(verdict, Verdict::Answer(_)),
+                            "{method} {failure:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
