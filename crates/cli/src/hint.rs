@@ -104,6 +104,9 @@ fn of_emulate(error: &EmulateError) -> Option<String> {
         | EmulateError::NoPrivilegeInside { .. }
         | EmulateError::Namespace { .. }
         | EmulateError::Tun { .. } => "run `altway doctor` to see which privilege is missing",
+        EmulateError::Containment { source, .. } if source.kind() != io::ErrorKind::NotFound => {
+            "the kernel has to have process namespaces (CONFIG_PID_NS) and let this user make them"
+        }
         EmulateError::HostNeedsRoot => {
             "run as root, or give the far end a command with `--server COMMAND`"
         }

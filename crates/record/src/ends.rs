@@ -137,7 +137,8 @@ impl AxisValue for ServerName {
 /// A server that is not altway: any program that serves a folder over TLS.
 ///
 /// `{folder}`, `{address}`, `{port}`, `{certificate}`, `{key}` and `{config}` in `command` and
-/// `config` stand for what the lab fills in. It must stay in the foreground.
+/// `config` stand for what the lab fills in. It may put itself into the background; all that it starts ends with
+/// the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerCommand {
     /// Its name in tables and files.
