@@ -173,6 +173,9 @@ fn of_lab(error: &LabError) -> Option<String> {
         LabError::NoServer { .. } | LabError::NoClient { .. } => {
             "install it so that it is found by PATH, or leave it out of the plan"
         }
+        LabError::NoCongestion { .. } => {
+            "as root, `modprobe tcp_bbr` loads bbr; or leave it out of the plan"
+        }
         LabError::Unspoken { .. } => {
             "leave that protocol out of `protocols`, or install a version that speaks it"
         }

@@ -125,7 +125,9 @@ impl Server {
         command.arg(ground.binary);
         command.arg("serve").arg(ground.workspace.objects());
         command.args(["--port", &port.to_string(), "--threads", "1", "--json"]);
-        command.args(["--congestion", ground.congestion.name(), "--policy", "h3"]);
+        let congestion = ground.congestion;
+        command.args(["--congestion", congestion.tcp(), "--policy", "h3"]);
+        command.args(["--quic-congestion", congestion.quic()]);
         if matches!(&ground.plan.scenario, Scenario::Repeat(repeat) if repeat.early_data) {
             command.arg("--early-data");
         }
