@@ -12,6 +12,9 @@ use altway_serve::{Error as ServeError, InvalidFilesOptions};
 use std::error::Error;
 use std::{fmt, io};
 
+/// What is wanted of the file of a certificate.
+const CERTIFICATE_FILE: &str = "a certificate's file is PEM: the server's own first, then those that signed it, without the root";
+
 /// A mistake at the command line that no crate below could know of, with its mend.
 #[derive(Debug)]
 struct Mistake {
@@ -101,6 +104,9 @@ fn of_emulate(error: &EmulateError) -> Option<String> {
         | EmulateError::NoPrivilegeInside { .. }
         | EmulateError::Namespace { .. }
         | EmulateError::Tun { .. } => "run `altway doctor` to see which privilege is missing",
+        EmulateError::Containment { source, .. } if source.kind() != io::ErrorKind::NotFound => {
+            "the kernel has to have process namespaces (CONFIG_PID_NS) and let this user make them"
+        }
         EmulateError::HostNeedsRoot => {
             "run as root, or give the far end a command with `--server COMMAND`"
         }
@@ -167,6 +173,9 @@ fn of_lab(error: &LabError) -> Option<String> {
         LabError::NoServer { .. } | LabError::NoClient { .. } => {
             "install it so that it is found by PATH, or leave it out of the plan"
         }
+        LabError::NoCongestion { .. } => {
+            "as root, `modprobe tcp_bbr` loads bbr; or leave it out of the plan"
+        }
         LabError::Unspoken { .. } => {
             "leave that protocol out of `protocols`, or install a version that speaks it"
         }
@@ -206,13 +215,17 @@ fn of_serve(error: &ServeError) -> Option<String> {
             "try again; if another takeover was under way, it has won"
         }
         ServeError::TooManyThreads { .. } => "leave out --threads to have one per core",
-        ServeError::ReadPem { .. }
-        | ServeError::Pem { .. }
-        | ServeError::NoCertificate { .. }
-        | ServeError::NoKey { .. }
-        | ServeError::KeyMismatch { .. }
-        | ServeError::Identity { .. } => {
-            "leave out --cert and --key (in a configuration `certificate`), and altway makes a local certificate itself"
+        ServeError::ReadPem { .. } => "name a file that is there, and that this user may read",
+        ServeError::Pem { .. } | ServeError::NoCertificate { .. } => CERTIFICATE_FILE,
+        ServeError::NoKey { .. } => {
+            "a key's file is PEM, with `BEGIN PRIVATE KEY`; `openssl pkey -in KEY -out PLAIN` takes a password away"
+        }
+        ServeError::KeyMismatch { .. } => {
+            "name the key that the certificate was made for: `openssl x509 -noout -pubkey -in CERT` and \
+             `openssl pkey -pubout -in KEY` print the same of a pair"
+        }
+        ServeError::Identity { .. } => {
+            "keys of ECDSA, Ed25519 and RSA can be used, and X.509 certificates of version 3"
         }
         ServeError::ReadOcsp { .. } | ServeError::NotOcsp { .. } => {
             "--ocsp wants what `openssl ocsp -respout FILE` writes; without --ocsp nothing is stapled"
@@ -251,7 +264,7 @@ fn of_raw(error: &RawError) -> Option<String> {
         RawError::PortInUse { .. } => {
             "choose another port with `--port`, or 0 for any that is free"
         }
-        RawError::Pem { .. } => "leave out --cert and --key to use a certificate of altway's own",
+        RawError::Pem { .. } => CERTIFICATE_FILE,
         RawError::Trust(error) => return of_load(error),
         _ => return None,
     };

@@ -6,6 +6,7 @@
 mod backend;
 mod commands;
 mod config_file;
+mod help;
 mod hint;
 mod insight;
 mod printer;
@@ -22,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// HTTP/1.1 + HTTP/2 + HTTP/3 server that offers each client the protocol that loads fastest on its
 /// path, and the lab that measures where each wins.
 #[derive(Debug, Parser)]
-#[command(version = commands::LONG_VERSION, propagate_version = true, max_term_width = 100)]
+#[command(version = commands::LONG_VERSION, propagate_version = true, max_term_width = help::MAX_WIDTH)]
 #[command(after_long_help = "Exit codes: 0 done, 1 the answer is no, 2 could not do it.")]
 struct Arguments {
     #[command(flatten)]
@@ -101,8 +102,15 @@ fn main() -> ExitCode {
 
 /// Reads the command line.
 fn arguments() -> Arguments {
-    let matches = Arguments::command().get_matches();
+    let matches = help::wrapped(Arguments::command()).get_matches();
     let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    // One may stand before the command and the other after it, where clap sees no conflict.
+    if arguments.global.quiet && arguments.global.verbose > 0 {
+        let conflict = "`--quiet` and `--verbose` contradict each other: leave one of them out";
+        Arguments::command()
+            .error(clap::error::ErrorKind::ArgumentConflict, conflict)
+            .exit();
+    }
     if let (Command::Serve(serve), Some((_, matches))) =
         (&mut arguments.command, matches.subcommand())
     {

@@ -208,6 +208,8 @@ words! {
 pub struct Transport {
     /// Congestion control of TCP and QUIC; `None`: the system's.
     pub congestion: Option<Congestion>,
+    /// Congestion control of QUIC alone; `None`: as `congestion`.
+    pub quic_congestion: Option<Congestion>,
     /// Packets in the first congestion window of a QUIC connection, 2 to 1,000.
     pub initial_window: u32,
     /// Whether clients that come back over HTTP/3 are answered a round trip earlier.
@@ -220,6 +222,7 @@ impl Default for Transport {
     fn default() -> Self {
         Self {
             congestion: None,
+            quic_congestion: None,
             initial_window: 10,
             early_data: false,
             server_id: ServerId::default(),

@@ -207,6 +207,12 @@ pub const TRANSPORT: Section = Section {
             "Congestion control of TCP and QUIC.",
         ),
         key(
+            "quic-congestion",
+            Form::Words(Congestion::WORDS),
+            "(as congestion)",
+            "Congestion control of QUIC, where it is to be another than TCP's.",
+        ),
+        key(
             "initial-window",
             Form::Count(2, 1_000),
             "10",

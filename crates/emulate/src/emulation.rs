@@ -25,7 +25,7 @@ use altway_link::{Change, Config, Schedule};
 use std::ffi::OsStr;
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -312,6 +312,16 @@ impl Emulation {
             program.as_ref(),
             self.pinning.server.as_ref(),
         )
+    }
+
+    /// A command that runs a program at the far end in a process namespace of its own, with which all ends
+    /// that it starts: the program and its arguments are to be added. `binary` is a program that takes
+    /// `emulate contain` for [`containment::supervise`](crate::containment::supervise), and
+    /// [`containment::end`](crate::containment::end) ends it.
+    pub fn contained_command(&self, binary: &Path) -> Command {
+        let mut command = self.server_command(binary);
+        command.args(["emulate", "contain", "--"]);
+        command
     }
 
     /// The address at which clients find the server: the far end's own, or in

@@ -30,6 +30,8 @@
 //! ([`control::Target`]), by another over a socket ([`control::Control`]), or by itself at set times
 //! ([`Emulation::follow`]). [`Options::packet_log`] writes every packet down.
 //!
+//! A server that may put itself into the background is held by a [`containment`].
+//!
 //! What each command needs to be able to do is told by [`probe`]; [`enter`] gets it. Nothing is left
 //! behind when the process is killed, but for what its commands started, the socket of its control, and
 //! what a [`Between`] changed at its interfaces: [`clean()`] takes that away, and puts those back. Unsafe code is in `sys` only. Left to others: the model itself
@@ -92,6 +94,7 @@ mod claim;
 mod clean;
 mod clock;
 mod congestion;
+pub mod containment;
 pub mod control;
 mod emulation;
 mod end;

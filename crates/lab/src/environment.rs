@@ -5,6 +5,7 @@
 use crate::Error;
 use crate::client::{Errand, Fetched, fetch};
 use crate::course::Courses;
+use crate::host;
 use crate::processor_time::FamilyTime;
 use crate::server::{Ground, Server, commands, server_ports};
 use crate::workspace::Workspace;
@@ -48,6 +49,7 @@ impl Environments {
         lane: usize,
     ) -> Result<Self, Error> {
         let servers = commands(plan)?;
+        host::check_congestion(&plan.congestions)?;
         let clients = crate::client::check(plan)?;
         let versions = servers
             .iter()
@@ -257,7 +259,7 @@ fn start_network(
         congestion_control,
         ..options.clone()
     };
-    match Emulation::start(options(Some(congestion.name().into()))) {
+    match Emulation::start(options(Some(congestion.tcp().into()))) {
         Err(altway_emulate::Error::CongestionControl { .. }) => {
             Ok(Emulation::start(options(None))?)
         }

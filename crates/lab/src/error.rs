@@ -61,6 +61,14 @@ pub enum Error {
         /// Its name in the plan.
         name: String,
     },
+    /// A congestion control of the plan is none of the kernel's.
+    #[error("this kernel has no congestion control `{name}`: it has {available}")]
+    NoCongestion {
+        /// The kernel's name of it.
+        name: &'static str,
+        /// Those that it has, separated by blanks.
+        available: String,
+    },
     /// A client of the plan is not there.
     #[error("the client `{client}` is not installed")]
     NoClient {

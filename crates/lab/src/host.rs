@@ -1,7 +1,8 @@
 //! The machine that a run is measured on, read from /proc.
 
+use crate::Error;
 use altway_emulate::Emulation;
-use altway_record::Host;
+use altway_record::{Congestion, Host};
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -17,6 +18,28 @@ const SYSCTLS: [&str; 9] = [
     "net.ipv4.tcp_wmem",
     "net.ipv4.tcp_timestamps",
 ];
+
+/// The congestion controls that the kernel has at the moment, separated by blanks.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// Whether the kernel has the congestion controls of a plan, for else a server would have its default
+/// without a word. One that does not tell what it has is believed.
+pub(crate) fn check_congestion(wanted: &[Congestion]) -> Result<(), Error> {
+    let available = fs::read_to_string(AVAILABLE).unwrap_or_default();
+    check_available(wanted, available.trim())
+}
+
+fn check_available(wanted: &[Congestion], available: &str) -> Result<(), Error> {
+    let has = |name: &str| available.split_whitespace().any(|one| one == name);
+    let mut names = wanted.iter().map(|congestion| congestion.tcp());
+    match names.find(|name| !available.is_empty() && !has(name)) {
+        Some(name) => Err(Error::NoCongestion {
+            name,
+            available: available.into(),
+        }),
+        None => Ok(()),
+    }
+}
 
 /// Describes this machine, with the kernel settings that hold at the server's end of `network`;
 /// what can't be read is `unknown`.
@@ -90,6 +113,18 @@ fn memory_bytes(meminfo: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_congestion_control_that_the_kernel_lacks_is_said() {
+        let wanted = [Congestion::Cubic, Congestion::TcpBbrQuicCubic];
+        let error = check_available(&wanted, "reno cubic").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "this kernel has no congestion control `bbr`: it has reno cubic"
+        );
+        assert!(check_available(&wanted, "reno bbr cubic").is_ok());
+        assert!(check_available(&wanted, "").is_ok());
+    }
 
     #[test]
     fn reads_the_fields_of_a_listing() {

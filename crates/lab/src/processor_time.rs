@@ -28,16 +28,11 @@ pub(crate) struct FamilyTime(BTreeMap<u32, Duration>);
 impl FamilyTime {
     /// `None` where it can't be told: the process is gone, or the kernel names no children.
     pub(crate) fn of(ancestor: u32) -> Option<Self> {
-        let mut times = BTreeMap::new();
-        let mut unread = vec![ancestor];
-        while let Some(process) = unread.pop() {
-            if times.len() == MAX_PROCESSES {
-                return None;
-            }
-            times.insert(process, of_process(process)?);
-            unread.extend(children(process)?);
-        }
-        Some(Self(times))
+        let processes = family(ancestor)?;
+        let times = processes
+            .into_iter()
+            .map(|process| Some((process, of_process(process)?)));
+        times.collect::<Option<_>>().map(Self)
     }
 
     /// What was taken since `before`; `None` if processes came or went, for what those took is lost.
@@ -48,6 +43,21 @@ impl FamilyTime {
         let times = self.0.values().zip(before.0.values());
         times.map(|(now, then)| now.checked_sub(*then)).sum()
     }
+}
+
+/// A process and each one that descends from it; `None` where the kernel does not tell, or when they
+/// are too many.
+pub(crate) fn family(ancestor: u32) -> Option<Vec<u32>> {
+    let mut processes = Vec::new();
+    let mut unread = vec![ancestor];
+    while let Some(process) = unread.pop() {
+        if processes.len() == MAX_PROCESSES {
+            return None;
+        }
+        processes.push(process);
+        unread.extend(children(process)?);
+    }
+    Some(processes)
 }
 
 /// The children of all threads of a process; `None` where the kernel does not tell.

@@ -2,10 +2,10 @@
 
 use crate::Error;
 use crate::presets::{find, preset};
-use crate::process::{end, involuntary_switches, process_error, start_error};
-use crate::processor_time::FamilyTime;
+use crate::process::{involuntary_switches, process_error, start_error};
+use crate::processor_time::{FamilyTime, family};
 use crate::workspace::Workspace;
-use altway_emulate::Emulation;
+use altway_emulate::{Emulation, containment};
 use altway_record::{Congestion, Plan, Policy, Protocol, Scenario, ServerCommand, ServerName};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -27,7 +27,7 @@ const ASK_PERIOD: Duration = Duration::from_millis(50);
 /// The most that is read of the line by which `altway serve` says that it listens.
 const LINE_LIMIT: u64 = 1 << 20;
 
-/// A server's process; ended when dropped.
+/// The supervisor of a server's processes; ended when dropped, and they with it.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -110,9 +110,10 @@ impl Server {
         self.port
     }
 
-    /// Involuntary context switches of all its threads so far.
+    /// Involuntary context switches of all its processes so far.
     pub(crate) fn involuntary_switches(&self) -> u64 {
-        involuntary_switches(self.child.id())
+        let processes = family(self.child.id()).unwrap_or_default();
+        processes.into_iter().map(involuntary_switches).sum()
     }
 
     /// Processor time of all its processes so far, where it can be told.
@@ -122,10 +123,13 @@ impl Server {
 
     fn start_altway(ground: Ground<'_>, port: u16, policy: Policy) -> Result<Self, Error> {
         let certificates = &ground.workspace.certificates;
-        let mut command = ground.network.server_command(ground.binary);
+        let mut command = ground.network.contained_command(ground.binary);
+        command.arg(ground.binary);
         command.arg("serve").arg(ground.workspace.objects());
         command.args(["--port", &port.to_string(), "--threads", "1", "--json"]);
-        command.args(["--congestion", ground.congestion.name()]);
+        let congestion = ground.congestion;
+        command.args(["--congestion", congestion.tcp()]);
+        command.args(["--quic-congestion", congestion.quic()]);
         // Without a folder for what it learns, it begins with nothing and leaves nothing behind.
         command.args(["--policy", policy.name()]);
         if matches!(&ground.plan.scenario, Scenario::Repeat(repeat) if repeat.early_data) {
@@ -159,7 +163,8 @@ impl Server {
         let (program, arguments) = words
             .split_first()
             .ok_or_else(|| Error::NoServer { name: name.clone() })?;
-        let mut command = ground.network.server_command(fill.fill(program));
+        let mut command = ground.network.contained_command(ground.binary);
+        command.arg(fill.fill(program));
         command.args(arguments.iter().map(|word| fill.fill(word)));
         command.current_dir(&state).env("HOME", &state);
         command
@@ -215,7 +220,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        end(&mut self.child);
+        containment::end(&mut self.child);
     }
 }
 

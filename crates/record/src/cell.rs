@@ -16,7 +16,7 @@ pub struct Cell {
     pub server: ServerName,
     /// Who fetches.
     pub client: Client,
-    /// Congestion control of both transports.
+    /// Congestion control of the server.
     pub congestion: Congestion,
     /// Whether setting a connection up is measured.
     pub connection: Connection,

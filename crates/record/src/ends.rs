@@ -56,12 +56,39 @@ words! {
 }
 
 words! {
-    /// The congestion controls that kernel TCP and our QUIC both have.
+    /// The congestion control of the server's TCP and of its QUIC: what decides most on lossy paths.
     Congestion, "a congestion control" {
-        /// RFC 9438.
+        /// RFC 9438, of both transports.
         Cubic = "cubic",
-        /// RFC 9002 §7 and RFC 5681.
+        /// RFC 9002 §7 and RFC 5681, of both transports.
         Reno = "reno",
+        /// BBR of both transports: the kernel's version, and draft-ietf-ccwg-bbr for QUIC.
+        Bbr = "bbr",
+        /// The kernel's BBR of TCP, and Cubic of QUIC, as where a host's default was changed and its QUIC
+        /// servers were left as they are.
+        TcpBbrQuicCubic = "tcp-bbr-quic-cubic",
+    }
+}
+
+impl Congestion {
+    /// The kernel's name of TCP's.
+    #[must_use]
+    pub fn tcp(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Reno => "reno",
+            Self::Bbr | Self::TcpBbrQuicCubic => "bbr",
+        }
+    }
+
+    /// QUIC's, by the kernel's name of the same.
+    #[must_use]
+    pub fn quic(self) -> &'static str {
+        match self {
+            Self::Cubic | Self::TcpBbrQuicCubic => "cubic",
+            Self::Reno => "reno",
+            Self::Bbr => "bbr",
+        }
     }
 }
 
@@ -137,7 +164,8 @@ impl AxisValue for ServerName {
 /// A server that is not altway: any program that serves a folder over TLS.
 ///
 /// `{folder}`, `{address}`, `{port}`, `{certificate}`, `{key}` and `{config}` in `command` and
-/// `config` stand for what the lab fills in. It must stay in the foreground.
+/// `config` stand for what the lab fills in. It may put itself into the background; all that it starts ends with
+/// the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerCommand {
     /// Its name in tables and files.

@@ -56,7 +56,7 @@ pub struct Manifest {
 pub struct Network {
     /// Where the link was emulated.
     pub topology: Topology,
-    /// Congestion control of both transports.
+    /// Congestion control of the server.
     pub congestion: Congestion,
     /// How its link was run.
     pub link: LinkSettings,

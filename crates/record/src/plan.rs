@@ -71,7 +71,7 @@ pub struct Plan {
     pub commands: Vec<ServerCommand>,
     /// Who fetches.
     pub clients: Vec<Client>,
-    /// Congestion control of both transports at both ends.
+    /// Congestion control of the server: what the client sends is too little for its own to matter.
     pub congestions: Vec<Congestion>,
     /// Whether setting a connection up is measured.
     pub connections: Vec<Connection>,

@@ -49,7 +49,7 @@ pub struct Sample {
     /// Who fetched.
     #[serde(default)]
     pub client: Client,
-    /// Congestion control of both transports.
+    /// Congestion control of the server.
     #[serde(default)]
     pub congestion: Congestion,
     /// Whether the transfer includes setting its connection up.

@@ -18,7 +18,7 @@ pub struct SummaryRow {
     pub server: ServerName,
     /// Who fetched.
     pub client: Client,
-    /// Congestion control of both transports.
+    /// Congestion control of the server.
     pub congestion: Congestion,
     /// Whether setting a connection up is in the times.
     pub connection: Connection,

@@ -63,6 +63,14 @@ pub(crate) fn size(size: DataSize) -> String {
     spaced(&size.to_string())
 }
 
+/// `cubic`, of both transports, or `bbr (TCP) with cubic (QUIC)`.
+pub(crate) fn congestion(congestion: Congestion) -> String {
+    match (congestion.tcp(), congestion.quic()) {
+        (tcp, quic) if tcp == quic => tcp.into(),
+        (tcp, quic) => format!("{tcp} (TCP) with {quic} (QUIC)"),
+    }
+}
+
 /// What is the same in a series of cells: `5 Mbit/s · 0 % loss · 1 MB`, and whatever is not as plans
 /// have it that say nothing of it.
 pub(crate) fn series(cell: &Cell) -> String {
@@ -93,7 +101,7 @@ pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
         format!("{} link", cell.link),
         connection.to_owned(),
         cell.topology.to_string(),
-        cell.congestion.to_string(),
+        congestion(cell.congestion),
         format!("{} from {}", cell.client, cell.server),
     ]
 }

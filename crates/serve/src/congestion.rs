@@ -14,14 +14,16 @@ pub struct CongestionInUse {
 }
 
 impl CongestionInUse {
-    /// What listeners of this request have, and QUIC with them where it has the same.
+    /// What listeners of this request have, and QUIC: `quic`, or the same where it has that.
     ///
     /// # Errors
     /// The kernel lacks what was asked for.
-    pub(crate) fn of(request: &Request) -> Result<Self, Error> {
+    pub(crate) fn of(request: &Request, quic: Option<Congestion>) -> Result<Self, Error> {
         let name = congestion_of(request)?;
         let tcp = String::from_utf8_lossy(&name).into_owned();
-        let quic = request.with_udp.then(|| of_quic(&tcp));
+        let quic = request
+            .with_udp
+            .then(|| quic.unwrap_or_else(|| of_quic(&tcp)));
         Ok(Self { tcp, quic })
     }
 }

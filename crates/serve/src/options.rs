@@ -57,6 +57,8 @@ pub struct Options {
     /// (`net.ipv4.tcp_congestion_control`), and for QUIC the same where it is one of [`Congestion`], else
     /// CUBIC. [`Server::congestion`](crate::Server::congestion) tells.
     pub congestion: Option<Congestion>,
+    /// Congestion control of QUIC alone. Default `None`: as `congestion` says.
+    pub quic_congestion: Option<Congestion>,
     /// Packets in the first congestion window of a QUIC connection, 2 … 1,000 (what is beyond counts as the
     /// nearest). TCP's is the route's (`initcwnd` of `ip route`), which no socket can change; the kernel's
     /// default is the same 10 (RFC 6928). Default: 10 (RFC 9002 section 7.2).
@@ -127,6 +129,7 @@ impl Options {
             hosts: None,
             state: None,
             congestion: None,
+            quic_congestion: None,
             initial_window: 10,
             early_data: false,
             key_log: None,

@@ -73,7 +73,7 @@ impl Server {
             Security::Tls(certificates) => Some(tls::configs(certificates.clone(), &choices)?),
         };
         let request = request(options)?;
-        let congestion = CongestionInUse::of(&request)?;
+        let congestion = CongestionInUse::of(&request, options.quic_congestion)?;
         let beginning = takeover::begin(&Wanted {
             request: &request,
             server_id: options.server_id,

@@ -34,6 +34,17 @@ pub enum ParseError {
         /// A text that would have been right.
         example: &'static str,
     },
+    /// A number without a unit that people write in two senses: `tc` and `ping` take `1` for 1 %, others
+    /// for the whole.
+    #[error("`{text}` is not a {quantity}: without a unit it may mean {readings}")]
+    Ambiguous {
+        /// What was found.
+        text: String,
+        /// What was expected, as a noun.
+        quantity: &'static str,
+        /// What it may mean, each as it would be right.
+        readings: String,
+    },
     /// The value lies outside what the quantity can hold.
     #[error("`{text}` is not a {quantity}: it must be {range}")]
     Range {

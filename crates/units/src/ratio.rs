@@ -11,14 +11,15 @@ const WHOLE: u32 = 1_000_000_000;
 const GRAMMAR: Grammar = Grammar {
     quantity: "ratio",
     example: "0.5%",
-    units: &[("%", 10_000_000), ("", 1_000_000_000)],
-    units_in_words: "% (or none for a number from 0 to 1)",
+    units: &[("%", 10_000_000)],
+    units_in_words: "%",
     range: "from 0% to 100%, in steps of 0.0000001%",
 };
 
 /// A part of a whole, from 0 to 1, exact to one part in a billion.
 ///
-/// Text form: per cent (`0.5%`), or a plain number from 0 to 1.
+/// Text form: per cent (`0.5%`). A number without the sign is refused, for `1` is 1 % to some tools and
+/// the whole to others; a `0` is the same to all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ratio(u32);
 
@@ -73,9 +74,43 @@ impl FromStr for Ratio {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
+        if let Some(number) = plain_number(text) {
+            return number;
+        }
         let parts = u32::try_from(GRAMMAR.parse(text)?).map_err(|_| GRAMMAR.out_of_range(text))?;
         Self::from_parts_per_billion(parts).ok_or_else(|| GRAMMAR.out_of_range(text))
     }
+}
+
+/// What a number without a unit comes to; `None` of any other text.
+fn plain_number(text: &str) -> Option<Result<Ratio, ParseError>> {
+    const WITHOUT_UNIT: Grammar = Grammar {
+        units: &[("", 1_000_000_000)],
+        ..GRAMMAR
+    };
+    let number = text.trim();
+    let is_number = number.starts_with(|c: char| c.is_ascii_digit())
+        && number.chars().all(|c| c.is_ascii_digit() || c == '.');
+    if !is_number {
+        return None;
+    }
+    let part = WITHOUT_UNIT.parse(number).map(u32::try_from);
+    if part == Ok(Ok(0)) {
+        return Some(Ok(Ratio::ZERO));
+    }
+    let as_percent = format!("{number}%");
+    let as_part = part.ok().and_then(Result::ok);
+    let as_part = as_part.and_then(Ratio::from_parts_per_billion);
+    let readings = match (as_percent.parse::<Ratio>(), as_part) {
+        (Err(error), _) => return Some(Err(error)),
+        (Ok(_), Some(part)) => format!("{as_percent} (as in tc), or {part} (as a part of 1)"),
+        (Ok(_), None) => format!("{as_percent}, which is to be written so"),
+    };
+    Some(Err(ParseError::Ambiguous {
+        text: text.into(),
+        quantity: GRAMMAR.quantity,
+        readings,
+    }))
 }
 
 /// Per cent, with as many decimals as it needs.
@@ -99,14 +134,28 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn reads_per_cent_and_plain_numbers() {
+    fn reads_per_cent() {
         assert_eq!(
             "0.5%".parse(),
             Ok(Ratio::from_parts_per_billion(5_000_000).unwrap())
         );
-        assert_eq!("0.005".parse(), "0.5%".parse::<Ratio>());
         assert_eq!("100%".parse(), Ok(Ratio::ONE));
         assert_eq!("0%".parse(), Ok(Ratio::ZERO));
+        assert_eq!("0".parse(), Ok(Ratio::ZERO));
+        assert_eq!("0.00".parse(), Ok(Ratio::ZERO));
+    }
+
+    #[test]
+    fn refuses_a_number_without_a_unit_with_what_it_may_mean() {
+        let error = |text: &str| text.parse::<Ratio>().unwrap_err().to_string();
+        assert_eq!(
+            error("1"),
+            "`1` is not a ratio: without a unit it may mean 1% (as in tc), or 100% (as a part of 1)"
+        );
+        assert!(error("0.005").contains("0.005% (as in tc), or 0.5% (as a part of 1)"));
+        assert!(error("5").ends_with("may mean 5%, which is to be written so"));
+        assert!(error("101").contains("from 0% to 100%"));
+        assert!(error("1.2.3").contains("expected a number with a unit"));
     }
 
     #[test]

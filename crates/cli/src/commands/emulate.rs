@@ -4,6 +4,7 @@ mod attach;
 mod between;
 mod clean;
 mod conditions;
+mod contain;
 mod control;
 mod path;
 mod proxy;
@@ -14,7 +15,7 @@ use crate::{Answer, signals};
 use altway_emulate::control::{Control, folder};
 use altway_emulate::{
     Emulation, FarEnd, IpVersion, LinkReport, LogReport, Options, Topology,
-    children_involuntary_switches,
+    children_involuntary_switches, containment,
 };
 use altway_units::duration;
 use anyhow::{Context, Result, bail};
@@ -89,7 +90,8 @@ pub(crate) struct Arguments {
     between: Vec<String>,
     #[command(flatten)]
     conditions: Conditions,
-    /// Run this command, through a shell, in a namespace at the far end.
+    /// Run this command, through a shell, in a namespace at the far end. All that it starts ends with
+    /// COMMAND, also what puts itself into the background.
     #[arg(long, value_name = "COMMAND")]
     server: Option<String>,
     /// Wait so long after starting the server command before COMMAND starts.
@@ -116,6 +118,8 @@ enum Other {
     Attach(attach::Arguments),
     Proxy(proxy::Arguments),
     Clean(clean::Arguments),
+    #[command(hide = true)]
+    Contain(contain::Arguments),
 }
 
 /// What the link did, and under which circumstances.
@@ -155,6 +159,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         Some(Other::Attach(arguments)) => attach::run(arguments),
         Some(Other::Proxy(arguments)) => proxy::run(arguments, printer),
         Some(Other::Clean(arguments)) => clean::run(arguments, printer),
+        Some(Other::Contain(arguments)) => contain::run(arguments),
         None => match arguments.between.as_slice() {
             [client_side, server_side] => {
                 between::run(arguments, [client_side, server_side], printer)
@@ -177,19 +182,25 @@ fn run_command(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let conditions = &arguments.conditions;
     conditions.tell_isolation(emulation.pinning(), printer);
     let control = conditions.listen(emulation.clone(), &folder, printer);
-    let mut server = Ended(start_server(arguments, &emulation, control.as_ref())?);
-    if server.0.is_some() {
+    let mut server = Ended {
+        child: start_server(arguments, &emulation, control.as_ref())?,
+        end: containment::end,
+    };
+    if server.child.is_some() {
         std::thread::sleep(arguments.server_wait);
         server.must_run()?;
     }
     emulation.set_schedule(schedule)?;
-    let mut client = Ended(Some(start_client(arguments, &emulation, control.as_ref())?));
+    let mut client = Ended {
+        child: Some(start_client(arguments, &emulation, control.as_ref())?),
+        end: kill,
+    };
     let mut circumstances = Circumstances::of(emulation.pinning());
     let before = children_involuntary_switches();
     let status = client.wait(&terminate)?;
     circumstances.client_involuntary_switches = children_involuntary_switches() - before;
     let report = emulation.report()?;
-    circumstances.server_involuntary_switches = server.0.is_some().then(|| server.end());
+    circumstances.server_involuntary_switches = server.child.is_some().then(|| server.end());
     drop(control);
     let log = Arc::into_inner(emulation).and_then(Emulation::stop);
     let told = Told::new(&report, Some(&circumstances), log.as_ref());
@@ -252,21 +263,24 @@ fn start_server(
     let Some(server) = &arguments.server else {
         return Ok(None);
     };
-    let mut shell: Command = emulation.server_command("sh");
+    let binary = std::env::current_exe().context("cannot find altway's own binary")?;
+    let mut shell: Command = emulation.contained_command(&binary);
     name_link(&mut shell, control);
-    // `exec`, so that ending the shell's process ends the server and not only its parent.
-    let child = shell.arg("-c").arg(format!("exec {server}")).spawn();
+    let child = shell.args(["sh", "-c", server]).spawn();
     child
         .map(Some)
         .with_context(|| format!("cannot run `{server}`"))
 }
 
 /// A process that is ended with this value.
-struct Ended(Option<Child>);
+struct Ended {
+    child: Option<Child>,
+    end: fn(&mut Child),
+}
 
 impl Ended {
     fn wait(&mut self, terminate: &AtomicBool) -> Result<ExitStatus> {
-        let child = self.0.as_mut().expect("made with a process");
+        let child = self.child.as_mut().expect("made with a process");
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
@@ -286,19 +300,28 @@ impl Ended {
     }
 
     fn kill(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
+        if let Some(child) = &mut self.child {
+            (self.end)(child);
         }
     }
 
     fn must_run(&mut self) -> Result<()> {
-        let ended = self.0.as_mut().map(Child::try_wait).transpose()?.flatten();
+        let ended = self
+            .child
+            .as_mut()
+            .map(Child::try_wait)
+            .transpose()?
+            .flatten();
         match ended {
             Some(status) => bail!("the server command ended at once: {status}"),
             None => Ok(()),
         }
     }
+}
+
+fn kill(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 impl Drop for Ended {

@@ -90,12 +90,52 @@ fn a_plan_that_is_not_there() {
 }
 
 #[test]
+fn quiet_and_verbose_contradict_each_other() {
+    let dir = Dir::new();
+    for words in [
+        ["-q", "-v", "doctor"],
+        ["-q", "doctor", "-v"],
+        ["doctor", "-q", "-v"],
+    ] {
+        let said = refusal(&mut dir.altway(words));
+        assert!(
+            said.contains("`--quiet` and `--verbose` contradict each other"),
+            "{said}"
+        );
+        assert!(said.contains("--help"), "{said}");
+    }
+}
+
+#[test]
+fn a_plan_with_a_loss_without_a_unit() {
+    assert_bad_plan(
+        &format!("{PLAN}loss = \"1\"\n"),
+        "line 6, column 1: `loss`: `1` is not a ratio: without a unit it may mean 1% (as in tc), or 100%",
+    );
+}
+
+#[test]
 fn impossible_values_on_the_command_line() {
     let dir = Dir::new();
     for (flag, value, reason) in [
         ("--rate", "-5mbit", "can't be negative"),
         ("--rate", "5", "expected one of the units"),
         ("--loss", "150%", "from 0% to 100%"),
+        (
+            "--loss",
+            "1",
+            "may mean 1% (as in tc), or 100% (as a part of 1)",
+        ),
+        (
+            "--up-loss",
+            "0.01",
+            "may mean 0.01% (as in tc), or 1% (as a part of 1)",
+        ),
+        (
+            "--set",
+            "loss 1",
+            "may mean 1% (as in tc), or 100% (as a part of 1)",
+        ),
         ("--delay", "40", "expected one of the units"),
         ("--jitter", "5ms gaussian", "like `5ms normal`"),
         ("--loss", "gilbert 1% burst", "`gilbert 1% burst 4`"),
@@ -338,7 +378,19 @@ fn a_certificate_without_its_key() {
     assert_error(
         &mut empty,
         "`cert.pem` holds no certificate",
-        "leave out --cert and --key",
+        "a certificate's file is PEM: the server's own first",
+    );
+    let pair = |name: &str| {
+        let files = success(&mut dir.altway(["certs", "--dir", name, "--json"]));
+        let files: serde_json::Value = serde_json::from_str(&files).unwrap();
+        ["certificate", "key"].map(|file| files[file].as_str().unwrap().to_owned())
+    };
+    let ([cert, _], [_, key]) = (pair("one"), pair("other"));
+    let mut unlike = dir.altway(["serve", "site", "--cert", &cert, "--key", &key]);
+    assert_error(
+        &mut unlike,
+        "does not belong to the certificate",
+        "name the key that the certificate was made for",
     );
 }
 

@@ -65,7 +65,7 @@ fn options_are_shown_as_the_file_that_equals_them() {
 fn every_option_of_serve_has_its_key() {
     let dir = dir();
     let options: Vec<_> = "site -p 1 --bind ::1 -c a.pem -k a.key --ocsp a.der -n 3 --spread round-robin \
-        --policy surface:s.toml --state-dir state --congestion reno --initial-window 20 --early-data \
+        --policy surface:s.toml --state-dir state --congestion reno --quic-congestion bbr --initial-window 20 --early-data \
         --keylog keys --qlog qlog --grace 3s --takeover t --access-log log --access-log-format json \
         --max-memory 1GiB \
         --client-prefix 24,64 --max-connections 100 --max-connections-per-client 10 --max-handshakes 50 \
@@ -81,6 +81,7 @@ fn every_option_of_serve_has_its_key() {
         "https = [\"[::1]:1\"]",
         "spread = \"round-robin\"",
         "congestion = \"reno\"",
+        "quic-congestion = \"bbr\"",
         "initial-window = 20",
         "early-data = true",
         "max-memory = \"1GiB\"",

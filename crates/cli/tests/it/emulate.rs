@@ -1,6 +1,6 @@
 //! `altway emulate` while it runs: set, show, reset, what it writes down, and what is refused.
 
-use crate::common::{Dir, eventually, installed, refusal, skipped, success};
+use crate::common::{Dir, eventually, installed, refusal, skipped, success, text};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -445,4 +445,66 @@ fn a_processor_and_a_log_that_can_not_be_are_refused_and_nothing_is_left_behind(
         hint,
     );
     assert!(sockets(&dir).is_empty());
+}
+
+/// A server that puts itself into the background twice, as daemons do, and then runs on.
+fn daemon(dir: &Dir) -> String {
+    let worker = dir.file("worker.sh", "while :; do sleep 0.1; done\n");
+    let middle = format!("setsid sh {} >/dev/null 2>&1 &\n", worker.display());
+    let middle = dir.file("middle.sh", middle);
+    let first = format!("setsid sh {} >/dev/null 2>&1 &\nexit 0\n", middle.display());
+    dir.file("daemon.sh", first).display().to_string()
+}
+
+/// Whether a process runs the daemon's last script.
+fn worker_runs(dir: &Dir) -> bool {
+    let worker = dir.path().join("worker.sh").display().to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.map(|process| std::fs::read(process.path().join("cmdline")));
+    let mut lines = lines.map(|line| text(&line.unwrap_or_default()));
+    lines.any(|line| line == format!("sh\0{worker}\0"))
+}
+
+#[test]
+fn a_server_command_is_a_line_of_a_shell() {
+    let Some(dir) = prepare() else { return };
+    let server = "SAID=hello env > said; mkdir -p sub && cd sub && sleep 60";
+    let line = "while ! [ -d sub ]; do sleep 0.05; done";
+    let mut emulate = altway(
+        &dir,
+        ["emulate", "--server", server, "--", "sh", "-c", line],
+    );
+    success(&mut emulate);
+    let said = std::fs::read_to_string(dir.path().join("said")).unwrap();
+    assert!(said.contains("SAID=hello"), "{said}");
+}
+
+#[test]
+fn a_server_that_goes_into_the_background_serves_on_and_ends_with_the_command() {
+    let Some(dir) = prepare() else { return };
+    let server = format!("sh {}", daemon(&dir));
+    let wait = "while ! [ -f over ]; do sleep 0.05; done";
+    let mut emulate = altway(
+        &dir,
+        ["emulate", "--server", &server, "--", "sh", "-c", wait],
+    );
+    let emulate = emulate.stderr(Stdio::null()).spawn().unwrap();
+    let mut running = Running { child: emulate };
+    eventually("the daemon runs", || worker_runs(&dir));
+    dir.file("over", "");
+    assert!(running.child.wait().unwrap().success());
+    assert!(!worker_runs(&dir), "it outlived the run");
+}
+
+#[test]
+fn a_server_in_the_background_ends_with_a_killed_emulation() {
+    let Some(dir) = prepare() else { return };
+    let server = format!("sh {}", daemon(&dir));
+    let mut emulate = altway(&dir, ["emulate", "--server", &server, "--", "sleep", "60"]);
+    let emulate = emulate.stderr(Stdio::null()).spawn().unwrap();
+    let running = Running { child: emulate };
+    eventually("the daemon runs", || worker_runs(&dir));
+    // Its drop kills.
+    drop(running);
+    eventually("the daemon has ended", || !worker_runs(&dir));
 }

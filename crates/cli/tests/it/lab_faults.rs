@@ -85,13 +85,29 @@ impl Drop for Running {
 
 /// A process that the lab started with this command of altway's.
 fn child_of(lab: &Child, command: &str) -> Option<Pid> {
-    let parent = format!("PPid:\t{}\n", lab.id());
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let found = processes.into_iter().find(|process| {
         let read = |name| fs::read_to_string(process.path().join(name)).unwrap_or_default();
-        read("status").contains(&parent) && read("cmdline").split('\0').nth(1) == Some(command)
+        let pid = process
+            .file_name()
+            .to_str()
+            .and_then(|pid| pid.parse().ok());
+        read("cmdline").split('\0').nth(1) == Some(command)
+            && pid.is_some_and(|pid| descends_from(pid, lab.id()))
     })?;
     Pid::from_raw(found.file_name().to_str()?.parse().ok()?)
+}
+
+fn descends_from(mut process: u32, ancestor: u32) -> bool {
+    while process > 1 {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:\t"));
+        process = parent.and_then(|parent| parent.parse().ok()).unwrap_or(0);
+        if process == ancestor {
+            return true;
+        }
+    }
+    false
 }
 
 fn first_fault(samples: &[Sample]) -> &str {

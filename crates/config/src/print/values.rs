@@ -51,6 +51,7 @@ impl Transport {
     pub(super) fn values(&self) -> Values {
         Values::from([
             ("congestion", text(self.congestion)),
+            ("quic-congestion", text(self.quic_congestion)),
             ("initial-window", number(Some(self.initial_window))),
             ("early-data", Some(self.early_data.to_string())),
             ("server-id", text(Some(&self.server_id))),

@@ -88,6 +88,7 @@ impl Walk {
     fn transport(&mut self, table: &Table<'_, '_>) -> Transport {
         let mut transport = Transport {
             congestion: self.parsed(table, "congestion"),
+            quic_congestion: self.parsed(table, "quic-congestion"),
             ..Transport::default()
         };
         set(

@@ -153,7 +153,10 @@ impl Plan {
             .iter()
             .filter(|one| **one != ServerName::ALTWAY)
         {
-            let chooses = self.congestions.iter().any(|one| *one != Congestion::Cubic);
+            let chooses = self
+                .congestions
+                .iter()
+                .any(|one| one.quic() != Congestion::Cubic.quic());
             refuse(
                 chooses && self.protocols.contains(&Protocol::H3),
                 || {

@@ -169,6 +169,10 @@ fn what_does_not_go_together_is_said_with_a_hint() {
         "`caddy` can't be told its congestion control",
     );
     says(
+        "congestion = \"bbr\"\nserver = \"caddy\"",
+        "`caddy` can't be told its congestion control",
+    );
+    says(
         "server = [\"nginx\", \"nginx\"]",
         "two servers are called `nginx`",
     );
@@ -422,4 +426,21 @@ fn refuses_policies_that_can_not_be_compared() {
     assert!(unknown.contains("`lerned`"), "{unknown}");
     let far = error(&format!("{SMALL}\n{all}\n[sessions]\napart = [\"far\"]"));
     assert!(far.contains("apart"), "{far}");
+}
+
+#[test]
+fn congestion_controls_are_of_both_transports_or_of_each() {
+    let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1\n";
+    let axis = "congestion = [\"cubic\", \"bbr\", \"tcp-bbr-quic-cubic\"]";
+    let plan: Plan = format!("{text}{axis}\n").parse().unwrap();
+    let both = |congestion: &Congestion| (congestion.tcp(), congestion.quic());
+    let expected = [("cubic", "cubic"), ("bbr", "bbr"), ("bbr", "cubic")];
+    assert_eq!(
+        plan.congestions.iter().map(both).collect::<Vec<_>>(),
+        expected
+    );
+    assert!(plan.to_toml().contains(axis), "{}", plan.to_toml());
+    // QUIC keeps its default there, which is all that such a server can be asked for.
+    let mixed = "congestion = \"tcp-bbr-quic-cubic\"\nserver = \"nginx\"";
+    assert!(format!("{text}{mixed}").parse::<Plan>().is_ok());
 }

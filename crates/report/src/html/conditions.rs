@@ -170,7 +170,7 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
     let (plan, link) = (&analysis.run.manifest.plan, &analysis.run.manifest.link);
     let listed = |values: Vec<String>| words::list(&values);
     let queues = plan.queues.iter().map(ToString::to_string).collect();
-    let congestions = plan.congestions.iter().map(ToString::to_string).collect();
+    let congestions = plan.congestions.iter().map(|one| words::congestion(*one));
     let priority = match link.realtime_priority {
         Some(true) => "real-time",
         Some(false) => "normal: packets may be late",
@@ -203,8 +203,8 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
         ("largest packet", format!("{} bytes", link.mtu_bytes)),
         ("queue", listed(queues)),
         (
-            "congestion control",
-            format!("{} on both transports", listed(congestions)),
+            "congestion control of the server",
+            listed(congestions.collect()),
         ),
         ("priority of the link's thread", priority.into()),
     ];

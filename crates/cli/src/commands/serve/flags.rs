@@ -71,6 +71,9 @@ pub(crate) struct Flags {
     /// too, or cubic where QUIC has no such].
     #[arg(long, value_name = "NAME")]
     congestion: Option<Congestion>,
+    /// Congestion control of QUIC, where it is to be another than TCP's [default: as --congestion].
+    #[arg(long, value_name = "NAME")]
+    quic_congestion: Option<Congestion>,
     /// Packets of QUIC's first congestion window. TCP's is the route's (ip route ... initcwnd).
     #[arg(long, value_name = "PACKETS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     initial_window: u32,
@@ -125,6 +128,7 @@ impl Flags {
             listen: self.listen(),
             transport: Transport {
                 congestion: self.congestion.map(translated),
+                quic_congestion: self.quic_congestion.map(translated),
                 initial_window: self.initial_window,
                 early_data: self.early_data && !self.is_clear(),
                 server_id: translated(self.server_id),

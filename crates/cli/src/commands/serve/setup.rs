@@ -70,6 +70,7 @@ pub(super) fn options(
     options.hosts = Some(altway_site::hosts(plan));
     options.state.clone_from(&config.state);
     options.congestion = config.transport.congestion.map(translated);
+    options.quic_congestion = config.transport.quic_congestion.map(translated);
     options.initial_window = config.transport.initial_window;
     options.early_data = config.transport.early_data;
     let secrets = config.log.keylog.as_deref();

@@ -90,14 +90,13 @@ fn measured(scenario: &Scenario, cell: &Cell, times: &Times) -> Result<Measured,
     }
     let ratios = log_ratios(&h2, &h3).ok_or(few)?;
     let (difference, error) = median_and_error(&ratios);
-    let control = congestion(cell.congestion);
     Ok(Measured {
         class: ClientClass::new(family(cell.client), Platform::Linux),
         rate: rate.as_bps() as f64,
         // A link without delay is no link without time.
         rtt: (2.0 * cell.delay.as_secs_f64()).max(1e-4),
         loss: cell.loss.as_f64().min(0.999),
-        congestion: [control, control],
+        congestion: congestion(cell.congestion),
         exchange,
         h2: summarize(&h2).ok_or(few)?.median,
         difference,
@@ -137,10 +136,12 @@ fn family(client: Client) -> Family {
     }
 }
 
-fn congestion(control: Control) -> Congestion {
-    match control {
-        Control::Cubic | Control::Reno => Congestion::LossBased,
-    }
+/// TCP's and QUIC's, in the terms of the selector.
+fn congestion(control: Control) -> [Congestion; 2] {
+    [control.tcp(), control.quic()].map(|name| match name {
+        "bbr" => Congestion::RateBased,
+        _ => Congestion::LossBased,
+    })
 }
 
 /// The median, and the standard error of it for a normal distribution.
@@ -156,6 +157,19 @@ fn median_and_error(values: &[f64]) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_transport_has_its_own_kind_of_congestion_control() {
+        let (loss, rate) = (Congestion::LossBased, Congestion::RateBased);
+        for (control, kinds) in [
+            (Control::Cubic, [loss, loss]),
+            (Control::Reno, [loss, loss]),
+            (Control::Bbr, [rate, rate]),
+            (Control::TcpBbrQuicCubic, [rate, loss]),
+        ] {
+            assert_eq!(congestion(control), kinds, "{control}");
+        }
+    }
 
     #[test]
     fn cells_are_taken_with_their_medians_or_left_out_with_a_reason() {
