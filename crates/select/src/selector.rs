@@ -63,6 +63,7 @@ impl Config {
 /// one for each name that is configured, never for each that a client asks for.
 #[derive(Debug, Default)]
 pub struct Host {
+    name: Box<str>,
     slot: u8,
     pub(crate) mix: Mutex<Mix>,
     model: Option<Box<dyn Model>>,
@@ -76,10 +77,17 @@ impl Host {
             sum.rotate_left(3) ^ byte.to_ascii_lowercase()
         });
         Self {
+            name: name.into(),
             slot: (sum ^ sum >> 3) & 7,
             mix: Mutex::default(),
             model: None,
         }
+    }
+
+    /// The name; empty for a host without one.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Has that model decide for the host's clients, in place of the selector's. What it predicts with is its own;
