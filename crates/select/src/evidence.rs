@@ -99,25 +99,25 @@ impl Selector {
         let [tcp, quic] = [Transport::Tcp, Transport::Quic].map(|it| known.residuals(it));
         let (sent, lost) = known.packets();
         Evidence {
-            rtt: context.rtt(),
-            tcp_bps: rate(Transport::Tcp),
-            quic_bps: rate(Transport::Quic),
+            rtt: context.rtt().map(|it| rounded(it, 1e6)),
+            tcp_bps: rate(Transport::Tcp).map(f64::round),
+            quic_bps: rate(Transport::Quic).map(f64::round),
             quic_rates: known.rate(Transport::Quic).map_or(0.0, |(_, count)| count),
-            least_bps: known.floor(),
+            least_bps: known.floor().round(),
             sent,
             lost,
             tcp_pages: tcp.pages,
             tcp_residual: tcp.sum,
             quic_pages: quic.pages,
             quic_residual: quic.sum,
-            near_bps: near.and_then(|it| it.rate).map(f64::exp),
-            near_loss: near.map(|it| it.loss),
+            near_bps: near.and_then(|it| it.rate).map(|ln| ln.exp().round()),
+            near_loss: near.map(|it| rounded(it.loss, 1e6)),
             udp_blocked: known.is_udp_blocked()
                 || near.is_some_and(|it| it.udp_blocked) && !known.has_arrived(),
-            limit_bps: context.limit,
-            correction: context.correction,
+            limit_bps: context.limit.round(),
+            correction: rounded(context.correction, 1e6),
             learning: self.model(host).learns() && context.learning,
-            load: moment.load,
+            load: rounded(moment.load, 1e3),
             tcp_bbr: context.congestion[0] == Congestion::RateBased,
             quic_bbr: context.congestion[1] == Congestion::RateBased,
         }
@@ -210,6 +210,11 @@ impl Evidence {
         }
         known
     }
+}
+
+/// The nearest multiple of one of so many parts, for lines that are read by people as well.
+fn rounded(value: f64, parts: f64) -> f64 {
+    (value * parts).round() / parts
 }
 
 fn finite(value: f64, low: f64, high: f64) -> f64 {

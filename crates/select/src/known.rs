@@ -276,6 +276,11 @@ impl Known {
         (self.decided & bit != 0).then_some(self.offered & bit != 0)
     }
 
+    /// The latest decision for some host was for HTTP/3.
+    pub(crate) fn is_offered(&self) -> bool {
+        self.decided & self.offered != 0
+    }
+
     /// Keeps a decision. A change is dated and counted; what goes back to HTTP/2 raises the level by which
     /// the next offer has to wait.
     pub(crate) fn decide(&mut self, slot: u8, http3: bool, now: UnixTime) {

@@ -167,10 +167,16 @@ impl Selector {
         Client::new(&self.secret, address, ClientClass::of(hints))
     }
 
-    /// A connection of `client` has begun. To be called once a connection, before decisions on it.
-    pub fn connected(&self, client: &Client, transport: Transport, now: UnixTime) {
-        let (visit, blocked) = self.store.change(client, now, |known| {
-            (known.connected(transport, now), known.is_udp_blocked())
+    /// A connection of `client` has begun. To be called once a connection, before decisions on it. Returns whether the
+    /// client had been offered HTTP/3 before, by the latest decision for any host.
+    pub fn connected(&self, client: &Client, transport: Transport, now: UnixTime) -> bool {
+        let (offered, visit, blocked) = self.store.change(client, now, |known| {
+            let offered = known.is_offered();
+            (
+                offered,
+                known.connected(transport, now),
+                known.is_udp_blocked(),
+            )
         });
         if visit {
             self.visits
@@ -188,6 +194,7 @@ impl Selector {
             }
             Transport::Tcp => {}
         }
+        offered
     }
 
     /// Learns from what is new on a connection of `client` to `host`. An alarm is for the log.
