@@ -1,7 +1,10 @@
 //! The status of a server: what `/status` answers as JSON and `altway status` prints.
 
 use crate::process::{Process, udp_dropped};
-use altway_serve::{DurationMetrics, LatestVisit, Metrics, Monitor, ProtocolMetrics};
+use altway_serve::{
+    ArrivalMetrics, DurationMetrics, LatestVisit, Metrics, Monitor, OfferMetrics, ProtocolMetrics,
+    SiteMetrics,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -236,74 +239,28 @@ impl Status {
             quic_pool_limit_bytes,
             ..
         } = monitor.metrics();
-        let process = Process::read();
-        let protocol = |(name, it): (&&str, &ProtocolMetrics)| ProtocolStatus {
-            protocol: (*name).to_owned(),
-            connections: it.connections,
-            open_connections: it.open_connections,
-            responses: it.responses,
-            content_bytes: it.content_bytes,
-            durations: it.durations.iter().map(durations).collect(),
-        };
+        let names = ProtocolMetrics::NAMES.iter().zip(&protocols);
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: identity.address,
             policy: identity.policy.clone(),
             since: seconds(identity.since),
             now: seconds(SystemTime::now()),
-            process: ProcessStatus {
-                id: std::process::id(),
-                resident_bytes: process.resident_bytes,
-                open_files: process.open_files,
-                cpu_ms: process.cpu_ms,
-                udp_dropped: udp_dropped(identity.address.port()),
-            },
-            protocols: ProtocolMetrics::NAMES
-                .iter()
-                .zip(&protocols)
-                .map(protocol)
-                .collect(),
-            offers: offers
-                .iter()
-                .map(|it| OfferStatus {
-                    offer: it.offer.to_owned(),
-                    reason: it.reason.to_owned(),
-                    count: it.count,
-                })
-                .collect(),
+            process: process(identity.address.port()),
+            protocols: names.map(|(name, it)| protocol(name, it)).collect(),
+            offers: offers.iter().map(offer).collect(),
             incidents: incidents
                 .into_iter()
                 .map(|(kind, count)| (kind.to_owned(), count))
                 .collect(),
             clients: clients(monitor, known_clients),
-            certificates: monitor
-                .certificates()
-                .into_iter()
-                .map(|it| CertificateStatus {
-                    names: it.names,
-                    not_after: it.not_after.map(seconds),
-                })
-                .collect(),
+            certificates: certificates(monitor),
             log_dropped,
             selection_log_dropped,
-            arrivals: arrivals
-                .iter()
-                .map(|it| ArrivalStatus {
-                    protocol: it.protocol.to_owned(),
-                    offered: it.offered,
-                    count: it.count,
-                })
-                .collect(),
+            arrivals: arrivals.iter().map(arrival).collect(),
             predicted,
             latest: latest.iter().map(visit).collect(),
-            sites: sites
-                .into_iter()
-                .map(|it| SiteStatus {
-                    responses: it.responses,
-                    offers: it.offers,
-                    name: it.name,
-                })
-                .collect(),
+            sites: sites.into_iter().map(site).collect(),
             quic_pool: PoolStatus {
                 bytes: quic_pool_bytes,
                 limit_bytes: quic_pool_limit_bytes,
@@ -311,6 +268,61 @@ impl Status {
             reload,
         }
     }
+}
+
+fn process(port: u16) -> ProcessStatus {
+    let process = Process::read();
+    ProcessStatus {
+        id: std::process::id(),
+        resident_bytes: process.resident_bytes,
+        open_files: process.open_files,
+        cpu_ms: process.cpu_ms,
+        udp_dropped: udp_dropped(port),
+    }
+}
+
+fn protocol(name: &str, it: &ProtocolMetrics) -> ProtocolStatus {
+    ProtocolStatus {
+        protocol: name.to_owned(),
+        connections: it.connections,
+        open_connections: it.open_connections,
+        responses: it.responses,
+        content_bytes: it.content_bytes,
+        durations: it.durations.iter().map(durations).collect(),
+    }
+}
+
+fn offer(it: &OfferMetrics) -> OfferStatus {
+    OfferStatus {
+        offer: it.offer.to_owned(),
+        reason: it.reason.to_owned(),
+        count: it.count,
+    }
+}
+
+fn arrival(it: &ArrivalMetrics) -> ArrivalStatus {
+    ArrivalStatus {
+        protocol: it.protocol.to_owned(),
+        offered: it.offered,
+        count: it.count,
+    }
+}
+
+fn site(it: SiteMetrics) -> SiteStatus {
+    SiteStatus {
+        responses: it.responses,
+        offers: it.offers,
+        name: it.name,
+    }
+}
+
+fn certificates(monitor: &Monitor) -> Vec<CertificateStatus> {
+    let each = monitor.certificates().into_iter();
+    let each = each.map(|it| CertificateStatus {
+        names: it.names,
+        not_after: it.not_after.map(seconds),
+    });
+    each.collect()
 }
 
 fn visit(it: &LatestVisit) -> VisitStatus {

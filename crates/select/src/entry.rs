@@ -157,8 +157,6 @@ impl SelectionEntry {
     }
 }
 
-// serde hands over references.
-#[expect(clippy::trivially_copy_pass_by_ref)]
 fn write_time<S: Serializer>(time: &UnixTime, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_u64(time.as_secs())
 }
