@@ -4,6 +4,7 @@
 //! `promtool check metrics` finds without help text.
 
 use crate::Status;
+use altway_serve::DURATION_BUCKETS_MS;
 use std::fmt::{Display, Write as _};
 
 /// The media type of the format.
@@ -42,7 +43,13 @@ impl Text {
 
 impl Family<'_> {
     fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.sample_of("", labels, value);
+    }
+
+    /// A sample of one of a histogram's series.
+    fn sample_of(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
         self.text.push_str(self.name);
+        self.text.push_str(suffix);
         for (index, (name, value)) in labels.iter().enumerate() {
             let open = if index == 0 { '{' } else { ',' };
             let value = escaped(value);
@@ -67,7 +74,9 @@ pub(crate) fn exposition(status: &Status) -> String {
     let mut text = Text::default();
     about(&mut text, status);
     protocols(&mut text, status);
+    durations(&mut text, status);
     selection(&mut text, status);
+    sites(&mut text, status);
     refused(&mut text, status);
     text.0
 }
@@ -132,7 +141,76 @@ fn protocols(text: &mut Text, status: &Status) {
     }
 }
 
+/// The histogram of OpenTelemetry's semantic conventions, in its name for Prometheus.
+fn durations(text: &mut Text, status: &Status) {
+    let help = "Seconds from a request's head to its response's last byte.";
+    let mut histogram = text.family("http_server_request_duration_seconds", "histogram", help);
+    for it in &status.protocols {
+        for (class, durations) in CLASSES.iter().zip(&it.durations).skip(1) {
+            let labels = [("protocol", it.protocol.as_str()), ("class", class)];
+            let mut count = 0;
+            for (place, in_bucket) in durations.buckets.iter().enumerate() {
+                count += in_bucket;
+                let bound = DURATION_BUCKETS_MS.get(place);
+                let bound = bound.map(|ms| (*ms as f64 / 1e3).to_string());
+                let bound = bound.as_deref().unwrap_or("+Inf");
+                histogram.sample_of("_bucket", &[labels[0], labels[1], ("le", bound)], count);
+            }
+            histogram.sample_of("_sum", &labels, durations.sum_s);
+            histogram.sample_of("_count", &labels, count);
+        }
+    }
+    let pool = &status.quic_pool;
+    if pool.limit_bytes > 0 {
+        let help = "Memory that HTTP/3 connections hold of what they may hold together.";
+        text.gauge("altway_quic_pool_bytes", help)
+            .sample(&[], pool.bytes);
+        let help = "Memory that HTTP/3 connections may hold together.";
+        text.gauge("altway_quic_pool_limit_bytes", help)
+            .sample(&[], pool.limit_bytes);
+    }
+}
+
+fn sites(text: &mut Text, status: &Status) {
+    if status.sites.is_empty() {
+        return;
+    }
+    let help = "Responses by the configured name of their site and class of status; empty for all other names.";
+    let mut responses = text.counter("altway_site_responses_total", help);
+    for it in &status.sites {
+        for (class, count) in CLASSES.iter().zip(it.responses).skip(1) {
+            responses.sample(&[("site", &it.name), ("class", class)], count);
+        }
+    }
+    let help = "Responses by the configured name of their site and the protocol that they offered.";
+    let mut offers = text.counter("altway_site_offers_total", help);
+    for it in &status.sites {
+        for (offer, count) in ["h2", "h3"].into_iter().zip(it.offers) {
+            offers.sample(&[("site", &it.name), ("offer", offer)], count);
+        }
+    }
+}
+
 fn selection(text: &mut Text, status: &Status) {
+    let help =
+        "Connections by protocol, and by whether their client had been offered HTTP/3 before.";
+    let mut arrivals = text.counter("altway_arrivals_total", help);
+    for it in &status.arrivals {
+        let offered = if it.offered { "true" } else { "false" };
+        arrivals.sample(
+            &[("protocol", &it.protocol), ("offered", offered)],
+            it.count,
+        );
+    }
+    if status.predicted.iter().any(Option::is_some) {
+        let help = "Predicted share of time that HTTP/3 saves, mean over the responses that offered this protocol.";
+        let mut gain = text.gauge("altway_predicted_gain_ratio", help);
+        for (offer, difference) in ["h2", "h3"].into_iter().zip(status.predicted) {
+            if let Some(difference) = difference {
+                gain.sample(&[("offer", offer)], -difference.exp_m1());
+            }
+        }
+    }
     let help = "Responses by the protocol that they offered and the kind of reason.";
     let mut offers = text.counter("altway_offers_total", help);
     for it in &status.offers {
@@ -162,6 +240,11 @@ fn refused(text: &mut Text, status: &Status) {
     if let Some(dropped) = status.log_dropped {
         let help = "Lines that the access log did not take in time.";
         text.counter("altway_log_dropped_total", help)
+            .sample(&[], dropped);
+    }
+    if let Some(dropped) = status.selection_log_dropped {
+        let help = "Lines that the selection log did not take in time.";
+        text.counter("altway_selection_log_dropped_total", help)
             .sample(&[], dropped);
     }
     let help = "Last second of each certificate, since 1970, by its first name.";

@@ -30,6 +30,6 @@ pub use client::{Answered, CallError, call};
 pub use explained::Explained;
 pub use listener::StartError;
 pub use status::{
-    CertificateStatus, ClassStatus, ClientStatus, OfferStatus, ProcessStatus, ProtocolStatus,
-    ReloadStatus, Status,
+    ArrivalStatus, CertificateStatus, ClassStatus, ClientStatus, DurationStatus, OfferStatus,
+    PoolStatus, ProcessStatus, ProtocolStatus, ReloadStatus, SiteStatus, Status, VisitStatus,
 };

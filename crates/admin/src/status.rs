@@ -1,7 +1,10 @@
 //! The status of a server: what `/status` answers as JSON and `altway status` prints.
 
 use crate::process::{Process, udp_dropped};
-use altway_serve::{Metrics, Monitor, ProtocolMetrics};
+use altway_serve::{
+    ArrivalMetrics, DurationMetrics, LatestVisit, Metrics, Monitor, OfferMetrics, ProtocolMetrics,
+    SiteMetrics,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -35,6 +38,19 @@ pub struct Status {
     pub certificates: Vec<CertificateStatus>,
     /// Lines that the access log did not take; none without a log.
     pub log_dropped: Option<u64>,
+    /// Lines that the selection log did not take; none without one.
+    pub selection_log_dropped: Option<u64>,
+    /// Connections by protocol and by whether their client had been offered HTTP/3 before.
+    pub arrivals: Vec<ArrivalStatus>,
+    /// Mean predicted difference, ln of the time over HTTP/3 as a share of that over HTTP/2, of the responses that
+    /// offered HTTP/2 and HTTP/3, in this order; none where nothing was predicted.
+    pub predicted: [Option<f64>; 2],
+    /// The latest visits, the newest first.
+    pub latest: Vec<VisitStatus>,
+    /// The sites: the names that are decided for and were asked for.
+    pub sites: Vec<SiteStatus>,
+    /// Memory that HTTP/3 connections hold, and may hold together, in bytes.
+    pub quic_pool: PoolStatus,
     /// The latest reload; none since the server began.
     pub reload: Option<ReloadStatus>,
 }
@@ -56,7 +72,7 @@ pub struct ProcessStatus {
 }
 
 /// The figures of one protocol.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProtocolStatus {
     /// `h1`, `h2`, `h3`.
@@ -69,6 +85,73 @@ pub struct ProtocolStatus {
     pub responses: [u64; 5],
     /// Bytes of responses' contents.
     pub content_bytes: u64,
+    /// Durations of responses by the first digit of their status, 1 to 5.
+    pub durations: Vec<DurationStatus>,
+}
+
+/// A histogram of durations.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct DurationStatus {
+    /// Counts of durations within 5, 10, 25, 50, 75, 100, 250, 500, 750 ms, 1, 2.5, 5, 7.5 and 10 s, each without those
+    /// of the bound before; the last is of longer ones.
+    pub buckets: Vec<u64>,
+    /// The sum of the durations, in seconds.
+    pub sum_s: f64,
+}
+
+/// Connections of a protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ArrivalStatus {
+    /// `h1`, `h2`, `h3`.
+    pub protocol: String,
+    /// Their clients had been offered HTTP/3.
+    pub offered: bool,
+    /// Connections.
+    pub count: u64,
+}
+
+/// A connection, and what its first response said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct VisitStatus {
+    /// The time, in seconds since 1970.
+    pub time: u64,
+    /// `h1`, `h2`, `h3`.
+    pub protocol: String,
+    /// The class of the client.
+    pub class: String,
+    /// The client had been offered HTTP/3 before.
+    pub offered: bool,
+    /// `h2` or `h3`.
+    pub offer: String,
+    /// The kind of reason.
+    pub reason: String,
+    /// Predicted difference, ln of the time over HTTP/3 as a share of that over HTTP/2; none without a prediction.
+    pub difference: Option<f64>,
+}
+
+/// A site.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SiteStatus {
+    /// The name, as it is configured; empty for all others together.
+    pub name: String,
+    /// Responses by the first digit of their status, 1 to 5.
+    pub responses: [u64; 5],
+    /// Responses that offered HTTP/2, and HTTP/3.
+    pub offers: [u64; 2],
+}
+
+/// A pool of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PoolStatus {
+    /// Bytes that are taken.
+    pub bytes: u64,
+    /// Bytes that there are; 0 without HTTP/3.
+    pub limit_bytes: u64,
 }
 
 /// The count of responses that offered a protocol for one reason.
@@ -147,58 +230,117 @@ impl Status {
             incidents,
             known_clients,
             log_dropped,
+            selection_log_dropped,
+            arrivals,
+            predicted,
+            latest,
+            sites,
+            quic_pool_bytes,
+            quic_pool_limit_bytes,
             ..
         } = monitor.metrics();
-        let process = Process::read();
-        let protocol = |(name, it): (&&str, &ProtocolMetrics)| ProtocolStatus {
-            protocol: (*name).to_owned(),
-            connections: it.connections,
-            open_connections: it.open_connections,
-            responses: it.responses,
-            content_bytes: it.content_bytes,
-        };
+        let names = ProtocolMetrics::NAMES.iter().zip(&protocols);
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: identity.address,
             policy: identity.policy.clone(),
             since: seconds(identity.since),
             now: seconds(SystemTime::now()),
-            process: ProcessStatus {
-                id: std::process::id(),
-                resident_bytes: process.resident_bytes,
-                open_files: process.open_files,
-                cpu_ms: process.cpu_ms,
-                udp_dropped: udp_dropped(identity.address.port()),
-            },
-            protocols: ProtocolMetrics::NAMES
-                .iter()
-                .zip(&protocols)
-                .map(protocol)
-                .collect(),
-            offers: offers
-                .iter()
-                .map(|it| OfferStatus {
-                    offer: it.offer.to_owned(),
-                    reason: it.reason.to_owned(),
-                    count: it.count,
-                })
-                .collect(),
+            process: process(identity.address.port()),
+            protocols: names.map(|(name, it)| protocol(name, it)).collect(),
+            offers: offers.iter().map(offer).collect(),
             incidents: incidents
                 .into_iter()
                 .map(|(kind, count)| (kind.to_owned(), count))
                 .collect(),
             clients: clients(monitor, known_clients),
-            certificates: monitor
-                .certificates()
-                .into_iter()
-                .map(|it| CertificateStatus {
-                    names: it.names,
-                    not_after: it.not_after.map(seconds),
-                })
-                .collect(),
+            certificates: certificates(monitor),
             log_dropped,
+            selection_log_dropped,
+            arrivals: arrivals.iter().map(arrival).collect(),
+            predicted,
+            latest: latest.iter().map(visit).collect(),
+            sites: sites.into_iter().map(site).collect(),
+            quic_pool: PoolStatus {
+                bytes: quic_pool_bytes,
+                limit_bytes: quic_pool_limit_bytes,
+            },
             reload,
         }
+    }
+}
+
+fn process(port: u16) -> ProcessStatus {
+    let process = Process::read();
+    ProcessStatus {
+        id: std::process::id(),
+        resident_bytes: process.resident_bytes,
+        open_files: process.open_files,
+        cpu_ms: process.cpu_ms,
+        udp_dropped: udp_dropped(port),
+    }
+}
+
+fn protocol(name: &str, it: &ProtocolMetrics) -> ProtocolStatus {
+    ProtocolStatus {
+        protocol: name.to_owned(),
+        connections: it.connections,
+        open_connections: it.open_connections,
+        responses: it.responses,
+        content_bytes: it.content_bytes,
+        durations: it.durations.iter().map(durations).collect(),
+    }
+}
+
+fn offer(it: &OfferMetrics) -> OfferStatus {
+    OfferStatus {
+        offer: it.offer.to_owned(),
+        reason: it.reason.to_owned(),
+        count: it.count,
+    }
+}
+
+fn arrival(it: &ArrivalMetrics) -> ArrivalStatus {
+    ArrivalStatus {
+        protocol: it.protocol.to_owned(),
+        offered: it.offered,
+        count: it.count,
+    }
+}
+
+fn site(it: SiteMetrics) -> SiteStatus {
+    SiteStatus {
+        responses: it.responses,
+        offers: it.offers,
+        name: it.name,
+    }
+}
+
+fn certificates(monitor: &Monitor) -> Vec<CertificateStatus> {
+    let each = monitor.certificates().into_iter();
+    let each = each.map(|it| CertificateStatus {
+        names: it.names,
+        not_after: it.not_after.map(seconds),
+    });
+    each.collect()
+}
+
+fn visit(it: &LatestVisit) -> VisitStatus {
+    VisitStatus {
+        time: it.time.as_secs(),
+        protocol: it.protocol.to_owned(),
+        class: it.class.to_string(),
+        offered: it.offered,
+        offer: it.offer.to_owned(),
+        reason: it.reason.to_owned(),
+        difference: it.difference,
+    }
+}
+
+fn durations(metrics: &DurationMetrics) -> DurationStatus {
+    DurationStatus {
+        buckets: metrics.buckets.into(),
+        sum_s: metrics.sum.as_secs_f64(),
     }
 }
 

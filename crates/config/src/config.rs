@@ -237,6 +237,8 @@ pub struct Log {
     pub access: Option<PathBuf>,
     /// How a line of it looks.
     pub format: LogFormat,
+    /// File with a line for each page and what was decided for its client.
+    pub selection: Option<PathBuf>,
     /// Folder with a qlog of each HTTP/3 connection.
     pub qlog: Option<PathBuf>,
     /// File with the TLS secrets of every connection.

@@ -367,6 +367,12 @@ pub const LOG: Section = Section {
             "How a line of `access` looks: `key=value`, a JSON object, or the combined format of Apache and nginx, which has neither offers nor durations nor counts of dropped lines.",
         ),
         key(
+            "selection",
+            Form::Path,
+            "(no log)",
+            "File to which a line of JSON is appended for each page, with what was decided for its client, from which `altway policy evaluate` says what other policies would have been worth. Addresses stand in it as keyed hashes, which `state` keeps the same over a restart.",
+        ),
+        key(
             "qlog",
             Form::Path,
             "(no log)",

@@ -336,6 +336,8 @@ impl Endpoint {
             connections: self.quic.open_connections(),
             unvalidated: self.unvalidated,
             retries: self.retries,
+            held_bytes: self.pool.as_ref().map_or(0, Pool::held),
+            max_held_bytes: self.pool.as_ref().map_or(0, Pool::size),
         }
     }
 

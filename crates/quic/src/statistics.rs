@@ -13,6 +13,10 @@ pub struct EndpointStatistics {
     pub unvalidated: usize,
     /// Clients that were answered by Retry, since the endpoint began.
     pub retries: u64,
+    /// Bytes of the pool that windows have, as far as they are beyond what each connection has anyway.
+    pub held_bytes: u64,
+    /// Bytes of the pool ([`Limits::max_held_bytes`](crate::Limits::max_held_bytes)); 0 without one, at a client.
+    pub max_held_bytes: u64,
 }
 
 /// A connection's path at one moment. Counters run since the connection began, except what is

@@ -42,6 +42,7 @@ const AHEAD: u64 = 3;
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     left: Arc<AtomicU64>,
+    size: u64,
     /// With so much or less left it is short.
     short: u64,
     /// What a connection's windows may grow to.
@@ -92,6 +93,7 @@ impl Pool {
     pub(crate) fn new(bytes: u64, send: u64, receive: u64) -> Self {
         Self {
             left: Arc::new(AtomicU64::new(bytes)),
+            size: bytes,
             short: bytes / 2,
             send,
             receive,
@@ -121,6 +123,16 @@ impl Pool {
         let got = take(&self.left, allowed);
         share.0.fetch_add(allowed - got, Ordering::Relaxed);
         got
+    }
+
+    /// Bytes in all.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes that were taken.
+    pub(crate) fn held(&self) -> u64 {
+        self.size.saturating_sub(self.left())
     }
 
     fn left(&self) -> u64 {

@@ -2,7 +2,9 @@
 
 use crate::secret::Domain;
 use crate::{ClientClass, Secret};
+use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 /// Leading bits that one client's addresses share: an IPv4 address, or the IPv6 /64 in which a host chooses
 /// its addresses freely.
@@ -64,10 +66,59 @@ impl Client {
         Self { class, ..self }
     }
 
+    /// The key that stands for the address, whatever the class, in logs and exports.
+    #[must_use]
+    pub const fn key(&self) -> ClientKey {
+        ClientKey::of(self.address)
+    }
+
     /// A number for logs that is the same for the same address and class, and tells neither.
     #[must_use]
     pub fn pseudonym(&self) -> u64 {
         self.address ^ u64::from(self.class.index()).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+/// A client's address (IPv4 /32, IPv6 /64) as it stands in logs and exports: 48 bits of its keyed hash, so that
+/// visits can be told to be of the same client, and no address be told without the key.
+///
+/// Text form: twelve hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClientKey(u64);
+
+impl ClientKey {
+    pub(crate) const fn of(address: u64) -> Self {
+        Self(address >> 16)
+    }
+
+    /// The key as a number.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for ClientKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:012x}", self.0)
+    }
+}
+
+/// A text that is no [`ClientKey`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no key of a client: expected twelve hexadecimal digits")]
+pub struct ParseKeyError(String);
+
+impl FromStr for ClientKey {
+    type Err = ParseKeyError;
+
+    fn from_str(text: &str) -> Result<Self, ParseKeyError> {
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let number = u64::from_str_radix(text, 16).ok();
+        number
+            .filter(|_| text.len() == 12 && text.bytes().all(is_hex))
+            .map(Self)
+            .ok_or_else(|| ParseKeyError(text.into()))
     }
 }
 
@@ -129,6 +180,24 @@ mod tests {
     fn the_48s_of_one_32_have_one_voice() {
         assert_eq!(client("2001:db8:1::1").voice, client("2001:db8:2::1").voice);
         assert_ne!(client("192.0.2.1").voice, client("192.0.3.1").voice);
+    }
+
+    #[test]
+    fn a_key_is_read_as_it_is_printed_and_is_the_same_for_all_classes() {
+        let client = client("192.0.2.1");
+        let key = client.key();
+        assert_eq!(key.to_string().parse(), Ok(key));
+        let other = client.with_class("firefox-linux".parse().unwrap());
+        assert_eq!(other.key(), key);
+        for bad in [
+            "",
+            "0123456789a",
+            "0123456789ABCD",
+            "+12345678901",
+            "0123456789ag",
+        ] {
+            assert!(bad.parse::<ClientKey>().is_err(), "{bad}");
+        }
     }
 
     #[test]

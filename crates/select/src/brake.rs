@@ -53,6 +53,15 @@ impl Residuals {
         }
     }
 
+    /// The mean of the residuals; 0 without a page.
+    pub(crate) fn mean(&self) -> f64 {
+        if self.pages > 0.0 {
+            self.sum / self.pages
+        } else {
+            0.0
+        }
+    }
+
     /// Keeps `share` of the weight.
     pub(crate) fn age(&mut self, share: f64) {
         self.pages *= share;

@@ -45,7 +45,7 @@ impl Selector {
             packets: known.packets(),
             pages: both.map(|it| {
                 let residuals = known.residuals(it);
-                (residuals.pages, residuals.sum / residuals.pages.max(1e-9))
+                (residuals.pages, residuals.mean())
             }),
             limit: self.limit(client.class()),
             udp_blocked: known.is_udp_blocked(),
@@ -96,7 +96,7 @@ impl Selector {
                 limit: self.limit(class),
             })
             .collect();
-        self.store.each_client(|class, known| {
+        self.store.each_client(|_, class, known| {
             let Some(summary) = classes.iter_mut().find(|it| it.class == class) else {
                 return;
             };

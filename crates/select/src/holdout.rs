@@ -7,7 +7,7 @@ use crate::secret::Domain;
 
 /// Share times visits of a week that shows a difference of 2 % in a week (two-sided 5 %, power 80 %, residuals
 /// of 0.45, four pages a client).
-const NEEDED: f64 = 6_950.0;
+pub(crate) const NEEDED: f64 = 6_950.0;
 
 /// Least and largest share of clients.
 const SHARES: (f64, f64) = (0.002, 0.05);

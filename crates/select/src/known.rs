@@ -153,6 +153,16 @@ impl Known {
         self.offers >= ENOUGH_OFFERS && u16::from(self.arrivals) * 3 < u16::from(self.offers)
     }
 
+    /// Offers that a visit followed, and visits that came over HTTP/3.
+    pub(crate) fn offers(&self) -> (u8, u8) {
+        (self.offers, self.arrivals)
+    }
+
+    /// Beginning of the latest visit.
+    pub(crate) fn last_visit(&self) -> UnixTime {
+        UnixTime::from_secs(self.visit.into())
+    }
+
     /// HTTP/3 has come from here.
     pub(crate) fn has_arrived(&self) -> bool {
         self.arrivals > 0
@@ -213,7 +223,7 @@ impl Known {
         }
     }
 
-    fn set_residuals(&mut self, transport: Transport, residuals: Residuals) {
+    pub(crate) fn set_residuals(&mut self, transport: Transport, residuals: Residuals) {
         let pages = (residuals.pages * PAGE_UNIT).round();
         let exact = if residuals.pages > 0.0 {
             pages / PAGE_UNIT / residuals.pages
@@ -250,6 +260,11 @@ impl Known {
         (f64::from(self.sent), f64::from(self.lost) / LOST_UNIT)
     }
 
+    pub(crate) fn set_packets(&mut self, sent: f64, lost: f64) {
+        self.sent = to_u16(sent);
+        self.lost = to_u16(lost * LOST_UNIT);
+    }
+
     fn keep_packets(&mut self, share: f64) {
         self.sent = to_u16(f64::from(self.sent) * share);
         self.lost = to_u16(f64::from(self.lost) * share);
@@ -259,6 +274,11 @@ impl Known {
     pub(crate) fn decision(&self, slot: u8) -> Option<bool> {
         let bit = 1 << (slot & 7);
         (self.decided & bit != 0).then_some(self.offered & bit != 0)
+    }
+
+    /// The latest decision for some host was for HTTP/3.
+    pub(crate) fn is_offered(&self) -> bool {
+        self.decided & self.offered != 0
     }
 
     /// Keeps a decision. A change is dated and counted; what goes back to HTTP/2 raises the level by which

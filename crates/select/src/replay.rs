@@ -1,208 +1,312 @@
-//! What another policy would have been worth, from a log of decisions.
+//! Trials from a selection log: which visits show what a decision was worth, and what other policies would have
+//! decided.
 //!
-//! Each page is logged with the probability of the protocol that it was given and what was predicted of both.
-//! Weighting by the probability makes up for who was given what (IPS, and SNIPS, which divides by the sum of
-//! the weights); weighting only what the prediction leaves (DR) has a quarter of the variance, and is right if
-//! either probability or prediction is: Dudík, Langford, Li, "Doubly Robust Policy Evaluation" (ICML 2011).
+//! An offer shows in what its client does *next*: `Alt-Svc` is read on one connection and obeyed on another. And a
+//! coin holds a client for a week, so that whatever is learnt of it within the week is of the coin's doing. Therefore:
+//!
+//! - What a client is told at its first visit of a week is its *assignment*, with the probability and the
+//!   [`Evidence`] of that time. That visit's pages show the assignment before, or none, for a client that had never
+//!   been told anything.
+//! - Pages of connections that begin later show the assignment, whether the client obeyed it or not: who is compared
+//!   is who was told, not who came (intention to treat).
+//! - What is predicted for a page rests on the evidence of the assignment, for later evidence would be of its doing.
+//!
+//! What is made of the trials is left to `altway-stats`.
 
-use crate::Offer;
-use std::collections::BTreeMap;
+use crate::entry::{LoggedPage, LoggedProtocol, LoggedStart, SelectionEntry};
+use crate::mix::Mix;
+use crate::{ClientClass, ClientKey, Evidence, Exchange, Model, Offer, Surface};
+use std::collections::HashMap;
+use std::time::Duration;
 
-/// Weights above this are cut: the least probability of a hold-out is a tenth of a per cent.
-const MOST: f64 = 50.0;
+/// Policies that are asked at most.
+pub const MAX_POLICIES: usize = 16;
 
-/// Of a normal distribution, for 95 %.
-const Z: f64 = 1.96;
+/// Seconds of a server's processor: for a connection, a request and a gigabyte, over HTTP/2.
+const H2_COST: [f64; 3] = [350e-6, 5e-6, 0.5];
 
-/// A page of a log.
+/// The same over HTTP/3.
+const H3_COST: [f64; 3] = [420e-6, 12e-6, 1.65];
+
+/// From a client's first connection of a visit, others within this time are of the same one.
+const VISIT: Duration = Duration::from_secs(30);
+
+/// What an offer of HTTP/3 outlives at most (`ma`), and a client is remembered for.
+const OFFER_LIFE: Duration = Duration::from_secs(30 * 86_400);
+
+/// Seconds of a server's processor for `requests` and `bytes` over HTTP/2 or HTTP/3, on a new connection or not, as
+/// one machine measured it; only the quotient of both means something on another.
+#[must_use]
+pub fn processor_seconds(http3: bool, new: bool, requests: f64, bytes: f64) -> f64 {
+    let [connection, request, gigabyte] = if http3 { H3_COST } else { H2_COST };
+    let connections = if new { connection } else { 0.0 };
+    connections + request * requests + gigabyte * bytes / 1e9
+}
+
+/// Visits after which a hold-out of this share of clients shows a difference of 2 % (two-sided at 5 %, with a power of
+/// 80 %), for pages whose times vary as those do that the shares were made for.
+#[must_use]
+pub fn visits_needed(share: f64) -> f64 {
+    crate::holdout::NEEDED / share.clamp(1e-6, 1.0)
+}
+
+/// A page that shows what an assignment was worth.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Logged {
-    /// Pages of one client are not independent: the same number for the same client.
+pub struct PageTrial {
+    /// The same number for the pages of one address.
     pub client: u64,
-    /// What the client was told to use, whatever it used then.
+    /// The class.
+    pub class: ClientClass,
+    /// The week of the assignment.
+    pub week: u64,
+    /// What the client had been told to use, whatever it used then.
     pub offer: Offer,
-    /// Probability of that offer, above 0.
+    /// Probability of that.
     pub propensity: f64,
+    /// A coin had chosen it.
+    pub held: bool,
+    /// The policies, by their place, that would have offered HTTP/3.
+    pub wanted: u16,
     /// ln of the seconds that the page took.
     pub ln_time: f64,
     /// The same as predicted over HTTP/2 and over HTTP/3.
     pub predicted: [f64; 2],
+    /// It came over HTTP/3.
+    pub http3: bool,
+    /// Seconds of the server's processor over HTTP/2 and over HTTP/3.
+    pub processor: [f64; 2],
 }
 
-/// A mean of ln seconds, with the ends of its 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
-    /// The mean.
-    pub mean: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
-/// What a policy would have been worth, by three estimators.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimates {
-    /// Inverse probability weighting.
-    pub ips: Estimate,
-    /// The same over the sum of the weights.
-    pub snips: Estimate,
-    /// Doubly robust.
-    pub dr: Estimate,
-    /// Pages whose offer the policy would have made, too.
-    pub pages: usize,
-}
-
-/// Estimates the mean ln seconds of a page had `policy` decided. `None` without a page that can be used: ln
-/// times must be finite, and probabilities above 0 and at most 1.
-pub fn estimate(log: &[Logged], policy: impl Fn(&Logged) -> Offer) -> Option<Estimates> {
-    let usable = |it: &&Logged| {
-        let finite = it.ln_time.is_finite() && it.predicted.iter().all(|it| it.is_finite());
-        finite && it.propensity > 0.0 && it.propensity <= 1.0
-    };
-    let pages: Vec<Page> = log
-        .iter()
-        .filter(usable)
-        .map(|it| Page::of(it, policy(it)))
-        .collect();
-    if pages.is_empty() {
-        return None;
+impl PageTrial {
+    /// The same number for pages that one coin assigned, or would have: those of an address, a class and a week. Of a
+    /// comparison of assignments it is these that are independent, however much a client's weeks resemble each other.
+    #[must_use]
+    pub fn cluster(&self) -> u64 {
+        self.client ^ u64::from(self.class.index()) << 48 ^ (self.week & 0x3ff) << 54
     }
-    let mean = |value: &dyn Fn(&Page) -> f64| {
-        let sum: f64 = pages.iter().map(value).sum();
-        sum / pages.len() as f64
-    };
-    let weight = mean(&|page| page.weight).max(f64::MIN_POSITIVE);
-    let ips = mean(&|page| page.weight * page.seen);
-    let snips = ips / weight;
-    let dr = mean(&|page| page.predicted + page.weight * (page.seen - page.expected));
-    Some(Estimates {
-        ips: interval(&pages, ips, |page| page.weight * page.seen - ips),
-        snips: interval(&pages, snips, |page| {
-            page.weight * (page.seen - snips) / weight
-        }),
-        dr: interval(&pages, dr, |page| {
-            page.predicted + page.weight * (page.seen - page.expected) - dr
-        }),
-        pages: pages.iter().filter(|page| page.weight > 0.0).count(),
-    })
+
+    /// Whether the policy at `place` would have offered HTTP/3.
+    #[must_use]
+    pub const fn wants_http3(&self, place: usize) -> bool {
+        self.wanted & 1 << (place % MAX_POLICIES) != 0
+    }
 }
 
-/// What an estimator needs of a logged page.
-struct Page {
-    client: u64,
-    weight: f64,
-    seen: f64,
-    /// Of the offer that was made.
-    expected: f64,
-    /// Of the offer that the policy makes.
-    predicted: f64,
+/// What a log holds beside its trials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReplayCounts {
+    /// Lines.
+    pub lines: u64,
+    /// Pages.
+    pub pages: u64,
+    /// Pages of clients that had been told nothing before.
+    pub untold: u64,
+    /// Visits: connections of a client within half a minute are one.
+    pub visits: u64,
+    /// Seconds since 1970 of the first and of the latest line.
+    pub first: u64,
+    /// The same of the latest.
+    pub last: u64,
 }
 
-impl Page {
-    fn of(logged: &Logged, wanted: Offer) -> Self {
-        let prediction = |offer: Offer| logged.predicted[usize::from(offer == Offer::Http3)];
-        let weight = if logged.offer == wanted {
-            (1.0 / logged.propensity).min(MOST)
-        } else {
-            0.0
-        };
+/// Reads a log in its order.
+#[derive(Debug)]
+pub struct Replay {
+    surface: Surface,
+    policies: Vec<Box<dyn Model>>,
+    hosts: HashMap<Box<str>, (u16, Mix)>,
+    clients: HashMap<(ClientKey, u8, u16), Client>,
+    visits: HashMap<(ClientKey, u8), u64>,
+    counts: ReplayCounts,
+}
+
+/// A client of a host.
+#[derive(Debug, Default)]
+struct Client {
+    /// What connections that are there now have been opened under.
+    obeyed: Option<Assignment>,
+    /// What the next connection will be opened under.
+    told: Option<Assignment>,
+    /// A page has been loaded under `told`: it stands for the rest of the week.
+    shown: bool,
+    /// The policies that would have told it to use HTTP/3.
+    wanted: Option<u16>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Assignment {
+    week: u64,
+    time: u64,
+    offer: Offer,
+    propensity: f64,
+    held: bool,
+    wanted: u16,
+    evidence: Evidence,
+}
+
+impl Replay {
+    /// A replay that predicts with `surface` and asks these policies, [`MAX_POLICIES`] at most; others are left out.
+    #[must_use]
+    pub fn new(surface: Surface, mut policies: Vec<Box<dyn Model>>) -> Self {
+        policies.truncate(MAX_POLICIES);
         Self {
-            client: logged.client,
-            weight,
-            seen: logged.ln_time,
-            expected: prediction(logged.offer),
-            predicted: prediction(wanted),
+            surface,
+            policies,
+            hosts: HashMap::new(),
+            clients: HashMap::new(),
+            visits: HashMap::new(),
+            counts: ReplayCounts::default(),
+        }
+    }
+
+    /// Reads a line; the trial that it is, if it is one. Lines come in the order of their time.
+    pub fn read(&mut self, entry: &SelectionEntry) -> Option<PageTrial> {
+        self.count(entry);
+        let number = u16::try_from(self.hosts.len()).unwrap_or(u16::MAX);
+        let (host, mix) = self
+            .hosts
+            .entry(entry.host.clone())
+            .or_insert_with(|| (number, Mix::default()));
+        let key = (entry.client, entry.class.index(), *host);
+        let client = self.clients.entry(key).or_default();
+        if let Some(page) = &entry.page {
+            let is_new = page.start != LoggedStart::Warm;
+            mix.add(page.bytes(), page.responses, is_new);
+        }
+        let wanted = wanted(&self.policies, entry, client.wanted, mix);
+        client.wanted = Some(wanted);
+        let under = client.next(entry);
+        client.tell(entry, wanted);
+        let page = entry.page.as_ref()?;
+        let Some(under) = under else {
+            self.counts.untold += 1;
+            return None;
+        };
+        Some(trial(&self.surface, entry, page, &under))
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub const fn counts(&self) -> &ReplayCounts {
+        &self.counts
+    }
+
+    fn count(&mut self, entry: &SelectionEntry) {
+        let (now, counts) = (entry.time.as_secs(), &mut self.counts);
+        if counts.lines == 0 {
+            counts.first = now;
+        }
+        counts.lines += 1;
+        counts.first = counts.first.min(now);
+        counts.last = counts.last.max(now);
+        counts.pages += u64::from(entry.page.is_some());
+        let began = self.visits.entry((entry.client, entry.class.index()));
+        let began = began.or_insert_with(|| {
+            counts.visits += 1;
+            now
+        });
+        if now.saturating_sub(*began) >= VISIT.as_secs() && is_new(entry) {
+            counts.visits += 1;
+            *began = now;
         }
     }
 }
 
-/// By the variance of what `influence` sums up to for each client.
-fn interval(pages: &[Page], mean: f64, influence: impl Fn(&Page) -> f64) -> Estimate {
-    let mut clients: BTreeMap<u64, f64> = BTreeMap::new();
-    for page in pages {
-        *clients.entry(page.client).or_default() += influence(page);
+impl Client {
+    /// The assignment under which the line's page was loaded.
+    fn next(&mut self, entry: &SelectionEntry) -> Option<Assignment> {
+        let now = entry.time.as_secs();
+        if is_new(entry) {
+            let alive = |it: &Assignment| now.saturating_sub(it.time) <= OFFER_LIFE.as_secs();
+            self.obeyed = self.told.filter(alive);
+            self.shown |= self.obeyed.is_some() && entry.page.is_some();
+        }
+        self.obeyed
     }
-    let squares: f64 = clients.values().map(|sum| sum * sum).sum();
-    let half = Z * squares.sqrt() / pages.len() as f64;
-    Estimate {
-        mean,
-        low: mean - half,
-        high: mean + half,
+
+    /// Takes up what the line says: until a page shows an assignment the latest one counts, then the first of each
+    /// week.
+    fn tell(&mut self, entry: &SelectionEntry, wanted: u16) {
+        let week = entry.time.week();
+        let is_free = self.told.is_none_or(|told| told.week != week) || !self.shown;
+        // While a large response measures the path, the client is told nothing.
+        if !is_free || &*entry.reason == "waiting" {
+            return;
+        }
+        self.shown = false;
+        self.told = Some(Assignment {
+            week,
+            time: entry.time.as_secs(),
+            offer: entry.offer,
+            propensity: entry.propensity,
+            held: entry.held,
+            wanted,
+            evidence: entry.path,
+        });
+    }
+}
+
+/// Whether the line's page is the first of its connection.
+fn is_new(entry: &SelectionEntry) -> bool {
+    entry
+        .page
+        .is_none_or(|page| page.start != LoggedStart::Warm)
+}
+
+/// The policies that would offer HTTP/3, after what they would have offered `before`.
+fn wanted(
+    policies: &[Box<dyn Model>],
+    entry: &SelectionEntry,
+    before: Option<u16>,
+    mix: &Mix,
+) -> u16 {
+    let each = policies.iter().enumerate().map(|(place, model)| {
+        let before = before.map(|it| Offer::of(it & 1 << place != 0));
+        let offer = entry.path.offer(&**model, entry.class, before, mix);
+        u16::from(offer == Offer::Http3) << place
+    });
+    each.sum()
+}
+
+fn trial(
+    surface: &Surface,
+    entry: &SelectionEntry,
+    page: &LoggedPage,
+    under: &Assignment,
+) -> PageTrial {
+    let is_new = page.start != LoggedStart::Warm;
+    let terms = under.evidence.terms(surface, entry.class);
+    let times = surface.times(&terms, &exchange(page, is_new));
+    let cost = |http3| {
+        let (requests, bytes) = (f64::from(page.responses), page.bytes() as f64);
+        processor_seconds(http3, is_new, requests, bytes)
+    };
+    PageTrial {
+        client: entry.client.number(),
+        class: entry.class,
+        week: under.week,
+        offer: under.offer,
+        propensity: under.propensity,
+        held: under.held,
+        wanted: under.wanted,
+        ln_time: page.seconds.ln(),
+        predicted: [times.h2.ln(), times.h3.ln()],
+        http3: entry.protocol == LoggedProtocol::H3,
+        processor: [cost(false), cost(true)],
+    }
+}
+
+/// The same whichever protocol it came over: of new connections over QUIC half have early data.
+fn exchange(page: &LoggedPage, is_new: bool) -> Exchange {
+    let (setup2, setup3) = if is_new { (2.0, 0.5) } else { (0.0, 0.0) };
+    Exchange {
+        document: page.first as f64,
+        objects: page.rest as f64,
+        many: page.responses > 4,
+        setup2,
+        setup3,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A log in which HTTP/3 is faster by a tenth, and was offered to nine clients of ten.
-    fn log(bias: f64) -> Vec<Logged> {
-        let mut state = 1_u64;
-        let mut uniform = || {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 11) as f64 / (1_u64 << 53) as f64
-        };
-        let page = |number: u64| {
-            let size = 3.0 * uniform();
-            let http3 = uniform() < 0.9;
-            let (offer, propensity) = if http3 {
-                (Offer::Http3, 0.9)
-            } else {
-                (Offer::Http2, 0.1)
-            };
-            let gain = if http3 { -0.1 } else { 0.0 };
-            let ln_time = size + gain + 0.3 * (uniform() - 0.5);
-            let predicted = [size + bias, size - 0.1 + bias];
-            Logged {
-                client: number / 4,
-                offer,
-                propensity,
-                ln_time,
-                predicted,
-            }
-        };
-        (0..8_000).map(page).collect()
-    }
-
-    fn holds(estimate: Estimate, truth: f64) -> bool {
-        estimate.low < truth && truth < estimate.high
-    }
-
-    #[test]
-    fn all_three_find_what_a_policy_is_worth_and_dr_is_the_surest() {
-        let all3 = estimate(&log(0.0), |_| Offer::Http3).unwrap();
-        let all2 = estimate(&log(0.0), |_| Offer::Http2).unwrap();
-        for (estimates, truth) in [(all3, 1.4), (all2, 1.5)] {
-            for it in [estimates.ips, estimates.snips, estimates.dr] {
-                assert!((it.mean - truth).abs() < 0.15, "{it:?}");
-            }
-            assert!(holds(estimates.dr, truth), "{estimates:?}");
-        }
-        let width = |it: Estimate| it.high - it.low;
-        assert!(width(all2.dr) < width(all2.snips) / 2.0);
-        assert!(width(all2.snips) < width(all2.ips));
-        assert!(all2.pages < 1_000 && all3.pages > 7_000);
-    }
-
-    #[test]
-    fn dr_is_right_with_predictions_that_are_wrong() {
-        let estimates = estimate(&log(0.5), |_| Offer::Http2).unwrap();
-        assert!(holds(estimates.dr, 1.5), "{estimates:?}");
-    }
-
-    #[test]
-    fn pages_that_can_not_be_used_are_left_out() {
-        let wrong = |change: fn(&mut Logged)| {
-            let mut page = log(0.0)[0];
-            change(&mut page);
-            estimate(&[page], |_| Offer::Http3)
-        };
-        assert_eq!(wrong(|page| page.propensity = 0.0), None);
-        assert_eq!(wrong(|page| page.propensity = f64::NAN), None);
-        assert_eq!(wrong(|page| page.ln_time = f64::INFINITY), None);
-        assert_eq!(estimate(&[], |_| Offer::Http3), None);
-    }
-}
+mod tests;

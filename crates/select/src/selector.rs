@@ -63,6 +63,7 @@ impl Config {
 /// one for each name that is configured, never for each that a client asks for.
 #[derive(Debug, Default)]
 pub struct Host {
+    name: Box<str>,
     slot: u8,
     pub(crate) mix: Mutex<Mix>,
     model: Option<Box<dyn Model>>,
@@ -76,10 +77,17 @@ impl Host {
             sum.rotate_left(3) ^ byte.to_ascii_lowercase()
         });
         Self {
+            name: name.into(),
             slot: (sum ^ sum >> 3) & 7,
             mix: Mutex::default(),
             model: None,
         }
+    }
+
+    /// The name; empty for a host without one.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Has that model decide for the host's clients, in place of the selector's. What it predicts with is its own;
@@ -159,10 +167,16 @@ impl Selector {
         Client::new(&self.secret, address, ClientClass::of(hints))
     }
 
-    /// A connection of `client` has begun. To be called once a connection, before decisions on it.
-    pub fn connected(&self, client: &Client, transport: Transport, now: UnixTime) {
-        let (visit, blocked) = self.store.change(client, now, |known| {
-            (known.connected(transport, now), known.is_udp_blocked())
+    /// A connection of `client` has begun. To be called once a connection, before decisions on it. Returns whether the
+    /// client had been offered HTTP/3 before, by the latest decision for any host.
+    pub fn connected(&self, client: &Client, transport: Transport, now: UnixTime) -> bool {
+        let (offered, visit, blocked) = self.store.change(client, now, |known| {
+            let offered = known.is_offered();
+            (
+                offered,
+                known.connected(transport, now),
+                known.is_udp_blocked(),
+            )
         });
         if visit {
             self.visits
@@ -180,6 +194,7 @@ impl Selector {
             }
             Transport::Tcp => {}
         }
+        offered
     }
 
     /// Learns from what is new on a connection of `client` to `host`. An alarm is for the log.

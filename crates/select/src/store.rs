@@ -163,12 +163,13 @@ impl Store {
         }
     }
 
-    /// Each client's class and state.
-    pub(crate) fn each_client(&self, mut client: impl FnMut(ClientClass, Known)) {
+    /// Each client's address, class and state.
+    pub(crate) fn each_client(&self, mut client: impl FnMut(u64, ClientClass, Known)) {
         for shard in self.locked() {
             for entry in shard.clients.iter() {
-                if let Some(class) = ClientClass::from_index(table::class(entry)) {
-                    client(class, Known::read(entry));
+                let (address, class) = Table::name(entry);
+                if let Some(class) = ClientClass::from_index(class) {
+                    client(address, class, Known::read(entry));
                 }
             }
         }

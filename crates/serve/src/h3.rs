@@ -21,6 +21,7 @@ pub(crate) use steering::{Inboxes, Place, Routes, places};
 
 use crate::Error;
 use crate::clients::Clients;
+use crate::metrics::WorkerCounters;
 use crate::options::{Congestion, Options};
 use crate::random::random;
 use crate::setup::{Memory, Setup};
@@ -95,6 +96,7 @@ pub(crate) struct Driver<'a> {
     udp: Udp,
     timer: Timer,
     responses: Responses,
+    counters: Arc<WorkerCounters>,
     clients: Clients,
     /// Connections that have been told to go, and close once they have nothing in progress.
     leaving: Vec<ConnectionHandle>,
@@ -129,6 +131,7 @@ impl<'a> Driver<'a> {
             udp,
             timer: Timer::new().map_err(Error::Worker)?,
             responses: Responses::new(Arc::clone(setup), memory.clone()),
+            counters: Arc::clone(&memory.responder.counters),
             clients: memory.clients.clone(),
             leaving: Vec::new(),
             setup: Arc::clone(setup),
@@ -227,6 +230,7 @@ impl<'a> Driver<'a> {
             progress = Progress::More;
         }
         self.timer.arm(self.endpoint.poll_timeout(), now)?;
+        self.counters.set_quic_pool(&self.endpoint.statistics());
         Ok(progress)
     }
 

@@ -194,7 +194,10 @@ pub use identity::{Identity, IdentityWarning};
 pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
-pub use metrics::{Metrics, Monitor, OfferMetrics, ProtocolMetrics, ShownCertificate};
+pub use metrics::{
+    ArrivalMetrics, DURATION_BUCKETS_MS, DurationMetrics, LatestVisit, Metrics, Monitor,
+    OfferMetrics, ProtocolMetrics, ShownCertificate, SiteMetrics,
+};
 pub use options::{
     Bind, Congestion, DEFAULT_PORT, HostPolicy, Options, Policy, Protocols, Security, Spread,
     Steering, UnknownCongestion, UnknownSpread,
@@ -206,6 +209,7 @@ pub use request::log::{AccessLog, LogFormat, UnknownLogFormat};
 pub use request::tunnel::Tunnel;
 pub use request::upgrade::{OnUpgrade, Upgrade, UpgradeError};
 pub use request::upload::{RequestBody, RequestBodyError};
+pub use selection::SelectionLog;
 pub use selection::state::KeptPaths;
 pub use server::Server;
 pub use site::{Dispatch, Site};

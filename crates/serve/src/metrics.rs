@@ -1,12 +1,16 @@
 //! Figures of what a server has done: counted by each worker for itself, and summed when asked.
 
 mod counters;
+mod durations;
+mod latest;
 
 pub(crate) use counters::{OpenConnection, ServerCounters, WorkerCounters};
+pub use durations::{DURATION_BUCKETS_MS, DurationMetrics};
+pub use latest::LatestVisit;
 
 use crate::request::log::AccessLog;
 use crate::request::service::Service;
-use crate::selection::Selection;
+use crate::selection::{HostIndex, Selection, SelectionLog};
 use crate::{Certificates, reload};
 use altway_select::{ClassSummary, ClientClass, Explanation, Moment, Offer};
 use altway_select::{Transport, UnixTime};
@@ -25,7 +29,7 @@ pub struct Monitor {
 
 /// The figures of a server since it began, summed over its workers. Those of requests that are being
 /// answered meanwhile may or may not be in them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Metrics {
     /// HTTP/1.1, HTTP/2 and HTTP/3, in this order.
@@ -39,6 +43,47 @@ pub struct Metrics {
     pub known_clients: u64,
     /// Lines that the access log did not take; `None` without a log.
     pub log_dropped: Option<u64>,
+    /// The same of the selection log.
+    pub selection_log_dropped: Option<u64>,
+    /// Connections by whether their client had been offered HTTP/3 before; each has had a request.
+    pub arrivals: Vec<ArrivalMetrics>,
+    /// Mean predicted difference, ln(T3 / T2), over the responses that offered HTTP/2 and HTTP/3 on a prediction;
+    /// `None` where none did.
+    pub predicted: [Option<f64>; 2],
+    /// The names that are decided for, of which there are 1,089 at most; none where there is no HTTP/3 to offer.
+    pub sites: Vec<SiteMetrics>,
+    /// The latest visits, the newest first, 16 at most.
+    pub latest: Vec<LatestVisit>,
+    /// Bytes that HTTP/3 connections hold of what they may hold together.
+    pub quic_pool_bytes: u64,
+    /// Bytes that they may hold, over all workers ([`Limits::max_quic_held_bytes`](crate::Limits) of each); 0 without
+    /// HTTP/3.
+    pub quic_pool_limit_bytes: u64,
+}
+
+/// The connections of one protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ArrivalMetrics {
+    /// `h1`, `h2` or `h3`.
+    pub protocol: &'static str,
+    /// Their clients had been offered HTTP/3.
+    pub offered: bool,
+    /// Connections.
+    pub count: u64,
+}
+
+/// The figures of one name that is decided for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SiteMetrics {
+    /// The name, as it is configured; empty for all others together.
+    pub name: String,
+    /// Responses by the first digit of their status, 1 to 5.
+    pub responses: [u64; 5],
+    /// Responses that offered HTTP/2, and HTTP/3.
+    pub offers: [u64; 2],
+    host: HostIndex,
 }
 
 /// The figures of one protocol.
@@ -53,6 +98,9 @@ pub struct ProtocolMetrics {
     pub responses: [u64; 5],
     /// Bytes of responses' contents, handed over to the protocol.
     pub content_bytes: u64,
+    /// Durations of responses by the first digit of their status, 1 to 5: from when the head was screened to when the
+    /// last byte was handed to the transport's buffers. Tunnels are not in them.
+    pub durations: [DurationMetrics; 5],
 }
 
 /// The count of responses that offered a protocol for one reason.
@@ -91,6 +139,12 @@ impl Monitor {
         metrics.incidents = service.incidents.totals();
         metrics.known_clients = service.selection().map_or(0, |it| it.clients() as u64);
         metrics.log_dropped = service.log.as_ref().map(AccessLog::dropped);
+        if let Some(selection) = service.selection() {
+            metrics.selection_log_dropped = selection.log().map(SelectionLog::dropped);
+            for site in &mut metrics.sites {
+                selection.host_name(site.host).clone_into(&mut site.name);
+            }
+        }
         metrics
     }
 

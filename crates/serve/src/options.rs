@@ -1,6 +1,6 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Certificates, KeyLog, Limits, Site};
+use crate::{AccessLog, Certificates, KeyLog, Limits, SelectionLog, Site};
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
@@ -93,6 +93,9 @@ pub struct Options {
     pub takeover: Option<PathBuf>,
     /// Where each request is told of. Default: nowhere.
     pub access_log: Option<AccessLog>,
+    /// Where each page is told of with what was decided for its client, to estimate what other policies would have
+    /// been worth. Default: nowhere.
+    pub selection_log: Option<SelectionLog>,
     /// How slow and how many clients may be.
     pub limits: Limits,
 }
@@ -137,6 +140,7 @@ impl Options {
             shutdown_grace: Duration::from_secs(10),
             takeover: None,
             access_log: None,
+            selection_log: None,
             limits: Limits::default(),
         }
     }

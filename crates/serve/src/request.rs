@@ -19,6 +19,7 @@ pub(crate) mod log;
 pub(crate) mod outgoing;
 pub(crate) mod pending;
 pub(crate) mod prepared;
+pub(crate) mod record;
 pub(crate) mod requests;
 pub(crate) mod service;
 pub(crate) mod tunnel;

@@ -8,16 +8,19 @@ pub(crate) mod busy;
 pub(crate) mod counters;
 mod hosts;
 pub(crate) mod load;
+mod log;
 pub(crate) mod state;
 pub(crate) mod visit;
 
 use crate::{BoxError, Certificates, Error, HostPolicy, Options, Policy};
 use altway_select::{
-    ClassSummary, Client, ClientClass, Config, Congestion, Decision, Explanation, Hints, Model,
-    Moment, Observation, Secret, Selector, Surface, Transport, UnixTime,
+    ClassSummary, Client, ClientClass, Config, Congestion, Decision, Explanation, Hints,
+    LoggedProtocol, Model, Moment, Observation, Page, Secret, SelectionEntry, Selector, Surface,
+    Transport, UnixTime,
 };
 pub(crate) use hosts::{HostIndex, HostNames};
 use hosts::{Hosts, Named};
+pub use log::SelectionLog;
 use state::StateFolder;
 use std::net::IpAddr;
 use std::path::Path;
@@ -32,6 +35,7 @@ pub(crate) struct Selection {
     policy: Policy,
     hosts: Hosts,
     state: Option<StateFolder>,
+    log: Option<SelectionLog>,
 }
 
 impl Selection {
@@ -71,6 +75,7 @@ impl Selection {
             policy: options.policy.clone(),
             hosts: Hosts::new(),
             state,
+            log: options.selection_log.clone(),
         })
     }
 
@@ -82,6 +87,7 @@ impl Selection {
             policy: policy.clone(),
             hosts: Hosts::new(),
             state: None,
+            log: None,
         }
     }
 
@@ -116,17 +122,22 @@ impl Selection {
         Ok(self.hosts.names(named))
     }
 
-    /// Names the client at the other end of a connection, which has begun.
+    /// Names the client at the other end of a connection, which has begun; whether it had been offered HTTP/3.
     pub(crate) fn connected(
         &self,
         address: IpAddr,
         hints: &Hints<'_>,
         transport: Transport,
         now: UnixTime,
-    ) -> Client {
+    ) -> (Client, bool) {
         let client = self.selector.client(address, hints);
-        self.selector.connected(&client, transport, now);
-        client
+        let offered = self.selector.connected(&client, transport, now);
+        (client, offered)
+    }
+
+    /// The name of a host; empty for that of all others.
+    pub(crate) fn host_name(&self, host: HostIndex) -> &str {
+        self.hosts.get(host).name()
     }
 
     pub(crate) fn decide(&self, client: &Client, host: HostIndex, moment: &Moment) -> Decision {
@@ -143,6 +154,29 @@ impl Selection {
         let host = self.hosts.get(host);
         if let Some(alarm) = self.selector.observe(client, host, observation, now) {
             tracing::warn!(%alarm, "clients of a class take other times than predicted: it is learnt anew");
+        }
+    }
+
+    /// The selection log, if there is one.
+    pub(crate) fn log(&self) -> Option<&SelectionLog> {
+        self.log.as_ref()
+    }
+
+    /// Logs what was decided for a client, with the page that it has loaded.
+    pub(crate) fn record(
+        &self,
+        client: &Client,
+        (host, protocol): (HostIndex, LoggedProtocol),
+        page: Option<&Page>,
+        decision: &Decision,
+        moment: &Moment,
+    ) {
+        if let Some(log) = &self.log {
+            let host = self.hosts.get(host);
+            let evidence = self.selector.evidence(client, host, moment);
+            let whom = (moment.now, client.key(), client.class());
+            let place = (host.name(), protocol);
+            log.add(&SelectionEntry::new(whom, place, page, decision, evidence));
         }
     }
 

@@ -216,6 +216,11 @@ impl Server {
                 tracing::warn!("the grace is over: the access log lacks its last lines");
             }
         }
+        if let Some(log) = service.selection().and_then(Selection::log)
+            && !log.drain(LOG_MARGIN)
+        {
+            tracing::warn!("the grace is over: the selection log lacks its last lines");
+        }
         ended.and(handed_over.unwrap_or(Ok(())))
     }
 }

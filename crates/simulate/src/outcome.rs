@@ -1,13 +1,8 @@
 //! What a run cost its clients and its server.
 
 use crate::population::Population;
+use altway_select::replay::processor_seconds;
 use std::fmt;
-
-/// Seconds of a server's processor: for a connection, a request and a gigabyte, over HTTP/2.
-const H2_COST: [f64; 3] = [350e-6, 5e-6, 0.5];
-
-/// The same over HTTP/3.
-const H3_COST: [f64; 3] = [420e-6, 12e-6, 1.65];
 
 /// Pages of a client from which on its mean is looked at.
 const MIN_PAGES: u32 = 3;
@@ -120,9 +115,13 @@ impl Tally {
         self.best += best;
         self.against_h2 += harm;
         self.on_h3 += u64::from(paid.on_h3);
-        let spent = cost(paid, if paid.on_h3 { H3_COST } else { H2_COST });
-        self.processor += spent + if paid.moved { H3_COST[0] } else { 0.0 };
-        self.processor_of_h3 += cost(paid, if paid.blocked { H2_COST } else { H3_COST });
+        let moved = if paid.moved {
+            processor_seconds(true, true, 0.0, 0.0)
+        } else {
+            0.0
+        };
+        self.processor += cost(paid, paid.on_h3) + moved;
+        self.processor_of_h3 += cost(paid, !paid.blocked);
         let account = &mut self.accounts[paid.client as usize];
         account.pages += 1;
         account.harm += harm;
@@ -173,9 +172,8 @@ fn add(sum: &mut (f64, u64), value: f64) {
     *sum = (sum.0 + value, sum.1 + 1);
 }
 
-fn cost(paid: &Paid, [connection, request, gigabyte]: [f64; 3]) -> f64 {
-    let connections = if paid.warm { 0.0 } else { connection };
-    connections + request * f64::from(paid.requests) + gigabyte * paid.bytes / 1e9
+fn cost(paid: &Paid, http3: bool) -> f64 {
+    processor_seconds(http3, !paid.warm, f64::from(paid.requests), paid.bytes)
 }
 
 /// Mean of the largest 1 %.

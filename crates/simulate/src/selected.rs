@@ -3,8 +3,8 @@
 use crate::policy::{Ask, Policy, Seen};
 use altway_message::AltSvc;
 use altway_select::{
-    Bulk, Client, Config, Hints, Host, ModelKind, Moment, Observation, Page, Secret, Selector,
-    Start, Surface, Transport, UnixTime,
+    Bulk, Client, Config, Decision, Hints, Host, LoggedProtocol, ModelKind, Moment, Observation,
+    Page, Secret, SelectionEntry, Selector, Start, Surface, Transport, UnixTime,
 };
 use altway_units::{Bandwidth, DataSize};
 use std::time::Duration;
@@ -20,6 +20,10 @@ const REMEMBERED: usize = 131_072;
 pub struct Selected {
     selector: Selector,
     host: Host,
+    /// The decision for the page that is being loaded.
+    decision: Option<Decision>,
+    /// `None`: nothing is logged.
+    log: Option<Vec<SelectionEntry>>,
 }
 
 impl Selected {
@@ -39,7 +43,24 @@ impl Selected {
         Self {
             selector: Selector::new(config),
             host: Host::new("example.org"),
+            decision: None,
+            log: None,
         }
+    }
+
+    /// The same with a selection log.
+    #[must_use]
+    pub fn with_log(self) -> Self {
+        Self {
+            log: Some(Vec::new()),
+            ..self
+        }
+    }
+
+    /// The lines of the log; none without one.
+    #[must_use]
+    pub fn log(&self) -> &[SelectionEntry] {
+        self.log.as_deref().unwrap_or_default()
     }
 
     /// What it knows.
@@ -68,7 +89,9 @@ impl Policy for Selected {
             min_rtt: Some(Duration::from_secs_f64(ask.rtt)),
             ..Moment::new(now, transport)
         };
-        match self.selector.decide(&client, &self.host, &moment).alt_svc {
+        let decision = self.selector.decide(&client, &self.host, &moment);
+        self.decision = Some(decision);
+        match decision.alt_svc {
             altway_select::AltSvc::Advertise { max_age } => AltSvc::Offer {
                 max_age,
                 persist: false,
@@ -85,6 +108,7 @@ impl Policy for Selected {
             self.selector.connected(&client, Transport::Quic, now);
         }
         if !seen.pure {
+            self.note(&client, seen, None);
             return;
         }
         let rtt = Duration::from_secs_f64(ask.rtt);
@@ -99,6 +123,35 @@ impl Policy for Selected {
         };
         self.selector
             .observe(&client, &self.host, &observation, now);
+        self.note(&client, seen, observation.page.as_ref());
+    }
+}
+
+impl Selected {
+    /// Logs a page, or that its client was told something in its midst.
+    fn note(&mut self, client: &Client, seen: &Seen<'_>, page: Option<&Page>) {
+        let (Some(decision), Some(log)) = (&self.decision, &mut self.log) else {
+            return;
+        };
+        let ask = &seen.ask;
+        let moment = Moment {
+            min_rtt: Some(Duration::from_secs_f64(ask.rtt)),
+            ..Moment::new(time(ask.now), transport(ask))
+        };
+        let evidence = self.selector.evidence(client, &self.host, &moment);
+        let whom = (moment.now, client.key(), client.class());
+        let mut add = |protocol| {
+            let place = (self.host.name(), protocol);
+            log.push(SelectionEntry::new(whom, place, page, decision, evidence));
+        };
+        add(match ask.over_h3 {
+            true => LoggedProtocol::H3,
+            false => LoggedProtocol::H2,
+        });
+        if seen.arrived {
+            // The connection that the rest of the page came over.
+            add(LoggedProtocol::H3);
+        }
     }
 }
 

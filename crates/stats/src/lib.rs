@@ -7,9 +7,11 @@
 //! - From which delay (loss, rate) on is the other faster? [`crossover`]; in two dimensions
 //!   [`zero_line`], whose [`Field`] is also what a server asks for its client's place.
 //! - Which cell to measure next, to find that line with few transfers? [`next_cells`].
+//! - What would another policy have been worth than the one that chose? [`off_policy`], from trials of which chance
+//!   decided a part; [`treatment_difference`] where it decided all.
 //! - Have two runs a different answer, and why? [`shift`], [`crossover_difference`], [`growth`].
 //!
-//! All work on *pairs*: two transfers of the same object in the same block, so that what disturbed
+//! All but the policies work on *pairs*: two transfers of the same object in the same block, so that what disturbed
 //! one disturbed the other. The effect is the log-ratio `ln(second / first)`: symmetric, additive,
 //! and for small effects equal to the difference in per cent / 100.
 //!
@@ -41,6 +43,7 @@ mod interpolation;
 mod isotonic;
 mod multiplicity;
 mod null_arm;
+mod off_policy;
 mod rank_sum;
 mod resample;
 mod scale;
@@ -63,6 +66,10 @@ pub use hodges_lehmann::hodges_lehmann;
 pub use interpolation::{PlainCrossing, plain_crossings};
 pub use multiplicity::benjamini_hochberg;
 pub use null_arm::{NullArm, NullCell, check_null};
+pub use off_policy::{
+    ClusteredMean, OffPolicy, OffPolicyOptions, Trial, off_policy, treatment_difference,
+    trials_needed,
+};
 pub use rank_sum::{Shift, shift};
 pub use scale::Scale;
 pub use sequential::{MAX_LOOKS, Sequential, SequentialOptions, Step, StopReason};

@@ -1,5 +1,7 @@
 //! `altway paths`: what a server has learnt of its clients, as a whole.
 
+mod export;
+
 use crate::Answer;
 use crate::hint::mistake;
 use crate::printer::Printer;
@@ -16,6 +18,7 @@ use std::time::{Duration, SystemTime};
 #[command(after_long_help = "\
 Examples:
   altway paths show /var/lib/altway
+  altway paths export /var/lib/altway --format json > clients.jsonl
   altway paths reset /var/lib/altway
 
 The folder is the one of `altway serve --state-dir`. Addresses stand in it as keyed hashes only.")]
@@ -35,6 +38,21 @@ enum PathsCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Each client (address and class) with all that is known of it, as CSV or JSON lines: rates, round trips,
+    /// losses, latest visit. A keyed hash stands for the address, the same as in the selection log.
+    Export {
+        /// The server's state folder.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// csv, or json: an object a line.
+        #[arg(
+            long,
+            value_name = "FORMAT",
+            default_value = "csv",
+            hide_possible_values = true
+        )]
+        format: export::Format,
+    },
     /// Forget all clients, while no server runs with the folder; the key stays.
     Reset {
         /// The server's state folder.
@@ -46,6 +64,9 @@ enum PathsCommand {
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.command {
         PathsCommand::Show { folder, json } => show(folder, *json, printer)?,
+        PathsCommand::Export { folder, format } => {
+            export::run(&read(folder, &ModelKind::default())?, *format)?;
+        }
         PathsCommand::Reset { folder } => {
             let forgotten = KeptPaths::forget(folder);
             let path = folder.display();

@@ -1,5 +1,6 @@
-//! `altway policy`: what the server chooses by, shown and tried without a server.
+//! `altway policy`: what the server chooses by, shown, tried without a server, and judged by its log.
 
+mod evaluate;
 mod fit;
 mod show;
 mod simulate;
@@ -24,6 +25,7 @@ enum PolicyCommand {
     Show(show::Arguments),
     Simulate(simulate::Arguments),
     Fit(fit::Arguments),
+    Evaluate(evaluate::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
@@ -31,5 +33,6 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         PolicyCommand::Show(arguments) => show::run(arguments, printer),
         PolicyCommand::Simulate(arguments) => simulate::run(arguments, printer),
         PolicyCommand::Fit(arguments) => fit::run(arguments, printer),
+        PolicyCommand::Evaluate(arguments) => evaluate::run(arguments, printer),
     }
 }

@@ -16,7 +16,8 @@ use altway_admin::{Admin, Reloaded};
 use altway_config::{Plan, Protocol};
 use altway_proxy::Statistics;
 use altway_serve::{
-    AccessLog, Congestion, CongestionInUse, Monitor, Server, StopHandle, stop_channel,
+    AccessLog, Congestion, CongestionInUse, Monitor, SelectionLog, Server, StopHandle,
+    stop_channel,
 };
 use altway_units::DataSize;
 use anyhow::Result;
@@ -26,8 +27,9 @@ use notify::Manager;
 use reload::Reloading;
 use serde::Serialize;
 use std::fmt::{Debug, Display};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -160,7 +162,8 @@ pub(super) fn run_plan(
     let site = setup::site(plan, &how.statistics)?;
     let options = setup::options(plan, site, spelling, printer)?;
     // Before the server can be told of: a signal that nobody handles would end it.
-    reopen_at_signal(options.access_log.clone(), *printer)?;
+    let selection_log = options.selection_log.clone();
+    reopen_at_signal(options.access_log.clone(), selection_log, *printer)?;
     let server = Server::bind(&options)?;
     let (handle, signal) = stop_channel();
     let memory = limits::memory(&options.limits, options.threads) + setup::memory(plan);
@@ -225,16 +228,32 @@ fn obey_signals(stop: StopHandle, admin: Admin, manager: Manager, printer: Print
     Ok(())
 }
 
-fn reopen_at_signal(log: Option<AccessLog>, printer: Printer) -> Result<()> {
+/// Log rotation renames files, and says so by SIGUSR1.
+fn reopen_at_signal(
+    access: Option<AccessLog>,
+    selection: Option<SelectionLog>,
+    printer: Printer,
+) -> Result<()> {
     signals::on_reopen(move || {
-        let Some((log, path)) = log.as_ref().and_then(|log| Some((log, log.path()?))) else {
-            return printer.say("SIGUSR1: there is no access log in a file to open anew");
-        };
-        if let Err(error) = log.reopen() {
+        let access = access.as_ref().and_then(|log| Some((log, log.path()?)));
+        if access.is_none() && selection.is_none() {
+            return printer.say("SIGUSR1: there is no log in a file to open anew");
+        }
+        let failed = |what: &str, path: &Path, error: io::Error| {
             let path = path.display();
             tracing::error!(
-                "SIGUSR1: the former access log stays in use: cannot open `{path}`: {error}"
+                "SIGUSR1: the former {what} stays in use: cannot open `{path}`: {error}"
             );
+        };
+        if let Some((log, path)) = access
+            && let Err(error) = log.reopen()
+        {
+            failed("access log", path, error);
+        }
+        if let Some(log) = &selection
+            && let Err(error) = log.reopen()
+        {
+            failed("selection log", log.path(), error);
         }
     })?;
     Ok(())

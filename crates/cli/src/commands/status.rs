@@ -211,6 +211,10 @@ fn troubles(lines: &mut Lines, status: &Status) {
             status.process.udp_dropped,
         ),
         ("lines that the access log lost", status.log_dropped),
+        (
+            "lines that the selection log lost",
+            status.selection_log_dropped,
+        ),
     ] {
         if let Some(count) = count.filter(|count| *count > 0) {
             lines.part(&format!("{count} {what}"));

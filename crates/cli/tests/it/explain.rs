@@ -49,6 +49,18 @@ fn what_a_server_has_learnt_is_shown_explained_supposed_and_forgotten() {
         "nothing is changed"
     );
 
+    let csv = success(&mut dir.altway(["paths", "export", "state"]));
+    let rows: Vec<&str> = csv.lines().collect();
+    assert!(rows[0].starts_with("key,class,tcp_rate_bps,"), "{csv}");
+    assert!(
+        rows[1].contains(",altway-other,") && rows.len() == 2,
+        "{csv}"
+    );
+    assert!(!csv.contains("127.0.0.1"), "{csv}");
+    let exported = json(&dir, &["paths", "export", "state", "--format", "json"]);
+    let rate = exported["tcp_rate_bps"].as_f64().unwrap();
+    assert!((rate / explained[0]["tcp_bps"].as_f64().unwrap() - 1.0).abs() < 1e-3);
+
     success(&mut dir.altway(["paths", "reset", "state"]));
     success(&mut dir.altway(["paths", "reset", "state"]));
     let error = refusal(&mut dir.altway(explain));

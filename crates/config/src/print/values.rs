@@ -108,6 +108,7 @@ impl Log {
         Values::from([
             ("access", path(self.access.as_ref())),
             ("format", text(Some(self.format))),
+            ("selection", path(self.selection.as_ref())),
             ("qlog", path(self.qlog.as_ref())),
             ("keylog", path(self.keylog.as_ref())),
         ])

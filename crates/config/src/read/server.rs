@@ -177,6 +177,7 @@ impl Walk {
         Log {
             access,
             format,
+            selection: self.file_path(table, "selection"),
             qlog: self.file_path(table, "qlog"),
             keylog: self.file_path(table, "keylog"),
         }

@@ -486,7 +486,9 @@ fn run(selector: &Selector, steps: &[Step]) -> Vec<(UnixTime, Decision)> {
     for step in steps {
         match *step {
             Step::Later(seconds) => now = now + Duration::from_secs(seconds.into()),
-            Step::Connect(quic) => selector.connected(&client, transport(quic), now),
+            Step::Connect(quic) => {
+                selector.connected(&client, transport(quic), now);
+            }
             Step::Decide(quic) => made.push((
                 now,
                 selector.decide(&client, &host, &over(transport(quic), now)),

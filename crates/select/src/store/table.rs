@@ -20,11 +20,6 @@ pub(crate) struct Table<const N: usize> {
     hand: usize,
 }
 
-/// The class of an entry.
-pub(crate) fn class<const N: usize>(entry: &[u8; N]) -> u8 {
-    entry[8] & CLASS
-}
-
 impl<const N: usize> Table<N> {
     pub(crate) fn new(places: usize) -> Self {
         Self {

@@ -1,12 +1,19 @@
 //! The counters of the workers. Each worker writes its own and no other reads them but when they are summed, so
 //! that counting costs an addition to memory that is its own.
 
-use super::{Metrics, OFFERS, OfferMetrics};
+use super::durations::Durations;
+use super::latest::{LatestVisits, MAX_VISITS};
+use super::{
+    ArrivalMetrics, LatestVisit, Metrics, OFFERS, OfferMetrics, ProtocolMetrics, SiteMetrics,
+};
 use crate::request::log::Protocol;
+use crate::selection::HostIndex;
+use altway_http3::EndpointStatistics;
 use altway_select::{Decision, Offer, Reason};
 use http::StatusCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// The counters of all workers that there are and were.
 #[derive(Debug, Default)]
@@ -25,6 +32,31 @@ struct Workers {
 pub(crate) struct WorkerCounters {
     protocols: [ProtocolCounters; 3],
     offers: [[Count; Reason::KINDS.len()]; 2],
+    /// Of responses that offered HTTP/2 and HTTP/3: how many had a prediction, and the sum of its difference, in
+    /// millionths.
+    predicted: [[Count; 2]; 2],
+    /// By the host's place; made as its first response comes.
+    sites: Sites,
+    visits: LatestVisits,
+    /// Gauges: bytes of QUIC's pool that are taken, and that there are.
+    quic_pool: [Count; 2],
+}
+
+/// 17 KiB, and 64 bytes for each site that is asked for.
+#[derive(Debug)]
+struct Sites(Box<[OnceLock<Box<SiteCounters>>]>);
+
+impl Default for Sites {
+    fn default() -> Self {
+        Self((0..HostIndex::COUNT).map(|_| OnceLock::new()).collect())
+    }
+}
+
+#[derive(Debug, Default)]
+struct SiteCounters {
+    responses: [Count; 5],
+    /// Of HTTP/2 and of HTTP/3.
+    offers: [Count; 2],
 }
 
 #[derive(Debug, Default)]
@@ -33,11 +65,15 @@ struct ProtocolCounters {
     closed: Count,
     responses: [Count; 5],
     content_bytes: Count,
+    /// By the first digit of the status.
+    durations: [Durations; 5],
+    /// Connections whose client had not been offered HTTP/3 before, and that had.
+    arrivals: [Count; 2],
 }
 
 /// A number that one thread adds to and any may read: no addition waits for another thread.
 #[derive(Debug, Default)]
-struct Count(AtomicU64);
+pub(super) struct Count(AtomicU64);
 
 /// A connection that is there until this is dropped.
 #[derive(Debug)]
@@ -47,12 +83,16 @@ pub(crate) struct OpenConnection {
 }
 
 impl Count {
-    fn add(&self, number: u64) {
+    pub(super) fn add(&self, number: u64) {
         let sum = self.get().wrapping_add(number);
         self.0.store(sum, Ordering::Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    fn set(&self, number: u64) {
+        self.0.store(number, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -82,8 +122,25 @@ impl ServerCounters {
             .running
             .iter()
             .for_each(|worker| sum.add_all(worker));
+        let pool = |place: usize| {
+            workers
+                .running
+                .iter()
+                .map(|it| it.quic_pool[place].get())
+                .sum()
+        };
+        let quic_pool = (pool(0), pool(1));
+        let mut latest = Vec::new();
+        for worker in &workers.running {
+            worker.visits.append_to(&mut latest);
+        }
         drop(workers);
-        sum.metrics()
+        latest.sort_by_key(|visit| std::cmp::Reverse(visit.time));
+        latest.truncate(MAX_VISITS);
+        let mut metrics = sum.metrics();
+        metrics.latest = latest;
+        (metrics.quic_pool_bytes, metrics.quic_pool_limit_bytes) = quic_pool;
+        metrics
     }
 }
 
@@ -102,14 +159,46 @@ impl WorkerCounters {
         &self,
         protocol: Protocol,
         status: StatusCode,
+        host: HostIndex,
         decision: Option<&Decision>,
     ) {
-        let class = usize::from(status.as_u16() / 100).clamp(1, 5) - 1;
+        let class = class(status);
         self.of(protocol).responses[class].add(1);
+        // Without HTTP/3 there are no hosts to tell apart.
         if let Some(decision) = decision {
             let offer = usize::from(decision.offer == Offer::Http3);
             self.offers[offer][decision.reason.kind_index()].add(1);
+            let site = self.sites.0[host.place()].get_or_init(Box::default);
+            site.responses[class].add(1);
+            site.offers[offer].add(1);
+            if let Some(prediction) = &decision.prediction {
+                let [count, sum] = &self.predicted[offer];
+                count.add(1);
+                sum.add((prediction.difference * 1e6) as i64 as u64);
+            }
         }
+    }
+
+    /// Counts the time from a request's head to its response's last byte.
+    pub(crate) fn timed(&self, protocol: Protocol, status: StatusCode, duration: Duration) {
+        self.of(protocol).durations[class(status)].add(duration);
+    }
+
+    /// Counts a connection with its first response; `offered`: its client had been offered HTTP/3.
+    pub(crate) fn arrived(&self, protocol: Protocol, offered: bool) {
+        self.of(protocol).arrivals[usize::from(offered)].add(1);
+    }
+
+    /// Notes a connection with its first response.
+    pub(crate) fn visited(&self, visit: LatestVisit) {
+        self.visits.add(visit);
+    }
+
+    /// Notes how full the pool of a QUIC endpoint is.
+    pub(crate) fn set_quic_pool(&self, endpoint: &EndpointStatistics) {
+        let [held, limit] = &self.quic_pool;
+        held.set(endpoint.held_bytes);
+        limit.set(endpoint.max_held_bytes);
     }
 
     pub(crate) fn sent(&self, protocol: Protocol, bytes: u64) {
@@ -125,8 +214,20 @@ impl WorkerCounters {
             own.opened.add(other.opened.get());
             own.closed.add(other.closed.get());
             own.content_bytes.add(other.content_bytes.get());
-            for (own, other) in own.responses.iter().zip(&other.responses) {
-                own.add(other.get());
+            add_each(&own.responses, &other.responses);
+            add_each(&own.arrivals, &other.arrivals);
+            for (own, other) in own.durations.iter().zip(&other.durations) {
+                own.add_all(other);
+            }
+        }
+        for (own, other) in self.predicted.iter().zip(&other.predicted) {
+            add_each(own, other);
+        }
+        for (own, other) in self.sites.0.iter().zip(&other.sites.0) {
+            if let Some(other) = other.get() {
+                let own = own.get_or_init(Box::default);
+                add_each(&own.responses, &other.responses);
+                add_each(&own.offers, &other.offers);
             }
         }
         let pairs = self.offers.iter().zip(&other.offers);
@@ -144,7 +245,15 @@ impl WorkerCounters {
             metrics.open_connections = metrics.connections.saturating_sub(closed);
             metrics.content_bytes = counters.content_bytes.get();
             metrics.responses = counters.responses.each_ref().map(Count::get);
+            metrics.durations = counters.durations.each_ref().map(Durations::metrics);
         }
+        metrics.arrivals = self.arrivals();
+        metrics.predicted = self.predicted.each_ref().map(|[count, sum]| {
+            let count = count.get();
+            let mean = sum.get() as i64 as f64 / 1e6 / count as f64;
+            (count > 0).then_some(mean)
+        });
+        metrics.sites = self.sites();
         for ((_, offer), counts) in OFFERS.iter().zip(&self.offers) {
             let counts = Reason::KINDS.iter().zip(counts);
             let counts = counts.map(|(reason, count)| OfferMetrics {
@@ -156,6 +265,44 @@ impl WorkerCounters {
         }
         metrics.offers.sort_unstable();
         metrics
+    }
+
+    fn arrivals(&self) -> Vec<ArrivalMetrics> {
+        let each = self.protocols.iter().zip(ProtocolMetrics::NAMES);
+        let each = each.flat_map(|(counters, protocol)| {
+            [false, true].map(|offered| ArrivalMetrics {
+                protocol,
+                offered,
+                count: counters.arrivals[usize::from(offered)].get(),
+            })
+        });
+        each.collect()
+    }
+
+    /// The sites that were asked for, by their places.
+    fn sites(&self) -> Vec<SiteMetrics> {
+        let each = HostIndex::all().zip(&self.sites.0);
+        let each = each.filter_map(|(host, counters)| {
+            let counters = counters.get()?;
+            Some(SiteMetrics {
+                host,
+                name: String::new(),
+                responses: counters.responses.each_ref().map(Count::get),
+                offers: counters.offers.each_ref().map(Count::get),
+            })
+        });
+        each.collect()
+    }
+}
+
+/// The place of a status's class.
+fn class(status: StatusCode) -> usize {
+    usize::from(status.as_u16() / 100).clamp(1, 5) - 1
+}
+
+fn add_each(own: &[Count], other: &[Count]) {
+    for (own, other) in own.iter().zip(other) {
+        own.add(other.get());
     }
 }
 
@@ -174,7 +321,15 @@ mod tests {
         let counters = ServerCounters::default();
         let first = counters.worker();
         let open = first.open(Protocol::Http3);
-        first.responded(Protocol::Http3, StatusCode::NOT_FOUND, None);
+        first.responded(
+            Protocol::Http3,
+            StatusCode::NOT_FOUND,
+            HostIndex::OTHERS,
+            None,
+        );
+        let time = Duration::from_millis(30);
+        first.timed(Protocol::Http3, StatusCode::NOT_FOUND, time);
+        first.arrived(Protocol::Http3, true);
         first.sent(Protocol::Http3, 7);
         let sum = counters.sum().protocols[2];
         assert_eq!((sum.connections, sum.open_connections), (1, 1));
@@ -187,6 +342,11 @@ mod tests {
         assert_eq!((sum.connections, sum.open_connections), (1, 0));
         assert_eq!(sum.responses, [0, 0, 0, 1, 0]);
         assert_eq!(sum.content_bytes, 10);
+        assert_eq!((sum.durations[3].count(), sum.durations[3].sum), (1, time));
+        let arrivals = counters.sum().arrivals;
+        let came = arrivals.iter().filter(|it| it.count > 0);
+        let came: Vec<_> = came.map(|it| (it.protocol, it.offered, it.count)).collect();
+        assert_eq!(came, [("h3", true, 1)]);
         let workers = counters.0.lock().unwrap();
         assert_eq!(workers.running.len(), 1, "former ones are summed up");
     }

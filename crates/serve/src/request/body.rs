@@ -2,7 +2,7 @@
 
 use crate::files::FileRange;
 use crate::request::handler::BoxError;
-use crate::request::log::LogEntry;
+use crate::request::record::ResponseRecord;
 use crate::request::tunnel::{MAX_PIPE, Outlet};
 use bytes::{Buf, Bytes};
 use http_body::{Body as _, Frame, SizeHint};
@@ -13,15 +13,15 @@ use std::task::{Context, Poll, ready};
 /// Bytes of a file that a frame of its body holds at most.
 pub(crate) const CHUNK: usize = 32 << 10;
 
-/// A response's body, whose line is logged when it is dropped: then all that will ever be sent
+/// A response's body, whose record is closed when it is dropped: then all that will ever be sent
 /// of it was handed to the transport.
 ///
 /// It never waits, unless it is a service's.
 #[derive(Debug)]
 pub struct Body {
     content: Content,
-    /// In a box, for most servers have no log.
-    entry: Option<Box<LogEntry>>,
+    /// `None` until it is a response's.
+    record: Option<ResponseRecord>,
 }
 
 enum Content {
@@ -92,7 +92,7 @@ impl Body {
     pub(crate) fn bytes(bytes: impl Into<Bytes>) -> Self {
         Self {
             content: Content::Bytes(bytes.into()),
-            entry: None,
+            record: None,
         }
     }
 
@@ -100,14 +100,14 @@ impl Body {
     pub(crate) fn shared(bytes: Bytes) -> Self {
         Self {
             content: Content::Shared(bytes),
-            entry: None,
+            record: None,
         }
     }
 
     pub(crate) fn file(range: FileRange) -> Self {
         Self {
             content: Content::File(range),
-            entry: None,
+            record: None,
         }
     }
 
@@ -119,7 +119,7 @@ impl Body {
     {
         Self {
             content: Content::Stream(Box::pin(body)),
-            entry: None,
+            record: None,
         }
     }
 
@@ -127,19 +127,23 @@ impl Body {
     pub(crate) fn tunnel(outlet: Outlet) -> Self {
         Self {
             content: Content::Tunnel(Box::new(outlet)),
-            entry: None,
+            record: None,
         }
     }
 
-    /// Has the body count what is sent of it in the log's `entry`.
-    pub(crate) fn with_log_entry(self, entry: Option<LogEntry>) -> Self {
+    /// Has the body note in `record` what is sent of it.
+    pub(crate) fn with_record(self, record: ResponseRecord) -> Self {
         let mut body = Self {
-            entry: entry.map(Box::new),
+            record: Some(record),
             ..self
         };
+        let is_tunnel = body.is_tunnel();
+        if let Some(record) = body.record.as_mut().filter(|_| is_tunnel) {
+            record.untimed();
+        }
         // A tunnel has no length to fall short of, and nobody asks an empty body for its end.
-        if body.entry.is_some() && (body.is_tunnel() || body.is_end_stream()) {
-            body.complete_entry();
+        if is_tunnel || body.is_end_stream() {
+            body.complete_record();
         }
         body
     }
@@ -147,9 +151,9 @@ impl Body {
     /// Has the log say that the response was cut off, although the body may have given all that it has.
     pub(crate) fn cut_off(&mut self) {
         if !self.is_tunnel()
-            && let Some(entry) = &mut self.entry
+            && let Some(record) = &mut self.record
         {
-            entry.cut_off();
+            record.cut_off();
         }
     }
 
@@ -157,34 +161,34 @@ impl Body {
         matches!(self.content, Content::Tunnel(_))
     }
 
-    fn complete_entry(&mut self) {
-        if let Some(entry) = &mut self.entry {
-            entry.completed();
+    fn complete_record(&mut self) {
+        if let Some(record) = &mut self.record {
+            record.completed();
         }
     }
 
-    /// Counts a frame that the body gave, or its end, in the log's entry.
-    fn log_frame(&mut self, frame: Option<&Result<Frame<Bytes>, BoxError>>) {
+    /// Notes a frame that the body gave, or its end.
+    fn note_frame(&mut self, frame: Option<&Result<Frame<Bytes>, BoxError>>) {
         let is_last = match frame {
             None => true,
             Some(Err(_)) => false,
             // Nothing follows trailers.
             Some(Ok(frame)) => frame.is_trailers() || self.is_end_stream(),
         };
-        if let Some(entry) = &mut self.entry
+        if let Some(record) = &mut self.record
             && let Some(Ok(frame)) = frame
         {
-            entry.sent(frame.data_ref().map_or(0, Bytes::len));
+            record.sent(frame.data_ref().map_or(0, Bytes::len));
         }
         if is_last {
-            self.complete_entry();
+            self.complete_record();
         }
     }
 
-    /// The part of a file that the body is, with the log's entry for it; else the body itself.
-    pub(crate) fn into_file(self) -> Result<(FileRange, Option<LogEntry>), Self> {
+    /// The part of a file that the body is, with its record; else the body itself.
+    pub(crate) fn into_file(self) -> Result<(FileRange, Option<ResponseRecord>), Self> {
         match self.content {
-            Content::File(range) => Ok((range, self.entry.map(|entry| *entry))),
+            Content::File(range) => Ok((range, self.record)),
             content => Err(Self { content, ..self }),
         }
     }
@@ -227,8 +231,8 @@ impl http_body::Body for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let frame = ready!(self.poll_content(cx));
-        if self.entry.is_some() {
-            self.log_frame(frame.as_ref());
+        if self.record.is_some() {
+            self.note_frame(frame.as_ref());
         }
         Poll::Ready(frame)
     }

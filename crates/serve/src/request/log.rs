@@ -9,17 +9,15 @@ mod line;
 mod stamp;
 
 pub use format::{LogFormat, UnknownLogFormat};
-pub(crate) use line::{Line, LineText, LoggedHead};
+pub(crate) use line::{Line, LineText, LoggedHead, Told};
 
 use crate::log_writer::{Dropped, LogWriter};
 use crate::throttle::Throttle;
-use altway_select::{Decision, Transport};
-use http::StatusCode;
+use altway_select::Transport;
 use std::cell::RefCell;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -183,7 +181,7 @@ impl AccessLog {
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).append(true).mode(0o600).open(path)
 }
@@ -230,90 +228,10 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A request whose response will have a line.
-#[derive(Debug, Clone)]
-pub(crate) struct LoggedRequest {
-    pub(crate) head: Arc<LoggedHead>,
-    /// Time at which its head was screened.
-    pub(crate) began: Instant,
-}
-
-/// The line of a response that is on its way, logged when dropped.
-#[derive(Debug)]
-pub(crate) struct LogEntry {
-    log: AccessLog,
-    client: IpAddr,
-    protocol: Protocol,
-    request: LoggedRequest,
-    status: StatusCode,
-    bytes: u64,
-    /// The length that the response promises, if it does.
-    expected: Option<u64>,
-    is_whole: bool,
-    decision: Option<Decision>,
-}
-
-impl LogEntry {
-    pub(crate) fn new(
-        log: &AccessLog,
-        (client, protocol): (IpAddr, Protocol),
-        request: LoggedRequest,
-        status: StatusCode,
-        expected: Option<u64>,
-        decision: Option<Decision>,
-    ) -> Self {
-        Self {
-            log: log.clone(),
-            client,
-            protocol,
-            request,
-            status,
-            bytes: 0,
-            expected,
-            is_whole: false,
-            decision,
-        }
-    }
-
-    /// Counts bytes of the body that were handed to the transport. A body of the promised length is whole,
-    /// for nobody may ask it for its end.
-    pub(crate) fn sent(&mut self, bytes: usize) {
-        self.bytes += bytes as u64;
-        self.is_whole |= self.expected == Some(self.bytes);
-    }
-
-    /// The response has come to its end.
-    pub(crate) fn completed(&mut self) {
-        self.is_whole = true;
-    }
-
-    /// Not all that was counted was handed over, and no more will be.
-    pub(crate) fn cut_off(&mut self) {
-        self.is_whole = false;
-    }
-}
-
-impl Drop for LogEntry {
-    fn drop(&mut self) {
-        let line = Line {
-            client: self.client,
-            protocol: self.protocol,
-            head: &self.request.head,
-            status: self.status,
-            bytes: self.bytes,
-            duration: self.request.began.elapsed(),
-            is_cut: !self.is_whole,
-            decision: self.decision,
-        };
-        self.log
-            .add(SystemTime::now(), &line.text(self.log.format()));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::Request;
+    use http::{Request, StatusCode};
     use std::net::Ipv4Addr;
     use std::os::unix::fs::PermissionsExt;
     use std::sync::Mutex;
@@ -342,7 +260,7 @@ mod tests {
             bytes: 7,
             duration: Duration::ZERO,
             is_cut: false,
-            decision: None,
+            told: None,
         };
         line.text(LogFormat::KeyValue)
     }

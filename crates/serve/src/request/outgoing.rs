@@ -6,8 +6,8 @@ use crate::request::body::Body;
 use crate::request::carrier::Carrier;
 use crate::request::exchanges::Means;
 use crate::request::handler::BoxError;
-use crate::request::log::LogEntry;
 use crate::request::pending::{PendingWork, Ready, Work};
+use crate::request::record::ResponseRecord;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as _, Frame};
@@ -31,7 +31,7 @@ pub(crate) struct Outgoing {
 
 enum Source {
     Body(Sending),
-    File(Reading, Option<LogEntry>),
+    File(Reading, Option<ResponseRecord>),
 }
 
 /// What became of a body when it was handed over as far as it went.
@@ -47,7 +47,7 @@ pub(crate) enum Sent {
 impl Outgoing {
     pub(crate) fn of(body: Body, held: Held, now: Instant) -> Self {
         let source = match body.into_file() {
-            Ok((range, entry)) => Source::File(Reading::File(range), entry),
+            Ok((range, record)) => Source::File(Reading::File(range), record),
             Err(body) => Source::Body(Sending::new(body)),
         };
         Self {
@@ -61,12 +61,12 @@ impl Outgoing {
 
     /// What is left of a file.
     pub(crate) fn of_file(
-        (reading, entry): (Reading, Option<LogEntry>),
+        (reading, record): (Reading, Option<ResponseRecord>),
         held: Held,
         now: Instant,
     ) -> Self {
         Self {
-            source: Source::File(reading, entry),
+            source: Source::File(reading, record),
             moved: now,
             held,
             handed_over: 0,
@@ -146,8 +146,8 @@ impl Outgoing {
     /// All was handed over: a file that is sent by parts has an end that only is known here.
     fn complete(&mut self) {
         self.is_whole = true;
-        if let Source::File(_, Some(entry)) = &mut self.source {
-            entry.completed();
+        if let Source::File(_, Some(record)) = &mut self.source {
+            record.completed();
         }
     }
 
@@ -189,10 +189,10 @@ impl Outgoing {
             self.moved = now.instant;
         }
         self.handed_over += before - left;
-        if let Source::File(reading, entry) = &mut self.source {
+        if let Source::File(reading, record) = &mut self.source {
             reading.advance(before - left);
-            if let Some(entry) = entry {
-                entry.sent(before - left);
+            if let Some(record) = record {
+                record.sent(before - left);
             }
         }
         Ok(match (left, last) {

@@ -7,7 +7,8 @@ use crate::files::{Accepted, Entry, Reading, is_conditional};
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
 use crate::request::content::Target;
-use crate::request::log::{Line, LineText, LogEntry, LoggedHead, LoggedRequest};
+use crate::request::log::{Line, LineText, LoggedHead, Told};
+use crate::request::record::ResponseRecord;
 use crate::request::requests::{Now, Requests};
 use crate::selection::HostIndex;
 use altway_select::Decision;
@@ -37,7 +38,7 @@ pub(crate) struct Latest<I> {
 
 /// The line in the log of a file that was sent whole.
 struct KnownLine {
-    decision: Option<Decision>,
+    told: Option<Told>,
     text: LineText,
 }
 
@@ -83,7 +84,7 @@ impl<I> Requests<I> {
             snapshot: snapshot.number,
             entry: Rc::downgrade(&entry),
             host: self.visit.host(),
-            logged: self.logged(head, now).map(|logged| logged.head),
+            logged: self.logged(head),
             line: None,
         });
         Some(Prepared {
@@ -114,30 +115,32 @@ impl<I> Requests<I> {
         decision: Option<Decision>,
         sent: usize,
         now: Now,
-    ) -> Option<(Reading, Option<LogEntry>)> {
-        self.count(StatusCode::OK, decision.as_ref());
+    ) -> Option<(Reading, Option<ResponseRecord>)> {
+        self.count(StatusCode::OK, decision.as_ref(), now);
         let entry = &prepared.entry;
         if sent as u64 == entry.size {
+            let counters = &self.responder.counters;
+            counters.timed(self.protocol, StatusCode::OK, Duration::ZERO);
             self.log_whole(entry.size, decision, now);
             return None;
         }
         Some((
             entry.reading(sent),
-            self.prepared_entry(entry.size, decision, sent, now),
+            Some(self.prepared_record(entry.size, decision, sent, now)),
         ))
     }
 
     /// A prepared answer for HTTP/1.1.
     pub(crate) fn respond_prepared(&mut self, prepared: &Prepared, now: Now) -> Response<Body> {
         let decision = self.decision(Some(prepared.entry.size), now);
-        self.count(StatusCode::OK, decision.as_ref());
+        self.count(StatusCode::OK, decision.as_ref(), now);
         let head = self.prepared_head(prepared, decision.as_ref(), now);
         let body = match prepared.entry.reading(0) {
             Reading::Memory(bytes) => Body::bytes(bytes),
             Reading::Shared(bytes) => Body::shared(bytes),
             Reading::File(range) => Body::file(range),
         };
-        let body = body.with_log_entry(self.prepared_entry(prepared.entry.size, decision, 0, now));
+        let body = body.with_record(self.prepared_record(prepared.entry.size, decision, 0, now));
         (*head).clone().map(|()| body)
     }
 
@@ -152,6 +155,7 @@ impl<I> Requests<I> {
     /// same.
     fn log_whole(&mut self, size: u64, decision: Option<Decision>, now: Now) {
         let (client, protocol) = (self.client(), self.protocol);
+        let told = self.told(decision);
         let log = self.responder.service.log.as_ref();
         let (Some(log), Some(latest)) = (log, &mut self.latest) else {
             return;
@@ -159,7 +163,7 @@ impl<I> Requests<I> {
         let Some(head) = &latest.logged else {
             return;
         };
-        let known = latest.line.take().filter(|line| line.decision == decision);
+        let known = latest.line.take().filter(|line| line.told == told);
         let line = known.unwrap_or_else(|| {
             let line = Line {
                 client,
@@ -169,10 +173,10 @@ impl<I> Requests<I> {
                 bytes: size,
                 duration: Duration::ZERO,
                 is_cut: false,
-                decision,
+                told,
             };
             KnownLine {
-                decision,
+                told,
                 text: line.text(log.format()),
             }
         });
@@ -180,20 +184,17 @@ impl<I> Requests<I> {
         latest.line = Some(line);
     }
 
-    /// The log's entry of a file of which `sent` bytes were sent so far.
-    fn prepared_entry(
+    /// The record of a file of which `sent` bytes were sent so far.
+    fn prepared_record(
         &self,
         size: u64,
         decision: Option<Decision>,
         sent: usize,
         now: Now,
-    ) -> Option<LogEntry> {
-        let logged = LoggedRequest {
-            head: Arc::clone(self.latest.as_ref()?.logged.as_ref()?),
-            began: now.instant,
-        };
-        let mut entry = self.log_entry(logged, StatusCode::OK, Some(size), decision)?;
-        entry.sent(sent);
-        Some(entry)
+    ) -> ResponseRecord {
+        let head = self.latest.as_ref().and_then(|it| it.logged.clone());
+        let mut record = self.new_record((head, now.instant), StatusCode::OK, Some(size), decision);
+        record.sent(sent);
+        record
     }
 }

@@ -6,12 +6,12 @@ use crate::clients::Admitted;
 use crate::embed::Answering;
 use crate::files::{self, FileCache};
 use crate::incidents::Incident;
-use crate::metrics::{OpenConnection, WorkerCounters};
+use crate::metrics::{LatestVisit, OpenConnection, WorkerCounters};
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
 use crate::request::content::Snapshot;
 use crate::request::fields::CommonFields;
-use crate::request::log::{LogEntry, LoggedHead, LoggedRequest, Protocol};
+use crate::request::log::{LoggedHead, Protocol};
 use crate::request::prepared::{Latest, Prepared};
 use crate::request::service::{Raw, Service};
 use crate::request::tunnel::Outlet;
@@ -42,7 +42,7 @@ pub(crate) struct Responder {
     pub(crate) load: Load,
     /// After so long without a byte a tunnel ends.
     idle_timeout: Duration,
-    pub(super) counters: Arc<WorkerCounters>,
+    pub(crate) counters: Arc<WorkerCounters>,
 }
 
 /// The time on both clocks, read once a turn.
@@ -61,6 +61,7 @@ pub(crate) struct Requests<I> {
     pub(super) protocol: Protocol,
     pub(super) visit: Visit,
     pub(super) latest: Option<Latest<I>>,
+    has_responded: bool,
     _open: OpenConnection,
 }
 
@@ -91,8 +92,10 @@ pub(crate) struct Answered {
 struct Asked {
     method: Method,
     host: HostIndex,
+    /// Time at which its head was screened.
+    began: Instant,
     /// `None` without a log.
-    logged: Option<LoggedRequest>,
+    logged: Option<Arc<LoggedHead>>,
     /// Where the request is offered an upgrade.
     outlet: Option<Box<Outlet>>,
 }
@@ -151,8 +154,9 @@ impl<I> Requests<I> {
             peer,
             admitted,
             protocol,
-            visit: Visit::new(peer.ip(), protocol.transport(), began),
+            visit: Visit::new(peer.ip(), protocol, began),
             latest: None,
+            has_responded: false,
         }
     }
 
@@ -222,7 +226,8 @@ impl<I> Requests<I> {
         let mut asked = Asked {
             method: request.method().clone(),
             host: self.visit.host(),
-            logged: self.logged(&request, now),
+            began: now.instant,
+            logged: self.logged(&request),
             outlet: None,
         };
         let content = Arc::clone(&self.responder.snapshot.borrow().content);
@@ -239,7 +244,7 @@ impl<I> Requests<I> {
         }
     }
 
-    /// Makes an answer one that can be sent, and begins its line in the log.
+    /// Makes an answer one that can be sent, and begins its record.
     pub(crate) fn finish(&mut self, answered: Answered, now: Now) -> Response<Body> {
         let Answered {
             asked,
@@ -250,7 +255,7 @@ impl<I> Requests<I> {
             response = upgrade::join(*outlet, response, self.responder.idle_timeout);
         }
         let response = fit(&asked.method, response);
-        self.complete(asked.logged, response, now)
+        self.complete((asked.logged, asked.began), response, now)
     }
 
     /// Answers a request whose head is so large that the protocol did not keep it. There is nothing for the
@@ -260,7 +265,7 @@ impl<I> Requests<I> {
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         let mut response = files::page(status);
         let decision = self.decision(None, now);
-        self.count(status, decision.as_ref());
+        self.count(status, decision.as_ref(), now);
         let mut fields = self.responder.fields.borrow_mut();
         fields.complete(response.headers_mut(), decision.as_ref(), now.system);
         drop(fields);
@@ -286,10 +291,21 @@ impl<I> Requests<I> {
         self.visit.sent(bytes, now, read);
     }
 
-    /// Counts a response.
-    pub(super) fn count(&self, status: StatusCode, decision: Option<&Decision>) {
-        let counters = &self.responder.counters;
-        counters.responded(self.protocol, status, decision);
+    /// Counts a response, and the connection with its first one.
+    pub(super) fn count(&mut self, status: StatusCode, decision: Option<&Decision>, now: Now) {
+        let (counters, protocol) = (&self.responder.counters, self.protocol);
+        counters.responded(protocol, status, self.visit.host(), decision);
+        if !self.has_responded {
+            self.has_responded = true;
+            if let Some((decision, client)) = decision.zip(self.visit.client()) {
+                let offered = self.visit.was_offered();
+                counters.arrived(protocol, offered);
+                let class = client.class();
+                counters.visited(LatestVisit::new(
+                    now.system, protocol, class, offered, decision,
+                ));
+            }
+        }
     }
 
     /// The source of a response has nothing to give at the moment.
@@ -367,50 +383,28 @@ impl<I> Requests<I> {
     ) -> Response<Body> {
         let method = Method::from_bytes(head.method()).unwrap_or_default();
         let response = fit(&method, response);
-        let logged = self.logged(head, now);
-        self.complete(logged, response, now)
+        let logged = self.logged(head);
+        self.complete((logged, now.instant), response, now)
     }
 
-    /// What the log will say of a request that is screened now; `None` without a log.
-    pub(super) fn logged(&self, head: &impl RequestHead, now: Now) -> Option<LoggedRequest> {
-        self.responder.service.log.as_ref()?;
-        Some(LoggedRequest {
-            head: Arc::new(LoggedHead::of(head)),
-            began: now.instant,
-        })
-    }
-
-    /// Adds the fields that every response has, and the log's entry.
+    /// Adds the fields that every response has, and its record. `asked`: what the log says of the request, and when it
+    /// was screened.
     fn complete(
         &mut self,
-        logged: Option<LoggedRequest>,
+        asked: (Option<Arc<LoggedHead>>, Instant),
         mut response: Response<Body>,
         now: Now,
     ) -> Response<Body> {
         let decision = self.decision(response.body().size_hint().exact(), now);
-        self.count(response.status(), decision.as_ref());
+        self.count(response.status(), decision.as_ref(), now);
         let mut fields = self.responder.fields.borrow_mut();
         fields.complete(response.headers_mut(), decision.as_ref(), now.system);
         drop(fields);
-        let entry = logged.and_then(|logged| {
-            let length = response.headers().get(header::CONTENT_LENGTH);
-            let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
-            self.log_entry(logged, response.status(), length, decision)
-        });
-        response.map(|body| body.with_log_entry(entry))
-    }
-
-    /// The log's entry of a response of that length, if it is known.
-    pub(super) fn log_entry(
-        &self,
-        logged: LoggedRequest,
-        status: StatusCode,
-        length: Option<u64>,
-        decision: Option<Decision>,
-    ) -> Option<LogEntry> {
-        let log = self.responder.service.log.as_ref()?;
-        let from = (self.client(), self.protocol);
-        Some(LogEntry::new(log, from, logged, status, length, decision))
+        let length = response.headers().get(header::CONTENT_LENGTH);
+        let length = asked.0.as_ref().and(length);
+        let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        let record = self.new_record(asked, response.status(), length, decision);
+        response.map(|body| body.with_record(record))
     }
 }
 

@@ -31,6 +31,19 @@ pub(crate) struct HostIndex(u16);
 impl HostIndex {
     /// The host of all names that have none of their own.
     pub(crate) const OTHERS: Self = Self(0);
+
+    /// How many there are at most.
+    pub(crate) const COUNT: usize = MAX_HOSTS + MAX_SHARED + 1;
+
+    /// All that there may be, with their places.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT).map(|place| Self(u16::try_from(place).unwrap_or(0)))
+    }
+
+    /// The place, below [`COUNT`](Self::COUNT).
+    pub(crate) fn place(self) -> usize {
+        self.0.into()
+    }
 }
 
 /// The hosts that there have been since the server began: a name keeps its host as long as its policy is the same,
@@ -56,7 +69,7 @@ pub(crate) struct HostNames(Arc<FxHashMap<Vec<u8>, HostIndex>>);
 
 impl Hosts {
     pub(crate) fn new() -> Self {
-        let places = 0..=MAX_HOSTS + MAX_SHARED;
+        let places = 0..HostIndex::COUNT;
         let hosts: Box<[OnceLock<Box<Host>>]> = places.map(|_| OnceLock::new()).collect();
         hosts[0].get_or_init(Box::default);
         Self {

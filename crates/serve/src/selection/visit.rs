@@ -6,8 +6,10 @@
 use super::busy::Busy;
 use super::counters::Counters;
 use super::{HostIndex, Selection};
+use crate::request::log::Protocol;
 use altway_select::{
-    Bulk, Client, Decision, Hints, Moment, Observation, Page, Pages, Start, Transport, UnixTime,
+    Bulk, Client, Decision, Hints, LoggedProtocol, Moment, Observation, Page, Pages, Start,
+    Transport, UnixTime,
 };
 use altway_units::{DataSize, Timestamp};
 use std::net::IpAddr;
@@ -30,6 +32,7 @@ const ORIGIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Visit {
     address: IpAddr,
+    protocol: Protocol,
     transport: Transport,
     /// When the connection was accepted.
     began: Instant,
@@ -42,6 +45,8 @@ pub(crate) struct Visit {
 #[derive(Debug)]
 struct Known {
     client: Client,
+    /// It had been offered HTTP/3 when the connection began.
+    offered: bool,
     host: HostIndex,
     pages: Pages,
     busy: Busy,
@@ -63,6 +68,11 @@ struct Decided {
     at: Instant,
     host: HostIndex,
     decision: Decision,
+    load: f32,
+    /// Something was observed since.
+    is_stale: bool,
+    /// The selection log has a line with it.
+    is_logged: bool,
 }
 
 /// What is to be done when a response was handed over whole.
@@ -76,10 +86,11 @@ pub(crate) enum Complete {
 
 impl Visit {
     /// A connection from `address` that was accepted at `began`.
-    pub(crate) fn new(address: IpAddr, transport: Transport, began: Instant) -> Self {
+    pub(crate) fn new(address: IpAddr, protocol: Protocol, began: Instant) -> Self {
         Self {
             address,
-            transport,
+            protocol,
+            transport: protocol.transport(),
             began,
             early: false,
             known: None,
@@ -128,8 +139,10 @@ impl Visit {
         let is_first_rate = known.bulk.is_some() && known.observed.is_none();
         if known.page.is_some() || is_first_rate {
             known.latest = read().or(known.latest);
-            known.observe(selection, now, unix);
-            self.decided = None;
+            if let Some(page) = known.observe(selection, now, unix) {
+                self.log(selection, Some(&page), unix);
+            }
+            self.renew();
         }
     }
 
@@ -138,6 +151,16 @@ impl Visit {
         if let Some(known) = &mut self.known {
             known.host = host;
         }
+    }
+
+    /// Whether the client had been offered HTTP/3 when the connection began.
+    pub(crate) fn was_offered(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| known.offered)
+    }
+
+    /// The client; `None` before the first request.
+    pub(crate) fn client(&self) -> Option<&Client> {
+        self.known.as_ref().map(|known| &known.client)
     }
 
     /// The host of the latest request.
@@ -190,9 +213,14 @@ impl Visit {
         let is_last = known.pages.under_way() == 1;
         if now.saturating_duration_since(known.observed_at) >= OBSERVATION_INTERVAL {
             known.latest = read().or(known.latest);
-            known.observe(selection, now, unix);
-            self.decided = None;
+            if let Some(page) = known.observe(selection, now, unix) {
+                self.log(selection, Some(&page), unix);
+            }
+            self.renew();
         }
+        let Some(known) = &mut self.known else {
+            return Complete::Done;
+        };
         if !is_last {
             known.pages.response(at, size);
             return Complete::Done;
@@ -259,7 +287,8 @@ impl Visit {
             known.arrived(self.began, now);
         }
         known.page = known.page.or(known.pages.complete(after));
-        known.observe(selection, now, unix);
+        let page = known.observe(selection, now, unix);
+        self.log(selection, page.as_ref(), unix);
         self.known = None;
     }
 
@@ -275,6 +304,7 @@ impl Visit {
         let known = self.known.as_ref()?;
         if let Some(decided) = self.decided
             && decided.host == known.host
+            && !decided.is_stale
             && now.saturating_duration_since(decided.at) < DECISION_AGE
         {
             return Some(decided.decision);
@@ -291,8 +321,41 @@ impl Visit {
             at: now,
             host: known.host,
             decision,
+            load: load as f32,
+            is_stale: false,
+            is_logged: false,
         });
         Some(decision)
+    }
+
+    /// The next response is decided for anew.
+    fn renew(&mut self) {
+        if let Some(decided) = &mut self.decided {
+            decided.is_stale = true;
+        }
+    }
+
+    /// Logs a page with the latest decision, or a decision that no line has, as the connection ends without a page.
+    fn log(&mut self, selection: &Selection, page: Option<&Page>, unix: UnixTime) {
+        let (Some(known), Some(decided)) = (&self.known, &mut self.decided) else {
+            return;
+        };
+        if selection.log().is_none() || page.is_none() && decided.is_logged {
+            return;
+        }
+        decided.is_logged = true;
+        let moment = Moment {
+            min_rtt: known.latest.and_then(|it| it.min_rtt),
+            load: decided.load.into(),
+            ..Moment::new(unix, self.transport)
+        };
+        let protocol = match self.protocol {
+            Protocol::Http1 => LoggedProtocol::H1,
+            Protocol::Http2 => LoggedProtocol::H2,
+            Protocol::Http3 => LoggedProtocol::H3,
+        };
+        let place = (decided.host, protocol);
+        selection.record(&known.client, place, page, &decided.decision, &moment);
     }
 
     fn begin(
@@ -303,7 +366,7 @@ impl Visit {
         now: Instant,
         unix: UnixTime,
     ) -> Known {
-        let client = selection.connected(self.address, hints, self.transport, unix);
+        let (client, offered) = selection.connected(self.address, hints, self.transport, unix);
         let start = if self.early {
             Start::Early
         } else {
@@ -311,6 +374,7 @@ impl Visit {
         };
         Known {
             client,
+            offered,
             host: HostIndex::OTHERS,
             pages: Pages::new(self.first_packet(counters.as_ref()), start),
             busy: Busy::default(),
@@ -357,11 +421,9 @@ impl Known {
         }
     }
 
-    /// Tells what is new.
-    fn observe(&mut self, selection: &Selection, now: Instant, unix: UnixTime) {
-        let Some(counters) = self.latest else {
-            return;
-        };
+    /// Tells what is new; the page that was, if one is complete.
+    fn observe(&mut self, selection: &Selection, now: Instant, unix: UnixTime) -> Option<Page> {
+        let counters = self.latest?;
         let before = self.observed.replace(counters);
         self.observed_at = now;
         let since = |count: fn(&Counters) -> u64| {
@@ -378,6 +440,7 @@ impl Known {
             ..Observation::new(counters.transport)
         };
         selection.observe(&self.client, self.host, &observation, unix);
+        observation.page
     }
 }
 

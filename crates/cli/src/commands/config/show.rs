@@ -79,6 +79,7 @@ fn make_absolute(config: &mut Config) -> Result<()> {
         config.state.as_mut(),
         config.takeover.as_mut(),
         access,
+        log.selection.as_mut(),
         log.qlog.as_mut(),
         log.keylog.as_mut(),
     ];

@@ -4,14 +4,19 @@ mod candidate;
 mod table;
 
 use crate::Answer;
+use crate::hint::mistake;
 use crate::printer::Printer;
-use altway_simulate::{Mix, Outcome, Population, Region, run as simulate};
+use altway_select::Surface;
+use altway_simulate::{Mix, Outcome, Population, Region, Selected, run as simulate};
 use anyhow::Result;
 use candidate::{Candidate, Way};
 use clap::ValueEnum;
 use clap::builder::RangedU64ValueParser;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -28,6 +33,7 @@ use std::sync::{Mutex, PoisonError};
 Examples:
   altway policy simulate
   altway policy simulate --population metro-bulk --clients 20000
+  altway policy simulate --population metro-web --policy learned --seed 61 --selection-log selection.jsonl
   altway policy simulate --policy learned --policy surface:mine.toml --policy study --json")]
 pub(crate) struct Arguments {
     /// Who visits what: metro-bulk, metro-web, national-web or global-web, by the distance to the server and
@@ -64,6 +70,9 @@ pub(crate) struct Arguments {
     /// Clients that the server remembers at most.
     #[arg(long, value_name = "COUNT", default_value_t = 131_072, value_parser = RangedU64ValueParser::<usize>::new().range(1_024..=16_777_216))]
     remembered: usize,
+    /// Write the selection log that the server would write, of a single run, for `altway policy evaluate`.
+    #[arg(long, value_name = "FILE")]
+    selection_log: Option<PathBuf>,
     /// Print the results as JSON instead of the tables.
     #[arg(long)]
     json: bool,
@@ -123,7 +132,10 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         arguments.clients,
         arguments.days
     ));
-    let outcomes = all(&jobs, arguments.remembered);
+    let outcomes = match &arguments.selection_log {
+        Some(file) => vec![logged(&jobs, arguments.remembered, file)?],
+        None => all(&jobs, arguments.remembered),
+    };
     let mut outcomes = outcomes.chunks(arguments.seed.len());
     let mut results = Vec::new();
     for people in &arguments.population {
@@ -138,6 +150,41 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         printer.data(&table::text(&results))?;
     }
     Ok(Answer::Done)
+}
+
+/// The outcome of a single run, whose selection log goes to `file`.
+fn logged(jobs: &[Job<'_>], remembered: usize, file: &Path) -> Result<Outcome> {
+    let [job] = jobs else {
+        return Err(mistake(
+            format!("one log can't be that of {} runs", jobs.len()),
+            "name one --population, one --policy and one --seed",
+        ));
+    };
+    let Way::Selected(model, surface) = job.way else {
+        return Err(mistake(
+            "this policy is none of the server's own, and keeps no log",
+            "name learned, surface, threshold or study",
+        ));
+    };
+    let surface = Surface::clone(surface);
+    let mut policy = Selected::remembering(remembered, model, surface).with_log();
+    let outcome = simulate(&job.population, &mut policy);
+    let unwritable = |error: io::Error| {
+        mistake(
+            format!(
+                "cannot write the selection log `{}`: {error}",
+                file.display()
+            ),
+            "give a file in a folder that is there and that you may write to",
+        )
+    };
+    let mut to = BufWriter::new(File::create(file).map_err(unwritable)?);
+    for entry in policy.log() {
+        serde_json::to_writer(&mut to, entry)?;
+        to.write_all(b"\n").map_err(unwritable)?;
+    }
+    to.flush().map_err(unwritable)?;
+    Ok(outcome)
 }
 
 /// Each policy in each world; those of a population and policy follow each other.

@@ -98,6 +98,11 @@ pub(crate) struct Flags {
     /// neither offers nor durations nor counts of dropped lines).
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::default(), requires = "access_log")]
     access_log_format: LogFormat,
+    /// Append a line of JSON for each page to this file, with what was decided for its client: `altway policy
+    /// evaluate` says from it what other policies would have been worth. No addresses; with --state-dir a client's
+    /// key stays the same over a restart.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
+    selection_log: Option<PathBuf>,
     #[command(flatten)]
     files: ServedFiles,
     #[command(flatten)]
@@ -137,6 +142,7 @@ impl Flags {
             log: Log {
                 access: self.access_log.clone(),
                 format: translated(self.access_log_format),
+                selection: self.selection_log.clone(),
                 qlog: self.insight.qlog_path().map(Into::into),
                 keylog: self.insight.key_log_path(Variable::Ignored, printer)?,
             },

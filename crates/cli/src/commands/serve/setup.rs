@@ -10,7 +10,8 @@ use crate::stderr;
 use altway_config::{Action, Plan, Protocol, Route, Security as Listening, Site as SitePlan};
 use altway_proxy::Statistics;
 use altway_serve::{
-    AccessLog, Bind, Files as Folder, FilesOptions, Options, Policy, Protocols, Security, Site,
+    AccessLog, Bind, Files as Folder, FilesOptions, Options, Policy, Protocols, Security,
+    SelectionLog, Site,
 };
 use altway_units::DataSize;
 use anyhow::Result;
@@ -81,6 +82,8 @@ pub(super) fn options(
     options.takeover.clone_from(&config.takeover);
     let log = config.log.access.as_deref().map(log_to).transpose()?;
     options.access_log = log.map(|log| log.with_format(translated(config.log.format)));
+    let selection = config.log.selection.as_deref();
+    options.selection_log = selection.map(selection_log_to).transpose()?;
     Ok(options)
 }
 
@@ -90,6 +93,18 @@ fn protocols(given: altway_config::Protocols) -> Protocols {
         http2: given.contains(Protocol::H2),
         http3: given.contains(Protocol::H3),
     }
+}
+
+fn selection_log_to(path: &Path) -> Result<SelectionLog> {
+    SelectionLog::append(path).map_err(|error| {
+        mistake(
+            format!(
+                "cannot open the selection log `{}`: {error}",
+                path.display()
+            ),
+            "give a file in a folder that is there and that you may write to",
+        )
+    })
 }
 
 fn log_to(path: &Path) -> Result<AccessLog> {

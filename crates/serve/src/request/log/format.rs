@@ -13,6 +13,10 @@ use std::time::SystemTime;
 /// `agent` (the authority, Referer and User-Agent) are cut after 256 bytes, before they are escaped; bytes
 /// that are no UTF-8 are replaced by U+FFFD. They are left out where the request doesn't have them.
 ///
+/// `class` is the client's class and `key` stands for its address, the same as in the selection log;
+/// `propensity` is the probability with which `offer` was chosen, and `held` says that a coin chose it for the
+/// week.
+///
 /// `duration` is the time in seconds from when the head was screened to when the last byte was handed to
 /// the transport's buffers; of a file that goes there at once, in the turn that screens its request, it is
 /// 0.000000. `cut` says that the response was given up before that. A tunnel is never cut: it has no length.
@@ -22,12 +26,12 @@ pub enum LogFormat {
     ///
     /// ```text
     /// 2026-11-22T02:05:13.123Z client=192.0.2.7 protocol=h2 method=GET path="/" status=200 bytes=600
-    /// offer=h3 reason="…" duration=0.000123 host="example.org" referer="https://…" agent="curl/8" cut=1
+    /// offer=h3 reason="…" class=firefox-linux key=9f3a6c21d0b4 propensity=0.975 held=1 duration=0.000123 host="example.org" referer="https://…" agent="curl/8" cut=1
     /// ```
     #[default]
     KeyValue,
     /// A JSON object with the same keys and `time`; `status`, `bytes` and `duration` are numbers, and
-    /// `cut` is `true` where it is there.
+    /// `cut` and `held` are `true` where they are there.
     Json,
     /// The combined format of Apache and nginx, and nothing beside it, so that what reads that format
     /// reads this: no duration, host or offer. Quotes, backslashes and everything that is no visible

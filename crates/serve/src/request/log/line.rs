@@ -2,7 +2,7 @@
 
 use super::{LogFormat, Protocol};
 use crate::request::check::RequestHead;
-use altway_select::Decision;
+use altway_select::{ClientClass, ClientKey, Decision};
 use http::{Method, StatusCode};
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -74,7 +74,16 @@ pub(crate) struct Line<'a> {
     pub(crate) duration: Duration,
     /// The response was given up before it was whole.
     pub(crate) is_cut: bool,
-    pub(crate) decision: Option<Decision>,
+    /// `None` where there is no HTTP/3 to offer.
+    pub(crate) told: Option<Told>,
+}
+
+/// What a client was told, and which client it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Told {
+    pub(crate) decision: Decision,
+    pub(crate) key: ClientKey,
+    pub(crate) class: ClientClass,
 }
 
 /// A line with its line feed, and without its time.
@@ -129,8 +138,25 @@ impl Line<'_> {
                 " client={client} protocol={protocol} method={method} path={path:?} status={status} bytes={bytes}"
             ),
         );
-        if let Some(Decision { offer, reason, .. }) = &self.decision {
+        if let Some(Told {
+            decision,
+            key,
+            class,
+        }) = &self.told
+        {
+            let Decision {
+                offer,
+                reason,
+                propensity,
+                held,
+                ..
+            } = decision;
             push(text, format_args!(" offer={offer} reason=\"{reason}\""));
+            push(
+                text,
+                format_args!(" class={class} key={key} propensity={propensity}"),
+            );
+            text.push_str(if *held { " held=1" } else { "" });
         }
         push(text, format_args!(" duration={}", seconds(self.duration)));
         for (key, value) in [("host", host), ("referer", referer), ("agent", agent)] {
@@ -163,9 +189,28 @@ impl Line<'_> {
         push_json(text, path);
         let (status, bytes) = (self.status.as_u16(), self.bytes);
         push(text, format_args!(",\"status\":{status},\"bytes\":{bytes}"));
-        if let Some(Decision { offer, reason, .. }) = &self.decision {
+        if let Some(Told {
+            decision,
+            key,
+            class,
+        }) = &self.told
+        {
+            let Decision {
+                offer,
+                reason,
+                propensity,
+                held,
+                ..
+            } = decision;
             push(text, format_args!(",\"offer\":\"{offer}\",\"reason\":"));
             push_json(text, &reason.to_string());
+            push(
+                text,
+                format_args!(
+                    ",\"class\":\"{class}\",\"key\":\"{key}\",\"propensity\":{propensity}"
+                ),
+            );
+            text.push_str(if *held { ",\"held\":true" } else { "" });
         }
         push(
             text,

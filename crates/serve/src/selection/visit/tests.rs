@@ -21,13 +21,17 @@ struct Scene<'a> {
 impl<'a> Scene<'a> {
     fn new(selection: &'a Selection, transport: Transport, rtt: Duration) -> Self {
         let now = Instant::now();
+        let protocol = match transport {
+            Transport::Tcp => Protocol::Http2,
+            Transport::Quic => Protocol::Http3,
+        };
         let counters = Counters {
             transport,
             ..told(Some(rtt), 0, 0)
         };
         Self {
             selection,
-            visit: Visit::new(CLIENT, transport, now),
+            visit: Visit::new(CLIENT, protocol, now),
             now,
             counters: Cell::new(counters),
         }

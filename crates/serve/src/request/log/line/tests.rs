@@ -1,7 +1,7 @@
 //! Lines in each format, of requests that mean well and of those that don't.
 
 use super::*;
-use altway_select::{AltSvc, Offer, Reason};
+use altway_select::{AltSvc, Client, Offer, Reason, Secret};
 use http::{HeaderValue, Request, header};
 use proptest::prelude::*;
 use std::net::Ipv4Addr;
@@ -37,7 +37,7 @@ fn line(head: &LoggedHead) -> Line<'_> {
         bytes: 7,
         duration: Duration::from_nanos(1_000_123_456),
         is_cut: false,
-        decision: None,
+        told: None,
     }
 }
 
@@ -75,7 +75,7 @@ fn json_has_every_word_and_numbers_are_numbers() {
     let head = whole();
     let mut line = line(&head);
     line.is_cut = true;
-    line.decision = Some(decision());
+    line.told = Some(told());
     let text = text(&line, LogFormat::Json);
     assert!(text.ends_with("}\n"), "{text}");
     let said: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -88,7 +88,11 @@ fn json_has_every_word_and_numbers_are_numbers() {
         "status": 200,
         "bytes": 7,
         "offer": "h3",
-        "reason": decision().reason.to_string(),
+        "reason": told().decision.reason.to_string(),
+        "class": "firefox-linux",
+        "key": told().key.to_string(),
+        "propensity": 0.025,
+        "held": true,
         "duration": 1.000_123,
         "host": "localhost",
         "referer": "https://example.org/from",
@@ -98,15 +102,37 @@ fn json_has_every_word_and_numbers_are_numbers() {
     assert_eq!(said, expected);
 }
 
-fn decision() -> Decision {
-    Decision {
+fn told() -> Told {
+    let class = "firefox-linux".parse().unwrap();
+    let client = Client::new(&Secret::new([1; 16]), Ipv4Addr::LOCALHOST.into(), class);
+    let decision = Decision {
         offer: Offer::Http3,
         alt_svc: AltSvc::Omit,
         reason: Reason::Fixed,
-        propensity: 1.0,
-        held: false,
+        propensity: 0.025,
+        held: true,
         prediction: None,
+    };
+    Told {
+        decision,
+        key: client.key(),
+        class,
     }
+}
+
+#[test]
+fn key_value_says_what_was_decided_for_whom() {
+    let head = whole();
+    let line = Line {
+        told: Some(told()),
+        ..line(&head)
+    };
+    let expected = format!(
+        " offer=h3 reason=\"fixed by the operator\" class=firefox-linux key={} propensity=0.025 held=1 duration=",
+        told().key
+    );
+    let text = text(&line, LogFormat::KeyValue);
+    assert!(text.contains(&expected), "{text}");
 }
 
 #[test]

@@ -1,0 +1,179 @@
+//! `altway policy evaluate`: what a server's policy was worth, and what others would have been, from its selection log.
+
+mod estimate;
+mod read;
+mod table;
+
+use super::surface;
+use crate::Answer;
+use crate::hint::mistake;
+use crate::printer::Printer;
+use altway_select::replay::{MAX_POLICIES, PageTrial, Replay, ReplayCounts};
+use altway_select::{Model, ModelKind, Surface};
+use anyhow::Result;
+use read::Log;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Say from a server's selection log what its policy was worth and what others would have been, with intervals.
+///
+/// Chance decides for the clients of the hold-out (`--policy learned`), and the log has the probability of each
+/// decision. So it can be told what all would have taken under h2, under h3 and under any other policy: by weights
+/// (SNIPS), and by what a surface predicts and the weights correct (doubly robust). Who was told is compared, not who
+/// came; a client's first visit shows what it had been told before. Nothing is asked of the server.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  altway serve --selection-log selection.jsonl --state-dir state &
+  altway policy evaluate selection.jsonl
+  altway policy evaluate selection.jsonl.1 selection.jsonl --policy surface --policy mine.toml --json")]
+pub(crate) struct Arguments {
+    /// Files that `altway serve --selection-log FILE` wrote.
+    #[arg(value_name = "LOG", required = true)]
+    logs: Vec<PathBuf>,
+    /// What else to ask, beside h2 and h3: surface, surface:FILE or FILE, learned, threshold:…, study:…; may be given
+    /// several times.
+    #[arg(long, value_name = "POLICY")]
+    policy: Vec<Asked>,
+    /// The surface by which times are predicted [default: the one that ships].
+    #[arg(long, value_name = "FILE")]
+    surface: Option<PathBuf>,
+    /// Print the estimates as JSON instead of the table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A policy as it is named: a model, or a surface's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked(ModelKind);
+
+impl FromStr for Asked {
+    type Err = altway_select::ParseModelError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            Ok(kind) => Ok(Self(kind)),
+            Err(_) if Path::new(text).is_file() => Ok(Self(ModelKind::Surface(Some(text.into())))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Asked {
+    fn model(&self) -> Result<Box<dyn Model>> {
+        Ok(match self.0.file() {
+            Some(file) => self.0.build(&surface::read(Path::new(file))?),
+            None => self.0.build(Surface::embedded()),
+        })
+    }
+}
+
+/// All that was read.
+struct Replayed {
+    trials: Vec<PageTrial>,
+    counts: ReplayCounts,
+    log: Log,
+}
+
+pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let asked = asked(&arguments.policy)?;
+    let models = asked.iter().map(Asked::model).collect::<Result<Vec<_>>>()?;
+    let surface = match &arguments.surface {
+        Some(file) => surface::read(file)?,
+        None => Surface::embedded().clone(),
+    };
+    let replayed = replay(&arguments.logs, Replay::new(surface, models))?;
+    replayed.log.warn(printer);
+    check(&replayed)?;
+    let names: Vec<String> = asked.iter().map(ToString::to_string).collect();
+    let estimates = estimate::estimates(&replayed, &names);
+    if arguments.json {
+        printer.json(&estimates)?;
+    } else {
+        printer.data(&table::text(&estimates))?;
+    }
+    Ok(Answer::Done)
+}
+
+/// h2, h3, and what was named, each once.
+fn asked(named: &[Asked]) -> Result<Vec<Asked>> {
+    let mut asked = vec![Asked(ModelKind::FixedH2), Asked(ModelKind::FixedH3)];
+    for policy in named {
+        if !asked.contains(policy) {
+            asked.push(policy.clone());
+        }
+    }
+    if asked.len() > MAX_POLICIES {
+        return Err(mistake(
+            format!("{} policies are too many at once", asked.len()),
+            format!("ask {} beside h2 and h3 at most", MAX_POLICIES - 2),
+        ));
+    }
+    Ok(asked)
+}
+
+fn replay(files: &[PathBuf], mut replay: Replay) -> Result<Replayed> {
+    let (mut log, mut trials) = (Log::default(), Vec::new());
+    for file in read::in_order(files)? {
+        log.read(&file, |entry| trials.extend(replay.read(entry)))?;
+    }
+    Ok(Replayed {
+        trials,
+        counts: *replay.counts(),
+        log,
+    })
+}
+
+/// # Errors
+/// Nothing can be said, for a reason that has a mend.
+fn check(replayed: &Replayed) -> Result<()> {
+    let counts = &replayed.counts;
+    if counts.lines == 0 && replayed.log.damaged > 0 {
+        return Err(mistake(
+            format!(
+                "none of {} lines is one of a selection log",
+                replayed.log.damaged
+            ),
+            "name a file that `altway serve --selection-log FILE` wrote; an access log is none",
+        ));
+    }
+    if counts.pages == 0 {
+        return Err(mistake(
+            "the log has no page",
+            "`altway serve --selection-log FILE`, or `selection` under [log], writes a line for each page, a second \
+             after its last response; there must be HTTP/3 to offer",
+        ));
+    }
+    if replayed.trials.is_empty() {
+        return Err(mistake(
+            format!(
+                "none of {} pages is of a client that had been told anything before",
+                counts.pages
+            ),
+            "an offer shows in the visits after it: wait until clients come again. With --state-dir a client is the \
+             same after a restart",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h2_and_h3_are_always_asked_and_each_once() {
+        let named = ["h3", "surface", "surface"].map(|it| it.parse::<Asked>().unwrap());
+        let asked = asked(&named).unwrap();
+        let names: Vec<String> = asked.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["h2", "h3", "surface"]);
+        assert!("h4".parse::<Asked>().is_err());
+    }
+}

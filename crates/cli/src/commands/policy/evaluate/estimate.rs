@@ -1,0 +1,223 @@
+//! From trials to estimates: what each policy takes of time, load and processor.
+
+use super::Replayed;
+use altway_select::Offer;
+use altway_select::replay::{PageTrial, visits_needed};
+use altway_stats::{
+    ClusteredMean, OffPolicy, OffPolicyOptions, Trial, off_policy, treatment_difference,
+    trials_needed,
+};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// The difference that is to be seen, ln.
+const WANTED: f64 = 0.02;
+
+/// Clients of each arm below which its spread is not known.
+const ENOUGH_CLIENTS: usize = 10;
+
+/// Everything that a log says. Differences of time are ln: below 0 is faster; shares are no per cent.
+#[derive(Debug, Serialize)]
+pub(super) struct Estimates {
+    pub(super) pages: u64,
+    /// Pages that show what had been decided.
+    pub(super) trials: usize,
+    /// Pages of clients that had been told nothing before.
+    pub(super) untold: u64,
+    pub(super) clients: usize,
+    pub(super) visits: u64,
+    pub(super) days: f64,
+    /// Share of the trials for which chance had a part in the decision.
+    pub(super) by_chance: f64,
+    pub(super) damaged_lines: u64,
+    /// The first of them.
+    pub(super) damaged: Vec<String>,
+    pub(super) dropped_lines: u64,
+    pub(super) logged: Logged,
+    pub(super) policies: Vec<Estimated>,
+    pub(super) hold_out: HoldOut,
+    /// Visits after which a difference of 2 % shows in the hold-out, those of the log included.
+    pub(super) visits_needed: Option<f64>,
+}
+
+/// What the policy of the log was worth.
+#[derive(Debug, Serialize)]
+pub(super) struct Logged {
+    /// Geometric mean of the seconds of a page.
+    pub(super) seconds: f64,
+    /// Share of pages whose client had been told to use HTTP/3.
+    pub(super) offers_h3: f64,
+    /// Share of pages over HTTP/3.
+    pub(super) over_h3: f64,
+    /// Milliseconds of the server's processor for a page, by one machine's costs.
+    pub(super) processor_ms: f64,
+}
+
+/// What another policy would have been worth, over the pages that show it.
+#[derive(Debug, Serialize)]
+pub(super) struct Estimated {
+    pub(super) policy: String,
+    pub(super) offers_h3: f64,
+    /// Share of the trials that show it: it agrees with the log, or chance had a part.
+    pub(super) shown: f64,
+    /// What is predicted of the others, against the log.
+    pub(super) others_predicted: Option<f64>,
+    /// ln of the time of a page against the log's.
+    pub(super) doubly_robust: Option<Interval>,
+    pub(super) snips: Option<Interval>,
+    pub(super) over_h3: Option<f64>,
+    /// Against the log's.
+    pub(super) processor: Option<f64>,
+}
+
+/// A mean with the ends of its 95 % interval.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Interval {
+    pub(super) mean: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+/// Who was told by a coin.
+#[derive(Debug, Serialize)]
+pub(super) struct HoldOut {
+    /// Pages and clients that were told to use HTTP/2, and HTTP/3.
+    pub(super) pages: [usize; 2],
+    pub(super) clients: [usize; 2],
+    /// ln of the time of those told to use HTTP/3 against the others.
+    pub(super) difference: Option<Interval>,
+}
+
+impl From<ClusteredMean> for Interval {
+    fn from(it: ClusteredMean) -> Self {
+        Self {
+            mean: it.value,
+            low: it.interval.low,
+            high: it.interval.high,
+        }
+    }
+}
+
+pub(super) fn estimates(replayed: &Replayed, policies: &[String]) -> Estimates {
+    let (trials, counts, log) = (&replayed.trials, &replayed.counts, &replayed.log);
+    let seconds = counts.last.saturating_sub(counts.first);
+    let (hold_out, needed) = hold_out(trials, counts.visits);
+    let estimated = policies.iter().enumerate();
+    Estimates {
+        pages: counts.pages,
+        trials: trials.len(),
+        untold: counts.untold,
+        clients: clients(trials.iter()),
+        visits: counts.visits,
+        days: seconds as f64 / 86_400.0,
+        by_chance: share(trials, |it| it.propensity < 1.0),
+        damaged_lines: log.damaged,
+        damaged: log.named.clone(),
+        dropped_lines: log.dropped,
+        logged: logged(trials),
+        policies: estimated
+            .map(|(place, name)| policy(trials, name, place))
+            .collect(),
+        hold_out,
+        visits_needed: needed,
+    }
+}
+
+fn logged(trials: &[PageTrial]) -> Logged {
+    Logged {
+        seconds: mean(trials, |it| it.ln_time).exp(),
+        offers_h3: share(trials, |it| it.offer == Offer::Http3),
+        over_h3: share(trials, |it| it.http3),
+        processor_ms: 1e3 * mean(trials, processor),
+    }
+}
+
+fn policy(trials: &[PageTrial], name: &str, place: usize) -> Estimated {
+    let agrees = |it: &PageTrial| (it.offer == Offer::Http3) == it.wants_http3(place);
+    let (shown, others): (Vec<PageTrial>, Vec<PageTrial>) = trials
+        .iter()
+        .partition(|it| it.propensity < 1.0 || agrees(it));
+    let estimate = |trial: fn(&PageTrial) -> Trial| -> Option<OffPolicy> {
+        let each: Vec<Trial> = shown.iter().map(trial).collect();
+        let wanted = |index: usize| shown[index].wants_http3(place);
+        off_policy(&each, wanted, &OffPolicyOptions::default())
+    };
+    let time = estimate(time);
+    let gain = |it: &PageTrial| {
+        let lead = it.predicted[1] - it.predicted[0];
+        if it.wants_http3(place) { lead } else { -lead }
+    };
+    let used = mean(&shown, processor);
+    Estimated {
+        policy: name.to_owned(),
+        offers_h3: share(trials, |it| it.wants_http3(place)),
+        shown: shown.len() as f64 / trials.len() as f64,
+        others_predicted: (!others.is_empty()).then(|| mean(&others, gain)),
+        doubly_robust: time.map(|it| it.doubly_robust_difference.into()),
+        snips: time.and_then(|it| Some(it.snips_difference?.into())),
+        over_h3: estimate(over_h3).map(|it| it.doubly_robust.value.clamp(0.0, 1.0)),
+        processor: estimate(spent).map(|it| it.doubly_robust.value / used),
+    }
+}
+
+fn time(trial: &PageTrial) -> Trial {
+    of(trial, trial.ln_time, trial.predicted)
+}
+
+fn over_h3(trial: &PageTrial) -> Trial {
+    of(trial, if trial.http3 { 1.0 } else { 0.0 }, [0.0, 1.0])
+}
+
+fn spent(trial: &PageTrial) -> Trial {
+    of(trial, processor(trial), trial.processor)
+}
+
+fn processor(trial: &PageTrial) -> f64 {
+    trial.processor[usize::from(trial.http3)]
+}
+
+fn of(trial: &PageTrial, outcome: f64, predicted: [f64; 2]) -> Trial {
+    Trial {
+        cluster: trial.cluster(),
+        second: trial.offer == Offer::Http3,
+        propensity: trial.propensity,
+        outcome,
+        predicted,
+    }
+}
+
+/// The hold-out, and the visits that show a difference of 2 %: by its own spread, else by the one that its share is
+/// made for.
+fn hold_out(trials: &[PageTrial], visits: u64) -> (HoldOut, Option<f64>) {
+    let held = || trials.iter().filter(|it| it.held);
+    let each: Vec<Trial> = held().map(time).collect();
+    let difference = treatment_difference(&each, 0.95);
+    let offers = [Offer::Http2, Offer::Http3];
+    let told = |offer| held().filter(move |it| it.offer == offer);
+    let clients = offers.map(|offer| clients(told(offer)));
+    let spread = difference.filter(|_| clients.iter().all(|it| *it >= ENOUGH_CLIENTS));
+    let by_spread = spread.map(|it| visits as f64 * trials_needed(it.standard_error, WANTED));
+    let likeliest = trials.iter().map(|it| it.propensity);
+    let likeliest = likeliest
+        .filter(|it| (0.5..1.0).contains(it))
+        .reduce(f64::max);
+    let by_share = likeliest.map(|likeliest| visits_needed(2.0 * (1.0 - likeliest)));
+    let hold_out = HoldOut {
+        pages: offers.map(|offer| told(offer).count()),
+        clients,
+        difference: difference.map(Into::into),
+    };
+    (hold_out, by_spread.or(by_share))
+}
+
+fn mean(trials: &[PageTrial], of: impl Fn(&PageTrial) -> f64) -> f64 {
+    trials.iter().map(of).sum::<f64>() / trials.len().max(1) as f64
+}
+
+fn share(trials: &[PageTrial], is: impl Fn(&PageTrial) -> bool) -> f64 {
+    mean(trials, |it| if is(it) { 1.0 } else { 0.0 })
+}
+
+fn clients<'a>(trials: impl Iterator<Item = &'a PageTrial>) -> usize {
+    trials.map(|it| it.client).collect::<BTreeSet<_>>().len()
+}

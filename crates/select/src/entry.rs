@@ -1,0 +1,275 @@
+//! A line of the selection log: what a client was told, what that rests on, and the page that it had loaded.
+
+use crate::observation::{Page, Start};
+use crate::{ClientClass, ClientKey, Decision, Evidence, Offer, Reason, UnixTime};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// The version of the lines that this writes and reads.
+pub const ENTRY_VERSION: u32 = 1;
+
+/// A line of the selection log: one for each page, and one for a connection that ends when something was decided since
+/// its latest page. Addresses stand in it as keyed hashes only. Bounded: a host's name is the operator's, and all
+/// else is numbers and words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SelectionEntry {
+    /// Version of the line.
+    pub v: u32,
+    /// Seconds since 1970.
+    #[serde(serialize_with = "write_time", deserialize_with = "read_time")]
+    pub time: UnixTime,
+    /// Whom it is of.
+    #[serde(serialize_with = "as_text", deserialize_with = "of_text")]
+    pub client: ClientKey,
+    /// Its class.
+    #[serde(serialize_with = "as_text", deserialize_with = "of_text")]
+    pub class: ClientClass,
+    /// The configured name that was decided for; empty for all others.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub host: Box<str>,
+    /// The connection's protocol: `h1`, `h2` or `h3`.
+    pub protocol: LoggedProtocol,
+    /// The page; `None` where the connection ended without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<LoggedPage>,
+    /// What the client was told last on the connection.
+    #[serde(serialize_with = "as_text", deserialize_with = "read_offer")]
+    pub offer: Offer,
+    /// The kind of reason: one of [`Reason::KINDS`].
+    pub reason: Box<str>,
+    /// Probability with which this offer was chosen.
+    pub propensity: f64,
+    /// A coin chose it, for the week.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
+    /// What is known of the client now.
+    pub path: Evidence,
+}
+
+/// The protocol of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoggedProtocol {
+    /// HTTP/1.1.
+    H1,
+    /// HTTP/2.
+    H2,
+    /// HTTP/3.
+    H3,
+}
+
+/// A page as the selector uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LoggedPage {
+    /// How the connection stood when it began.
+    pub start: LoggedStart,
+    /// Bytes of the first response.
+    pub first: u64,
+    /// Bytes of all other responses.
+    pub rest: u64,
+    /// Number of responses.
+    pub responses: u32,
+    /// Time in which something was under way, in seconds.
+    pub seconds: f64,
+}
+
+/// How a connection stood when a page began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoggedStart {
+    /// Open.
+    Warm,
+    /// New.
+    Cold,
+    /// New, and the request came in early data.
+    Early,
+}
+
+impl LoggedPage {
+    /// The page in the form of the log.
+    #[must_use]
+    pub fn of(page: &Page) -> Self {
+        Self {
+            start: match page.start {
+                Start::Warm => LoggedStart::Warm,
+                Start::Cold => LoggedStart::Cold,
+                Start::Early => LoggedStart::Early,
+            },
+            first: page.first.as_bytes(),
+            rest: page.rest.as_bytes(),
+            responses: page.responses,
+            seconds: page.time.as_secs_f64(),
+        }
+    }
+
+    /// Bytes of all responses.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.first.saturating_add(self.rest)
+    }
+}
+
+impl SelectionEntry {
+    /// The line of a decision.
+    #[must_use]
+    pub fn new(
+        (time, client, class): (UnixTime, ClientKey, ClientClass),
+        (host, protocol): (&str, LoggedProtocol),
+        page: Option<&Page>,
+        decision: &Decision,
+        path: Evidence,
+    ) -> Self {
+        Self {
+            v: ENTRY_VERSION,
+            time,
+            client,
+            class,
+            host: host.into(),
+            protocol,
+            page: page.map(LoggedPage::of),
+            offer: decision.offer,
+            reason: Reason::KINDS[decision.reason.kind_index()].into(),
+            propensity: decision.propensity,
+            held: decision.held,
+            path,
+        }
+    }
+
+    /// What is wrong with a line that could be read, if anything is.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        if self.v != ENTRY_VERSION {
+            return Some(format!(
+                "version {}, where {ENTRY_VERSION} is expected",
+                self.v
+            ));
+        }
+        if !(self.propensity > 0.0 && self.propensity <= 1.0) {
+            return Some(format!("{} is no probability above 0", self.propensity));
+        }
+        if !Reason::KINDS.contains(&&*self.reason) {
+            return Some(format!("`{}` is no reason", self.reason));
+        }
+        let page = self.page.as_ref()?;
+        let is_time = page.seconds > 0.0 && page.seconds.is_finite();
+        (!is_time).then(|| format!("{} is no time of a page", page.seconds))
+    }
+}
+
+fn write_time<S: Serializer>(time: &UnixTime, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(time.as_secs())
+}
+
+fn read_time<'de, D: Deserializer<'de>>(from: D) -> Result<UnixTime, D::Error> {
+    u64::deserialize(from).map(UnixTime::from_secs)
+}
+
+fn as_text<S: Serializer>(value: &impl Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
+fn of_text<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(from: D) -> Result<T, D::Error> {
+    let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+    text.parse().map_err(de::Error::custom)
+}
+
+fn read_offer<'de, D: Deserializer<'de>>(from: D) -> Result<Offer, D::Error> {
+    let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+    match &*text {
+        "h2" => Ok(Offer::Http2),
+        "h3" => Ok(Offer::Http3),
+        other => Err(de::Error::custom(format_args!(
+            "`{other}` is no offer: expected h2 or h3"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{AltSvc, Client, Secret};
+    use altway_units::DataSize;
+    use std::time::Duration;
+
+    fn entry() -> SelectionEntry {
+        let class = "firefox-linux".parse().unwrap();
+        let client = Client::new(&Secret::new([1; 16]), "192.0.2.1".parse().unwrap(), class);
+        let decision = Decision {
+            offer: Offer::Http3,
+            alt_svc: AltSvc::Omit,
+            reason: Reason::HoldOut,
+            propensity: 0.025,
+            held: true,
+            prediction: None,
+        };
+        let page = Page {
+            first: DataSize::from_bytes(20),
+            rest: DataSize::from_bytes(400),
+            responses: 3,
+            start: Start::Early,
+            time: Duration::from_millis(250),
+        };
+        let path = Evidence {
+            rtt: Some(0.02),
+            limit_bps: 4e8,
+            ..Evidence::default()
+        };
+        let whom = (UnixTime::from_secs(1_795_392_000), client.key(), class);
+        SelectionEntry::new(
+            whom,
+            ("example.org", LoggedProtocol::H3),
+            Some(&page),
+            &decision,
+            path,
+        )
+    }
+
+    #[test]
+    fn a_line_says_what_its_entry_does_and_is_read_again() {
+        // The form of the text is JSON's, of which TOML shows the names and values as well.
+        let text = toml::to_string(&entry()).unwrap();
+        for part in [
+            "v = 1\n",
+            "class = \"firefox-linux\"",
+            "offer = \"h3\"",
+            "held = true",
+            "start = \"early\"",
+            "rtt = 0.02",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(
+            !text.contains("tcp_bps") && !text.contains("udp_blocked"),
+            "{text}"
+        );
+        assert_eq!(toml::from_str::<SelectionEntry>(&text).unwrap(), entry());
+        assert_eq!(entry().fault(), None);
+    }
+
+    #[test]
+    fn numbers_that_can_not_be_are_faults() {
+        let fault = |change: fn(&mut SelectionEntry)| {
+            let mut entry = entry();
+            change(&mut entry);
+            entry.fault().unwrap()
+        };
+        assert_eq!(fault(|it| it.v = 2), "version 2, where 1 is expected");
+        assert!(fault(|it| it.propensity = 0.0).contains("no probability"));
+        assert!(fault(|it| it.propensity = f64::NAN).contains("no probability"));
+        assert_eq!(fault(|it| it.reason = "luck".into()), "`luck` is no reason");
+        assert!(fault(|it| it.page.as_mut().unwrap().seconds = 0.0).contains("no time"));
+        let text = toml::to_string(&entry()).unwrap();
+        for (from, to) in [
+            ("\"h3\"\nreason", "\"h4\"\nreason"),
+            ("firefox-linux", "firefox"),
+            ("time = 1", "time = -1"),
+        ] {
+            assert!(text.contains(from));
+            assert!(
+                toml::from_str::<SelectionEntry>(&text.replace(from, to)).is_err(),
+                "{to}"
+            );
+        }
+    }
+}

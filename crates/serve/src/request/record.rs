@@ -1,0 +1,153 @@
+//! What is noted of a response at its end: its duration in the metrics, and its line in the access log.
+
+use crate::metrics::WorkerCounters;
+use crate::request::check::RequestHead;
+use crate::request::log::{AccessLog, Line, LoggedHead, Protocol, Told};
+use crate::request::requests::Requests;
+use altway_select::Decision;
+use http::StatusCode;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+/// The record of a response that is on its way, closed when dropped.
+#[derive(Debug)]
+pub(crate) struct ResponseRecord {
+    counters: Arc<WorkerCounters>,
+    protocol: Protocol,
+    status: StatusCode,
+    /// Time at which the request's head was screened.
+    began: Instant,
+    is_timed: bool,
+    /// In a box, for most servers have no log.
+    logged: Option<Box<LoggedResponse>>,
+}
+
+/// What the log's line says beside the record.
+#[derive(Debug)]
+struct LoggedResponse {
+    log: AccessLog,
+    client: IpAddr,
+    head: Arc<LoggedHead>,
+    bytes: u64,
+    /// The length that the response promises, if it does.
+    expected: Option<u64>,
+    is_whole: bool,
+    told: Option<Told>,
+}
+
+impl ResponseRecord {
+    /// `began`: when the request's head was screened.
+    fn new(
+        counters: &Arc<WorkerCounters>,
+        protocol: Protocol,
+        status: StatusCode,
+        began: Instant,
+        logged: Option<Box<LoggedResponse>>,
+    ) -> Self {
+        Self {
+            counters: Arc::clone(counters),
+            protocol,
+            status,
+            began,
+            is_timed: true,
+            logged,
+        }
+    }
+
+    /// Counts bytes of the body that were handed to the transport. A body of the promised length is whole,
+    /// for nobody may ask it for its end.
+    pub(crate) fn sent(&mut self, bytes: usize) {
+        if let Some(logged) = &mut self.logged {
+            logged.bytes += bytes as u64;
+            logged.is_whole |= logged.expected == Some(logged.bytes);
+        }
+    }
+
+    /// The response has come to its end.
+    pub(crate) fn completed(&mut self) {
+        self.set_whole(true);
+    }
+
+    /// Not all that was counted was handed over, and no more will be.
+    pub(crate) fn cut_off(&mut self) {
+        self.set_whole(false);
+    }
+
+    /// The metrics do not tell its duration: a tunnel lasts as long as its ends like.
+    pub(crate) fn untimed(&mut self) {
+        self.is_timed = false;
+    }
+
+    fn set_whole(&mut self, is_whole: bool) {
+        if let Some(logged) = &mut self.logged {
+            logged.is_whole = is_whole;
+        }
+    }
+}
+
+impl<I> Requests<I> {
+    /// What the log will say of a request's head; `None` without a log.
+    pub(super) fn logged(&self, head: &impl RequestHead) -> Option<Arc<LoggedHead>> {
+        self.responder.service.log.as_ref()?;
+        Some(Arc::new(LoggedHead::of(head)))
+    }
+
+    /// The record of a response of that length, if it is known.
+    pub(super) fn new_record(
+        &self,
+        (head, began): (Option<Arc<LoggedHead>>, Instant),
+        status: StatusCode,
+        expected: Option<u64>,
+        decision: Option<Decision>,
+    ) -> ResponseRecord {
+        let log = self.responder.service.log.as_ref();
+        let logged = log.zip(head).map(|(log, head)| {
+            Box::new(LoggedResponse {
+                log: log.clone(),
+                client: self.client(),
+                head,
+                bytes: 0,
+                expected,
+                is_whole: false,
+                told: self.told(decision),
+            })
+        });
+        let counters = &self.responder.counters;
+        ResponseRecord::new(counters, self.protocol, status, began, logged)
+    }
+
+    /// What the log says of a decision.
+    pub(super) fn told(&self, decision: Option<Decision>) -> Option<Told> {
+        let (decision, client) = (decision?, self.visit.client()?);
+        Some(Told {
+            decision,
+            key: client.key(),
+            class: client.class(),
+        })
+    }
+}
+
+impl Drop for ResponseRecord {
+    fn drop(&mut self) {
+        let duration = self.began.elapsed();
+        if self.is_timed {
+            self.counters.timed(self.protocol, self.status, duration);
+        }
+        let Some(logged) = &self.logged else {
+            return;
+        };
+        let line = Line {
+            client: logged.client,
+            protocol: self.protocol,
+            head: &logged.head,
+            status: self.status,
+            bytes: logged.bytes,
+            duration,
+            is_cut: !logged.is_whole,
+            told: logged.told,
+        };
+        let text = line.text(logged.log.format());
+        logged.log.add(SystemTime::now(), &text);
+    }
+}
