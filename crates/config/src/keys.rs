@@ -276,6 +276,12 @@ pub const LIMITS: Section = Section {
             "Requests of one client in progress.",
         ),
         key(
+            "requests-per-prefix",
+            Form::Text("200/s, burst 1000"),
+            "(10000/s, burst 50000; off for loopback addresses)",
+            "How fast requests of one client may come, and how many at once after a pause; per `s`, `min` or `h`, or `off`. Those that come earlier are answered 429 with Retry-After.",
+        ),
+        key(
             "max-concurrent-requests",
             Form::Count(1, MOST_OF_32_BITS),
             "100",

@@ -1,4 +1,4 @@
-//! The quantities that altway computes with: [`Bandwidth`], [`DataSize`], [`Ratio`] and
+//! The quantities that altway computes with: [`Bandwidth`], [`DataSize`], [`Ratio`], [`RequestRate`] and
 //! [`Timestamp`], and the text form of [`Duration`](core::time::Duration).
 //!
 //! A number without a unit is the commonest mistake in network tools (is it bits or bytes, one way
@@ -24,6 +24,7 @@ mod data_size;
 pub mod duration;
 mod error;
 mod ratio;
+mod request_rate;
 mod text;
 mod timestamp;
 
@@ -31,4 +32,5 @@ pub use bandwidth::Bandwidth;
 pub use data_size::DataSize;
 pub use error::ParseError;
 pub use ratio::Ratio;
+pub use request_rate::{RequestLimit, RequestRate};
 pub use timestamp::Timestamp;

@@ -81,6 +81,7 @@ impl Limits {
                 "max-requests-per-client",
                 number(self.max_requests_per_client),
             ),
+            ("requests-per-prefix", text(self.requests_per_prefix)),
             (
                 "max-concurrent-requests",
                 number(self.max_concurrent_requests),

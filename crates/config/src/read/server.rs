@@ -109,6 +109,7 @@ impl Walk {
             max_handshakes_per_client: self.many(table, "max-handshakes-per-client"),
             max_requests: self.many(table, "max-requests"),
             max_requests_per_client: self.many(table, "max-requests-per-client"),
+            requests_per_prefix: self.parsed(table, "requests-per-prefix"),
             max_concurrent_requests: self.many(table, "max-concurrent-requests"),
             max_held: self.size(table, "max-held"),
             max_held_per_client: self.size(table, "max-held-per-client"),

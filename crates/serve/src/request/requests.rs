@@ -202,6 +202,9 @@ impl<I> Requests<I> {
         if !self.admitted.set_requests(in_progress) {
             return Screened::Refused(self.overloaded(head, now));
         }
+        if let Err(wait) = self.admitted.request(now.instant) {
+            return Screened::Refused(self.too_fast(head, wait, now));
+        }
         if whole && let Some(prepared) = self.find_again(head, now) {
             let host = self.latest.as_ref().map(|latest| latest.host);
             self.visit.set_host(host.unwrap_or_default());
@@ -356,6 +359,17 @@ impl<I> Requests<I> {
         let mut response = files::page(StatusCode::SERVICE_UNAVAILABLE);
         let headers = response.headers_mut();
         headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+        self.complete_for(head, response, now)
+    }
+
+    /// Refuses a request that comes by so much earlier than the client's rate allows. The table of clients has
+    /// counted it.
+    fn too_fast(&mut self, head: &impl RequestHead, wait: Duration, now: Now) -> Response<Body> {
+        let mut response = files::page(StatusCode::TOO_MANY_REQUESTS);
+        // In whole seconds (RFC 9110 section 10.2.3), so rather later than too early.
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, seconds.into());
         self.complete_for(head, response, now)
     }
 

@@ -27,6 +27,7 @@ mod migration;
 mod one_way;
 mod protocols;
 mod quic;
+mod rates;
 mod restarts;
 mod same;
 mod selection;

@@ -5,7 +5,7 @@ use crate::hint::mistake;
 use crate::printer::Printer;
 use altway_config::Limits as Config;
 use altway_serve::{InvalidLimits, Limits as Bounds, PrefixLengths, Retry};
-use altway_units::{DataSize, duration};
+use altway_units::{DataSize, RequestLimit, duration};
 use anyhow::Result;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -46,6 +46,11 @@ pub(super) struct Limits {
     /// Requests of one client in progress [default: an eighth].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_requests_per_client: Option<usize>,
+    /// How fast requests of one client may come, and how many at once after a pause, as in "200/s, burst 1000";
+    /// per s, min or h, or off. Those that come earlier are answered 429 with Retry-After
+    /// [default: 10000/s, burst 50000; off for loopback addresses].
+    #[arg(long, value_name = "RATE", hide_short_help = true)]
+    requests_per_prefix: Option<RequestLimit>,
     /// Requests at the same time on one connection of HTTP/2 or HTTP/3 [default: 100].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_concurrent_requests: Option<u32>,
@@ -110,6 +115,7 @@ impl Limits {
                 "max_requests_per_client",
                 self.max_requests_per_client,
             )?,
+            requests_per_prefix: self.requests_per_prefix,
             max_concurrent_requests: concurrent.transpose()?,
             max_held: self.max_held,
             max_held_per_client: self.max_held_per_client,
@@ -186,6 +192,7 @@ fn set_counts(bounds: &mut Bounds, limits: &Config) {
     bounds.max_handshakes_per_client = count(limits.max_handshakes_per_client);
     set(&mut bounds.max_requests, count(limits.max_requests));
     bounds.max_requests_per_client = count(limits.max_requests_per_client);
+    bounds.requests_per_prefix = limits.requests_per_prefix;
     let concurrent = limits.max_concurrent_requests.map(NonZeroU32::get);
     set(&mut bounds.max_concurrent_requests, concurrent);
     bounds.client_prefix = translated(limits.client_prefix);
@@ -343,7 +350,7 @@ mod tests {
             .split([' ', '{', ','])
             .filter_map(|it| it.strip_suffix(':'));
         let fields: Vec<_> = fields.filter(|field| !field.starts_with("ipv")).collect();
-        assert_eq!(fields.len(), 17, "{fields:?}");
+        assert_eq!(fields.len(), 18, "{fields:?}");
         for field in fields {
             assert!(known(&named(field, Spelling::Options)), "{field}");
         }
