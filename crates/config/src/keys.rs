@@ -339,7 +339,13 @@ pub const LIMITS: Section = Section {
             "idle-timeout",
             Form::Time,
             "\"1min\"",
-            "How long a connection may idle, and a client take less than 1 KiB of a response; 1 ms or more.",
+            "How long a connection may idle; 1 ms or more.",
+        ),
+        key(
+            "slowest",
+            Form::Text("1kB/s after 10s"),
+            "(1 KiB in `idle-timeout`)",
+            "How slowly a client may send the content of a request or take that of a response: in each span of so long that it is waited for, it must move by what the rate gives. Slower ones are ended, however far they are; a transfer that moves may take as long as it likes.",
         ),
     ],
 };

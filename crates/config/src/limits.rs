@@ -1,7 +1,7 @@
 //! What clients may cost: `[limits]`, each by the name of its option of `altway serve`.
 
 use crate::{ClientPrefix, Retry};
-use altway_units::{DataSize, RequestLimit};
+use altway_units::{DataSize, LeastRate, RequestLimit};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
@@ -47,4 +47,6 @@ pub struct Limits {
     pub header_timeout: Option<Duration>,
     /// How long a connection may idle, 1 ms or more.
     pub idle_timeout: Option<Duration>,
+    /// How slowly clients may send and take bodies.
+    pub slowest: Option<LeastRate>,
 }

@@ -2,7 +2,7 @@
 
 use crate::PrefixLengths;
 use altway_http3::Retry;
-use altway_units::{DataSize, RequestLimit, RequestRate};
+use altway_units::{DataSize, LeastRate, RequestLimit, RequestRate};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -124,6 +124,11 @@ pub struct Limits {
     /// A connection on which no byte moves for so long, whether it idles or its client doesn't read
     /// what it asked for, is closed. Default 60 s.
     pub idle_timeout: Duration,
+    /// How slowly clients may send bodies of requests and take those of responses: progress, not total time. Only
+    /// time counts in which a body waits for its client, and not for whoever makes or reads it. A request that is
+    /// slower ends: over HTTP/2 and HTTP/3 its stream is reset, over HTTP/1.1 its connection closed. Default
+    /// `None`: 1 KiB in [`idle_timeout`](Self::idle_timeout).
+    pub slowest: Option<LeastRate>,
     /// Which addresses count as one client where a limit is shared out. Default: each IPv4 address,
     /// each IPv6 /48.
     pub client_prefix: PrefixLengths,
@@ -149,6 +154,7 @@ impl Default for Limits {
             retry: Retry::default(),
             header_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
+            slowest: None,
             client_prefix: PrefixLengths::default(),
         }
     }
@@ -296,6 +302,12 @@ impl Limits {
     pub(crate) fn requests_per_client(&self) -> usize {
         let share = self.max_requests_per_client;
         share.unwrap_or_else(|| share_of(self.max_requests))
+    }
+
+    /// The time in which a body that waits for its client must move by so many bytes.
+    pub(crate) fn least_progress(&self) -> (Duration, u64) {
+        let given = self.slowest.map(|rate| (rate.after(), rate.bytes()));
+        given.unwrap_or((self.idle_timeout, KIB))
     }
 
     /// The limit of the rate of a client's requests.

@@ -196,9 +196,15 @@ impl Context {
         if let Err(error) = self.converse(known, stream, stop).await {
             // What is no HTTP/1.1, or too large, hyper answers by itself.
             let refused = error.downcast_ref::<hyper::Error>();
-            if refused.is_some_and(hyper::Error::is_parse) {
+            if let Some(refused) = refused.filter(|error| error.is_parse()) {
                 let incidents = &self.setup.service.incidents;
                 incidents.record(client, Incident::RefusedRequest);
+                let status = match refused.is_parse_too_large() {
+                    true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    false => StatusCode::BAD_REQUEST,
+                };
+                let counters = &self.responder.counters;
+                counters.responded(Protocol::Http1, status, None);
             }
             tracing::debug!(%client, %error, "connection failed");
         }
@@ -212,7 +218,8 @@ impl Context {
         stop: StopSignal,
     ) -> Result<(), Failure> {
         let limits = &self.setup.limits;
-        let activity = Activity::default();
+        let (_, least) = limits.least_progress();
+        let activity = Activity::new(least);
         let Some(tls) = &self.tls else {
             client.admitted.handshake_done();
             let beginning = timeout(limits.header_timeout, preface::read(&stream));
@@ -259,6 +266,11 @@ impl Context {
         } else {
             protocols.http1
         }
+    }
+
+    fn record(&self, client: &Client, incident: Incident) {
+        let incidents = &self.setup.service.incidents;
+        incidents.record(client.address.ip(), incident);
     }
 
     fn http2(
@@ -363,8 +375,13 @@ impl Context {
             }
         });
         let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
-        self.drive_http1(&mut connection, (pace, last), client, activity, stop)
-            .await?;
+        let driven = self.drive_http1(&mut connection, (pace, last), client, activity, stop);
+        driven.await.inspect_err(|failure| {
+            let failed = failure.downcast_ref::<hyper::Error>();
+            if gate.is_within_head() && failed.is_some_and(hyper::Error::is_timeout) {
+                self.record(client, Incident::SlowClient);
+            }
+        })?;
         let Some(tunnel) = opened.take() else {
             return Ok(());
         };
@@ -391,11 +408,14 @@ impl Context {
     {
         let mut connection = Pin::new(connection);
         let mut evicted = false;
+        let limits = &self.setup.limits;
+        let (idle, (stalled, _)) = (limits.idle_timeout, limits.least_progress());
         tokio::select! {
             biased; // What was asked before the stop is answered.
             end = pace.turns(connection.as_mut()) => return Ok(end?),
-            () = activity.silence(self.setup.limits.idle_timeout) => {
+            () = activity.lull(idle, stalled) => {
                 if activity.is_engaged() {
+                    self.record(client, Incident::SlowClient);
                     // The kernel would keep for minutes what the client doesn't read.
                     client.probe.abort_on_close();
                     return Ok(());
@@ -409,7 +429,7 @@ impl Context {
             last.set(true);
             tokio::select! {
                 end = pace.turns(connection.as_mut()) => return Ok(end?),
-                () = activity.lull(LINGER, self.setup.limits.idle_timeout) => {}
+                () = activity.lull(LINGER, stalled) => {}
             }
         }
         connection.as_mut().graceful_shutdown();
@@ -443,6 +463,7 @@ impl Context {
             biased;
             end = relay.run(sent) => end,
             () = activity.silence(self.setup.limits.idle_timeout) => {
+                self.record(client, Incident::SlowClient);
                 client.probe.abort_on_close();
                 Ok(())
             }

@@ -98,6 +98,7 @@ impl Limits {
             ("handshake-timeout", time(self.handshake_timeout)),
             ("header-timeout", time(self.header_timeout)),
             ("idle-timeout", time(self.idle_timeout)),
+            ("slowest", text(self.slowest)),
         ])
     }
 }

@@ -120,6 +120,7 @@ impl Walk {
             handshake_timeout: self.time(table, "handshake-timeout"),
             header_timeout: self.time(table, "header-timeout"),
             idle_timeout: self.time(table, "idle-timeout"),
+            slowest: self.parsed(table, "slowest"),
         }
     }
 

@@ -116,6 +116,8 @@ impl Responses {
                 }
                 Event::Readable { stream } => self.receive((handle, stream), endpoint),
                 Event::Writable { stream } => self.go_on((handle, stream), endpoint),
+                Event::Answered { status, .. } => self.answered_below(handle, status),
+                Event::Stalled { .. } => self.record(handle, Incident::SlowClient),
                 Event::StreamReset { stream, .. } => self.cancelled((handle, stream)),
                 Event::Delivered => self.delivered(handle, endpoint),
                 Event::Closed { reason } => {
@@ -133,10 +135,10 @@ impl Responses {
         }
     }
 
-    /// Gives up responses whose clients have taken nothing of them for the idle time-out, and what is
+    /// Gives up responses whose clients have taken nothing of them for as long as they may, and what is
     /// kept of requests that don't come again.
     pub(super) fn cut_off_stalled(&mut self, endpoint: &mut Endpoint) {
-        let limit = self.setup.limits.idle_timeout;
+        let (limit, _) = self.setup.limits.least_progress();
         let exchanges = &mut self.exchanges;
         for (handle, connection) in &mut self.connections {
             let Connection {
@@ -150,6 +152,7 @@ impl Responses {
                 let held_up = outgoing.is_held_up();
                 let stalled = held_up && outgoing.moved.elapsed() >= limit;
                 if stalled {
+                    requests.record(Incident::SlowClient);
                     endpoint.reset_stream(*handle, *stream, Code::H3_REQUEST_CANCELLED);
                     exchanges.cancel((*handle, *stream));
                     in_progress.remove(stream);
@@ -458,6 +461,13 @@ impl Responses {
         }
         endpoint.reset_stream(key.0, key.1, Code::H3_INTERNAL_ERROR);
         self.forget(key);
+    }
+
+    /// Counts a request that the engine has answered by itself.
+    fn answered_below(&mut self, handle: ConnectionHandle, status: StatusCode) {
+        if let Some(connection) = self.connections.get(&handle) {
+            connection.requests.answered_below(status);
+        }
     }
 
     fn record(&self, handle: ConnectionHandle, incident: Incident) {

@@ -42,7 +42,7 @@ pub(crate) struct Responder {
     pub(crate) load: Load,
     /// After so long without a byte a tunnel ends.
     idle_timeout: Duration,
-    pub(super) counters: Arc<WorkerCounters>,
+    pub(crate) counters: Arc<WorkerCounters>,
 }
 
 /// The time on both clocks, read once a turn.
@@ -115,9 +115,7 @@ impl Responder {
             idle_timeout,
         }
     }
-}
 
-impl Responder {
     /// Takes over a newer snapshot, if there is one.
     fn refresh(&self) {
         let mut snapshot = self.snapshot.borrow_mut();
@@ -270,6 +268,12 @@ impl<I> Requests<I> {
         response
     }
 
+    /// Counts a request that the protocol has answered.
+    pub(crate) fn answered_below(&self, status: StatusCode) {
+        self.record(Incident::RefusedRequest);
+        self.count(status, None);
+    }
+
     /// What is decided for a response of that size, if it is known; `None` where there is nothing to offer.
     pub(crate) fn decision(&mut self, size: Option<u64>, now: Now) -> Option<Decision> {
         let selection = self.responder.service.selection()?;
@@ -357,8 +361,9 @@ impl<I> Requests<I> {
     /// has counted it.
     fn overloaded(&mut self, head: &impl RequestHead, now: Now) -> Response<Body> {
         let mut response = files::page(StatusCode::SERVICE_UNAVAILABLE);
-        let headers = response.headers_mut();
-        headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, RETRY_AFTER);
         self.complete_for(head, response, now)
     }
 
@@ -366,10 +371,10 @@ impl<I> Requests<I> {
     /// counted it.
     fn too_fast(&mut self, head: &impl RequestHead, wait: Duration, now: Now) -> Response<Body> {
         let mut response = files::page(StatusCode::TOO_MANY_REQUESTS);
-        // In whole seconds (RFC 9110 section 10.2.3), so rather later than too early.
+        // Whole ones (RFC 9110 section 10.2.3): rather later than too early.
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        let headers = response.headers_mut();
-        headers.insert(header::RETRY_AFTER, seconds.into());
+        let retry = seconds.into();
+        response.headers_mut().insert(header::RETRY_AFTER, retry);
         self.complete_for(head, response, now)
     }
 
@@ -447,151 +452,4 @@ fn fit(asked: &Method, mut response: Response<Body>) -> Response<Body> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clients::{Clients, Transport};
-    use crate::files::Files;
-    use crate::held::HeldBytes;
-    use crate::incidents::Incidents;
-    use crate::limits::Limits;
-    use crate::metrics::ServerCounters;
-    use crate::request::check::MAX_HEAD_BYTES;
-    use crate::request::content::{Content, Current, Target};
-    use crate::request::service::Alternative;
-    use crate::selection::visit::told;
-    use crate::selection::{HostNames, Selection};
-    use crate::{Body, PrefixLengths};
-    use http::Version;
-    use std::cell::Cell;
-    use std::net::Ipv4Addr;
-    use std::time::Duration;
-
-    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-    struct Site {
-        responder: Rc<Responder>,
-        clients: Clients,
-        /// What the next connection's transport has counted.
-        counters: Cell<Option<Counters>>,
-        _dir: tempfile::TempDir,
-    }
-
-    fn site(policy: &str, alternative: Option<u16>) -> Site {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("a.txt"), "a").unwrap();
-        let service = Service {
-            current: Current::new(
-                Content::of(Target::Files(Files::open(dir.path()).unwrap())),
-                HostNames::default(),
-            ),
-            has_hosts: false,
-            alternative: alternative.map(|port| Alternative {
-                port,
-                selection: Selection::of(&policy.parse().unwrap()),
-            }),
-            log: None,
-            incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
-            counters: ServerCounters::default(),
-        };
-        let files = Rc::new(RefCell::new(FileCache::new(1 << 20, 10)));
-        let limits = Limits::default();
-        Site {
-            responder: Rc::new(Responder::new(
-                Arc::new(service),
-                files,
-                limits.idle_timeout,
-            )),
-            clients: Clients::new(&limits, HeldBytes::new(1 << 20), |_, _| {}),
-            counters: Cell::new(None),
-            _dir: dir,
-        }
-    }
-
-    impl Site {
-        fn get(&self, path: &str) -> Response<Body> {
-            let request = Request::get(path).version(Version::HTTP_2);
-            self.ask(request.body(RequestBody::empty()).unwrap())
-        }
-
-        fn ask(&self, request: Request<RequestBody>) -> Response<Body> {
-            let now = Now::read();
-            let admitted = self.clients.admit(CLIENT, Transport::Tcp, now.instant);
-            let responder = Rc::clone(&self.responder);
-            let peer = (CLIENT, 50_000).into();
-            let began = now.instant;
-            let admitted = admitted.unwrap();
-            let mut requests = Requests::new(responder, Protocol::Http1, peer, admitted, began);
-            let response = match requests.screen(&request, true, 1, now, || self.counters.get()) {
-                Screened::Refused(response) => response,
-                Screened::Prepared(prepared) => requests.respond_prepared(&prepared, now),
-                Screened::Service => match requests.ask(request, now) {
-                    Answer::Now(response) => response,
-                    Answer::Later(_) => panic!("files are there at once"),
-                },
-            };
-            requests.ended(|| self.counters.get());
-            response
-        }
-
-        fn alt_svc(&self, path: &str) -> Option<String> {
-            let response = self.get(path);
-            let value = response.headers().get(header::ALT_SVC)?;
-            Some(value.to_str().unwrap().to_owned())
-        }
-
-        fn measured(&self, min_rtt: Duration, packets_sent: u64, packets_lost: u64) {
-            let counters = told(Some(min_rtt), packets_sent, packets_lost);
-            self.counters.set(Some(counters));
-        }
-    }
-
-    const OFFER: &str = r#"h3=":8443"; ma=2592000"#;
-
-    #[test]
-    fn every_response_says_date_server_and_alternative() {
-        let site = site("h3", Some(8443));
-        for path in ["/a.txt", "/none", "/%zz"] {
-            let response = site.get(path);
-            assert_eq!(response.headers()[header::ALT_SVC], OFFER, "{path}");
-            assert_eq!(response.headers()[header::SERVER], "altway", "{path}");
-            assert!(response.headers().contains_key(header::DATE), "{path}");
-        }
-    }
-
-    #[test]
-    fn a_clear_text_server_offers_nothing() {
-        assert_eq!(site("h3", None).alt_svc("/a.txt"), None);
-        assert_eq!(site("h2", None).alt_svc("/a.txt"), None);
-    }
-
-    #[test]
-    fn fixed_http2_revokes_earlier_offers() {
-        assert_eq!(site("h2", Some(1)).alt_svc("/a.txt").unwrap(), "clear");
-    }
-
-    #[test]
-    fn the_threshold_follows_what_is_measured() {
-        for (lost, offer) in [(9, "clear"), (11, OFFER)] {
-            let site = site("threshold", Some(8443));
-            let unknown = site.alt_svc("/a.txt");
-            assert_eq!(unknown.as_deref(), Some(OFFER), "unknown");
-            site.measured(Duration::from_millis(49), 1000, lost);
-            site.get("/a.txt");
-            let known = site.alt_svc("/a.txt");
-            assert_eq!(known.as_deref(), Some(offer), "{lost} of 1,000 lost");
-        }
-    }
-
-    #[test]
-    fn too_large_a_head_is_answered_with_431_and_the_offer() {
-        let site = site("h3", Some(8443));
-        let request = Request::get("/a.txt").version(Version::HTTP_2);
-        let request = request.header("x", "y".repeat(MAX_HEAD_BYTES));
-        let refused = site.ask(request.body(RequestBody::empty()).unwrap());
-        assert_eq!(
-            refused.status(),
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
-        );
-        assert_eq!(refused.headers()[header::ALT_SVC], OFFER);
-    }
-}
+mod tests;

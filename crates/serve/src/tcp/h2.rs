@@ -69,7 +69,9 @@ pub(super) fn config(setup: &Setup) -> Arc<http2::Config> {
     }
     config.timeouts.preface = limits.handshake_timeout;
     config.timeouts.frame = limits.header_timeout;
-    config.timeouts.stall = limits.idle_timeout;
+    let (time, bytes) = limits.least_progress();
+    config.timeouts.stall = time;
+    config.timeouts.stall_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     config.timeouts.idle = limits.idle_timeout;
     Arc::new(config)
 }

@@ -33,6 +33,7 @@ mod same;
 mod selection;
 mod shares;
 mod sites;
+mod slow;
 mod takeover;
 mod turns;
 mod websockets;

@@ -5,7 +5,7 @@ use crate::hint::mistake;
 use crate::printer::Printer;
 use altway_config::Limits as Config;
 use altway_serve::{InvalidLimits, Limits as Bounds, PrefixLengths, Retry};
-use altway_units::{DataSize, RequestLimit, duration};
+use altway_units::{DataSize, LeastRate, RequestLimit, duration};
 use anyhow::Result;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -82,9 +82,13 @@ pub(super) struct Limits {
     /// How long the head of a request over HTTP/1.1 may take, and a connection idle before it [default: 30s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     header_timeout: Option<Duration>,
-    /// How long a connection may idle, and a client take less than 1 KiB of a response [default: 1min].
+    /// How long a connection may idle [default: 1min].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     idle_timeout: Option<Duration>,
+    /// How slowly a client may send the content of a request or take that of a response, as in "1kB/s after 10s":
+    /// what moves less in so long is ended [default: 1 KiB in --idle-timeout].
+    #[arg(long, value_name = "RATE", hide_short_help = true)]
+    slowest: Option<LeastRate>,
 }
 
 impl Limits {
@@ -126,6 +130,7 @@ impl Limits {
             handshake_timeout: self.handshake_timeout,
             header_timeout: self.header_timeout,
             idle_timeout: self.idle_timeout,
+            slowest: self.slowest,
         })
     }
 }
@@ -213,6 +218,7 @@ fn set_times(bounds: &mut Bounds, limits: &Config) {
     set(&mut bounds.handshake_timeout, limits.handshake_timeout);
     set(&mut bounds.header_timeout, limits.header_timeout);
     set(&mut bounds.idle_timeout, limits.idle_timeout);
+    bounds.slowest = limits.slowest;
 }
 
 fn set<T>(bound: &mut T, given: Option<T>) {
@@ -350,7 +356,7 @@ mod tests {
             .split([' ', '{', ','])
             .filter_map(|it| it.strip_suffix(':'));
         let fields: Vec<_> = fields.filter(|field| !field.starts_with("ipv")).collect();
-        assert_eq!(fields.len(), 18, "{fields:?}");
+        assert_eq!(fields.len(), 19, "{fields:?}");
         for field in fields {
             assert!(known(&named(field, Spelling::Options)), "{field}");
         }

@@ -121,6 +121,7 @@ impl Answers {
                 self.complete(stream, head.to_headers().ok());
                 self.received(turn, stream, buffers);
             }
+            Event::Stalled { .. } => self.requests.record(Incident::SlowClient),
             Event::StreamReset { stream, .. } => self.forget(turn, stream),
             Event::Closed { reason } => {
                 let client = self.requests.client();
