@@ -151,6 +151,7 @@ mod incidents;
 mod key_log;
 mod limits;
 mod listen;
+mod listener;
 mod log_writer;
 mod metrics;
 mod ocsp;
@@ -194,6 +195,7 @@ pub use files::{
 pub use identity::{Identity, IdentityWarning};
 pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};
+pub use listener::{Listener, ListenerKind};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use metrics::{Metrics, Monitor, OfferMetrics, ProtocolMetrics, ShownCertificate};
 pub use options::{

@@ -23,7 +23,7 @@ use crate::request::body::Body;
 use crate::request::log::Protocol;
 use crate::request::requests::{Answer, Now, Requests, Responder, Screened};
 use crate::selection::counters::Counters;
-use crate::setup::{Memory, Setup};
+use crate::setup::{ListenerConfig, Memory, Setup};
 use crate::stop::StopSignal;
 use bytes::Bytes;
 use gate::{Gate, Gated};
@@ -72,6 +72,7 @@ pub(crate) struct Acceptor<'a> {
 /// What every connection of a worker uses.
 struct Context {
     setup: Arc<Setup>,
+    listener: ListenerConfig,
     tls: Option<TlsAcceptor>,
     http1: http1::Builder,
     http2: Arc<altway_http2::Config>,
@@ -90,23 +91,41 @@ struct Client {
 /// Why a connection ended.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+/// One for each address of the server, the main one first.
+///
+/// # Errors
+/// The event loop doesn't take a socket, or no descriptor is left for it.
+pub(crate) fn acceptors<'a>(
+    setup: &Arc<Setup>,
+    accepting: &'a mut [Accepting],
+    memory: &Memory,
+) -> io::Result<Vec<Acceptor<'a>>> {
+    let buffers = Rc::new(RefCell::new(h2::WorkerBuffers::new(memory.clone())));
+    let each = setup.listeners.iter().zip(accepting);
+    each.map(|(listener, accepting)| Acceptor::new(setup, listener, accepting, memory, &buffers))
+        .collect()
+}
+
 impl<'a> Acceptor<'a> {
     /// # Errors
     /// The event loop doesn't take the socket, or no descriptor is left for it.
-    pub(crate) fn new(
+    fn new(
         setup: &Arc<Setup>,
+        listener: &ListenerConfig,
         accepting: &'a mut Accepting,
         memory: &Memory,
+        buffers: &Rc<RefCell<h2::WorkerBuffers>>,
     ) -> io::Result<Self> {
         Ok(Self {
             arrivals: Arrivals::new(accepting)?,
             context: Rc::new(Context {
                 setup: Arc::clone(setup),
-                tls: setup.tls.clone().map(TlsAcceptor::from),
+                tls: listener.tls.clone().map(TlsAcceptor::from),
+                listener: listener.clone(),
                 http1: http1(setup),
-                http2: h2::config(setup),
+                http2: h2::config(setup, listener),
                 responder: Rc::clone(&memory.responder),
-                buffers: Rc::new(RefCell::new(h2::WorkerBuffers::new(memory.clone()))),
+                buffers: Rc::clone(buffers),
                 clients: memory.clients.clone(),
             }),
         })
@@ -260,7 +279,7 @@ impl Context {
 
     /// Whether clients are given HTTP/2, or HTTP/1.1.
     fn speaks(&self, http2: bool) -> bool {
-        let protocols = self.setup.protocols;
+        let protocols = self.listener.protocols;
         if http2 {
             protocols.http2
         } else {
@@ -285,6 +304,7 @@ impl Context {
             config: Arc::clone(&self.http2),
             peer: client.address,
             admitted: Rc::clone(&client.admitted),
+            terms: self.listener.terms,
             probe: Rc::clone(&client.probe),
             stream,
             tls,
@@ -319,7 +339,15 @@ impl Context {
     fn requests(&self, client: &Client) -> Requests<Infallible> {
         let (responder, admitted) = (Rc::clone(&self.responder), Rc::clone(&client.admitted));
         let began = client.probe.began;
-        Requests::new(responder, Protocol::Http1, client.address, admitted, began)
+        let terms = self.listener.terms;
+        Requests::new(
+            responder,
+            Protocol::Http1,
+            client.address,
+            admitted,
+            began,
+            terms,
+        )
     }
 
     async fn converse_http1(
@@ -334,7 +362,7 @@ impl Context {
         let pace = &Pace::default();
         client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&client.admitted.held());
-        let gate = Gate::new(self.setup.scheme, &client.admitted.held());
+        let gate = Gate::new(self.listener.scheme, &client.admitted.held());
         let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);

@@ -12,6 +12,7 @@ use crate::request::outgoing::{Carrier, Outgoing, Sent};
 use crate::request::pending::{Exchanges, Ready, Taken, Work};
 use crate::request::prepared::Prepared;
 use crate::request::requests::{Answer, Answered, Now, Requests, Screened};
+use crate::request::terms::Terms;
 use crate::selection::counters::Counters;
 use crate::setup::{Memory, Setup};
 use altway_http3::{
@@ -33,6 +34,13 @@ const MAX_UNREAD: usize = 64 << 10;
 /// Bytes of a file that are read to see whether a stream takes any. Those that it doesn't take are read
 /// again when it does: a client that takes nothing holds nothing.
 const FIRST_PIECE: usize = 4 << 10;
+
+/// HTTP/3 is always over TLS, and a response over it says again whether it is offered.
+const TERMS: Terms = Terms {
+    is_secure: true,
+    offers_http3: true,
+    redirect: None,
+};
 
 /// One exchange.
 type Key = (ConnectionHandle, StreamId);
@@ -180,7 +188,7 @@ impl Responses {
         let began = began.unwrap_or(self.now.instant);
         self.connections.entry(handle).or_insert_with(|| {
             Box::new(Connection {
-                requests: Requests::new(responder, Protocol::Http3, peer, admitted, began),
+                requests: Requests::new(responder, Protocol::Http3, peer, admitted, began, TERMS),
                 in_progress: FxHashSet::default(),
                 sending: FxHashMap::default(),
             })

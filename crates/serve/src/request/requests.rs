@@ -13,13 +13,15 @@ use crate::request::content::Snapshot;
 use crate::request::fields::CommonFields;
 use crate::request::log::{LogEntry, LoggedHead, LoggedRequest, Protocol};
 use crate::request::prepared::{Latest, Prepared};
+use crate::request::redirect;
 use crate::request::service::{Raw, Service};
+use crate::request::terms::Terms;
 use crate::request::tunnel::Outlet;
 use crate::request::upgrade;
 use crate::selection::counters::Counters;
 use crate::selection::load::Load;
 use crate::selection::visit::{Complete, Visit};
-use crate::selection::{HostIndex, unix_time};
+use crate::selection::{HostIndex, Selection, unix_time};
 use altway_select::Decision;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
@@ -61,12 +63,13 @@ pub(crate) struct Requests<I> {
     pub(super) protocol: Protocol,
     pub(super) visit: Visit,
     pub(super) latest: Option<Latest<I>>,
+    pub(super) terms: Terms,
     _open: OpenConnection,
 }
 
 /// Who answers a request.
 pub(crate) enum Screened {
-    /// Nobody: it is refused.
+    /// Nobody: it is refused, or led elsewhere.
     Refused(Response<Body>),
     /// The cache of files.
     Prepared(Prepared),
@@ -115,7 +118,9 @@ impl Responder {
             idle_timeout,
         }
     }
+}
 
+impl Responder {
     /// Takes over a newer snapshot, if there is one.
     fn refresh(&self) {
         let mut snapshot = self.snapshot.borrow_mut();
@@ -135,15 +140,17 @@ impl Now {
 }
 
 impl<I> Requests<I> {
-    /// `began`: when the connection was accepted.
+    /// `began`: when the connection was accepted; `terms`: those of its listener.
     pub(crate) fn new(
         responder: Rc<Responder>,
         protocol: Protocol,
         peer: SocketAddr,
         admitted: Rc<Admitted>,
         began: Instant,
+        terms: Terms,
     ) -> Self {
         Self {
+            terms,
             _open: responder.counters.open(protocol),
             responder,
             peer,
@@ -186,7 +193,7 @@ impl<I> Requests<I> {
         read: impl FnMut() -> Option<Counters>,
     ) -> Screened {
         self.responder.refresh();
-        if let Some(selection) = self.responder.service.selection() {
+        if let Some(selection) = selection(&self.responder, self.terms) {
             let unix = unix_time(now.system);
             self.visit.request(
                 selection,
@@ -211,6 +218,9 @@ impl<I> Requests<I> {
         self.set_host(head);
         if let Err(status) = check(head) {
             return Screened::Refused(self.refuse(head, status, now));
+        }
+        if let Some(response) = self.redirected(head) {
+            return Screened::Refused(self.complete_for(head, response, now));
         }
         match whole.then(|| self.find(head, now)).flatten() {
             Some(prepared) => Screened::Prepared(prepared),
@@ -268,7 +278,8 @@ impl<I> Requests<I> {
         response
     }
 
-    /// Counts a request that the protocol has answered.
+    /// Counts a request that the protocol has answered by itself, without our fields. The access log has nothing
+    /// of it.
     pub(crate) fn answered_below(&self, status: StatusCode) {
         self.record(Incident::RefusedRequest);
         self.count(status, None);
@@ -276,7 +287,7 @@ impl<I> Requests<I> {
 
     /// What is decided for a response of that size, if it is known; `None` where there is nothing to offer.
     pub(crate) fn decision(&mut self, size: Option<u64>, now: Now) -> Option<Decision> {
-        let selection = self.responder.service.selection()?;
+        let selection = selection(&self.responder, self.terms)?;
         let load = self.responder.load.share(now.instant);
         let unix = unix_time(now.system);
         self.visit.decide(selection, size, load, now.instant, unix)
@@ -310,7 +321,7 @@ impl<I> Requests<I> {
         now: Now,
         read: impl FnOnce() -> Option<Counters>,
     ) -> Complete {
-        match self.responder.service.selection() {
+        match selection(&self.responder, self.terms) {
             Some(selection) => {
                 let unix = unix_time(now.system);
                 self.visit.complete(selection, now.instant, unix, read)
@@ -326,7 +337,7 @@ impl<I> Requests<I> {
 
     /// The connection has ended.
     pub(crate) fn ended(&mut self, read: impl FnOnce() -> Option<Counters>) {
-        if let Some(selection) = self.responder.service.selection() {
+        if let Some(selection) = selection(&self.responder, self.terms) {
             let now = Now::read();
             let unix = unix_time(now.system);
             self.visit.end(selection, now.instant, unix, read);
@@ -334,7 +345,7 @@ impl<I> Requests<I> {
     }
 
     fn set_host(&mut self, head: &impl RequestHead) {
-        if self.responder.service.alternative.is_some() {
+        if selection(&self.responder, self.terms).is_some() {
             let snapshot = self.responder.snapshot.borrow();
             self.visit.set_host(snapshot.hosts.find(head.authority()));
         }
@@ -344,6 +355,12 @@ impl<I> Requests<I> {
     pub(crate) fn record(&self, incident: Incident) {
         let incidents = &self.responder.service.incidents;
         incidents.record(self.client(), incident);
+    }
+
+    /// The answer that leads a request to `https`, where its listener is for that.
+    fn redirected(&self, head: &impl RequestHead) -> Option<Response<Body>> {
+        let port = self.terms.redirect?;
+        redirect::response(head, &self.responder.snapshot.borrow().content, port)
     }
 
     /// Refuses a request that was understood and breaks a rule.
@@ -361,9 +378,8 @@ impl<I> Requests<I> {
     /// has counted it.
     fn overloaded(&mut self, head: &impl RequestHead, now: Now) -> Response<Body> {
         let mut response = files::page(StatusCode::SERVICE_UNAVAILABLE);
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, RETRY_AFTER);
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, RETRY_AFTER);
         self.complete_for(head, response, now)
     }
 
@@ -371,10 +387,10 @@ impl<I> Requests<I> {
     /// counted it.
     fn too_fast(&mut self, head: &impl RequestHead, wait: Duration, now: Now) -> Response<Body> {
         let mut response = files::page(StatusCode::TOO_MANY_REQUESTS);
-        // Whole ones (RFC 9110 section 10.2.3): rather later than too early.
+        // In whole seconds (RFC 9110 section 10.2.3), so rather later than too early.
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        let retry = seconds.into();
-        response.headers_mut().insert(header::RETRY_AFTER, retry);
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, seconds.into());
         self.complete_for(head, response, now)
     }
 
@@ -411,6 +427,12 @@ impl<I> Requests<I> {
         let mut fields = self.responder.fields.borrow_mut();
         fields.complete(response.headers_mut(), decision.as_ref(), now.system);
         drop(fields);
+        if !self.terms.is_secure {
+            // RFC 6797 section 7.2: it "MUST NOT" be in responses over non-secure transport.
+            response
+                .headers_mut()
+                .remove(header::STRICT_TRANSPORT_SECURITY);
+        }
         let entry = logged.and_then(|logged| {
             let length = response.headers().get(header::CONTENT_LENGTH);
             let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
@@ -431,6 +453,12 @@ impl<I> Requests<I> {
         let from = (self.client(), self.protocol);
         Some(LogEntry::new(log, from, logged, status, length, decision))
     }
+}
+
+/// What is known of clients, where those of the listener are offered something.
+fn selection(responder: &Responder, terms: Terms) -> Option<&Selection> {
+    let selection = responder.service.selection();
+    selection.filter(|_| terms.offers_http3)
 }
 
 /// Says the content's length where it is known, and leaves out content where there is none to be

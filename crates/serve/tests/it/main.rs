@@ -22,6 +22,7 @@ mod gate;
 mod gone;
 mod handlers;
 mod key_log;
+mod listeners;
 mod metrics;
 mod migration;
 mod one_way;

@@ -18,6 +18,13 @@ use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+/// Those of a listener with TLS.
+const SECURE: Terms = Terms {
+    is_secure: true,
+    offers_http3: true,
+    redirect: None,
+};
+
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 struct Site {
@@ -72,7 +79,7 @@ impl Site {
         let peer = (CLIENT, 50_000).into();
         let began = now.instant;
         let admitted = admitted.unwrap();
-        let mut requests = Requests::new(responder, Protocol::Http1, peer, admitted, began);
+        let mut requests = Requests::new(responder, Protocol::Http1, peer, admitted, began, SECURE);
         let response = match requests.screen(&request, true, 1, now, || self.counters.get()) {
             Screened::Refused(response) => response,
             Screened::Prepared(prepared) => requests.respond_prepared(&prepared, now),

@@ -14,6 +14,7 @@ use crate::request::outgoing::{Carrier, Outgoing, Sent};
 use crate::request::pending::{Exchanges, Ready, Receiving, Taken, Work};
 use crate::request::prepared::Prepared;
 use crate::request::requests::{self, Answer, Requests, Responder, Screened};
+use crate::request::terms::Terms;
 use crate::request::upload::Report;
 use crate::selection::visit::Complete;
 use crate::tcp::measured::TcpPathSampler;
@@ -42,10 +43,11 @@ impl Answers {
         peer: SocketAddr,
         admitted: Rc<Admitted>,
         probe: Rc<TcpPathSampler>,
+        terms: Terms,
     ) -> Self {
         let began = probe.began;
         Self {
-            requests: Requests::new(responder, Protocol::Http2, peer, admitted, began),
+            requests: Requests::new(responder, Protocol::Http2, peer, admitted, began, terms),
             probe,
             watch: false,
             sending: FxHashMap::default(),
