@@ -1,8 +1,8 @@
 //! The values of each table as TOML writes them.
 
 use crate::{
-    Action, Certificate, Config, Files, HeaderField, Limits, Listen, Log, Protocols, Redirect,
-    Respond, Retry, Route, Secret, Security, Site, Transport,
+    Action, Certificate, Config, Files, HeaderField, Limits, Listen, Listener, Log, Protocols,
+    Redirect, Respond, Retry, Route, Secret, Security, Site, Transport,
 };
 use altway_document::quoted;
 use altway_units::duration;
@@ -21,6 +21,7 @@ impl Config {
             ("threads", number(self.threads)),
             ("grace", time(Some(self.grace))),
             ("takeover", path(self.takeover.as_ref())),
+            ("admin", text(self.admin.as_ref())),
         ])
     }
 }
@@ -29,8 +30,8 @@ impl Listen {
     pub(super) fn values(&self) -> Values {
         let at = |wanted: &dyn Fn(Security) -> bool| {
             let listeners = self.listeners.iter().filter(|it| wanted(it.security));
-            let addresses: Vec<_> = listeners.map(|it| it.address).collect();
-            (!addresses.is_empty()).then(|| list(&addresses))
+            let addresses: Vec<_> = listeners.map(|it| self.listener(it)).collect();
+            (!addresses.is_empty()).then(|| format!("[{}]", addresses.join(", ")))
         };
         let behind = self
             .listeners
@@ -41,8 +42,25 @@ impl Listen {
             ("http", at(&|security| security != Security::Tls)),
             ("behind-tls-proxy", Some(behind.to_string())),
             ("protocols", Some(protocols(self.protocols))),
+            ("alt-svc-port", number(self.alt_svc_port)),
             ("spread", text(Some(self.spread))),
         ])
+    }
+
+    /// An address, or a table where the listener has something to itself.
+    fn listener(&self, of: &Listener) -> String {
+        let address = quoted(&of.address.to_string());
+        let mut own = String::new();
+        if of.protocols != self.protocols {
+            own += &format!(", protocols = {}", protocols(of.protocols));
+        }
+        if of.security == Security::ClearText && !self.is_clear_text() {
+            own += ", redirect = false";
+        }
+        match own.is_empty() {
+            true => address,
+            false => format!("{{ address = {address}{own} }}"),
+        }
     }
 }
 
