@@ -3,7 +3,7 @@
 use crate::{Limits, ListenAddress, ServerId, Site};
 use altway_document::words;
 use std::fmt;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const DEFAULT_PORT: u16 = 8443;
 
 /// The most addresses that a server listens at.
-pub const MAX_LISTENERS: usize = 1;
+pub const MAX_LISTENERS: usize = 16;
 
 /// The most worker threads.
 pub const MAX_THREADS: usize = 4_096;
@@ -29,6 +29,8 @@ pub struct Config {
     /// The Unix socket where the processes of this server meet, one after the other; `None`: no process
     /// takes over from another.
     pub takeover: Option<PathBuf>,
+    /// The admin socket: a path, or an address of the loopback interface with a port; `None`: there is none.
+    pub admin: Option<String>,
     /// Where and how it listens.
     pub listen: Listen,
     /// How TCP and QUIC send.
@@ -49,6 +51,7 @@ impl Default for Config {
             threads: None,
             grace: Duration::from_secs(10),
             takeover: None,
+            admin: None,
             listen: Listen::default(),
             transport: Transport::default(),
             limits: Limits::default(),
@@ -61,10 +64,12 @@ impl Default for Config {
 /// Where and how a server listens: `[listen]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// The addresses, at most [`MAX_LISTENERS`].
+    /// The addresses, at most [`MAX_LISTENERS`]; those with TLS first, of which the first one has HTTP/3.
     pub listeners: Vec<Listener>,
-    /// The protocols that clients are given, of all sites.
+    /// The protocols that clients are given, unless their listener says something else.
     pub protocols: Protocols,
+    /// The port number that clients see, where a NAT or a container changes it; `None`: the one of `https`.
+    pub alt_svc_port: Option<NonZeroU16>,
     /// How new TCP connections come to the workers.
     pub spread: Spread,
 }
@@ -80,14 +85,33 @@ impl Default for Listen {
             listeners: vec![Listener {
                 address,
                 security: Security::Tls,
+                protocols: Protocols::default(),
             }],
             protocols: Protocols::default(),
+            alt_svc_port: None,
             spread: Spread::default(),
         }
     }
 }
 
 impl Listen {
+    /// The listener that is bound first: the first one with TLS, if there is one.
+    #[must_use]
+    pub fn main(&self) -> Option<&Listener> {
+        let tls = self
+            .listeners
+            .iter()
+            .find(|it| it.security == Security::Tls);
+        tls.or(self.listeners.first())
+    }
+
+    /// Whether clients are given HTTP/3.
+    #[must_use]
+    pub fn has_http3(&self) -> bool {
+        let main = self.main();
+        main.is_some_and(|it| it.security == Security::Tls && it.protocols.contains(Protocol::H3))
+    }
+
     /// Whether no listener has TLS.
     #[must_use]
     pub fn is_clear_text(&self) -> bool {
@@ -102,6 +126,8 @@ pub struct Listener {
     pub address: ListenAddress,
     /// How its connections are protected.
     pub security: Security,
+    /// The protocols that its clients are given; HTTP/3 only at the first address with TLS.
+    pub protocols: Protocols,
 }
 
 /// How connections are protected.
@@ -113,6 +139,8 @@ pub enum Security {
     ClearText,
     /// The same from a proxy that terminates TLS: `http`, with `behind-tls-proxy`.
     BehindTlsProxy,
+    /// Clear text that leads to `https`: `http` beside `https`, unless `redirect = false`.
+    Redirect,
 }
 
 words! {

@@ -80,7 +80,7 @@ pub(crate) const MOST: u64 = i64::MAX as u64;
 pub(crate) const MOST_OF_32_BITS: u64 = u32::MAX as u64;
 
 /// All tables of a file, each once.
-pub const SECTIONS: [&Section; 14] = [
+pub const SECTIONS: [&Section; 15] = [
     &ROOT,
     &LISTEN,
     &TRANSPORT,
@@ -95,6 +95,7 @@ pub const SECTIONS: [&Section; 14] = [
     &HEALTH,
     &RETRY,
     &TIMEOUTS,
+    &LISTENER,
 ];
 
 /// The file.
@@ -133,6 +134,12 @@ pub const ROOT: Section = Section {
             "Unix socket where a running server and the one that replaces it meet.",
         ),
         key(
+            "admin",
+            Form::Text("/run/altway/admin.sock"),
+            "(there is none)",
+            "Socket that shows what the server does, for `altway status`, `explain` and `reload`, browsers and Prometheus: path of a Unix socket, which only this user may use, or IP:PORT of this machine. `--admin` takes its place.",
+        ),
+        key(
             "listen",
             Form::Table(&LISTEN),
             "",
@@ -164,15 +171,15 @@ pub const LISTEN: Section = Section {
     keys: &[
         key(
             "https",
-            Form::OneOrMore(&Form::Text("*:443")),
+            Form::OneOrMore(&Form::Either(&Form::Text("*:443"), &Form::Table(&LISTENER))),
             "[\"*:8443\"], unless `http` is given",
-            "Address and port for TLS over TCP and for QUIC. `*` is all addresses, IPv6 and IPv4; port 0 is any that is free. One address at most, with `http` together.",
+            "Addresses and ports for TLS over TCP; the first one is for QUIC as well, and clients of the others are offered it if it is all addresses, or the same one. `*` is all addresses, IPv6 and IPv4; port 0 is any that is free. With `http` 16 together.",
         ),
         key(
             "http",
-            Form::OneOrMore(&Form::Text("*:8080")),
+            Form::OneOrMore(&Form::Either(&Form::Text("*:80"), &Form::Table(&LISTENER))),
             "[]",
-            "Address and port for clear text: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3.",
+            "Addresses and ports for clear text: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3. Beside `https` it leads there (301, and 308 for other methods than GET and HEAD), but for `/.well-known/acme-challenge/` where a site has a route for it; alone it serves the sites.",
         ),
         key(
             "behind-tls-proxy",
@@ -187,10 +194,42 @@ pub const LISTEN: Section = Section {
             "The protocols that clients are given; others are refused by ALPN. `h1` or `h2` is among them.",
         ),
         key(
+            "alt-svc-port",
+            Form::Count(1, 65_535),
+            "(the port of `https`)",
+            "Port number that clients see, where a NAT or a container changes it: HTTP/3 is offered there, and `http` leads there.",
+        ),
+        key(
             "spread",
             Form::Words(Spread::WORDS),
             "\"per-worker\"",
             "Who accepts connections over TCP: each worker by itself (no hand-over), or one thread for all in turn (even shares).",
+        ),
+    ],
+};
+
+/// An entry of `https` or `http` with more than its address.
+pub const LISTENER: Section = Section {
+    title: "a listener",
+    about: "An address that has something to itself: `{ address = \"*:443\", protocols = [\"h1\"] }`.",
+    keys: &[
+        key(
+            "address",
+            Form::Text("*:443"),
+            "(required)",
+            "Address and port.",
+        ),
+        key(
+            "protocols",
+            Form::List(&Form::Words(Protocol::WORDS)),
+            "(those of [listen])",
+            "The protocols that clients are given there.",
+        ),
+        key(
+            "redirect",
+            Form::Switch,
+            "(true beside `https`)",
+            "Of `http`: requests are led to `https`; false: the sites are served in clear text.",
         ),
     ],
 };
@@ -287,6 +326,12 @@ pub const LIMITS: Section = Section {
             "Requests of one client in progress.",
         ),
         key(
+            "requests-per-prefix",
+            Form::Text("200/s, burst 1000"),
+            "(10000/s, burst 50000; off for loopback addresses)",
+            "How fast requests of one client may come, and how many at once after a pause; per `s`, `min` or `h`, or `off`. Those that come earlier are answered 429 with Retry-After.",
+        ),
+        key(
             "max-concurrent-requests",
             Form::Count(1, MOST_OF_32_BITS),
             "100",
@@ -344,7 +389,13 @@ pub const LIMITS: Section = Section {
             "idle-timeout",
             Form::Time,
             "\"1min\"",
-            "How long a connection may idle, and a client take less than 1 KiB of a response; 1 ms or more.",
+            "How long a connection may idle; 1 ms or more.",
+        ),
+        key(
+            "slowest",
+            Form::Text("1kB/s after 10s"),
+            "(1 KiB in `idle-timeout`)",
+            "How slowly a client may send the content of a request or take that of a response: in each span of so long that it is waited for, it must move by what the rate gives. Slower ones are ended, however far they are; a transfer that moves may take as long as it likes.",
         ),
     ],
 };

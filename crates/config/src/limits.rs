@@ -1,7 +1,7 @@
 //! What clients may cost: `[limits]`, each by the name of its option of `altway serve`.
 
 use crate::{ClientPrefix, Retry};
-use altway_units::DataSize;
+use altway_units::{DataSize, LeastRate, RequestLimit};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ pub struct Limits {
     pub max_requests: Option<NonZeroUsize>,
     /// Requests of one client in progress.
     pub max_requests_per_client: Option<NonZeroUsize>,
+    /// How fast requests of one client may come; the default spares loopback addresses.
+    pub requests_per_prefix: Option<RequestLimit>,
     /// Requests at the same time on one connection.
     pub max_concurrent_requests: Option<NonZeroU32>,
     /// Bytes that connections over TCP hold, and requests that nobody reads; more than 0.
@@ -45,4 +47,6 @@ pub struct Limits {
     pub header_timeout: Option<Duration>,
     /// How long a connection may idle, 1 ms or more.
     pub idle_timeout: Option<Duration>,
+    /// How slowly clients may send and take bodies.
+    pub slowest: Option<LeastRate>,
 }

@@ -65,11 +65,14 @@ pub struct Timeouts {
     /// From a frame's first byte to its last, and from HEADERS to END_HEADERS (slow headers).
     /// DATA counts as stalled body instead. Default 10 s.
     pub frame: Duration,
-    /// A stream of which less than 1 KiB moves in so long though the peer could let it (it sends no
+    /// A stream of which less than [`stall_bytes`](Self::stall_bytes) move in so long though the peer could let it (it sends no
     /// body, or opens no window) is reset with CANCEL. The peer of a tunnel (CONNECT) may be silent, but
     /// must take what it is sent; and a client waits for a response as long as its application does.
     /// Default 30 s.
     pub stall: Duration,
+    /// What must move of a stream's bodies in [`stall`](Self::stall). Default 1 KiB: 34 bytes a second, a fifth of
+    /// what the slowest modems carried.
+    pub stall_bytes: usize,
     /// A connection without streams on which no frame comes is closed. Default 60 s.
     pub idle: Duration,
     /// Server: from a complete response to the end of its request. A client that has not ended the
@@ -127,6 +130,7 @@ impl Default for Timeouts {
             settings: Duration::from_secs(10),
             frame: Duration::from_secs(10),
             stall: Duration::from_secs(30),
+            stall_bytes: 1 << 10,
             idle: Duration::from_secs(60),
             linger: Duration::from_secs(1),
             goaway: Duration::from_secs(1),

@@ -79,6 +79,12 @@ pub enum Event<'a> {
         /// The fields.
         head: Head<'a>,
     },
+    /// The peer has let less move of an exchange than [`Timeouts::stall`](crate::Timeouts::stall) asks for:
+    /// `StreamReset` follows.
+    Stalled {
+        /// The stream.
+        stream: StreamId,
+    },
     /// The exchange failed: the peer reset it or refused it, broke the protocol on it, or stalled.
     /// The stream is gone for both directions.
     StreamReset {

@@ -13,10 +13,6 @@ use crate::window::{ReceiveWindow, SendWindow};
 /// open at once may be reset at once, but the list is searched from end to end.
 const RESETS_REMEMBERED: (usize, usize) = (128, 1 << 14);
 
-/// What must move of a stream's bodies in [`Timeouts::stall`](crate::Timeouts::stall), bytes: 34
-/// bytes a second by default, a fifth of what the slowest modems carried.
-pub(crate) const MIN_PROGRESS: usize = 1 << 10;
-
 /// How far one direction of a stream has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Progress {
@@ -67,10 +63,10 @@ impl Stream {
         for_body || for_window
     }
 
-    /// `n` bytes of its bodies moved. Below [`MIN_PROGRESS`] that is a drip and no progress.
-    pub(crate) fn moved(&mut self, n: usize, now: Instant) {
-        self.bytes_since += n;
-        if self.bytes_since >= MIN_PROGRESS {
+    /// `n` bytes of its bodies moved. Below `least` that is a drip and no progress.
+    pub(crate) fn moved(&mut self, n: usize, least: usize, now: Instant) {
+        self.bytes_since = self.bytes_since.saturating_add(n);
+        if self.bytes_since >= least {
             self.bytes_since = 0;
             self.progressed = now;
         }

@@ -187,12 +187,14 @@ pub struct Limits {
     /// H3_EXCESSIVE_LOAD. Each response that is delivered pays one back. Default: 200 at once, 20
     /// more a second.
     pub resets: Rate,
-    /// An exchange of which less than 1 KiB moves in so long though the peer could let it (it sends
+    /// An exchange of which less than [`stall_bytes`](Self::stall_bytes) move in so long though the peer could let it (it sends
     /// no head or body, waits for QPACK insertions, or opens no window) is reset with
     /// H3_REQUEST_CANCELLED. The peer of a tunnel (CONNECT) may be silent, but must take what it is
     /// sent; and a client waits for a response as long as its application does. It may run out a quarter later than said. 1 ms or more. Default:
     /// 30 s.
     pub stall: Duration,
+    /// Bytes of an exchange, heads included, that must move in [`stall`](Self::stall). Default: 1 KiB.
+    pub stall_bytes: u64,
     /// Server: bytes of a request that its application does not want, as
     /// [`Endpoint::stop_reading`](crate::Endpoint::stop_reading) says with H3_NO_ERROR, and that the client
     /// may send all the same, frame headers included. They are dropped as they arrive and cost their
@@ -224,6 +226,7 @@ impl Default for Limits {
                 per_second: 20,
             },
             stall: Duration::from_secs(30),
+            stall_bytes: 1 << 10,
             max_unwanted: 16 << 20,
             linger: Duration::from_secs(5),
         }

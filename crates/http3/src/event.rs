@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use altway_quic as quic;
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 
 use crate::{Code, StreamId};
 
@@ -69,6 +69,20 @@ pub enum Event {
     /// `send_data` left bytes over before; now some of them fit. Of several streams the one whose
     /// priority is highest comes first.
     Writable {
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Server: a request was answered that no other event tells of: its head is too large (431), or it came too
+    /// early (425, RFC 8470).
+    Answered {
+        /// The stream.
+        stream: StreamId,
+        /// The status.
+        status: StatusCode,
+    },
+    /// The peer has let less move of an exchange than [`Limits::stall`](crate::Limits::stall) asks for:
+    /// `StreamReset` follows if the exchange was told of.
+    Stalled {
         /// The stream.
         stream: StreamId,
     },

@@ -1,5 +1,5 @@
 //! Shares of a worker's limits: connections, handshakes, requests and held bytes, counted for all
-//! clients together and for each client prefix.
+//! clients together and for each client prefix; and the rate of a prefix's requests.
 //!
 //! [`Clients::admit`] decides whether a connection is served. The [`Admitted`] that it gives lives as
 //! long as the connection, is told what the connection does, and gives everything back when it is
@@ -7,19 +7,23 @@
 //! ([`Admitted::evicted`], [`Clients::poll_evicted`]).
 //!
 //! Nothing here does I/O or asks for the time; one thread uses it. Every connection that is counted is in
-//! one table of at most twice [`Limits::max_connections`] entries, and no prefix is known of which none
-//! is open.
+//! one table of at most twice [`Limits::max_connections`] entries. Of a prefix of which none is open nothing is
+//! known but that it has asked faster than its rate, for as long as that counts, of [`MAX_DEPARTED`] prefixes.
 
 mod order;
 
 use crate::client_prefix::ClientPrefix;
+use crate::gcra::Gcra;
 use crate::held::HeldBytes;
 use crate::incidents::Incident;
 use crate::limits::Limits;
 use altway_http3::{ConnectionHandle, HeldShare};
+use altway_units::RequestLimit;
+use lru::LruCache;
 use order::{List, Order};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -29,6 +33,10 @@ use std::time::{Duration, Instant};
 
 /// A handshake over TCP that has lasted for so long may lose its place to another one.
 const STALLED_HANDSHAKE: Duration = Duration::from_secs(1);
+
+/// Prefixes without a connection whose rate is remembered, in some 100 bytes each. Beyond, those that went first
+/// are forgotten: whoever has that many prefixes needs no prefix twice.
+const MAX_DEPARTED: usize = 16_384;
 
 /// What a connection runs over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,13 +56,16 @@ struct Shared {
     table: RefCell<Table>,
     handshakes: Cell<usize>,
     requests: Cell<usize>,
+    /// The latest time that was given: what lies before it is over.
+    latest: Cell<Option<Instant>>,
     record: Box<dyn Fn(IpAddr, Incident)>,
 }
 
-#[derive(Default)]
 struct Table {
     /// Those with connections. Hashed with a secret: the keys are the peers' choice.
     clients: HashMap<ClientPrefix, Rc<Client>>,
+    /// Theoretical arrival times of the next requests of those without connections; [`MAX_DEPARTED`] at most.
+    departed: LruCache<ClientPrefix, Instant, RandomState>,
     order: Order<Weak<Admitted>>,
     /// By transport.
     open: [usize; 2],
@@ -72,6 +83,10 @@ struct Client {
     handshakes: Cell<usize>,
     requests: Cell<usize>,
     held: HeldBytes,
+    /// `None`: it may ask as fast as it likes.
+    rate: Option<Gcra>,
+    /// Theoretical arrival time of its next request.
+    due: Cell<Option<Instant>>,
     /// Bytes that QUIC may still hold.
     quic: OnceCell<HeldShare>,
 }
@@ -111,9 +126,18 @@ impl Clients {
         Self(Rc::new(Shared {
             limits: *limits,
             held,
-            table: RefCell::default(),
+            table: RefCell::new(Table {
+                clients: HashMap::new(),
+                departed: LruCache::unbounded_with_hasher(RandomState::new()),
+                order: Order::default(),
+                open: [0; 2],
+                leaving: [0; 2],
+                evicted: Vec::new(),
+                waker: None,
+            }),
             handshakes: Cell::new(0),
             requests: Cell::new(0),
+            latest: Cell::new(None),
             record: Box::new(record),
         }))
     }
@@ -163,6 +187,7 @@ impl Clients {
         let shared = &self.0;
         let limits = &shared.limits;
         let prefix = limits.client_prefix.prefix_of(address);
+        shared.saw(now);
         let known = shared.table.borrow().clients.get(&prefix).map(Rc::clone);
         if let Some(client) = &known {
             if client.connections.get() >= limits.connections_per_client() {
@@ -181,12 +206,19 @@ impl Clients {
         {
             return Err(Incident::HandshakeLimit);
         }
-        let client = known.unwrap_or_else(|| Rc::new(Client::new(shared)));
+        let client = known.unwrap_or_else(|| {
+            let due = shared.table.borrow_mut().departed.pop(&prefix);
+            Rc::new(Client::new(shared, address, due))
+        });
         Ok(shared.insert(address, prefix, client, transport, now))
     }
 }
 
 impl Shared {
+    fn saw(&self, now: Instant) {
+        self.latest.set(self.latest.get().max(Some(now)));
+    }
+
     /// From 90 % of the connections on, asks the longest idle 1 % to end; those that were asked before
     /// count as gone.
     fn make_room(&self, transport: Transport) {
@@ -260,12 +292,17 @@ impl Shared {
 }
 
 impl Client {
-    fn new(shared: &Shared) -> Self {
+    fn new(shared: &Shared, address: IpAddr, due: Option<Instant>) -> Self {
         Self {
             connections: Cell::new(0),
             handshakes: Cell::new(0),
             requests: Cell::new(0),
             held: shared.held.share(shared.limits.held_bytes_per_client()),
+            rate: match shared.limits.request_limit(address) {
+                RequestLimit::Off => None,
+                RequestLimit::Rate(rate) => Some(Gcra::new(rate)),
+            },
+            due: Cell::new(due),
             quic: OnceCell::new(),
         }
     }
@@ -305,6 +342,27 @@ impl Admitted {
             (self.shared.record)(self.address, Incident::RequestLimit);
         }
         fits
+    }
+
+    /// Counts a request at `now` against the client's rate.
+    ///
+    /// # Errors
+    /// It comes too early, by so much: it is to be refused, and does not count.
+    pub(crate) fn request(&self, now: Instant) -> Result<(), Duration> {
+        let Some(rate) = &self.client.rate else {
+            return Ok(());
+        };
+        self.shared.saw(now);
+        match rate.admit(self.client.due.get(), now) {
+            Ok(due) => {
+                self.client.due.set(Some(due));
+                Ok(())
+            }
+            Err(wait) => {
+                (self.shared.record)(self.address, Incident::RequestRate);
+                Err(wait)
+            }
+        }
     }
 
     /// The counter of what is held for the client.
@@ -401,6 +459,13 @@ impl Drop for Admitted {
         if self.client.connections.get() == 0 {
             let prefix = self.shared.limits.client_prefix.prefix_of(self.address);
             table.clients.remove(&prefix);
+            let owed = self.client.due.get().filter(|_| self.client.rate.is_some());
+            if let Some(due) = owed.filter(|due| Some(*due) > self.shared.latest.get()) {
+                if table.departed.len() >= MAX_DEPARTED {
+                    table.departed.pop_lru();
+                }
+                table.departed.put(prefix, due);
+            }
         }
     }
 }

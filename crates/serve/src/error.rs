@@ -89,6 +89,19 @@ pub enum Error {
         /// How many are allowed.
         max: usize,
     },
+    /// More of [`Options::listeners`](crate::Options::listeners) than a server has.
+    #[error("{found} further addresses are too many: a server has {max} at most")]
+    TooManyListeners {
+        /// How many it would be.
+        found: usize,
+        /// How many are allowed.
+        max: usize,
+    },
+    /// A further address with TLS, where the first one has none.
+    #[error(
+        "a further address has TLS, and the first one is clear text, so that there is no certificate"
+    )]
+    ListenerWithoutCertificate,
     /// [`Options::limits`](crate::Options::limits) under which nobody could be served.
     #[error(transparent)]
     Limits(#[from] crate::InvalidLimits),

@@ -73,7 +73,7 @@ pub(crate) fn config(
     };
     config.transport.initial_window = options.initial_window.clamp(2, 1_000);
     config.transport.idle_timeout = limits.idle_timeout;
-    config.limits.stall = limits.idle_timeout;
+    (config.limits.stall, config.limits.stall_bytes) = limits.least_progress();
     config.transport.send_window = SEND_WINDOW;
     config.transport.loopback_mtu = Some(LOOPBACK_MTU);
     config.limits.max_concurrent_requests = limits.max_concurrent_requests;
@@ -142,7 +142,7 @@ impl<'a> Driver<'a> {
 
     /// Serves until the stop, and then until all responses are delivered or the grace is over.
     pub(crate) async fn run(mut self, mut stop: StopSignal) -> io::Result<()> {
-        let mut sweep = sweep(self.setup.limits.idle_timeout);
+        let mut sweep = sweep(self.setup.limits.least_progress().0);
         let mut intake = stop.intake();
         self.take_in(intake.is_open());
         loop {
@@ -321,9 +321,9 @@ async fn next_of(exchange: &mut Option<&mut Exchange>) -> Forwarded {
     }
 }
 
-/// Looks for responses that don't move often enough to find them soon after `idle_timeout`.
-fn sweep(idle_timeout: Duration) -> Interval {
-    let mut sweep = interval((idle_timeout / 4).max(Duration::from_millis(1)));
+/// Looks for responses that don't move often enough to find them soon after `limit`.
+fn sweep(limit: Duration) -> Interval {
+    let mut sweep = interval((limit / 4).max(Duration::from_millis(1)));
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     sweep
 }

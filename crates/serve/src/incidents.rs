@@ -32,6 +32,8 @@ pub(crate) enum Incident {
     HandshakeLimit,
     /// A request beyond the client's share.
     RequestLimit,
+    /// A request that came earlier than the client's rate allows.
+    RequestRate,
     /// A client that holds its share of memory.
     MemoryLimit,
     /// An idle connection that was closed to make room for others.
@@ -53,6 +55,7 @@ impl Incident {
             Self::ConnectionLimit => "connection limit",
             Self::HandshakeLimit => "handshake limit",
             Self::RequestLimit => "request limit",
+            Self::RequestRate => "request rate",
             Self::MemoryLimit => "memory limit",
             Self::EvictedConnection => "idle connection closed to make room",
             Self::SlowClient => "slow client",

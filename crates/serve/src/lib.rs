@@ -143,6 +143,7 @@ mod files;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod gcra;
 mod h3;
 mod held;
 mod identity;
@@ -150,6 +151,7 @@ mod incidents;
 mod key_log;
 mod limits;
 mod listen;
+mod listener;
 mod log_writer;
 mod metrics;
 mod ocsp;
@@ -177,7 +179,7 @@ pub mod ws;
 pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
 pub use altway_select::model::Threshold;
 pub use altway_select::{self as select, ParseModelError as InvalidPolicy};
-pub use altway_units::{DataSize, Ratio};
+pub use altway_units::{DataSize, LeastRate, Ratio, RequestLimit, RequestRate};
 pub use certificates::Certificates;
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use congestion::CongestionInUse;
@@ -193,6 +195,7 @@ pub use files::{
 pub use identity::{Identity, IdentityWarning};
 pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};
+pub use listener::{Listener, ListenerKind};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use metrics::{
     ArrivalMetrics, DURATION_BUCKETS_MS, DurationMetrics, LatestVisit, Metrics, Monitor,

@@ -2,7 +2,8 @@
 
 use crate::PrefixLengths;
 use altway_http3::Retry;
-use altway_units::DataSize;
+use altway_units::{DataSize, LeastRate, RequestLimit, RequestRate};
+use std::net::IpAddr;
 use std::time::Duration;
 
 const KIB: u64 = 1 << 10;
@@ -24,6 +25,13 @@ const REQUEST_BYTES: u64 = KIB;
 
 /// A client's share of a limit is one part of so many, where it is not given.
 const SHARES: usize = 8;
+
+/// The rate of a client's requests where none is given: more than the visitors behind one address ask for, and a
+/// small part of what a worker answers.
+const REQUEST_RATE: RequestRate = match RequestRate::per_second(10_000, 50_000) {
+    Some(rate) => rate,
+    None => unreachable!(),
+};
 
 /// Bounds of what clients may cost. All are of one worker; those that say "of one client" are of the
 /// addresses that share a prefix ([`client_prefix`](Self::client_prefix)), over TCP and QUIC together.
@@ -71,6 +79,11 @@ pub struct Limits {
     /// Requests of one client in progress; handled as `max_requests`. Default `None`: an eighth of it,
     /// 5,000.
     pub max_requests_per_client: Option<usize>,
+    /// How fast requests of one client may come, over all its connections to a worker together. One that comes
+    /// earlier is answered 429 with Retry-After (RFC 6585 section 4), whatever it asks for, and does not count.
+    /// Kept beside the client's connections, and beyond them for 16,384 clients in 1.6 MB. Default `None`: 10,000
+    /// a second, of which 50,000 may come at once, but for loopback addresses, where proxies and benchmarks are.
+    pub requests_per_prefix: Option<RequestLimit>,
     /// Requests at the same time on one connection (RFC 9113 `SETTINGS_MAX_CONCURRENT_STREAMS`,
     /// QUIC's bidirectional streams). Each may hold a file descriptor and 64 KiB; over QUIC each costs
     /// an idle connection 40 bytes or so. Default 100, the least that RFC 9113 section 6.5.2 and RFC
@@ -111,6 +124,11 @@ pub struct Limits {
     /// A connection on which no byte moves for so long, whether it idles or its client doesn't read
     /// what it asked for, is closed. Default 60 s.
     pub idle_timeout: Duration,
+    /// How slowly clients may send bodies of requests and take those of responses: progress, not total time. Only
+    /// time counts in which a body waits for its client, and not for whoever makes or reads it. A request that is
+    /// slower ends: over HTTP/2 and HTTP/3 its stream is reset, over HTTP/1.1 its connection closed. Default
+    /// `None`: 1 KiB in [`idle_timeout`](Self::idle_timeout).
+    pub slowest: Option<LeastRate>,
     /// Which addresses count as one client where a limit is shared out. Default: each IPv4 address,
     /// each IPv6 /48.
     pub client_prefix: PrefixLengths,
@@ -125,6 +143,7 @@ impl Default for Limits {
             max_handshakes_per_client: None,
             max_requests: 40_000,
             max_requests_per_client: None,
+            requests_per_prefix: None,
             max_concurrent_requests: 100,
             max_held_bytes: 64 << 20,
             max_held_bytes_per_client: None,
@@ -135,6 +154,7 @@ impl Default for Limits {
             retry: Retry::default(),
             header_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
+            slowest: None,
             client_prefix: PrefixLengths::default(),
         }
     }
@@ -163,6 +183,10 @@ pub enum InvalidLimits {
 }
 
 impl Limits {
+    /// What counts for [`requests_per_prefix`](Self::requests_per_prefix) where it is `None`, but for loopback
+    /// addresses.
+    pub const DEFAULT_REQUESTS_PER_PREFIX: RequestLimit = RequestLimit::Rate(REQUEST_RATE);
+
     /// The least that [`for_memory`](Self::for_memory) takes.
     pub const MIN_MEMORY: DataSize = DataSize::from_bytes(64 * MIB);
 
@@ -278,6 +302,21 @@ impl Limits {
     pub(crate) fn requests_per_client(&self) -> usize {
         let share = self.max_requests_per_client;
         share.unwrap_or_else(|| share_of(self.max_requests))
+    }
+
+    /// The time in which a body that waits for its client must move by so many bytes.
+    pub(crate) fn least_progress(&self) -> (Duration, u64) {
+        let given = self.slowest.map(|rate| (rate.after(), rate.bytes()));
+        given.unwrap_or((self.idle_timeout, KIB))
+    }
+
+    /// The limit of the rate of a client's requests.
+    pub(crate) fn request_limit(&self, address: IpAddr) -> RequestLimit {
+        self.requests_per_prefix
+            .unwrap_or_else(|| match address.to_canonical().is_loopback() {
+                true => RequestLimit::Off,
+                false => Self::DEFAULT_REQUESTS_PER_PREFIX,
+            })
     }
 
     /// The share of one client in `max_held_bytes`.

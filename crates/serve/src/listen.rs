@@ -7,10 +7,10 @@
 
 use crate::accept::{Accepting, Dispatcher};
 use crate::options::{Bind, Congestion, Spread};
-use crate::{Error, sys};
+use crate::{Error, ListenerKind, sys};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 
 /// Connections that wait to be accepted; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -19,7 +19,7 @@ const BACKLOG: i32 = 4096;
 const PORT_ATTEMPTS: usize = 32;
 
 /// What to bind.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) bind: Bind,
     pub(crate) port: u16,
@@ -27,10 +27,21 @@ pub(crate) struct Request {
     pub(crate) spread: Spread,
     pub(crate) with_udp: bool,
     pub(crate) congestion: Option<Congestion>,
+    /// Further addresses, over TCP alone.
+    pub(crate) further: Vec<Wanted>,
+}
+
+/// A further address to bind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) bind: Bind,
+    pub(crate) port: u16,
+    /// For messages, and for what a process offers to the next.
+    pub(crate) kind: ListenerKind,
 }
 
 impl Request {
-    /// How many TCP listeners it is.
+    /// How many TCP listeners there are at each address.
     pub(crate) fn listeners(&self) -> usize {
         match self.spread {
             Spread::PerWorker => self.workers,
@@ -47,20 +58,31 @@ pub(crate) struct Bound {
     pub(crate) tcp: Vec<TcpListener>,
     /// One for each worker, in the order in which they were bound; none without HTTP/3.
     pub(crate) udp: Vec<UdpSocket>,
+    /// In the order of the request.
+    pub(crate) further: Vec<Further>,
+}
+
+/// The listeners at a further address.
+#[derive(Debug)]
+pub(crate) struct Further {
+    pub(crate) address: SocketAddr,
+    /// One for each worker, or one for all.
+    pub(crate) tcp: Vec<TcpListener>,
 }
 
 /// The sockets of every worker.
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) workers: Vec<Sockets>,
-    /// What feeds the workers' queues; `None` when each has a listener.
-    pub(crate) dispatcher: Option<Dispatcher>,
+    /// What feeds the workers' queues, one for each address; none when each worker has its listeners.
+    pub(crate) dispatchers: Vec<Dispatcher>,
 }
 
 /// One worker's sockets. Outlive the worker, for the one that takes its place after a panic.
 #[derive(Debug)]
 pub(crate) struct Sockets {
-    pub(crate) tcp: Accepting,
+    /// One for each address.
+    pub(crate) tcp: Vec<Accepting>,
     /// `None` without HTTP/3.
     pub(crate) udp: Option<UdpSocket>,
 }
@@ -70,9 +92,23 @@ pub(crate) struct Sockets {
 /// # Errors
 /// The port is taken or forbidden, no address can be had, or the congestion control is unknown.
 pub(crate) fn listen(request: &Request) -> Result<Bound, Error> {
+    let main = (request.bind, request.port);
+    let mut bound = first_of(main, |wanted| claim_and_bind(wanted, request))?;
+    for wanted in &request.further {
+        let further = first_of((wanted.bind, wanted.port), |it| bind_further(it, request))?;
+        bound.further.push(further);
+    }
+    Ok(bound)
+}
+
+/// What `bind` gives for the first of the addresses that this system has.
+fn first_of<T>(
+    (bind, port): (Bind, u16),
+    mut try_bind: impl FnMut(SocketAddr) -> Result<T, Error>,
+) -> Result<T, Error> {
     let mut result = Err(Error::NoFreePort);
-    for ip in request.bind.candidates() {
-        result = listen_on(ip, request);
+    for ip in bind.candidates() {
+        result = listen_on(SocketAddr::new(ip, port), &mut try_bind);
         if !matches!(&result, Err(Error::Listen { source, .. }) if is_absent(source)) {
             break;
         }
@@ -80,28 +116,45 @@ pub(crate) fn listen(request: &Request) -> Result<Bound, Error> {
     result
 }
 
-fn listen_on(ip: IpAddr, request: &Request) -> Result<Bound, Error> {
-    let attempts = if request.port == 0 { PORT_ATTEMPTS } else { 1 };
+fn listen_on<T>(
+    wanted: SocketAddr,
+    try_bind: &mut impl FnMut(SocketAddr) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let attempts = if wanted.port() == 0 { PORT_ATTEMPTS } else { 1 };
     for _ in 0..attempts {
-        match claim_and_bind(SocketAddr::new(ip, request.port), request) {
-            Err(Error::PortInUse { .. }) if request.port == 0 => {}
+        match try_bind(wanted) {
+            Err(Error::PortInUse { .. }) if wanted.port() == 0 => {}
             result => return result,
         }
     }
     Err(Error::NoFreePort)
 }
 
-fn claim_and_bind(wanted: SocketAddr, request: &Request) -> Result<Bound, Error> {
-    let address = claim(wanted, request.with_udp)?;
+fn bind_further(wanted: SocketAddr, request: &Request) -> Result<Further, Error> {
+    let address = claim(wanted, false)?;
+    Ok(Further {
+        address,
+        tcp: listeners(address, request)?,
+    })
+}
+
+/// The TCP listeners at an address: one for each worker, or one for all.
+fn listeners(address: SocketAddr, request: &Request) -> Result<Vec<TcpListener>, Error> {
     let sharing = match request.spread {
         Spread::PerWorker => Sharing::AmongWorkers,
         Spread::RoundRobin => Sharing::Alone,
     };
     let tcp = (0..request.listeners()).map(|_| tcp(address, sharing, request.congestion));
+    tcp.collect()
+}
+
+fn claim_and_bind(wanted: SocketAddr, request: &Request) -> Result<Bound, Error> {
+    let address = claim(wanted, request.with_udp)?;
     let udp = (0..request.workers).map(|_| udp(address));
     Ok(Bound {
         address,
-        tcp: tcp.collect::<Result<_, _>>()?,
+        tcp: listeners(address, request)?,
+        further: Vec::new(),
         udp: match request.with_udp {
             true => udp.collect::<Result<_, _>>()?,
             false => Vec::new(),
@@ -117,10 +170,18 @@ impl Bound {
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         let tcp = self.tcp.iter().map(TcpListener::try_clone);
         let udp = self.udp.iter().map(UdpSocket::try_clone);
+        let further = self.further.iter().map(|it| {
+            let tcp = it.tcp.iter().map(TcpListener::try_clone);
+            io::Result::Ok(Further {
+                address: it.address,
+                tcp: tcp.collect::<Result<_, _>>()?,
+            })
+        });
         Ok(Self {
             address: self.address,
             tcp: tcp.collect::<Result<_, _>>()?,
             udp: udp.collect::<Result<_, _>>()?,
+            further: further.collect::<Result<_, _>>()?,
         })
     }
 
@@ -129,21 +190,31 @@ impl Bound {
     /// # Errors
     /// The kernel lacks it.
     pub(crate) fn set_congestion(&self, name: &[u8]) -> io::Result<()> {
-        let mut listeners = self.tcp.iter();
+        let further = self.further.iter().flat_map(|it| &it.tcp);
+        let mut listeners = self.tcp.iter().chain(further);
         listeners.try_for_each(|tcp| SockRef::from(tcp).set_tcp_congestion(name))
     }
 
     /// To each worker its own: as many as there were in the request.
     pub(crate) fn share_out(self, request: &Request) -> Listeners {
-        let (dispatcher, accepting) = accepting(self.tcp, request);
         let mut udp = self.udp.into_iter();
-        let workers = accepting.into_iter().map(|tcp| Sockets {
-            tcp,
+        let sockets = |_| Sockets {
+            tcp: Vec::new(),
             udp: udp.next(),
-        });
+        };
+        let mut workers: Vec<_> = (0..request.workers).map(sockets).collect();
+        let mut dispatchers = Vec::new();
+        let further = self.further.into_iter().map(|it| it.tcp);
+        for tcp in [self.tcp].into_iter().chain(further) {
+            let (dispatcher, accepting) = accepting(tcp, request);
+            dispatchers.extend(dispatcher);
+            for (sockets, accepting) in workers.iter_mut().zip(accepting) {
+                sockets.tcp.push(accepting);
+            }
+        }
         Listeners {
-            workers: workers.collect(),
-            dispatcher,
+            workers,
+            dispatchers,
         }
     }
 }
@@ -302,6 +373,7 @@ mod tests {
             spread: Spread::PerWorker,
             with_udp: true,
             congestion: None,
+            further: Vec::new(),
         }
     }
 
@@ -312,9 +384,9 @@ mod tests {
         assert_ne!(port, 0);
         let listeners = bound.share_out(&request(0));
         assert_eq!(listeners.workers.len(), 2);
-        assert!(listeners.dispatcher.is_none());
+        assert!(listeners.dispatchers.is_empty());
         for sockets in &listeners.workers {
-            let Accepting::Own(Some(tcp)) = &sockets.tcp else {
+            let Accepting::Own(Some(tcp)) = &sockets.tcp[0] else {
                 panic!("no listener of its own");
             };
             assert_eq!(tcp.local_addr().unwrap().port(), port);
@@ -332,10 +404,10 @@ mod tests {
         let bound = listen(&request).unwrap();
         let address = bound.address;
         let listeners = bound.share_out(&request);
-        assert!(listeners.dispatcher.is_some());
+        assert!(listeners.dispatchers.len() == 1);
         assert_eq!(listeners.workers.len(), 2);
         for sockets in &listeners.workers {
-            assert!(matches!(sockets.tcp, Accepting::Handed(_)));
+            assert!(matches!(sockets.tcp[0], Accepting::Handed(_)));
             let udp = sockets.udp.as_ref().unwrap();
             assert_eq!(udp.local_addr().unwrap(), address);
         }
@@ -383,5 +455,31 @@ mod tests {
         let listeners = listen(&Request { bind, ..request(0) }).unwrap();
         let port = listeners.address.port();
         std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    }
+
+    #[test]
+    fn further_addresses_have_listeners_of_their_own_and_no_udp() {
+        for spread in [Spread::PerWorker, Spread::RoundRobin] {
+            let wanted = Wanted {
+                bind: Bind::Address(Ipv4Addr::LOCALHOST.into()),
+                port: 0,
+                kind: ListenerKind::Redirect,
+            };
+            let request = Request {
+                spread,
+                further: vec![wanted; 2],
+                ..request(0)
+            };
+            let bound = listen(&request).unwrap();
+            let copies = bound.try_clone().unwrap();
+            let addresses: Vec<_> = copies.further.iter().map(|it| it.address).collect();
+            assert_ne!(addresses[0], addresses[1]);
+            assert_eq!(bound.udp.len(), 2);
+            let listeners = bound.share_out(&request);
+            assert!(listeners.workers.iter().all(|it| it.tcp.len() == 3));
+            for address in addresses {
+                std::net::TcpStream::connect(address).unwrap();
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Certificates, KeyLog, Limits, SelectionLog, Site};
+use crate::{AccessLog, Certificates, KeyLog, Limits, Listener, SelectionLog, Site};
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
@@ -32,6 +32,12 @@ pub struct Options {
     pub security: Security,
     /// The protocols that clients are given. Default: all. Without HTTP/3 there is no UDP socket and no `Alt-Svc`.
     pub protocols: Protocols,
+    /// Further addresses to listen at, over TCP; [`MAX_LISTENERS`](Self::MAX_LISTENERS) at most. Default: none.
+    pub listeners: Vec<Listener>,
+    /// The port number that clients see, where a NAT or a container changes it: what `Alt-Svc` names (RFC 7838
+    /// section 3), and where [`ListenerKind::Redirect`](crate::ListenerKind::Redirect) leads to. Default `None`: the
+    /// one that is listened at.
+    pub alt_svc_port: Option<u16>,
     /// Worker threads, each with its own sockets and event loop; 4,096 at most. Default: one per core.
     pub threads: NonZeroUsize,
     /// How new TCP connections come to the workers. Default: each worker accepts by itself.
@@ -101,6 +107,9 @@ pub struct Options {
 }
 
 impl Options {
+    /// The most of [`listeners`](Self::listeners).
+    pub const MAX_LISTENERS: usize = 15;
+
     /// TLS and HTTP/3 with the defaults of every other field, for [`serve`](crate::serve); the site is
     /// [`Site::nothing`].
     #[must_use]
@@ -123,6 +132,8 @@ impl Options {
             port: DEFAULT_PORT,
             security,
             protocols: Protocols::default(),
+            listeners: Vec::new(),
+            alt_svc_port: None,
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             spread: Spread::default(),
             steering: Steering::default(),

@@ -4,22 +4,24 @@ mod supervise;
 
 use crate::congestion::CongestionInUse;
 use crate::incidents::Incidents;
-use crate::listen::{self, Listeners, Sockets};
+use crate::listen::{self, Bound, Listeners, Sockets};
 use crate::metrics::{Monitor, ServerCounters};
 use crate::options::{Congestion, Options, Security};
 use crate::reload::InUse;
 use crate::request::content::{Content, Current};
 use crate::request::service::{Alternative, Service};
+use crate::request::terms::Terms;
 use crate::restarts::Restarts;
 use crate::selection::state::SAVE_INTERVAL;
 use crate::selection::{HostNames, Selection};
-use crate::setup::Setup;
+use crate::setup::{ListenerConfig, Setup};
 use crate::stop::StopSignal;
 use crate::takeover::{self, Beginning, Giver, Wanted};
 use crate::threads::{self, Thread, Threads};
 use crate::tls::Tls;
-use crate::{Error, ReloadHandle, h3, sys, tls};
+use crate::{Error, Listener, ListenerKind, ReloadHandle, h3, sys, tls};
 use altway_http3::WorkerId;
+use altway_message::Scheme;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -36,6 +38,7 @@ const LOG_MARGIN: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
+    further: Vec<SocketAddr>,
     congestion: CongestionInUse,
     listeners: Listeners,
     /// One for each worker.
@@ -59,6 +62,7 @@ impl Server {
     /// operator's reasons. A running server then serves on.
     pub fn bind(options: &Options) -> Result<Self, Error> {
         options.limits.check()?;
+        check_listeners(options)?;
         if let Err(error) = sys::raise_open_files() {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }
@@ -80,7 +84,14 @@ impl Server {
             path: options.takeover.as_deref(),
         })?;
         let address = beginning.bound.address;
-        let alternative = alternative(options, address.port(), &congestion)?;
+        let further: Vec<_> = beginning
+            .bound
+            .further
+            .iter()
+            .map(|it| it.address)
+            .collect();
+        let port = options.alt_svc_port.unwrap_or(address.port());
+        let alternative = alternative(options, port, &congestion)?;
         let service = Service {
             current: Current::new(content, host_names(options, alternative.as_ref())?),
             has_hosts: options.hosts.is_some(),
@@ -106,6 +117,7 @@ impl Server {
         beginning.confirm()?;
         Ok(Self {
             address,
+            further,
             congestion,
             places,
             setup,
@@ -115,6 +127,7 @@ impl Server {
                 setup: Arc::clone(&shared),
                 post,
                 bound: copies,
+                kinds: options.listeners.iter().map(|it| it.kind).collect(),
                 workers: request.workers,
                 spread: request.spread,
                 server_id: options.server_id,
@@ -131,6 +144,12 @@ impl Server {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns the further addresses that it listens at, in the order of [`Options::listeners`].
+    #[must_use]
+    pub fn further_addrs(&self) -> &[SocketAddr] {
+        &self.further
     }
 
     /// The congestion control of each transport.
@@ -177,7 +196,7 @@ impl Server {
     pub fn run(self, stop: &StopSignal) -> Result<(), Error> {
         let Listeners {
             workers,
-            dispatcher,
+            dispatchers,
         } = self.listeners;
         // Kept until all workers have ended: a socket that leaves the group would change which
         // worker the kernel hands the datagrams of the others' connections to.
@@ -191,11 +210,11 @@ impl Server {
         let mut threads: Vec<_> = workers
             .map(|(index, (sockets, place))| worker(index, sockets, place, &self.setup, stop))
             .collect();
-        let acceptor = dispatcher.map(|dispatcher| {
+        let acceptors = dispatchers.into_iter().map(|dispatcher| {
             let accept = |stop| dispatcher.run(stop);
             Thread::spawn("acceptor".into(), stop, accept)
         });
-        threads.extend(acceptor);
+        threads.extend(acceptors);
         let saving = keeper(&self.setup, stop);
         threads::wait_for(stop);
         let stopped = Instant::now();
@@ -294,7 +313,66 @@ fn request(options: &Options) -> Result<listen::Request, Error> {
         spread: options.spread,
         with_udp: has_http3(options),
         congestion: options.congestion,
+        further: options.listeners.iter().map(wanted).collect(),
     })
+}
+
+fn wanted(listener: &Listener) -> listen::Wanted {
+    listen::Wanted {
+        bind: listener.bind,
+        port: listener.port,
+        kind: listener.kind,
+    }
+}
+
+/// # Errors
+/// There are too many, or one has TLS where the options have none.
+fn check_listeners(options: &Options) -> Result<(), Error> {
+    let (listeners, max) = (&options.listeners, Options::MAX_LISTENERS);
+    if listeners.len() > max {
+        let found = listeners.len();
+        return Err(Error::TooManyListeners { found, max });
+    }
+    let is_tls = |listener: &Listener| listener.kind == ListenerKind::Tls;
+    if !matches!(options.security, Security::Tls(_)) && listeners.iter().any(is_tls) {
+        return Err(Error::ListenerWithoutCertificate);
+    }
+    Ok(())
+}
+
+/// What holds at each address, the main one first.
+fn listeners(options: &Options, tls: Option<&Tls>, bound: &Bound) -> Vec<ListenerConfig> {
+    let main = ListenerConfig {
+        tls: tls.map(|tls| Arc::clone(&tls.tcp)),
+        scheme: options.security.scheme(),
+        protocols: options.protocols,
+        terms: Terms {
+            is_secure: options.security.scheme() == Scheme::Https,
+            offers_http3: true,
+            redirect: None,
+        },
+    };
+    let port = options.alt_svc_port.unwrap_or(bound.address.port());
+    let further = options.listeners.iter().zip(&bound.further);
+    let further = further.map(|(listener, bound_further)| {
+        let (kind, ip) = (listener.kind, bound.address.ip());
+        // Elsewhere nobody would answer at the port that is offered.
+        let is_there = ip.is_unspecified() || ip == bound_further.address.ip();
+        let is_tls = kind == ListenerKind::Tls;
+        ListenerConfig {
+            tls: tls
+                .filter(|_| is_tls)
+                .map(|tls| tls.over_tcp(listener.protocols)),
+            scheme: kind.scheme(),
+            protocols: listener.protocols,
+            terms: Terms {
+                is_secure: kind.scheme() == Scheme::Https,
+                offers_http3: is_tls && is_there && listener.protocols.http3,
+                redirect: (kind == ListenerKind::Redirect).then_some(port),
+            },
+        }
+    });
+    [main].into_iter().chain(further).collect()
 }
 
 fn routes(options: &Options, beginning: &Beginning) -> h3::Routes {
@@ -323,11 +401,9 @@ fn setup(
         config
     };
     Setup {
-        protocols: options.protocols,
+        listeners: listeners(options, tls, &beginning.bound),
         quic: tls.filter(|_| options.protocols.http3).map(quic),
         service: Arc::new(service),
-        tls: tls.map(|tls| Arc::clone(&tls.tcp)),
-        scheme: options.security.scheme(),
         limits: options.limits,
         grace: options.shutdown_grace,
         restarts: Restarts::default(),

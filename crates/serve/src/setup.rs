@@ -7,6 +7,7 @@ use crate::held::HeldBytes;
 use crate::limits::Limits;
 use crate::request::requests::Responder;
 use crate::request::service::Service;
+use crate::request::terms::Terms;
 use crate::restarts::Restarts;
 use crate::sys;
 use altway_message::Scheme;
@@ -19,16 +20,24 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) service: Arc<Service>,
-    /// `None`: clear text.
-    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
-    /// The scheme of what TCP connections carry; those of QUIC carry `https`.
-    pub(crate) scheme: Scheme,
-    pub(crate) protocols: Protocols,
+    /// By the addresses of the server, the main one first.
+    pub(crate) listeners: Vec<ListenerConfig>,
     /// `None`: no HTTP/3.
     pub(crate) quic: Option<altway_http3::ServerConfig>,
     pub(crate) limits: Limits,
     pub(crate) grace: Duration,
     pub(crate) restarts: Restarts,
+}
+
+/// What holds for the TCP connections of one address.
+#[derive(Debug, Clone)]
+pub(crate) struct ListenerConfig {
+    /// `None`: clear text.
+    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    /// The scheme of what its connections carry; those of QUIC carry `https`.
+    pub(crate) scheme: Scheme,
+    pub(crate) protocols: Protocols,
+    pub(crate) terms: Terms,
 }
 
 /// The memory that all connections of a worker share.

@@ -31,6 +31,19 @@ pub trait Dispatch: fmt::Debug + Send + Sync {
     /// `path` is decoded once, begins with a slash, and has no empty names, no `.` and no `..`: two spellings of one
     /// file are one path. A path that could mean two things is refused before (400).
     fn dispatch(&self, authority: &[u8], path: &[u8]) -> Option<usize>;
+
+    /// Checks whether a site has that host: a listener of clear text leads no other host's clients to `https`
+    /// ([`ListenerKind::Redirect`](crate::ListenerKind::Redirect)). Default: every host is one.
+    fn knows(&self, authority: &[u8]) -> bool {
+        let _ = authority;
+        true
+    }
+
+    /// Checks whether a site has a route for that path, so that [`dispatch`](Self::dispatch) leads to more than a
+    /// 404. Default: whether it leads anywhere.
+    fn has_route(&self, authority: &[u8], path: &[u8]) -> bool {
+        self.dispatch(authority, path).is_some()
+    }
 }
 
 impl Site {

@@ -22,8 +22,9 @@ use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::log::Protocol;
 use crate::request::requests::{Answer, Now, Requests, Responder, Screened};
+use crate::selection::HostIndex;
 use crate::selection::counters::Counters;
-use crate::setup::{Memory, Setup};
+use crate::setup::{ListenerConfig, Memory, Setup};
 use crate::stop::StopSignal;
 use bytes::Bytes;
 use gate::{Gate, Gated};
@@ -72,6 +73,7 @@ pub(crate) struct Acceptor<'a> {
 /// What every connection of a worker uses.
 struct Context {
     setup: Arc<Setup>,
+    listener: ListenerConfig,
     tls: Option<TlsAcceptor>,
     http1: http1::Builder,
     http2: Arc<altway_http2::Config>,
@@ -90,23 +92,41 @@ struct Client {
 /// Why a connection ended.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+/// One for each address of the server, the main one first.
+///
+/// # Errors
+/// The event loop doesn't take a socket, or no descriptor is left for it.
+pub(crate) fn acceptors<'a>(
+    setup: &Arc<Setup>,
+    accepting: &'a mut [Accepting],
+    memory: &Memory,
+) -> io::Result<Vec<Acceptor<'a>>> {
+    let buffers = Rc::new(RefCell::new(h2::WorkerBuffers::new(memory.clone())));
+    let each = setup.listeners.iter().zip(accepting);
+    each.map(|(listener, accepting)| Acceptor::new(setup, listener, accepting, memory, &buffers))
+        .collect()
+}
+
 impl<'a> Acceptor<'a> {
     /// # Errors
     /// The event loop doesn't take the socket, or no descriptor is left for it.
-    pub(crate) fn new(
+    fn new(
         setup: &Arc<Setup>,
+        listener: &ListenerConfig,
         accepting: &'a mut Accepting,
         memory: &Memory,
+        buffers: &Rc<RefCell<h2::WorkerBuffers>>,
     ) -> io::Result<Self> {
         Ok(Self {
             arrivals: Arrivals::new(accepting)?,
             context: Rc::new(Context {
                 setup: Arc::clone(setup),
-                tls: setup.tls.clone().map(TlsAcceptor::from),
+                tls: listener.tls.clone().map(TlsAcceptor::from),
+                listener: listener.clone(),
                 http1: http1(setup),
-                http2: h2::config(setup),
+                http2: h2::config(setup, listener),
                 responder: Rc::clone(&memory.responder),
-                buffers: Rc::new(RefCell::new(h2::WorkerBuffers::new(memory.clone()))),
+                buffers: Rc::clone(buffers),
                 clients: memory.clients.clone(),
             }),
         })
@@ -196,9 +216,15 @@ impl Context {
         if let Err(error) = self.converse(known, stream, stop).await {
             // What is no HTTP/1.1, or too large, hyper answers by itself.
             let refused = error.downcast_ref::<hyper::Error>();
-            if refused.is_some_and(hyper::Error::is_parse) {
+            if let Some(refused) = refused.filter(|error| error.is_parse()) {
                 let incidents = &self.setup.service.incidents;
                 incidents.record(client, Incident::RefusedRequest);
+                let status = match refused.is_parse_too_large() {
+                    true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    false => StatusCode::BAD_REQUEST,
+                };
+                let counters = &self.responder.counters;
+                counters.responded(Protocol::Http1, status, HostIndex::OTHERS, None);
             }
             tracing::debug!(%client, %error, "connection failed");
         }
@@ -212,7 +238,8 @@ impl Context {
         stop: StopSignal,
     ) -> Result<(), Failure> {
         let limits = &self.setup.limits;
-        let activity = Activity::default();
+        let (_, least) = limits.least_progress();
+        let activity = Activity::new(least);
         let Some(tls) = &self.tls else {
             client.admitted.handshake_done();
             let beginning = timeout(limits.header_timeout, preface::read(&stream));
@@ -253,12 +280,17 @@ impl Context {
 
     /// Whether clients are given HTTP/2, or HTTP/1.1.
     fn speaks(&self, http2: bool) -> bool {
-        let protocols = self.setup.protocols;
+        let protocols = self.listener.protocols;
         if http2 {
             protocols.http2
         } else {
             protocols.http1
         }
+    }
+
+    fn record(&self, client: &Client, incident: Incident) {
+        let incidents = &self.setup.service.incidents;
+        incidents.record(client.address.ip(), incident);
     }
 
     fn http2(
@@ -273,6 +305,7 @@ impl Context {
             config: Arc::clone(&self.http2),
             peer: client.address,
             admitted: Rc::clone(&client.admitted),
+            terms: self.listener.terms,
             probe: Rc::clone(&client.probe),
             stream,
             tls,
@@ -307,7 +340,15 @@ impl Context {
     fn requests(&self, client: &Client) -> Requests<Infallible> {
         let (responder, admitted) = (Rc::clone(&self.responder), Rc::clone(&client.admitted));
         let began = client.probe.began;
-        Requests::new(responder, Protocol::Http1, client.address, admitted, began)
+        let terms = self.listener.terms;
+        Requests::new(
+            responder,
+            Protocol::Http1,
+            client.address,
+            admitted,
+            began,
+            terms,
+        )
     }
 
     async fn converse_http1(
@@ -322,7 +363,7 @@ impl Context {
         let pace = &Pace::default();
         client.probe.limit_unsent(KERNEL_UNSENT_BYTES);
         let ahead = WriteAhead::new(&client.admitted.held());
-        let gate = Gate::new(self.setup.scheme, &client.admitted.held());
+        let gate = Gate::new(self.listener.scheme, &client.admitted.held());
         let stream = Gated::new(Counting::new(stream, ahead.clone()), gate.clone());
         // Set once the next response is to be the connection's last.
         let last = &Cell::new(false);
@@ -363,8 +404,13 @@ impl Context {
             }
         });
         let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
-        self.drive_http1(&mut connection, (pace, last), client, activity, stop)
-            .await?;
+        let driven = self.drive_http1(&mut connection, (pace, last), client, activity, stop);
+        driven.await.inspect_err(|failure| {
+            let failed = failure.downcast_ref::<hyper::Error>();
+            if gate.is_within_head() && failed.is_some_and(hyper::Error::is_timeout) {
+                self.record(client, Incident::SlowClient);
+            }
+        })?;
         let Some(tunnel) = opened.take() else {
             return Ok(());
         };
@@ -391,11 +437,14 @@ impl Context {
     {
         let mut connection = Pin::new(connection);
         let mut evicted = false;
+        let limits = &self.setup.limits;
+        let (idle, (stalled, _)) = (limits.idle_timeout, limits.least_progress());
         tokio::select! {
             biased; // What was asked before the stop is answered.
             end = pace.turns(connection.as_mut()) => return Ok(end?),
-            () = activity.silence(self.setup.limits.idle_timeout) => {
+            () = activity.lull(idle, stalled) => {
                 if activity.is_engaged() {
+                    self.record(client, Incident::SlowClient);
                     // The kernel would keep for minutes what the client doesn't read.
                     client.probe.abort_on_close();
                     return Ok(());
@@ -409,7 +458,7 @@ impl Context {
             last.set(true);
             tokio::select! {
                 end = pace.turns(connection.as_mut()) => return Ok(end?),
-                () = activity.lull(LINGER, self.setup.limits.idle_timeout) => {}
+                () = activity.lull(LINGER, stalled) => {}
             }
         }
         connection.as_mut().graceful_shutdown();
@@ -443,6 +492,7 @@ impl Context {
             biased;
             end = relay.run(sent) => end,
             () = activity.silence(self.setup.limits.idle_timeout) => {
+                self.record(client, Incident::SlowClient);
                 client.probe.abort_on_close();
                 Ok(())
             }

@@ -53,6 +53,15 @@ pub(crate) struct Tls {
     pub(crate) certificates: InUse,
 }
 
+impl Tls {
+    /// The settings of TCP with other protocols.
+    pub(crate) fn over_tcp(&self, protocols: Protocols) -> Arc<ServerConfig> {
+        let mut config = (*self.tcp).clone();
+        config.alpn_protocols = alpn_tcp(protocols);
+        Arc::new(config)
+    }
+}
+
 /// What an operator chooses of TLS.
 #[derive(Debug)]
 pub(crate) struct Choices<'a> {

@@ -7,6 +7,7 @@ use crate::request::service::Service;
 use crate::setup::{Memory, Setup};
 use crate::stop::StopSignal;
 use crate::{Error, h3, tcp};
+use futures_util::future::join_all;
 use std::cell::RefCell;
 use std::net::UdpSocket;
 use std::pin::pin;
@@ -25,7 +26,8 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// A worker on its own thread.
 pub(crate) struct Worker<'a> {
     runtime: LocalRuntime,
-    tcp: tcp::Acceptor<'a>,
+    /// One for each address.
+    tcp: Vec<tcp::Acceptor<'a>>,
     h3: Option<h3::Driver<'a>>,
     files: Rc<RefCell<FileCache>>,
     service: Arc<Service>,
@@ -45,8 +47,7 @@ impl<'a> Worker<'a> {
         // Sockets register with the event loop that is current.
         let guard = runtime.enter();
         let memory = Memory::new(setup);
-        let tcp = tcp::Acceptor::new(setup, &mut sockets.tcp, &memory);
-        let tcp = tcp.map_err(Error::Worker)?;
+        let tcp = tcp::acceptors(setup, &mut sockets.tcp, &memory).map_err(Error::Worker)?;
         let udp = sockets.udp.as_ref().map(UdpSocket::try_clone);
         let udp = udp.transpose().map_err(Error::Worker)?;
         let h3 = setup.quic.clone().zip(udp);
@@ -80,8 +81,9 @@ impl<'a> Worker<'a> {
                     None => Ok(()),
                 }
             };
-            let serving = async { tokio::join!(tcp.run(stop), h3) };
-            let ((), h3) = logging(&service, serving).await;
+            let tcp = tcp.into_iter().map(|acceptor| acceptor.run(stop.clone()));
+            let serving = async { tokio::join!(join_all(tcp), h3) };
+            let (_, h3) = logging(&service, serving).await;
             sweeping.abort();
             h3.map_err(Error::Worker)
         })

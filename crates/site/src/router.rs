@@ -77,6 +77,16 @@ impl Dispatch for Router {
         let found = patterns.find(|(pattern, _)| pattern.matches(&path));
         Some(found.map_or(site.none, |(_, target)| *target))
     }
+
+    fn knows(&self, authority: &[u8]) -> bool {
+        self.site(authority).is_some()
+    }
+
+    fn has_route(&self, authority: &[u8], path: &[u8]) -> bool {
+        let path = String::from_utf8_lossy(path);
+        let site = self.site(authority);
+        site.is_some_and(|site| site.patterns.iter().any(|(it, _)| it.matches(&path)))
+    }
 }
 
 /// The host of an authority: without port and last dot, in lower case.

@@ -1,4 +1,4 @@
-//! The quantities that altway computes with: [`Bandwidth`], [`DataSize`], [`Ratio`] and
+//! The quantities that altway computes with: [`Bandwidth`], [`DataSize`], [`Ratio`], [`RequestRate`] and
 //! [`Timestamp`], and the text form of [`Duration`](core::time::Duration).
 //!
 //! A number without a unit is the commonest mistake in network tools (is it bits or bytes, one way
@@ -23,14 +23,18 @@ mod bandwidth;
 mod data_size;
 pub mod duration;
 mod error;
+mod least_rate;
 mod network;
 mod ratio;
+mod request_rate;
 mod text;
 mod timestamp;
 
 pub use bandwidth::Bandwidth;
 pub use data_size::DataSize;
 pub use error::ParseError;
+pub use least_rate::LeastRate;
 pub use network::{InvalidNetwork, Network};
 pub use ratio::Ratio;
+pub use request_rate::{RequestLimit, RequestRate};
 pub use timestamp::Timestamp;

@@ -9,8 +9,8 @@ use crate::printer::Printer;
 use crate::{Answer, config_file};
 use altway_config::{
     Action, Balance, Certificate, Config, HealthCheck, HostValue, Listen, ListenAddress, Listener,
-    Log, Network, PathPattern, Plan, Proxy, Route, Secret, Security, Site, Transport, Upstream,
-    UrlPath,
+    Log, Network, PathPattern, Plan, Protocols, Proxy, Route, Secret, Security, Site, Transport,
+    Upstream, UrlPath,
 };
 use altway_proxy::Statistics;
 use altway_serve::{LogFormat, Policy};
@@ -162,6 +162,7 @@ impl Arguments {
                 listeners: vec![Listener {
                     address: self.listen,
                     security: Security::Tls,
+                    protocols: Protocols::default(),
                 }],
                 ..Listen::default()
             },

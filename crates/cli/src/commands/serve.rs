@@ -16,8 +16,7 @@ use altway_admin::{Admin, Reloaded};
 use altway_config::{Plan, Protocol};
 use altway_proxy::Statistics;
 use altway_serve::{
-    AccessLog, Congestion, CongestionInUse, Monitor, SelectionLog, Server, StopHandle,
-    stop_channel,
+    AccessLog, Congestion, CongestionInUse, Monitor, SelectionLog, Server, StopHandle, stop_channel,
 };
 use altway_units::DataSize;
 use anyhow::Result;
@@ -83,7 +82,7 @@ pub(crate) struct Arguments {
     config: Option<PathBuf>,
     /// Admin socket: path of a Unix socket, which only this user may use, or IP:PORT of this machine, which everybody
     /// on it may. In a browser it shows what the server does; /metrics is for Prometheus; `altway status`,
-    /// `altway explain` and `altway reload` ask it.
+    /// `altway explain` and `altway reload` ask it. With --config it takes the place of the file's `admin`.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<altway_admin::Address>,
     /// Print a line of JSON on stdout as soon as the server listens.
@@ -181,7 +180,8 @@ pub(super) fn run_plan(
     );
     obey_signals(handle, admin.clone(), stopped, *printer)?;
     let takes_over = options.takeover.is_some();
-    let _listening = admin::start(&admin, how.admin, takes_over)?;
+    let at = admin_address(how.admin, plan)?;
+    let _listening = admin::start(&admin, at.as_ref(), takes_over)?;
     announce(&server, how.json, plan, memory, &serving, printer)?;
     manager.ready();
     server.run(&signal)?;
@@ -207,6 +207,15 @@ fn plan(arguments: &Arguments, printer: &Printer) -> Result<(Plan, Spelling)> {
     }
     let (plan, _) = config_file::load(file)?;
     Ok((plan, Spelling::Keys))
+}
+
+/// The option's address, or the configuration's.
+fn admin_address(
+    own: Option<&altway_admin::Address>,
+    plan: &Plan,
+) -> Result<Option<altway_admin::Address>> {
+    let said = plan.config().admin.as_deref().map(str::parse).transpose()?;
+    Ok(own.cloned().or(said))
 }
 
 fn obey_signals(stop: StopHandle, admin: Admin, manager: Manager, printer: Printer) -> Result<()> {
@@ -291,7 +300,8 @@ fn announce(
 fn protocols(plan: &Plan) -> Vec<&'static str> {
     let listen = &plan.config().listen;
     let clear = listen.is_clear_text();
-    let protocols = listen.protocols.iter().filter_map(|it| match it {
+    let given = listen.main().map_or(listen.protocols, |it| it.protocols);
+    let protocols = given.iter().filter_map(|it| match it {
         Protocol::H2 if clear => Some("h2c"),
         Protocol::H3 if clear => None,
         it => Some(it.name()),
@@ -311,11 +321,16 @@ fn serving(server: &Server, plan: &Plan) -> String {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),
     };
+    let further: String = server
+        .further_addrs()
+        .iter()
+        .map(|it| format!(", also at {it}"))
+        .collect();
     let place = server.predecessor().map_or(String::new(), |process| {
         format!(", in place of process {process}")
     });
     format!(
-        "serving {scheme}://{host}:{}/ over {}, {}{place}",
+        "serving {scheme}://{host}:{}/ over {}, {}{further}{place}",
         address.port(),
         protocols(plan).join(", "),
         controls(server.congestion())

@@ -2,7 +2,9 @@
 
 use super::Places;
 use crate::fault::Fault;
-use crate::{Config, Limits, MAX_LISTENERS, MAX_THREADS, Protocol, Protocols, Transport};
+use crate::{
+    Config, Limits, Listen, Listener, MAX_LISTENERS, MAX_THREADS, Protocol, Protocols, Transport,
+};
 use altway_units::DataSize;
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -64,6 +66,7 @@ impl<'p> Check<'p> {
                 "`*:PORT` is all addresses, IPv6 and IPv4",
             );
         }
+        self.listeners(listen);
         if config
             .threads
             .is_some_and(|threads| threads.get() > MAX_THREADS)
@@ -83,11 +86,11 @@ impl<'p> Check<'p> {
                 "leave `h3` out, or listen with `https`",
             );
         }
-        self.transport(&config.transport, clear, listen.protocols);
+        self.transport(&config.transport, listen.has_http3());
     }
 
-    fn transport(&mut self, transport: &Transport, clear: bool, protocols: Protocols) {
-        if transport.early_data && (clear || !protocols.contains(Protocol::H3)) {
+    fn transport(&mut self, transport: &Transport, has_http3: bool) {
+        if transport.early_data && !has_http3 {
             self.fault(
                 "transport.early-data",
                 "`early-data` needs HTTP/3, which this server does not give",
@@ -102,6 +105,32 @@ impl<'p> Check<'p> {
                     transport.initial_window
                 ),
                 "leave it out for its default, 10",
+            );
+        }
+    }
+
+    /// What goes wrong with addresses one by one, and between two of them.
+    fn listeners(&mut self, listen: &Listen) {
+        for (place, listener) in listen.listeners.iter().enumerate() {
+            let earlier = &listen.listeners[..place];
+            let is_same = |it: &&Listener| it.address == listener.address;
+            if listener.address.port != 0 && earlier.iter().any(|it| is_same(&it)) {
+                let address = listener.address;
+                self.fault(
+                    "listen",
+                    format!("[listen] names {address} twice"),
+                    "an address and a port are for `https` or for `http`",
+                );
+            }
+            if listener.protocols != listen.protocols {
+                self.protocols("listen", listener.protocols);
+            }
+        }
+        if listen.alt_svc_port.is_some() && listen.is_clear_text() {
+            self.fault(
+                "listen.alt-svc-port",
+                "`alt-svc-port` is about `https`, which is not given",
+                "leave it out, or listen with `https`",
             );
         }
     }

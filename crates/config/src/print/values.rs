@@ -1,9 +1,9 @@
 //! The values of each table as TOML writes them.
 
 use crate::{
-    Action, Certificate, Config, Files, HeaderField, HealthCheck, Limits, Listen, Log, Protocols,
-    Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry, Route, Secret, Security, Site,
-    Transport,
+    Action, Certificate, Config, Files, HeaderField, HealthCheck, Limits, Listen, Listener, Log,
+    Protocols, Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry, Route, Secret, Security,
+    Site, Transport,
 };
 use altway_document::quoted;
 use altway_units::duration;
@@ -22,6 +22,7 @@ impl Config {
             ("threads", number(self.threads)),
             ("grace", time(Some(self.grace))),
             ("takeover", path(self.takeover.as_ref())),
+            ("admin", text(self.admin.as_ref())),
         ])
     }
 }
@@ -30,8 +31,8 @@ impl Listen {
     pub(super) fn values(&self) -> Values {
         let at = |wanted: &dyn Fn(Security) -> bool| {
             let listeners = self.listeners.iter().filter(|it| wanted(it.security));
-            let addresses: Vec<_> = listeners.map(|it| it.address).collect();
-            (!addresses.is_empty()).then(|| list(&addresses))
+            let addresses: Vec<_> = listeners.map(|it| self.listener(it)).collect();
+            (!addresses.is_empty()).then(|| format!("[{}]", addresses.join(", ")))
         };
         let behind = self
             .listeners
@@ -42,8 +43,25 @@ impl Listen {
             ("http", at(&|security| security != Security::Tls)),
             ("behind-tls-proxy", Some(behind.to_string())),
             ("protocols", Some(protocols(self.protocols))),
+            ("alt-svc-port", number(self.alt_svc_port)),
             ("spread", text(Some(self.spread))),
         ])
+    }
+
+    /// An address, or a table where the listener has something to itself.
+    fn listener(&self, of: &Listener) -> String {
+        let address = quoted(&of.address.to_string());
+        let mut own = String::new();
+        if of.protocols != self.protocols {
+            own += &format!(", protocols = {}", protocols(of.protocols));
+        }
+        if of.security == Security::ClearText && !self.is_clear_text() {
+            own += ", redirect = false";
+        }
+        match own.is_empty() {
+            true => address,
+            false => format!("{{ address = {address}{own} }}"),
+        }
     }
 }
 
@@ -83,6 +101,7 @@ impl Limits {
                 "max-requests-per-client",
                 number(self.max_requests_per_client),
             ),
+            ("requests-per-prefix", text(self.requests_per_prefix)),
             (
                 "max-concurrent-requests",
                 number(self.max_concurrent_requests),
@@ -99,6 +118,7 @@ impl Limits {
             ("handshake-timeout", time(self.handshake_timeout)),
             ("header-timeout", time(self.header_timeout)),
             ("idle-timeout", time(self.idle_timeout)),
+            ("slowest", text(self.slowest)),
         ])
     }
 }

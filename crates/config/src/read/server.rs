@@ -6,7 +6,8 @@ use crate::{
     Config, Limits, Listen, Listener, Log, LogFormat, Protocols, Retry, Security, Transport,
 };
 use altway_units::{DataSize, ParseError, duration};
-use std::num::NonZeroU64;
+use std::net::SocketAddr;
+use std::num::{NonZeroU16, NonZeroU64};
 use std::time::Duration;
 use toml::de::DeValue;
 
@@ -24,6 +25,7 @@ impl Walk {
             .and_then(std::num::NonZeroUsize::new);
         set(&mut config.grace, self.time(root, "grace"));
         config.takeover = self.file_path(root, "takeover");
+        config.admin = self.admin(root);
         if let Some(table) = self.table(root, "listen", &keys::LISTEN) {
             config.listen = self.listen(&table);
         }
@@ -42,23 +44,27 @@ impl Walk {
 
     fn listen(&mut self, table: &Table<'_, '_>) -> Listen {
         let mut listen = Listen::default();
-        let https = self.list(table, "https", true);
-        let http = self.list(table, "http", true);
+        set(&mut listen.protocols, self.protocols(table));
         let behind = self.switch(table, "behind-tls-proxy") == Some(true);
+        let clear = match behind {
+            true => Security::BehindTlsProxy,
+            false if table.has("https") => Security::Redirect,
+            false => Security::ClearText,
+        };
+        let https = self.listeners(table, "https", Security::Tls, listen.protocols);
+        let http = self.listeners(table, "http", clear, listen.protocols);
         if https.is_some() || http.is_some() {
-            let clear = if behind {
-                Security::BehindTlsProxy
-            } else {
-                Security::ClearText
-            };
-            let listener = |security| move |address| Listener { address, security };
-            let https = https
-                .unwrap_or_default()
-                .into_iter()
-                .map(listener(Security::Tls));
-            let http = http.unwrap_or_default().into_iter().map(listener(clear));
-            listen.listeners = https.chain(http).collect();
+            let all = [https, http].into_iter().flatten().flatten();
+            listen.listeners = all.collect();
         }
+        for listener in &mut listen.listeners {
+            if !table.has("https") && !table.has("http") {
+                listener.protocols = listen.protocols;
+            }
+        }
+        listen.alt_svc_port = self
+            .count::<u16>(table, "alt-svc-port", 1, 65_535)
+            .and_then(NonZeroU16::new);
         self.refuse_empty(table, "https");
         self.refuse_empty(table, "http");
         if behind && !table.has("http") {
@@ -70,9 +76,89 @@ impl Walk {
             let message = "`behind-tls-proxy` is about `http`, which is not given";
             self.fault(span, message, Some(hint.into()));
         }
-        set(&mut listen.protocols, self.protocols(table));
         set(&mut listen.spread, self.parsed(table, "spread"));
         listen
+    }
+
+    /// The listeners of a key, each an address or a table with one.
+    fn listeners(
+        &mut self,
+        table: &Table<'_, '_>,
+        key: &str,
+        security: Security,
+        protocols: Protocols,
+    ) -> Option<Vec<Listener>> {
+        let mut listeners = Vec::new();
+        for (path, value) in self.values(table, key, true)? {
+            let DeValue::Table(_) = value.get_ref() else {
+                let address = self.parsed_value(value, key);
+                listeners.extend(address.map(|address| Listener {
+                    address,
+                    security,
+                    protocols,
+                }));
+                continue;
+            };
+            let Some(own) = self.as_table(value, &path, key, &keys::LISTENER) else {
+                continue;
+            };
+            if !own.has("address") {
+                self.missing(&own, "address", "\"*:443\"");
+            }
+            let security = self.security_of(&own, key, security);
+            let protocols = self.protocols(&own).unwrap_or(protocols);
+            listeners.extend(self.parsed(&own, "address").map(|address| Listener {
+                address,
+                security,
+                protocols,
+            }));
+        }
+        Some(listeners)
+    }
+
+    /// What the connections of a listener are that says whether it redirects.
+    fn security_of(&mut self, own: &Table<'_, '_>, key: &str, usual: Security) -> Security {
+        let Some(redirects) = self.switch(own, "redirect") else {
+            return usual;
+        };
+        let (message, hint) = match (usual, redirects) {
+            (Security::Redirect | Security::ClearText, false) => return Security::ClearText,
+            (Security::Redirect, true) => return Security::Redirect,
+            (Security::Tls, _) => (
+                format!("`redirect` is about `http`, and this is an address of `{key}`"),
+                "leave it out",
+            ),
+            (Security::ClearText, true) => (
+                "`redirect` leads to `https`, which is not given".into(),
+                "give `https`, or leave `redirect` out",
+            ),
+            (Security::BehindTlsProxy, _) => (
+                "`redirect` is not for clients of a proxy that terminates TLS".into(),
+                "leave it out, or leave `behind-tls-proxy` out",
+            ),
+        };
+        let span = own.get("redirect").map(toml::Spanned::span);
+        self.fault(span.unwrap_or_default(), message, Some(hint.into()));
+        usual
+    }
+
+    /// A path, relative to the folder of the file, or an address of the loopback interface with a port.
+    fn admin(&mut self, root: &Table<'_, '_>) -> Option<String> {
+        let value = root.get("admin")?;
+        let text = self.as_text(value, "admin")?;
+        match text.parse::<SocketAddr>() {
+            Ok(address) if !address.ip().is_loopback() => {
+                let message = format!("`{address}` can be reached from other machines");
+                let hint = "give the path of a Unix socket, or an address like `127.0.0.1:2019`";
+                self.fault(value.span(), message, Some(hint.into()));
+                None
+            }
+            Ok(address) => Some(address.to_string()),
+            Err(_) => {
+                let path = self.as_file_path(value, "admin")?;
+                Some(path.to_string_lossy().into_owned())
+            }
+        }
     }
 
     pub(super) fn protocols(&mut self, table: &Table<'_, '_>) -> Option<Protocols> {
@@ -110,6 +196,7 @@ impl Walk {
             max_handshakes_per_client: self.many(table, "max-handshakes-per-client"),
             max_requests: self.many(table, "max-requests"),
             max_requests_per_client: self.many(table, "max-requests-per-client"),
+            requests_per_prefix: self.parsed(table, "requests-per-prefix"),
             max_concurrent_requests: self.many(table, "max-concurrent-requests"),
             max_held: self.size(table, "max-held"),
             max_held_per_client: self.size(table, "max-held-per-client"),
@@ -120,6 +207,7 @@ impl Walk {
             handshake_timeout: self.time(table, "handshake-timeout"),
             header_timeout: self.time(table, "header-timeout"),
             idle_timeout: self.time(table, "idle-timeout"),
+            slowest: self.parsed(table, "slowest"),
         }
     }
 

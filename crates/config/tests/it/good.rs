@@ -3,7 +3,7 @@
 use crate::{Disk, folder};
 use altway_config::{
     Action, Coding, Config, Files, LogFormat, NoFiles, OnTheFly, PathPattern, Plan, Route, Secret,
-    Shown, Site, read,
+    Security, Shown, Site, read,
 };
 use std::path::Path;
 
@@ -26,6 +26,16 @@ fn every_key_is_read() {
     let config = plan.config();
     assert_eq!(config.state.as_deref(), Some(Path::new("/var/lib/altway")));
     assert_eq!(config.listen.listeners[0].address.to_string(), "*:443");
+    let securities = config.listen.listeners.iter().map(|it| it.security);
+    let securities: Vec<_> = securities.collect();
+    let (tls, redirect, clear) = (Security::Tls, Security::Redirect, Security::ClearText);
+    assert_eq!(securities, [tls, tls, redirect, clear]);
+    assert_eq!(config.listen.listeners[1].protocols.to_string(), "h1");
+    assert_eq!(config.listen.alt_svc_port.map(u16::from), Some(443));
+    assert_eq!(config.admin.as_deref(), Some("/run/altway/admin.sock"));
+    let rate = config.limits.requests_per_prefix.map(|it| it.to_string());
+    assert_eq!(rate.as_deref(), Some("30/min, burst 60"));
+    assert_eq!(config.limits.slowest.map(|it| it.bytes()), Some(10_000));
     assert_eq!(config.limits.max_requests.map(usize::from), Some(10_000));
     assert_eq!(config.limits.retry.to_string(), "never");
     assert_eq!(config.log.access.as_deref(), Some(Path::new("-")));

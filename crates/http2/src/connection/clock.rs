@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Connection, Turn};
 use crate::Code;
 use crate::config::{Role, Timeouts};
-use crate::event::{CloseReason, StreamId};
+use crate::event::{CloseReason, Event, StreamId};
 use crate::frame::{self, flag, kind};
 use crate::stream::{Progress, Stream};
 
@@ -292,6 +292,9 @@ impl Turn<'_> {
         let mut ids: Vec<StreamId> = streams.map(|stream| StreamId(stream.id)).collect();
         ids.sort_unstable();
         for id in ids {
+            self.connection
+                .events
+                .push_back(Event::Stalled { stream: id });
             self.drop_stream(id.0, Code::CANCEL);
         }
     }

@@ -351,8 +351,9 @@ impl Turn<'_> {
         }
         let end = whole && frame.end;
         self.count_content(frame.stream, data.len(), end)?;
+        let least = self.connection.config.timeouts.stall_bytes;
         if let Some(stream) = self.connection.streams.get_mut(frame.stream) {
-            stream.moved(data.len(), self.now);
+            stream.moved(data.len(), least, self.now);
         }
         self.release(StreamId(frame.stream), overhead);
         if end {

@@ -114,7 +114,7 @@ impl Turn<'_> {
     pub fn send_data(&mut self, stream: StreamId, data: &Bytes, end: bool) -> Result<usize, Error> {
         let max_payload = self.max_payload();
         let window = self.connection.send_window.available();
-        let now = self.now;
+        let (now, least) = (self.now, self.connection.config.timeouts.stall_bytes);
         let state = self.body_expected(stream)?;
         let len = data
             .len()
@@ -123,7 +123,7 @@ impl Turn<'_> {
             .min(max_payload);
         let last = end && len == data.len();
         if len > 0 {
-            state.moved(len, now);
+            state.moved(len, least, now);
             state.send_window.consume(len);
             self.connection.send_window.consume(len);
             self.connection.control.earn(DATA_EARNS);

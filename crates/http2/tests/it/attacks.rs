@@ -8,6 +8,9 @@ use http::HeaderMap;
 
 use crate::scripted::*;
 
+/// What is seen of an exchange that is given up because its peer lets nothing move.
+const STALLED: [Seen; 2] = [Seen::Stalled(1), Seen::Reset(1, Code::CANCEL)];
+
 /// More than any default allows.
 const MANY: u32 = 10_000;
 
@@ -206,7 +209,7 @@ fn a_peer_that_opens_no_window_is_given_up() {
     let stall = Config::default().timeouts.stall;
     assert_eq!(engine.wait(stall / 2), []);
     let seen = engine.wait(stall);
-    assert_eq!(seen, [Seen::Reset(1, Code::CANCEL)]);
+    assert_eq!(seen, STALLED);
     engine.assert_reset(1, Code::CANCEL);
 }
 
@@ -223,7 +226,7 @@ fn a_peer_that_opens_no_window_of_the_connection_is_given_up() {
     });
     let stall = Config::default().timeouts.stall;
     let seen = engine.wait(2 * stall);
-    assert_eq!(seen[0], Seen::Reset(1, Code::CANCEL));
+    assert_eq!(seen[..2], STALLED);
 }
 
 #[test]
@@ -236,7 +239,7 @@ fn a_request_body_that_stalls_is_given_up() {
         engine.feed(&frame(DATA, 0, 1, &[0; 1024]));
     }
     let seen = engine.wait(2 * stall);
-    assert_eq!(seen, [Seen::Reset(1, Code::CANCEL)]);
+    assert_eq!(seen, STALLED);
 }
 
 #[test]
@@ -272,7 +275,7 @@ fn a_client_is_not_blamed_for_an_application_that_does_not_read() {
     engine.turn(|turn| turn.release(stream, 65_535));
     assert_eq!(engine.wait(stall / 2), [], "its time begins now");
     let seen = engine.wait(2 * stall);
-    assert_eq!(seen, [Seen::Reset(1, Code::CANCEL)]);
+    assert_eq!(seen, STALLED);
 }
 
 #[test]
@@ -296,7 +299,7 @@ fn a_tunnel_whose_peer_takes_nothing_is_given_up() {
         while turn.send_data(stream, &data, false).unwrap() > 0 {}
     });
     let stall = Config::default().timeouts.stall;
-    assert_eq!(engine.wait(2 * stall), [Seen::Reset(1, Code::CANCEL)]);
+    assert_eq!(engine.wait(2 * stall), STALLED);
 }
 
 /// DATA that leads nowhere pays nothing back.

@@ -89,6 +89,7 @@ pub(crate) enum Seen {
     Response(u32, u16, bool),
     Data(u32, usize, bool),
     Trailers(u32),
+    Stalled(u32),
     Reset(u32, Code),
     StreamsAvailable,
     AltSvc(Option<u32>, Vec<u8>),
@@ -109,6 +110,7 @@ impl Seen {
             }
             Event::Data { stream, data, end } => Seen::Data(stream.get(), data.len(), *end),
             Event::Trailers { stream, .. } => Seen::Trailers(stream.get()),
+            Event::Stalled { stream } => Seen::Stalled(stream.get()),
             Event::StreamReset { stream, code } => Seen::Reset(stream.get(), *code),
             Event::StreamsAvailable => Seen::StreamsAvailable,
             Event::AltSvc { stream, value, .. } => {

@@ -357,7 +357,11 @@ impl Connection {
         let mut head = http::Response::new(());
         *head.status_mut() = status;
         match self.send_response(quic, id, &head, true) {
-            Ok(()) => self.stop_reading(quic, id, Code::H3_NO_ERROR),
+            Ok(()) => {
+                self.events
+                    .push_back(Event::Answered { stream: id, status });
+                self.stop_reading(quic, id, Code::H3_NO_ERROR);
+            }
             Err(_) => self.reset_stream(quic, id, failing),
         }
     }

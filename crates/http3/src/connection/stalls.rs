@@ -10,9 +10,9 @@ use super::Connection;
 use super::exchange::Exchange;
 use super::repeats::{LastRequest, LastResponse};
 use crate::failure::Failure;
-use crate::{Code, Role, StreamId};
+use crate::{Code, Event, Role, StreamId};
 
-/// An exchange moves if so many bytes do within [`Limits::stall`](crate::Limits::stall).
+/// Content that nobody wants moves if so many bytes do within [`Limits::linger`](crate::Limits::linger).
 pub(super) const MIN_PROGRESS: u64 = 1024;
 
 /// How an exchange moves.
@@ -45,12 +45,12 @@ impl Connection {
     /// [`Limits::stall`]: crate::Limits::stall
     pub(crate) fn sweep(&mut self, quic: &mut quic::Connection, now: Instant) {
         let role = self.terms.role;
-        let stall = self.terms.limits.stall;
+        let (stall, least) = (self.terms.limits.stall, self.terms.limits.stall_bytes);
         let mut stalled: Vec<StreamId> = Vec::new();
         for (id, exchange) in &mut self.exchanges {
             let waits = exchange.waits_for_peer(role);
             let progress = &mut exchange.progress;
-            if !waits || progress.moved - progress.before >= MIN_PROGRESS {
+            if !waits || progress.moved - progress.before >= least {
                 progress.since = now;
                 progress.before = progress.moved;
             } else if now.saturating_duration_since(progress.since) >= stall {
@@ -59,6 +59,7 @@ impl Connection {
         }
         stalled.sort_unstable();
         for id in stalled {
+            self.events.push_back(Event::Stalled { stream: id });
             self.fail_exchange(quic, id, Failure::Stream(Code::H3_REQUEST_CANCELLED));
         }
         self.abort_unmoved(quic, now);

@@ -106,6 +106,7 @@ impl Client {
                 self.fetches.get_mut(&stream).unwrap().stopped = Some(code);
             }
             Event::StreamsAvailable => self.streams_available = true,
+            Event::Stalled { .. } => {}
             other => panic!("unexpected on a client: {other:?}"),
         }
     }
@@ -243,7 +244,7 @@ impl Server {
                 self.work.remove(&(connection, stream));
                 self.resets.push(code);
             }
-            Event::GoAway => {}
+            Event::GoAway | Event::Answered { .. } | Event::Stalled { .. } => {}
             Event::Delivered => self.delivered += 1,
             other => panic!("unexpected on a server: {other:?}"),
         }

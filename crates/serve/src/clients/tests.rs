@@ -247,3 +247,70 @@ proptest! {
         bench.assert_empty();
     }
 }
+
+#[test]
+fn what_comes_faster_than_its_rate_is_refused_over_all_connections_of_a_client() {
+    let bench = bench(|limits| limits.requests_per_prefix = Some("1/s, burst 3".parse().unwrap()));
+    let (one, two, other) = (bench.idle(1), bench.idle(1), bench.idle(2));
+    assert_eq!(one.request(bench.now), Ok(()));
+    assert_eq!(two.request(bench.now), Ok(()));
+    assert_eq!(one.request(bench.now), Ok(()));
+    assert_eq!(two.request(bench.now), Err(SECOND));
+    assert_eq!(other.request(bench.now), Ok(()));
+    assert_eq!(bench.struck(), [(client(1), Incident::RequestRate)]);
+    assert_eq!(two.request(bench.now + SECOND), Ok(()));
+}
+
+#[test]
+fn a_client_that_comes_again_is_remembered_as_long_as_its_rate_counts() {
+    let mut bench =
+        bench(|limits| limits.requests_per_prefix = Some("1/s, burst 2".parse().unwrap()));
+    let last = bench.idle(1);
+    (0..2).for_each(|_| last.request(bench.now).unwrap());
+    drop(last);
+    assert_eq!(bench.idle(1).request(bench.now), Err(SECOND));
+    bench.now += 10 * SECOND;
+    let again = bench.idle(1);
+    (0..2).for_each(|_| again.request(bench.now).unwrap());
+    bench.now += 10 * SECOND;
+    // Somebody else's request shows what time it is.
+    bench.idle(2).request(bench.now).unwrap();
+    drop(again);
+    let table = bench.clients.0.table.borrow();
+    let known: Vec<_> = table
+        .departed
+        .iter()
+        .map(|(prefix, _)| prefix.to_string())
+        .collect();
+    assert_eq!(
+        known,
+        ["10.0.0.2/32"],
+        "the other one's rate counts no more"
+    );
+}
+
+#[test]
+fn however_many_clients_come_and_go_the_memory_of_their_rates_is_bounded() {
+    let bench = bench(|limits| limits.requests_per_prefix = Some("1/h".parse().unwrap()));
+    for number in 0..=MAX_DEPARTED as u32 {
+        bench.idle(number).request(bench.now).unwrap();
+    }
+    assert_eq!(bench.clients.0.table.borrow().departed.len(), MAX_DEPARTED);
+    assert!(bench.idle(0).request(bench.now).is_ok(), "forgotten");
+    assert!(bench.idle(7).request(bench.now).is_err());
+    bench.assert_empty();
+}
+
+#[test]
+fn by_default_loopback_addresses_may_ask_as_fast_as_they_like() {
+    let bench = bench(|_| {});
+    let asked = |address: IpAddr| {
+        let admitted = bench.clients.admit(address, Transport::Tcp, bench.now);
+        let admitted = admitted.unwrap();
+        let refused = (0..60_000).filter(|_| admitted.request(bench.now).is_err());
+        refused.count()
+    };
+    assert_eq!(asked("127.0.0.1".parse().unwrap()), 0);
+    assert_eq!(asked("::ffff:127.0.0.1".parse().unwrap()), 0);
+    assert_eq!(asked(client(1)), 10_000);
+}

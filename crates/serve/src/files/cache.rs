@@ -19,7 +19,7 @@ use crate::files::open::{Opened, Refusal};
 use altway_http2::{FieldBlock, Indexing};
 use altway_select::AltSvc;
 use bytes::Bytes;
-use http::{HeaderMap, Response, StatusCode};
+use http::{HeaderMap, HeaderName, Response, StatusCode};
 use lru::LruCache;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -118,6 +118,11 @@ struct HeadOfSecond {
 }
 
 impl Entry {
+    /// Checks whether responses with it have a field of that name.
+    pub(crate) fn has_field(&self, name: &HeaderName) -> bool {
+        self.headers.contains_key(name)
+    }
+
     fn new(files: &Files, opened: &Opened, content: Content, belief: Belief) -> Self {
         let version = opened.file.version();
         let traits = opened.traits();

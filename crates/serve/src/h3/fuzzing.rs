@@ -132,6 +132,7 @@ fn exchanges(
     formers: Vec<Former>,
 ) -> (Vec<Exchange>, Inboxes) {
     let bound = Bound {
+        further: Vec::new(),
         address: (Ipv4Addr::LOCALHOST, 0).into(),
         tcp: Vec::new(),
         udp: Vec::new(),

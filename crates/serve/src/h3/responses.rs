@@ -13,6 +13,7 @@ use crate::request::log::Protocol;
 use crate::request::pending::{PendingWork, Ready, Taken};
 use crate::request::prepared::Prepared;
 use crate::request::requests::{Now, Requests, Screened};
+use crate::request::terms::Terms;
 use crate::selection::counters::Counters;
 use crate::setup::{Memory, Setup};
 use altway_http3::{
@@ -34,6 +35,13 @@ const MAX_UNREAD: usize = 64 << 10;
 /// Bytes of a file that are read to see whether a stream takes any. Those that it doesn't take are read
 /// again when it does: a client that takes nothing holds nothing.
 const FIRST_PIECE: usize = 4 << 10;
+
+/// HTTP/3 is always over TLS, and a response over it says again whether it is offered.
+const TERMS: Terms = Terms {
+    is_secure: true,
+    offers_http3: true,
+    redirect: None,
+};
 
 /// One exchange.
 type Key = (ConnectionHandle, StreamId);
@@ -128,6 +136,8 @@ impl Responses {
                 Event::Writable { stream } => {
                     self.with(handle, endpoint, |it, means| it.send(stream, means));
                 }
+                Event::Answered { status, .. } => self.answered_below(handle, status),
+                Event::Stalled { .. } => self.record(handle, Incident::SlowClient),
                 Event::StreamReset { stream, .. } => self.cancelled((handle, stream), endpoint),
                 Event::Delivered => self.delivered(handle, endpoint),
                 Event::Closed { reason } => {
@@ -146,16 +156,17 @@ impl Responses {
         self.count_requests();
     }
 
-    /// Gives up responses whose clients have taken nothing of them for the idle time-out, and what is
+    /// Gives up responses whose clients have taken nothing of them for as long as they may, and what is
     /// kept of requests that don't come again.
     pub(super) fn cut_off_stalled(&mut self, endpoint: &mut Endpoint) {
-        let limit = self.setup.limits.idle_timeout;
+        let (limit, _) = self.setup.limits.least_progress();
         let handles: Vec<_> = self.connections.keys().copied().collect();
         for handle in handles {
             self.with(handle, endpoint, |exchanges, means| {
                 let requests = &mut exchanges.requests;
                 requests.forget_latest_if(|request| request.strong_count() == 0);
                 for stream in exchanges.stalled(limit) {
+                    exchanges.requests.record(Incident::SlowClient);
                     means.carrier.reset(stream, Code::H3_REQUEST_CANCELLED);
                     exchanges.forget(stream, means);
                 }
@@ -224,7 +235,7 @@ impl Responses {
         let began = self.now.instant.checked_sub(handshake.unwrap_or_default());
         let began = began.unwrap_or(self.now.instant);
         self.connections.entry(handle).or_insert_with(|| {
-            let requests = Requests::new(responder, Protocol::Http3, peer, admitted, began);
+            let requests = Requests::new(responder, Protocol::Http3, peer, admitted, began, TERMS);
             Box::new(Connection {
                 exchanges: Exchanges::new(requests),
                 in_progress: InProgress::default(),
@@ -325,6 +336,13 @@ impl Responses {
     /// The client has given an exchange up.
     fn cancelled(&mut self, (handle, stream): Key, endpoint: &mut Endpoint) {
         self.with(handle, endpoint, |it, means| it.cancelled(stream, means));
+    }
+
+    /// Counts a request that the engine has answered by itself.
+    fn answered_below(&mut self, handle: ConnectionHandle, status: StatusCode) {
+        if let Some(connection) = self.connections.get(&handle) {
+            connection.exchanges.requests.answered_below(status);
+        }
     }
 
     fn record(&self, handle: ConnectionHandle, incident: Incident) {

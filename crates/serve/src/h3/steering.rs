@@ -247,6 +247,7 @@ mod tests {
             spread: Spread::default(),
             with_udp: true,
             congestion: None,
+            further: Vec::new(),
         };
         listen::listen(&request).unwrap()
     }

@@ -6,6 +6,7 @@ use crate::selection::HostNames;
 use crate::site::{Dispatch, Kind, Site};
 use crate::{Error, files::BadPath};
 use http::StatusCode;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -77,16 +78,32 @@ impl Content {
         let Some(dispatch) = &self.dispatch else {
             return Ok(&self.targets[0]);
         };
-        let path = target
-            .unwrap_or_default()
-            .split(|byte| *byte == b'?')
-            .next();
-        let path = files::routing_path(path.unwrap_or_default());
+        let path = path_of(target.unwrap_or_default());
         let path = path.map_err(|BadPath| StatusCode::BAD_REQUEST)?;
         let index = dispatch.dispatch(authority.unwrap_or_default(), &path);
         let target = index.and_then(|index| self.targets.get(index));
         target.ok_or(StatusCode::NOT_FOUND)
     }
+
+    /// Whether a site has that host.
+    pub(crate) fn knows(&self, authority: &[u8]) -> bool {
+        let dispatch = self.dispatch.as_ref();
+        dispatch.is_none_or(|dispatch| dispatch.knows(authority))
+    }
+
+    /// Whether a site has a route for that target (path and query).
+    pub(crate) fn has_route(&self, authority: &[u8], target: &[u8]) -> bool {
+        let Some(dispatch) = &self.dispatch else {
+            return true;
+        };
+        path_of(target).is_ok_and(|path| dispatch.has_route(authority, &path))
+    }
+}
+
+/// The path of a target as routes see it.
+fn path_of(target: &[u8]) -> Result<Cow<'_, [u8]>, BadPath> {
+    let path = target.split(|byte| *byte == b'?').next();
+    files::routing_path(path.unwrap_or_default())
 }
 
 impl Target {

@@ -12,6 +12,7 @@ use crate::request::record::ResponseRecord;
 use crate::request::requests::{Now, Requests};
 use crate::selection::HostIndex;
 use altway_select::Decision;
+use http::header::STRICT_TRANSPORT_SECURITY;
 use http::{Response, StatusCode};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -79,6 +80,10 @@ impl<I> Requests<I> {
             Accepted::of(fields.map(|(_, value)| value))
         };
         let entry = cache.find(files, head.target()?, accepted, now.instant)?;
+        if !self.terms.is_secure && entry.has_field(&STRICT_TRANSPORT_SECURITY) {
+            // Its fields are made, and this one must not be among them (RFC 6797 section 7.2).
+            return None;
+        }
         self.latest = Some(Latest {
             id: head.id(),
             snapshot: snapshot.number,

@@ -13,13 +13,15 @@ use crate::request::content::Snapshot;
 use crate::request::fields::CommonFields;
 use crate::request::log::{LoggedHead, Protocol};
 use crate::request::prepared::{Latest, Prepared};
+use crate::request::redirect;
 use crate::request::service::{Raw, Service};
+use crate::request::terms::Terms;
 use crate::request::tunnel::Outlet;
 use crate::request::upgrade;
 use crate::selection::counters::Counters;
 use crate::selection::load::Load;
 use crate::selection::visit::{Complete, Visit};
-use crate::selection::{HostIndex, unix_time};
+use crate::selection::{HostIndex, Selection, unix_time};
 use altway_select::Decision;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
@@ -62,12 +64,13 @@ pub(crate) struct Requests<I> {
     pub(super) visit: Visit,
     pub(super) latest: Option<Latest<I>>,
     has_responded: bool,
+    pub(super) terms: Terms,
     _open: OpenConnection,
 }
 
 /// Who answers a request.
 pub(crate) enum Screened {
-    /// Nobody: it is refused.
+    /// Nobody: it is refused, or led elsewhere.
     Refused(Response<Body>),
     /// The cache of files.
     Prepared(Prepared),
@@ -140,15 +143,17 @@ impl Now {
 }
 
 impl<I> Requests<I> {
-    /// `began`: when the connection was accepted.
+    /// `began`: when the connection was accepted; `terms`: those of its listener.
     pub(crate) fn new(
         responder: Rc<Responder>,
         protocol: Protocol,
         peer: SocketAddr,
         admitted: Rc<Admitted>,
         began: Instant,
+        terms: Terms,
     ) -> Self {
         Self {
+            terms,
             _open: responder.counters.open(protocol),
             responder,
             peer,
@@ -192,7 +197,7 @@ impl<I> Requests<I> {
         read: impl FnMut() -> Option<Counters>,
     ) -> Screened {
         self.responder.refresh();
-        if let Some(selection) = self.responder.service.selection() {
+        if let Some(selection) = selection(&self.responder, self.terms) {
             let unix = unix_time(now.system);
             self.visit.request(
                 selection,
@@ -206,6 +211,9 @@ impl<I> Requests<I> {
         if !self.admitted.set_requests(in_progress) {
             return Screened::Refused(self.overloaded(head, now));
         }
+        if let Err(wait) = self.admitted.request(now.instant) {
+            return Screened::Refused(self.too_fast(head, wait, now));
+        }
         if whole && let Some(prepared) = self.find_again(head, now) {
             let host = self.latest.as_ref().map(|latest| latest.host);
             self.visit.set_host(host.unwrap_or_default());
@@ -214,6 +222,9 @@ impl<I> Requests<I> {
         self.set_host(head);
         if let Err(status) = check(head) {
             return Screened::Refused(self.refuse(head, status, now));
+        }
+        if let Some(response) = self.redirected(head) {
+            return Screened::Refused(self.complete_for(head, response, now));
         }
         match whole.then(|| self.find(head, now)).flatten() {
             Some(prepared) => Screened::Prepared(prepared),
@@ -272,9 +283,17 @@ impl<I> Requests<I> {
         response
     }
 
+    /// Counts a request that the protocol has answered by itself, without our fields. The access log has nothing
+    /// of it.
+    pub(crate) fn answered_below(&self, status: StatusCode) {
+        self.record(Incident::RefusedRequest);
+        let counters = &self.responder.counters;
+        counters.responded(self.protocol, status, HostIndex::OTHERS, None);
+    }
+
     /// What is decided for a response of that size, if it is known; `None` where there is nothing to offer.
     pub(crate) fn decision(&mut self, size: Option<u64>, now: Now) -> Option<Decision> {
-        let selection = self.responder.service.selection()?;
+        let selection = selection(&self.responder, self.terms)?;
         let load = self.responder.load.share(now.instant);
         let unix = unix_time(now.system);
         self.visit.decide(selection, size, load, now.instant, unix)
@@ -319,7 +338,7 @@ impl<I> Requests<I> {
         now: Now,
         read: impl FnOnce() -> Option<Counters>,
     ) -> Complete {
-        match self.responder.service.selection() {
+        match selection(&self.responder, self.terms) {
             Some(selection) => {
                 let unix = unix_time(now.system);
                 self.visit.complete(selection, now.instant, unix, read)
@@ -335,7 +354,7 @@ impl<I> Requests<I> {
 
     /// The connection has ended.
     pub(crate) fn ended(&mut self, read: impl FnOnce() -> Option<Counters>) {
-        if let Some(selection) = self.responder.service.selection() {
+        if let Some(selection) = selection(&self.responder, self.terms) {
             let now = Now::read();
             let unix = unix_time(now.system);
             self.visit.end(selection, now.instant, unix, read);
@@ -343,7 +362,7 @@ impl<I> Requests<I> {
     }
 
     fn set_host(&mut self, head: &impl RequestHead) {
-        if self.responder.service.alternative.is_some() {
+        if selection(&self.responder, self.terms).is_some() {
             let snapshot = self.responder.snapshot.borrow();
             self.visit.set_host(snapshot.hosts.find(head.authority()));
         }
@@ -353,6 +372,12 @@ impl<I> Requests<I> {
     pub(crate) fn record(&self, incident: Incident) {
         let incidents = &self.responder.service.incidents;
         incidents.record(self.client(), incident);
+    }
+
+    /// The answer that leads a request to `https`, where its listener is for that.
+    fn redirected(&self, head: &impl RequestHead) -> Option<Response<Body>> {
+        let port = self.terms.redirect?;
+        redirect::response(head, &self.responder.snapshot.borrow().content, port)
     }
 
     /// Refuses a request that was understood and breaks a rule.
@@ -372,6 +397,17 @@ impl<I> Requests<I> {
         let mut response = files::page(StatusCode::SERVICE_UNAVAILABLE);
         let headers = response.headers_mut();
         headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+        self.complete_for(head, response, now)
+    }
+
+    /// Refuses a request that comes by so much earlier than the client's rate allows. The table of clients has
+    /// counted it.
+    fn too_fast(&mut self, head: &impl RequestHead, wait: Duration, now: Now) -> Response<Body> {
+        let mut response = files::page(StatusCode::TOO_MANY_REQUESTS);
+        // In whole seconds (RFC 9110 section 10.2.3), so rather later than too early.
+        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, seconds.into());
         self.complete_for(head, response, now)
     }
 
@@ -400,12 +436,24 @@ impl<I> Requests<I> {
         let mut fields = self.responder.fields.borrow_mut();
         fields.complete(response.headers_mut(), decision.as_ref(), now.system);
         drop(fields);
+        if !self.terms.is_secure {
+            // RFC 6797 section 7.2: it "MUST NOT" be in responses over non-secure transport.
+            response
+                .headers_mut()
+                .remove(header::STRICT_TRANSPORT_SECURITY);
+        }
         let length = response.headers().get(header::CONTENT_LENGTH);
         let length = asked.0.as_ref().and(length);
         let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
         let record = self.new_record(asked, response.status(), length, decision);
         response.map(|body| body.with_record(record))
     }
+}
+
+/// What is known of clients, where those of the listener are offered something.
+fn selection(responder: &Responder, terms: Terms) -> Option<&Selection> {
+    let selection = responder.service.selection();
+    selection.filter(|_| terms.offers_http3)
 }
 
 /// Says the content's length where it is known, and leaves out content where there is none to be
@@ -427,151 +475,4 @@ fn fit(asked: &Method, mut response: Response<Body>) -> Response<Body> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::clients::{Clients, Transport};
-    use crate::files::Files;
-    use crate::held::HeldBytes;
-    use crate::incidents::Incidents;
-    use crate::limits::Limits;
-    use crate::metrics::ServerCounters;
-    use crate::request::check::MAX_HEAD_BYTES;
-    use crate::request::content::{Content, Current, Target};
-    use crate::request::service::Alternative;
-    use crate::selection::visit::told;
-    use crate::selection::{HostNames, Selection};
-    use crate::{Body, PrefixLengths};
-    use http::Version;
-    use std::cell::Cell;
-    use std::net::Ipv4Addr;
-    use std::time::Duration;
-
-    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-    struct Site {
-        responder: Rc<Responder>,
-        clients: Clients,
-        /// What the next connection's transport has counted.
-        counters: Cell<Option<Counters>>,
-        _dir: tempfile::TempDir,
-    }
-
-    fn site(policy: &str, alternative: Option<u16>) -> Site {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("a.txt"), "a").unwrap();
-        let service = Service {
-            current: Current::new(
-                Content::of(Target::Files(Files::open(dir.path()).unwrap())),
-                HostNames::default(),
-            ),
-            has_hosts: false,
-            alternative: alternative.map(|port| Alternative {
-                port,
-                selection: Selection::of(&policy.parse().unwrap()),
-            }),
-            log: None,
-            incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
-            counters: ServerCounters::default(),
-        };
-        let files = Rc::new(RefCell::new(FileCache::new(1 << 20, 10)));
-        let limits = Limits::default();
-        Site {
-            responder: Rc::new(Responder::new(
-                Arc::new(service),
-                files,
-                limits.idle_timeout,
-            )),
-            clients: Clients::new(&limits, HeldBytes::new(1 << 20), |_, _| {}),
-            counters: Cell::new(None),
-            _dir: dir,
-        }
-    }
-
-    impl Site {
-        fn get(&self, path: &str) -> Response<Body> {
-            let request = Request::get(path).version(Version::HTTP_2);
-            self.ask(request.body(RequestBody::empty()).unwrap())
-        }
-
-        fn ask(&self, request: Request<RequestBody>) -> Response<Body> {
-            let now = Now::read();
-            let admitted = self.clients.admit(CLIENT, Transport::Tcp, now.instant);
-            let responder = Rc::clone(&self.responder);
-            let peer = (CLIENT, 50_000).into();
-            let began = now.instant;
-            let admitted = admitted.unwrap();
-            let mut requests = Requests::new(responder, Protocol::Http1, peer, admitted, began);
-            let response = match requests.screen(&request, true, 1, now, || self.counters.get()) {
-                Screened::Refused(response) => response,
-                Screened::Prepared(prepared) => requests.respond_prepared(&prepared, now),
-                Screened::Service => match requests.ask(request, now) {
-                    Answer::Now(response) => response,
-                    Answer::Later(_) => panic!("files are there at once"),
-                },
-            };
-            requests.ended(|| self.counters.get());
-            response
-        }
-
-        fn alt_svc(&self, path: &str) -> Option<String> {
-            let response = self.get(path);
-            let value = response.headers().get(header::ALT_SVC)?;
-            Some(value.to_str().unwrap().to_owned())
-        }
-
-        fn measured(&self, min_rtt: Duration, packets_sent: u64, packets_lost: u64) {
-            let counters = told(Some(min_rtt), packets_sent, packets_lost);
-            self.counters.set(Some(counters));
-        }
-    }
-
-    const OFFER: &str = r#"h3=":8443"; ma=2592000"#;
-
-    #[test]
-    fn every_response_says_date_server_and_alternative() {
-        let site = site("h3", Some(8443));
-        for path in ["/a.txt", "/none", "/%zz"] {
-            let response = site.get(path);
-            assert_eq!(response.headers()[header::ALT_SVC], OFFER, "{path}");
-            assert_eq!(response.headers()[header::SERVER], "altway", "{path}");
-            assert!(response.headers().contains_key(header::DATE), "{path}");
-        }
-    }
-
-    #[test]
-    fn a_clear_text_server_offers_nothing() {
-        assert_eq!(site("h3", None).alt_svc("/a.txt"), None);
-        assert_eq!(site("h2", None).alt_svc("/a.txt"), None);
-    }
-
-    #[test]
-    fn fixed_http2_revokes_earlier_offers() {
-        assert_eq!(site("h2", Some(1)).alt_svc("/a.txt").unwrap(), "clear");
-    }
-
-    #[test]
-    fn the_threshold_follows_what_is_measured() {
-        for (lost, offer) in [(9, "clear"), (11, OFFER)] {
-            let site = site("threshold", Some(8443));
-            let unknown = site.alt_svc("/a.txt");
-            assert_eq!(unknown.as_deref(), Some(OFFER), "unknown");
-            site.measured(Duration::from_millis(49), 1000, lost);
-            site.get("/a.txt");
-            let known = site.alt_svc("/a.txt");
-            assert_eq!(known.as_deref(), Some(offer), "{lost} of 1,000 lost");
-        }
-    }
-
-    #[test]
-    fn too_large_a_head_is_answered_with_431_and_the_offer() {
-        let site = site("h3", Some(8443));
-        let request = Request::get("/a.txt").version(Version::HTTP_2);
-        let request = request.header("x", "y".repeat(MAX_HEAD_BYTES));
-        let refused = site.ask(request.body(RequestBody::empty()).unwrap());
-        assert_eq!(
-            refused.status(),
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
-        );
-        assert_eq!(refused.headers()[header::ALT_SVC], OFFER);
-    }
-}
+mod tests;

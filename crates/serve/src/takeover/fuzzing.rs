@@ -61,6 +61,7 @@ pub fn take_over(messages: &[(&[u8], usize)], descriptor: BorrowedFd<'_>) -> Res
         spread: Spread::PerWorker,
         with_udp: true,
         congestion: None,
+        further: Vec::new(),
     };
     let wanted = Wanted {
         request: &request,
@@ -99,6 +100,7 @@ pub fn offer() -> Vec<u8> {
         process: 1,
         generation: 0,
         address: (Ipv4Addr::LOCALHOST, 8443).into(),
+        further: Vec::new(),
         workers: WORKERS,
         spread: Spread::PerWorker.to_string(),
         http3: true,

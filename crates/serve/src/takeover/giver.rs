@@ -1,15 +1,15 @@
 //! The running server's side: a thread that waits for the process which is to take its place.
 
 use super::channel::{self, MAX_DESCRIPTORS, next};
-use super::message::{Message, Offer, PROTOCOL};
+use super::message::{FurtherOffer, Message, Offer, PROTOCOL};
 use super::{MAX_FORMERS, Post, SETTLE, Secrets, post};
-use crate::Error;
 use crate::h3::{self, Former, Inboxes};
-use crate::listen::Bound;
+use crate::listen::{Bound, Further};
 use crate::options::Spread;
 use crate::selection::Selection;
 use crate::setup::Setup;
 use crate::stop::{Held, StopSignal};
+use crate::{Error, ListenerKind};
 use altway_http3::{Generation, ServerId};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,6 +34,8 @@ pub(crate) struct Giver {
     pub(crate) post: Post,
     /// Copies of the workers' sockets.
     pub(crate) bound: Bound,
+    /// What connections of the further addresses carry.
+    pub(crate) kinds: Vec<ListenerKind>,
     pub(crate) workers: usize,
     pub(crate) spread: Spread,
     pub(crate) server_id: ServerId,
@@ -166,6 +168,7 @@ impl Giver {
             process: std::process::id(),
             generation: self.generation.number(),
             address: self.bound.address,
+            further: self.further(),
             workers: self.workers,
             spread: self.spread.to_string(),
             http3: !self.bound.udp.is_empty(),
@@ -180,11 +183,22 @@ impl Giver {
         Ok(())
     }
 
+    fn further(&self) -> Vec<FurtherOffer> {
+        let further = self.bound.further.iter().zip(&self.kinds);
+        let offer = |(it, kind): (&Further, &ListenerKind)| FurtherOffer {
+            address: it.address,
+            kind: kind.to_string(),
+        };
+        further.map(offer).collect()
+    }
+
     /// In the order that [`Offer`] tells.
     fn descriptors<'a>(&'a self, way: &'a OwnedFd) -> Vec<BorrowedFd<'a>> {
+        let further = self.bound.further.iter().flat_map(|it| &it.tcp);
         let own = [self.post.as_fd(), way.as_fd()].into_iter();
         own.chain(self.formers.iter().map(Former::link))
             .chain(self.bound.tcp.iter().map(AsFd::as_fd))
+            .chain(further.map(AsFd::as_fd))
             .chain(self.bound.udp.iter().map(AsFd::as_fd))
             .collect()
     }

@@ -1,12 +1,13 @@
 //! The new process's side: what it begins with, its own or another's.
 
 use super::channel::{self, be_patient, receive};
-use super::message::{Message, Offer, PROTOCOL};
+use super::message::{FurtherOffer, Message, Offer, PROTOCOL};
 use super::post::{self, Found, broken};
 use super::{MAX_FORMERS, Post, Secrets};
 use crate::Error;
 use crate::h3::Former;
-use crate::listen::{self, Bound, Request};
+use crate::listen::{self, Bound, Further, Request};
+use crate::options::Bind;
 use altway_http3::{Generation, ServerId};
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -153,11 +154,20 @@ fn difference(offer: &Offer, wanted: &Wanted<'_>) -> Option<(&'static str, Strin
     let Wanted {
         request, server_id, ..
     } = wanted;
-    let candidates = request.bind.candidates();
-    let same_port = request.port == 0 || request.port == offer.address.port();
-    if !candidates.contains(&offer.address.ip()) || !same_port {
-        let ours = SocketAddr::new(candidates[0], request.port);
+    if !is_at(offer.address, request.bind, request.port) {
+        let ours = SocketAddr::new(request.bind.candidates()[0], request.port);
         return Some(("address", offer.address.to_string(), ours.to_string()));
+    }
+    let mut pairs = offer.further.iter().zip(&request.further);
+    let is_same = |(theirs, ours): (&FurtherOffer, &listen::Wanted)| {
+        is_at(theirs.address, ours.bind, ours.port) && theirs.kind == ours.kind.to_string()
+    };
+    if offer.further.len() != request.further.len() || !pairs.all(is_same) {
+        let theirs = offer.further.iter().map(|it| (it.address, it.kind.clone()));
+        let address = |it: &listen::Wanted| SocketAddr::new(it.bind.candidates()[0], it.port);
+        let ours = request.further.iter();
+        let ours = ours.map(|it| (address(it), it.kind.to_string()));
+        return Some(("further addresses", in_words(theirs), in_words(ours)));
     }
     let protection = |http3| match http3 {
         true => "TLS with HTTP/3",
@@ -188,6 +198,21 @@ fn difference(offer: &Offer, wanted: &Wanted<'_>) -> Option<(&'static str, Strin
     all.into_iter().find(|(_, theirs, ours)| theirs != ours)
 }
 
+/// Whether an address is one that was asked for.
+fn is_at(address: SocketAddr, bind: Bind, port: u16) -> bool {
+    bind.candidates().contains(&address.ip()) && (port == 0 || port == address.port())
+}
+
+fn in_words(addresses: impl Iterator<Item = (SocketAddr, String)>) -> String {
+    let words: Vec<_> = addresses
+        .map(|(address, kind)| format!("{address} ({kind})"))
+        .collect();
+    match words.is_empty() {
+        true => "none".into(),
+        false => words.join(", "),
+    }
+}
+
 /// As many as come with the offer, which is a wanted one.
 fn hear_descriptors(
     socket: &OwnedFd,
@@ -196,7 +221,8 @@ fn hear_descriptors(
     path: &Path,
 ) -> Result<Vec<OwnedFd>, Error> {
     let udp = if request.with_udp { request.workers } else { 0 };
-    let count = 2 + offer.formers.len() + request.listeners() + udp;
+    let tcp = request.listeners() * (1 + request.further.len());
+    let count = 2 + offer.formers.len() + tcp + udp;
     let mut all = Vec::new();
     while all.len() < count {
         let (message, descriptors) = hear(socket, path)?;
@@ -225,8 +251,17 @@ fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option
         .take(request.listeners())
         .map(TcpListener::from);
     let tcp = tcp.collect();
+    let mut further = Vec::new();
+    for it in &offer.further {
+        let tcp = next.by_ref().take(request.listeners());
+        further.push(Further {
+            address: it.address,
+            tcp: tcp.map(TcpListener::from).collect(),
+        });
+    }
     let bound = Bound {
         address: offer.address,
+        further,
         tcp,
         udp: next.map(UdpSocket::from).collect(),
     };
@@ -258,6 +293,7 @@ mod tests {
             spread: Spread::PerWorker,
             with_udp: true,
             congestion: None,
+            further: Vec::new(),
         }
     }
 
@@ -266,6 +302,7 @@ mod tests {
             process: 1,
             generation: 0,
             address: "[::]:8443".parse().unwrap(),
+            further: Vec::new(),
             workers: 2,
             spread: "per-worker".into(),
             http3: true,

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 /// The version of all that passes between two processes: these messages, the order of the
 /// descriptors, passed datagrams, and what connection IDs say. Counts up with each change.
-pub(super) const PROTOCOL: u32 = 1;
+pub(super) const PROTOCOL: u32 = 2;
 
 /// In the order in which they are said.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub(super) enum Message {
 
 /// What a server hands over. The descriptors that come with it: the socket at the path, the way of
 /// datagrams back to its process, those to the processes before it, the TCP listeners (one for each
-/// worker, or one for all), and where there is HTTP/3 the workers' UDP sockets, each in their order.
+/// worker, or one for all), those of each further address, and where there is HTTP/3 the workers' UDP sockets, each in their order.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Offer {
     /// The number of its process.
@@ -48,6 +48,8 @@ pub(super) struct Offer {
     pub(super) generation: u8,
     /// Where it listens.
     pub(super) address: SocketAddr,
+    /// The further addresses where it listens.
+    pub(super) further: Vec<FurtherOffer>,
     /// Its worker threads.
     pub(super) workers: usize,
     /// How TCP connections come to them, by its name.
@@ -60,4 +62,12 @@ pub(super) struct Offer {
     pub(super) formers: Vec<u8>,
     /// What its clients hold it to.
     pub(super) secrets: Secrets,
+}
+
+/// A further address.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct FurtherOffer {
+    pub(super) address: SocketAddr,
+    /// What its connections carry, by its name.
+    pub(super) kind: String,
 }

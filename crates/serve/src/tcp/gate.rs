@@ -51,6 +51,11 @@ impl Gate {
         (number >= state.scanner.heads()).then(unknown)
     }
 
+    /// Checks whether a head has begun that is not complete.
+    pub(super) fn is_within_head(&self) -> bool {
+        self.0.borrow().scanner.kept() > 0
+    }
+
     /// Reads the bytes that have arrived, and gives how many of them may be read by others.
     fn admit(&self, bytes: &[u8]) -> usize {
         let mut state = self.0.borrow_mut();

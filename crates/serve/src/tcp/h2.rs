@@ -13,7 +13,8 @@ use super::measured::TcpPathSampler;
 use crate::clients::Admitted;
 use crate::held::{Held, HeldBytes, UNFINISHED_HEAD};
 use crate::request::check::MAX_HEAD_BYTES;
-use crate::setup::Setup;
+use crate::request::terms::Terms;
+use crate::setup::{ListenerConfig, Setup};
 use crate::stop::StopSignal;
 use altway_http2::{self as http2, Code, Connection, Output};
 use answers::Answers;
@@ -54,22 +55,24 @@ const DATA_PAYLOAD_OVER_TLS: usize = (16 << 10) - 9;
 const LINGER: Duration = Duration::from_secs(2);
 
 /// The engine's settings.
-pub(super) fn config(setup: &Setup) -> Arc<http2::Config> {
+pub(super) fn config(setup: &Setup, listener: &ListenerConfig) -> Arc<http2::Config> {
     let limits = &setup.limits;
     let mut config = http2::Config {
         max_concurrent_streams: limits.max_concurrent_requests,
         max_header_list_size: 2 * MAX_HEAD_BYTES as u32,
-        scheme: Some(setup.scheme),
+        scheme: Some(listener.scheme),
         // For WebSockets (RFC 8441); there are none among files.
         extended_connect: setup.service.has_handlers(),
         ..http2::Config::default()
     };
-    if setup.tls.is_some() {
+    if listener.tls.is_some() {
         config.max_data_payload = DATA_PAYLOAD_OVER_TLS;
     }
     config.timeouts.preface = limits.handshake_timeout;
     config.timeouts.frame = limits.header_timeout;
-    config.timeouts.stall = limits.idle_timeout;
+    let (time, bytes) = limits.least_progress();
+    config.timeouts.stall = time;
+    config.timeouts.stall_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
     config.timeouts.idle = limits.idle_timeout;
     Arc::new(config)
 }
@@ -80,6 +83,7 @@ pub(super) struct Parts {
     pub(super) config: Arc<http2::Config>,
     pub(super) peer: SocketAddr,
     pub(super) admitted: Rc<Admitted>,
+    pub(super) terms: Terms,
     pub(super) probe: Rc<TcpPathSampler>,
     pub(super) stream: Rc<TcpStream>,
     /// `None`: clear text.
@@ -159,6 +163,7 @@ impl Driver {
             parts.peer,
             Rc::clone(&parts.admitted),
             parts.probe,
+            parts.terms,
         );
         Self {
             buffers: parts.buffers,

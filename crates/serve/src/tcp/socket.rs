@@ -13,16 +13,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Fewer bytes than these are no progress: as over HTTP/2 and HTTP/3, a client that trickles is one that
-/// lets nothing move.
-const LEAST_PROGRESS: usize = 1 << 10;
-
 /// When bytes last moved on a connection, and whether it is our turn that they move.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Activity(Rc<State>);
 
 #[derive(Debug)]
 struct State {
+    /// Fewer bytes are no progress: as over HTTP/2 and HTTP/3, a client that trickles is one that lets nothing
+    /// move.
+    least: usize,
     moved: Cell<Instant>,
     /// Bytes since then.
     progress: Cell<usize>,
@@ -34,19 +33,19 @@ struct State {
     reading: Arc<AtomicBool>,
 }
 
-impl Default for State {
-    fn default() -> Self {
-        Self {
+impl Activity {
+    /// `least`: bytes below which nothing has moved.
+    pub(super) fn new(least: u64) -> Self {
+        Self(Rc::new(State {
+            least: usize::try_from(least).unwrap_or(usize::MAX),
             moved: Cell::new(Instant::now()),
             progress: Cell::new(0),
             answering: Cell::new(false),
             engaged: Cell::new(false),
             reading: Arc::default(),
-        }
+        }))
     }
-}
 
-impl Activity {
     /// Returns once the client has let nothing move for `limit`.
     pub(super) async fn silence(&self, limit: Duration) {
         loop {
@@ -67,7 +66,10 @@ impl Activity {
         loop {
             let limit = if self.0.engaged.get() { stalled } else { idle };
             // Looks again before a limit is over that was another one's.
-            if timeout(idle, self.silence(limit)).await.is_ok() {
+            if timeout(idle.min(stalled), self.silence(limit))
+                .await
+                .is_ok()
+            {
                 return;
             }
         }
@@ -107,8 +109,8 @@ impl Activity {
     }
 
     fn note(&self, moved: usize) {
-        let progress = self.0.progress.get() + moved;
-        if progress < LEAST_PROGRESS {
+        let progress = self.0.progress.get().saturating_add(moved);
+        if progress < self.0.least {
             self.0.progress.set(progress);
         } else {
             self.begin_anew();
@@ -221,9 +223,11 @@ mod tests {
     use super::*;
     use tokio::time::{advance, timeout};
 
+    const LEAST_PROGRESS: usize = 1 << 10;
+
     #[tokio::test(flavor = "current_thread", start_paused = true)]
     async fn progress_puts_the_silence_off_and_a_trickle_does_not() {
-        let activity = Activity::default();
+        let activity = Activity::new(LEAST_PROGRESS as u64);
         let limit = Duration::from_secs(60);
         advance(Duration::from_secs(59)).await;
         activity.note(LEAST_PROGRESS - 1);
@@ -239,7 +243,7 @@ mod tests {
 
     #[tokio::test(flavor = "current_thread", start_paused = true)]
     async fn a_lull_is_longer_during_a_request() {
-        let activity = Activity::default();
+        let activity = Activity::new(LEAST_PROGRESS as u64);
         let [idle, stalled] = [5, 60].map(Duration::from_secs);
         let lull = async || {
             let begin = Instant::now();

@@ -54,6 +54,8 @@ pub(crate) struct Site {
 
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
+    /// Of further listeners.
+    pub(crate) further: Vec<SocketAddr>,
     pub(crate) site: Site,
     reload: Option<ReloadHandle>,
     monitor: Option<Monitor>,
@@ -217,6 +219,7 @@ impl Running {
         let (address, reload, monitor) = told.recv().unwrap();
         Self {
             address: address.unwrap(),
+            further: Vec::new(),
             site,
             reload,
             monitor,
@@ -228,11 +231,13 @@ impl Running {
     fn run(site: Site, options: &Options) -> Result<Self, altway_serve::Error> {
         let server = Server::bind(options)?;
         let address = server.local_addr();
+        let further = server.further_addrs().to_vec();
         let (reload, monitor) = (Some(server.reload_handle()), Some(server.monitor()));
         let (stop, signal) = stop_channel();
         let thread = Some(std::thread::spawn(move || server.run(&signal)));
         Ok(Self {
             address,
+            further,
             site,
             reload,
             monitor,

@@ -6,8 +6,8 @@ use super::{certificate, translated};
 use crate::insight::{Insight, Variable};
 use crate::printer::Printer;
 use altway_config::{
-    Action, Config, Listen, ListenAddress, Listener, Log, PathPattern, Route, Security, Site,
-    Transport,
+    Action, Config, Listen, ListenAddress, Listener, Log, PathPattern, Protocols, Route, Security,
+    Site, Transport,
 };
 use altway_serve::{Congestion, DEFAULT_PORT, LogFormat, Policy, ServerId, Spread};
 use altway_units::duration;
@@ -130,6 +130,7 @@ impl Flags {
             threads: self.threads,
             grace: self.grace,
             takeover: self.takeover.clone(),
+            admin: None,
             listen: self.listen(),
             transport: Transport {
                 congestion: self.congestion.map(translated),
@@ -161,6 +162,7 @@ impl Flags {
             listeners: vec![Listener {
                 address: ListenAddress { ip, port },
                 security,
+                protocols: Protocols::default(),
             }],
             spread: translated(self.spread),
             ..Listen::default()

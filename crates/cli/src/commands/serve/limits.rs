@@ -5,7 +5,7 @@ use crate::hint::mistake;
 use crate::printer::Printer;
 use altway_config::Limits as Config;
 use altway_serve::{InvalidLimits, Limits as Bounds, PrefixLengths, Retry};
-use altway_units::{DataSize, duration};
+use altway_units::{DataSize, LeastRate, RequestLimit, duration};
 use anyhow::Result;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -46,6 +46,11 @@ pub(crate) struct Limits {
     /// Requests of one client in progress [default: an eighth].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_requests_per_client: Option<usize>,
+    /// How fast requests of one client may come, and how many at once after a pause, as in "200/s, burst 1000";
+    /// per s, min or h, or off. Those that come earlier are answered 429 with Retry-After
+    /// [default: 10000/s, burst 50000; off for loopback addresses].
+    #[arg(long, value_name = "RATE", hide_short_help = true)]
+    requests_per_prefix: Option<RequestLimit>,
     /// Requests at the same time on one connection of HTTP/2 or HTTP/3 [default: 100].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_concurrent_requests: Option<u32>,
@@ -77,9 +82,13 @@ pub(crate) struct Limits {
     /// How long the head of a request over HTTP/1.1 may take, and a connection idle before it [default: 30s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     header_timeout: Option<Duration>,
-    /// How long a connection may idle, and a client take less than 1 KiB of a response [default: 1min].
+    /// How long a connection may idle [default: 1min].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     idle_timeout: Option<Duration>,
+    /// How slowly a client may send the content of a request or take that of a response, as in "1kB/s after 10s":
+    /// what moves less in so long is ended [default: 1 KiB in --idle-timeout].
+    #[arg(long, value_name = "RATE", hide_short_help = true)]
+    slowest: Option<LeastRate>,
 }
 
 impl Limits {
@@ -110,6 +119,7 @@ impl Limits {
                 "max_requests_per_client",
                 self.max_requests_per_client,
             )?,
+            requests_per_prefix: self.requests_per_prefix,
             max_concurrent_requests: concurrent.transpose()?,
             max_held: self.max_held,
             max_held_per_client: self.max_held_per_client,
@@ -120,6 +130,7 @@ impl Limits {
             handshake_timeout: self.handshake_timeout,
             header_timeout: self.header_timeout,
             idle_timeout: self.idle_timeout,
+            slowest: self.slowest,
         })
     }
 }
@@ -186,6 +197,7 @@ fn set_counts(bounds: &mut Bounds, limits: &Config) {
     bounds.max_handshakes_per_client = count(limits.max_handshakes_per_client);
     set(&mut bounds.max_requests, count(limits.max_requests));
     bounds.max_requests_per_client = count(limits.max_requests_per_client);
+    bounds.requests_per_prefix = limits.requests_per_prefix;
     let concurrent = limits.max_concurrent_requests.map(NonZeroU32::get);
     set(&mut bounds.max_concurrent_requests, concurrent);
     bounds.client_prefix = translated(limits.client_prefix);
@@ -206,6 +218,7 @@ fn set_times(bounds: &mut Bounds, limits: &Config) {
     set(&mut bounds.handshake_timeout, limits.handshake_timeout);
     set(&mut bounds.header_timeout, limits.header_timeout);
     set(&mut bounds.idle_timeout, limits.idle_timeout);
+    bounds.slowest = limits.slowest;
 }
 
 fn set<T>(bound: &mut T, given: Option<T>) {
@@ -343,7 +356,7 @@ mod tests {
             .split([' ', '{', ','])
             .filter_map(|it| it.strip_suffix(':'));
         let fields: Vec<_> = fields.filter(|field| !field.starts_with("ipv")).collect();
-        assert_eq!(fields.len(), 17, "{fields:?}");
+        assert_eq!(fields.len(), 19, "{fields:?}");
         for field in fields {
             assert!(known(&named(field, Spelling::Options)), "{field}");
         }

@@ -156,6 +156,7 @@ fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
         ("threads", former.threads != new.threads),
         ("grace", former.grace != new.grace),
         ("takeover", former.takeover != new.takeover),
+        ("admin", former.admin != new.admin),
         ("[listen]", former.listen != new.listen),
         ("[transport]", former.transport != new.transport),
         ("[limits]", former.limits != new.limits),

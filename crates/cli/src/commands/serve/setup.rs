@@ -7,14 +7,17 @@ use crate::hint::mistake;
 use crate::insight::{key_log_to, qlog_to};
 use crate::printer::Printer;
 use crate::stderr;
-use altway_config::{Action, Plan, Protocol, Route, Security as Listening, Site as SitePlan};
+use altway_config::{
+    Action, Listen, Plan, Protocol, Route, Security as Listening, Site as SitePlan,
+};
 use altway_proxy::Statistics;
 use altway_serve::{
-    AccessLog, Bind, Files as Folder, FilesOptions, Options, Policy, Protocols, Security,
-    SelectionLog, Site,
+    AccessLog, Bind, Files as Folder, FilesOptions, Listener, ListenerKind, Options, Policy,
+    Protocols, Security, SelectionLog, Site,
 };
 use altway_units::DataSize;
 use anyhow::Result;
+use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,11 +55,12 @@ pub(super) fn options(
     spelling: Spelling,
     printer: &Printer,
 ) -> Result<Options> {
-    let (config, listener) = (plan.config(), plan.config().listen.listeners[0]);
+    let config = plan.config();
+    let listener = *config.listen.main().expect("a plan has one");
     let security = match listener.security {
         Listening::Tls => Security::Tls(certificates(plan, Origin::Start, printer)?),
         Listening::BehindTlsProxy => Security::BehindTlsProxy,
-        Listening::ClearText => Security::ClearText,
+        Listening::ClearText | Listening::Redirect => Security::ClearText,
     };
     let mut options = Options::new(site, security);
     options.port = listener.address.port;
@@ -65,7 +69,9 @@ pub(super) fn options(
     options.spread = translated(config.listen.spread);
     options.server_id = translated(&config.transport.server_id);
     options.limits = limits::bounds(&config.limits, options.threads, spelling, printer)?;
-    options.protocols = protocols(config.listen.protocols);
+    options.protocols = protocols(listener.protocols);
+    options.listeners = further(&config.listen);
+    options.alt_svc_port = config.listen.alt_svc_port.map(NonZeroU16::get);
     let default = plan.sites().iter().find(|site| site.is_default);
     options.policy = default.map_or_else(Policy::default, |site| site.policy.clone());
     options.hosts = Some(altway_site::hosts(plan));
@@ -85,6 +91,27 @@ pub(super) fn options(
     let selection = config.log.selection.as_deref();
     options.selection_log = selection.map(selection_log_to).transpose()?;
     Ok(options)
+}
+
+/// The listeners beside the main one.
+fn further(listen: &Listen) -> Vec<Listener> {
+    let main = listen.main();
+    let others = listen
+        .listeners
+        .iter()
+        .filter(|it| !main.is_some_and(|main| std::ptr::eq(main, *it)));
+    let listener = |it: &altway_config::Listener| Listener {
+        bind: it.address.ip.map_or(Bind::All, Bind::Address),
+        port: it.address.port,
+        kind: match it.security {
+            Listening::Tls => ListenerKind::Tls,
+            Listening::ClearText => ListenerKind::ClearText,
+            Listening::BehindTlsProxy => ListenerKind::BehindTlsProxy,
+            Listening::Redirect => ListenerKind::Redirect,
+        },
+        protocols: protocols(it.protocols),
+    };
+    others.map(listener).collect()
 }
 
 fn protocols(given: altway_config::Protocols) -> Protocols {

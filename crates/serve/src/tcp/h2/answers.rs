@@ -15,6 +15,7 @@ use crate::request::log::Protocol;
 use crate::request::pending::{PendingWork, Taken};
 use crate::request::prepared::Prepared;
 use crate::request::requests::{Now, Requests, Responder, Screened};
+use crate::request::terms::Terms;
 use crate::selection::counters::Counters;
 use crate::tcp::measured::TcpPathSampler;
 use altway_http2::{CloseReason, Code, Event, Head, HeadId, StreamId, Turn};
@@ -40,9 +41,10 @@ impl Answers {
         peer: SocketAddr,
         admitted: Rc<Admitted>,
         probe: Rc<TcpPathSampler>,
+        terms: Terms,
     ) -> Self {
         let began = probe.began;
-        let requests = Requests::new(responder, Protocol::Http2, peer, admitted, began);
+        let requests = Requests::new(responder, Protocol::Http2, peer, admitted, began, terms);
         Self {
             exchanges: Exchanges::new(requests),
             pending: PendingWork::new(),
@@ -149,6 +151,7 @@ impl Answers {
                 self.complete(stream, head.to_headers().ok());
                 self.received(turn, stream, buffers);
             }
+            Event::Stalled { .. } => self.exchanges.requests.record(Incident::SlowClient),
             Event::StreamReset { stream, .. } => {
                 let (exchanges, mut means) = self.split(turn, buffers);
                 exchanges.cancelled(stream, &mut means);

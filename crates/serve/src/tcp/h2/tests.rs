@@ -20,6 +20,12 @@ use altway_message::Scheme;
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 
+const TERMS: Terms = Terms {
+    is_secure: false,
+    offers_http3: false,
+    redirect: None,
+};
+
 /// Far above what progress takes, far below what a circle does in the time.
 const MAX_POLLS: usize = 2_000;
 
@@ -39,9 +45,12 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
     };
     Arc::new(Setup {
         service: Arc::new(service),
-        tls: None,
-        scheme: Scheme::Http,
-        protocols: Protocols::default(),
+        listeners: vec![ListenerConfig {
+            tls: None,
+            scheme: Scheme::Http,
+            protocols: Protocols::default(),
+            terms: TERMS,
+        }],
         quic: None,
         limits: Limits {
             idle_timeout: Duration::from_millis(200),
@@ -205,7 +214,7 @@ fn connect(setup: &Arc<Setup>, worker: &Worker, said: &[u8]) -> (Driver, std::ne
     let (stream, peer) = listener.accept().unwrap();
     stream.set_nonblocking(true).unwrap();
     let stream = Rc::new(TcpStream::from_std(stream).unwrap());
-    let mut config = (*config(setup)).clone();
+    let mut config = (*config(setup, &setup.listeners[0])).clone();
     config.timeouts.settings = Duration::from_millis(300);
     let clients = &worker.clients;
     let admitted = clients.admit(peer.ip(), Transport::Tcp, Instant::now());
@@ -214,6 +223,7 @@ fn connect(setup: &Arc<Setup>, worker: &Worker, said: &[u8]) -> (Driver, std::ne
         buffers: Rc::clone(&worker.buffers),
         peer,
         admitted: admitted.expect("there is room"),
+        terms: TERMS,
         probe: Rc::new(TcpPathSampler::new(peer.ip(), Rc::clone(&stream))),
         stream,
         tls: None,

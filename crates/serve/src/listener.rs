@@ -1,0 +1,56 @@
+//! Further addresses that a server listens at, beside that of its options.
+
+use crate::{Bind, Protocols};
+use altway_message::Scheme;
+use std::fmt;
+
+/// A further address that a server listens at, over TCP: HTTP/3 is given at the first address alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listener {
+    /// The address.
+    pub bind: Bind,
+    /// The port number; 0 picks a free one.
+    pub port: u16,
+    /// What its connections carry.
+    pub kind: ListenerKind,
+    /// The protocols that its clients are given; HTTP/3 among them says that they may be offered it, where the
+    /// first address has it: if that is all addresses, or the same one.
+    pub protocols: Protocols,
+}
+
+/// What the connections of a listener carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ListenerKind {
+    /// TLS, with the certificates of [`Security::Tls`](crate::Security::Tls), which the options must have.
+    Tls,
+    /// Clear text, in which the site is answered.
+    ClearText,
+    /// The same from a proxy that terminates TLS: [`Security::BehindTlsProxy`](crate::Security::BehindTlsProxy).
+    BehindTlsProxy,
+    /// Clear text, in which clients are led to the same host and path under `https` at the port of
+    /// [`Options::alt_svc_port`](crate::Options::alt_svc_port): 301 for GET and HEAD, 308 for other methods. A site
+    /// that has a route for `/.well-known/acme-challenge/` (RFC 8555 section 8.3) answers there itself.
+    Redirect,
+}
+
+impl ListenerKind {
+    /// The scheme of its requests.
+    pub(crate) fn scheme(self) -> Scheme {
+        match self {
+            Self::Tls | Self::BehindTlsProxy => Scheme::Https,
+            Self::ClearText | Self::Redirect => Scheme::Http,
+        }
+    }
+}
+
+/// Writes its name, as the processes of a takeover compare it.
+impl fmt::Display for ListenerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Tls => "TLS",
+            Self::ClearText => "clear text",
+            Self::BehindTlsProxy => "clear text behind a TLS proxy",
+            Self::Redirect => "redirect to https",
+        })
+    }
+}

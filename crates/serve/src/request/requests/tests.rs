@@ -1,0 +1,155 @@
+//! What every response says, whatever answers.
+
+use super::*;
+use crate::clients::{Clients, Transport};
+use crate::files::Files;
+use crate::held::HeldBytes;
+use crate::incidents::Incidents;
+use crate::limits::Limits;
+use crate::metrics::ServerCounters;
+use crate::request::check::MAX_HEAD_BYTES;
+use crate::request::content::{Content, Current, Target};
+use crate::request::service::Alternative;
+use crate::selection::visit::told;
+use crate::selection::{HostNames, Selection};
+use crate::{Body, PrefixLengths};
+use http::Version;
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+/// Those of a listener with TLS.
+const SECURE: Terms = Terms {
+    is_secure: true,
+    offers_http3: true,
+    redirect: None,
+};
+
+const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+struct Site {
+    responder: Rc<Responder>,
+    clients: Clients,
+    /// What the next connection's transport has counted.
+    counters: Cell<Option<Counters>>,
+    _dir: tempfile::TempDir,
+}
+
+fn site(policy: &str, alternative: Option<u16>) -> Site {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.txt"), "a").unwrap();
+    let service = Service {
+        current: Current::new(
+            Content::of(Target::Files(Files::open(dir.path()).unwrap())),
+            HostNames::default(),
+        ),
+        has_hosts: false,
+        alternative: alternative.map(|port| Alternative {
+            port,
+            selection: Selection::of(&policy.parse().unwrap()),
+        }),
+        log: None,
+        incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
+        counters: ServerCounters::default(),
+    };
+    let files = Rc::new(RefCell::new(FileCache::new(1 << 20, 10)));
+    let limits = Limits::default();
+    Site {
+        responder: Rc::new(Responder::new(
+            Arc::new(service),
+            files,
+            limits.idle_timeout,
+        )),
+        clients: Clients::new(&limits, HeldBytes::new(1 << 20), |_, _| {}),
+        counters: Cell::new(None),
+        _dir: dir,
+    }
+}
+
+impl Site {
+    fn get(&self, path: &str) -> Response<Body> {
+        let request = Request::get(path).version(Version::HTTP_2);
+        self.ask(request.body(RequestBody::empty()).unwrap())
+    }
+
+    fn ask(&self, request: Request<RequestBody>) -> Response<Body> {
+        let now = Now::read();
+        let admitted = self.clients.admit(CLIENT, Transport::Tcp, now.instant);
+        let responder = Rc::clone(&self.responder);
+        let peer = (CLIENT, 50_000).into();
+        let began = now.instant;
+        let admitted = admitted.unwrap();
+        let mut requests = Requests::new(responder, Protocol::Http1, peer, admitted, began, SECURE);
+        let response = match requests.screen(&request, true, 1, now, || self.counters.get()) {
+            Screened::Refused(response) => response,
+            Screened::Prepared(prepared) => requests.respond_prepared(&prepared, now),
+            Screened::Service => match requests.ask(request, now) {
+                Answer::Now(response) => response,
+                Answer::Later(_) => panic!("files are there at once"),
+            },
+        };
+        requests.ended(|| self.counters.get());
+        response
+    }
+
+    fn alt_svc(&self, path: &str) -> Option<String> {
+        let response = self.get(path);
+        let value = response.headers().get(header::ALT_SVC)?;
+        Some(value.to_str().unwrap().to_owned())
+    }
+
+    fn measured(&self, min_rtt: Duration, packets_sent: u64, packets_lost: u64) {
+        let counters = told(Some(min_rtt), packets_sent, packets_lost);
+        self.counters.set(Some(counters));
+    }
+}
+
+const OFFER: &str = r#"h3=":8443"; ma=2592000"#;
+
+#[test]
+fn every_response_says_date_server_and_alternative() {
+    let site = site("h3", Some(8443));
+    for path in ["/a.txt", "/none", "/%zz"] {
+        let response = site.get(path);
+        assert_eq!(response.headers()[header::ALT_SVC], OFFER, "{path}");
+        assert_eq!(response.headers()[header::SERVER], "altway", "{path}");
+        assert!(response.headers().contains_key(header::DATE), "{path}");
+    }
+}
+
+#[test]
+fn a_clear_text_server_offers_nothing() {
+    assert_eq!(site("h3", None).alt_svc("/a.txt"), None);
+    assert_eq!(site("h2", None).alt_svc("/a.txt"), None);
+}
+
+#[test]
+fn fixed_http2_revokes_earlier_offers() {
+    assert_eq!(site("h2", Some(1)).alt_svc("/a.txt").unwrap(), "clear");
+}
+
+#[test]
+fn the_threshold_follows_what_is_measured() {
+    for (lost, offer) in [(9, "clear"), (11, OFFER)] {
+        let site = site("threshold", Some(8443));
+        let unknown = site.alt_svc("/a.txt");
+        assert_eq!(unknown.as_deref(), Some(OFFER), "unknown");
+        site.measured(Duration::from_millis(49), 1000, lost);
+        site.get("/a.txt");
+        let known = site.alt_svc("/a.txt");
+        assert_eq!(known.as_deref(), Some(offer), "{lost} of 1,000 lost");
+    }
+}
+
+#[test]
+fn too_large_a_head_is_answered_with_431_and_the_offer() {
+    let site = site("h3", Some(8443));
+    let request = Request::get("/a.txt").version(Version::HTTP_2);
+    let request = request.header("x", "y".repeat(MAX_HEAD_BYTES));
+    let refused = site.ask(request.body(RequestBody::empty()).unwrap());
+    assert_eq!(
+        refused.status(),
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+    );
+    assert_eq!(refused.headers()[header::ALT_SVC], OFFER);
+}

@@ -1,0 +1,12 @@
+//! What holds for the requests of a listener.
+
+/// The terms on which the requests of a listener are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// Whether clients come over TLS, to this server or to a proxy before it.
+    pub(crate) is_secure: bool,
+    /// Whether they are offered HTTP/3, if there is one.
+    pub(crate) offers_http3: bool,
+    /// The port of `https` to which requests are led; `None`: they are answered.
+    pub(crate) redirect: Option<u16>,
+}

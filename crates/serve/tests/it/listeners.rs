@@ -1,0 +1,183 @@
+//! Further addresses: the way from clear text to TLS, sites in clear text, other protocols, other ports.
+
+use crate::common::{H2, Running, alt_svc, get, get_over, h1, h2, read, soon};
+use altway_serve::{
+    Bind, FilesOptions, HeaderRule, Listener, ListenerKind, Options, Policy, Protocols, Site,
+};
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use std::net::{Ipv4Addr, SocketAddr};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+fn listener(kind: ListenerKind) -> Listener {
+    Listener {
+        bind: Bind::Address(Ipv4Addr::LOCALHOST.into()),
+        port: 0,
+        kind,
+        protocols: Protocols::default(),
+    }
+}
+
+/// HTTP/3 for everybody, and these listeners.
+fn start(kinds: &[ListenerKind], change: impl FnOnce(&mut Options)) -> Running {
+    Running::tls(|options| {
+        options.policy = Policy::FixedH3;
+        options.listeners = kinds.iter().map(|kind| listener(*kind)).collect();
+        change(options);
+    })
+}
+
+async fn ask(address: SocketAddr, method: Method, path: &str) -> Response<Incoming> {
+    let mut client = h1(TcpStream::connect(address).await.unwrap()).await;
+    let request = Request::builder().method(method).uri(path);
+    let request = request.header("host", "localhost:80");
+    let request = request.body(Empty::<Bytes>::new()).unwrap();
+    soon(client.send_request(request)).await.unwrap()
+}
+
+fn location<B>(response: &Response<B>) -> &str {
+    response.headers()["location"].to_str().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_in_clear_text_leads_to_tls_and_leaves_challenges_to_the_site() {
+    let server = start(&[ListenerKind::Redirect], |_| {});
+    let folder = server.site.folder().join(".well-known/acme-challenge");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("token"), "answer").unwrap();
+    let (plain, port) = (server.further[0], server.address.port());
+    for (method, status) in [
+        (Method::GET, 301),
+        (Method::HEAD, 301),
+        (Method::POST, 308),
+        (Method::DELETE, 308),
+    ] {
+        let response = ask(plain, method.clone(), "/a%20b?q=1").await;
+        assert_eq!(response.status(), status, "{method}");
+        let expected = format!("https://localhost:{port}/a%20b?q=1");
+        assert_eq!(location(&response), expected, "{method}");
+        assert_eq!(alt_svc(&response), None);
+    }
+    let response = ask(plain, Method::GET, "/.well-known/acme-challenge/token").await;
+    assert_eq!(soon(read(response)).await, b"answer");
+    let response = ask(plain, Method::GET, "/.well-known/acme-challenge/none").await;
+    assert_eq!(response.status(), 404);
+    // HTTP/2 by prior knowledge as well.
+    let mut over_h2: H2 = h2(TcpStream::connect(plain).await.unwrap()).await;
+    let response = soon(over_h2.send_request(get_over(false, "/")))
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 301);
+    assert_eq!(location(&response), format!("https://localhost:{port}/"));
+    let metrics = server.monitor().metrics();
+    assert_eq!(metrics.incidents, [], "nobody was refused");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_port_that_clients_see_is_offered_and_led_to() {
+    let server = start(&[ListenerKind::Redirect], |options| {
+        options.alt_svc_port = Some(443)
+    });
+    let mut over_tls = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let response = soon(over_tls.send_request(get("/"))).await.unwrap();
+    assert_eq!(alt_svc(&response), Some("h3=\":443\"; ma=2592000"));
+    let response = ask(server.further[0], Method::GET, "/").await;
+    assert_eq!(location(&response), "https://localhost/");
+}
+
+/// RFC 6797 section 7.2.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strict_transport_security_is_not_said_in_clear_text() {
+    const NAME: &str = "strict-transport-security";
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "a").unwrap();
+    let kinds = [ListenerKind::ClearText, ListenerKind::BehindTlsProxy];
+    let server = start(&kinds, |options| {
+        let mut files = FilesOptions::default();
+        let rule = HeaderRule::always(NAME, "max-age=31536000").unwrap();
+        files.headers.push(rule);
+        options.site = Site::files_with(folder.path(), files);
+    });
+    let mut over_tls = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    // From the disk, from memory, and what is not there.
+    for path in ["/a.txt", "/a.txt", "/a.txt", "/none"] {
+        let secure = soon(over_tls.send_request(get(path))).await.unwrap();
+        assert!(secure.headers().contains_key(NAME), "{path}");
+        soon(read(secure)).await;
+        let plain = ask(server.further[0], Method::GET, path).await;
+        assert!(!plain.headers().contains_key(NAME), "{path}");
+        assert_eq!(alt_svc(&plain), None);
+        let stream = TcpStream::connect(server.further[0]).await.unwrap();
+        let mut over_h2: H2 = h2(stream).await;
+        for _ in 0..2 {
+            let plain = soon(over_h2.send_request(get_over(false, path)))
+                .await
+                .unwrap();
+            assert!(!plain.headers().contains_key(NAME), "{path}");
+            soon(read(plain)).await;
+        }
+        let behind = ask(server.further[1], Method::GET, path).await;
+        assert!(behind.headers().contains_key(NAME), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_gives_its_own_protocols() {
+    let server = start(&[], |options| {
+        let h1 = Listener {
+            protocols: Protocols {
+                http2: false,
+                http3: false,
+                ..Protocols::default()
+            },
+            ..listener(ListenerKind::Tls)
+        };
+        options.listeners = vec![h1, listener(ListenerKind::Tls)];
+    });
+    let connect = async |at: usize, alpn: &[&[u8]]| {
+        let tls = TlsConnector::from(std::sync::Arc::new(server.site.client_tls(alpn)));
+        let stream = TcpStream::connect(server.further[at]).await.unwrap();
+        soon(tls.connect("localhost".try_into().unwrap(), stream)).await
+    };
+    assert!(connect(0, &[b"h2"]).await.is_err(), "refused by ALPN");
+    let mut only_h1 = h1(connect(0, &[b"http/1.1"]).await.unwrap()).await;
+    let response = soon(only_h1.send_request(get("/"))).await.unwrap();
+    assert_eq!(
+        (response.status().as_u16(), alt_svc(&response)),
+        (200, None)
+    );
+    let mut all: H2 = h2(connect(1, &[b"h2"]).await.unwrap()).await;
+    let response = soon(all.send_request(get("/"))).await.unwrap();
+    let offer = format!("h3=\":{}\"; ma=2592000", server.address.port());
+    assert_eq!(alt_svc(&response), Some(offer.as_str()));
+}
+
+#[test]
+fn a_process_takes_every_listener_over_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("takeover");
+    let kinds = [ListenerKind::Redirect, ListenerKind::Tls];
+    let first = start(&kinds, |options| options.takeover = Some(path.clone()));
+    let ports: Vec<_> = first.further.iter().map(SocketAddr::port).collect();
+    let next = |kinds: &[ListenerKind]| {
+        first.next(|options| {
+            options.takeover = Some(path.clone());
+            options.listeners = kinds.iter().map(|kind| listener(*kind)).collect();
+            for (listener, port) in options.listeners.iter_mut().zip(&ports) {
+                listener.port = *port;
+            }
+        })
+    };
+    for other in [&kinds[..1], &[ListenerKind::ClearText, ListenerKind::Tls]] {
+        let error = next(other).err().expect("other listeners").to_string();
+        assert!(error.contains("further addresses"), "{error}");
+    }
+    let second = next(&kinds).unwrap();
+    assert_eq!(second.further, first.further);
+    for address in &second.further {
+        std::net::TcpStream::connect(address).unwrap();
+    }
+}

@@ -1,0 +1,178 @@
+//! Clients that are slower than they may be, and what is too large for every protocol: ended alike, and counted.
+
+use crate::common::{Content, Running, get, h1, h2, h3::H3, read, soon};
+use altway_serve::{Options, RequestBody, Site};
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use std::convert::Infallible;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// A server whose service reads uploads to their end, and counts in `whole` those that had one.
+fn start(whole: &Arc<AtomicUsize>, change: impl FnOnce(&mut Options)) -> Running {
+    let whole = Arc::clone(whole);
+    Running::tls(|options| {
+        options.threads = NonZeroUsize::MIN;
+        options.site = Site::service(tower::service_fn(move |request: Request<RequestBody>| {
+            let whole = Arc::clone(&whole);
+            async move {
+                if request.into_body().collect().await.is_ok() {
+                    whole.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok::<_, Infallible>(Response::new(String::new()))
+            }
+        }));
+        change(options);
+    })
+}
+
+/// An upload of so many bytes, of which `step` come every 50 ms.
+fn upload(bytes: usize, step: usize) -> Request<impl Content + Unpin> {
+    let stream = futures_util::stream::unfold(bytes, move |left| async move {
+        if left == 0 {
+            return None;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let next = left.min(step);
+        let frame = Frame::data(Bytes::from(vec![0; next]));
+        Some((Ok::<_, Infallible>(frame), left - next))
+    });
+    Request::post("https://localhost/")
+        .header("host", "localhost")
+        .body(StreamBody::new(Box::pin(stream)))
+        .unwrap()
+}
+
+/// What was counted of a kind, once it is as much.
+fn wait_for(server: &Running, kind: &str, count: u64) {
+    let give_up = Instant::now() + Duration::from_secs(10);
+    loop {
+        let incidents = server.monitor().metrics().incidents;
+        let found = incidents.iter().find(|(name, _)| *name == kind);
+        if found.is_some_and(|(_, found)| *found == count) {
+            return;
+        }
+        assert!(Instant::now() < give_up, "{incidents:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uploads_that_move_go_on_and_those_that_trickle_are_ended_over_every_protocol() {
+    let whole = Arc::new(AtomicUsize::new(0));
+    let server = start(&whole, |options| {
+        options.limits.slowest = Some("2kB/s after 500ms".parse().unwrap());
+    });
+    let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    // 8 kB/s for two seconds, and 200 B/s.
+    let (one, two) = tokio::join!(
+        soon(over_h1.send_request(upload(16_000, 400))),
+        soon(over_h2.send_request(upload(16_000, 400)))
+    );
+    assert_eq!(
+        (one.unwrap().status(), two.unwrap().status()),
+        (200.try_into().unwrap(), 200.try_into().unwrap())
+    );
+    assert_eq!(whole.load(Ordering::Relaxed), 2);
+
+    let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let (one, two) = tokio::join!(
+        soon(over_h1.send_request(upload(16_000, 10))),
+        soon(over_h2.send_request(upload(16_000, 10)))
+    );
+    assert!(one.is_err() && two.is_err(), "{one:?} {two:?}");
+    let mut over_h3 = H3::connect(&server);
+    let stream = over_h3.begin_endless_post("/", vec![0; 100]);
+    over_h3.cut_off(stream);
+    wait_for(&server, "slow client", 3);
+    // The service's futures are dropped, as where a client goes away.
+    assert_eq!(whole.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn responses_that_nobody_takes_are_ended_after_the_time_of_the_least_rate() {
+    let server = Running::tls(|options| {
+        options.threads = NonZeroUsize::MIN;
+        options.limits.slowest = Some("100kB/s after 500ms".parse().unwrap());
+    });
+    let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let mut over_h3 = H3::connect(&server);
+    let stream = over_h3.send("/large");
+    over_h3.head(stream);
+    let one = soon(over_h1.send_request(get("/large"))).await.unwrap();
+    let two = soon(over_h2.send_request(get("/large"))).await.unwrap();
+    over_h3.cut_off(stream);
+    wait_for(&server, "slow client", 3);
+    let end = async |response: Response<hyper::body::Incoming>| {
+        let body = soon(response.into_body().collect()).await;
+        body.err().expect("it is not whole")
+    };
+    end(one).await;
+    end(two).await;
+    // Who takes what it asks for has as long as it likes between requests.
+    let mut idle = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    for _ in 0..2 {
+        let response = soon(idle.send_request(get("/"))).await.unwrap();
+        assert_eq!(soon(read(response)).await, b"<p>home");
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+    }
+    assert!(!idle.is_closed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_that_are_too_large_for_every_protocol_are_answered_431_and_counted() {
+    let server = Running::tls(|options| options.threads = NonZeroUsize::MIN);
+    let request = || {
+        Request::get("https://localhost/")
+            .header("host", "localhost")
+            .header("x", "y".repeat(80_000))
+    };
+    let empty = http_body_util::Empty::<Bytes>::new();
+    let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    let one = soon(over_h1.send_request(request().body(empty).unwrap())).await;
+    let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let two = soon(over_h2.send_request(request().body(empty).unwrap())).await;
+    assert_eq!(
+        (
+            one.unwrap().status().as_u16(),
+            two.unwrap().status().as_u16()
+        ),
+        (431, 431)
+    );
+    let mut over_h3 = H3::connect(&server);
+    let (_, head, _) = over_h3.ask(request().body(Bytes::new()).unwrap());
+    assert_eq!(head.status(), 431);
+    wait_for(&server, "refused request", 3);
+    let metrics = server.monitor().metrics();
+    assert!(
+        metrics
+            .protocols
+            .iter()
+            .all(|it| it.responses == [0, 0, 0, 1, 0]),
+        "{metrics:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_head_that_does_not_come_to_its_end_is_counted_and_an_idle_connection_is_not() {
+    let server = Running::clear(|options| {
+        options.limits.header_timeout = Duration::from_millis(300);
+    });
+    let mut idle = server.connect().await;
+    let mut slow = server.connect().await;
+    slow.write_all(b"GET / HTTP/1.1\r\nx: ").await.unwrap();
+    for stream in [&mut idle, &mut slow] {
+        let mut rest = Vec::new();
+        let _ = soon(stream.read_to_end(&mut rest)).await;
+        assert_eq!(rest, b"");
+    }
+    wait_for(&server, "slow client", 1);
+}
