@@ -3,7 +3,7 @@
 
 mod site;
 
-pub use site::{CERTIFICATE, REDIRECT, RESPOND, ROUTE, SECRET, SITE};
+pub use site::{CERTIFICATE, REDIRECT, RESPOND, ROUTE, SECRET, SITE, UPLOAD};
 
 use crate::{Congestion, LogFormat, Protocol, Spread};
 
@@ -78,7 +78,7 @@ pub(crate) const MOST: u64 = i64::MAX as u64;
 pub(crate) const MOST_OF_32_BITS: u64 = u32::MAX as u64;
 
 /// All tables of a file, each once.
-pub const SECTIONS: [&Section; 11] = [
+pub const SECTIONS: [&Section; 12] = [
     &ROOT,
     &LISTEN,
     &TRANSPORT,
@@ -90,6 +90,7 @@ pub const SECTIONS: [&Section; 11] = [
     &SECRET,
     &REDIRECT,
     &RESPOND,
+    &UPLOAD,
 ];
 
 /// The file.

@@ -41,6 +41,7 @@ mod print;
 mod read;
 mod schema;
 mod site;
+mod upload;
 mod values;
 
 pub use config::{
@@ -57,8 +58,9 @@ pub use site::{
     Action, CacheRule, Certificate, Coding, ErrorPage, Files, MAX_RESPONSE_BODY, MAX_ROUTES,
     MAX_SITES, OnTheFly, Redirect, Respond, Route, Secret, Site,
 };
+pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{
     BadAddress, BadClientPrefix, BadField, BadPattern, BadRetry, BadServerId, BadSiteName,
-    BadTarget, BadUrlPath, ClientPrefix, HeaderField, ListenAddress, PathPattern, RedirectTarget,
-    Requested, Retry, ServerId, SiteName, UrlPath,
+    BadSlowest, BadTarget, BadUrlPath, ClientPrefix, HeaderField, ListenAddress, PathPattern,
+    RedirectTarget, Requested, Retry, ServerId, SiteName, Slowest, UrlPath,
 };

@@ -2,6 +2,7 @@
 
 mod check;
 mod sites;
+mod upload;
 
 use crate::fault::Fault;
 use crate::{Config, Faults, Site};

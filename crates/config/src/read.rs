@@ -7,6 +7,7 @@ mod include;
 mod route;
 mod server;
 mod site;
+mod upload;
 mod walk;
 
 pub use include::{ConfigFiles, MAX_INCLUDED, NoFiles};

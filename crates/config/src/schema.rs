@@ -39,7 +39,8 @@ fn section(of: &Section) -> Value {
     }
     match of.title {
         "[[site.route]]" => {
-            let one = ["files", "redirect", "respond"].map(|name| json!({ "required": [name] }));
+            let one = ["files", "redirect", "respond", "upload"]
+                .map(|name| json!({ "required": [name] }));
             schema["oneOf"] = json!(one);
         }
         "a secret" => {

@@ -5,6 +5,7 @@ mod header;
 mod host;
 mod pattern;
 mod quic;
+mod slowest;
 mod target;
 mod url_path;
 
@@ -14,5 +15,6 @@ pub use header::{BadField, HeaderField};
 pub use host::{BadSiteName, SiteName};
 pub use pattern::{BadPattern, PathPattern};
 pub use quic::{BadClientPrefix, BadRetry, BadServerId, ClientPrefix, Retry, ServerId};
+pub use slowest::{BadSlowest, Slowest};
 pub use target::{BadTarget, RedirectTarget, Requested};
 pub use url_path::{BadUrlPath, UrlPath};

@@ -8,27 +8,32 @@
 
 mod answers;
 mod certificates;
+mod error;
 mod files;
 mod router;
+mod upload;
 
 pub use certificates::certificates;
+pub use error::Error;
 pub use files::options as files_options;
 pub use router::Router;
+pub use upload::{UPLOAD_BYTES, UploadFolderError, check as check_upload};
 
 use altway_config::{Action, PathPattern, Plan, Route, Site as SitePlan};
-use altway_serve::{HostPolicy, InvalidFilesOptions, Site};
+use altway_serve::{HostPolicy, Site};
 use answers::{Answers, Respond};
 use http::StatusCode;
+use upload::Uploads;
 
-/// The sites of a plan, told apart by a [`Router`]. Opens nothing yet.
+/// The sites of a plan, told apart by a [`Router`]. Opens the folders of uploads, and nothing else yet.
 ///
 /// A request for a host that no site has is answered 421 (Misdirected Request, RFC 9110 section 15.5.20); one for
 /// which its site has no route 404, with the site's fields. A default site whose one route has every path needs no
 /// router.
 ///
 /// # Errors
-/// A field or a pattern that files are to have is none that the server gives.
-pub fn site(plan: &Plan) -> Result<Site, InvalidFilesOptions> {
+/// A field or a pattern that files are to have is none that the server gives; or uploads can't be stored.
+pub fn site(plan: &Plan) -> Result<Site, Error> {
     if let [only] = plan.sites()
         && let [route] = &only.routes[..]
         && only.is_default
@@ -55,13 +60,14 @@ pub fn site(plan: &Plan) -> Result<Site, InvalidFilesOptions> {
     Ok(Site::dispatched(router, targets))
 }
 
-fn target(site: &SitePlan, route: &Route) -> Result<Site, InvalidFilesOptions> {
+fn target(site: &SitePlan, route: &Route) -> Result<Site, Error> {
     Ok(match &route.action {
         Action::Files(files) => files::site(site, route, files)?,
         Action::Redirect(redirect) => {
             Site::service(Answers::redirect(site, route, redirect.clone()))
         }
         Action::Respond(respond) => Site::service(Answers::respond(site, route, respond)),
+        Action::Upload(upload) => Site::service(Uploads::new(site, route, upload)?),
         action => unreachable!("an action that this crate does not know: {action:?}"),
     })
 }

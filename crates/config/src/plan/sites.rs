@@ -86,7 +86,7 @@ impl Check<'_> {
             self.fault(
                 path,
                 "the site has no routes, so every request would be answered 404",
-                "add [[site.route]] with `files`, `redirect` or `respond`",
+                "add [[site.route]] with `files`, `redirect`, `respond` or `upload`",
             );
         }
         if site.routes.len() > MAX_ROUTES {
@@ -164,6 +164,7 @@ impl Check<'_> {
             Action::Files(files) => self.files(files, path),
             Action::Redirect(redirect) => self.redirect(redirect, &route.path, path),
             Action::Respond(respond) => self.respond(respond, path),
+            Action::Upload(upload) => self.upload(upload, &route.path, path),
         }
     }
 
@@ -209,7 +210,7 @@ impl Check<'_> {
         }
     }
 
-    fn twice<T: Eq + Hash + Display>(&mut self, values: &[T], path: &str, key: &str) {
+    pub(super) fn twice<T: Eq + Hash + Display>(&mut self, values: &[T], path: &str, key: &str) {
         let mut seen = std::collections::HashSet::new();
         for (index, value) in values.iter().enumerate() {
             if !seen.insert(value) {

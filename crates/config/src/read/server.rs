@@ -134,7 +134,7 @@ impl Walk {
         T::try_from(NonZeroU64::new(count)?).ok()
     }
 
-    fn size(&mut self, table: &Table<'_, '_>, key: &str) -> Option<DataSize> {
+    pub(super) fn size(&mut self, table: &Table<'_, '_>, key: &str) -> Option<DataSize> {
         let value = table.get(key)?;
         let text = self.text_for(value, key, "an amount of data in quotes, like `\"64MiB\"`")?;
         let read: Result<_, ParseError> = text.parse();

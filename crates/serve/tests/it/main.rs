@@ -34,4 +34,5 @@ mod shares;
 mod sites;
 mod takeover;
 mod turns;
+mod uploads;
 mod websockets;
