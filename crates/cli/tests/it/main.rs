@@ -42,3 +42,4 @@ mod service_manager;
 mod sites;
 mod takeover;
 mod topologies;
+mod uploads;

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use http::StatusCode;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstatvfs, linkat, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, fstat, fstatvfs, linkat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -94,6 +96,18 @@ impl Whole {
             place,
             file: unnamed.file(),
             length: unnamed.length,
+        }
+    }
+
+    /// Takes a name away that was just given, unless another file has replaced this one since.
+    fn take_name_back(&self) {
+        let Place { folder, name } = &self.place;
+        let named = statat(&**folder, &**name, AtFlags::SYMLINK_NOFOLLOW);
+        if let (Ok(named), Ok(own)) = (named, fstat(&*self.file))
+            && (named.st_dev, named.st_ino) == (own.st_dev, own.st_ino)
+        {
+            // Whatever it says, there is nothing else that could be done.
+            let _ = unlinkat(&**folder, &**name, AtFlags::empty());
         }
     }
 }
@@ -181,10 +195,8 @@ impl Folder {
             match self.give_name(place, file, replace) {
                 Ok(has_replaced) => replaced.push(has_replaced),
                 Err(refusal) => {
-                    for (Whole { place, .. }, _) in files.iter().zip(&replaced).filter(|it| !*it.1)
-                    {
-                        // Whatever it says, there is nothing else that could be done.
-                        let _ = unlinkat(&*place.folder, &*place.name, AtFlags::empty());
+                    for (whole, _) in files.iter().zip(&replaced).filter(|it| !*it.1) {
+                        whole.take_name_back();
                     }
                     return Err(refusal);
                 }

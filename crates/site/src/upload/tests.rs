@@ -402,6 +402,30 @@ fn uploads_that_are_too_many_at_once_are_refused_and_end_with_their_clients() {
 }
 
 #[test]
+fn names_that_were_given_are_taken_back_when_another_is_taken_meanwhile() {
+    let it = fixture("/in/*", "");
+    let folder = &it.uploads.0.folder;
+    let dir = folder.below(&[]).unwrap();
+    let whole = |name: &str| {
+        let mut file = folder.unnamed(&dir, 0).unwrap();
+        file.append(&[Bytes::from_static(b"new")]).unwrap();
+        let place = Place {
+            folder: Arc::clone(&dir),
+            name: name.into(),
+        };
+        Whole::new(place, &file)
+    };
+    let files = [whole("a"), whole("b"), whole("c")];
+    it.put("/in/c", "other").check(201, "");
+    let refused = folder.commit(&files, false).unwrap_err();
+    assert_eq!(refused.status, 409);
+    it.check_stored(&[("c", "other")]);
+    let files = [whole("a"), whole("b")];
+    assert_eq!(folder.commit(&files, false).unwrap(), [false, false]);
+    it.check_stored(&[("a", "new"), ("b", "new"), ("c", "other")]);
+}
+
+#[test]
 fn what_a_killed_server_has_left_is_taken_away() {
     let dir = tempfile::tempdir().unwrap();
     let [old, new, other] =
