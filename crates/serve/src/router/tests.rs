@@ -1,3 +1,5 @@
+//! Which route has a request, and what has none.
+
 use super::*;
 use http_body_util::BodyExt;
 use proptest::prelude::*;

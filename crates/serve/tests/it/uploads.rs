@@ -120,6 +120,9 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
+/// Method, path, fields and content, and what is answered: status and Location.
+type Case<'c> = (&'c str, &'c str, &'c [&'c str], &'c [u8], u16, &'c str);
+
 #[test]
 fn every_protocol_has_the_same_answers() {
     let large = "x".repeat(3_000_000);
@@ -129,7 +132,7 @@ fn every_protocol_has_the_same_answers() {
     ]);
     let twice = form(&[("filename=x", "1"), ("filename=x", "2")]);
     let hostile = form(&[("filename=\"..\"", "1")]);
-    let cases: [(&str, &str, &[&str], &[u8], u16, &str); 17] = [
+    let cases: [Case<'_>; 17] = [
         ("PUT", "/in/a%20b", &[], large.as_bytes(), 201, "/in/a%20b"),
         ("PUT", "/in/a%20b", &[], b"other", 409, ""),
         ("PUT", "/in/empty", &[], b"", 201, "/in/empty"),
@@ -290,6 +293,36 @@ fn of_several_who_send_the_same_name_one_has_it() {
     let winner = answers.iter().position(|it| *it == 201).unwrap();
     let stored = fs::read(dir.path().join("a")).unwrap();
     assert!(stored == vec![u8::try_from(winner).unwrap(); 500_000]);
+}
+
+#[test]
+fn an_upload_goes_on_over_every_protocol() {
+    let (server, dir) = server(", resumable = true");
+    let patch = "content-type: application/partial-upload";
+    for (at, protocol) in PROTOCOLS.into_iter().enumerate() {
+        // The next request comes over another protocol.
+        let other = PROTOCOLS[(at + 1) % 3];
+        let path = format!("/in/{protocol}");
+        let begun = ask(
+            &server,
+            protocol,
+            "PUT",
+            &path,
+            &["upload-complete: ?0"],
+            b"one",
+        );
+        assert_eq!(begun.0, 201, "{protocol}: {}", begun.2);
+        let more = |offset: &str, content: &[u8]| {
+            let offset = format!("upload-offset: {offset}");
+            let fields = [patch, "upload-complete: ?1", &offset];
+            ask(&server, other, "PATCH", &begun.1, &fields, content)
+        };
+        let wrong = more("2", b"two");
+        assert_eq!(wrong.0, 409, "{protocol}: {}", wrong.2);
+        let done = more("3", b"two");
+        assert_eq!((done.0, &done.1), (201, &path), "{protocol}: {}", done.2);
+        assert_eq!(fs::read(dir.path().join(protocol)).unwrap(), b"onetwo");
+    }
 }
 
 /// A file system of 4 MiB that is gone at the end; `None` where it can't be made.

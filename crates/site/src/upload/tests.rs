@@ -1,3 +1,5 @@
+//! Uploads by PUT and by forms, asked without a server: what is answered, and what is in the folder then.
+
 use super::*;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
