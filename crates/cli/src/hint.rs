@@ -9,6 +9,7 @@ use altway_load::Error as LoadError;
 use altway_raw::Error as RawError;
 use altway_record::PlanError;
 use altway_serve::{Error as ServeError, InvalidFilesOptions};
+use altway_site::{Error as SiteError, UploadFolderError};
 use std::error::Error;
 use std::{fmt, io};
 
@@ -62,6 +63,9 @@ fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     if error.is::<InvalidFilesOptions>() {
         return Some("`altway serve --help` says what is expected, under Files".into());
     }
+    if let Some(SiteError::Upload(error)) = error.downcast_ref::<SiteError>() {
+        return Some(of_uploads(error).into());
+    }
     if error.is::<ChangeError>() {
         return Some("`altway emulate set --help` has examples".into());
     }
@@ -86,6 +90,15 @@ fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     match error.downcast_ref::<PlanError>()? {
         PlanError::Impossible { hint, .. } => Some(hint.clone()),
         _ => Some("the plans that ship are examples: see `altway lab plan print quick`".into()),
+    }
+}
+
+fn of_uploads(error: &UploadFolderError) -> &'static str {
+    match error {
+        UploadFolderError::Unnamed { .. } => {
+            "give a folder that the server may write to, on a file system that has O_TMPFILE: ext4, XFS, Btrfs, tmpfs, not NFS"
+        }
+        _ => "make the folder, and let the server's user write to it",
     }
 }
 

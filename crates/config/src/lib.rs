@@ -42,6 +42,7 @@ mod proxy;
 mod read;
 mod schema;
 mod site;
+mod upload;
 mod values;
 
 pub use altway_units::{InvalidNetwork, Network};
@@ -62,9 +63,10 @@ pub use site::{
     Action, CacheRule, Certificate, Coding, ErrorPage, Files, MAX_RESPONSE_BODY, MAX_ROUTES,
     MAX_SITES, OnTheFly, Redirect, Respond, Route, Secret, Site,
 };
+pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{
     BadAddress, BadBalance, BadClientPrefix, BadField, BadHost, BadPattern, BadRetry, BadServerId,
-    BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, ClientPrefix, HeaderField, HostValue,
-    ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId, SiteName, Upstream,
-    UpstreamPlace, UrlPath,
+    BadSiteName, BadSlowest, BadTarget, BadUpstream, BadUrlPath, Balance, ClientPrefix, HeaderField,
+    HostValue, ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId, SiteName,
+    Slowest, Upstream, UpstreamPlace, UrlPath,
 };

@@ -3,6 +3,7 @@
 mod check;
 mod proxy;
 mod sites;
+mod upload;
 
 use crate::fault::Fault;
 use crate::{Config, Faults, Site};

@@ -8,6 +8,7 @@ mod proxy;
 mod route;
 mod server;
 mod site;
+mod upload;
 mod walk;
 
 pub use include::{ConfigFiles, MAX_INCLUDED, NoFiles};

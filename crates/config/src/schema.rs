@@ -39,8 +39,8 @@ fn section(of: &Section) -> Value {
     }
     match of.title {
         "[[site.route]]" => {
-            let one =
-                ["files", "proxy", "redirect", "respond"].map(|name| json!({ "required": [name] }));
+            let one = ["files", "proxy", "redirect", "respond", "upload"]
+                .map(|name| json!({ "required": [name] }));
             schema["oneOf"] = json!(one);
         }
         "a secret" => {

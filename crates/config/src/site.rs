@@ -1,6 +1,6 @@
 //! Sites, their routes, and what routes do.
 
-use crate::{HeaderField, PathPattern, Proxy, RedirectTarget, SiteName, UrlPath};
+use crate::{HeaderField, PathPattern, Proxy, RedirectTarget, SiteName, Upload, UrlPath};
 use altway_document::words;
 use altway_select::ModelKind;
 use std::path::PathBuf;
@@ -79,6 +79,8 @@ pub enum Action {
     Redirect(Redirect),
     /// Answered with what stands in the configuration.
     Respond(Respond),
+    /// Stored.
+    Upload(Upload),
 }
 
 /// The files of a folder: `files`.

@@ -28,6 +28,10 @@
 //! Services are cloned once for each worker thread and from there once for each request; they need not be
 //! `Sync`.
 //!
+//! # Without a framework
+//! [`Router`] leads requests to async functions and tower services by method and path, and refuses what is registered
+//! twice. The example `file_store` stores and shows files with it. axum's own router needs none of it.
+//!
 //! # What a request brings
 //! - URI, method and fields as they were sent, the version of the protocol that it came over. Over HTTP/1.1 the
 //!   URI is the path, over HTTP/2 and HTTP/3 it has scheme and authority, as under hyper. Host is there over
@@ -37,6 +41,7 @@
 //! - [`EarlyHints`] in its extensions, to send 103 responses ahead of the response (HTTP/2 and HTTP/3).
 //! - [`EarlyData`] in its extensions where it came before the TLS handshake was done ([`Options::early_data`]).
 //! - [`Upgrade`] in its extensions where it asks for a WebSocket.
+//! - [`PathParameters`] in its extensions where a [`Router`] has led it somewhere.
 //! - A [`RequestBody`], which its client sends no faster than it is read.
 //!
 //! Responses get Date, Server, Content-Length where the length is known, and Alt-Svc. A panic of a handler
@@ -160,6 +165,7 @@ mod random;
 mod reload;
 mod request;
 mod restarts;
+mod router;
 mod selection;
 mod server;
 mod sessions;
@@ -213,6 +219,7 @@ pub use request::tunnel::Tunnel;
 pub use request::upgrade::{OnUpgrade, Upgrade, UpgradeError};
 pub use request::upload::{RequestBody, RequestBodyError};
 pub use selection::SelectionLog;
+pub use router::{Answer, ByFunction, Endpoint, InvalidRoute, PathParameters, Router};
 pub use selection::state::KeptPaths;
 pub use server::Server;
 pub use site::{Dispatch, Site};

@@ -8,38 +8,28 @@
 
 mod answers;
 mod certificates;
+mod error;
 mod files;
 mod proxy;
 mod router;
+mod upload;
 
 pub use certificates::certificates;
+pub use error::Error;
 pub use files::options as files_options;
 pub use proxy::options as upstream_options;
 pub use router::Router;
+pub use upload::{UPLOAD_BYTES, UploadFolderError, check as check_upload};
 
 use altway_config::{Action, PathPattern, Plan, Route, Site as SitePlan};
 use altway_proxy::Statistics;
-use altway_serve::{HostPolicy, InvalidFilesOptions, Site};
+use altway_serve::{HostPolicy, Site};
 use answers::{Answers, Respond};
 use http::StatusCode;
 use std::sync::Arc;
+use upload::Uploads;
 
-/// A plan that can't be served.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A field or a pattern that files are to have is none that the server gives.
-    #[error(transparent)]
-    Files(#[from] InvalidFilesOptions),
-    /// The servers of a `proxy` can't be used.
-    #[error(transparent)]
-    Upstream(#[from] altway_upstream::Error),
-    /// No certificate can be for the name of a server.
-    #[error("no certificate can be for the name `{0}`")]
-    ServerName(String),
-}
-
-/// The sites of a plan, told apart by a [`Router`]. Opens nothing yet.
+/// The sites of a plan, told apart by a [`Router`]. Opens the folders of uploads, and nothing else yet.
 ///
 /// A request for a host that no site has is answered 421 (Misdirected Request, RFC 9110 section 15.5.20); one for
 /// which its site has no route 404, with the site's fields. A default site whose one route has every path needs no
@@ -97,6 +87,7 @@ fn target(
             Site::service(Answers::redirect(site, route, redirect.clone()))
         }
         Action::Respond(respond) => Site::service(Answers::respond(site, route, respond)),
+        Action::Upload(upload) => Site::service(Uploads::new(site, route, upload)?),
         action => unreachable!("an action that this crate does not know: {action:?}"),
     })
 }

@@ -43,3 +43,4 @@ mod service_manager;
 mod sites;
 mod takeover;
 mod topologies;
+mod uploads;

@@ -2,7 +2,7 @@
 
 use super::proxy;
 use super::{Form, Section, key};
-use crate::{Coding, OnTheFly};
+use crate::{Coding, MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, OnTheFly, UploadMethod};
 
 /// `[[site]]`.
 pub const SITE: Section = Section {
@@ -110,7 +110,7 @@ pub const SECRET: Section = Section {
 /// `[[site.route]]`.
 pub const ROUTE: Section = Section {
     title: "[[site.route]]",
-    about: "What is done with some requests: `files`, `proxy`, `redirect` or `respond`, one of them.",
+    about: "What is done with some requests: `files`, `proxy`, `redirect`, `respond` or `upload`, one of them.",
     keys: &[
         key(
             "path",
@@ -209,6 +209,12 @@ pub const ROUTE: Section = Section {
             "",
             "The answer stands here.",
         ),
+        key(
+            "upload",
+            Form::Table(&UPLOAD),
+            "",
+            "Files that clients send are stored. With a `path` like `/incoming/*`, or of one path for forms.",
+        ),
     ],
 };
 
@@ -254,6 +260,68 @@ pub const RESPOND: Section = Section {
             HEADERS,
             "{}",
             "Its fields; one that the route or the site has as well replaces it.",
+        ),
+    ],
+};
+
+/// `upload`.
+pub const UPLOAD: Section = Section {
+    title: "`upload`",
+    about: "Files that clients send. Nothing of one is seen before it is whole.",
+    keys: &[
+        key(
+            "folder",
+            Form::Path,
+            "(required)",
+            "The folder in which they are stored. What `*` of the route stands for is the path below it; folders in that path must be there already.",
+        ),
+        key(
+            "methods",
+            Form::OneOrMore(&Form::Words(UploadMethod::WORDS)),
+            "[\"PUT\", \"POST\"]",
+            "`PUT` stores its content under the name that the path ends with, `POST` the files of a form (multipart/form-data) under their own.",
+        ),
+        key(
+            "body",
+            Form::Size,
+            "\"100MB\"",
+            "The longest content of a request; longer ones are answered 413.",
+        ),
+        key(
+            "parts",
+            Form::Count(1, MAX_UPLOAD_PARTS),
+            "32",
+            "The most parts of a form, files and other fields together. Each file costs a descriptor until the form is complete.",
+        ),
+        key(
+            "replace",
+            Form::Switch,
+            "false",
+            "A file that is there already is replaced; otherwise the answer is 409.",
+        ),
+        key(
+            "min-free",
+            Form::Size,
+            "\"100MB\"",
+            "Space of the file system that is left free; uploads that would take of it are answered 507.",
+        ),
+        key(
+            "slowest",
+            Form::Text("1KB/s after 30s"),
+            "\"1KB/s after 30s\"",
+            "The slowest client that is waited for: a rate, and how long a client may be behind it before it is answered 408. There is no limit to the time of an upload as a whole.",
+        ),
+        key(
+            "concurrent",
+            Form::Count(1, MAX_CONCURRENT_UPLOADS),
+            "64",
+            "The most uploads at the same time; further ones are answered 503. Each holds up to 128 KiB of memory.",
+        ),
+        key(
+            "resumable",
+            Form::Switch,
+            "false",
+            "An upload by PUT that was interrupted can be resumed, by clients that know draft-ietf-httpbis-resumable-upload.",
         ),
     ],
 };

@@ -86,7 +86,7 @@ impl Check<'_> {
             self.fault(
                 path,
                 "the site has no routes, so every request would be answered 404",
-                "add [[site.route]] with `files`, `proxy`, `redirect` or `respond`",
+                "add [[site.route]] with `files`, `proxy`, `redirect`, `respond` or `upload`",
             );
         }
         if site.routes.len() > MAX_ROUTES {
@@ -165,6 +165,7 @@ impl Check<'_> {
             Action::Proxy(proxy) => self.proxy(proxy, path),
             Action::Redirect(redirect) => self.redirect(redirect, &route.path, path),
             Action::Respond(respond) => self.respond(respond, path),
+            Action::Upload(upload) => self.upload(upload, &route.path, path),
         }
     }
 

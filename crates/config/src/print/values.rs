@@ -3,10 +3,10 @@
 use crate::{
     Action, Certificate, Config, Files, HeaderField, HealthCheck, Limits, Listen, Listener, Log,
     Protocols, Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry, Route, Secret, Security,
-    Site, Transport,
+    Site, Transport, Upload,
 };
 use altway_document::quoted;
-use altway_units::duration;
+use altway_units::{DataSize, duration};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -171,6 +171,9 @@ impl Route {
             Action::Respond(respond) => {
                 values.insert("respond", Some(respond.value()));
             }
+            Action::Upload(upload) => {
+                values.insert("upload", Some(upload.value()));
+            }
         }
         values
     }
@@ -251,6 +254,55 @@ impl Respond {
         let headers =
             headers(&self.headers).map_or_else(String::new, |it| format!(", headers = {it}"));
         format!("{{ status = {}, body = {body}{headers} }}", self.status)
+    }
+}
+
+impl Upload {
+    /// What differs from the defaults.
+    fn value(&self) -> String {
+        let usual = Self::into_folder("");
+        let size = |value: DataSize| quoted(&value.to_string());
+        let entries = [
+            (
+                "methods",
+                list(&self.methods),
+                self.methods != usual.methods,
+            ),
+            ("body", size(self.body), self.body != usual.body),
+            ("parts", self.parts.to_string(), self.parts != usual.parts),
+            (
+                "replace",
+                self.replace.to_string(),
+                self.replace != usual.replace,
+            ),
+            (
+                "min-free",
+                size(self.min_free),
+                self.min_free != usual.min_free,
+            ),
+            (
+                "slowest",
+                quoted(&self.slowest.to_string()),
+                self.slowest != usual.slowest,
+            ),
+            (
+                "concurrent",
+                self.concurrent.to_string(),
+                self.concurrent != usual.concurrent,
+            ),
+            (
+                "resumable",
+                self.resumable.to_string(),
+                self.resumable != usual.resumable,
+            ),
+        ];
+        let mut text = format!("{{ folder = {}", quoted(&self.folder.to_string_lossy()));
+        for (key, value, differs) in entries {
+            if differs {
+                text.push_str(&format!(", {key} = {value}"));
+            }
+        }
+        text + " }"
     }
 }
 

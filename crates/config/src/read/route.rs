@@ -8,7 +8,7 @@ use altway_document::{Value, entries};
 use toml::de::DeValue;
 
 /// The keys of which a route has one.
-const ACTIONS: [&str; 4] = ["files", "proxy", "redirect", "respond"];
+const ACTIONS: [&str; 5] = ["files", "proxy", "redirect", "respond", "upload"];
 
 /// The keys that say more of `files`.
 const OF_FILES: [&str; 9] = [
@@ -49,16 +49,17 @@ impl Walk {
         let proxy = self.proxy(table).map(Box::new).map(Action::Proxy);
         let redirect = self.redirect(table).map(Action::Redirect);
         let respond = self.respond(table).map(Action::Respond);
+        let upload = self.upload(table).map(Action::Upload);
         match given.as_slice() {
             // It may be what the unknown key was to say.
             [] if table.has_unknown(&keys::ROUTE) => None,
             [] => {
                 let message = "the route does nothing";
-                let hint = "give `files`, `proxy`, `redirect` or `respond`";
+                let hint = "give `files`, `proxy`, `redirect`, `respond` or `upload`";
                 self.fault(table.span.clone(), message, Some(hint.into()));
                 None
             }
-            [_] => files.or(proxy).or(redirect).or(respond),
+            [_] => files.or(proxy).or(redirect).or(respond).or(upload),
             [first, second, ..] => {
                 let message = format!("the route does two things: `{first}` and `{second}`");
                 let hint = "make two routes of it: the first whose `path` matches counts";

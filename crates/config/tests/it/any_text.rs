@@ -17,6 +17,7 @@ fn line() -> impl Strategy<Value = String> {
         keys::SECRET,
         keys::REDIRECT,
         keys::RESPOND,
+        keys::UPLOAD,
     ];
     let names = sections
         .iter()
@@ -39,6 +40,9 @@ fn line() -> impl Strategy<Value = String> {
         "\"*.png\"",
         "{ to = \"/{rest}\" }",
         "{ body = \"é\" }",
+        "{ folder = \"/srv/in\" }",
+        "{ folder = \"in\", methods = \"PUT\", replace = true, slowest = \"1KB/s after 1s\", parts = 3, min-free = \"0B\" }",
+        "[\"PUT\"]",
         "[\"example.org\", \"*.example.org\"]",
         "{ \"/*\" = \"no-cache\" }",
         "{ 404 = \"/404.html\" }",

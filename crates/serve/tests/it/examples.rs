@@ -4,6 +4,9 @@
 #[path = "../../examples/events.rs"]
 #[expect(dead_code, reason = "their `main` runs elsewhere")]
 mod events;
+#[path = "../../examples/file_store.rs"]
+#[expect(dead_code, reason = "their `main` runs elsewhere")]
+mod file_store;
 #[path = "../../examples/graceful.rs"]
 #[expect(dead_code, reason = "their `main` runs elsewhere")]
 mod graceful;
@@ -92,6 +95,53 @@ fn uploads_are_measured() {
         .header("content-type", "multipart/form-data; boundary=x");
     let measured = (200, "one: 300001 bytes\n".to_owned());
     assert_eq!(ask(&server, post, content), measured);
+}
+
+#[test]
+fn files_are_stored_and_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().to_owned();
+    let server = run(move |options| serve(file_store::app(&root).unwrap(), options));
+    let content = "x".repeat(300_001);
+    let source = server.site.folder().join("source");
+    std::fs::write(&source, &content).unwrap();
+    for (version, name) in VERSIONS.into_iter().zip(["1.1", "2"]) {
+        let form = format!("a=@{};filename=../{name} é.txt", source.display());
+        let answer = curl(&server, "/files", &[version, "-F", &form]);
+        assert_eq!(answer, format!("{name} é.txt\n\n201 {name}"));
+        let answer = curl(&server, "/files", &[version, "-F", &form]);
+        assert_eq!(
+            answer,
+            format!("{name} é.txt is there already\n\n409 {name}")
+        );
+        let path = format!("/files/{name}%20%C3%A9.txt");
+        let answer = curl(&server, &path, &[version, "-r", "5-6"]);
+        assert_eq!(answer, format!("xx\n206 {name}"));
+        let answer = curl(&server, &path, &[version, "-I", "-o", "/dev/null"]);
+        assert_eq!(answer, format!("\n200 {name}"));
+        for (method, path, status) in [
+            ("DELETE", "/files", 405),
+            ("POST", path.as_str(), 405),
+            ("GET", "/files", 405),
+            ("GET", "/files/none", 404),
+            ("GET", "/files/..%2fsource", 400),
+            ("GET", "/", 404),
+        ] {
+            let answer = curl(&server, path, &[version, "-X", method, "-o", "/dev/null"]);
+            assert_eq!(answer, format!("\n{status} {name}"), "{method} {path}");
+        }
+    }
+    let uri = "https://localhost/files";
+    let post = || Request::post(uri).header("content-type", "multipart/form-data; boundary=x");
+    let form = format!(
+        "--x\r\ncontent-disposition: form-data; name=a; filename=three\r\n\r\n{content}\r\n--x--\r\n"
+    );
+    assert_eq!(ask(&server, post(), form.clone()), (201, "three\n".into()));
+    assert_eq!(ask(&server, post(), form).0, 409);
+    let three = Request::get(format!("{uri}/three"));
+    assert_eq!(ask(&server, three, ""), (200, content));
+    assert_eq!(ask(&server, Request::delete(uri), "").0, 405);
+    assert_eq!(ask(&server, Request::get(uri), "").0, 405);
 }
 
 #[test]

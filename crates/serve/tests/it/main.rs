@@ -37,4 +37,5 @@ mod sites;
 mod slow;
 mod takeover;
 mod turns;
+mod uploads;
 mod websockets;

@@ -87,9 +87,17 @@ impl Opened<'_> {
                 let _ = self.keep(&format!("{path}.policy"), read_surface(Path::new(file)));
             }
             for (index, route) in site.routes.iter().enumerate() {
-                if let Action::Files(files) = &route.action {
-                    let opened = Files::open(&files.root).map_err(Into::into);
-                    let _ = self.keep(&format!("{path}.route.{index}.files"), opened);
+                let path = format!("{path}.route.{index}");
+                match &route.action {
+                    Action::Files(files) => {
+                        let opened = Files::open(&files.root).map_err(Into::into);
+                        let _ = self.keep(&format!("{path}.files"), opened);
+                    }
+                    Action::Upload(upload) => {
+                        let opened = altway_site::check_upload(upload).map_err(Into::into);
+                        let _ = self.keep(&format!("{path}.upload.folder"), opened);
+                    }
+                    _ => {}
                 }
             }
         }

@@ -96,8 +96,10 @@ fn make_absolute(config: &mut Config) -> Result<()> {
             *file = std::path::absolute(&*file)?.to_string_lossy().into_owned();
         }
         for route in &mut site.routes {
-            if let Action::Files(files) = &mut route.action {
-                paths.push(&mut files.root);
+            match &mut route.action {
+                Action::Files(files) => paths.push(&mut files.root),
+                Action::Upload(upload) => paths.push(&mut upload.folder),
+                _ => {}
             }
         }
     }

@@ -15,6 +15,7 @@ use altway_serve::{
     AccessLog, Bind, Files as Folder, FilesOptions, Listener, ListenerKind, Options, Policy,
     Protocols, Security, SelectionLog, Site,
 };
+use altway_site::UPLOAD_BYTES;
 use altway_units::DataSize;
 use anyhow::Result;
 use std::num::NonZeroU16;
@@ -40,12 +41,17 @@ fn routes(plan: &Plan) -> impl Iterator<Item = (&SitePlan, &Route)> {
     sites.flat_map(|site| site.routes.iter().map(move |route| (site, route)))
 }
 
-/// Memory that files take beside the limits: compressed forms of each folder.
+/// Memory that is taken beside the limits: compressed forms of each folder of files, and what uploads hold.
 pub(super) fn memory(plan: &Plan) -> DataSize {
     let compressing = routes(plan).filter(
         |(_, route)| matches!(&route.action, Action::Files(files) if !files.compress.is_empty()),
     );
-    DataSize::from_bytes(compressing.count() as u64 * FilesOptions::COMPRESSED_BYTES)
+    let compressed = compressing.count() as u64 * FilesOptions::COMPRESSED_BYTES;
+    let uploads = routes(plan).filter_map(|(_, route)| match &route.action {
+        Action::Upload(upload) => Some(u64::from(upload.concurrent) * UPLOAD_BYTES),
+        _ => None,
+    });
+    DataSize::from_bytes(compressed + uploads.sum::<u64>())
 }
 
 /// Everything else that the plan says, its certificates read.

@@ -135,7 +135,13 @@ impl H3 {
 
     /// POST with as much of a body as leaves at once, without an end.
     pub(crate) fn begin_endless_post(&mut self, path: &str, body: Vec<u8>) -> StreamId {
-        let request = Request::post(format!("https://localhost{path}")).body(());
+        self.begin_endless("POST", path, body)
+    }
+
+    /// The same with another method.
+    pub(crate) fn begin_endless(&mut self, method: &str, path: &str, body: Vec<u8>) -> StreamId {
+        let request = Request::builder().method(method);
+        let request = request.uri(format!("https://localhost{path}")).body(());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
         let stream = endpoint.send_request(connection, &request.unwrap(), false);
         let (stream, mut body) = (stream.unwrap(), Bytes::from(body));
