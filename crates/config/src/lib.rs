@@ -66,7 +66,7 @@ pub use site::{
 pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{
     BadAddress, BadBalance, BadClientPrefix, BadField, BadHost, BadPattern, BadRetry, BadServerId,
-    BadSiteName, BadSlowest, BadTarget, BadUpstream, BadUrlPath, Balance, ClientPrefix, HeaderField,
-    HostValue, ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId, SiteName,
-    Slowest, Upstream, UpstreamPlace, UrlPath,
+    BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, ClientPrefix, HeaderField, HostValue,
+    ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId, SiteName, Upstream,
+    UpstreamPlace, UrlPath,
 };

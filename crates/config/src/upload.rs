@@ -1,9 +1,9 @@
 //! Uploads: what a route with `upload` takes from clients, and where it is stored.
 
-use crate::Slowest;
 use altway_document::words;
-use altway_units::DataSize;
+use altway_units::{DataSize, LeastRate};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The most files and fields of a form that can be permitted.
 pub const MAX_UPLOAD_PARTS: u64 = 1_000;
@@ -27,7 +27,7 @@ pub struct Upload {
     /// Free space that is left on the file system; an upload that would take of it is answered 507.
     pub min_free: DataSize,
     /// The slowest client that is waited for.
-    pub slowest: Slowest,
+    pub slowest: LeastRate,
     /// The most uploads that this route takes at the same time; what comes on top is answered 503.
     pub concurrent: u32,
     /// Whether uploads can be resumed (draft-ietf-httpbis-resumable-upload).
@@ -45,7 +45,8 @@ impl Upload {
             parts: 32,
             replace: false,
             min_free: DataSize::from_bytes(100_000_000),
-            slowest: Slowest::default(),
+            slowest: LeastRate::new(DataSize::from_bytes(1_000), Duration::from_secs(30))
+                .expect("a kilobyte in a second is a byte or more"),
             concurrent: 64,
             resumable: false,
         }

@@ -50,6 +50,12 @@ impl LeastRate {
         })
     }
 
+    /// Returns the rate, in bytes a second.
+    #[must_use]
+    pub fn per_second(self) -> DataSize {
+        self.per_second
+    }
+
     /// Returns the time over which the rate is looked at.
     #[must_use]
     pub fn after(self) -> Duration {

@@ -99,7 +99,6 @@ impl Refusal for crate::BadClientPrefix {}
 impl Refusal for crate::BadPattern {}
 impl Refusal for crate::BadServerId {}
 impl Refusal for crate::BadSiteName {}
-impl Refusal for crate::BadSlowest {}
 impl Refusal for crate::BadUrlPath {}
 
 impl Walk {

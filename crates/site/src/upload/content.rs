@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::refusal::Refusal;
-use altway_config::Slowest;
+use altway_units::LeastRate;
 use bytes::Bytes;
 use http::StatusCode;
 use http_body::Body;
@@ -38,7 +38,7 @@ where
 {
     /// # Errors
     /// The client says that it will send more than `limit` bytes: nothing of it is asked for.
-    pub(crate) fn new(body: B, limit: u64, slowest: Slowest) -> Result<Self, Refusal> {
+    pub(crate) fn new(body: B, limit: u64, slowest: LeastRate) -> Result<Self, Refusal> {
         if body.size_hint().lower() > limit {
             return Err(Refusal::too_large(limit));
         }
@@ -143,7 +143,7 @@ mod tests {
     use std::convert::Infallible;
     use std::time::Duration;
 
-    fn slowest() -> Slowest {
+    fn slowest() -> LeastRate {
         "1KB/s after 10s".parse().unwrap()
     }
 

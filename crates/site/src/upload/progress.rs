@@ -1,6 +1,6 @@
-//! How long a client is waited for that sends slowly.
+//! The time for which a slow client is waited.
 
-use altway_config::Slowest;
+use altway_units::LeastRate;
 use std::time::Duration;
 
 /// The time that a client may still be waited for: used up by waiting, earned by what it sends, and never more than at
@@ -10,32 +10,32 @@ use std::time::Duration;
 /// that the server takes itself, for its disk, is none that the client has used.
 #[derive(Debug, Clone)]
 pub(crate) struct Progress {
-    slowest: Slowest,
+    slowest: LeastRate,
     left: Duration,
 }
 
 impl Progress {
-    pub(crate) fn new(slowest: Slowest) -> Self {
-        let left = slowest.after;
+    pub(crate) fn new(slowest: LeastRate) -> Self {
+        let left = slowest.after();
         Self { slowest, left }
     }
 
-    /// How long the client is waited for from now on.
+    /// Returns the time that is left.
     pub(crate) fn left(&self) -> Duration {
         self.left
     }
 
-    /// The client was waited for.
+    /// Uses time up: the client was waited for.
     pub(crate) fn waited(&mut self, time: Duration) {
         self.left = self.left.saturating_sub(time);
     }
 
-    /// The client has sent something.
+    /// Earns time: the client has sent something.
     pub(crate) fn received(&mut self, bytes: usize) {
-        let rate = u128::from(self.slowest.rate.as_bytes().max(1));
+        let rate = u128::from(self.slowest.per_second().as_bytes().max(1));
         let nanos = bytes as u128 * 1_000_000_000 / rate;
         let earned = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
-        self.left = self.left.saturating_add(earned).min(self.slowest.after);
+        self.left = self.left.saturating_add(earned).min(self.slowest.after());
     }
 }
 
