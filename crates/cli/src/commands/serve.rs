@@ -246,7 +246,8 @@ fn reopen_at_signal(
     signals::on_reopen(move || {
         let access = access.as_ref().and_then(|log| Some((log, log.path()?)));
         if access.is_none() && selection.is_none() {
-            return printer.say("SIGUSR1: there is no log in a file to open anew");
+            return printer
+                .say("SIGUSR1: there is no access log or selection log in a file to open anew");
         }
         let failed = |what: &str, path: &Path, error: io::Error| {
             let path = path.display();

@@ -1,6 +1,6 @@
 //! `altway policy`: what the server chooses by, shown and tried without a server.
 
-use crate::common::{Dir, refusal, success};
+use crate::common::{Dir, refusal, success, text};
 use altway_record::{CSV_HEADER, Protocol, csv_rows};
 use altway_select::{Congestion, Exchange, Surface};
 use std::path::Path;
@@ -229,4 +229,104 @@ fn a_fit_that_cannot_be_made_is_refused() {
     }
     let said = refusal(&mut dir.altway(["policy", "fit", ".", "-o", "x.toml"]));
     assert!(said.contains("is not a run folder"), "{said}");
+}
+
+#[test]
+fn a_log_of_a_server_is_evaluated_and_damaged_lines_are_named() {
+    let dir = Dir::new();
+    let simulate = [
+        "policy",
+        "simulate",
+        "--population",
+        "national-web",
+        "--policy",
+        "learned",
+    ];
+    let one = [
+        "--seed",
+        "3",
+        "--clients",
+        "600",
+        "--days",
+        "21",
+        "--selection-log",
+        "log",
+    ];
+    success(dir.altway([]).args(simulate).args(one));
+    let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    dir.file("log", format!("nonsense\n{log}{{\"v\":1"));
+    let evaluate = ["policy", "evaluate", "log", "--policy", "surface", "--json"];
+    let output = dir.altway(evaluate).output().unwrap();
+    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["damaged_lines"], 2);
+    let named = text(&output.stderr);
+    let last = log.lines().count() + 2;
+    assert!(
+        named.contains("2 lines are damaged and left out:"),
+        "{named}"
+    );
+    assert!(named.contains("log:1: no JSON object"), "{named}");
+    assert!(named.contains(&format!("log:{last}: EOF")), "{named}");
+    let policies = said["policies"].as_array().unwrap();
+    let names: Vec<&str> = policies
+        .iter()
+        .map(|it| it["policy"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["h2", "h3", "surface"]);
+    for it in policies {
+        let [low, high] = ["low", "high"].map(|end| it["doubly_robust"][end].as_f64().unwrap());
+        assert!(low < high, "{it}");
+    }
+    // HTTP/3 for all costs more processor time.
+    let [h2, h3] = [&policies[0], &policies[1]];
+    assert_eq!(
+        (&h2["offers_h3"], &h3["offers_h3"]),
+        (&0.0.into(), &1.0.into())
+    );
+    assert!(h2["over_h3"].as_f64().unwrap() < h3["over_h3"].as_f64().unwrap());
+    assert!(h2["processor"].as_f64().unwrap() < h3["processor"].as_f64().unwrap());
+    let table = success(&mut dir.altway(["policy", "evaluate", "log"]));
+    assert!(
+        table.contains("Hold-out: ") && table.contains("To see a difference of 2 %"),
+        "{table}"
+    );
+}
+
+#[test]
+fn a_log_that_tells_nothing_says_what_to_switch_on() {
+    let dir = Dir::new();
+    dir.file("empty", "");
+    dir.file("access", "2026-11-25T06:27:45.067Z client=127.0.0.1\n");
+    for (log, error, hint) in [
+        (
+            "empty",
+            "the log has no page",
+            "altway serve --selection-log FILE",
+        ),
+        (
+            "access",
+            "none of 1 lines is one of a selection log",
+            "an access log is none",
+        ),
+        (
+            "gone",
+            "cannot read the log gone",
+            "altway serve --selection-log FILE",
+        ),
+    ] {
+        let text = refusal(&mut dir.altway(["policy", "evaluate", log]));
+        assert!(text.contains(error) && text.contains(hint), "{text}");
+    }
+    let two = [
+        "policy",
+        "simulate",
+        "--clients",
+        "200",
+        "--days",
+        "1",
+        "--selection-log",
+        "x",
+    ];
+    let text = refusal(&mut dir.altway(two));
+    assert!(text.contains("one log can't be that of 32 runs"), "{text}");
 }

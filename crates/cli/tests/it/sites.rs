@@ -280,6 +280,20 @@ fn metrics_satisfy_promtool() {
         text.contains("altway_class_limit_bytes_per_second{"),
         "{text}"
     );
+    for line in [
+        "http_server_request_duration_seconds_bucket{protocol=\"h2\",class=\"2xx\",le=\"0.005\"} 1",
+        "http_server_request_duration_seconds_bucket{protocol=\"h2\",class=\"2xx\",le=\"+Inf\"} 1",
+        "http_server_request_duration_seconds_count{protocol=\"h2\",class=\"2xx\"} 1",
+        "altway_site_responses_total{site=\"a.example\",class=\"2xx\"} 1",
+        "altway_arrivals_total{protocol=\"h2\",offered=\"false\"} 1",
+        "altway_quic_pool_bytes 0",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line} in\n{text}");
+    }
+    assert!(
+        text.contains("\naltway_predicted_gain_ratio{offer="),
+        "{text}"
+    );
     assert_eq!(run(format!("{metrics} | promtool check metrics")), "");
     assert_eq!(serving.terminate(), Some(0));
 }

@@ -254,3 +254,75 @@ fn rates_after_the_first_are_told_once_a_second() {
     let known = scene.visit.known.as_ref().unwrap();
     assert!(known.observed_at.duration_since(scene.visit.began) > observed[0]);
 }
+
+/// The lines of a selection log, of which `path` is the file.
+fn lines(selection: &Selection, path: &std::path::Path) -> Vec<altway_select::SelectionEntry> {
+    assert!(selection.log().unwrap().drain(Duration::from_secs(10)));
+    let text = std::fs::read_to_string(path).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines.collect()
+}
+
+#[test]
+fn the_selection_log_has_each_page_and_a_decision_that_none_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = crate::SelectionLog::append(&path).unwrap();
+    let selection = Selection {
+        log: Some(log),
+        ..learned()
+    };
+    let mut scene = Scene::new(&selection, Transport::Tcp, 40 * MS);
+    scene.request(1);
+    let decision = scene.decide(Some(20_000));
+    scene.sent(20_000);
+    scene.now += 50 * MS;
+    scene.acknowledged(20_000);
+    scene.complete();
+    scene.visit.arrived(scene.now, || None);
+    assert!(lines(&selection, &path).is_empty(), "the page may go on");
+    scene.now += 2_000 * MS;
+    scene.request(1);
+    let found = lines(&selection, &path);
+    assert_eq!(found.len(), 1);
+    let (line, page) = (&found[0], found[0].page.unwrap());
+    assert_eq!((line.offer, line.propensity), (decision.offer, 1.0));
+    assert_eq!(line.class.to_string(), "firefox-linux");
+    assert_eq!(line.protocol, LoggedProtocol::H2);
+    assert_eq!((page.first, page.rest, page.responses), (20_000, 0, 1));
+    // From the first packet, a round trip before the connection was accepted.
+    assert!((page.seconds - 0.09).abs() < 1e-6, "{page:?}");
+    assert_eq!(line.path.rtt, Some(0.04));
+
+    // The page that has begun is never whole, but something was decided for it.
+    scene.decide(None);
+    scene.end();
+    let found = lines(&selection, &path);
+    assert_eq!(found.len(), 2);
+    assert_eq!((found[1].page, found[1].client), (None, found[0].client));
+}
+
+#[test]
+fn a_connection_that_ends_after_its_page_has_no_other_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let log = crate::SelectionLog::append(&path).unwrap();
+    let selection = Selection {
+        log: Some(log),
+        ..learned()
+    };
+    let mut scene = Scene::new(&selection, Transport::Quic, 40 * MS);
+    scene.request(1);
+    scene.decide(Some(600));
+    scene.sent(600);
+    scene.complete();
+    scene.now += 40 * MS;
+    scene.visit.arrived(scene.now, || None);
+    scene.end();
+    let found = lines(&selection, &path);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].page.is_some() && found[0].protocol == LoggedProtocol::H3);
+    // A connection of which nobody asked anything has none.
+    Scene::new(&selection, Transport::Quic, MS).end();
+    assert_eq!(lines(&selection, &path).len(), 1);
+}
