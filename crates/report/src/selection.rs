@@ -26,6 +26,8 @@ pub(crate) struct Selection {
 struct CellSelection {
     better: Protocol,
     policies: BTreeMap<Policy, Side>,
+    /// The policy `h2` once more.
+    again: Option<Side>,
     /// What the move of a first session to HTTP/3 costs, ln.
     switch: Option<f64>,
 }
@@ -58,24 +60,23 @@ impl Selection {
         if plan.policies.is_empty() {
             return None;
         }
-        let mut visits: BTreeMap<(u32, Policy), Blocks> = BTreeMap::new();
-        for sample in analysis
-            .run
-            .samples
-            .iter()
-            .filter(|one| one.valid && !one.null_arm)
-        {
+        let mut visits: BTreeMap<(u32, bool, Policy), Blocks> = BTreeMap::new();
+        for sample in analysis.run.samples.iter().filter(|one| one.valid) {
             if let Some(policy) = sample.policy {
-                let blocks = visits.entry((sample.cell, policy)).or_default();
+                let of = visits.entry((sample.cell, sample.null_arm, policy));
+                let blocks = of.or_default();
                 blocks.entry(sample.block).or_default().add(sample);
             }
         }
         let mut names = names(analysis).into_iter();
         let named = |result: &CellResult<'_>| {
             let cell = &result.cell;
-            let of_policy = |policy: &Policy| Some((*policy, visits.get(&(cell.index, *policy))?));
+            let of_policy =
+                |policy: &Policy| Some((*policy, visits.get(&(cell.index, false, *policy))?));
             let blocks = plan.policies.iter().filter_map(of_policy).collect();
-            Some((names.next()?, CellSelection::of(&blocks, plan.sessions())?))
+            let again = visits.get(&(cell.index, true, Policy::H2));
+            let found = CellSelection::of(&blocks, again, plan.sessions());
+            Some((names.next()?, found?))
         };
         Some(Self {
             policies: plan.policies.clone(),
@@ -116,36 +117,41 @@ impl Selection {
         let mut head = vec!["policy".to_owned(), "transfers".into()];
         head.extend((1..=self.sessions).map(|session| format!("session {session}")));
         head.extend(["all".into(), "worst cell".into(), "HTTP/3".into()]);
-        let rows = self.policies.iter().map(|policy| {
-            let sides = || {
-                self.cells
-                    .iter()
-                    .filter_map(|(_, cell)| cell.policies.get(policy))
-            };
-            let of_session = |session: usize| -> Vec<f64> {
-                sides().map(|side| side.sessions[session]).collect()
-            };
-            let cells: Vec<f64> = sides().map(|side| mean(&side.sessions)).collect();
-            let http3: Vec<f64> = sides().map(|side| side.http3).collect();
-            let transfers: usize = sides().map(|side| side.transfers).sum();
-            let mut row = vec![policy.to_string(), transfers.to_string()];
-            row.extend((0..self.sessions).map(|session| told(&of_session(session))));
-            row.push(told(&cells));
-            row.push(
-                cells
-                    .iter()
-                    .copied()
-                    .reduce(f64::max)
-                    .map_or_else(missing, percent),
-            );
-            row.push(if http3.is_empty() {
-                missing()
-            } else {
-                share(mean(&http3))
-            });
-            row
+        let of_policy = |policy: &Policy| {
+            let cells = self.cells.iter();
+            let sides = cells.filter_map(|(_, cell)| cell.policies.get(policy));
+            self.policy_row(policy.to_string(), &sides.collect::<Vec<_>>())
+        };
+        let mut rows: Vec<_> = self.policies.iter().map(of_policy).collect();
+        let again = self
+            .cells
+            .iter()
+            .filter_map(|(_, cell)| cell.again.as_ref());
+        let again: Vec<_> = again.collect();
+        if !again.is_empty() {
+            rows.push(self.policy_row("h2 again".into(), &again));
+        }
+        (head, rows)
+    }
+
+    /// What a policy came to in the cells.
+    fn policy_row(&self, name: String, sides: &[&Side]) -> Vec<String> {
+        let of_session = |session: usize| -> Vec<f64> {
+            sides.iter().map(|side| side.sessions[session]).collect()
+        };
+        let cells: Vec<f64> = sides.iter().map(|side| mean(&side.sessions)).collect();
+        let http3: Vec<f64> = sides.iter().map(|side| side.http3).collect();
+        let transfers: usize = sides.iter().map(|side| side.transfers).sum();
+        let worst = cells.iter().copied().reduce(f64::max);
+        let mut row = vec![name, transfers.to_string()];
+        row.extend((0..self.sessions).map(|session| told(&of_session(session))));
+        row.push(told(&cells));
+        row.push(worst.map_or_else(missing, percent));
+        row.push(match http3.is_empty() {
+            true => missing(),
+            false => share(mean(&http3)),
         });
-        (head, rows.collect())
+        row
     }
 
     /// What the tables mean.
@@ -154,7 +160,7 @@ impl Selection {
             1 => "its session",
             _ => "its sessions from the second on",
         };
-        vec![
+        let mut notes = vec![
             format!(
                 "Times are against the better protocol of each cell: the policy h2 or h3, by the time of {later}; \
                  negative is faster. Cells and sessions count alike, in log-ratios."
@@ -162,7 +168,14 @@ impl Selection {
             "The table of cells is in per cent. HTTP/3 (h3): share of body bytes that came over it. move: what the first session of the policy h3, \
              which begins over HTTP/2, takes more than its later ones, less what HTTP/2's first takes more."
                 .into(),
-        ]
+        ];
+        if self.cells.iter().any(|(_, cell)| cell.again.is_some()) {
+            notes.push(
+                "h2 again: what differs between it and h2 is noise; differences as small say nothing."
+                    .into(),
+            );
+        }
+        notes
     }
 
     /// The tables for a terminal.
@@ -186,7 +199,11 @@ impl Selection {
 
 impl CellSelection {
     /// `None` before both fixed policies were measured in one block.
-    fn of(blocks: &BTreeMap<Policy, &Blocks>, sessions: usize) -> Option<Self> {
+    fn of(
+        blocks: &BTreeMap<Policy, &Blocks>,
+        again: Option<&Blocks>,
+        sessions: usize,
+    ) -> Option<Self> {
         let (h2, h3) = (blocks.get(&Policy::H2)?, blocks.get(&Policy::H3)?);
         let steady = 1.min(sessions - 1);
         let both: Vec<u32> = h2
@@ -219,6 +236,7 @@ impl CellSelection {
         Some(Self {
             better,
             policies: blocks.iter().filter_map(side).collect(),
+            again: again.and_then(|of| Side::of(of, reference, steady, sessions)),
             switch: first(h3).zip(first(h2)).map(|(h3, h2)| h3 - h2),
         })
     }

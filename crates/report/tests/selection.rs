@@ -3,7 +3,7 @@
 
 mod support;
 
-use altway_record::{Plan, Policy, Protocol, Sample};
+use altway_record::{Manifest, Plan, Policy, Protocol, Sample};
 use altway_report::{Run, render};
 use support::{manifest, sample};
 
@@ -125,6 +125,37 @@ fn policies_are_held_against_the_better_protocol_of_each_cell() {
     );
     assert!(rendered.html.contains("Policies of the server"));
     assert!(!table.contains("planned transfers are measured"), "{table}");
+}
+
+#[test]
+fn the_null_arm_says_how_much_is_noise() {
+    let with_null = Manifest {
+        plan: Plan {
+            null_arm: true,
+            ..manifest(PLAN).plan
+        },
+        ..manifest(PLAN)
+    };
+    let mut samples = run(&with_null.plan);
+    for sample in samples.iter_mut().filter(|one| one.null_arm) {
+        sample.total_us = sample.total_us.map(|time| time * 11 / 10);
+    }
+    let run = Run {
+        manifest: &with_null,
+        samples: &samples,
+    };
+    let table = render(&run).unwrap().table;
+    // HTTP/2 is right at 0 ms and takes a quarter more at 25 ms; the null arm takes 10 % more than it.
+    let of = |name| line(&table, name)[1..6].to_vec();
+    assert_eq!(
+        of("h2  "),
+        ["8", "+11.8 %", "+11.8 %", "+11.8 %", "+11.8 %"]
+    );
+    assert_eq!(
+        of("h2 again"),
+        ["8", "+23.0 %", "+23.0 %", "+23.0 %", "+23.0 %"]
+    );
+    assert!(table.contains("is noise"), "{table}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! `plan` says what a run will do before it starts, `watch` how one stands while it goes on.
 
 mod browse;
+mod choice;
 mod compare;
 mod null;
 mod plan;
@@ -187,7 +188,11 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
             let run = named_or_newest(arguments.run.as_deref(), &arguments.runs)?;
             let (manifest, samples) = altway_lab::read_run(&run)?;
             printer.say(&format!("{}", run.display()));
-            answer(&render(&manifest, &samples)?, arguments.json, printer)
+            answer(&render(&manifest, &samples)?, arguments.json, printer)?;
+            if !arguments.json {
+                choice::print(&manifest, &samples, printer)?;
+            }
+            Ok(Answer::Done)
         }
         LabCommand::Report(arguments) => {
             let (manifest, samples) = altway_lab::read_run(&arguments.run)?;
@@ -278,6 +283,9 @@ fn measure(
         Ok(End::Complete) => {
             let rendered = write_report(path, folder.manifest(), folder.samples())?;
             answer(&rendered, json, printer)?;
+            if !json {
+                choice::print(folder.manifest(), folder.samples(), printer)?;
+            }
             if let Some(running) = &folder.manifest().running {
                 printer.say(&format!("\n{}", how_it_went(running)));
             }

@@ -31,6 +31,7 @@ mod lab_compare;
 mod lab_faults;
 mod lab_links;
 mod lab_plans;
+mod lab_policies;
 mod logs;
 mod notebook;
 mod peers;

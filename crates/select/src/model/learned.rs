@@ -1,11 +1,12 @@
 //! The surface over the host's mix, alone or with what is learnt of classes and clients.
 
 use super::{Context, Judgement, Manner, Model};
+use crate::ClientClass;
 use crate::brake;
-use crate::decision::{Prediction, Reason};
+use crate::decision::{Offer, Prediction, Reason};
 use crate::limit::{join, separate};
 use crate::observation::Transport;
-use crate::surface::{Surface, Terms};
+use crate::surface::{Congestion, Exchange, Surface, Terms};
 
 /// bit/s, seconds: a path of which nothing is known.
 const RATE: f64 = 80e6;
@@ -56,6 +57,45 @@ impl Predicting {
             margin: MARGIN,
             learns: true,
         }
+    }
+
+    /// What a client of `class` is offered that is on HTTP/2, over a path that is known: `rate` in bit/s, `rtt`
+    /// in seconds, `loss` as a share of packets; and ln(T3 / T2) as it is predicted. Nothing is known of the
+    /// client itself, both transports take loss for congestion, and the server has time.
+    ///
+    /// ```
+    /// use altway_select::model::Predicting;
+    /// use altway_select::{ClientClass, Exchange, Offer, Surface};
+    ///
+    /// let model = Predicting::learned(Surface::embedded().clone());
+    /// let class: ClientClass = "altway-other".parse()?;
+    /// // A megabyte on a new connection: HTTP/3 saves a round trip, which is much of it on a long path.
+    /// let exchange = Exchange { document: 1e6, objects: 0.0, many: false, setup2: 2.0, setup3: 1.0 };
+    /// assert_eq!(model.choose(class, 5e6, 0.0004, 0.0, &exchange).0, Offer::Http2);
+    /// assert_eq!(model.choose(class, 100e6, 0.2, 0.0, &exchange).0, Offer::Http3);
+    /// # Ok::<(), altway_select::ParseClassError>(())
+    /// ```
+    #[must_use]
+    pub fn choose(
+        &self,
+        class: ClientClass,
+        rate: f64,
+        rtt: f64,
+        loss: f64,
+        exchange: &Exchange,
+    ) -> (Offer, f64) {
+        let (limit, _) = crate::classes::prior(&self.surface, class);
+        let terms = Terms {
+            rate2: rate,
+            rate3: join(rate, limit),
+            rtt,
+            loss,
+            congestion2: Congestion::LossBased,
+            congestion3: Congestion::LossBased,
+        };
+        let difference = self.surface.times(&terms, exchange).difference();
+        let http3 = difference < -self.margin - HYSTERESIS;
+        (Offer::of(http3), difference)
     }
 
     fn margin(&self, load: f64) -> f64 {
