@@ -35,6 +35,7 @@ mod notebook;
 mod peers;
 mod policy;
 mod priorities;
+mod proxy;
 mod raw;
 mod report_page;
 mod rounds;
