@@ -32,10 +32,15 @@ pub(crate) struct Timing {
     pub(crate) version: Version,
     pub(crate) began: Instant,
     pub(crate) is_whole: bool,
+    /// No server has answered: its time is not counted.
+    pub(crate) is_own: bool,
 }
 
 impl Drop for Timing {
     fn drop(&mut self) {
+        if self.is_own {
+            return;
+        }
         let after = self.began.elapsed();
         self.statistics.end(self.version, self.is_whole, after);
     }

@@ -88,6 +88,7 @@ impl Shared {
             version,
             began: Instant::now(),
             is_whole: false,
+            is_own: false,
         };
         timing.statistics.request(version);
         let extensions = request.extensions_mut();
@@ -104,7 +105,6 @@ impl Shared {
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
-            timing.is_whole = true;
             return page(StatusCode::NOT_IMPLEMENTED, timing);
         }
         let received = Received {
@@ -125,7 +125,7 @@ impl Shared {
                 let status = response.status();
                 timing
                     .statistics
-                    .head(version, status, timing.began.elapsed());
+                    .head(version, status, Some(timing.began.elapsed()));
                 response.map(|body| ProxyBody::upstream(body, timing))
             }
             Ok((response, Some(tunnel))) => {
@@ -161,8 +161,7 @@ impl Shared {
 
     fn refuse(&self, refusal: Refusal, timing: Timing) -> Response<ProxyBody> {
         timing.statistics.refused(refusal.reason);
-        let (version, after) = (timing.version, timing.began.elapsed());
-        timing.statistics.head(version, refusal.status, after);
+        timing.statistics.head(timing.version, refusal.status, None);
         self.complaints.complain(refusal);
         let mut response = page(refusal.status, timing);
         if let Some(after) = refusal.retry_after {
@@ -176,7 +175,7 @@ impl Shared {
 /// The status in words.
 fn page(status: StatusCode, mut timing: Timing) -> Response<ProxyBody> {
     let reason = status.canonical_reason().unwrap_or_default();
-    timing.is_whole = true;
+    timing.is_own = true;
     let text = format!("{} {reason}\n", status.as_u16());
     let mut response = Response::new(ProxyBody::text(text, timing));
     *response.status_mut() = status;

@@ -80,9 +80,12 @@ impl Statistics {
         add(&self.of(version).requests);
     }
 
-    pub(crate) fn head(&self, version: Version, status: StatusCode, after: Duration) {
+    /// `after`: `None` for answers of the proxy's own, whose times tell nothing of a server.
+    pub(crate) fn head(&self, version: Version, status: StatusCode, after: Option<Duration>) {
         let counters = self.of(version);
-        counters.heads.add(after);
+        if let Some(after) = after {
+            counters.heads.add(after);
+        }
         if status.is_server_error() {
             add(&counters.errors);
         }
@@ -203,11 +206,15 @@ mod tests {
     fn requests_are_counted_by_protocol_and_refusals_by_reason() {
         let statistics = Statistics::default();
         statistics.request(Version::HTTP_3);
-        statistics.head(Version::HTTP_3, StatusCode::OK, Duration::from_millis(3));
+        statistics.head(
+            Version::HTTP_3,
+            StatusCode::OK,
+            Some(Duration::from_millis(3)),
+        );
         statistics.end(Version::HTTP_3, true, Duration::from_millis(9));
         statistics.request(Version::HTTP_11);
         statistics.refused(Reason::Connect);
-        statistics.head(Version::HTTP_11, StatusCode::BAD_GATEWAY, Duration::ZERO);
+        statistics.head(Version::HTTP_11, StatusCode::BAD_GATEWAY, None);
         statistics.end(Version::HTTP_11, false, Duration::ZERO);
         let summary = statistics.summary();
         assert_eq!(summary.protocols.map(|it| it.requests), [1, 0, 1]);

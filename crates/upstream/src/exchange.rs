@@ -149,8 +149,7 @@ impl Exchange<'_> {
             if failed.by_client {
                 return Err(refusal(StatusCode::REQUEST_TIMEOUT, Reason::Client));
             }
-            // That a server has closed a connection of its own accord says nothing of its health.
-            if !failed.is_reused || failed.failure != Failure::Connection {
+            if self.tells_of_health(member, &failed) {
                 self.group.members[member].note(crate::health::Health::failed);
             }
             let verdict = retry::decide(Failed {
@@ -171,6 +170,16 @@ impl Exchange<'_> {
                     tried.push(member);
                 }
             }
+        }
+    }
+
+    /// Whether a failure counts against the server. That it has closed a connection of its own accord says nothing, and
+    /// the last one that can be reached is better than none.
+    fn tells_of_health(&self, member: usize, failed: &Attempted) -> bool {
+        match failed.failure {
+            Failure::Connect => true,
+            Failure::Connection if failed.is_reused => false,
+            _ => self.group.has_another(member),
         }
     }
 

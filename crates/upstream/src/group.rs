@@ -153,27 +153,47 @@ impl Shared {
         &self.pools.get_or(|| new().collect())[member]
     }
 
-    /// The server for a request that has failed at those in `tried`; one of these where there is no other.
+    /// The server for a request that has failed at those in `tried`: a healthy one; for one that has failed, rather one
+    /// that is left alone for its failures than the same again; that where there is no other.
     pub(crate) fn choose(&self, key: Option<&[u8]>, tried: &[usize]) -> Result<usize, NoServer> {
         let now = Instant::now();
         if let [only] = &self.members[..] {
             let is_available = only.health().is_available(now);
             return is_available.then_some(0).ok_or_else(|| self.none(now));
         }
-        let mut candidates: Vec<_> = self.members.iter().map(|it| it.candidate(now)).collect();
+        let healthy: Vec<_> = self.members.iter().map(|it| it.candidate(now)).collect();
         let draw = Draw {
             turn: self.turn.fetch_add(1, Ordering::Relaxed),
             random: fastrand::u64(..),
             key,
         };
-        let healthy = candidates.clone();
-        for place in tried {
-            candidates[*place].is_usable = false;
+        let chosen =
+            |candidates: &[Candidate]| balance::choose(&self.options.balance, candidates, draw);
+        if tried.is_empty() {
+            return chosen(&healthy).ok_or_else(|| self.none(now));
         }
-        let balance = &self.options.balance;
-        let chosen = balance::choose(balance, &candidates, draw)
-            .or_else(|| balance::choose(balance, &healthy, draw));
+        let mut untried = healthy.clone();
+        tried
+            .iter()
+            .for_each(|place| untried[*place].is_usable = false);
+        let left_alone = || {
+            let mut candidates = healthy.clone();
+            for (place, member) in self.members.iter().enumerate() {
+                candidates[place].is_usable = !tried.contains(&place) && !member.health().is_down();
+            }
+            chosen(&candidates)
+        };
+        let chosen = chosen(&untried)
+            .or_else(left_alone)
+            .or_else(|| chosen(&healthy));
         chosen.ok_or_else(|| self.none(now))
+    }
+
+    /// Whether another server may be given requests.
+    pub(crate) fn has_another(&self, member: usize) -> bool {
+        let now = Instant::now();
+        let mut others = self.members.iter().enumerate();
+        others.any(|(place, it)| place != member && it.health().is_available(now))
     }
 
     fn none(&self, now: Instant) -> NoServer {

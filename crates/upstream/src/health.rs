@@ -115,7 +115,13 @@ impl Health {
     #[must_use]
     pub fn is_available(&self, now: Instant) -> bool {
         let is_ejected = self.ejection.is_some_and(|it| now < it.until);
-        !is_ejected && !matches!(self.check, Check::Down { .. })
+        !is_ejected && !self.is_down()
+    }
+
+    /// Whether checks have found it down.
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        matches!(self.check, Check::Down { .. })
     }
 
     /// Share of its usual requests that it is given: [`LEAST_WEIGHT`] when it has just come back, 1 after
@@ -130,7 +136,7 @@ impl Health {
     /// Time after which it may be given requests again; `None`: that is for checks to say.
     #[must_use]
     pub fn available_in(&self, now: Instant) -> Option<Duration> {
-        if matches!(self.check, Check::Down { .. }) {
+        if self.is_down() {
             return None;
         }
         let until = self.ejection.map_or(now, |it| it.until);

@@ -37,6 +37,7 @@ mod notebook;
 mod peers;
 mod policy;
 mod priorities;
+mod proxy;
 mod raw;
 mod report_page;
 mod rounds;

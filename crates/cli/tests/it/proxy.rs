@@ -1,0 +1,97 @@
+//! `altway proxy` in front of a server: what clients of every protocol get, and what is told at the end.
+
+use crate::common::{Dir, refusal, success};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::{Child, Stdio};
+
+/// A server that answers everything with the head that it was sent.
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream);
+                let mut head = String::new();
+                while reader.read_line(&mut head).is_ok_and(|n| n > 0) {
+                    if !head.ends_with("\r\n\r\n") {
+                        continue;
+                    }
+                    let len = head.len();
+                    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {len}\r\n\r\n{head}");
+                    reader.get_mut().write_all(answer.as_bytes()).unwrap();
+                    head.clear();
+                }
+            });
+        }
+    });
+    address
+}
+
+/// A proxy and the rest of what it prints.
+fn start(dir: &Dir, origins: &[&str]) -> (Child, BufReader<std::process::ChildStdout>, u64) {
+    let mut command = dir.altway(["proxy", "--listen", "127.0.0.1:0", "--json", "-n", "1"]);
+    command
+        .args(origins)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    let listening: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let address: SocketAddr = listening["address"].as_str().unwrap().parse().unwrap();
+    (child, stdout, address.port().into())
+}
+
+#[test]
+fn each_protocol_reaches_the_origin_and_the_summary_counts_it() {
+    let dir = Dir::new();
+    let origin = origin().to_string();
+    let (mut child, mut stdout, port) = start(&dir, &[&origin]);
+    let url = format!("https://localhost:{port}/page?x=1");
+    for (protocol, count) in [("h1", "3"), ("h2", "4"), ("h3", "5")] {
+        let mut load = dir.altway(["load", &url, "--insecure", "-p", protocol]);
+        success(load.args(["-n", count]));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let summary: serde_json::Value = serde_json::from_str(&rest).unwrap();
+    assert_eq!(summary["event"], "summary");
+    for (place, (protocol, count)) in [("h1", 3), ("h2", 4), ("h3", 5)].into_iter().enumerate() {
+        let row = &summary["protocols"][place];
+        assert_eq!(row["protocol"], protocol);
+        assert_eq!(row["requests"], count, "{summary}");
+        assert_eq!(
+            (&row["errors"], &row["cut_off"]),
+            (&0.into(), &0.into()),
+            "{summary}"
+        );
+        assert!(row["end_us_p50"].as_u64() >= row["response_us_p50"].as_u64());
+    }
+    assert_eq!(summary["not_answered_by_an_origin"], serde_json::json!([]));
+}
+
+#[test]
+fn what_is_no_origin_is_refused_in_a_sentence() {
+    let dir = Dir::alone();
+    let said = refusal(&mut dir.altway(["proxy", "http://a/path"]));
+    assert!(
+        said.contains("it has a path: requests keep their own"),
+        "{said}"
+    );
+    let said = refusal(&mut dir.altway(["proxy", "localhost:1", "--roots", "ca.pem"]));
+    assert!(
+        said.contains("--roots is for origins that speak TLS"),
+        "{said}"
+    );
+    let said = refusal(&mut dir.altway(["proxy", "localhost:1", "localhost:1"]));
+    assert!(
+        said.contains("`http://localhost:1` stands twice in `proxy`"),
+        "{said}"
+    );
+}

@@ -1,0 +1,12 @@
+//! A proxy between clients of HTTP/1.1 and HTTP/2 and servers that behave, and that do not.
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy's exemption of tests leaves out their helpers"
+)]
+
+mod common;
+mod faults;
+mod messages;
+mod retries;
+mod streams;
+mod websockets;

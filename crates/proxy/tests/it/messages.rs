@@ -1,0 +1,182 @@
+//! What passes between client and server, and what does not.
+
+use crate::common::{Client, VERSIONS, origin, proxy, proxy_with, to};
+use altway_proxy::Settings;
+use http::{Request, Version};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+/// A server that answers with the head that it was sent.
+fn echo() -> std::net::SocketAddr {
+    origin(|mut connection| {
+        while let Some(head) = connection.head() {
+            let length = head
+                .iter()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            let body = connection.read(length.map_or(0, |it| it.parse().unwrap()));
+            let text = format!("{}\n\n{}", head.join("\n"), String::from_utf8_lossy(&body));
+            connection.write(&format!(
+                "HTTP/1.1 201 Created\r\nContent-Length: {}\r\nConnection: x-secret\r\nX-Secret: 1\r\n\
+                 Alt-Svc: h3=\":1\"\r\nX-Kept: 2\r\nDate: then\r\nServer: theirs\r\n\r\n{text}",
+                text.len()
+            ));
+        }
+    })
+}
+
+#[tokio::test]
+async fn requests_and_responses_pass_without_what_is_of_one_hop() {
+    let running = proxy(to(echo()));
+    for version in VERSIONS {
+        let mut client = Client::new(running.address, version).await;
+        for body in ["", "content"] {
+            let method = if body.is_empty() { "GET" } else { "POST" };
+            let request = Request::builder()
+                .method(method)
+                .uri("/a%20b?c=d&e")
+                .header("x-mine", "1")
+                .header("x-forwarded-for", "203.0.113.1");
+            let response = client.ask(request, body).await;
+            assert_eq!(response.status(), 201);
+            let fields = response.headers();
+            assert_eq!(fields["x-kept"], "2");
+            assert_eq!(
+                (&fields["date"], &fields["server"]),
+                (&"then".parse().unwrap(), &"theirs".parse().unwrap())
+            );
+            assert_eq!(fields["via"], "1.1 altway");
+            for name in ["x-secret", "alt-svc"] {
+                assert!(!fields.contains_key(name), "{name}");
+            }
+            let text = response.body();
+            let expected = format!("{} /a%20b?c=d&e http/1.1\n", method.to_ascii_lowercase());
+            assert!(text.starts_with(&expected), "{text}");
+            assert!(text.ends_with(&format!("\n\n{body}")), "{text}");
+            let via = if version == Version::HTTP_2 {
+                "2"
+            } else {
+                "1.1"
+            };
+            for line in [
+                "host: a.test",
+                "x-mine: 1",
+                "x-forwarded-for: 127.0.0.1",
+                "x-forwarded-host: a.test",
+                &format!("via: {via} altway"),
+            ] {
+                assert_eq!(
+                    text.lines().filter(|it| *it == line).count(),
+                    1,
+                    "{line}: {text}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_trusted_proxy_is_believed_and_the_host_can_be_set() {
+    let mut options = to(echo());
+    options.host = Some("inner.test".parse().unwrap());
+    let settings = Settings {
+        trusted: vec!["127.0.0.0/8".parse().unwrap()],
+        ..Settings::default()
+    };
+    let running = proxy_with(options, settings);
+    let mut client = Client::new(running.address, Version::HTTP_11).await;
+    let request = Request::get("/").header("x-forwarded-for", "203.0.113.1");
+    let response = client.ask(request, "").await;
+    let text = response.body();
+    assert!(
+        text.contains("x-forwarded-for: 203.0.113.1, 127.0.0.1"),
+        "{text}"
+    );
+    assert!(text.contains("host: inner.test"), "{text}");
+    assert!(text.contains("x-forwarded-host: a.test"), "{text}");
+}
+
+/// What a client says over a raw connection; the statuses that it sees.
+fn raw(address: std::net::SocketAddr, text: &str) -> Vec<String> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(text.as_bytes()).unwrap();
+    stream
+        .set_read_timeout(Some(std::time::Duration::from_secs(2)))
+        .unwrap();
+    let mut answer = Vec::new();
+    // Refusals may end with a reset.
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let lines = answer.split("HTTP/1.1 ").skip(1);
+    lines.map(|it| it[..3].to_owned()).collect()
+}
+
+#[tokio::test]
+async fn what_two_servers_could_read_differently_reaches_none() {
+    let running = proxy(to(echo()));
+    for text in [
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        "GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+    ] {
+        let statuses = raw(running.address, text);
+        assert!(
+            statuses.iter().all(|it| it.starts_with('4')),
+            "{text}: {statuses:?}"
+        );
+        assert!(statuses.len() < 2, "{text}: {statuses:?}");
+    }
+    // Content that looks like a request is content.
+    let inner = "GET /admin HTTP/1.1\r\nHost: a\r\n\r\n";
+    let outer = format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{inner}",
+        inner.len()
+    );
+    assert_eq!(raw(running.address, &outer), ["201"]);
+}
+
+#[tokio::test]
+async fn responses_that_are_none_become_502_and_nothing_of_them_is_left() {
+    for answer in [
+        "SSH-2.0-OpenSSH\r\n",
+        "HTTP/1.1 abc OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        "",
+    ] {
+        let address = origin(move |mut connection| {
+            connection.head();
+            connection.write(answer);
+        });
+        let running = proxy(to(address));
+        for version in VERSIONS {
+            let mut client = Client::new(running.address, version).await;
+            let response = client.ask(Request::get("/"), "").await;
+            assert_eq!(response.status(), 502, "{answer}");
+            assert_eq!(response.body(), "502 Bad Gateway\n");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_second_response_on_a_connection_is_given_to_nobody() {
+    let address = origin(|mut connection| {
+        while let Some(head) = connection.head() {
+            connection.ok(&head[0]);
+            // Somebody else's answer.
+            connection.write("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen");
+        }
+    });
+    let running = proxy(to(address));
+    for version in VERSIONS {
+        let mut client = Client::new(running.address, version).await;
+        for path in ["/a", "/b", "/c", "/d"] {
+            let response = client.ask(Request::get(path), "").await;
+            assert_eq!(response.body(), &format!("get {path} http/1.1"));
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+}

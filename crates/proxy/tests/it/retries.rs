@@ -1,0 +1,205 @@
+//! Servers that die: what is sent again, and what clients see.
+
+use crate::common::{Client, VERSIONS, nobody, origin, proxy, tcp, to};
+use altway_upstream::Protocol;
+use http::{Request, Version};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+#[tokio::test]
+async fn a_server_that_is_not_there_costs_no_request_where_another_is() {
+    let address = origin(|mut connection| {
+        while connection.head().is_some() {
+            connection.ok("here");
+        }
+    });
+    let mut options = to(nobody());
+    options.servers.push(tcp(address, Protocol::Http1));
+    let running = proxy(options);
+    for version in VERSIONS {
+        let mut client = Client::new(running.address, version).await;
+        for method in ["GET", "POST", "PUT"] {
+            for body in ["", "content"] {
+                // Content is not read in this server: one request a connection.
+                let request = Request::builder().method(method).uri("/");
+                let response = client
+                    .ask(request, if method == "GET" { "" } else { body })
+                    .await;
+                assert_eq!(
+                    (response.status().as_u16(), response.body().as_str()),
+                    (200, "here")
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_group_without_servers_that_are_there_is_answered_503_at_once() {
+    let mut options = to(nobody());
+    options.servers.push(tcp(nobody(), Protocol::Http1));
+    let running = proxy(options);
+    let mut client = Client::new(running.address, Version::HTTP_2).await;
+    let mut statuses = Vec::new();
+    for _ in 0..6 {
+        statuses.push(client.ask(Request::get("/"), "").await.status().as_u16());
+    }
+    assert_eq!(statuses[0], 502);
+    assert_eq!(statuses[5], 503, "{statuses:?}");
+    let began = Instant::now();
+    let response = client.ask(Request::get("/"), "").await;
+    assert_eq!(response.status(), 503);
+    assert_eq!(response.headers()["retry-after"], "1");
+    assert!(began.elapsed() < Duration::from_millis(500));
+}
+
+/// A server that answers the first request of each connection, and reads the second and dies.
+fn forgetful(requests: Arc<AtomicUsize>) -> std::net::SocketAddr {
+    origin(move |mut connection| {
+        if connection.head().is_some() {
+            requests.fetch_add(1, Ordering::SeqCst);
+            connection.ok("first");
+        }
+        if connection.head().is_some() {
+            requests.fetch_add(1, Ordering::SeqCst);
+        }
+    })
+}
+
+#[tokio::test]
+async fn a_reused_connection_that_dies_costs_an_idempotent_request_nothing() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let running = proxy(to(forgetful(Arc::clone(&requests))));
+    let mut client = Client::new(running.address, Version::HTTP_2).await;
+    for method in ["GET", "GET", "HEAD", "DELETE"] {
+        let request = Request::builder().method(method).uri("/");
+        assert_eq!(client.ask(request, "").await.status(), 200, "{method}");
+    }
+    assert!(requests.load(Ordering::SeqCst) > 4);
+}
+
+#[tokio::test]
+async fn a_post_that_a_server_may_have_handled_is_sent_once() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let running = proxy(to(forgetful(Arc::clone(&requests))));
+    let mut client = Client::new(running.address, Version::HTTP_11).await;
+    assert_eq!(client.ask(Request::post("/"), "").await.status(), 200);
+    let response = client.ask(Request::post("/"), "").await;
+    assert_eq!(response.status(), 502);
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn an_idle_connection_that_was_closed_is_not_used_even_for_a_post() {
+    let address = origin(|mut connection| {
+        if connection.head().is_some() {
+            connection.ok("once");
+        }
+    });
+    let running = proxy(to(address));
+    let mut client = Client::new(running.address, Version::HTTP_2).await;
+    for _ in 0..20 {
+        assert_eq!(client.ask(Request::post("/"), "").await.status(), 200);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_breaks_off_is_cut_off_and_never_short() {
+    let address = origin(|mut connection| {
+        connection.head();
+        connection.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+    });
+    let running = proxy(to(address));
+    for version in VERSIONS {
+        use http_body_util::BodyExt as _;
+        let mut client = Client::new(running.address, version).await;
+        let response = client.send(Request::get("/"), "").await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert!(response.into_body().collect().await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_answered_504_and_a_pause_ends_a_response() {
+    let address = origin(|mut connection| {
+        let head = connection.head();
+        if head.is_some_and(|head| head[0].contains("/pause")) {
+            connection.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf");
+        }
+        std::thread::sleep(Duration::from_secs(5));
+    });
+    let mut options = to(address);
+    options.head_timeout = Duration::from_millis(200);
+    options.idle_timeout = Duration::from_millis(200);
+    let running = proxy(options);
+    for version in VERSIONS {
+        use http_body_util::BodyExt as _;
+        let mut client = Client::new(running.address, version).await;
+        assert_eq!(client.ask(Request::get("/"), "").await.status(), 504);
+        let mut client = Client::new(running.address, version).await;
+        let response = client.send(Request::get("/pause"), "").await.unwrap();
+        assert!(response.into_body().collect().await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn requests_beyond_what_a_server_may_have_wait_and_then_are_answered_503() {
+    let address = origin(|mut connection| {
+        while connection.head().is_some() {
+            std::thread::sleep(Duration::from_millis(300));
+            connection.ok("late");
+        }
+    });
+    let mut options = to(address);
+    options.max_requests = 2;
+    let running = proxy(options);
+    let mut asked = Vec::new();
+    for _ in 0..8 {
+        let address = running.address;
+        asked.push(tokio::spawn(async move {
+            let mut client = Client::new(address, Version::HTTP_11).await;
+            client.ask(Request::get("/"), "").await.status().as_u16()
+        }));
+    }
+    let mut statuses = Vec::new();
+    for asked in asked {
+        statuses.push(asked.await.unwrap());
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 200, 200, 200, 503, 503, 503, 503]);
+}
+
+#[tokio::test]
+async fn a_check_takes_a_server_out_and_brings_it_back() {
+    let is_well = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let seen = Arc::clone(&is_well);
+    let address = origin(move |mut connection| {
+        while connection.head().is_some() {
+            match seen.load(Ordering::SeqCst) {
+                true => connection.ok("well"),
+                false => connection.write("HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n"),
+            }
+        }
+    });
+    let mut options = to(address);
+    options.check = Some(altway_upstream::Check {
+        path: "/healthz".into(),
+        every: Duration::from_millis(100),
+    });
+    let running = proxy(options);
+    let mut client = Client::new(running.address, Version::HTTP_2).await;
+    for (well, expected) in [(true, 200), (false, 503), (true, 200)] {
+        is_well.store(well, Ordering::SeqCst);
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            let status = client.ask(Request::get("/"), "").await.status().as_u16();
+            if status == expected {
+                break;
+            }
+            assert!(Instant::now() < end, "{status} instead of {expected}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}

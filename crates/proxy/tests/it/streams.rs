@@ -1,0 +1,255 @@
+//! Content on its way: at once, no faster than the other end, with interim responses and trailers.
+
+use crate::common::{Client, VERSIONS, origin, proxy, tcp, to};
+use altway_upstream::Protocol;
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, Version};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::convert::Infallible;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+#[tokio::test]
+async fn an_event_passes_before_the_next_one_is_there() {
+    for version in VERSIONS {
+        let (go, wait) = mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        let address = origin(move |mut connection| {
+            connection.head();
+            connection.write("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+            for event in ["one", "two", "three"] {
+                connection.write(&format!("{:x}\r\n{event}\r\n", event.len()));
+                wait.lock().unwrap().recv().unwrap();
+            }
+            connection.write("0\r\n\r\n");
+        });
+        let running = proxy(to(address));
+        let mut client = Client::new(running.address, version).await;
+        let mut body = client
+            .send(Request::get("/"), "")
+            .await
+            .unwrap()
+            .into_body();
+        for event in ["one", "two", "three"] {
+            let frame = body.frame().await.unwrap().unwrap();
+            assert_eq!(frame.into_data().unwrap(), event);
+            go.send(()).unwrap();
+        }
+        let rest = body.collect().await.unwrap().to_bytes();
+        assert!(rest.is_empty(), "{rest:?}");
+    }
+}
+
+#[tokio::test]
+async fn large_content_arrives_whole_in_both_directions() {
+    const LEN: usize = 20 << 20;
+    let address = origin(|mut connection| {
+        while let Some(head) = connection.head() {
+            let length = head
+                .iter()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            let body = connection.read(length.unwrap().parse().unwrap());
+            let sum: u64 = body.iter().map(|it| u64::from(*it)).sum();
+            connection.write(&format!(
+                "HTTP/1.1 200 OK\r\nX-Sum: {sum}\r\nContent-Length: {LEN}\r\n\r\n"
+            ));
+            connection.reader.get_mut().write_all(&body).unwrap();
+        }
+    });
+    let content: Bytes = (0..LEN).map(|it| (it % 251) as u8).collect();
+    let sum: u64 = content.iter().map(|it| u64::from(*it)).sum();
+    let running = proxy(to(address));
+    for version in VERSIONS {
+        let mut client = Client::new(running.address, version).await;
+        for method in ["POST", "PUT"] {
+            let request = Request::builder().method(method).uri("/");
+            let response = client.send(request, content.clone()).await.unwrap();
+            assert_eq!(response.headers()["x-sum"], sum.to_string().as_str());
+            let body = response.into_body().collect().await.unwrap().to_bytes();
+            assert!(body == content);
+        }
+    }
+}
+
+#[tokio::test]
+async fn who_does_not_read_is_not_sent_more_than_buffers_hold() {
+    const LEN: usize = 256 << 20;
+    /// Buffers of two sockets of the kernel, and of the proxy.
+    const MOST: usize = 48 << 20;
+    // An upload to a server that does not read.
+    let address = origin(|mut connection| {
+        connection.head();
+        std::thread::sleep(Duration::from_secs(3));
+    });
+    let running = proxy(to(address));
+    let mut stream = TcpStream::connect(running.address).unwrap();
+    stream
+        .set_write_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    write!(
+        stream,
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {LEN}\r\n\r\n"
+    )
+    .unwrap();
+    let chunk = vec![0; 64 << 10];
+    let mut written = 0;
+    while let Ok(n) = stream.write(&chunk) {
+        written += n;
+        assert!(written < MOST, "{written} bytes were taken");
+    }
+    // A download by a client that does not read.
+    let (tell, told) = mpsc::channel();
+    let address = origin(move |mut connection| {
+        connection.head();
+        connection.write(&format!("HTTP/1.1 200 OK\r\nContent-Length: {LEN}\r\n\r\n"));
+        let stream = connection.reader.get_mut();
+        stream
+            .set_write_timeout(Some(Duration::from_millis(500)))
+            .unwrap();
+        let (chunk, mut written) = (vec![0; 64 << 10], 0);
+        while written < LEN
+            && let Ok(n) = stream.write(&chunk)
+        {
+            written += n;
+        }
+        tell.send(written).unwrap();
+    });
+    let running = proxy(to(address));
+    let mut stream = TcpStream::connect(running.address).unwrap();
+    write!(stream, "GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let written = told.recv().unwrap();
+    assert!(written < MOST, "{written} bytes were taken");
+    drop(stream);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_goes_away_takes_its_request_from_the_server() {
+    let (tell, told) = mpsc::channel();
+    let address = origin(move |mut connection| {
+        connection.head();
+        // The connection's end.
+        let ended = connection.reader.read(&mut [0]);
+        tell.send(matches!(ended, Ok(0) | Err(_))).unwrap();
+    });
+    let running = proxy(to(address));
+    for version in VERSIONS {
+        let mut client = Client::new(running.address, version).await;
+        let asked = client.send(Request::get("/"), "");
+        assert!(
+            tokio::time::timeout(Duration::from_millis(200), asked)
+                .await
+                .is_err()
+        );
+        drop(client);
+        assert!(
+            told.recv_timeout(Duration::from_secs(5)).unwrap(),
+            "{version:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn content_waits_for_the_server_that_is_asked_whether_it_wants_it() {
+    for (path, interim) in [
+        ("/wanted", "HTTP/1.1 100 Continue"),
+        ("/unwanted", "HTTP/1.1 413 "),
+    ] {
+        let address = origin(|mut connection| {
+            let head = connection.head().unwrap();
+            assert!(
+                head.contains(&"expect: 100-continue".to_owned()),
+                "{head:?}"
+            );
+            if head[0].contains("/unwanted") {
+                return connection.write("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n");
+            }
+            connection.write("HTTP/1.1 100 Continue\r\n\r\n");
+            let body = connection.read(5);
+            connection.ok(std::str::from_utf8(&body).unwrap());
+        });
+        let running = proxy(to(address));
+        let mut stream = TcpStream::connect(running.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut first = [0; 1024];
+        let n = stream.read(&mut first).unwrap();
+        assert!(
+            first[..n].starts_with(interim.as_bytes()),
+            "{:?}",
+            std::str::from_utf8(&first[..n])
+        );
+        if path == "/wanted" {
+            stream.write_all(b"hello").unwrap();
+            let n = stream.read(&mut first).unwrap();
+            assert!(first[..n].starts_with(b"HTTP/1.1 200"));
+        }
+    }
+}
+
+/// A server of HTTP/2 that streams back what it is sent, and ends with trailers, as gRPC does.
+async fn grpc_like() -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = async |request: Request<Incoming>| {
+        assert_eq!(request.headers()["te"], "trailers");
+        let body = request.into_body();
+        let (sender, channel) = tokio::sync::mpsc::channel::<Frame<Bytes>>(1);
+        tokio::spawn(echo(body, sender));
+        let stream = futures_util::stream::unfold(channel, async |mut channel| {
+            let frame = channel.recv().await?;
+            Some((Ok::<_, Infallible>(frame), channel))
+        });
+        Ok::<_, Infallible>(Response::new(StreamBody::new(Box::pin(stream))))
+    };
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                .serve_connection(TokioIo::new(stream), hyper::service::service_fn(answer));
+            tokio::spawn(serving);
+        }
+    });
+    address
+}
+
+async fn echo(mut body: Incoming, to: tokio::sync::mpsc::Sender<Frame<Bytes>>) {
+    while let Some(Ok(frame)) = body.frame().await {
+        if frame.is_data() {
+            to.send(frame).await.unwrap();
+        }
+    }
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", "0".parse().unwrap());
+    trailers.insert("content-length", "7".parse().unwrap());
+    to.send(Frame::trailers(trailers)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_and_trailers_pass_to_a_server_of_http2() {
+    let mut options = to(grpc_like().await);
+    let address = match &options.servers[0].address {
+        altway_upstream::Address::Tcp(host, port) => format!("{host}:{port}").parse().unwrap(),
+        altway_upstream::Address::Unix(_) => unreachable!("made of a socket's address"),
+    };
+    options.servers = vec![tcp(address, Protocol::Http2)];
+    let running = proxy(options);
+    let mut client = Client::new(running.address, Version::HTTP_2).await;
+    for _ in 0..3 {
+        let request = Request::post("/service/Method").header("te", "trailers");
+        let response = client.send(request, "message").await.unwrap();
+        let collected = response.into_body().collect().await.unwrap();
+        let trailers = collected.trailers().unwrap();
+        assert_eq!(trailers["grpc-status"], "0");
+        assert!(!trailers.contains_key("content-length"));
+        assert_eq!(collected.to_bytes(), "message");
+    }
+}
