@@ -8,6 +8,7 @@ pub(super) mod limits;
 mod notify;
 mod reload;
 mod setup;
+mod watch;
 
 use crate::hint::mistake;
 use crate::printer::Printer;
@@ -125,6 +126,7 @@ struct Listening<'a> {
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let (plan, spelling) = plan(arguments, printer)?;
     let site = setup::site(&plan)?;
+    let stamps = watch::Stamps::of(&plan);
     let options = setup::options(&plan, site, spelling, printer)?;
     // Before the server can be told of: a signal that nobody handles would end it.
     reopen_at_signal(options.access_log.clone(), *printer)?;
@@ -132,7 +134,17 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let (handle, signal) = stop_channel();
     let memory = limits::memory(&options.limits, options.threads) + setup::memory(&plan);
     let file = arguments.config.clone();
-    let reloading = Reloading::new(file, plan.clone(), server.reload_handle(), *printer);
+    let handle_of = server.reload_handle();
+    let reloading = Arc::new(Reloading::new(
+        file,
+        plan.clone(),
+        stamps,
+        handle_of,
+        *printer,
+    ));
+    if !plan.config().listen.is_clear_text() {
+        reloading.watch()?;
+    }
     let serving = serving(&server, &plan);
     let manager = Manager::new(&serving);
     let (told, stopped) = (manager.clone(), manager.clone());

@@ -22,6 +22,7 @@ impl Config {
             ("grace", time(Some(self.grace))),
             ("takeover", path(self.takeover.as_ref())),
             ("admin", text(self.admin.as_ref())),
+            ("ticket-keys", paths(&self.ticket_keys)),
         ])
     }
 }
@@ -283,6 +284,14 @@ fn number<T: Display>(value: Option<T>) -> Option<String> {
 
 fn time(value: Option<Duration>) -> Option<String> {
     value.map(|time| quoted(&duration::format(time)))
+}
+
+fn paths(values: &[PathBuf]) -> Option<String> {
+    let texts: Vec<_> = values
+        .iter()
+        .filter_map(|value| path(Some(value)))
+        .collect();
+    (!texts.is_empty()).then(|| format!("[{}]", texts.join(", ")))
 }
 
 fn path(value: Option<&PathBuf>) -> Option<String> {
