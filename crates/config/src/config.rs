@@ -31,6 +31,8 @@ pub struct Config {
     pub takeover: Option<PathBuf>,
     /// The admin socket: a path, or an address of the loopback interface with a port; `None`: there is none.
     pub admin: Option<String>,
+    /// Files of the keys of session tickets, of which the first encrypts; none: keys of the server's own.
+    pub ticket_keys: Vec<PathBuf>,
     /// Where and how it listens.
     pub listen: Listen,
     /// How TCP and QUIC send.
@@ -52,6 +54,7 @@ impl Default for Config {
             grace: Duration::from_secs(10),
             takeover: None,
             admin: None,
+            ticket_keys: Vec::new(),
             listen: Listen::default(),
             transport: Transport::default(),
             limits: Limits::default(),

@@ -141,6 +141,12 @@ pub const ROOT: Section = Section {
             "Socket that shows what the server does, for `altway status`, `explain` and `reload`, browsers and Prometheus: path of a Unix socket, which only this user may use, or IP:PORT of this machine. `--admin` takes its place.",
         ),
         key(
+            "ticket-keys",
+            Form::OneOrMore(&Form::Path),
+            "[] (the server's own, new every six hours)",
+            "Files of the keys of TLS session tickets, for several servers that clients resume at: 32 to 1,024 random bytes each, 16 files at most. The first encrypts, all decrypt; read again by a reload.",
+        ),
+        key(
             "listen",
             Form::Table(&LISTEN),
             "",

@@ -102,6 +102,28 @@ pub enum Error {
         "a further address has TLS, and the first one is clear text, so that there is no certificate"
     )]
     ListenerWithoutCertificate,
+    /// No key of session tickets, or too many.
+    #[error("{found} keys of session tickets: 1 to {max} are expected")]
+    TicketKeys {
+        /// How many there are.
+        found: usize,
+        /// How many are allowed.
+        max: usize,
+    },
+    /// A key of session tickets can't be read.
+    #[error("cannot read the key of session tickets `{path}`")]
+    ReadTicketKey {
+        /// Its file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A key of session tickets is shorter than 32 bytes, or longer than 1,024.
+    #[error("`{path}` is no key of session tickets: 32 to 1024 random bytes are expected")]
+    TicketKeySize {
+        /// Its file.
+        path: PathBuf,
+    },
     /// [`Options::limits`](crate::Options::limits) under which nobody could be served.
     #[error(transparent)]
     Limits(#[from] crate::InvalidLimits),

@@ -177,6 +177,7 @@ mod takeover;
 mod tcp;
 mod threads;
 mod throttle;
+mod ticket_keys;
 mod tls;
 mod worker;
 #[cfg(feature = "axum")]
@@ -224,3 +225,4 @@ pub use selection::state::KeptPaths;
 pub use server::Server;
 pub use site::{Dispatch, Site};
 pub use stop::{StopHandle, StopSignal, stop_channel};
+pub use ticket_keys::TicketKeys;

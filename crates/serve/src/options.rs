@@ -1,6 +1,6 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Certificates, KeyLog, Limits, Listener, SelectionLog, Site};
+use crate::{AccessLog, Certificates, KeyLog, Limits, Listener, SelectionLog, Site, TicketKeys};
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
@@ -81,6 +81,10 @@ pub struct Options {
     /// For this, sessions of HTTP/3 are kept in memory: 32,768 of some 300 bytes, the oldest forgotten
     /// first. They end with the process, and several servers share none.
     pub early_data: bool,
+    /// Keys of session tickets that several servers share, so that clients resume at any of them. They are not used
+    /// over QUIC with [`early_data`](Self::early_data), for which sessions are kept in memory. Default `None`: keys
+    /// of the server's own, which it changes every six hours and forgets after twelve.
+    pub ticket_keys: Option<TicketKeys>,
     /// Where the secrets of every connection go, over TCP and QUIC, for those who look into packets.
     /// Whoever has them reads all, and may pose as either side. Default: nowhere.
     pub key_log: Option<Arc<dyn KeyLog>>,
@@ -146,6 +150,7 @@ impl Options {
             quic_congestion: None,
             initial_window: 10,
             early_data: false,
+            ticket_keys: None,
             key_log: None,
             qlog: None,
             shutdown_grace: Duration::from_secs(10),

@@ -2,6 +2,7 @@
 
 use crate::request::content::{Content, Current};
 use crate::request::service::Service;
+use crate::ticket_keys::{self, TicketKeys};
 use crate::{Certificates, Error, HostPolicy, Site};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -14,6 +15,8 @@ use std::time::SystemTime;
 pub struct ReloadHandle {
     /// `None`: clear text.
     pub(crate) certificates: Option<InUse>,
+    /// `None`: the server's own.
+    pub(crate) ticket_keys: Option<ticket_keys::InUse>,
     pub(crate) service: Arc<Service>,
 }
 
@@ -40,6 +43,14 @@ impl ReloadHandle {
             self.current().replace_hosts(hosts);
         }
         in_use.replace(certificates);
+    }
+
+    /// From now on session tickets are encrypted by the first of these keys, and read by all of them. Without effect
+    /// where the server began without [`Options::ticket_keys`](crate::Options::ticket_keys).
+    pub fn replace_ticket_keys(&self, keys: TicketKeys) {
+        if let Some(in_use) = &self.ticket_keys {
+            in_use.replace(keys);
+        }
     }
 
     /// From now on requests are answered by `site`; those that have begun are answered by the former one,

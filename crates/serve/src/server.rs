@@ -19,7 +19,7 @@ use crate::stop::StopSignal;
 use crate::takeover::{self, Beginning, Giver, Wanted};
 use crate::threads::{self, Thread, Threads};
 use crate::tls::Tls;
-use crate::{Error, Listener, ListenerKind, ReloadHandle, h3, sys, tls};
+use crate::{Error, Listener, ListenerKind, ReloadHandle, h3, sys, ticket_keys, tls};
 use altway_http3::WorkerId;
 use altway_message::Scheme;
 use std::net::{SocketAddr, UdpSocket};
@@ -45,6 +45,7 @@ pub struct Server {
     places: Vec<h3::Place>,
     setup: Arc<Setup>,
     certificates: Option<InUse>,
+    ticket_keys: Option<ticket_keys::InUse>,
     predecessor: Option<u32>,
     /// `None`: no other process can take over.
     giver: Option<Giver>,
@@ -71,6 +72,7 @@ impl Server {
             protocols: options.protocols,
             early_data: options.early_data,
             key_log: options.key_log.as_ref(),
+            ticket_keys: options.ticket_keys.as_ref(),
         };
         let tls = match &options.security {
             Security::ClearText | Security::BehindTlsProxy => None,
@@ -121,6 +123,7 @@ impl Server {
             congestion,
             places,
             setup,
+            ticket_keys: tls.as_ref().and_then(|tls| tls.ticket_keys.clone()),
             certificates: tls.map(|tls| tls.certificates),
             predecessor: beginning.predecessor(),
             giver: beginning.post.map(|post| Giver {
@@ -169,6 +172,7 @@ impl Server {
     pub fn reload_handle(&self) -> ReloadHandle {
         ReloadHandle {
             certificates: self.certificates.clone(),
+            ticket_keys: self.ticket_keys.clone(),
             service: Arc::clone(&self.setup.service),
         }
     }

@@ -4,8 +4,10 @@
 use crate::key_log::ForTls;
 use crate::reload::InUse;
 use crate::sessions::Sessions;
+use crate::ticket_keys::{self, TicketKeys};
 use crate::{Certificates, Error, KeyLog, Protocols};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::ProducesTickets;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 use std::sync::Arc;
@@ -51,6 +53,8 @@ pub(crate) struct Tls {
     /// Version 1.3 (RFC 9001 section 4.2).
     pub(crate) quic: Arc<ServerConfig>,
     pub(crate) certificates: InUse,
+    /// `None`: the server's own, which change by themselves.
+    pub(crate) ticket_keys: Option<ticket_keys::InUse>,
 }
 
 impl Tls {
@@ -69,14 +73,19 @@ pub(crate) struct Choices<'a> {
     /// QUIC: keep sessions for early data. There is none over TCP.
     pub(crate) early_data: bool,
     pub(crate) key_log: Option<&'a Arc<dyn KeyLog>>,
+    pub(crate) ticket_keys: Option<&'a TicketKeys>,
 }
 
 /// # Errors
 /// The system gives no random numbers for the ticket keys.
 pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Result<Tls, Error> {
     let certificates = InUse::new(certificates);
-    // Keys change every six hours and are forgotten after twelve.
-    let ticketer = aws_lc_rs::Ticketer::new().map_err(Error::tls)?;
+    let ticket_keys = choices.ticket_keys.cloned().map(ticket_keys::InUse::new);
+    let ticketer: Arc<dyn ProducesTickets> = match &ticket_keys {
+        Some(keys) => Arc::new(keys.clone()),
+        // Keys change every six hours and are forgotten after twelve.
+        None => aws_lc_rs::Ticketer::new().map_err(Error::tls)?,
+    };
     let mut tcp = config(&certificates, &[&TLS13, &TLS12])?;
     tcp.alpn_protocols = alpn_tcp(choices.protocols);
     tcp.ticketer = Arc::clone(&ticketer);
@@ -96,6 +105,7 @@ pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Resu
         tcp: Arc::new(tcp),
         quic: Arc::new(quic),
         certificates,
+        ticket_keys,
     })
 }
 

@@ -8,6 +8,7 @@ pub(super) mod limits;
 mod notify;
 mod reload;
 mod setup;
+mod watch;
 
 use crate::hint::mistake;
 use crate::printer::Printer;
@@ -159,6 +160,7 @@ pub(super) fn run_plan(
     printer: &Printer,
 ) -> Result<Monitor> {
     let site = setup::site(plan, &how.statistics)?;
+    let stamps = watch::Stamps::of(plan);
     let options = setup::options(plan, site, spelling, printer)?;
     // Before the server can be told of: a signal that nobody handles would end it.
     let selection_log = options.selection_log.clone();
@@ -167,7 +169,16 @@ pub(super) fn run_plan(
     let (handle, signal) = stop_channel();
     let memory = limits::memory(&options.limits, options.threads) + setup::memory(plan);
     let replaced = (server.reload_handle(), Arc::clone(&how.statistics));
-    let reloading = Reloading::new(how.file.clone(), plan.clone(), replaced, *printer);
+    let reloading = Arc::new(Reloading::new(
+        how.file.clone(),
+        plan.clone(),
+        stamps,
+        replaced,
+        *printer,
+    ));
+    if !plan.config().listen.is_clear_text() {
+        reloading.watch()?;
+    }
     let serving = serving(&server, plan) + how.to.as_deref().unwrap_or_default();
     let monitor = server.monitor();
     let manager = Manager::new(&serving);

@@ -9,6 +9,9 @@ use altway_units::DataSize;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+/// The most keys of session tickets.
+const MAX_TICKET_KEYS: usize = 16;
+
 /// The faults found, and where to say that they stand.
 pub(super) struct Check<'p> {
     places: &'p Places,
@@ -87,6 +90,21 @@ impl<'p> Check<'p> {
             );
         }
         self.transport(&config.transport, listen.has_http3());
+        let keys = config.ticket_keys.len();
+        if keys > MAX_TICKET_KEYS {
+            self.fault(
+                "ticket-keys",
+                format!("`ticket-keys` names {keys} files: {MAX_TICKET_KEYS} are the most"),
+                "leave out keys that no ticket is read by any more: clients keep them for 12 hours",
+            );
+        }
+        if keys > 0 && clear {
+            self.fault(
+                "ticket-keys",
+                "`ticket-keys` is about TLS, and the server listens in clear text only",
+                "leave it out, or listen with `https`",
+            );
+        }
     }
 
     fn transport(&mut self, transport: &Transport, has_http3: bool) {

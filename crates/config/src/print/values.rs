@@ -23,6 +23,7 @@ impl Config {
             ("grace", time(Some(self.grace))),
             ("takeover", path(self.takeover.as_ref())),
             ("admin", text(self.admin.as_ref())),
+            ("ticket-keys", paths(&self.ticket_keys)),
         ])
     }
 }
@@ -387,6 +388,14 @@ fn number<T: Display>(value: Option<T>) -> Option<String> {
 
 fn time(value: Option<Duration>) -> Option<String> {
     value.map(|time| quoted(&duration::format(time)))
+}
+
+fn paths(values: &[PathBuf]) -> Option<String> {
+    let texts: Vec<_> = values
+        .iter()
+        .filter_map(|value| path(Some(value)))
+        .collect();
+    (!texts.is_empty()).then(|| format!("[{}]", texts.join(", ")))
 }
 
 fn path(value: Option<&PathBuf>) -> Option<String> {

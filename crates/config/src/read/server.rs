@@ -26,6 +26,12 @@ impl Walk {
         set(&mut config.grace, self.time(root, "grace"));
         config.takeover = self.file_path(root, "takeover");
         config.admin = self.admin(root);
+        let keys = self.values(root, "ticket-keys", true).unwrap_or_default();
+        let keys = keys.into_iter();
+        config.ticket_keys = keys
+            .filter_map(|(_, value)| self.as_file_path(value, "ticket-keys"))
+            .collect();
+        self.refuse_empty(root, "ticket-keys");
         if let Some(table) = self.table(root, "listen", &keys::LISTEN) {
             config.listen = self.listen(&table);
         }

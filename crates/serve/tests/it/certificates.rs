@@ -3,7 +3,7 @@
 
 use crate::common::ocsp::{self, Says};
 use crate::common::{Recorder, Running, get, h1, h2, h3::H3, read, soon};
-use altway_serve::{Error, Identity, certs};
+use altway_serve::{Error, Identity, TicketKeys, certs};
 use rustls::HandshakeKind::{Full, Resumed};
 use rustls::SupportedProtocolVersion;
 use rustls::version::{TLS12, TLS13};
@@ -11,6 +11,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use time::{Duration, OffsetDateTime};
+use tokio_rustls::TlsConnector;
 
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 
@@ -153,4 +154,49 @@ fn sessions_are_resumed_over_quic() {
         assert_eq!(response.status(), 200);
     }
     assert_eq!(recorder.count(), 1, "who resumes is shown no certificate");
+}
+
+/// Keys of these seeds, the first of which encrypts.
+fn ticket_keys(seeds: &[u8]) -> TicketKeys {
+    let folder = tempfile::tempdir().unwrap();
+    let files = seeds.iter().map(|seed| {
+        let file = folder.path().join(format!("{seed}.key"));
+        std::fs::write(&file, [*seed; 48]).unwrap();
+        file
+    });
+    TicketKeys::from_files(&files.collect::<Vec<_>>()).unwrap()
+}
+
+/// The second server has another authority, which the client does not trust: it can only resume there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_that_share_ticket_keys_resume_each_others_sessions_until_a_key_is_gone() {
+    let first = Running::tls(|options| options.ticket_keys = Some(ticket_keys(&[1])));
+    let second = Running::tls(|options| options.ticket_keys = Some(ticket_keys(&[2, 1])));
+    let connect = async |tls: &Arc<rustls::ClientConfig>| {
+        let connector = TlsConnector::from(Arc::clone(tls));
+        let name = "localhost".try_into().unwrap();
+        connector.connect(name, second.connect().await).await
+    };
+    for version in VERSIONS {
+        let tls = Arc::new(Recorder::new(&first.site).client(&[b"http/1.1"], &[version]));
+        let begun = first.connect_with(Arc::clone(&tls)).await;
+        let response = soon(h1(begun).await.send_request(get("/"))).await;
+        soon(read(response.unwrap())).await;
+        let resumed = connect(&tls).await.unwrap();
+        assert_eq!(resumed.get_ref().1.handshake_kind(), Some(Resumed));
+    }
+    let tls = Recorder::new(&first.site).client(&[], &[&TLS13]);
+    assert_eq!(
+        H3::connect_with(&first, tls.clone()).get("/").0.status(),
+        200
+    );
+    let resumed = H3::connect_to(second.address, tls).get("/").0;
+    assert_eq!(resumed.status(), 200, "over QUIC");
+
+    let tls = Arc::new(Recorder::new(&first.site).client(&[b"http/1.1"], &VERSIONS));
+    let begun = first.connect_with(Arc::clone(&tls)).await;
+    let response = soon(h1(begun).await.send_request(get("/"))).await;
+    soon(read(response.unwrap())).await;
+    second.replace_ticket_keys(ticket_keys(&[2]));
+    assert!(connect(&tls).await.is_err(), "the key is gone");
 }

@@ -9,7 +9,7 @@ pub(crate) mod websocket;
 
 use altway_serve::{
     Bind, BoxError, Certificates, Identity, Monitor, Options, ReloadHandle, Security, Serve,
-    Server, Spread, certs, stop_channel,
+    Server, Spread, TicketKeys, certs, stop_channel,
 };
 use bytes::Bytes;
 use http::{Request, Response};
@@ -273,6 +273,11 @@ impl Running {
     pub(crate) fn replace_certificates(&self, certificates: Certificates) {
         let reload = self.reload.as_ref().unwrap();
         reload.replace_certificates(certificates);
+    }
+
+    /// Has new session tickets encrypted by the first of these keys.
+    pub(crate) fn replace_ticket_keys(&self, keys: TicketKeys) {
+        self.reload.as_ref().unwrap().replace_ticket_keys(keys);
     }
 
     /// Has new requests answered by that site.

@@ -131,6 +131,7 @@ impl Flags {
             grace: self.grace,
             takeover: self.takeover.clone(),
             admin: None,
+            ticket_keys: Vec::new(),
             listen: self.listen(),
             transport: Transport {
                 congestion: self.congestion.map(translated),

@@ -1,6 +1,8 @@
 //! The configuration of a running server, read again.
 
 use super::certificate::{Origin, certificates};
+use super::setup::ticket_keys;
+use super::watch::{self, Stamps};
 use crate::config_file;
 use crate::printer::Printer;
 use altway_admin::Reloaded;
@@ -16,24 +18,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Reloading {
     /// `None`: options, which stay; their certificates and folders are opened anew.
     file: Option<PathBuf>,
-    /// The plan in use.
-    plan: Mutex<Plan>,
+    current: Mutex<Current>,
     server: ReloadHandle,
     /// Counts what routes with `proxy` do, over all plans.
     statistics: Arc<Statistics>,
     printer: Printer,
 }
 
+/// What the server goes by.
+#[derive(Debug)]
+struct Current {
+    plan: Plan,
+    /// The files of its certificates, as they were looked at last.
+    stamps: Stamps,
+}
+
 impl Reloading {
+    /// `stamps`: from before the certificates were read.
     pub(super) fn new(
         file: Option<PathBuf>,
         plan: Plan,
+        stamps: Stamps,
         (server, statistics): (ReloadHandle, Arc<Statistics>),
         printer: Printer,
     ) -> Self {
         Self {
             file,
-            plan: Mutex::new(plan),
+            current: Mutex::new(Current { plan, stamps }),
             server,
             statistics,
             printer,
@@ -42,10 +53,10 @@ impl Reloading {
 
     /// Reads everything again and has the server go by it. What can't be used changes nothing.
     pub(super) fn reload(&self) -> Reloaded {
-        let mut current = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.prepared(&current) {
-            Ok((plan, report)) => {
-                *current = plan;
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.prepared(&current.plan) {
+            Ok((plan, stamps, report)) => {
+                *current = Current { plan, stamps };
                 Reloaded {
                     success: true,
                     report,
@@ -64,12 +75,53 @@ impl Reloading {
         }
     }
 
-    /// The new plan, which is in use, and what is new in it.
-    fn prepared(&self, current: &Plan) -> Result<(Plan, String)> {
+    /// Reads the certificates again if one of their files was replaced. What can't be used is reported once, and the
+    /// former certificates stay.
+    pub(super) fn look(&self) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamps = Stamps::of(&current.plan);
+        if stamps == current.stamps {
+            return;
+        }
+        current.stamps = stamps;
+        match certificates(&current.plan, Origin::Reload, &self.printer) {
+            Ok(shown) => {
+                let count = shown.iter().count();
+                self.server.replace_certificates(shown);
+                let read = read_again(Some(count));
+                self.printer
+                    .say(&format!("the files have changed: {}", read.trim_end()));
+            }
+            Err(error) => tracing::error!(
+                "the files of certificates have changed, and the former ones stay in use: {error:#}"
+            ),
+        }
+    }
+
+    /// Looks every [`INTERVAL`](watch::INTERVAL), on a thread of its own, until the process ends.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(super) fn watch(self: &Arc<Self>) -> std::io::Result<()> {
+        let reloading = Arc::clone(self);
+        let look = move || {
+            loop {
+                std::thread::sleep(watch::INTERVAL);
+                reloading.look();
+            }
+        };
+        let thread = std::thread::Builder::new().name("certificates".into());
+        thread.spawn(look).map(drop)
+    }
+
+    /// The new plan, which is in use, the files of its certificates, and what is new in it.
+    fn prepared(&self, current: &Plan) -> Result<(Plan, Stamps, String)> {
         let plan = match &self.file {
             Some(file) => config_file::load(file)?.0,
             None => current.clone(),
         };
+        let stamps = Stamps::of(&plan);
+        let ticket_keys = ticket_keys(&plan)?;
         let is_clear = current.config().listen.is_clear_text();
         let shown = match is_clear || plan.config().listen.is_clear_text() {
             true => None,
@@ -79,11 +131,14 @@ impl Reloading {
         let site = altway_site::site_counted(&plan, &self.statistics)?;
         self.server
             .replace(&site, &altway_site::hosts(&plan), shown)?;
+        if let Some(keys) = ticket_keys {
+            self.server.replace_ticket_keys(keys);
+        }
         let report = match self.file {
             Some(_) => report(current, &plan) + &read_again(count),
             None => read_again_by_options(count).into(),
         };
-        Ok((plan, report))
+        Ok((plan, stamps, report))
     }
 }
 
@@ -157,6 +212,10 @@ fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
         ("grace", former.grace != new.grace),
         ("takeover", former.takeover != new.takeover),
         ("admin", former.admin != new.admin),
+        (
+            "ticket-keys",
+            former.ticket_keys.is_empty() != new.ticket_keys.is_empty(),
+        ),
         ("[listen]", former.listen != new.listen),
         ("[transport]", former.transport != new.transport),
         ("[limits]", former.limits != new.limits),
@@ -174,6 +233,7 @@ fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
 mod tests {
     use super::*;
     use altway_config::NoFiles;
+    use std::path::Path;
 
     fn plan(text: &str) -> Plan {
         altway_config::read("a.toml", text, &mut NoFiles).unwrap_or_else(|it| panic!("{it}"))
@@ -199,5 +259,53 @@ mod tests {
             report(&new, &new),
             "nothing in the configuration has changed\n"
         );
+    }
+
+    /// A certificate with its key, in a folder to which a link leads: `NAME/..data/tls.crt`.
+    fn swap(folder: &Path, version: &str, names: &[&str]) {
+        use altway_serve::certs::Store;
+        let made = Store::open(folder.join(format!("store-{version}"))).unwrap();
+        let leaf = made.leaf(names).unwrap();
+        let target = folder.join(version);
+        std::fs::create_dir(&target).unwrap();
+        std::fs::copy(&leaf.certificate, target.join("tls.crt")).unwrap();
+        std::fs::copy(&leaf.key, target.join("tls.key")).unwrap();
+        let link = folder.join("new-link");
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        std::fs::rename(&link, folder.join("data")).unwrap();
+    }
+
+    #[test]
+    fn certificates_whose_files_were_swapped_are_read_and_bad_ones_are_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        swap(folder, "one", &["one.test"]);
+        let data = folder.join("data").display().to_string();
+        let plan = plan(&format!(
+            "[listen]\nhttps = [\"127.0.0.1:0\"]\n[[site]]\ndefault = true\n\
+             certificate = {{ chain = \"{data}/tls.crt\", key = \"{data}/tls.key\" }}\n{SITE}"
+        ));
+        let printer = Printer::new(true);
+        let stamps = Stamps::of(&plan);
+        let site = super::super::setup::site(&plan).unwrap();
+        let spelling = super::super::limits::Spelling::Keys;
+        let options = super::super::setup::options(&plan, site, spelling, &printer).unwrap();
+        let server = altway_serve::Server::bind(&options).unwrap();
+        let monitor = server.monitor();
+        let shown = || monitor.certificates()[0].names.join(" ");
+        let reloading = Reloading::new(None, plan, stamps, server.reload_handle(), printer);
+        reloading.look();
+        assert!(shown().contains("one.test"), "{}", shown());
+        swap(folder, "two", &["two.test"]);
+        reloading.look();
+        assert!(shown().contains("two.test"), "{}", shown());
+        std::fs::write(folder.join("two/tls.crt"), "no certificate").unwrap();
+        reloading.look();
+        assert!(shown().contains("two.test"), "the former serves on");
+        std::fs::remove_file(folder.join("two/tls.key")).unwrap();
+        reloading.look();
+        swap(folder, "three", &["three.test"]);
+        reloading.look();
+        assert!(shown().contains("three.test"), "{}", shown());
     }
 }

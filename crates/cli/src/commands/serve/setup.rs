@@ -13,7 +13,7 @@ use altway_config::{
 use altway_proxy::Statistics;
 use altway_serve::{
     AccessLog, Bind, Files as Folder, FilesOptions, Listener, ListenerKind, Options, Policy,
-    Protocols, Security, SelectionLog, Site,
+    Protocols, Security, SelectionLog, Site, TicketKeys,
 };
 use altway_site::UPLOAD_BYTES;
 use altway_units::DataSize;
@@ -86,6 +86,7 @@ pub(super) fn options(
     options.quic_congestion = config.transport.quic_congestion.map(translated);
     options.initial_window = config.transport.initial_window;
     options.early_data = config.transport.early_data;
+    options.ticket_keys = ticket_keys(plan)?;
     let secrets = config.log.keylog.as_deref();
     let secrets = secrets.map(|path| key_log_to(path, printer)).transpose()?;
     options.key_log = secrets.map(|file| file as _);
@@ -97,6 +98,27 @@ pub(super) fn options(
     let selection = config.log.selection.as_deref();
     options.selection_log = selection.map(selection_log_to).transpose()?;
     Ok(options)
+}
+
+/// The keys of session tickets that the plan names, read.
+///
+/// # Errors
+/// One can't be read, or is none.
+pub(super) fn ticket_keys(plan: &Plan) -> Result<Option<TicketKeys>> {
+    let files = &plan.config().ticket_keys;
+    let keys = (!files.is_empty()).then(|| TicketKeys::from_files(files));
+    keys.transpose().map_err(|error| {
+        let hint = "make one by `openssl rand -out FILE 48`, mode 600, and copy it to every server";
+        mistake(describe(&error), hint)
+    })
+}
+
+/// An error and its cause.
+fn describe(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
 }
 
 /// The listeners beside the main one.
