@@ -18,7 +18,7 @@ use std::str::FromStr;
 pub const MAX_INCLUDES: usize = 16;
 
 /// The keys of a plan.
-pub const KEYS: [&str; 29] = [
+pub const KEYS: [&str; 30] = [
     "schema",
     "include",
     "name",
@@ -27,6 +27,7 @@ pub const KEYS: [&str; 29] = [
     "server",
     "client",
     "congestion",
+    "certificate",
     "connection",
     "link",
     "mtu",
@@ -75,6 +76,7 @@ struct Typed {
     server: Option<OneOrMany<TypedServer>>,
     client: Option<OneOrMany<String>>,
     congestion: Option<OneOrMany<String>>,
+    certificate: Option<OneOrMany<String>>,
     connection: Option<OneOrMany<String>>,
     link: Option<OneOrMany<TypedLink>>,
     mtu: Option<u16>,
@@ -237,6 +239,7 @@ impl Sources {
             commands,
             clients: self.axis("client", typed.client, Some(&["altway"]))?,
             congestions: self.axis("congestion", typed.congestion, Some(&["cubic"]))?,
+            certificates: self.axis("certificate", typed.certificate, Some(&["ecdsa"]))?,
             connections: self.axis("connection", typed.connection, Some(&["cold"]))?,
             links,
             mtu: typed.mtu.unwrap_or(DEFAULT_MTU),
