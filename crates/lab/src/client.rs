@@ -117,9 +117,12 @@ fn fetch_with_load(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
     command
         .arg("--timeout")
         .arg(duration::format(errand.patience()));
-    command
-        .arg("--ca")
-        .arg(&ground.workspace.certificates.ca_certificate);
+    command.arg("--ca").arg(
+        &ground
+            .workspace
+            .certificates(ground.certificate)
+            .ca_certificate,
+    );
     match run(command, errand, stop) {
         Ok(ended) => parse(&ended.stdout, ended.cpu).unwrap_or_else(|| {
             let said = ended.stderr.trim();

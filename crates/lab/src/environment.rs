@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 use altway_emulate::{Backend, Emulation, FarEnd};
 use altway_link::Config;
 use altway_record::{
-    Cell, Congestion, Plan, Policy, Protocol, ServerCommand, ServerName, Topology,
+    Cell, Certificate, Congestion, Plan, Policy, Protocol, ServerCommand, ServerName, Topology,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -20,6 +20,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 type Key = (Topology, Congestion);
+
+/// A server with the certificate that it shows.
+type Shown = (ServerName, Certificate);
 
 /// All networks of a run; at most [`altway_record::MAX_ENVIRONMENTS`].
 #[derive(Debug)]
@@ -31,7 +34,7 @@ pub(crate) struct Environments {
     /// What foreign servers and clients say of their versions.
     pub(crate) programs: BTreeMap<String, String>,
     networks: BTreeMap<Key, Emulation>,
-    servers: BTreeMap<(Key, ServerName), Server>,
+    servers: BTreeMap<(Key, Shown), Server>,
 }
 
 impl Environments {
@@ -74,7 +77,9 @@ impl Environments {
         environments.try_links(courses)?;
         for key in environments.networks.keys().copied().collect::<Vec<_>>() {
             for server in &plan.servers {
-                environments.start_server(key, *server)?;
+                for certificate in &plan.certificates {
+                    environments.start_server(key, (*server, *certificate))?;
+                }
             }
         }
         Ok(environments)
@@ -97,10 +102,10 @@ impl Environments {
     /// It can't be started.
     pub(crate) fn keep_the_server_up(&mut self, cell: &Cell) -> Result<(), Error> {
         let key = key_of(cell);
-        let server = self.servers.get_mut(&(key, cell.server));
+        let server = self.servers.get_mut(&(key, shown_by(cell)));
         if server.is_none_or(Server::has_died) {
             tracing::warn!("the server {} has ended; it is started again", cell.server);
-            self.start_server(key, cell.server)?;
+            self.start_server(key, shown_by(cell))?;
         }
         Ok(())
     }
@@ -110,33 +115,34 @@ impl Environments {
     /// # Errors
     /// It can't be started.
     pub(crate) fn serve_anew(&mut self, cell: &Cell, policy: Policy) -> Result<(), Error> {
-        let key = key_of(cell);
+        let (key, shown) = (key_of(cell), shown_by(cell));
         // Its port is the next one's.
-        self.servers.remove(&(key, cell.server));
-        let server = Server::start(self.ground(key), cell.server, None, policy)?;
-        self.servers.insert((key, cell.server), server);
+        self.servers.remove(&(key, shown));
+        let ground = self.ground(key, cell.certificate);
+        let server = Server::start(ground, cell.server, None, policy)?;
+        self.servers.insert((key, shown), server);
         Ok(())
     }
 
     /// Involuntary context switches of a cell's server so far.
     pub(crate) fn server_switches(&self, cell: &Cell) -> u64 {
-        let server = self.servers.get(&(key_of(cell), cell.server));
+        let server = self.servers.get(&(key_of(cell), shown_by(cell)));
         server.map_or(0, Server::involuntary_switches)
     }
 
     /// Processor time of a cell's server so far, where it can be told.
     pub(crate) fn server_cpu(&self, cell: &Cell) -> Option<FamilyTime> {
-        self.servers.get(&(key_of(cell), cell.server))?.cpu()
+        self.servers.get(&(key_of(cell), shown_by(cell)))?.cpu()
     }
 
     /// Makes one transfer over the network of its cell as that is now.
     pub(crate) fn fetch(&self, cell: &Cell, protocol: Protocol, stop: &AtomicBool) -> Fetched {
         let key = key_of(cell);
-        let Some(server) = self.servers.get(&(key, cell.server)) else {
+        let Some(server) = self.servers.get(&(key, shown_by(cell))) else {
             return Fetched::Failed(format!("the server {} does not run", cell.server));
         };
         let errand = Errand {
-            ground: self.ground(key),
+            ground: self.ground(key, cell.certificate),
             cell,
             protocol,
             visit: &self.plan.visit(cell, protocol),
@@ -162,39 +168,41 @@ impl Environments {
         Ok(())
     }
 
-    fn ground(&self, key: Key) -> Ground<'_> {
+    fn ground(&self, key: Key, certificate: Certificate) -> Ground<'_> {
         Ground {
             binary: &self.binary,
             network: &self.networks[&key],
             workspace: &self.workspace,
             plan: &self.plan,
             congestion: key.1,
+            certificate,
         }
     }
 
     /// Starts a server and warms it up, over a link that lets everything through.
-    fn start_server(&mut self, key: Key, name: ServerName) -> Result<(), Error> {
+    fn start_server(&mut self, key: Key, shown: Shown) -> Result<(), Error> {
+        let (name, certificate) = shown;
         let network = &self.networks[&key];
         network.restart(Config::default(), Config::default(), 0)?;
         let command = self.commands.iter().find(|command| command.name == name);
-        let server = Server::start(self.ground(key), name, command, Policy::H3)?;
-        self.servers.insert((key, name), server);
+        let server = Server::start(self.ground(key, certificate), name, command, Policy::H3)?;
+        self.servers.insert((key, shown), server);
         // What a policy learns must come from what is measured.
         if self.plan.policies.is_empty() {
-            self.warm_up(key, name);
+            self.warm_up(key, shown);
         }
         Ok(())
     }
 
     /// What is fetched first finds caches empty. That a warm-up fails is left to the measured
     /// transfers to say.
-    fn warm_up(&self, key: Key, server: ServerName) {
+    fn warm_up(&self, key: Key, shown: Shown) {
         let never = AtomicBool::new(false);
         let cells = self.plan.cells();
         for client in &self.plan.clients {
             let alike = cells
                 .iter()
-                .find(|cell| (key_of(cell), cell.server, cell.client) == (key, server, *client));
+                .find(|cell| (key_of(cell), shown_by(cell), cell.client) == (key, shown, *client));
             let Some(cell) = alike else { continue };
             for protocol in &self.plan.protocols {
                 for _ in 0..self.plan.warm_ups {
@@ -218,6 +226,10 @@ fn emulated(topology: Topology) -> altway_emulate::Topology {
         Topology::Router => altway_emulate::Topology::Router,
         Topology::Proxied => altway_emulate::Topology::Proxied,
     }
+}
+
+fn shown_by(cell: &Cell) -> Shown {
+    (cell.server, cell.certificate)
 }
 
 fn key_of(cell: &Cell) -> Key {

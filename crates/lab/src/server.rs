@@ -6,7 +6,9 @@ use crate::process::{involuntary_switches, process_error, start_error};
 use crate::processor_time::{FamilyTime, family};
 use crate::workspace::Workspace;
 use altway_emulate::{Emulation, containment};
-use altway_record::{Congestion, Plan, Policy, Protocol, Scenario, ServerCommand, ServerName};
+use altway_record::{
+    Certificate, Congestion, Plan, Policy, Protocol, Scenario, ServerCommand, ServerName,
+};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr};
@@ -42,6 +44,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) workspace: &'a Workspace,
     pub(crate) plan: &'a Plan,
     pub(crate) congestion: Congestion,
+    pub(crate) certificate: Certificate,
 }
 
 /// How the plan's servers are started that are not altway: its own commands and the presets.
@@ -77,10 +80,18 @@ fn command_of(plan: &Plan, name: ServerName) -> Result<(ServerCommand, Option<St
     Ok((preset.command, Some(preset.version)))
 }
 
-/// The ports of the plan's servers, in their order.
+/// The ports of the plan's servers, in their order, each with one for each certificate.
 pub(crate) fn server_ports(plan: &Plan) -> Vec<u16> {
-    let ports = FIRST_PORT..=u16::MAX;
-    ports.zip(&plan.servers).map(|(port, _)| port).collect()
+    let count = plan.servers.len() * plan.certificates.len();
+    (FIRST_PORT..=u16::MAX).take(count).collect()
+}
+
+/// Where a server listens that shows this certificate.
+fn port_of(plan: &Plan, name: ServerName, certificate: Certificate) -> u16 {
+    let server = plan.servers.iter().position(|one| *one == name);
+    let certificate = plan.certificates.iter().position(|one| *one == certificate);
+    let place = server.unwrap_or(0) * plan.certificates.len() + certificate.unwrap_or(0);
+    server_ports(plan)[place]
 }
 
 impl Server {
@@ -92,8 +103,7 @@ impl Server {
         command: Option<&ServerCommand>,
         policy: Policy,
     ) -> Result<Self, Error> {
-        let place = ground.plan.servers.iter().position(|one| *one == name);
-        let port = server_ports(ground.plan)[place.unwrap_or(0)];
+        let port = port_of(ground.plan, name, ground.certificate);
         match command {
             None => Self::start_altway(ground, port, policy),
             Some(command) => Self::start_command(ground, command, port),
@@ -122,7 +132,7 @@ impl Server {
     }
 
     fn start_altway(ground: Ground<'_>, port: u16, policy: Policy) -> Result<Self, Error> {
-        let certificates = &ground.workspace.certificates;
+        let certificates = ground.workspace.certificates(ground.certificate);
         let mut command = ground.network.contained_command(ground.binary);
         command.arg(ground.binary);
         command.arg("serve").arg(ground.workspace.objects());
@@ -137,7 +147,10 @@ impl Server {
         }
         command.arg("--cert").arg(&certificates.certificate);
         command.arg("--key").arg(&certificates.key);
-        let log = ground.workspace.state("altway")?.join("log");
+        let log = ground
+            .workspace
+            .state(&format!("altway-{}", ground.certificate))?
+            .join("log");
         let mut server = Self::spawn(command, "altway serve", &log, Stdio::piped(), port)?;
         let stdout = server.child.stdout.take().expect("stdout is piped");
         let (sender, receiver) = mpsc::channel();
@@ -154,7 +167,9 @@ impl Server {
 
     fn start_command(ground: Ground<'_>, server: &ServerCommand, port: u16) -> Result<Self, Error> {
         let name = server.name.to_string();
-        let state = ground.workspace.state(&name)?;
+        let state = ground
+            .workspace
+            .state(&format!("{name}-{}", ground.certificate))?;
         let fill = Filling::new(ground, &state, port);
         if let Some(config) = &server.config {
             crate::write_whole(&fill.config, fill.fill(config).as_bytes())?;
@@ -233,7 +248,7 @@ struct Filling {
 impl Filling {
     fn new(ground: Ground<'_>, state: &Path, port: u16) -> Self {
         let text = |path: &Path| path.display().to_string();
-        let certificates = &ground.workspace.certificates;
+        let certificates = ground.workspace.certificates(ground.certificate);
         let config = state.join("config");
         Self {
             words: [
@@ -278,7 +293,12 @@ fn answers(ground: Ground<'_>, port: u16, protocol: Protocol) -> io::Result<bool
         "1s",
         "--ca",
     ]);
-    command.arg(&ground.workspace.certificates.ca_certificate);
+    command.arg(
+        &ground
+            .workspace
+            .certificates(ground.certificate)
+            .ca_certificate,
+    );
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())

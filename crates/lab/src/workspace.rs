@@ -3,10 +3,10 @@
 use crate::process::{process_error, start_error};
 use crate::{Error, image};
 use altway_emulate::Scratch;
-use altway_record::{OPENER_SIZE, Plan, Visit, object_path};
+use altway_record::{Certificate, OPENER_SIZE, Plan, Visit, object_path};
 use altway_units::DataSize;
 use serde::Deserialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ pub(crate) const HOST: &str = "altway.test";
 #[derive(Debug)]
 pub(crate) struct Workspace {
     folder: Scratch,
-    pub(crate) certificates: Certificates,
+    certificates: BTreeMap<Certificate, Certificates>,
 }
 
 impl Workspace {
@@ -41,11 +41,22 @@ impl Workspace {
         };
         let folder = Scratch::create().map_err(failed)?;
         write_objects(&folder.path().join(OBJECTS), plan).map_err(failed)?;
-        let certificates = Certificates::make(binary, &folder.path().join("certs"), addresses)?;
+        let certs = folder.path().join("certs");
+        let make = |kind: &Certificate| {
+            let made = Certificates::make(binary, &certs, addresses, *kind)?;
+            Ok((*kind, made))
+        };
+        let certificates = plan.certificates.iter().map(make);
+        let certificates = certificates.collect::<Result<_, Error>>()?;
         Ok(Self {
             folder,
             certificates,
         })
+    }
+
+    /// The files of a certificate of the plan.
+    pub(crate) fn certificates(&self, kind: Certificate) -> &Certificates {
+        &self.certificates[&kind]
     }
 
     /// The folder that is served.
@@ -85,7 +96,12 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    fn make(binary: &Path, folder: &Path, addresses: &BTreeSet<IpAddr>) -> Result<Self, Error> {
+    fn make(
+        binary: &Path,
+        folder: &Path,
+        addresses: &BTreeSet<IpAddr>,
+        kind: Certificate,
+    ) -> Result<Self, Error> {
         let name = "altway certs";
         let mut command = Command::new(binary);
         command
@@ -93,6 +109,12 @@ impl Certificates {
             .args(addresses.iter().map(ToString::to_string))
             .arg("--dir")
             .arg(folder);
+        match kind {
+            Certificate::Ecdsa => {}
+            Certificate::RsaChain => {
+                command.arg("--rsa-chain");
+            }
+        }
         let output = command.stdin(Stdio::null()).output();
         let output = output.map_err(|error| start_error(name, &error))?;
         if !output.status.success() {

@@ -9,6 +9,7 @@ use crate::options::Trust;
 use altway_record::Protocol;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::aws_lc_rs::{self, kx_group};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 /// TLS 1.2 and 1.3, as the server likes; TLS 1.3 alone for QUIC (RFC 9001, section 4.2).
 pub(crate) fn client_config(protocol: Protocol, trust: &Trust) -> Result<ClientConfig, Error> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(browser_like());
     warm_up(&provider)?;
     let versions = match protocol {
         Protocol::H1 | Protocol::H2 => rustls::ALL_VERSIONS,
@@ -33,6 +34,18 @@ pub(crate) fn client_config(protocol: Protocol, trust: &Trust) -> Result<ClientC
     config.alpn_protocols = vec![alpn(protocol).into()];
     config.resumption = Resumption::disabled();
     Ok(config)
+}
+
+/// Key exchanges in the order of browsers: X25519MLKEM768 first, whose share goes with the first flight
+/// together with that of X25519. The hello has some 1,500 bytes so, and fills two datagrams over QUIC,
+/// of which a server may send three times as much before the address is validated.
+fn browser_like() -> CryptoProvider {
+    let mut provider = aws_lc_rs::default_provider();
+    let first = kx_group::X25519MLKEM768.name();
+    provider
+        .kx_groups
+        .sort_by_key(|group| group.name() != first);
+    provider
 }
 
 /// Has the cryptographic library gather its entropy, which takes it some 50 ms of processor time
@@ -139,6 +152,27 @@ mod tests {
     fn offers_exactly_the_protocol_asked_for() {
         let config = client_config(Protocol::H1, &Trust::Insecure).unwrap();
         assert_eq!(config.alpn_protocols, [b"http/1.1".to_vec()]);
+    }
+
+    #[test]
+    fn the_hello_is_as_large_as_that_of_browsers() {
+        for protocol in [Protocol::H2, Protocol::H3] {
+            let mut config = client_config(protocol, &Trust::Insecure).unwrap();
+            config.enable_sni = true;
+            let name = ServerName::try_from("altway.test").unwrap();
+            let mut hello = Vec::new();
+            if protocol == Protocol::H2 {
+                let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+                client.write_tls(&mut hello).unwrap();
+            } else {
+                let version = rustls::quic::Version::V1;
+                let config = Arc::new(config);
+                let connection =
+                    rustls::quic::ClientConnection::new(config, version, name, vec![0; 60]);
+                connection.unwrap().write_hs(&mut hello);
+            }
+            assert!((1_400..1_900).contains(&hello.len()), "{}", hello.len());
+        }
     }
 
     #[test]

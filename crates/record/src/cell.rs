@@ -1,6 +1,8 @@
 //! One condition of a plan's matrix.
 
-use crate::{Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName, Topology};
+use crate::{
+    Certificate, Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName, Topology,
+};
 use altway_units::{DataSize, Ratio};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -18,6 +20,9 @@ pub struct Cell {
     pub client: Client,
     /// Congestion control of the server.
     pub congestion: Congestion,
+    /// The certificate that the server shows.
+    #[serde(default)]
+    pub certificate: Certificate,
     /// Whether setting a connection up is measured.
     pub connection: Connection,
     /// What the link is like beside what follows.

@@ -40,8 +40,8 @@ pub use altway_document::{File, Place, UnknownWord};
 pub use axis::{AxisError, MAX_AXIS_VALUES};
 pub use cell::Cell;
 pub use ends::{
-    BadServerName, Client, Congestion, Connection, MAX_SERVER_NAME, ServerCommand, ServerName,
-    Topology,
+    BadServerName, Certificate, Client, Congestion, Connection, MAX_SERVER_NAME, ServerCommand,
+    ServerName, Topology,
 };
 pub use har::HarError;
 pub use link::{

@@ -60,7 +60,7 @@ fn names() -> impl Iterator<Item = &'static str> {
 fn kind(column: &str) -> Kind {
     match column {
         "protocol" | "protocol_used" | "topology" | "server" | "client" | "congestion"
-        | "connection" | "link" | "queue" | "policy" | "fault" => Kind::Text,
+        | "certificate" | "connection" | "link" | "queue" | "policy" | "fault" => Kind::Text,
         "null_arm" | "valid" => Kind::Truth,
         "lateness_us_p99" => Kind::Real,
         "started_unix_ms" => Kind::Signed,

@@ -14,9 +14,9 @@ pub use file::{Files, KEYS, MAX_INCLUDES};
 
 use crate::words::words;
 use crate::{
-    Cell, Client, Congestion, Connection, LinkName, LinkWords, Policy, Protocol, QueueLimit, Rate,
-    RequestRecord, Scenario, ServerCommand, ServerName, Sessions, SideBySide, TimeOut, Topology,
-    Visit,
+    Cell, Certificate, Client, Congestion, Connection, LinkName, LinkWords, Policy, Protocol,
+    QueueLimit, Rate, RequestRecord, Scenario, ServerCommand, ServerName, Sessions, SideBySide,
+    TimeOut, Topology, Visit,
 };
 use altway_units::{DataSize, Ratio};
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,9 @@ pub struct Plan {
     pub clients: Vec<Client>,
     /// Congestion control of the server: what the client sends is too little for its own to matter.
     pub congestions: Vec<Congestion>,
+    /// Certificates that the servers show.
+    #[serde(default = "only_ecdsa")]
+    pub certificates: Vec<Certificate>,
     /// Whether setting a connection up is measured.
     pub connections: Vec<Connection>,
     /// What the link is like beside what the axes below say.
@@ -184,6 +187,7 @@ impl Plan {
         spread(&mut cells, &self.servers, |c, v| c.server = v);
         spread(&mut cells, &self.clients, |c, v| c.client = v);
         spread(&mut cells, &self.congestions, |c, v| c.congestion = v);
+        spread(&mut cells, &self.certificates, |c, v| c.certificate = v);
         spread(&mut cells, &self.connections, |c, v| c.connection = v);
         let links: Vec<LinkName> = self.links.iter().map(|link| link.name).collect();
         spread(&mut cells, &links, |c, v| c.link = v);
@@ -206,6 +210,7 @@ impl Plan {
             self.servers.len(),
             self.clients.len(),
             self.congestions.len(),
+            self.certificates.len(),
             self.connections.len(),
             self.links.len(),
             self.rates.len(),
@@ -317,6 +322,7 @@ impl Plan {
             server: self.servers[0],
             client: self.clients[0],
             congestion: self.congestions[0],
+            certificate: self.certificates[0],
             connection: self.connections[0],
             link: self.links[0].name,
             rate: self.rates[0],
@@ -353,6 +359,11 @@ fn product(lengths: &[usize]) -> u64 {
 }
 
 /// The links of plans that know of no other.
+/// What plans had that could not say another.
+fn only_ecdsa() -> Vec<Certificate> {
+    vec![Certificate::Ecdsa]
+}
+
 fn only_plain() -> Vec<LinkWords> {
     vec![LinkWords::plain()]
 }

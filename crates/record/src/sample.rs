@@ -1,8 +1,8 @@
 //! One measured request, and the CSV file that holds them.
 
 use crate::{
-    Cell, Client, Congestion, Connection, LinkName, Policy, Protocol, QueueLimit, Rate, ServerName,
-    Topology,
+    Cell, Certificate, Client, Congestion, Connection, LinkName, Policy, Protocol, QueueLimit,
+    Rate, ServerName, Topology,
 };
 use altway_units::{Bandwidth, DataSize, Ratio};
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,9 @@ pub struct Sample {
     /// Congestion control of the server.
     #[serde(default)]
     pub congestion: Congestion,
+    /// The certificate that the server showed.
+    #[serde(default)]
+    pub certificate: Certificate,
     /// Whether the transfer includes setting its connection up.
     #[serde(default)]
     pub connection: Connection,
@@ -175,6 +178,7 @@ impl Sample {
             server: self.server,
             client: self.client,
             congestion: self.congestion,
+            certificate: self.certificate,
             connection: self.connection,
             link: self.link,
             rate: limit.map_or(Rate::Unlimited, Rate::Limited),
@@ -201,7 +205,7 @@ pub enum SampleError {
 
 /// The first line of `samples.csv`, with its line end.
 pub const CSV_HEADER: &str = "ordinal,block,cell,attempt,request,requests,protocol,null_arm,\
-protocol_used,topology,server,client,congestion,connection,link,queue,rate_bps,delay_us,loss_ppb,\
+protocol_used,topology,server,client,congestion,certificate,connection,link,queue,rate_bps,delay_us,loss_ppb,\
 size_bytes,link_seed,started_unix_ms,start_us,connect_us,first_byte_us,total_us,compared_us,\
 body_bytes,up_packets,up_lost_packets,up_queue_dropped_packets,down_packets,down_lost_packets,\
 down_queue_dropped_packets,down_backlog_max_bytes,codel_dropped_packets,duplicated_packets,\
@@ -327,6 +331,7 @@ pub(crate) mod tests {
             server: "my-server".parse().unwrap(),
             client: Client::Curl,
             congestion: Congestion::Reno,
+            certificate: Certificate::RsaChain,
             connection: Connection::Warm,
             link: "jitter 5ms".parse().unwrap(),
             queue: QueueLimit::Bytes(DataSize::from_bytes(64_000)),

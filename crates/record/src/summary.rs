@@ -1,6 +1,9 @@
 //! What a run says about each cell: the rows of `summary.csv`.
 
-use crate::{Client, Congestion, Connection, LinkName, Protocol, QueueLimit, ServerName, Topology};
+use crate::{
+    Certificate, Client, Congestion, Connection, LinkName, Protocol, QueueLimit, ServerName,
+    Topology,
+};
 use serde::{Deserialize, Serialize};
 
 /// One protocol in one cell, described, and held against the plan's first protocol.
@@ -20,6 +23,9 @@ pub struct SummaryRow {
     pub client: Client,
     /// Congestion control of the server.
     pub congestion: Congestion,
+    /// The certificate that the server showed.
+    #[serde(default)]
+    pub certificate: Certificate,
     /// Whether setting a connection up is in the times.
     pub connection: Connection,
     /// What the link was like beside rate, delay, loss and queue: a name in the plan's `links`.

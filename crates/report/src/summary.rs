@@ -87,6 +87,7 @@ fn row(
         server: cell.server,
         client: cell.client,
         congestion: cell.congestion,
+        certificate: cell.certificate,
         connection: cell.connection,
         link: cell.link,
         queue: cell.queue,

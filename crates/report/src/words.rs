@@ -1,7 +1,8 @@
 //! Numbers and quantities as people read them, the same in the terminal, the pictures and the page.
 
 use altway_record::{
-    Cell, Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName, Topology,
+    Cell, Certificate, Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName,
+    Topology,
 };
 use altway_units::{DataSize, Ratio, duration};
 use std::time::Duration;
@@ -63,6 +64,15 @@ pub(crate) fn size(size: DataSize) -> String {
     spaced(&size.to_string())
 }
 
+/// `ECDSA certificate`, or `RSA chain`.
+pub(crate) fn certificate(certificate: Certificate) -> String {
+    match certificate {
+        Certificate::Ecdsa => "ECDSA certificate",
+        Certificate::RsaChain => "RSA chain",
+    }
+    .into()
+}
+
 /// `cubic`, of both transports, or `bbr (TCP) with cubic (QUIC)`.
 pub(crate) fn congestion(congestion: Congestion) -> String {
     match (congestion.tcp(), congestion.quic()) {
@@ -81,7 +91,7 @@ pub(crate) fn series(cell: &Cell) -> String {
 }
 
 /// How many texts [`parts`] gives.
-pub(crate) const PARTS: usize = 9;
+pub(crate) const PARTS: usize = 10;
 
 /// Every axis of a cell but its delay, as people read it.
 pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
@@ -102,6 +112,7 @@ pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
         connection.to_owned(),
         cell.topology.to_string(),
         congestion(cell.congestion),
+        certificate(cell.certificate),
         format!("{} from {}", cell.client, cell.server),
     ]
 }
@@ -118,6 +129,7 @@ pub(crate) fn telling(cell: &Cell) -> [bool; PARTS] {
         cell.connection == Connection::Warm,
         cell.topology != Topology::default(),
         cell.congestion != Congestion::default(),
+        cell.certificate != Certificate::default(),
         ends,
     ]
 }

@@ -29,6 +29,12 @@ pub struct Identity {
     readable_key: Option<IdentityWarning>,
 }
 
+/// Bytes of a signature with an RSA key of 2,048 bits, the most common.
+const RSA_SIGNATURE: usize = 256;
+
+/// Bytes of a signature with any other key, at most (ECDSA with P-256).
+const OTHER_SIGNATURE: usize = 72;
+
 /// The same certificate with an OCSP response.
 #[derive(Debug, Clone)]
 struct Stapled {
@@ -82,8 +88,9 @@ impl Identity {
     }
 
     /// Returns the faults that its operator should mend, though it can be used: the key, if others
-    /// could read its file when that was read, and each certificate of the chain that at `now` is
-    /// expired, not yet valid, or within 14 days of its end. Parses the chain each time.
+    /// could read its file when that was read, each certificate of the chain that at `now` is
+    /// expired, not yet valid, or within 14 days of its end, and a chain that costs QUIC clients a round
+    /// trip. Parses the chain each time.
     #[must_use]
     pub fn warnings(&self, now: SystemTime) -> Vec<IdentityWarning> {
         let now = OffsetDateTime::from(now);
@@ -91,7 +98,13 @@ impl Identity {
         let dates = chain.filter_map(|(place, certificate)| {
             Validity::of(certificate)?.warning(&self.path, place, now)
         });
-        self.readable_key.iter().cloned().chain(dates).collect()
+        let signature = match self.certified.key.algorithm() {
+            SignatureAlgorithm::RSA => RSA_SIGNATURE,
+            _ => OTHER_SIGNATURE,
+        };
+        let length = warning::of_length(&self.path, &self.certified.cert, signature);
+        let key = self.readable_key.iter().cloned();
+        key.chain(dates).chain(length).collect()
     }
 
     /// Staples the OCSP response (DER) that a file holds: clients that ask for it (RFC 6066

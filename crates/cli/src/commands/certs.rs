@@ -31,6 +31,10 @@ pub(crate) struct Arguments {
     /// Let this system no longer trust the authority (as root).
     #[arg(long)]
     uninstall: bool,
+    /// Make a chain like those of public authorities instead: leaf, intermediate and root with RSA keys,
+    /// some 4 KB, signed by a root whose key is thrown away. For measuring: it is made anew each time.
+    #[arg(long, conflicts_with_all = ["install", "uninstall"])]
+    rsa_chain: bool,
     /// Print where the files are as JSON.
     #[arg(long)]
     json: bool,
@@ -55,6 +59,11 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     if arguments.uninstall {
         trust::uninstall()?;
         printer.say("this system no longer trusts the authority");
+        return Ok(Answer::Done);
+    }
+    if arguments.rsa_chain {
+        let leaf = store.rsa_chain(&arguments.names)?;
+        print(&store.rsa_root(), &leaf, arguments, printer)?;
         return Ok(Answer::Done);
     }
     let leaf = store.leaf(&arguments.names)?;
@@ -86,7 +95,7 @@ fn print(authority: &Path, leaf: &Leaf, arguments: &Arguments, printer: &Printer
         leaf.key.display(),
         leaf.names.join(", "),
     ))?;
-    if !arguments.install {
+    if !arguments.install && !arguments.rsa_chain {
         printer.say("\nTo trust the authority:\n");
         printer.say(trust::instructions(authority).trim_end());
     }

@@ -62,8 +62,8 @@ Policies: who is offered HTTP/3 by the Alt-Svc field
 
 A first SIGTERM or Ctrl-C lets requests end, a second ends at once. SIGHUP reads certificate, key
 and OCSP response again; connections go on, and if a file is bad the former ones stay. At both times
-it warns of a key that others may read, and of a certificate that is expired, not yet valid, or within
-14 days of its end, and serves all the same. SIGUSR1 opens the access log anew by its name: for
+it warns of a key that others may read, of a certificate that is expired, not yet valid, or within
+14 days of its end, and of a chain that costs QUIC clients a round trip, and serves all the same. SIGUSR1 opens the access log anew by its name: for
 logrotate, postrotate is `kill -USR1` with the process number.
 
 Every minute a line on stderr sums up what was refused, for each client network.

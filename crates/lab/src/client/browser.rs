@@ -57,7 +57,10 @@ fn command(errand: &Errand<'_>, visit: &Path, folder: &Path) -> Command {
     command.args(["--protocol", &errand.protocol.to_string()]);
     command.args([
         "--key-digest",
-        &ground.workspace.certificates.spki_sha256_base64,
+        &ground
+            .workspace
+            .certificates(ground.certificate)
+            .spki_sha256_base64,
     ]);
     command.arg("--visit").arg(visit);
     command.arg("--folder").arg(folder);

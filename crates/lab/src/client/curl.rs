@@ -53,7 +53,12 @@ pub(super) fn fetch(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
     // No file of the user's may change what is measured.
     command.args(["--disable", "--silent", "--show-error", "--noproxy", "*"]);
     command.args(["--write-out", "%{json}\\n", "--cacert"]);
-    command.arg(&ground.workspace.certificates.ca_certificate);
+    command.arg(
+        &ground
+            .workspace
+            .certificates(ground.certificate)
+            .ca_certificate,
+    );
     command
         .arg("--max-time")
         .arg(errand.patience().as_secs_f64().to_string());

@@ -23,7 +23,7 @@ pub const MAX_INCLUDES: usize = 16;
 const APART: [&str; 2] = ["10s", "1h"];
 
 /// The keys of a plan.
-pub const KEYS: [&str; 31] = [
+pub const KEYS: [&str; 32] = [
     "schema",
     "include",
     "name",
@@ -32,6 +32,7 @@ pub const KEYS: [&str; 31] = [
     "server",
     "client",
     "congestion",
+    "certificate",
     "connection",
     "link",
     "mtu",
@@ -83,6 +84,7 @@ struct Typed {
     server: Option<OneOrMany<TypedServer>>,
     client: Option<OneOrMany<String>>,
     congestion: Option<OneOrMany<String>>,
+    certificate: Option<OneOrMany<String>>,
     connection: Option<OneOrMany<String>>,
     link: Option<OneOrMany<TypedLink>>,
     mtu: Option<u16>,
@@ -253,6 +255,7 @@ impl Sources {
             commands,
             clients: self.axis("client", typed.client, Some(&["altway"]))?,
             congestions: self.axis("congestion", typed.congestion, Some(&["cubic"]))?,
+            certificates: self.axis("certificate", typed.certificate, Some(&["ecdsa"]))?,
             connections: self.axis("connection", typed.connection, Some(&["cold"]))?,
             links,
             mtu: typed.mtu.unwrap_or(DEFAULT_MTU),

@@ -25,6 +25,7 @@ impl Plan {
             format!("server = [{}]", self.server_list()),
             format!("client = {}", list(&self.clients)),
             format!("congestion = {}", list(&self.congestions)),
+            format!("certificate = {}", list(&self.certificates)),
             format!("connection = {}", list(&self.connections)),
             format!("link = [{}]", self.link_list()),
             format!("mtu = {}", self.mtu),
@@ -178,7 +179,7 @@ mod tests {
     #[test]
     fn the_text_gives_the_same_plan_again() {
         assert_round_trip(
-            "size = \"64KiB\"\nqueue = [\"100KB\", \"default\"]\ncongestion = \"reno\"",
+            "size = \"64KiB\"\nqueue = [\"100KB\", \"default\"]\ncongestion = \"reno\"\ncertificate = [\"ecdsa\", \"rsa-chain\"]",
         );
         assert_round_trip(
             "size = \"1MB\"\ntopology = [\"router\", \"proxied\"]\nclient = [\"altway\", \"curl\"]\n\

@@ -2,8 +2,8 @@
 
 use crate::words;
 use altway_record::{
-    Cell, Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName, Topology,
-    UnknownWord,
+    Cell, Certificate, Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName,
+    Topology, UnknownWord,
 };
 use altway_units::Ratio;
 use std::fmt;
@@ -21,6 +21,8 @@ pub enum Axis {
     Client,
     /// Congestion control.
     Congestion,
+    /// The certificate that the server shows.
+    Certificate,
     /// Whether setting a connection up is measured.
     Connection,
     /// Rate of the link.
@@ -38,6 +40,7 @@ const NAMES: &[&str] = &[
     "server",
     "client",
     "congestion",
+    "certificate",
     "connection",
     "rate",
     "queue",
@@ -47,11 +50,12 @@ const NAMES: &[&str] = &[
 
 impl Axis {
     /// All of them, in a plan's order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Topology,
         Self::Server,
         Self::Client,
         Self::Congestion,
+        Self::Certificate,
         Self::Connection,
         Self::Rate,
         Self::Queue,
@@ -61,11 +65,12 @@ impl Axis {
 
     /// Those that stand around a link. Two runs may differ in them and still be compared, for what
     /// they fetch over which link is the same.
-    pub(super) const AROUND_THE_LINK: [Self; 6] = [
+    pub(super) const AROUND_THE_LINK: [Self; 7] = [
         Self::Topology,
         Self::Server,
         Self::Client,
         Self::Congestion,
+        Self::Certificate,
         Self::Connection,
         Self::Queue,
     ];
@@ -83,6 +88,7 @@ impl Axis {
             Self::Server => cell.server.to_string(),
             Self::Client => cell.client.to_string(),
             Self::Congestion => cell.congestion.to_string(),
+            Self::Certificate => words::certificate(cell.certificate),
             Self::Connection => format!("{} connection", cell.connection),
             Self::Rate => words::rate(cell.rate),
             Self::Queue => format!("{} queue", cell.queue),
@@ -98,6 +104,7 @@ impl Axis {
             Self::Server => a.server == b.server,
             Self::Client => a.client == b.client,
             Self::Congestion => a.congestion == b.congestion,
+            Self::Certificate => a.certificate == b.certificate,
             Self::Connection => a.connection == b.connection,
             Self::Rate => a.rate == b.rate,
             Self::Queue => a.queue == b.queue,
@@ -113,6 +120,7 @@ impl Axis {
             Self::Server => cell.server = ServerName::default(),
             Self::Client => cell.client = Client::default(),
             Self::Congestion => cell.congestion = Congestion::default(),
+            Self::Certificate => cell.certificate = Certificate::default(),
             Self::Connection => cell.connection = Connection::default(),
             Self::Rate => cell.rate = Rate::Unlimited,
             Self::Queue => cell.queue = QueueLimit::default(),

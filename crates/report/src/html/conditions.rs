@@ -5,7 +5,7 @@ use crate::analysis::Analysis;
 use crate::pictures::quantile_of;
 use crate::summary::loss_counted_percent;
 use crate::words;
-use altway_record::{LinkWords, Manifest, Plan, Running, Sample, Scenario, transfers};
+use altway_record::{Certificate, LinkWords, Manifest, Plan, Running, Sample, Scenario, transfers};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many kinds of faults are listed.
@@ -171,6 +171,10 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
     let listed = |values: Vec<String>| words::list(&values);
     let queues = plan.queues.iter().map(ToString::to_string).collect();
     let congestions = plan.congestions.iter().map(|one| words::congestion(*one));
+    let certificates = plan.certificates.iter().map(|one| match one {
+        Certificate::Ecdsa => "one with an ECDSA key".to_owned(),
+        Certificate::RsaChain => "leaf, intermediate and root with RSA keys, 4 KB".to_owned(),
+    });
     let priority = match link.realtime_priority {
         Some(true) => "real-time",
         Some(false) => "normal: packets may be late",
@@ -206,6 +210,7 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
             "congestion control of the server",
             listed(congestions.collect()),
         ),
+        ("certificate of the server", listed(certificates.collect())),
         ("priority of the link's thread", priority.into()),
     ];
     let links = plan.links.iter().filter(|link| !link.is_plain());

@@ -147,6 +147,7 @@ pub(crate) fn sample(
         server: cell.server,
         client: cell.client,
         congestion: cell.congestion,
+        certificate: cell.certificate,
         connection: cell.connection,
         link: cell.link,
         queue: cell.queue,

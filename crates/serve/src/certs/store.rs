@@ -1,5 +1,7 @@
 //! The directory that holds the authority and the leaf.
 
+mod rsa_chain;
+
 use super::names::Names;
 use crate::{Error, Identity};
 use aws_lc_rs::digest;

@@ -55,6 +55,17 @@ pub enum IdentityWarning {
         /// Its last second.
         not_after: OffsetDateTime,
     },
+    /// A chain that does not fit into what QUIC may send before the client's address is validated (RFC
+    /// 9000 section 8.1): three times what came from it, of most clients but browsers one datagram of
+    /// 1,200 bytes. Handshakes with those take a round trip more.
+    LongChain {
+        /// The chain's file.
+        path: PathBuf,
+        /// The bytes of all its certificates.
+        bytes: usize,
+        /// How many there are.
+        certificates: usize,
+    },
 }
 
 impl fmt::Display for IdentityWarning {
@@ -94,6 +105,18 @@ impl fmt::Display for IdentityWarning {
             } => {
                 let (which, when) = (certificate(path, *place), Minute(*not_after));
                 write!(f, "{which} expires on {when}: renew it")
+            }
+            Self::LongChain {
+                path,
+                bytes,
+                certificates,
+            } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "the chain `{path}` ({certificates} certificates, {bytes} bytes) costs QUIC clients whose \
+                     hello is one datagram a round trip: leave out the root, or use ECDSA"
+                )
             }
         }
     }
@@ -171,6 +194,30 @@ impl Validity {
     }
 }
 
+/// What a server may send of its certificates and its signature before it knows the client's address: three
+/// times a datagram of 1,200 bytes (RFC 9000 sections 8.1 and 14.1), without some 250 bytes of other TLS
+/// messages and 200 of packet headers, frames and tags.
+const FIRST_FLIGHT: usize = 3 * 1_200 - 450;
+
+/// What the message adds for each certificate (RFC 8446 section 4.4.2).
+const ENTRY: usize = 5;
+
+/// A warning of the chain `path`, if it is too long for a server's first flight; `signature`: the bytes of
+/// what its key signs with.
+pub(super) fn of_length(
+    path: &Path,
+    chain: &[CertificateDer<'_>],
+    signature: usize,
+) -> Option<IdentityWarning> {
+    let bytes = chain.iter().map(|one| one.len()).sum::<usize>();
+    let flight = bytes + ENTRY * chain.len() + signature;
+    (flight > FIRST_FLIGHT).then(|| IdentityWarning::LongChain {
+        path: path.into(),
+        bytes,
+        certificates: chain.len(),
+    })
+}
+
 /// A warning of the key `path`, if `file` (its metadata) lets others read it.
 pub(super) fn of_key(path: &Path, file: &Metadata) -> Option<IdentityWarning> {
     // A pipe is gone once it has been read.
@@ -226,6 +273,17 @@ mod tests {
         let command = mending(0o644, 0, 1000);
         let expected = "chown 1000 KEY && chmod go-rwx KEY";
         assert_eq!(command.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_chain_is_warned_of_from_the_byte_on_that_no_longer_fits() {
+        let chain = |bytes: usize| [vec![0; 1_000].into(), CertificateDer::from(vec![0; bytes])];
+        let fits = FIRST_FLIGHT - 1_000 - 2 * ENTRY - 256;
+        let path = Path::new("chain.pem");
+        assert_eq!(of_length(path, &chain(fits), 256), None);
+        let warning = of_length(path, &chain(fits + 1), 256).unwrap().to_string();
+        let expected = "the chain `chain.pem` (2 certificates, 2885 bytes) costs QUIC clients";
+        assert!(warning.starts_with(expected), "{warning}");
     }
 
     #[test]

@@ -216,6 +216,7 @@ fn axes(plan: &Plan) -> Vec<(&'static str, String)> {
         ("server", words(&plan.servers)),
         ("client", words(&plan.clients)),
         ("congestion", words(&plan.congestions)),
+        ("certificate", words(&plan.certificates)),
         ("connection", words(&plan.connections)),
         (
             "link",
@@ -290,6 +291,7 @@ fn line(plan: &Plan, cell: &Cell) -> String {
         (plan.servers.len(), cell.server.to_string()),
         (plan.clients.len(), cell.client.to_string()),
         (plan.congestions.len(), cell.congestion.to_string()),
+        (plan.certificates.len(), cell.certificate.to_string()),
         (plan.connections.len(), cell.connection.to_string()),
         (plan.links.len(), cell.link.to_string()),
         (plan.rates.len(), cell.rate.to_string()),

@@ -287,13 +287,19 @@ mod tests {
         ));
         let printer = Printer::new(true);
         let stamps = Stamps::of(&plan);
-        let site = super::super::setup::site(&plan).unwrap();
+        let site = super::super::setup::site(&plan, &Arc::default()).unwrap();
         let spelling = super::super::limits::Spelling::Keys;
         let options = super::super::setup::options(&plan, site, spelling, &printer).unwrap();
         let server = altway_serve::Server::bind(&options).unwrap();
         let monitor = server.monitor();
         let shown = || monitor.certificates()[0].names.join(" ");
-        let reloading = Reloading::new(None, plan, stamps, server.reload_handle(), printer);
+        let reloading = Reloading::new(
+            None,
+            plan,
+            stamps,
+            (server.reload_handle(), Arc::default()),
+            printer,
+        );
         reloading.look();
         assert!(shown().contains("one.test"), "{}", shown());
         swap(folder, "two", &["two.test"]);

@@ -16,6 +16,7 @@ const NAMES: [&str; PARTS + 1] = [
     "connection",
     "topology",
     "congestion control",
+    "certificate",
     "client and server",
     "delay",
 ];
