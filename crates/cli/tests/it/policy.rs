@@ -1,6 +1,6 @@
 //! `altway policy`: what the server chooses by, shown and tried without a server.
 
-use crate::common::{Dir, refusal, success, text};
+use crate::common::{Dir, Serving, refusal, success, text};
 use altway_record::{CSV_HEADER, Protocol, csv_rows};
 use altway_select::{Congestion, Exchange, Surface};
 use std::path::Path;
@@ -289,6 +289,50 @@ fn a_log_of_a_server_is_evaluated_and_damaged_lines_are_named() {
     assert!(
         table.contains("Hold-out: ") && table.contains("To see a difference of 2 %"),
         "{table}"
+    );
+}
+
+#[test]
+fn a_server_writes_a_line_for_each_page_and_no_address() {
+    let dir = Dir::new();
+    std::fs::create_dir_all(dir.path().join("site")).unwrap();
+    dir.file("site/a", "a");
+    let state = ["--selection-log", "log", "--state-dir", "state"];
+    let load = |serving: &Serving, protocol: &str| {
+        let url = serving.url("/a");
+        success(&mut dir.altway([
+            "load",
+            &url,
+            "--protocol",
+            protocol,
+            "--insecure",
+            "-n",
+            "2",
+        ]));
+    };
+    let serving = Serving::start(&dir, &state);
+    load(&serving, "h2");
+    assert_eq!(serving.terminate(), Some(0));
+    let text = refusal(&mut dir.altway(["policy", "evaluate", "log"]));
+    assert!(
+        text.contains("none of 1 pages is of a client that had been told anything"),
+        "{text}"
+    );
+    // The key is kept, so that the next server knows the client.
+    let serving = Serving::start(&dir, &state);
+    load(&serving, "h3");
+    assert_eq!(serving.terminate(), Some(0));
+    let said = success(&mut dir.altway(["policy", "evaluate", "log", "--json"]));
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&said["pages"], &said["trials"]),
+        (&2.into(), &1.into()),
+        "{said}"
+    );
+    let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
+    assert!(
+        !log.contains("127.0.0.1") && log.contains("\"protocol\":\"h3\""),
+        "{log}"
     );
 }
 

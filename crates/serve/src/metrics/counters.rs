@@ -135,6 +135,8 @@ impl ServerCounters {
             worker.visits.append_to(&mut latest);
         }
         drop(workers);
+        // Those of one second as they came.
+        latest.reverse();
         latest.sort_by_key(|visit| std::cmp::Reverse(visit.time));
         latest.truncate(MAX_VISITS);
         let mut metrics = sum.metrics();

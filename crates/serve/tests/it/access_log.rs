@@ -98,6 +98,7 @@ async fn lines_of_every_protocol(format: LogFormat) -> Vec<String> {
 async fn every_protocol_has_the_same_lines_in_json() {
     let lines = lines_of_every_protocol(LogFormat::Json).await;
     assert_eq!(lines.len(), 12, "{lines:?}");
+    let mut keys = None;
     for (at, line) in lines.iter().enumerate() {
         let mut said: Value = serde_json::from_str(line).expect(line);
         let said = said.as_object_mut().unwrap();
@@ -111,6 +112,10 @@ async fn every_protocol_has_the_same_lines_in_json() {
         let duration = said.remove("duration").unwrap().as_f64().unwrap();
         assert!((0.0..10.0).contains(&duration), "{line}");
         said.remove("reason").unwrap();
+        // The same client over every protocol, whose address is not in its key.
+        let key = said.remove("key").unwrap();
+        assert_eq!(keys.get_or_insert(key.clone()), &key);
+        assert_eq!(key.as_str().unwrap().len(), 12, "{line}");
         let (protocol, is_found) = (["h1", "h2", "h3"][at / 4], at % 4 < 3);
         if !is_found {
             assert!(said["bytes"].as_u64().unwrap() > 0, "{line}");
@@ -124,6 +129,8 @@ async fn every_protocol_has_the_same_lines_in_json() {
             "status": if is_found { 200 } else { 404 },
             "bytes": if is_found { 7 } else { 0 },
             "offer": "h3",
+            "class": "other-other",
+            "propensity": 1,
             "host": "localhost",
             "referer": "https://localhost/\"} r\u{fffd}f\\",
             "agent": "test/1 \"x\"",
