@@ -459,8 +459,8 @@ fn daemon(dir: &Dir) -> String {
 /// Whether a process runs the daemon's last script.
 fn worker_runs(dir: &Dir) -> bool {
     let worker = dir.path().join("worker.sh").display().to_string();
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let lines = processes.map(|process| std::fs::read(process.path().join("cmdline")));
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.map(|process| fs::read(process.path().join("cmdline")));
     let mut lines = lines.map(|line| text(&line.unwrap_or_default()));
     lines.any(|line| line == format!("sh\0{worker}\0"))
 }
@@ -475,7 +475,7 @@ fn a_server_command_is_a_line_of_a_shell() {
         ["emulate", "--server", server, "--", "sh", "-c", line],
     );
     success(&mut emulate);
-    let said = std::fs::read_to_string(dir.path().join("said")).unwrap();
+    let said = fs::read_to_string(dir.path().join("said")).unwrap();
     assert!(said.contains("SAID=hello"), "{said}");
 }
 
