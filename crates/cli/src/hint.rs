@@ -186,6 +186,9 @@ fn of_lab(error: &LabError) -> Option<String> {
         LabError::NoServer { .. } | LabError::NoClient { .. } => {
             "install it so that it is found by PATH, or leave it out of the plan"
         }
+        LabError::Samples { .. } => {
+            "take the file from a copy; without that line, `altway lab resume` makes its transfer again"
+        }
         LabError::NoCongestion { .. } => {
             "as root, `modprobe tcp_bbr` loads bbr; or leave it out of the plan"
         }

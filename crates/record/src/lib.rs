@@ -14,6 +14,7 @@
 
 mod axis;
 mod cell;
+mod damage;
 mod ends;
 mod har;
 mod link;
@@ -39,6 +40,7 @@ mod words;
 pub use altway_document::{File, Place, UnknownWord};
 pub use axis::{AxisError, MAX_AXIS_VALUES};
 pub use cell::Cell;
+pub use damage::Damage;
 pub use ends::{
     BadServerName, Certificate, Client, Congestion, Connection, MAX_SERVER_NAME, ServerCommand,
     ServerName, Topology,

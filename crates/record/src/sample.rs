@@ -1,5 +1,6 @@
 //! One measured request, and the CSV file that holds them.
 
+use crate::damage::{self, Damage};
 use crate::{
     Cell, Certificate, Client, Congestion, Connection, LinkName, Policy, Protocol, QueueLimit,
     Rate, ServerName, Topology,
@@ -198,8 +199,11 @@ fn one() -> u32 {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SampleError {
-    /// A row that is none.
-    #[error("samples.csv is damaged")]
+    /// A row that is none, and where.
+    #[error("it is damaged at {0}")]
+    Damaged(Damage),
+    /// A text that is no CSV.
+    #[error("it is damaged")]
     Csv(#[from] csv::Error),
 }
 
@@ -281,7 +285,11 @@ fn read_lines(text: &str) -> Result<Vec<Sample>, SampleError> {
         .headers()?
         .iter()
         .any(|column| column == "compared_us");
-    let mut samples: Vec<Sample> = reader.deserialize().collect::<Result<_, _>>()?;
+    let read = reader.deserialize().collect::<Result<Vec<Sample>, _>>();
+    let mut samples = read.map_err(|error| match damage::of(whole, &error) {
+        Some(place) => SampleError::Damaged(place),
+        None => error.into(),
+    })?;
     if of_schema_1 {
         for sample in &mut samples {
             sample.compared_us = sample.total_us;
@@ -398,6 +406,16 @@ pub(crate) mod tests {
         assert_eq!(read_samples(&cut).unwrap().len(), 1);
         assert_eq!(read_whole(&cut).unwrap().1, whole.len());
         assert_eq!(read_samples("ordinal,blo").unwrap(), []);
+    }
+
+    #[test]
+    fn damage_is_told_by_line_and_column() {
+        let row = csv_row(&sample()).replacen("5000000", "5O00000", 1);
+        let text = format!("{CSV_HEADER}{}{row}", csv_row(&sample()));
+        let column = row.find("5O00000").unwrap() + 1;
+        let expected = format!("it is damaged at line 3, column {column}: `rate_bps` is `5O00000`");
+        let error = read_samples(&text).unwrap_err().to_string();
+        assert!(error.starts_with(&expected), "{error}");
     }
 
     #[test]
