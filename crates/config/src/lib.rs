@@ -63,8 +63,8 @@ pub use site::{
     MAX_SITES, OnTheFly, Redirect, Respond, Route, Secret, Site,
 };
 pub use values::{
-    BadAddress, BadBalance, BadClientPrefix, BadField, BadHost, BadPattern, BadRetry, BadServerId,
-    BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, ClientPrefix, HeaderField, HostValue,
-    ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId, SiteName, Upstream,
-    UpstreamPlace, UrlPath,
+    BadAddress, BadBalance, BadCheckPath, BadClientPrefix, BadField, BadHost, BadPattern, BadRetry,
+    BadServerId, BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, CheckPath, ClientPrefix,
+    HeaderField, HostValue, ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId,
+    SiteName, Upstream, UpstreamPlace, UrlPath,
 };
