@@ -65,8 +65,8 @@ pub use site::{
 };
 pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{
-    BadAddress, BadBalance, BadClientPrefix, BadField, BadHost, BadPattern, BadRetry, BadServerId,
-    BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, ClientPrefix, HeaderField, HostValue,
-    ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId, SiteName, Upstream,
-    UpstreamPlace, UrlPath,
+    BadAddress, BadBalance, BadCheckPath, BadClientPrefix, BadField, BadHost, BadPattern, BadRetry,
+    BadServerId, BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, CheckPath, ClientPrefix,
+    HeaderField, HostValue, ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId,
+    SiteName, Upstream, UpstreamPlace, UrlPath,
 };

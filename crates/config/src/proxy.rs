@@ -1,6 +1,6 @@
 //! Requests that are carried to servers behind this one: `proxy`.
 
-use crate::{Balance, HostValue, Upstream, UrlPath};
+use crate::{Balance, CheckPath, HostValue, Upstream};
 use altway_units::{DataSize, Network};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Proxy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthCheck {
     /// What is asked for.
-    pub path: UrlPath,
+    pub path: CheckPath,
     /// Time between two of them.
     pub every: Duration,
 }

@@ -16,5 +16,8 @@ pub use host::{BadSiteName, SiteName};
 pub use pattern::{BadPattern, PathPattern};
 pub use quic::{BadClientPrefix, BadRetry, BadServerId, ClientPrefix, Retry, ServerId};
 pub use target::{BadTarget, RedirectTarget, Requested};
-pub use upstream::{BadBalance, BadHost, BadUpstream, Balance, HostValue, Upstream, UpstreamPlace};
+pub use upstream::{
+    BadBalance, BadCheckPath, BadHost, BadUpstream, Balance, CheckPath, HostValue, Upstream,
+    UpstreamPlace,
+};
 pub use url_path::{BadUrlPath, UrlPath};

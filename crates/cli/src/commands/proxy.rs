@@ -8,9 +8,9 @@ use crate::hint::mistake;
 use crate::printer::Printer;
 use crate::{Answer, config_file};
 use altway_config::{
-    Action, Balance, Certificate, Config, HealthCheck, HostValue, Listen, ListenAddress, Listener,
-    Log, Network, PathPattern, Plan, Protocols, Proxy, Route, Secret, Security, Site, Transport,
-    Upstream, UrlPath,
+    Action, Balance, Certificate, CheckPath, Config, HealthCheck, HostValue, Listen, ListenAddress,
+    Listener, Log, Network, PathPattern, Plan, Protocols, Proxy, Route, Secret, Security, Site,
+    Transport, Upstream,
 };
 use altway_proxy::Statistics;
 use altway_serve::{LogFormat, Policy};
@@ -72,7 +72,7 @@ pub(crate) struct Arguments {
     balance: Balance,
     /// Ask each origin for this path every 5 s; one that fails is given no requests.
     #[arg(long, value_name = "PATH")]
-    health: Option<UrlPath>,
+    health: Option<CheckPath>,
     /// Host of the requests to the origins. Default: what the client asks for.
     #[arg(long, value_name = "HOST")]
     host: Option<HostValue>,

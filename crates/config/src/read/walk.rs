@@ -94,6 +94,7 @@ impl Refusal for crate::BadUpstream {
 impl Refusal for altway_units::InvalidNetwork {}
 impl Refusal for crate::BadAddress {}
 impl Refusal for crate::BadBalance {}
+impl Refusal for crate::BadCheckPath {}
 impl Refusal for crate::BadHost {}
 impl Refusal for crate::BadClientPrefix {}
 impl Refusal for crate::BadPattern {}

@@ -234,6 +234,41 @@ impl FromStr for HostValue {
 #[error("`{}` is not a host: expected a name, perhaps with a port", .0.escape_debug())]
 pub struct BadHost(String);
 
+/// The target of a request: a path, perhaps with a query (RFC 9112 section 3.2.1).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CheckPath(String);
+
+impl CheckPath {
+    /// The target.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CheckPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for CheckPath {
+    type Err = BadCheckPath;
+
+    fn from_str(text: &str) -> Result<Self, BadCheckPath> {
+        let of_a_target = |byte: u8| byte.is_ascii_graphic() && !b"#\"<>\\^`{|}".contains(&byte);
+        match text.starts_with('/') && text.len() <= 2_048 && text.bytes().all(of_a_target) {
+            true => Ok(Self(text.into())),
+            false => Err(BadCheckPath(text.into())),
+        }
+    }
+}
+
+/// A text that no request can be for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is not the path of a request: expected one like `/healthz`", .0.escape_debug())]
+pub struct BadCheckPath(String);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,6 +324,12 @@ mod tests {
         }
         for text in ["", "hash", "hash:", "hash:a b", "random"] {
             assert!(text.parse::<Balance>().is_err(), "{text}");
+        }
+        for text in ["/", "/healthz", "/a%20b?c=d"] {
+            assert_eq!(text.parse::<CheckPath>().unwrap().to_string(), text);
+        }
+        for text in ["", "healthz", "/a b", "/a#b", "/\u{e4}"] {
+            assert!(text.parse::<CheckPath>().is_err(), "{text}");
         }
         for text in ["a.example", "a.example:8080", "[::1]:1"] {
             assert_eq!(text.parse::<HostValue>().unwrap().to_string(), text);
