@@ -85,6 +85,7 @@ impl Refusal for crate::BadTarget {
 }
 
 impl Refusal for altway_units::ParseError {}
+impl Refusal for altway_units::BadNetwork {}
 impl Refusal for crate::BadAddress {}
 impl Refusal for crate::BadClientPrefix {}
 impl Refusal for crate::BadPattern {}
