@@ -2,6 +2,7 @@
 
 use crate::{Limits, ListenAddress, ServerId, Site};
 use altway_document::words;
+use altway_units::Network;
 use std::fmt;
 use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::PathBuf;
@@ -73,6 +74,8 @@ pub struct Listen {
     pub protocols: Protocols,
     /// The port number that clients see, where a NAT or a container changes it; `None`: the one of `https`.
     pub alt_svc_port: Option<NonZeroU16>,
+    /// Networks of proxies that say by the PROXY protocol whose connections they pass on.
+    pub proxy_protocol_from: Vec<Network>,
     /// How new TCP connections come to the workers.
     pub spread: Spread,
 }
@@ -92,6 +95,7 @@ impl Default for Listen {
             }],
             protocols: Protocols::default(),
             alt_svc_port: None,
+            proxy_protocol_from: Vec::new(),
             spread: Spread::default(),
         }
     }

@@ -207,6 +207,12 @@ pub const LISTEN: Section = Section {
             "Port number that clients see, where a NAT or a container changes it: HTTP/3 is offered there, and `http` leads there.",
         ),
         key(
+            "proxy-protocol-from",
+            Form::OneOrMore(&Form::Text("10.0.0.0/8")),
+            "[]",
+            "Networks of proxies that begin each TCP connection with a header of the PROXY protocol, version 2: the client that it names counts for limits, selection and log. From there nothing else is taken; others' connections have no header.",
+        ),
+        key(
             "spread",
             Form::Words(Spread::WORDS),
             "\"per-worker\"",

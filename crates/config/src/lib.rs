@@ -45,7 +45,7 @@ mod site;
 mod upload;
 mod values;
 
-pub use altway_units::{InvalidNetwork, Network};
+pub use altway_units::{BadNetwork, Network};
 pub use config::{
     Config, Congestion, DEFAULT_PORT, Listen, Listener, Log, LogFormat, MAX_LISTENERS, MAX_THREADS,
     Protocol, Protocols, Security, Spread, Transport,

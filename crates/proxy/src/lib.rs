@@ -32,7 +32,7 @@ mod service;
 mod statistics;
 mod websocket;
 
-pub use altway_units::{InvalidNetwork, Network};
+pub use altway_units::{BadNetwork, Network};
 pub use body::ProxyBody;
 pub use service::{Proxy, Scheme, Settings};
 pub use statistics::{ProtocolStatistics, Statistics, Summary};

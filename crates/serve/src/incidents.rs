@@ -32,6 +32,8 @@ pub(crate) enum Incident {
     HandshakeLimit,
     /// A request beyond the client's share.
     RequestLimit,
+    /// A connection of a proxy that did not begin with a header of the PROXY protocol, or not in time.
+    ProxyHeader,
     /// A request that came earlier than the client's rate allows.
     RequestRate,
     /// A client that holds its share of memory.
@@ -55,6 +57,7 @@ impl Incident {
             Self::ConnectionLimit => "connection limit",
             Self::HandshakeLimit => "handshake limit",
             Self::RequestLimit => "request limit",
+            Self::ProxyHeader => "no PROXY header",
             Self::RequestRate => "request rate",
             Self::MemoryLimit => "memory limit",
             Self::EvictedConnection => "idle connection closed to make room",

@@ -4,6 +4,7 @@ use crate::{AccessLog, Certificates, KeyLog, Limits, Listener, SelectionLog, Sit
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
+use altway_units::Network;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
@@ -85,6 +86,11 @@ pub struct Options {
     /// over QUIC with [`early_data`](Self::early_data), for which sessions are kept in memory. Default `None`: keys
     /// of the server's own, which it changes every six hours and forgets after twelve.
     pub ticket_keys: Option<TicketKeys>,
+    /// Networks of proxies that begin each TCP connection with a header of the PROXY protocol, version 2, which
+    /// names the client: its address counts for limits, selection and log, and is the [`Peer`](crate::Peer). From
+    /// there nothing else is taken: a connection without it, or with version 1, is closed. Others' connections have
+    /// no header. Over UDP there is no such thing. Default: none.
+    pub proxy_protocol_from: Vec<Network>,
     /// Where the secrets of every connection go, over TCP and QUIC, for those who look into packets.
     /// Whoever has them reads all, and may pose as either side. Default: nowhere.
     pub key_log: Option<Arc<dyn KeyLog>>,
@@ -151,6 +157,7 @@ impl Options {
             initial_window: 10,
             early_data: false,
             ticket_keys: None,
+            proxy_protocol_from: Vec::new(),
             key_log: None,
             qlog: None,
             shutdown_grace: Duration::from_secs(10),

@@ -406,6 +406,7 @@ fn setup(
     };
     Setup {
         listeners: listeners(options, tls, &beginning.bound),
+        proxies: options.proxy_protocol_from.clone(),
         quic: tls.filter(|_| options.protocols.http3).map(quic),
         service: Arc::new(service),
         limits: options.limits,

@@ -11,6 +11,7 @@ use crate::request::terms::Terms;
 use crate::restarts::Restarts;
 use crate::sys;
 use altway_message::Scheme;
+use altway_units::Network;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) struct Setup {
     pub(crate) service: Arc<Service>,
     /// By the addresses of the server, the main one first.
     pub(crate) listeners: Vec<ListenerConfig>,
+    /// Where connections begin with a header of the PROXY protocol.
+    pub(crate) proxies: Vec<Network>,
     /// `None`: no HTTP/3.
     pub(crate) quic: Option<altway_http3::ServerConfig>,
     pub(crate) limits: Limits,

@@ -8,6 +8,7 @@ mod delivery;
 mod drain;
 mod gate;
 mod h2;
+mod introduced;
 mod measured;
 mod pace;
 mod preface;
@@ -206,8 +207,17 @@ impl Context {
             tracing::debug!(%client, %error, "connection ended before it began");
             return;
         }
+        let is_relayed = self.setup.proxies.iter().any(|it| it.contains(client));
+        let (peer, admitted) = match is_relayed {
+            true => match self.introduced(&stream, peer, admitted, stop.clone()).await {
+                Some(introduced) => introduced,
+                None => return,
+            },
+            false => (peer, admitted),
+        };
+        let client = peer.ip();
         let stream = Rc::new(stream);
-        let probe = Rc::new(TcpPathSampler::new(client, Rc::clone(&stream)));
+        let probe = Rc::new(TcpPathSampler::new(client, Rc::clone(&stream), is_relayed));
         let known = Client {
             address: peer,
             admitted,
@@ -229,6 +239,39 @@ impl Context {
             tracing::debug!(%client, %error, "connection failed");
         }
         tracing::debug!(%client, counters = ?probe.counters(), "connection ended");
+    }
+
+    /// The client that a proxy names, and its place in the table of clients; `None` ends the connection.
+    async fn introduced(
+        &self,
+        stream: &TcpStream,
+        proxy: SocketAddr,
+        admitted: Rc<Admitted>,
+        mut stop: StopSignal,
+    ) -> Option<(SocketAddr, Rc<Admitted>)> {
+        let limit = self.setup.limits.handshake_timeout;
+        let read = tokio::select! {
+            biased;
+            read = timeout(limit, introduced::read(stream)) => read,
+            () = admitted.evicted() => return None,
+            () = stop.requested() => return None,
+        };
+        match read {
+            Ok(Ok(Some(client))) => {
+                // It counts as the client's, and no longer as the proxy's.
+                drop(admitted);
+                let now = Instant::now();
+                let admitted = self.clients.admit(client.ip(), Transport::Tcp, now)?;
+                Some((client, admitted))
+            }
+            Ok(Ok(None)) => Some((proxy, admitted)),
+            failed => {
+                let incidents = &self.setup.service.incidents;
+                incidents.record(proxy.ip(), Incident::ProxyHeader);
+                tracing::debug!(proxy = %proxy.ip(), ?failed, "no PROXY header");
+                None
+            }
+        }
     }
 
     async fn converse(

@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn least_rates_parse_what_they_print() {
         for (text, bytes) in [
-            ("1kB/s after 10s", 10_000),
+            ("1KB/s after 10s", 10_000),
             ("17B/s after 1min", 1_020),
             ("1MiB/s after 500ms", 524_288),
         ] {

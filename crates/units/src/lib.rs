@@ -34,7 +34,7 @@ pub use bandwidth::Bandwidth;
 pub use data_size::DataSize;
 pub use error::ParseError;
 pub use least_rate::LeastRate;
-pub use network::{InvalidNetwork, Network};
+pub use network::{BadNetwork, Network};
 pub use ratio::Ratio;
 pub use request_rate::{RequestLimit, RequestRate};
 pub use timestamp::Timestamp;

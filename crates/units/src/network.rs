@@ -1,120 +1,138 @@
-//! Networks of addresses, for those whose word is trusted.
+//! A range of addresses that share their first bits.
 
+use crate::text::as_text;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
 
-/// A network: an address and how many of its leading bits count.
+/// A network: the addresses that share so many leading bits.
 ///
-/// Text form: `10.0.0.0/8`, `2001:db8::/32`, or an address alone.
+/// Text form: `10.0.0.0/8`, `2001:db8::/32`, or an address alone for all of its bits. Bits beyond the prefix must be
+/// 0. An IPv4 address that a socket of both families shows as IPv6 (`::ffff:10.0.0.1`) counts as IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network {
     address: IpAddr,
     bits: u8,
 }
 
-/// A text that is no network.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvalidNetwork(String);
-
 impl Network {
-    /// Whether an address is in the network. One of IPv4 that is written as IPv6 counts as what it is.
+    /// Checks whether an address is in it.
+    ///
+    /// ```
+    /// use altway_units::Network;
+    ///
+    /// let network: Network = "10.0.0.0/8".parse()?;
+    /// assert!(network.contains("10.1.2.3".parse().unwrap()));
+    /// assert!(!network.contains("11.0.0.0".parse().unwrap()));
+    /// # Ok::<(), altway_units::BadNetwork>(())
+    /// ```
     #[must_use]
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        if self.address.is_ipv4() != address.is_ipv4() {
-            return false;
-        }
-        let (own, width) = number(self.address);
-        let (other, _) = number(address);
-        let ignored = u32::from(width - self.bits);
-        let cut = |number: u128| number.checked_shr(ignored).unwrap_or(0);
-        cut(own) == cut(other)
+    pub fn contains(self, address: IpAddr) -> bool {
+        masked(address.to_canonical(), self.bits) == Some(self.address)
     }
 }
 
-fn number(address: IpAddr) -> (u128, u8) {
+/// The address with its first bits alone; `None` if it has fewer.
+fn masked(address: IpAddr, bits: u8) -> Option<IpAddr> {
+    let bits = u32::from(bits);
     match address {
-        IpAddr::V4(ip) => (u32::from(ip).into(), 32),
-        IpAddr::V6(ip) => (Ipv6Addr::to_bits(ip), 128),
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32_u32.checked_sub(bits)?).unwrap_or(0);
+            Some(IpAddr::V4((address.to_bits() & mask).into()))
+        }
+        IpAddr::V6(address) => {
+            let shift = 128_u32.checked_sub(bits)?;
+            let mask = u128::MAX.checked_shl(shift).unwrap_or(0);
+            Some(IpAddr::V6((address.to_bits() & mask).into()))
+        }
     }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.bits)
+        f.pad(&format!("{}/{}", self.address, self.bits))
     }
 }
-
-impl fmt::Display for InvalidNetwork {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "`{}` is not a network: expected an address, or one like 10.0.0.0/8",
-            self.0.escape_debug()
-        )
-    }
-}
-
-impl std::error::Error for InvalidNetwork {}
 
 impl FromStr for Network {
-    type Err = InvalidNetwork;
+    type Err = BadNetwork;
 
-    fn from_str(text: &str) -> Result<Self, InvalidNetwork> {
-        let invalid = || InvalidNetwork(text.into());
+    fn from_str(text: &str) -> Result<Self, BadNetwork> {
+        let bad = || BadNetwork(text.into());
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),
         };
-        let address: IpAddr = address.parse().map_err(|_| invalid())?;
-        let (_, width) = number(address);
-        let bits = bits.map_or(Ok(width), str::parse).map_err(|_| invalid())?;
-        if bits > width {
-            return Err(invalid());
+        let address: IpAddr = address.parse().map_err(|_| bad())?;
+        let address = address.to_canonical();
+        let bits = match bits {
+            Some(bits) if bits.bytes().all(|it| it.is_ascii_digit()) => {
+                bits.parse().map_err(|_| bad())?
+            }
+            Some(_) => return Err(bad()),
+            None if address.is_ipv4() => 32,
+            None => 128,
+        };
+        match masked(address, bits) == Some(address) {
+            true => Ok(Self { address, bits }),
+            false => Err(bad()),
         }
-        Ok(Self { address, bits })
     }
 }
+
+/// A text that names no [`Network`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a network: expected an address and its leading bits, the others 0, like `10.0.0.0/8` or `2001:db8::/32`"
+)]
+pub struct BadNetwork(String);
+
+as_text!(Network);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_network_has_what_begins_as_it_does() {
-        for (network, address, expected) in [
-            ("10.0.0.0/8", "10.255.0.1", true),
-            ("10.0.0.0/8", "11.0.0.1", false),
-            ("10.0.0.0/8", "::ffff:10.1.2.3", true),
-            ("0.0.0.0/0", "203.0.113.1", true),
-            ("0.0.0.0/0", "::1", false),
-            ("::/0", "2001:db8::1", true),
-            ("2001:db8::/32", "2001:db8:ffff::1", true),
-            ("2001:db8::/32", "2001:db9::1", false),
-            ("192.0.2.7", "192.0.2.7", true),
-            ("192.0.2.7", "192.0.2.6", false),
-            ("::1", "::1", true),
+    fn networks_parse_what_they_print() {
+        for text in [
+            "10.0.0.0/8",
+            "0.0.0.0/0",
+            "192.0.2.1/32",
+            "2001:db8::/32",
+            "::/0",
         ] {
-            let parsed: Network = network.parse().unwrap();
-            assert_eq!(
-                parsed.contains(address.parse().unwrap()),
-                expected,
-                "{network} {address}"
-            );
+            assert_eq!(text.parse::<Network>().unwrap().to_string(), text);
         }
+        assert_eq!("::1".parse::<Network>().unwrap().to_string(), "::1/128");
+    }
+
+    #[test]
+    fn addresses_are_in_the_networks_of_their_family() {
+        let is_in = |network: &str, address: &str| {
+            let network: Network = network.parse().unwrap();
+            network.contains(address.parse().unwrap())
+        };
+        assert!(is_in("10.0.0.0/8", "::ffff:10.255.0.1"));
+        assert!(is_in("192.0.2.128/25", "192.0.2.128"));
+        assert!(!is_in("192.0.2.128/25", "192.0.2.127"));
+        assert!(is_in("2001:db8::/33", "2001:db8:7fff::1"));
+        assert!(!is_in("2001:db8::/33", "2001:db8:8000::1"));
+        assert!(is_in("0.0.0.0/0", "8.8.8.8") && !is_in("0.0.0.0/0", "::1"));
+        assert!(!is_in("::/0", "10.0.0.1"));
     }
 
     #[test]
     fn what_is_no_network_is_refused() {
         for text in [
             "",
+            "10.0.0.1/8",
             "10.0.0.0/33",
             "::/129",
-            "10.0.0/8",
-            "10.0.0.0/-1",
+            "10/8",
             "a/8",
             "10.0.0.0/",
+            "10.0.0.0/+8",
         ] {
             assert!(text.parse::<Network>().is_err(), "{text}");
         }

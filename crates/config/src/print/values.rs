@@ -45,6 +45,7 @@ impl Listen {
             ("behind-tls-proxy", Some(behind.to_string())),
             ("protocols", Some(protocols(self.protocols))),
             ("alt-svc-port", number(self.alt_svc_port)),
+            ("proxy-protocol-from", Some(list(&self.proxy_protocol_from))),
             ("spread", text(Some(self.spread))),
         ])
     }

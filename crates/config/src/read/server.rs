@@ -82,6 +82,8 @@ impl Walk {
             let message = "`behind-tls-proxy` is about `http`, which is not given";
             self.fault(span, message, Some(hint.into()));
         }
+        let proxies = self.list(table, "proxy-protocol-from", true);
+        set(&mut listen.proxy_protocol_from, proxies);
         set(&mut listen.spread, self.parsed(table, "spread"));
         listen
     }

@@ -91,7 +91,7 @@ impl Refusal for crate::BadUpstream {
     }
 }
 
-impl Refusal for altway_units::InvalidNetwork {}
+impl Refusal for altway_units::BadNetwork {}
 impl Refusal for crate::BadAddress {}
 impl Refusal for crate::BadBalance {}
 impl Refusal for crate::BadCheckPath {}

@@ -33,6 +33,7 @@ fn every_key_is_read() {
     assert_eq!(config.listen.listeners[1].protocols.to_string(), "h1");
     assert_eq!(config.listen.alt_svc_port.map(u16::from), Some(443));
     assert_eq!(config.ticket_keys.len(), 2);
+    assert_eq!(config.listen.proxy_protocol_from.len(), 2);
     assert_eq!(config.admin.as_deref(), Some("/run/altway/admin.sock"));
     let rate = config.limits.requests_per_prefix.map(|it| it.to_string());
     assert_eq!(rate.as_deref(), Some("30/min, burst 60"));

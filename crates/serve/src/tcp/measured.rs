@@ -29,6 +29,8 @@ use tokio::time::sleep;
 pub(super) struct TcpPathSampler {
     client: IpAddr,
     stream: Rc<TcpStream>,
+    /// A proxy is at the other end: what the kernel counts is not of the client's path.
+    relayed: bool,
     /// When the connection was accepted.
     pub(super) began: Instant,
     /// When the client had everything, and what was acknowledged then.
@@ -39,10 +41,12 @@ pub(super) struct TcpPathSampler {
 }
 
 impl TcpPathSampler {
-    pub(super) fn new(client: IpAddr, stream: Rc<TcpStream>) -> Self {
+    /// `relayed`: by a proxy, on a connection of its own.
+    pub(super) fn new(client: IpAddr, stream: Rc<TcpStream>, relayed: bool) -> Self {
         Self {
             client,
             stream,
+            relayed,
             began: Instant::now(),
             arrived: Cell::new(None),
             watched: Cell::new(None),
@@ -68,6 +72,9 @@ impl TcpPathSampler {
 
     /// What the kernel has counted, and when the client had what was waited for.
     pub(super) fn counters(&self) -> Option<Counters> {
+        if self.relayed {
+            return None;
+        }
         // Perhaps the last occasion.
         let _ = self.look();
         Some(Counters {
@@ -79,6 +86,9 @@ impl TcpPathSampler {
     /// Finds out when the client has everything that it was sent, now and then; whether it does. To be called
     /// within the worker's runtime. `written`: all of it is with the kernel.
     pub(super) fn watch(self: &Rc<Self>, written: bool) -> bool {
+        if self.relayed {
+            return false;
+        }
         let now = Instant::now();
         let is_new = |watched: Instant| now.saturating_duration_since(watched) < PAUSE;
         self.arrived.set(None);

@@ -164,7 +164,7 @@ async fn heads_that_are_too_large_for_every_protocol_are_answered_431_and_counte
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_head_that_does_not_come_to_its_end_is_counted_and_an_idle_connection_is_not() {
     let server = Running::clear(|options| {
-        options.limits.header_timeout = Duration::from_millis(300);
+        options.limits.header_timeout = Duration::from_millis(1_500);
     });
     let mut idle = server.connect().await;
     let mut slow = server.connect().await;

@@ -87,6 +87,7 @@ pub(super) fn options(
     options.initial_window = config.transport.initial_window;
     options.early_data = config.transport.early_data;
     options.ticket_keys = ticket_keys(plan)?;
+    options.proxy_protocol_from = config.listen.proxy_protocol_from.clone();
     let secrets = config.log.keylog.as_deref();
     let secrets = secrets.map(|path| key_log_to(path, printer)).transpose()?;
     options.key_log = secrets.map(|file| file as _);

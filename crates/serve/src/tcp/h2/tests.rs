@@ -51,6 +51,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
             protocols: Protocols::default(),
             terms: TERMS,
         }],
+        proxies: Vec::new(),
         quic: None,
         limits: Limits {
             idle_timeout: Duration::from_millis(200),
@@ -224,7 +225,7 @@ fn connect(setup: &Arc<Setup>, worker: &Worker, said: &[u8]) -> (Driver, std::ne
         peer,
         admitted: admitted.expect("there is room"),
         terms: TERMS,
-        probe: Rc::new(TcpPathSampler::new(peer.ip(), Rc::clone(&stream))),
+        probe: Rc::new(TcpPathSampler::new(peer.ip(), Rc::clone(&stream), false)),
         stream,
         tls: None,
         head: Vec::new(),

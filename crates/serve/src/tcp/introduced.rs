@@ -1,0 +1,137 @@
+//! The header by which a proxy says whose connection it passes on: the PROXY protocol, version 2.
+//!
+//! It is binary, stands before all else, and says its length, so that not a byte more is read than it has. Version 1,
+//! which is text, and whatever else comes in its place are refused: a proxy of a trusted network says who its client
+//! is, or is not listened to.
+
+use proxy_header::{ParseConfig, ProxyHeader};
+use std::io;
+use std::net::SocketAddr;
+use tokio::net::TcpStream;
+
+/// What every header begins with: the signature, version and command, family, and the length of the rest.
+const FIXED_BYTES: usize = 16;
+
+/// What it begins with at its beginning, which no other protocol does.
+const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+
+/// The most bytes of the rest: two addresses of Unix sockets take 216, and what proxies add is short.
+const MAX_REST: usize = 1 << 10;
+
+/// Reads the header; gives the client that it names, or `None` where the proxy speaks for itself.
+///
+/// # Errors
+/// `InvalidData`: it is none. Otherwise the socket's.
+pub(super) async fn read(stream: &TcpStream) -> io::Result<Option<SocketAddr>> {
+    let mut header = vec![0; FIXED_BYTES];
+    fill(stream, &mut header, |bytes| {
+        let signed = bytes.len().min(SIGNATURE.len());
+        bytes[..signed] == SIGNATURE[..signed]
+    })
+    .await?;
+    let rest = usize::from(u16::from_be_bytes([header[14], header[15]]));
+    if rest > MAX_REST {
+        return Err(invalid());
+    }
+    header.resize(FIXED_BYTES + rest, 0);
+    fill(stream, &mut header[FIXED_BYTES..], |_| true).await?;
+    client(&header).ok_or_else(invalid)
+}
+
+/// The client that a header names; the outer `None`: it is no header.
+fn client(header: &[u8]) -> Option<Option<SocketAddr>> {
+    let config = ParseConfig {
+        include_tlvs: false,
+        allow_v1: false,
+        allow_v2: true,
+    };
+    let (header, length) = ProxyHeader::parse(header, config).ok()?;
+    debug_assert!(length >= FIXED_BYTES);
+    let named = header.proxied_address();
+    Some(named.map(|address| {
+        let source = address.source;
+        SocketAddr::new(source.ip().to_canonical(), source.port())
+    }))
+}
+
+/// Reads until the place is full; `is_good` looks at what is there each time.
+async fn fill(
+    stream: &TcpStream,
+    place: &mut [u8],
+    is_good: impl Fn(&[u8]) -> bool,
+) -> io::Result<()> {
+    let mut len = 0;
+    while len < place.len() {
+        stream.readable().await?;
+        match stream.try_read(&mut place[len..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => len += n,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        if !is_good(&place[..len]) {
+            return Err(invalid());
+        }
+    }
+    Ok(())
+}
+
+fn invalid() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "no header of the PROXY protocol, version 2",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A header by hand: command, family with protocol, and what follows.
+    fn header(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(rest.len()).unwrap().to_be_bytes();
+        [&SIGNATURE[..], &[command, family], &length, rest].concat()
+    }
+
+    #[test]
+    fn the_client_is_the_source_that_a_header_names() {
+        let ipv4 = [192, 0, 2, 7, 10, 0, 0, 1, 0xc0, 0x01, 0x01, 0xbb];
+        let named = client(&header(0x21, 0x11, &ipv4));
+        assert_eq!(named, Some(Some("192.0.2.7:49153".parse().unwrap())));
+        let mut ipv6 = [0; 36];
+        ipv6[..2].copy_from_slice(&[0x20, 0x01]);
+        ipv6[15] = 9;
+        ipv6[32..34].copy_from_slice(&[0, 80]);
+        let named = client(&header(0x21, 0x21, &ipv6));
+        assert_eq!(named, Some(Some("[2001::9]:80".parse().unwrap())));
+        // With a field of the proxy's behind the addresses.
+        let more = [&ipv4[..], &[0x04, 0, 1, 0]].concat();
+        assert!(matches!(client(&header(0x21, 0x11, &more)), Some(Some(_))));
+    }
+
+    #[test]
+    fn a_proxy_that_speaks_for_itself_names_nobody() {
+        assert_eq!(client(&header(0x20, 0x00, &[])), Some(None));
+        assert_eq!(client(&header(0x21, 0x00, &[])), Some(None));
+    }
+
+    #[test]
+    fn what_is_no_header_is_none() {
+        for bytes in [
+            header(0x11, 0x11, &[0; 12]),
+            header(0x22, 0x11, &[0; 12]),
+            header(0x21, 0x11, &[0; 11]),
+            b"PROXY TCP4 192.0.2.7 10.0.0.1 49153 443\r\n".to_vec(),
+        ] {
+            assert_eq!(client(&bytes), None, "{bytes:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_reading_panic(command: u8, family: u8, rest in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = client(&header(command, family, &rest));
+        }
+    }
+}
