@@ -163,6 +163,11 @@ fn claim_and_bind(wanted: SocketAddr, request: &Request) -> Result<Bound, Error>
 }
 
 impl Bound {
+    /// The further addresses, in the order of the request.
+    pub(crate) fn further_addresses(&self) -> Vec<SocketAddr> {
+        self.further.iter().map(|it| it.address).collect()
+    }
+
     /// The same sockets once more.
     ///
     /// # Errors

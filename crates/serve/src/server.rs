@@ -68,16 +68,7 @@ impl Server {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }
         let content = Content::open(&options.site)?;
-        let choices = tls::Choices {
-            protocols: options.protocols,
-            early_data: options.early_data,
-            key_log: options.key_log.as_ref(),
-            ticket_keys: options.ticket_keys.as_ref(),
-        };
-        let tls = match &options.security {
-            Security::ClearText | Security::BehindTlsProxy => None,
-            Security::Tls(certificates) => Some(tls::configs(certificates.clone(), &choices)?),
-        };
+        let tls = tls_configs(options)?;
         let request = request(options)?;
         let congestion = CongestionInUse::of(&request, options.quic_congestion)?;
         let beginning = takeover::begin(&Wanted {
@@ -86,12 +77,7 @@ impl Server {
             path: options.takeover.as_deref(),
         })?;
         let address = beginning.bound.address;
-        let further: Vec<_> = beginning
-            .bound
-            .further
-            .iter()
-            .map(|it| it.address)
-            .collect();
+        let further = beginning.bound.further_addresses();
         let port = options.alt_svc_port.unwrap_or(address.port());
         let alternative = alternative(options, port, &congestion)?;
         let service = Service {
@@ -326,6 +312,20 @@ fn wanted(listener: &Listener) -> listen::Wanted {
         bind: listener.bind,
         port: listener.port,
         kind: listener.kind,
+    }
+}
+
+/// The settings of TLS; `None` in clear text.
+fn tls_configs(options: &Options) -> Result<Option<Tls>, Error> {
+    let choices = tls::Choices {
+        protocols: options.protocols,
+        early_data: options.early_data,
+        key_log: options.key_log.as_ref(),
+        ticket_keys: options.ticket_keys.as_ref(),
+    };
+    match &options.security {
+        Security::ClearText | Security::BehindTlsProxy => Ok(None),
+        Security::Tls(certificates) => tls::configs(certificates.clone(), &choices).map(Some),
     }
 }
 

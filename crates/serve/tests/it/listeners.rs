@@ -79,7 +79,7 @@ async fn a_listener_in_clear_text_leads_to_tls_and_leaves_challenges_to_the_site
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_port_that_clients_see_is_offered_and_led_to() {
     let server = start(&[ListenerKind::Redirect], |options| {
-        options.alt_svc_port = Some(443)
+        options.alt_svc_port = Some(443);
     });
     let mut over_tls = h1(server.connect_tls(&[b"http/1.1"]).await).await;
     let response = soon(over_tls.send_request(get("/"))).await.unwrap();

@@ -113,7 +113,7 @@ async fn responses_that_nobody_takes_are_ended_after_the_time_of_the_least_rate(
     wait_for(&server, "slow client", 3);
     let end = async |response: Response<hyper::body::Incoming>| {
         let body = soon(response.into_body().collect()).await;
-        body.err().expect("it is not whole")
+        body.expect_err("it is not whole")
     };
     end(one).await;
     end(two).await;
