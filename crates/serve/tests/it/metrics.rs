@@ -23,7 +23,10 @@ fn wait(server: &Running, is_there: impl Fn(&Metrics) -> bool) -> Metrics {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_protocol_is_counted_by_its_responses_and_connections() {
     let server = Running::tls(|options| options.policy = "h3".parse().unwrap());
-    assert_eq!(server.monitor().metrics(), Metrics::default());
+    let mut at_first = server.monitor().metrics();
+    assert!(at_first.arrivals.iter().all(|it| it.count == 0));
+    at_first.arrivals.clear();
+    assert_eq!(at_first, Metrics::default());
     let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
     let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
     let mut over_h3 = H3::connect(&server);
@@ -45,6 +48,8 @@ async fn every_protocol_is_counted_by_its_responses_and_connections() {
     });
     for (protocol, name) in metrics.protocols.iter().zip(["h1", "h2", "h3"]) {
         assert_eq!(protocol.responses, [0, 3, 0, 4, 0], "{name}");
+        let timed = protocol.durations.map(|it| it.count());
+        assert_eq!(timed, protocol.responses, "{name}");
         assert_eq!(
             (protocol.connections, protocol.open_connections),
             (1, 1),
@@ -61,6 +66,14 @@ async fn every_protocol_is_counted_by_its_responses_and_connections() {
         ("h3", "fixed", 21)
     );
     assert_eq!(metrics.known_clients, 1);
+    let arrivals = metrics.arrivals.iter().map(|it| it.count);
+    assert_eq!(arrivals.sum::<u64>(), 3, "{:?}", metrics.arrivals);
+    assert_eq!(metrics.latest.len(), 3, "{:?}", metrics.latest);
+    let [site] = &metrics.sites[..] else {
+        panic!("{:?}", metrics.sites)
+    };
+    assert_eq!(site.responses, [0, 9, 0, 12, 0]);
+    assert!(metrics.quic_pool_limit_bytes > 0);
     assert_eq!(metrics.log_dropped, None);
 
     drop((over_h1, over_h2));
