@@ -138,7 +138,7 @@ altway.toml:1:1: unknown key `grase` in the file
   hint: did you mean `grace`?
 altway.toml:4:16: `max-requests` is 0: expected a number, 1 or more
 altway.toml:6:1: the site has no routes, so every request would be answered 404
-  hint: add [[site.route]] with `files`, `redirect`, `respond` or `upload`
+  hint: add [[site.route]] with `files`, `proxy`, `redirect`, `respond` or `upload`
 altway.toml:7:23: the name `a.example` is taken already (altway.toml:7:10)
   hint: a name is of one site: remove it from the other, or join the two
 ";
