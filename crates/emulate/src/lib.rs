@@ -28,7 +28,7 @@
 //!
 //! A link can be changed while it runs, without losing a packet in it: by this process
 //! ([`control::Target`]), by another over a socket ([`control::Control`]), or by itself at set times
-//! ([`Emulation::follow`]). [`Options::packet_log`] writes every packet down.
+//! ([`Emulation::set_schedule`]). [`Options::packet_log`] writes every packet down.
 //!
 //! A server that may put itself into the background is held by a [`containment`].
 //!

@@ -14,6 +14,7 @@ use altway_simulate::{
 };
 use altway_stats::{ClusteredMean, OffPolicyOptions, Trial, off_policy, treatment_difference};
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// Monday, 2026-11-23 00:00 UTC, as for `Selected`.
 const BEGINNING: u64 = 1_795_392_000;
@@ -119,9 +120,13 @@ impl Policy for Coin {
         let week = UnixTime::from_secs(BEGINNING + ask.now as u64).week();
         let http3 = self.client(ask, week).1 < self.http3;
         self.decided = Some(if http3 { Offer::Http3 } else { Offer::Http2 });
+        let offer = |max_age| AltSvc::Offer {
+            max_age: Duration::from_secs_f64(max_age),
+            persist: false,
+        };
         match (http3, ask.over_h3) {
-            (true, _) => AltSvc::Offer { max_age: MONTH },
-            (false, true) => AltSvc::Offer { max_age: 600.0 },
+            (true, _) => offer(MONTH),
+            (false, true) => offer(600.0),
             (false, false) => AltSvc::Clear,
         }
     }

@@ -37,7 +37,10 @@ fn every_key_is_read() {
     assert_eq!(config.admin.as_deref(), Some("/run/altway/admin.sock"));
     let rate = config.limits.requests_per_prefix.map(|it| it.to_string());
     assert_eq!(rate.as_deref(), Some("30/min, burst 60"));
-    assert_eq!(config.limits.slowest.map(|it| it.bytes()), Some(10_000));
+    assert_eq!(
+        config.limits.slowest.map(altway_units::LeastRate::bytes),
+        Some(10_000)
+    );
     assert_eq!(config.limits.max_requests.map(usize::from), Some(10_000));
     assert_eq!(config.limits.retry.to_string(), "never");
     assert_eq!(config.log.access.as_deref(), Some(Path::new("-")));

@@ -422,8 +422,8 @@ fn refuses_policies_that_can_not_be_compared() {
         let (found, hint) = hint(&more);
         assert!(found.contains(what) && !hint.is_empty(), "{more}: {found}");
     }
-    let unknown = error(&format!("{SMALL}\npolicy = [\"h2\", \"lerned\"]"));
-    assert!(unknown.contains("`lerned`"), "{unknown}");
+    let unknown = error(&format!("{SMALL}\npolicy = [\"h2\", \"hq\"]"));
+    assert!(unknown.contains("`hq`"), "{unknown}");
     let far = error(&format!("{SMALL}\n{all}\n[sessions]\napart = [\"far\"]"));
     assert!(far.contains("apart"), "{far}");
 }
