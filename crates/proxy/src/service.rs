@@ -18,24 +18,12 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use tower_service::Service;
 
-/// The scheme of the URLs by which clients come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Scheme {
-    /// `http`.
-    Http,
-    /// `https`.
-    #[default]
-    Https,
-}
-
 /// What a proxy says, and whom it believes.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Networks of proxies before this one: what they say of the client in Forwarded and X-Forwarded-For is
     /// continued, and replaced where anybody else says it.
     pub trusted: Vec<Network>,
-    /// The scheme of requests over HTTP/1.1, which don't name it.
-    pub scheme: Scheme,
     /// Fields of all responses, in place of those of the same names that the servers send.
     pub fields: HeaderMap,
     /// Counts what is done.
@@ -92,16 +80,15 @@ impl Shared {
         };
         timing.statistics.request(version);
         let extensions = request.extensions_mut();
-        let peer = extensions.get::<Peer>().map(|peer| peer.address.ip());
-        let peer = peer
-            .unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
-            .to_canonical();
+        let known = extensions.get::<Peer>();
+        let peer = known.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |it| it.address.ip());
+        let peer = peer.to_canonical();
+        let is_secure = known.is_none_or(|it| it.is_secure);
         let is_early = extensions.get::<EarlyData>().is_some();
         let upgrade = extensions.remove::<Upgrade>();
         let interim = extensions
             .remove::<EarlyHints>()
             .filter(|_| version >= Version::HTTP_2);
-        let scheme = self.scheme(&request);
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
@@ -110,7 +97,7 @@ impl Shared {
         let received = Received {
             peer,
             is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
-            scheme,
+            scheme: if is_secure { "https" } else { "http" },
             version,
             is_early,
         };
@@ -140,13 +127,6 @@ impl Shared {
         };
         self.complete(response.headers_mut());
         response
-    }
-
-    fn scheme(&self, request: &Request<RequestBody>) -> &'static str {
-        match (request.uri().scheme_str(), self.settings.scheme) {
-            (Some("http"), _) | (None, Scheme::Http) => "http",
-            _ => "https",
-        }
     }
 
     /// Adds the fields of the settings.

@@ -51,7 +51,7 @@ pub fn site_counted(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site, E
         && only.is_default
         && route.path == PathPattern::All
     {
-        return target(plan, only, route, statistics);
+        return target(only, route, statistics);
     }
     let mut targets = Vec::new();
     let mut router = Router::new();
@@ -59,7 +59,7 @@ pub fn site_counted(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site, E
         let mut routes = Vec::with_capacity(site.routes.len());
         for route in &site.routes {
             routes.push((route.path.clone(), targets.len()));
-            targets.push(target(plan, site, route, statistics)?);
+            targets.push(target(site, route, statistics)?);
         }
         let none = targets.len();
         let not_found = Respond::status(StatusCode::NOT_FOUND, &site.headers);
@@ -72,17 +72,10 @@ pub fn site_counted(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site, E
     Ok(Site::dispatched(router, targets))
 }
 
-fn target(
-    plan: &Plan,
-    site: &SitePlan,
-    route: &Route,
-    statistics: &Arc<Statistics>,
-) -> Result<Site, Error> {
+fn target(site: &SitePlan, route: &Route, statistics: &Arc<Statistics>) -> Result<Site, Error> {
     Ok(match &route.action {
         Action::Files(files) => files::site(site, route, files)?,
-        Action::Proxy(proxy) => {
-            Site::service(proxy::service(plan, site, route, proxy, statistics)?)
-        }
+        Action::Proxy(proxy) => Site::service(proxy::service(site, route, proxy, statistics)?),
         Action::Redirect(redirect) => {
             Site::service(Answers::redirect(site, route, redirect.clone()))
         }

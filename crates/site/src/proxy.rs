@@ -2,9 +2,9 @@
 
 use crate::Error;
 use crate::answers::fields_of;
-use altway_config::{Balance as BalancePlan, Plan, Proxy as ProxyPlan, Route, Security, Site};
+use altway_config::{Balance as BalancePlan, Proxy as ProxyPlan, Route, Site};
 use altway_config::{Upstream, UpstreamPlace};
-use altway_proxy::{Proxy, Scheme, Settings, Statistics};
+use altway_proxy::{Proxy, Settings, Statistics};
 use altway_upstream::balance::{Balance, HashKey};
 use altway_upstream::{Address, Check, Group, Options, Protocol, Roots, Server};
 use http::{HeaderName, HeaderValue};
@@ -13,24 +13,14 @@ use std::sync::Arc;
 
 /// The service of a route; counts what it does in `statistics`.
 pub(crate) fn service(
-    plan: &Plan,
     site: &Site,
     route: &Route,
     proxy: &ProxyPlan,
     statistics: &Arc<Statistics>,
 ) -> Result<Proxy, Error> {
     let group = Group::new(options(proxy)?)?;
-    let listeners = &plan.config().listen.listeners;
-    let is_clear = listeners
-        .iter()
-        .all(|it| it.security == Security::ClearText);
     let settings = Settings {
         trusted: proxy.trust.clone(),
-        scheme: if is_clear {
-            Scheme::Http
-        } else {
-            Scheme::Https
-        },
         fields: fields_of(site, route),
         statistics: Arc::clone(statistics),
     };

@@ -5,7 +5,6 @@ use crate::RequestBody;
 use crate::request::handler::Peer;
 use http::header::HOST;
 use http::{HeaderValue, Request, Version};
-use std::net::SocketAddr;
 
 /// Puts [`Peer`] and [`EarlyHints`] into the request's extensions, and Host where only `:authority` names
 /// it. Gives the hints that the service will send.
@@ -13,7 +12,7 @@ use std::net::SocketAddr;
 /// The URI stays as the protocol has it: with scheme and authority over HTTP/2 and HTTP/3, the path alone
 /// over HTTP/1.1 (RFC 9112 section 3.2.1). RFC 9113 section 8.3.1 has clients leave Host out; a service that
 /// reads it works over all three.
-pub(crate) fn introduce(request: &mut Request<RequestBody>, peer: SocketAddr) -> Hints {
+pub(crate) fn introduce(request: &mut Request<RequestBody>, peer: Peer) -> Hints {
     if !request.headers().contains_key(HOST)
         && let Some(authority) = request.uri().authority()
         && let Ok(host) = HeaderValue::from_str(host_and_port(authority.as_str()))
@@ -23,7 +22,7 @@ pub(crate) fn introduce(request: &mut Request<RequestBody>, peer: SocketAddr) ->
     let takes_hints = request.version() >= Version::HTTP_2;
     let (early_hints, hints) = EarlyHints::new(takes_hints);
     let extensions = request.extensions_mut();
-    extensions.insert(Peer { address: peer });
+    extensions.insert(peer);
     extensions.insert(early_hints);
     hints
 }
@@ -45,7 +44,11 @@ mod tests {
             request = request.header(HOST, host);
         }
         let mut request = request.body(RequestBody::empty()).unwrap();
-        introduce(&mut request, ([127, 0, 0, 1], 9).into());
+        let peer = Peer {
+            address: ([127, 0, 0, 1], 9).into(),
+            is_secure: true,
+        };
+        introduce(&mut request, peer);
         assert!(request.extensions().get::<Peer>().is_some());
         let host = request.headers().get(HOST)?;
         Some(host.to_str().unwrap().to_owned())

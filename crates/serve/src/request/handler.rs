@@ -26,6 +26,8 @@ pub struct Peer {
     /// The client's address, or that of the last proxy before the server. IPv4 is said as IPv4,
     /// also on a socket of both families.
     pub address: SocketAddr,
+    /// Whether the client comes over TLS, to this server or to the proxy before it that terminates TLS.
+    pub is_secure: bool,
 }
 
 /// A service that answers requests.

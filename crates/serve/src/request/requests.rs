@@ -11,6 +11,7 @@ use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
 use crate::request::content::Snapshot;
 use crate::request::fields::CommonFields;
+use crate::request::handler::Peer;
 use crate::request::log::{LoggedHead, Protocol};
 use crate::request::prepared::{Latest, Prepared};
 use crate::request::redirect;
@@ -242,7 +243,11 @@ impl<I> Requests<I> {
             outlet: None,
         };
         let content = Arc::clone(&self.responder.snapshot.borrow().content);
-        match content.call(self.peer, request) {
+        let peer = Peer {
+            address: self.peer,
+            is_secure: self.terms.is_secure,
+        };
+        match content.call(peer, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
             Raw::Later(pending, hints, outlet) => {
                 asked.outlet = outlet;

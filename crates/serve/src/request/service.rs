@@ -8,14 +8,13 @@ use crate::metrics::ServerCounters;
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
 use crate::request::content::{Content, Current, Target};
-use crate::request::handler::{BoxError, Pending};
+use crate::request::handler::{BoxError, Peer, Pending};
 use crate::request::log::AccessLog;
 use crate::request::tunnel::Outlet;
 use crate::request::upgrade::Upgrade;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
 use http::{Request, Response, StatusCode, Version};
-use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
 
 /// Lines about services that fail: a client can have each of its requests fail.
@@ -51,7 +50,7 @@ pub(super) enum Raw {
 
 impl Content {
     /// Answers a request of `peer` that has passed the check.
-    pub(super) fn call(&self, peer: SocketAddr, mut request: Request<RequestBody>) -> Raw {
+    pub(super) fn call(&self, peer: Peer, mut request: Request<RequestBody>) -> Raw {
         let target = self.target(request.authority(), request.target());
         let handler = match target {
             Ok(Target::Files(files)) => {
