@@ -192,7 +192,7 @@ fn a_socket_that_is_left_behind_is_replaced_and_one_in_use_only_by_a_takeover() 
     let second = server.admin.clone().start(&at, false);
     assert!(matches!(second, Err(StartError::InUse(_))));
     drop(second);
-    let heir = server.admin.clone().start(&at, true).unwrap();
+    let successor = server.admin.clone().start(&at, true).unwrap();
     let inode = || std::fs::metadata(path).unwrap().ino();
     let before = inode();
     drop(first);
@@ -202,7 +202,7 @@ fn a_socket_that_is_left_behind_is_replaced_and_one_in_use_only_by_a_takeover() 
         "the former one leaves the socket of the next"
     );
     assert_eq!(get(&at, "/status").status, StatusCode::OK);
-    drop(heir);
+    drop(successor);
 
     std::fs::write(path, "a file").unwrap();
     let error = server.admin.clone().start(&at, true).err().unwrap();

@@ -53,9 +53,9 @@ enum Phase {
     Closed,
 }
 
-/// Who limits the number of requests.
+/// The side whose limit keeps a request from having a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Giver {
+enum StreamLimiter {
     /// [`Limits::max_concurrent_requests`]: an exchange has to end.
     Us,
     /// The peer's limit on streams: it has to raise it.
@@ -105,8 +105,8 @@ pub(crate) struct Connection {
     early: Early,
     /// Client: what it keeps for connections to come.
     memory: Option<Memory>,
-    /// A request was refused for want of a stream, and who can give one.
-    wants_stream: Option<Giver>,
+    /// The side that can permit a stream, after a request was refused for want of one.
+    wants_stream: Option<StreamLimiter>,
     floods: Budget,
     resets: Budget,
     deliveries: Deliveries,
@@ -252,7 +252,7 @@ impl Connection {
             Quic::Stopped { stream, code } => self.on_stopped(quic, stream, Code::new(code)),
             Quic::StreamsAvailable {
                 direction: Direction::Bidirectional,
-            } => self.offer_streams(Giver::Peer),
+            } => self.offer_streams(StreamLimiter::Peer),
             Quic::Writable { .. } | Quic::StreamsAvailable { .. } => {
                 for stream in self.outgoing() {
                     stream.flush(quic);
@@ -271,7 +271,7 @@ impl Connection {
         }
         self.events.push_back(Event::Connected);
         self.end_early(quic, !early);
-        self.offer_streams(Giver::Peer);
+        self.offer_streams(StreamLimiter::Peer);
     }
 
     /// Opens this side's streams, and says what there is to say at first.

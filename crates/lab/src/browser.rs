@@ -41,14 +41,14 @@ const REPORT_LIMIT: Duration = Duration::from_secs(2);
 /// How often it is asked for them until then.
 const ASK_PERIOD: Duration = Duration::from_millis(20);
 
-/// What a browser is to load, and how.
+/// A page that a browser is to load, and how.
 #[derive(Debug, Clone)]
-pub struct Errand {
+pub struct PageLoad {
     /// Which browser.
     pub browser: Client,
     /// The name in the pages' URLs, whatever it is to others.
     pub host: String,
-    /// Where the browser finds it.
+    /// The address at which the browser finds it.
     pub address: IpAddr,
     /// The port of the server, of TCP and UDP.
     pub port: u16,
@@ -72,24 +72,24 @@ pub struct Errand {
 ///
 /// # Errors
 /// The browser is not installed, does not start, ends by itself or does not load a page.
-pub fn browse(errand: &Errand) -> Result<Vec<RequestRecord>, Error> {
-    let program = program(errand.browser).ok_or(Error::NoClient {
-        client: errand.browser,
+pub fn browse(load: &PageLoad) -> Result<Vec<RequestRecord>, Error> {
+    let program = program(load.browser).ok_or(Error::NoClient {
+        client: load.browser,
     })?;
-    let reports = match errand.browser {
-        Client::Firefox => firefox::load(errand, &program),
-        _ => chromium::load(errand, &program),
+    let reports = match load.browser {
+        Client::Firefox => firefox::load(load, &program),
+        _ => chromium::load(load, &program),
     };
     let reports = reports.map_err(|source| Error::Browser {
-        browser: errand.browser,
+        browser: load.browser,
         source,
     })?;
-    let origin = errand.origin();
-    let (visit, protocol) = (&errand.visit, errand.protocol);
+    let origin = load.origin();
+    let (visit, protocol) = (&load.visit, load.protocol);
     Ok(timing::records(visit, protocol, &origin, &reports))
 }
 
-impl Errand {
+impl PageLoad {
     fn origin(&self) -> String {
         format!("https://{}:{}", self.host(), self.port)
     }
@@ -138,14 +138,14 @@ trait Driven {
 }
 
 /// Loads the pages one after the other: what the browser measured of each.
-fn tour(browser: &mut impl Driven, errand: &Errand) -> io::Result<Vec<Report>> {
+fn tour(browser: &mut impl Driven, load: &PageLoad) -> io::Result<Vec<Report>> {
     // Firefox reads what it knows of alternative services when it makes its first request, and goes
     // without until it has read it: also without what it was told of HTTP/3.
     let _ = browser.go(&nowhere()?, Instant::now() + START_LIMIT);
     std::thread::sleep(SETTLING);
     let mut reports = Vec::new();
-    for (url, requests) in errand.pages() {
-        browser.go(&url, Instant::now() + errand.timeout)?;
+    for (url, requests) in load.pages() {
+        browser.go(&url, Instant::now() + load.timeout)?;
         reports.push(report(browser, requests)?);
     }
     Ok(reports)
@@ -176,11 +176,11 @@ mod tests {
     use altway_record::{Connection, Scenario};
     use std::collections::VecDeque;
 
-    fn errand() -> Errand {
+    fn load() -> PageLoad {
         let size = altway_units::DataSize::from_bytes(1_000);
         let browser = Client::Chromium;
         let protocol = Protocol::H2;
-        Errand {
+        PageLoad {
             browser,
             host: "altway.test".into(),
             address: [198, 18, 0, 2].into(),
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_warm_download_is_two_pages() {
-        let pages = errand().pages();
+        let pages = load().pages();
         let counts: Vec<_> = pages.iter().map(|(_, requests)| *requests).collect();
         assert_eq!(counts, [1, 2]);
         assert_eq!(pages[0].0, "https://altway.test:8443/page-125.html");

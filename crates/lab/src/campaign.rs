@@ -1,13 +1,13 @@
 //! A run from its beginning to its end: what is set up, written down, measured, and resumed.
 
-use crate::course::Courses;
-use crate::crew::{Crew, Orders};
-use crate::desk::Desk;
-use crate::director::Left;
+use crate::coordinator::Coordinator;
 use crate::environment::Environments;
 use crate::folder::RunFolder;
+use crate::link_profile::LinkProfiles;
 use crate::progress::Progress;
+use crate::scheduler::Left;
 use crate::side_by_side::{Sharing, lanes};
+use crate::workers::{RunContext, WorkerPool};
 use crate::{Error, host};
 use altway_emulate::{Backend, Emulation, LinkReport, Privilege};
 use altway_record::{LinkSettings, Manifest, Network, Plan, SCHEMA_VERSION, Shard};
@@ -45,10 +45,10 @@ pub enum End {
 #[derive(Debug)]
 pub struct Campaign {
     plan: Plan,
-    courses: Courses,
+    profiles: LinkProfiles,
     /// Where transfers are made, at least one: each has networks and servers of its own.
     lanes: Vec<Environments>,
-    desk: Desk,
+    coordinator: Coordinator,
 }
 
 impl Campaign {
@@ -120,22 +120,22 @@ impl Campaign {
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<End, Error> {
         let halt = AtomicBool::new(false);
-        let orders = Orders {
+        let context = RunContext {
             plan: &self.plan,
-            courses: &self.courses,
+            profiles: &self.profiles,
             halt: &halt,
         };
-        let (lanes, desk) = (&mut self.lanes, &mut self.desk);
+        let (lanes, coordinator) = (&mut self.lanes, &mut self.coordinator);
         std::thread::scope(|scope| {
-            let mut crew = Crew::start(scope, lanes, orders, stop);
-            desk.work(&mut crew, observe)
+            let mut workers = WorkerPool::start(scope, lanes, context, stop);
+            coordinator.work(&mut workers, observe)
         })
     }
 
     /// The folder and what is in it so far.
     #[must_use]
     pub fn folder(&self) -> &RunFolder {
-        &self.desk.folder
+        &self.coordinator.folder
     }
 
     /// How many transfers are made at once at most.
@@ -147,38 +147,38 @@ impl Campaign {
     /// How many transfers are still to be made, at most.
     #[must_use]
     pub fn transfers_left(&self) -> u64 {
-        Left::total(&self.desk.director.left())
+        Left::total(&self.coordinator.scheduler.left())
     }
 
     /// How long they will take, about.
     #[must_use]
     pub fn time_left(&self) -> Duration {
-        self.desk.time_left()
+        self.coordinator.time_left()
     }
 }
 
 /// The networks and servers of a run, before it has a folder.
 struct SetUp {
     plan: Plan,
-    courses: Courses,
+    profiles: LinkProfiles,
     sharing: Sharing,
     lanes: Vec<Environments>,
 }
 
 impl SetUp {
     fn of(context: &Context, plan: &Plan) -> Result<Self, Error> {
-        let courses = Courses::of(plan)?;
-        let sharing = Sharing::of(plan, &courses);
+        let profiles = LinkProfiles::of(plan)?;
+        let sharing = Sharing::of(plan, &profiles);
         let count = match sharing.is_empty() {
             true => 1,
             false => lanes(plan, processors()),
         };
         let one =
-            |lane| Environments::set_up(&context.binary, plan, &courses, context.backend, lane);
+            |lane| Environments::set_up(&context.binary, plan, &profiles, context.backend, lane);
         let lanes = (0..count).map(one).collect::<Result<_, _>>()?;
         Ok(Self {
             plan: plan.clone(),
-            courses,
+            profiles,
             sharing,
             lanes,
         })
@@ -186,9 +186,9 @@ impl SetUp {
 
     fn campaign(self, folder: RunFolder) -> Campaign {
         Campaign {
-            desk: Desk::new(folder, self.sharing, self.lanes.len()),
+            coordinator: Coordinator::new(folder, self.sharing, self.lanes.len()),
             plan: self.plan,
-            courses: self.courses,
+            profiles: self.profiles,
             lanes: self.lanes,
         }
     }

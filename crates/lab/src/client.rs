@@ -7,7 +7,7 @@ use crate::Error;
 use crate::browser::START_LIMIT;
 use crate::process::{Outcome, outcome};
 use crate::progress::patience;
-use crate::server::{Ground, in_url};
+use crate::server::{Testbed, in_url};
 use altway_record::{Cell, Client, Plan, Protocol, RequestRecord, Visit};
 use altway_units::duration;
 use serde::Deserialize;
@@ -37,26 +37,26 @@ pub(crate) enum Fetched {
     Stopped,
 }
 
-/// What is to be fetched, and from where.
+/// A fetch that a client is to make: the transfer's condition, protocol and server.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Errand<'a> {
-    pub(crate) ground: Ground<'a>,
+pub(crate) struct FetchJob<'a> {
+    pub(crate) testbed: Testbed<'a>,
     pub(crate) cell: &'a Cell,
     pub(crate) protocol: Protocol,
     pub(crate) visit: &'a Visit,
     pub(crate) port: u16,
 }
 
-impl Errand<'_> {
+impl FetchJob<'_> {
     /// `https://HOST:PORT`.
     pub(crate) fn origin(&self) -> String {
-        let host = in_url(self.ground.network.server_address());
+        let host = in_url(self.testbed.network.server_address());
         format!("https://{host}:{}", self.port)
     }
 
     /// How long a request may take, or of browsers a page.
     fn patience(&self) -> Duration {
-        patience(self.ground.plan, self.cell)
+        patience(self.testbed.plan, self.cell)
     }
 
     /// What is to be fetched, as a file.
@@ -69,7 +69,7 @@ impl Errand<'_> {
         };
         let size = cell.size.as_bytes();
         let name = format!("{kind}-{size}-{}-{}", cell.connection, self.protocol);
-        self.ground.workspace.visit(&name, self.visit)
+        self.testbed.workspace.visit(&name, self.visit)
     }
 }
 
@@ -91,39 +91,39 @@ pub(crate) fn check(plan: &Plan) -> Result<Vec<(Client, String)>, Error> {
 }
 
 /// Makes one transfer in the client's namespace.
-pub(crate) fn fetch(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
-    match errand.cell.client {
-        Client::Curl => curl::fetch(errand, stop),
-        Client::Chromium | Client::Firefox => browser::fetch(errand, stop),
-        Client::Altway => fetch_with_load(errand, stop),
+pub(crate) fn fetch(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
+    match job.cell.client {
+        Client::Curl => curl::fetch(job, stop),
+        Client::Chromium | Client::Firefox => browser::fetch(job, stop),
+        Client::Altway => fetch_with_load(job, stop),
     }
 }
 
-fn fetch_with_load(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
-    let ground = errand.ground;
-    let visit = match errand.visit_file() {
+fn fetch_with_load(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
+    let testbed = job.testbed;
+    let visit = match job.visit_file() {
         Ok(visit) => visit,
         Err(error) => return Fetched::Failed(error.to_string()),
     };
-    let mut command = ground.network.client_command(ground.binary);
-    command.arg("load").arg(format!("{}/", errand.origin()));
+    let mut command = testbed.network.client_command(testbed.binary);
+    command.arg("load").arg(format!("{}/", job.origin()));
     // One that heeds what it is offered can do both.
-    let protocol = match errand.visit.sessions {
+    let protocol = match job.visit.sessions {
         Some(_) => Protocol::H3,
-        None => errand.protocol,
+        None => job.protocol,
     };
     command.args(["--protocol", &protocol.to_string(), "--json", "--visit"]);
     command.arg(visit);
     command
         .arg("--timeout")
-        .arg(duration::format(errand.patience()));
+        .arg(duration::format(job.patience()));
     command.arg("--ca").arg(
-        &ground
+        &testbed
             .workspace
-            .certificates(ground.certificate)
+            .certificates(testbed.certificate)
             .ca_certificate,
     );
-    match run(command, errand, stop) {
+    match run(command, job, stop) {
         Ok(ended) => parse(&ended.stdout, ended.cpu).unwrap_or_else(|| {
             let said = ended.stderr.trim();
             Fetched::Failed(format!("`altway load` gave no measurement: {said}"))
@@ -141,8 +141,8 @@ struct Ended {
 }
 
 /// Runs a client to its end.
-fn run(mut command: Command, errand: &Errand<'_>, stop: &AtomicBool) -> Result<Ended, Fetched> {
-    let name = match errand.cell.client {
+fn run(mut command: Command, job: &FetchJob<'_>, stop: &AtomicBool) -> Result<Ended, Fetched> {
+    let name = match job.cell.client {
         Client::Altway => "altway load",
         other => other.name(),
     };
@@ -154,15 +154,15 @@ fn run(mut command: Command, errand: &Errand<'_>, stop: &AtomicBool) -> Result<E
         .spawn()
         .map_err(|error| Fetched::Failed(format!("`{name}` can't be started: {error}")))?;
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let in_turn = match errand.visit.new_connections {
-        true => number(errand.visit.requests.len()),
-        false => number(errand.visit.session_count()).saturating_mul(2),
+    let in_turn = match job.visit.new_connections {
+        true => number(job.visit.requests.len()),
+        false => number(job.visit.session_count()).saturating_mul(2),
     };
-    let start = match errand.cell.client.is_browser() {
+    let start = match job.cell.client.is_browser() {
         true => START_LIMIT,
         false => Duration::ZERO,
     };
-    let limit = errand.patience().saturating_mul(in_turn) + start + GRACE;
+    let limit = job.patience().saturating_mul(in_turn) + start + GRACE;
     match outcome(child, Instant::now() + limit, stop) {
         Outcome::Stopped => Err(Fetched::Stopped),
         Outcome::Overdue => Err(Fetched::Failed(format!("`{name}` did not end by itself"))),

@@ -3,11 +3,11 @@
 //! All stay up for the whole run, so that going from cell to cell in random order costs nothing.
 
 use crate::Error;
-use crate::client::{Errand, Fetched, fetch};
-use crate::course::Courses;
+use crate::client::{FetchJob, Fetched, fetch};
 use crate::host;
+use crate::link_profile::LinkProfiles;
 use crate::processor_time::FamilyTime;
-use crate::server::{Ground, Server, commands, server_ports};
+use crate::server::{Server, Testbed, commands, server_ports};
 use crate::workspace::Workspace;
 use altway_emulate::{Backend, Emulation, FarEnd};
 use altway_link::Config;
@@ -47,7 +47,7 @@ impl Environments {
     pub(crate) fn set_up(
         binary: &Path,
         plan: &Plan,
-        courses: &Courses,
+        profiles: &LinkProfiles,
         backend: Option<Backend>,
         lane: usize,
     ) -> Result<Self, Error> {
@@ -74,7 +74,7 @@ impl Environments {
             networks,
             servers: BTreeMap::new(),
         };
-        environments.try_links(courses)?;
+        environments.try_links(profiles)?;
         for key in environments.networks.keys().copied().collect::<Vec<_>>() {
             for server in &plan.servers {
                 for certificate in &plan.certificates {
@@ -118,8 +118,8 @@ impl Environments {
         let (key, shown) = (key_of(cell), shown_by(cell));
         // Its port is the next one's.
         self.servers.remove(&(key, shown));
-        let ground = self.ground(key, cell.certificate);
-        let server = Server::start(ground, cell.server, None, policy)?;
+        let testbed = self.testbed(key, cell.certificate);
+        let server = Server::start(testbed, cell.server, None, policy)?;
         self.servers.insert((key, shown), server);
         Ok(())
     }
@@ -141,35 +141,35 @@ impl Environments {
         let Some(server) = self.servers.get(&(key, shown_by(cell))) else {
             return Fetched::Failed(format!("the server {} does not run", cell.server));
         };
-        let errand = Errand {
-            ground: self.ground(key, cell.certificate),
+        let job = FetchJob {
+            testbed: self.testbed(key, cell.certificate),
             cell,
             protocol,
             visit: &self.plan.visit(cell, protocol),
             port: server.port(),
         };
-        fetch(&errand, stop)
+        fetch(&job, stop)
     }
 
     /// Has each link of the plan run once, in each kind of network: what a backend can't do is said
     /// before anything is measured.
-    fn try_links(&self, courses: &Courses) -> Result<(), Error> {
+    fn try_links(&self, profiles: &LinkProfiles) -> Result<(), Error> {
         let mut tried = BTreeSet::new();
         for cell in self.plan.cells() {
             if !tried.insert((key_of(&cell), cell.link)) {
                 continue;
             }
-            let (network, course) = (self.network(&cell), courses.cell(&cell));
-            network.restart(course.up, course.down, 0)?;
-            if !course.schedule.turns().is_empty() {
-                network.set_schedule(course.schedule)?;
+            let (network, profile) = (self.network(&cell), profiles.cell(&cell));
+            network.restart(profile.up, profile.down, 0)?;
+            if !profile.schedule.turns().is_empty() {
+                network.set_schedule(profile.schedule)?;
             }
         }
         Ok(())
     }
 
-    fn ground(&self, key: Key, certificate: Certificate) -> Ground<'_> {
-        Ground {
+    fn testbed(&self, key: Key, certificate: Certificate) -> Testbed<'_> {
+        Testbed {
             binary: &self.binary,
             network: &self.networks[&key],
             workspace: &self.workspace,
@@ -185,7 +185,7 @@ impl Environments {
         let network = &self.networks[&key];
         network.restart(Config::default(), Config::default(), 0)?;
         let command = self.commands.iter().find(|command| command.name == name);
-        let server = Server::start(self.ground(key, certificate), name, command, Policy::H3)?;
+        let server = Server::start(self.testbed(key, certificate), name, command, Policy::H3)?;
         self.servers.insert((key, shown), server);
         // What a policy learns must come from what is measured.
         if self.plan.policies.is_empty() {

@@ -137,7 +137,7 @@ fn in_order(shards: Vec<Vec<Sample>>) -> Vec<Vec<Sample>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Director;
+    use crate::Scheduler;
     use altway_record::read_samples;
     use std::fs;
 
@@ -232,10 +232,10 @@ mod tests {
         let run = shard(parent.path(), "1/2", |_| ());
         let folder = merge(&[run], &parent.path().join("out")).unwrap();
         let manifest = folder.manifest();
-        let director = Director::new(&manifest.plan, manifest.shard, folder.samples());
+        let scheduler = Scheduler::new(&manifest.plan, manifest.shard, folder.samples());
         let missing: Shard = "2/2".parse().unwrap();
         assert!(
-            director
+            scheduler
                 .left()
                 .iter()
                 .all(|left| missing.has(&left.cell) || left.count < 3)

@@ -1,9 +1,9 @@
 //! The plans that ship with altway, so that the binary alone can run them, and plans from files.
 
-use crate::course::Courses;
+use crate::link_profile::LinkProfiles;
 use crate::progress::{Pace, is_hurried};
 use crate::side_by_side::{Sharing, lanes};
-use crate::{BadLink, Director, Left, campaign};
+use crate::{BadLink, Left, Scheduler, campaign};
 use altway_record::{File, Plan, PlanError, Shard};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -103,7 +103,7 @@ pub fn read(named: &str) -> Result<Plan, Error> {
         name: name(),
         source,
     })?;
-    match Courses::of(&plan) {
+    match LinkProfiles::of(&plan) {
         Ok(_) => Ok(plan),
         Err(source) => Err(Error::Link {
             name: name(),
@@ -117,8 +117,8 @@ pub fn read(named: &str) -> Result<Plan, Error> {
 /// # Errors
 /// A link of the plan can't be.
 pub fn cost(plan: &Plan, shard: Shard) -> Result<(u64, Duration), BadLink> {
-    let sharing = Sharing::of(plan, &Courses::of(plan)?);
-    let left = Director::new(plan, shard, &[]).left();
+    let sharing = Sharing::of(plan, &LinkProfiles::of(plan)?);
+    let left = Scheduler::new(plan, shard, &[]).left();
     let lanes = u32::try_from(lanes(plan, campaign::processors())).unwrap_or(u32::MAX);
     let time = Pace::of(plan).predict_shared(&left, lanes, &sharing);
     Ok((Left::total(&left), time))

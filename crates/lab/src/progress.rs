@@ -1,6 +1,6 @@
 //! What a run looks like while it goes on: how far, how long still, and the estimate so far.
 
-use crate::director::{Left, repeated};
+use crate::scheduler::{Left, repeated};
 use crate::side_by_side::Sharing;
 use altway_record::{Arm, Cell, Connection, Plan, Protocol, Sample, TimeOut};
 use altway_stats::hodges_lehmann;
@@ -226,7 +226,7 @@ mod tests {
     }
 
     fn left() -> Vec<Left> {
-        crate::Director::new(&plan(), Shard::WHOLE, &[]).left()
+        crate::Scheduler::new(&plan(), Shard::WHOLE, &[]).left()
     }
 
     #[test]
@@ -241,7 +241,7 @@ mod tests {
         let text = "name = \"p\"\nrate = \"8mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1\n\
                     null_arm = false\npolicy = [\"h2\", \"h3\"]";
         let plan: Plan = text.parse().unwrap();
-        let left = crate::Director::new(&plan, Shard::WHOLE, &[]).left();
+        let left = crate::Scheduler::new(&plan, Shard::WHOLE, &[]).left();
         // Two arms of three sessions, 1.04 s + 0.15 s each.
         let predicted = Pace::of(&plan).predict(&left);
         assert_eq!(predicted, Duration::from_millis(7_140));

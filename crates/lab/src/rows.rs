@@ -1,6 +1,6 @@
 //! From what a client and the link say of a transfer to its rows, and whether it counts.
 
-use crate::crew::Task;
+use crate::workers::Task;
 use altway_emulate::{Invalid, LinkReport};
 use altway_record::{Plan, Protocol, RequestRecord, Sample, Visit};
 use std::time::Duration;

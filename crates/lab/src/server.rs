@@ -36,9 +36,9 @@ pub(crate) struct Server {
     port: u16,
 }
 
-/// What every server of a run is started with.
+/// The network, files and plan with which every server of a run is started.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ground<'a> {
+pub(crate) struct Testbed<'a> {
     pub(crate) binary: &'a Path,
     pub(crate) network: &'a Emulation,
     pub(crate) workspace: &'a Workspace,
@@ -98,15 +98,15 @@ impl Server {
     /// Starts the server of that name in the server's namespace and waits until it answers. Only altway has
     /// a policy.
     pub(crate) fn start(
-        ground: Ground<'_>,
+        testbed: Testbed<'_>,
         name: ServerName,
         command: Option<&ServerCommand>,
         policy: Policy,
     ) -> Result<Self, Error> {
-        let port = port_of(ground.plan, name, ground.certificate);
+        let port = port_of(testbed.plan, name, testbed.certificate);
         match command {
-            None => Self::start_altway(ground, port, policy),
-            Some(command) => Self::start_command(ground, command, port),
+            None => Self::start_altway(testbed, port, policy),
+            Some(command) => Self::start_command(testbed, command, port),
         }
     }
 
@@ -131,25 +131,25 @@ impl Server {
         FamilyTime::of(self.child.id())
     }
 
-    fn start_altway(ground: Ground<'_>, port: u16, policy: Policy) -> Result<Self, Error> {
-        let certificates = ground.workspace.certificates(ground.certificate);
-        let mut command = ground.network.contained_command(ground.binary);
-        command.arg(ground.binary);
-        command.arg("serve").arg(ground.workspace.objects());
+    fn start_altway(testbed: Testbed<'_>, port: u16, policy: Policy) -> Result<Self, Error> {
+        let certificates = testbed.workspace.certificates(testbed.certificate);
+        let mut command = testbed.network.contained_command(testbed.binary);
+        command.arg(testbed.binary);
+        command.arg("serve").arg(testbed.workspace.objects());
         command.args(["--port", &port.to_string(), "--threads", "1", "--json"]);
-        let congestion = ground.congestion;
+        let congestion = testbed.congestion;
         command.args(["--congestion", congestion.tcp()]);
         command.args(["--quic-congestion", congestion.quic()]);
         // Without a folder for what it learns, it begins with nothing and leaves nothing behind.
         command.args(["--policy", policy.name()]);
-        if matches!(&ground.plan.scenario, Scenario::Repeat(repeat) if repeat.early_data) {
+        if matches!(&testbed.plan.scenario, Scenario::Repeat(repeat) if repeat.early_data) {
             command.arg("--early-data");
         }
         command.arg("--cert").arg(&certificates.certificate);
         command.arg("--key").arg(&certificates.key);
-        let log = ground
+        let log = testbed
             .workspace
-            .state(&format!("altway-{}", ground.certificate))?
+            .state(&format!("altway-{}", testbed.certificate))?
             .join("log");
         let mut server = Self::spawn(command, "altway serve", &log, Stdio::piped(), port)?;
         let stdout = server.child.stdout.take().expect("stdout is piped");
@@ -165,12 +165,16 @@ impl Server {
         }
     }
 
-    fn start_command(ground: Ground<'_>, server: &ServerCommand, port: u16) -> Result<Self, Error> {
+    fn start_command(
+        testbed: Testbed<'_>,
+        server: &ServerCommand,
+        port: u16,
+    ) -> Result<Self, Error> {
         let name = server.name.to_string();
-        let state = ground
+        let state = testbed
             .workspace
-            .state(&format!("{name}-{}", ground.certificate))?;
-        let fill = Filling::new(ground, &state, port);
+            .state(&format!("{name}-{}", testbed.certificate))?;
+        let fill = Filling::new(testbed, &state, port);
         if let Some(config) = &server.config {
             crate::write_whole(&fill.config, fill.fill(config).as_bytes())?;
         }
@@ -178,7 +182,7 @@ impl Server {
         let (program, arguments) = words
             .split_first()
             .ok_or_else(|| Error::NoServer { name: name.clone() })?;
-        let mut command = ground.network.contained_command(ground.binary);
+        let mut command = testbed.network.contained_command(testbed.binary);
         command.arg(fill.fill(program));
         command.args(arguments.iter().map(|word| fill.fill(word)));
         command.current_dir(&state).env("HOME", &state);
@@ -187,8 +191,8 @@ impl Server {
             .env("XDG_CONFIG_HOME", &state);
         let log = state.join("log");
         let mut started = Self::spawn(command, &name, &log, Stdio::null(), port)?;
-        for protocol in &ground.plan.protocols {
-            started.await_answer(ground, &name, &log, *protocol)?;
+        for protocol in &testbed.plan.protocols {
+            started.await_answer(testbed, &name, &log, *protocol)?;
         }
         Ok(started)
     }
@@ -209,7 +213,7 @@ impl Server {
     /// Asks for the smallest object until it comes. The link must let everything through.
     fn await_answer(
         &mut self,
-        ground: Ground<'_>,
+        testbed: Testbed<'_>,
         name: &str,
         log: &Path,
         protocol: Protocol,
@@ -219,7 +223,7 @@ impl Server {
             if self.has_died() {
                 return Err(silent(name, log));
             }
-            if answers(ground, self.port, protocol).is_ok_and(|answers| answers) {
+            if answers(testbed, self.port, protocol).is_ok_and(|answers| answers) {
                 return Ok(());
             }
             if Instant::now() > deadline {
@@ -246,13 +250,13 @@ struct Filling {
 }
 
 impl Filling {
-    fn new(ground: Ground<'_>, state: &Path, port: u16) -> Self {
+    fn new(testbed: Testbed<'_>, state: &Path, port: u16) -> Self {
         let text = |path: &Path| path.display().to_string();
-        let certificates = ground.workspace.certificates(ground.certificate);
+        let certificates = testbed.workspace.certificates(testbed.certificate);
         let config = state.join("config");
         Self {
             words: [
-                ("{folder}", text(&ground.workspace.objects())),
+                ("{folder}", text(&testbed.workspace.objects())),
                 // In a namespace of its own; what clients are told may be a proxy's address.
                 ("{address}", Ipv4Addr::UNSPECIFIED.to_string()),
                 ("{port}", port.to_string()),
@@ -279,10 +283,10 @@ pub(crate) fn in_url(address: IpAddr) -> String {
     }
 }
 
-fn answers(ground: Ground<'_>, port: u16, protocol: Protocol) -> io::Result<bool> {
-    let address = in_url(ground.network.server_address());
+fn answers(testbed: Testbed<'_>, port: u16, protocol: Protocol) -> io::Result<bool> {
+    let address = in_url(testbed.network.server_address());
     let path = altway_record::object_path(altway_record::OPENER_SIZE);
-    let mut command = ground.network.client_command(ground.binary);
+    let mut command = testbed.network.client_command(testbed.binary);
     command
         .arg("load")
         .arg(format!("https://{address}:{port}{path}"));
@@ -294,9 +298,9 @@ fn answers(ground: Ground<'_>, port: u16, protocol: Protocol) -> io::Result<bool
         "--ca",
     ]);
     command.arg(
-        &ground
+        &testbed
             .workspace
-            .certificates(ground.certificate)
+            .certificates(testbed.certificate)
             .ca_certificate,
     );
     command

@@ -6,7 +6,7 @@
 //! one transfer is made once more with nothing beside it, before or after by chance, and what the two
 //! took is held against each other.
 
-use crate::course::{Courses, SLOW};
+use crate::link_profile::{LinkProfiles, SLOW};
 use crate::progress::{guess, lossy_pace};
 use crate::schedule::{Purpose, Transfer, TransferId, generator, id_of, transfers_of};
 use altway_record::{AloneCheck, Cell, Client, Plan, Sample, SideBySide, transfers};
@@ -48,11 +48,11 @@ pub fn lanes(plan: &Plan, processors: usize) -> usize {
 pub(crate) struct Sharing(BTreeSet<u32>);
 
 impl Sharing {
-    pub(crate) fn of(plan: &Plan, courses: &Courses) -> Self {
+    pub(crate) fn of(plan: &Plan, profiles: &LinkProfiles) -> Self {
         let may = |cell: &Cell| {
             let light = matches!(cell.client, Client::Altway | Client::Curl);
             let slowed = lossy_pace(cell).is_some_and(|pace| pace <= SLOW);
-            let slow = courses.cell(cell).is_slow() || slowed;
+            let slow = profiles.cell(cell).is_slow() || slowed;
             light && guess(cell) >= LEAST_WAIT && slow
         };
         let cells = plan.cells();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn sharing(plan: &Plan) -> Sharing {
-        Sharing::of(plan, &Courses::of(plan).unwrap())
+        Sharing::of(plan, &LinkProfiles::of(plan).unwrap())
     }
 
     const SLOW: &str = "rate = \"5mbit\"\nsize = \"1MB\"";

@@ -1,8 +1,8 @@
 //! How a run stands, from its folder alone: what `altway lab watch` and `show` tell.
 
-use crate::director::{Director, Left};
 use crate::progress::{Pace, Times};
 use crate::schedule::id_of;
+use crate::scheduler::{Left, Scheduler};
 use altway_record::{Arm, Cell, Manifest, Plan, Protocol, Sample, Shard, transfers};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -63,7 +63,7 @@ pub(crate) struct Standing {
     plan: Plan,
     shard: Shard,
     cells: BTreeMap<u32, Cell>,
-    director: Director,
+    scheduler: Scheduler,
     times: Times,
     pace: Pace,
     /// The transfer learned last: it took until the next one began.
@@ -78,7 +78,7 @@ impl Standing {
         Self {
             shard: manifest.shard,
             cells: cells.collect(),
-            director: Director::new(&plan, manifest.shard, &[]),
+            scheduler: Scheduler::new(&plan, manifest.shard, &[]),
             times: Times::default(),
             pace: Pace::of(&plan),
             last: None,
@@ -91,7 +91,7 @@ impl Standing {
     pub(crate) fn learn(&mut self, sample: &Sample) {
         /// A longer gap is a run that was stopped and resumed.
         const LONGEST: u64 = 10 * 60 * 1_000;
-        self.director.learn(sample);
+        self.scheduler.learn(sample);
         self.times.add(sample);
         self.invalid += u64::from(!sample.valid);
         let began = sample.started_unix_ms;
@@ -108,10 +108,10 @@ impl Standing {
 
     /// How the run stands.
     pub(crate) fn status(&self) -> Status {
-        let mut director = self.director.clone();
+        let mut scheduler = self.scheduler.clone();
         // Goes to where the run is: looks at cells only when there is enough to look at.
-        let _ = director.next_batch();
-        let left = director.left();
+        let _ = scheduler.next_batch();
+        let left = scheduler.left();
         let first = self.plan.protocols[0];
         let all = self.plan.protocols.iter().copied();
         let others: Vec<Protocol> = all.filter(|one| *one != first).collect();
@@ -132,7 +132,7 @@ impl Standing {
         let remaining = self.pace.predict(&left);
         Status {
             plan: self.plan.name.clone(),
-            done: director.done() as u64,
+            done: scheduler.done() as u64,
             left: Left::total(&left),
             invalid: self.invalid,
             remaining_ms: u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX),

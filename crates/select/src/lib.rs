@@ -55,9 +55,9 @@
 //!
 //! // The state outlives the process.
 //! let kept = selector.snapshot(now);
-//! let heir = Selector::new(Config::new(Secret::new([7; 16]), &ModelKind::Learned));
-//! heir.restore(&kept, now)?;
-//! assert_eq!(heir.decide(&client, &host, &moment).offer, Offer::Http2);
+//! let successor = Selector::new(Config::new(Secret::new([7; 16]), &ModelKind::Learned));
+//! successor.restore(&kept, now)?;
+//! assert_eq!(successor.decide(&client, &host, &moment).offer, Offer::Http2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![warn(clippy::disallowed_methods)]

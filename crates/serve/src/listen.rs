@@ -28,12 +28,12 @@ pub(crate) struct Request {
     pub(crate) with_udp: bool,
     pub(crate) congestion: Option<Congestion>,
     /// Further addresses, over TCP alone.
-    pub(crate) further: Vec<Wanted>,
+    pub(crate) further: Vec<ListenerRequest>,
 }
 
 /// A further address to bind.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct ListenerRequest {
     pub(crate) bind: Bind,
     pub(crate) port: u16,
     /// For messages, and for what a process offers to the next.
@@ -465,7 +465,7 @@ mod tests {
     #[test]
     fn further_addresses_have_listeners_of_their_own_and_no_udp() {
         for spread in [Spread::PerWorker, Spread::RoundRobin] {
-            let wanted = Wanted {
+            let wanted = ListenerRequest {
                 bind: Bind::Address(Ipv4Addr::LOCALHOST.into()),
                 port: 0,
                 kind: ListenerKind::Redirect,

@@ -16,7 +16,7 @@ use crate::selection::state::SAVE_INTERVAL;
 use crate::selection::{HostNames, Selection};
 use crate::setup::{ListenerConfig, Setup};
 use crate::stop::StopSignal;
-use crate::takeover::{self, Beginning, Giver, Wanted};
+use crate::takeover::{self, Handover, Start, StartRequest};
 use crate::threads::{self, Thread, Threads};
 use crate::tls::Tls;
 use crate::{Error, Listener, ListenerKind, ReloadHandle, h3, sys, ticket_keys, tls};
@@ -48,7 +48,7 @@ pub struct Server {
     ticket_keys: Option<ticket_keys::InUse>,
     predecessor: Option<u32>,
     /// `None`: no other process can take over.
-    giver: Option<Giver>,
+    handover: Option<Handover>,
 }
 
 impl Server {
@@ -71,13 +71,13 @@ impl Server {
         let tls = tls_configs(options)?;
         let request = request(options)?;
         let congestion = CongestionInUse::of(&request, options.quic_congestion)?;
-        let beginning = takeover::begin(&Wanted {
+        let start = takeover::begin(&StartRequest {
             request: &request,
             server_id: options.server_id,
             path: options.takeover.as_deref(),
         })?;
-        let address = beginning.bound.address;
-        let further = beginning.bound.further_addresses();
+        let address = start.bound.address;
+        let further = start.bound.further_addresses();
         let port = options.alt_svc_port.unwrap_or(address.port());
         let alternative = alternative(options, port, &congestion)?;
         let service = Service {
@@ -88,21 +88,11 @@ impl Server {
             incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
             counters: ServerCounters::default(),
         };
-        let setup = Arc::new(setup(
-            options,
-            &congestion,
-            service,
-            tls.as_ref(),
-            &beginning,
-        ));
-        let (places, inboxes) = h3::places(
-            &beginning.bound,
-            request.workers,
-            &routes(options, &beginning),
-        );
+        let setup = Arc::new(setup(options, &congestion, service, tls.as_ref(), &start));
+        let (places, inboxes) = h3::places(&start.bound, request.workers, &routes(options, &start));
         let shared = Arc::clone(&setup);
-        let copies = beginning.bound.try_clone().map_err(Error::Worker)?;
-        beginning.confirm()?;
+        let copies = start.bound.try_clone().map_err(Error::Worker)?;
+        start.confirm()?;
         Ok(Self {
             address,
             further,
@@ -111,21 +101,21 @@ impl Server {
             setup,
             ticket_keys: tls.as_ref().and_then(|tls| tls.ticket_keys.clone()),
             certificates: tls.map(|tls| tls.certificates),
-            predecessor: beginning.predecessor(),
-            giver: beginning.post.map(|post| Giver {
+            predecessor: start.predecessor(),
+            handover: start.socket.map(|socket| Handover {
                 setup: Arc::clone(&shared),
-                post,
+                socket,
                 bound: copies,
                 kinds: options.listeners.iter().map(|it| it.kind).collect(),
                 workers: request.workers,
                 spread: request.spread,
                 server_id: options.server_id,
-                generation: beginning.generation,
-                formers: beginning.formers,
-                secrets: beginning.secrets,
+                generation: start.generation,
+                formers: start.formers,
+                secrets: start.secrets,
                 inboxes,
             }),
-            listeners: beginning.bound.share_out(&request),
+            listeners: start.bound.share_out(&request),
         })
     }
 
@@ -192,8 +182,8 @@ impl Server {
         // worker the kernel hands the datagrams of the others' connections to.
         let _group = udp_group(&workers)?;
         let (serving, served) = oneshot::channel();
-        let giver = self.giver.map(|giver| {
-            let give = |stop| giver.run(stop, served);
+        let handover = self.handover.map(|handover| {
+            let give = |stop| handover.run(stop, served);
             Threads::one(Thread::spawn("takeover".into(), stop, give))
         });
         let workers = workers.into_iter().zip(self.places).enumerate();
@@ -211,7 +201,7 @@ impl Server {
         let grace = self.setup.grace;
         let ended = Threads::all(threads).join(stopped, grace + MARGIN);
         drop::<oneshot::Sender<()>>(serving);
-        let handed_over = giver.map(|giver| giver.join(stopped, grace + MARGIN + LOG_MARGIN));
+        let handed_over = handover.map(|thread| thread.join(stopped, grace + MARGIN + LOG_MARGIN));
         let service = &self.setup.service;
         service.incidents.report();
         drop(saving);
@@ -303,12 +293,12 @@ fn request(options: &Options) -> Result<listen::Request, Error> {
         spread: options.spread,
         with_udp: has_http3(options),
         congestion: options.congestion,
-        further: options.listeners.iter().map(wanted).collect(),
+        further: options.listeners.iter().map(listener_request).collect(),
     })
 }
 
-fn wanted(listener: &Listener) -> listen::Wanted {
-    listen::Wanted {
+fn listener_request(listener: &Listener) -> listen::ListenerRequest {
+    listen::ListenerRequest {
         bind: listener.bind,
         port: listener.port,
         kind: listener.kind,
@@ -379,13 +369,13 @@ fn listeners(options: &Options, tls: Option<&Tls>, bound: &Bound) -> Vec<Listene
     [main].into_iter().chain(further).collect()
 }
 
-fn routes(options: &Options, beginning: &Beginning) -> h3::Routes {
+fn routes(options: &Options, start: &Start) -> h3::Routes {
     h3::Routes {
         steering: options.steering,
         server: options.server_id,
-        generation: beginning.generation,
-        formers: beginning.formers.clone(),
-        can_be_taken_over: beginning.post.is_some(),
+        generation: start.generation,
+        formers: start.formers.clone(),
+        can_be_taken_over: start.socket.is_some(),
     }
 }
 
@@ -394,18 +384,18 @@ fn setup(
     congestion: &CongestionInUse,
     service: Service,
     tls: Option<&Tls>,
-    beginning: &Beginning,
+    start: &Start,
 ) -> Setup {
     let congestion = congestion.quic.unwrap_or(Congestion::Cubic);
     let quic = |tls: &Tls| {
         let quic = Arc::clone(&tls.quic);
-        let mut config = h3::config(quic, options, congestion, &beginning.secrets);
+        let mut config = h3::config(quic, options, congestion, &start.secrets);
         // For WebSockets (RFC 9220); there are none among files.
         config.extended_connect = service.has_handlers();
         config
     };
     Setup {
-        listeners: listeners(options, tls, &beginning.bound),
+        listeners: listeners(options, tls, &start.bound),
         proxies: options.proxy_protocol_from.clone(),
         quic: tls.filter(|_| options.protocols.http3).map(quic),
         service: Arc::new(service),

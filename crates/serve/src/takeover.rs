@@ -17,22 +17,22 @@
 //! and serves on. The same when the new process ends in the time of [`SETTLE`]: a new version that
 //! falls over its first requests is no outage.
 //!
-//! - [`heir`]: the new process's side; [`giver`]: the running one's.
+//! - [`successor`]: the new process's side; [`predecessor`]: the running one's.
 //! - [`message`] and [`channel`]: what they say, and how it travels, with descriptors.
-//! - [`post`]: the socket at the path.
+//! - [`handover_socket`]: the socket at the path.
 
 mod channel;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod giver;
-mod heir;
+mod handover_socket;
 mod message;
-mod post;
+mod predecessor;
+mod successor;
 
-pub(crate) use giver::Giver;
-pub(crate) use heir::{Beginning, Wanted, begin};
+pub(crate) use predecessor::Handover;
+pub(crate) use successor::{Start, StartRequest, begin};
 
-use post::Post;
+use handover_socket::HandoverSocket;
 
 use crate::Error;
 use crate::random::random;

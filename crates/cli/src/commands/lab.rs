@@ -222,8 +222,8 @@ fn merge(arguments: &MergeArguments, printer: &Printer) -> Result<Answer> {
 
 fn say_what_is_missing(folder: &RunFolder, printer: &Printer) {
     let manifest = folder.manifest();
-    let director = altway_lab::Director::new(&manifest.plan, manifest.shard, folder.samples());
-    let (left, path) = (Left::total(&director.left()), folder.path().display());
+    let scheduler = altway_lab::Scheduler::new(&manifest.plan, manifest.shard, folder.samples());
+    let (left, path) = (Left::total(&scheduler.left()), folder.path().display());
     if left > 0 {
         printer.say(&format!(
             "{left} transfers are not measured; `altway lab resume {path}` makes them\n"

@@ -14,7 +14,7 @@ use http::{Method, Request, StatusCode};
 use rustls::pki_types::ServerName;
 
 use super::tables::Parked;
-use super::{Connection, Giver, Phase};
+use super::{Connection, Phase, StreamLimiter};
 use crate::failure::Violation;
 use crate::receive::Follow;
 use crate::settings::Settings;
@@ -118,7 +118,7 @@ impl Connection {
             Phase::Open | Phase::Closed => true,
         };
         if !may {
-            self.wants_stream = Some(Giver::Peer);
+            self.wants_stream = Some(StreamLimiter::Peer);
             return Err(Error::StreamsExhausted);
         }
         Ok(())

@@ -15,7 +15,7 @@ use http::{HeaderMap, Method};
 use super::stalls::Progress;
 use super::tables::Parked;
 use super::unwanted::Unwanted;
-use super::{Connection, FLOODS_PER_REQUEST, Giver, Phase};
+use super::{Connection, FLOODS_PER_REQUEST, Phase, StreamLimiter};
 use crate::failure::{Failure, Violation};
 use crate::message::{self, Protocol};
 use crate::receive::{Piece, Receiver};
@@ -260,7 +260,7 @@ impl Connection {
         if exchange.raised {
             self.end_precedence(quic, id);
         }
-        self.offer_streams(Giver::Us);
+        self.offer_streams(StreamLimiter::Us);
     }
 
     pub(super) fn on_writable(&mut self, quic: &mut quic::Connection, id: StreamId) {
@@ -347,8 +347,8 @@ impl Connection {
     }
 
     /// Tells a client that was refused a stream that there may be one now.
-    pub(super) fn offer_streams(&mut self, giver: Giver) {
-        if self.phase == Phase::Open && self.wants_stream == Some(giver) {
+    pub(super) fn offer_streams(&mut self, limiter: StreamLimiter) {
+        if self.phase == Phase::Open && self.wants_stream == Some(limiter) {
             self.wants_stream = None;
             self.events.push_back(Event::StreamsAvailable);
         }
@@ -383,7 +383,7 @@ impl Connection {
         if self.exchanges.get(&id).is_some_and(Exchange::is_over) {
             let removed = self.exchanges.remove(&id);
             self.kept -= removed.map_or(0, |it| it.kept);
-            self.offer_streams(Giver::Us);
+            self.offer_streams(StreamLimiter::Us);
         }
     }
 
@@ -468,7 +468,7 @@ impl Connection {
 
     fn open_request(&mut self, quic: &mut quic::Connection) -> Result<StreamId, Error> {
         if self.exchanges.len() >= self.terms.limits.max_concurrent_requests as usize {
-            self.wants_stream = Some(Giver::Us);
+            self.wants_stream = Some(StreamLimiter::Us);
             return Err(Error::StreamsExhausted);
         }
         quic.open(Direction::Bidirectional).ok_or_else(|| {
@@ -476,7 +476,7 @@ impl Connection {
                 // Its end is still to be told.
                 return Error::UnknownConnection;
             }
-            self.wants_stream = Some(Giver::Peer);
+            self.wants_stream = Some(StreamLimiter::Peer);
             Error::StreamsExhausted
         })
     }

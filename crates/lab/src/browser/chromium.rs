@@ -4,7 +4,7 @@
 use super::running::{Running, tethered};
 use super::timing::Report;
 use super::wire::{Framing, Wire};
-use super::{Driven, Errand, START_LIMIT, tour};
+use super::{Driven, PageLoad, START_LIMIT, tour};
 use crate::server::in_url;
 use altway_record::Protocol;
 use rustix::process::geteuid;
@@ -46,32 +46,32 @@ const PLAIN: [&str; 21] = [
 ];
 
 /// Starts it, loads the pages and ends it.
-pub(super) fn load(errand: &Errand, program: &Path) -> io::Result<Vec<Report>> {
+pub(super) fn load(load: &PageLoad, program: &Path) -> io::Result<Vec<Report>> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = tethered("sh")?;
     command.args(["-c", ONTO_PIPES]).arg(program);
-    command.args(flags(errand));
+    command.args(flags(load));
     command
         .stdin(OwnedFd::from(theirs.try_clone()?))
         .stdout(OwnedFd::from(theirs));
-    let mut running = Running::start(command, &errand.folder)?;
-    let loaded = Chromium::attach(ours).and_then(|mut chromium| tour(&mut chromium, errand));
+    let mut running = Running::start(command, &load.folder)?;
+    let loaded = Chromium::attach(ours).and_then(|mut chromium| tour(&mut chromium, load));
     loaded.map_err(|error| running.explain(error))
 }
 
-fn flags(errand: &Errand) -> Vec<String> {
-    let Errand { host, port, .. } = errand;
+fn flags(load: &PageLoad) -> Vec<String> {
+    let PageLoad { host, port, .. } = load;
     let mut flags: Vec<String> = PLAIN.map(str::to_owned).into();
-    let profile = errand.folder.join("profile");
+    let profile = load.folder.join("profile");
     flags.push(format!("--user-data-dir={}", profile.display()));
     // Other names lead nowhere; but the loopback does, for it would ask public name servers why not.
     flags.push(format!(
         "--host-resolver-rules=MAP {host} {}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-        in_url(errand.address)
+        in_url(load.address)
     ));
-    let digest = &errand.key_digest;
+    let digest = &load.key_digest;
     flags.push(format!("--ignore-certificate-errors-spki-list={digest}"));
-    match errand.protocol {
+    match load.protocol {
         Protocol::H1 => flags.extend(["--disable-quic".into(), "--disable-http2".into()]),
         Protocol::H2 => flags.push("--disable-quic".into()),
         // Forces it from the first request on, and lets it trust an authority of our own.

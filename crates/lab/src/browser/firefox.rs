@@ -4,7 +4,7 @@
 use super::running::{Running, tethered};
 use super::timing::Report;
 use super::wire::{Framing, Wire};
-use super::{Driven, Errand, START_LIMIT, tour};
+use super::{Driven, PageLoad, START_LIMIT, tour};
 use altway_record::Protocol;
 use serde_json::{Value, json};
 use std::fs;
@@ -42,28 +42,28 @@ user_pref("toolkit.telemetry.server", "");
 "#;
 
 /// Starts it, loads the pages and ends it.
-pub(super) fn load(errand: &Errand, program: &Path) -> io::Result<Vec<Report>> {
-    let profile = errand.folder.join("profile");
+pub(super) fn load(load: &PageLoad, program: &Path) -> io::Result<Vec<Report>> {
+    let profile = load.folder.join("profile");
     fs::create_dir(&profile)?;
-    fs::write(profile.join("user.js"), preferences(errand))?;
+    fs::write(profile.join("user.js"), preferences(load))?;
     let mut command = tethered(program)?;
     command.args(["--headless", "--marionette", "--no-remote", "--profile"]);
     command.arg(&profile);
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    let mut running = Running::start(command, &errand.folder)?;
+    let mut running = Running::start(command, &load.folder)?;
     let port = await_port(&profile.join(PORT_FILE), &mut running)?;
     let loaded =
-        Firefox::attach(port, errand.timeout).and_then(|mut firefox| tour(&mut firefox, errand));
+        Firefox::attach(port, load.timeout).and_then(|mut firefox| tour(&mut firefox, load));
     loaded.map_err(|error| running.explain(error))
 }
 
-fn preferences(errand: &Errand) -> String {
+fn preferences(load: &PageLoad) -> String {
     let mut text = PLAIN.to_owned();
     let mut set = |name: &str, value: Value| {
         text.push_str(&format!("user_pref(\"{name}\", {value});\n"));
     };
-    let (host, port) = (errand.host(), errand.port);
-    let (http2, http3) = match errand.protocol {
+    let (host, port) = (load.host(), load.port);
+    let (http2, http3) = match load.protocol {
         Protocol::H1 => (false, false),
         Protocol::H2 => (true, false),
         Protocol::H3 => (true, true),

@@ -1,6 +1,6 @@
 //! Browsers as the client: pages, loaded by `altway lab browse` in the client's namespace.
 
-use super::{Errand, Fetched, parse, run};
+use super::{FetchJob, Fetched, parse, run};
 use crate::{Error, browser, presets};
 use altway_record::Client;
 use altway_units::duration;
@@ -19,28 +19,28 @@ pub(super) fn check(client: Client) -> Result<String, Error> {
     version.ok_or(Error::NoClient { client })
 }
 
-pub(super) fn fetch(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
-    match fetch_with_browser(errand, stop) {
+pub(super) fn fetch(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
+    match fetch_with_browser(job, stop) {
         Ok(fetched) => fetched,
         Err(error) => Fetched::Failed(error.to_string()),
     }
 }
 
-fn fetch_with_browser(errand: &Errand<'_>, stop: &AtomicBool) -> Result<Fetched, Error> {
-    let visit = errand.visit_file()?;
-    let parent = errand.ground.workspace.state(FOLDER)?;
+fn fetch_with_browser(job: &FetchJob<'_>, stop: &AtomicBool) -> Result<Fetched, Error> {
+    let visit = job.visit_file()?;
+    let parent = job.testbed.workspace.state(FOLDER)?;
     // Removed here, for a driver that is ended can't do it.
     let folder = tempfile::tempdir_in(&parent).map_err(|source| Error::Folder {
         action: "create a folder in",
         path: parent.clone(),
         source,
     })?;
-    let command = command(errand, &visit, folder.path());
-    Ok(match run(command, errand, stop) {
+    let command = command(job, &visit, folder.path());
+    Ok(match run(command, job, stop) {
         Ok(ended) => parse(&ended.stdout, None).unwrap_or_else(|| {
             let said = ended.stderr.trim().trim_start_matches("error: ");
             Fetched::Failed(match said {
-                "" => format!("{} gave no measurement", errand.cell.client),
+                "" => format!("{} gave no measurement", job.cell.client),
                 said => said.to_owned(),
             })
         }),
@@ -48,24 +48,24 @@ fn fetch_with_browser(errand: &Errand<'_>, stop: &AtomicBool) -> Result<Fetched,
     })
 }
 
-fn command(errand: &Errand<'_>, visit: &Path, folder: &Path) -> Command {
-    let ground = errand.ground;
-    let mut command = ground.network.client_command(ground.binary);
-    command.args(["lab", "browse", errand.cell.client.name()]);
-    command.args(["--address", &ground.network.server_address().to_string()]);
-    command.args(["--port", &errand.port.to_string()]);
-    command.args(["--protocol", &errand.protocol.to_string()]);
+fn command(job: &FetchJob<'_>, visit: &Path, folder: &Path) -> Command {
+    let testbed = job.testbed;
+    let mut command = testbed.network.client_command(testbed.binary);
+    command.args(["lab", "browse", job.cell.client.name()]);
+    command.args(["--address", &testbed.network.server_address().to_string()]);
+    command.args(["--port", &job.port.to_string()]);
+    command.args(["--protocol", &job.protocol.to_string()]);
     command.args([
         "--key-digest",
-        &ground
+        &testbed
             .workspace
-            .certificates(ground.certificate)
+            .certificates(testbed.certificate)
             .spki_sha256_base64,
     ]);
     command.arg("--visit").arg(visit);
     command.arg("--folder").arg(folder);
     command
         .arg("--timeout")
-        .arg(duration::format(errand.patience()));
+        .arg(duration::format(job.patience()));
     command
 }

@@ -1,6 +1,6 @@
 //! curl as the client: single objects, over a new connection or after a first request.
 
-use super::{Errand, Fetched, run};
+use super::{FetchJob, Fetched, run};
 use crate::{Error, presets};
 use altway_record::{Client, Plan, Protocol, RequestRecord};
 use serde::Deserialize;
@@ -42,10 +42,10 @@ struct Written {
     errormsg: Option<String>,
 }
 
-pub(super) fn fetch(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
-    let ground = errand.ground;
-    let mut command = ground.network.client_command("curl");
-    command.arg(match errand.protocol {
+pub(super) fn fetch(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
+    let testbed = job.testbed;
+    let mut command = testbed.network.client_command("curl");
+    command.arg(match job.protocol {
         Protocol::H1 => "--http1.1",
         Protocol::H2 => "--http2",
         Protocol::H3 => "--http3-only",
@@ -54,20 +54,20 @@ pub(super) fn fetch(errand: &Errand<'_>, stop: &AtomicBool) -> Fetched {
     command.args(["--disable", "--silent", "--show-error", "--noproxy", "*"]);
     command.args(["--write-out", "%{json}\\n", "--cacert"]);
     command.arg(
-        &ground
+        &testbed
             .workspace
-            .certificates(ground.certificate)
+            .certificates(testbed.certificate)
             .ca_certificate,
     );
     command
         .arg("--max-time")
-        .arg(errand.patience().as_secs_f64().to_string());
-    for request in &errand.visit.requests {
-        let url = format!("{}{}", errand.origin(), request.path);
+        .arg(job.patience().as_secs_f64().to_string());
+    for request in &job.visit.requests {
+        let url = format!("{}{}", job.origin(), request.path);
         command.args(["--output", "/dev/null", &url]);
     }
-    match run(command, errand, stop) {
-        Ok(ended) => match parse(&ended.stdout, errand.protocol) {
+    match run(command, job, stop) {
+        Ok(ended) => match parse(&ended.stdout, job.protocol) {
             Some(records) => Fetched::Measured {
                 records,
                 involuntary_switches: ended.involuntary_switches,

@@ -1,8 +1,8 @@
 //! The new process's side of a takeover, with a running one that sends anything.
 
 use super::channel::{MAX_DESCRIPTORS, receive};
-use super::heir::{Wanted, inherit};
 use super::message::{Message, Offer};
+use super::successor::{StartRequest, inherit};
 use super::{Secrets, channel};
 use crate::Error;
 use crate::listen::Request;
@@ -63,7 +63,7 @@ pub fn take_over(messages: &[(&[u8], usize)], descriptor: BorrowedFd<'_>) -> Res
         congestion: None,
         further: Vec::new(),
     };
-    let wanted = Wanted {
+    let wanted = StartRequest {
         request: &request,
         server_id: ServerId::default(),
         path: None,

@@ -4,7 +4,7 @@
 use crate::Answer;
 use crate::commands::load::read_visit;
 use crate::printer::Printer;
-use altway_lab::browser::{self, Errand};
+use altway_lab::browser::{self, PageLoad};
 use altway_record::{Client, Protocol, RequestRecord};
 use altway_units::duration;
 use anyhow::{Context, Result};
@@ -78,7 +78,7 @@ pub(super) fn browse(arguments: &BrowseArguments, printer: &Printer) -> Result<A
     let folder = std::path::absolute(&arguments.folder).context("cannot find the folder")?;
     let visit = read_visit(&arguments.visit)?;
     visit.check()?;
-    let requests = browser::browse(&Errand {
+    let requests = browser::browse(&PageLoad {
         browser: arguments.browser,
         host: arguments.host.clone(),
         address: arguments.address,

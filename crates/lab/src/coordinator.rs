@@ -1,14 +1,13 @@
-//! What a run decides while its lanes measure: which transfer each makes next, whether one counts, and
-//! that every row is kept.
+//! The coordinator of a run: which transfer each lane makes next, whether one counts, and that every row is kept.
 
 use crate::Error;
 use crate::campaign::End;
-use crate::crew::{Crew, Made};
-use crate::director::{ATTEMPTS, Director, Left};
 use crate::folder::RunFolder;
 use crate::progress::{Pace, Progress, Times};
 use crate::schedule::{Transfer, TransferId, id_of};
+use crate::scheduler::{ATTEMPTS, Left, Scheduler};
 use crate::side_by_side::{Sharing, alone, check};
+use crate::workers::{TaskResult, WorkerPool};
 use altway_record::{Plan, Running, Sample, transfers};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -21,9 +20,9 @@ const HOPELESS_AFTER: u32 = 2 * ATTEMPTS;
 /// done waits for the others at the end.
 const CELLS_AT_ONCE: usize = 4;
 
-/// Where rows are kept.
+/// The table that rows are written to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Book {
+enum Destination {
     /// With those of the run.
     Run,
     /// With those that were made alone, to be held against the run's.
@@ -35,28 +34,28 @@ type Group = VecDeque<Transfer>;
 
 /// The state of a run.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct Coordinator {
     plan: Plan,
     sharing: Sharing,
     pub(crate) folder: RunFolder,
-    pub(crate) director: Director,
+    pub(crate) scheduler: Scheduler,
     lanes: usize,
     pace: Pace,
     times: Times,
     failures_in_a_row: u32,
     /// Transfers that were made alone as well.
     made_alone: BTreeSet<TransferId>,
-    /// Times of the transfers since [`Desk::work`] began.
+    /// Times of the transfers since [`Coordinator::work`] began.
     transferred: Duration,
 }
 
-impl Desk {
+impl Coordinator {
     pub(crate) fn new(folder: RunFolder, sharing: Sharing, lanes: usize) -> Self {
         let manifest = folder.manifest();
         let plan = manifest.plan.clone();
-        let mut director = Director::new(&plan, manifest.shard, folder.samples());
+        let mut scheduler = Scheduler::new(&plan, manifest.shard, folder.samples());
         if lanes > 1 {
-            director.give_at_least(lanes * CELLS_AT_ONCE * plan.arms().len());
+            scheduler.give_at_least(lanes * CELLS_AT_ONCE * plan.arms().len());
         }
         let made_alone = folder.alone().iter().filter(|row| row.valid);
         let mut times = Times::default();
@@ -64,7 +63,7 @@ impl Desk {
         Self {
             made_alone: made_alone.map(id_of).collect(),
             sharing,
-            director,
+            scheduler,
             pace: Pace::of(&plan),
             plan,
             folder,
@@ -78,13 +77,13 @@ impl Desk {
     /// Makes the transfers that are still to be made.
     pub(crate) fn work(
         &mut self,
-        crew: &mut Crew<'_>,
+        workers: &mut WorkerPool<'_>,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<End, Error> {
         let begun = Instant::now();
         self.transferred = Duration::ZERO;
         observe(&self.progress(None));
-        let end = self.make_all(crew, observe)?;
+        let end = self.make_all(workers, observe)?;
         self.conclude(begun.elapsed())?;
         Ok(end)
     }
@@ -92,22 +91,22 @@ impl Desk {
     /// How long what is left will take, about.
     pub(crate) fn time_left(&self) -> Duration {
         let lanes = u32::try_from(self.lanes).unwrap_or(u32::MAX);
-        let left = self.director.left();
+        let left = self.scheduler.left();
         self.pace.predict_shared(&left, lanes, &self.sharing)
     }
 
     fn make_all(
         &mut self,
-        crew: &mut Crew<'_>,
+        workers: &mut WorkerPool<'_>,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<End, Error> {
         loop {
-            let batch = self.director.next_batch();
+            let batch = self.scheduler.next_batch();
             if batch.is_empty() {
                 return Ok(End::Complete);
             }
             for (book, groups, lanes) in self.in_turn(&batch) {
-                if self.make(crew, book, groups, lanes, observe)? == End::Stopped {
+                if self.make(workers, book, groups, lanes, observe)? == End::Stopped {
                     return Ok(End::Stopped);
                 }
             }
@@ -116,46 +115,46 @@ impl Desk {
 
     /// The order of a batch: with one lane as it is. With several, first what may be made side by side
     /// and then the rest; before and after it what is made alone for the check.
-    fn in_turn(&self, batch: &[Transfer]) -> Vec<(Book, Vec<Group>, usize)> {
+    fn in_turn(&self, batch: &[Transfer]) -> Vec<(Destination, Vec<Group>, usize)> {
         if self.lanes == 1 {
-            return vec![(Book::Run, groups(batch.iter()), 1)];
+            return vec![(Destination::Run, groups(batch.iter()), 1)];
         }
         let [before, after] = alone(&self.plan, batch, &self.sharing, &self.made_alone);
         let shared = batch.iter().filter(|one| self.sharing.has(&one.cell));
         let others = batch.iter().filter(|one| !self.sharing.has(&one.cell));
         vec![
-            (Book::Alone, groups(before.iter()), 1),
-            (Book::Run, groups(shared), self.lanes),
-            (Book::Run, groups(others), 1),
-            (Book::Alone, groups(after.iter()), 1),
+            (Destination::Alone, groups(before.iter()), 1),
+            (Destination::Run, groups(shared), self.lanes),
+            (Destination::Run, groups(others), 1),
+            (Destination::Alone, groups(after.iter()), 1),
         ]
     }
 
     /// Makes these groups in so many lanes, each group in one of them.
     fn make(
         &mut self,
-        crew: &mut Crew<'_>,
-        book: Book,
+        workers: &mut WorkerPool<'_>,
+        book: Destination,
         groups: Vec<Group>,
         lanes: usize,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<End, Error> {
         let mut waiting = VecDeque::from(groups);
         let mut at_work: Vec<Group> = Vec::new();
-        for lane in 0..lanes.min(crew.lanes()) {
+        for lane in 0..lanes.min(workers.lanes()) {
             let group = waiting.pop_front().unwrap_or_default();
-            if let Some(first) = group.front().filter(|_| !crew.is_stopped()) {
-                crew.give(lane, *first, 1);
+            if let Some(first) = group.front().filter(|_| !workers.is_stopped()) {
+                workers.give(lane, *first, 1);
             }
             at_work.push(group);
         }
         let mut failure = None;
-        while crew.under_way() > 0 {
+        while workers.under_way() > 0 {
             // What other lanes have measured is kept, whatever becomes of this one.
-            let made = match crew.next() {
+            let made = match workers.next() {
                 Ok(made) => made,
                 Err(error) => {
-                    crew.halt();
+                    workers.halt();
                     failure.get_or_insert(error);
                     continue;
                 }
@@ -173,8 +172,8 @@ impl Desk {
                     at_work[lane] = waiting.pop_front().unwrap_or_default();
                 }
             }
-            if let Some(next) = at_work[lane].front().filter(|_| !crew.is_stopped()) {
-                crew.give(lane, *next, attempt);
+            if let Some(next) = at_work[lane].front().filter(|_| !workers.is_stopped()) {
+                workers.give(lane, *next, attempt);
             }
         }
         let done = waiting.is_empty() && at_work.iter().all(VecDeque::is_empty);
@@ -186,25 +185,25 @@ impl Desk {
     }
 
     /// Keeps what was made: whether it is to be made again, or `None` when it was stopped.
-    fn keep(&mut self, book: Book, made: Made) -> Result<Option<bool>, Error> {
+    fn keep(&mut self, book: Destination, made: TaskResult) -> Result<Option<bool>, Error> {
         let Some(rows) = made.rows else {
             return Ok(None);
         };
         let first = rows[0].clone();
         self.transferred += time_of(&rows);
         match book {
-            Book::Run => {
+            Destination::Run => {
                 self.folder.append(rows)?;
-                self.director.learn(&first);
+                self.scheduler.learn(&first);
                 self.times.add(&first);
             }
-            Book::Alone => self.folder.append_alone(rows)?,
+            Destination::Alone => self.folder.append_alone(rows)?,
         }
         let transfer = &made.task.transfer;
         self.pace.learn(&transfer.cell, transfer.arm, made.took);
         if first.valid {
             self.failures_in_a_row = 0;
-            if book == Book::Alone {
+            if book == Destination::Alone {
                 self.made_alone.insert(transfer.id());
             }
             return Ok(Some(false));
@@ -245,10 +244,10 @@ impl Desk {
             let held_against = held_against.or_else(|| others().next())?;
             self.times.estimate(last.cell, held_against, first)
         });
-        let done = self.director.done() as u64;
+        let done = self.scheduler.done() as u64;
         Progress {
             done,
-            total: done + Left::total(&self.director.left()),
+            total: done + Left::total(&self.scheduler.left()),
             remaining: self.time_left(),
             estimate,
         }

@@ -1,4 +1,4 @@
-//! Which transfers come next: a function of the plan and of what has been measured.
+//! The scheduler: the transfers that come next, as a function of the plan and of what has been measured.
 //!
 //! The grid goes block by block and leaves out the cells that are known well enough; adaptive
 //! sampling goes in rounds through the cells that are least sure. Both start from the rows in the run
@@ -9,7 +9,7 @@ use crate::schedule::{Transfer, TransferId, block_of, cells_of, id_of, transfers
 use altway_record::{Arm, Cell, Plan, Protocol, Sample, Sampling, Shard, transfers};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often a transfer that did not count is made again before it is given up.
+/// Attempts of a transfer that does not count before it is given up.
 pub(crate) const ATTEMPTS: u32 = 3;
 
 /// Transfers of one kind that are still to be made.
@@ -33,7 +33,7 @@ impl Left {
         })
     }
 
-    /// How many there are of all kinds.
+    /// The number of all kinds together.
     #[must_use]
     pub fn total(all: &[Self]) -> u64 {
         all.iter().map(|left| left.count).sum()
@@ -57,7 +57,7 @@ pub(crate) fn repeated(arm: Arm) -> Arm {
 
 /// Knows what has been measured and says what is next.
 #[derive(Debug, Clone)]
-pub struct Director {
+pub struct Scheduler {
     plan: Plan,
     cells: Vec<Cell>,
     /// Transfers that need no further attempt.
@@ -76,11 +76,11 @@ pub struct Director {
     is_over: bool,
 }
 
-impl Director {
+impl Scheduler {
     /// For a part of `plan` of which `samples` are there already.
     #[must_use]
     pub fn new(plan: &Plan, shard: Shard, samples: &[Sample]) -> Self {
-        let mut director = Self {
+        let mut scheduler = Self {
             plan: plan.clone(),
             cells: cells_of(plan, shard),
             finished: BTreeSet::new(),
@@ -94,8 +94,8 @@ impl Director {
             batch: Vec::new(),
             is_over: false,
         };
-        transfers(samples).for_each(|sample| director.learn(sample));
-        director
+        transfers(samples).for_each(|sample| scheduler.learn(sample));
+        scheduler
     }
 
     /// A transfer was made: its first row.
@@ -270,10 +270,10 @@ mod tests {
     }
 
     /// Makes all transfers; HTTP/3 is far faster in cell 0, and as noisy as can be in cell 1.
-    fn run(director: &mut Director) -> Vec<Sample> {
+    fn run(scheduler: &mut Scheduler) -> Vec<Sample> {
         let mut made = Vec::new();
         loop {
-            let batch = director.next_batch();
+            let batch = scheduler.next_batch();
             if batch.is_empty() {
                 return made;
             }
@@ -285,7 +285,7 @@ mod tests {
                     _ => 1_000,
                 };
                 let sample = row(&transfer, time + u64::from(transfer.block));
-                director.learn(&sample);
+                scheduler.learn(&sample);
                 made.push(sample);
             }
         }
@@ -294,19 +294,19 @@ mod tests {
     #[test]
     fn without_stopping_the_grid_is_the_schedule() {
         let plan = plan("pairs = 3");
-        let mut director = Director::new(&plan, Shard::WHOLE, &[]);
-        assert_eq!(Left::total(&director.left()), plan.transfers());
-        let ids: Vec<_> = run(&mut director).iter().map(id_of).collect();
+        let mut scheduler = Scheduler::new(&plan, Shard::WHOLE, &[]);
+        assert_eq!(Left::total(&scheduler.left()), plan.transfers());
+        let ids: Vec<_> = run(&mut scheduler).iter().map(id_of).collect();
         let schedule = crate::schedule(&plan, Shard::WHOLE);
         assert_eq!(ids, schedule.iter().map(Transfer::id).collect::<Vec<_>>());
-        assert!(director.left().is_empty());
+        assert!(scheduler.left().is_empty());
     }
 
     #[test]
     fn a_clear_cell_stops_at_the_first_look_and_a_noisy_one_goes_on() {
         let plan = plan("pairs = 30\n[stop]");
-        let mut director = Director::new(&plan, Shard::WHOLE, &[]);
-        let made = run(&mut director);
+        let mut scheduler = Scheduler::new(&plan, Shard::WHOLE, &[]);
+        let made = run(&mut scheduler);
         let blocks = |cell| {
             made.iter()
                 .filter(|one| one.cell == cell)
@@ -314,17 +314,17 @@ mod tests {
                 .max()
         };
         assert_eq!((blocks(0), blocks(1)), (Some(11), Some(29)));
-        assert_eq!(director.known_early(), &BTreeMap::from([(0, 12)]));
-        assert!(director.left().is_empty());
+        assert_eq!(scheduler.known_early(), &BTreeMap::from([(0, 12)]));
+        assert!(scheduler.left().is_empty());
     }
 
     #[test]
     fn a_run_that_was_stopped_anywhere_goes_on_as_if_it_had_not_been() {
         let plan = plan("pairs = 20\n[stop]\nlooks = 2");
-        let whole = run(&mut Director::new(&plan, Shard::WHOLE, &[]));
+        let whole = run(&mut Scheduler::new(&plan, Shard::WHOLE, &[]));
         for stopped_after in [0, 1, 35, 72, 73, whole.len()] {
             let kept = &whole[..stopped_after];
-            let mut resumed = Director::new(&plan, Shard::WHOLE, kept);
+            let mut resumed = Scheduler::new(&plan, Shard::WHOLE, kept);
             let left = Left::total(&resumed.left());
             let rest = run(&mut resumed);
             assert!(left >= rest.len() as u64 && Left::total(&resumed.left()) == 0);
@@ -340,20 +340,20 @@ mod tests {
     #[test]
     fn a_batch_of_several_blocks_ends_at_a_look() {
         let plan = plan("pairs = 30\n[stop]");
-        let mut director = Director::new(&plan, Shard::WHOLE, &[]);
-        director.give_at_least(40);
+        let mut scheduler = Scheduler::new(&plan, Shard::WHOLE, &[]);
+        scheduler.give_at_least(40);
         let blocks = |batch: &[Transfer]| {
             let mut blocks: Vec<u32> = batch.iter().map(|one| one.block).collect();
             blocks.dedup();
             blocks.len()
         };
-        let left = Left::total(&director.left());
-        let batch = director.next_batch();
+        let left = Left::total(&scheduler.left());
+        let batch = scheduler.next_batch();
         assert_eq!((batch.len(), blocks(&batch)), (42, 7));
-        assert_eq!(Left::total(&director.left()), left);
-        assert_eq!(blocks(&director.next_batch()), 5);
-        let mut whole = Director::new(&plan, Shard::WHOLE, &[]);
-        let mut large = Director::new(&plan, Shard::WHOLE, &[]);
+        assert_eq!(Left::total(&scheduler.left()), left);
+        assert_eq!(blocks(&scheduler.next_batch()), 5);
+        let mut whole = Scheduler::new(&plan, Shard::WHOLE, &[]);
+        let mut large = Scheduler::new(&plan, Shard::WHOLE, &[]);
         large.give_at_least(100);
         let ids = |made: Vec<Sample>| made.iter().map(id_of).collect::<Vec<_>>();
         assert_eq!(ids(run(&mut whole)), ids(run(&mut large)));
@@ -368,7 +368,7 @@ mod tests {
             attempt,
             ..row(&transfer, 1)
         };
-        let done = |samples: &[Sample]| Director::new(&plan, Shard::WHOLE, samples).done();
+        let done = |samples: &[Sample]| Scheduler::new(&plan, Shard::WHOLE, samples).done();
         assert_eq!(done(&[failed(1), failed(2)]), 0);
         assert_eq!(done(&[failed(ATTEMPTS)]), 1);
         assert_eq!(done(&[row(&transfer, 1)]), 1);
@@ -379,17 +379,17 @@ mod tests {
         let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms..90ms by 10ms\"\nsize = \"1MB\"\n\
                     pairs = 40\nsampling = \"adaptive\"";
         let plan: Plan = text.parse().unwrap();
-        let mut director = Director::new(&plan, Shard::WHOLE, &[]);
-        let budget = Left::total(&director.left());
+        let mut scheduler = Scheduler::new(&plan, Shard::WHOLE, &[]);
+        let budget = Left::total(&scheduler.left());
         assert_eq!(budget, plan.transfers() / 10);
-        let made = run(&mut director);
+        let made = run(&mut scheduler);
         assert!(
             !made.is_empty() && made.len() as u64 <= budget,
             "{}",
             made.len()
         );
-        assert!(director.left().is_empty());
-        let resumed = Director::new(&plan, Shard::WHOLE, &made).next_batch();
+        assert!(scheduler.left().is_empty());
+        let resumed = Scheduler::new(&plan, Shard::WHOLE, &made).next_batch();
         assert!(resumed.is_empty());
     }
 }

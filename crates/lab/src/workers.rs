@@ -1,13 +1,13 @@
-//! The lanes of a run at work: each makes one transfer at a time, over networks of its own.
+//! The workers of a run: each has one lane, and makes one transfer at a time over that lane's networks.
 //!
 //! A lane is a thread for as long as the run lasts, for the kernel ends a client when the thread that
-//! started it does. What is made next, and what becomes of the rows, is decided by the one who has the
-//! crew (`desk`).
+//! started it does. What is made next, and what becomes of the rows, is decided by the
+//! [coordinator](crate::coordinator).
 
 use crate::Error;
 use crate::client::Fetched;
-use crate::course::Courses;
 use crate::environment::Environments;
+use crate::link_profile::LinkProfiles;
 use crate::process::{STOP_CHECK_PERIOD, process_error};
 use crate::rows::Seen;
 use crate::schedule::Transfer;
@@ -17,7 +17,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-/// What a lane is told to make.
+/// A transfer that a lane is to make.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Task {
     pub(crate) transfer: Transfer,
@@ -27,31 +27,31 @@ pub(crate) struct Task {
     pub(crate) beside: u32,
 }
 
-/// What a lane has made.
+/// The outcome of a task.
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct TaskResult {
     pub(crate) lane: usize,
     pub(crate) task: Task,
     /// At least one, without their ordinal; `None` when it was stopped.
     pub(crate) rows: Option<Vec<Sample>>,
-    /// All around it included.
+    /// The time of the transfer with all around it.
     pub(crate) took: Duration,
 }
 
-/// What all lanes know.
+/// The plan of a run, and what ends it, as all lanes have it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Orders<'a> {
+pub(crate) struct RunContext<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) courses: &'a Courses,
-    /// Ends what the lanes are at.
+    pub(crate) profiles: &'a LinkProfiles,
+    /// Set to end what the lanes do.
     pub(crate) halt: &'a AtomicBool,
 }
 
 /// The lanes, each with at most one transfer under way. When it is dropped they end what they are at.
 #[derive(Debug)]
-pub(crate) struct Crew<'scope> {
+pub(crate) struct WorkerPool<'scope> {
     tasks: Vec<Sender<Task>>,
-    made: Receiver<Result<Made, Error>>,
+    made: Receiver<Result<TaskResult, Error>>,
     threads: Vec<ScopedJoinHandle<'scope, ()>>,
     under_way: u32,
     /// Asks for the end of the run from outside.
@@ -59,12 +59,12 @@ pub(crate) struct Crew<'scope> {
     halt: &'scope AtomicBool,
 }
 
-impl<'scope> Crew<'scope> {
+impl<'scope> WorkerPool<'scope> {
     /// One thread for each of the `lanes`.
     pub(crate) fn start(
         scope: &'scope Scope<'scope, '_>,
         lanes: &'scope mut [Environments],
-        orders: Orders<'scope>,
+        context: RunContext<'scope>,
         stop: &'scope AtomicBool,
     ) -> Self {
         let (report, made) = mpsc::channel();
@@ -77,8 +77,8 @@ impl<'scope> Crew<'scope> {
             threads.push(scope.spawn(move || {
                 for task in receiver {
                     let begun = Instant::now();
-                    let rows = measure(environments, orders, &task);
-                    let made = rows.map(|rows| Made {
+                    let rows = measure(environments, context, &task);
+                    let made = rows.map(|rows| TaskResult {
                         lane,
                         task,
                         rows,
@@ -95,7 +95,7 @@ impl<'scope> Crew<'scope> {
             threads,
             under_way: 0,
             stop,
-            halt: orders.halt,
+            halt: context.halt,
         }
     }
 
@@ -131,7 +131,7 @@ impl<'scope> Crew<'scope> {
     ///
     /// # Errors
     /// A lane can't go on.
-    pub(crate) fn next(&mut self) -> Result<Made, Error> {
+    pub(crate) fn next(&mut self) -> Result<TaskResult, Error> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 self.halt();
@@ -158,7 +158,7 @@ impl<'scope> Crew<'scope> {
     }
 }
 
-impl Drop for Crew<'_> {
+impl Drop for WorkerPool<'_> {
     fn drop(&mut self) {
         self.halt();
     }
@@ -167,7 +167,7 @@ impl Drop for Crew<'_> {
 /// The rows of one attempt; `None` when it was stopped.
 fn measure(
     environments: &mut Environments,
-    orders: Orders<'_>,
+    context: RunContext<'_>,
     task: &Task,
 ) -> Result<Option<Vec<Sample>>, Error> {
     let cell = &task.transfer.cell;
@@ -176,15 +176,15 @@ fn measure(
         None => environments.keep_the_server_up(cell)?,
     }
     let network = environments.network(cell);
-    let course = orders.courses.cell(cell);
-    network.restart(course.up, course.down, task.transfer.link_seed)?;
+    let profile = context.profiles.cell(cell);
+    network.restart(profile.up, profile.down, task.transfer.link_seed)?;
     let started_unix_ms = jiff::Timestamp::now().as_millisecond();
     let switches_before = environments.server_switches(cell);
     let cpu_before = environments.server_cpu(cell);
-    if !course.schedule.turns().is_empty() {
-        network.set_schedule(course.schedule)?;
+    if !profile.schedule.turns().is_empty() {
+        network.set_schedule(profile.schedule)?;
     }
-    let fetched = environments.fetch(cell, task.transfer.arm.protocol, orders.halt);
+    let fetched = environments.fetch(cell, task.transfer.arm.protocol, context.halt);
     let report = network.report()?;
     let cpu_after = environments.server_cpu(cell);
     let server_switches = environments.server_switches(cell);
@@ -207,5 +207,5 @@ fn measure(
         server_cpu: cpu_after.and_then(|after| after.since(&cpu_before?)),
         fetched,
     };
-    Ok(Some(seen.rows(orders.plan)))
+    Ok(Some(seen.rows(context.plan)))
 }

@@ -2,7 +2,7 @@
 
 use super::channel::{self, MAX_DESCRIPTORS, next};
 use super::message::{FurtherOffer, Message, Offer, PROTOCOL};
-use super::{MAX_FORMERS, Post, SETTLE, Secrets, post};
+use super::{HandoverSocket, MAX_FORMERS, SETTLE, Secrets, handover_socket};
 use crate::h3::{self, Former, Inboxes};
 use crate::listen::{Bound, Further};
 use crate::options::Spread;
@@ -27,11 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Accepting fails when the process is out of descriptors; trying again at once would spin.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What there is to hand over.
+/// The sockets and secrets that are handed over.
 #[derive(Debug)]
-pub(crate) struct Giver {
+pub(crate) struct Handover {
     pub(crate) setup: Arc<Setup>,
-    pub(crate) post: Post,
+    pub(crate) socket: HandoverSocket,
     /// Copies of the workers' sockets.
     pub(crate) bound: Bound,
     /// What connections of the further addresses carry.
@@ -42,18 +42,18 @@ pub(crate) struct Giver {
     pub(crate) generation: Generation,
     pub(crate) formers: Vec<Former>,
     pub(crate) secrets: Secrets,
-    /// Where datagrams go that the next process passes back.
+    /// Takes the datagrams that the next process passes back.
     pub(crate) inboxes: Inboxes,
 }
 
-/// What remains of the sockets.
-struct Given {
+/// What remains with a server that has handed its sockets over.
+struct HandedOver {
     way: AsyncFd<OwnedFd>,
     /// Nothing is taken in as long as it is there.
     _held: Held,
 }
 
-impl Giver {
+impl Handover {
     /// Waits for the process that takes over until the stop; then stops the server, and passes it
     /// what is left for it until `served` has ended. Blocks the calling thread.
     ///
@@ -72,11 +72,11 @@ impl Giver {
         mut stop: StopSignal,
         served: oneshot::Receiver<()>,
     ) -> io::Result<()> {
-        let post = self.post.watch()?;
+        let socket = self.socket.watch()?;
         let signal = stop.clone();
         let given = loop {
             let given = tokio::select! {
-                given = self.given(&post, &signal) => given,
+                given = self.given(&socket, &signal) => given,
                 () = stop.requested() => return Ok(()),
             };
             tokio::select! {
@@ -89,9 +89,9 @@ impl Giver {
             }
         };
         stop.trigger();
-        // All but the way of datagrams is the next process's alone: others must not wait at a post
+        // All but the way of datagrams is the next process's alone: others must not wait at a socket
         // that nobody attends to, nor the processes before this one for word from here.
-        drop(post);
+        drop(socket);
         let inboxes = self.inboxes.clone();
         drop(self);
         given.carry_to_end(&inboxes, &stop, served).await;
@@ -99,10 +99,10 @@ impl Giver {
     }
 
     /// Returns when a process has taken over.
-    async fn given(&mut self, post: &AsyncFd<OwnedFd>, stop: &StopSignal) -> Given {
+    async fn given(&mut self, socket: &AsyncFd<OwnedFd>, stop: &StopSignal) -> HandedOver {
         loop {
-            let given = match post::accept(post).await {
-                Ok(heir) => self.give(&heir, stop).await,
+            let given = match handover_socket::accept(socket).await {
+                Ok(successor) => self.give(&successor, stop).await,
                 Err(error) => {
                     sleep(PAUSE).await;
                     Err(error)
@@ -115,30 +115,34 @@ impl Giver {
         }
     }
 
-    async fn give(&mut self, heir: &AsyncFd<OwnedFd>, stop: &StopSignal) -> io::Result<Given> {
-        let Message::Hello { protocol, version } = said(heir).await? else {
+    async fn give(
+        &mut self,
+        successor: &AsyncFd<OwnedFd>,
+        stop: &StopSignal,
+    ) -> io::Result<HandedOver> {
+        let Message::Hello { protocol, version } = said(successor).await? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         if let Some(reason) = self.objection(protocol, &version) {
             let refused = Message::Refused {
                 reason: reason.clone(),
             };
-            channel::send(heir.get_ref(), &refused, &[])?;
+            channel::send(successor.get_ref(), &refused, &[])?;
             return Err(io::Error::other(reason));
         }
         let (ours, theirs) = h3::way()?;
-        self.offer(heir.get_ref(), &theirs)?;
+        self.offer(successor.get_ref(), &theirs)?;
         // The other process's end is closed when it closes it.
         drop(theirs);
         let way = altway_socket::watch(ours, Interest::READABLE)?;
-        let Message::Ready = said(heir).await? else {
+        let Message::Ready = said(successor).await? else {
             return Err(io::ErrorKind::InvalidData.into());
         };
-        let given = Given {
+        let given = HandedOver {
             way,
             _held: timeout(PATIENCE, stop.hold()).await?,
         };
-        channel::send(heir.get_ref(), &Message::Yours, &[])?;
+        channel::send(successor.get_ref(), &Message::Yours, &[])?;
         self.selection().inspect(|it| it.handed_over(true));
         tracing::info!(version, "handed the sockets over");
         Ok(given)
@@ -160,7 +164,7 @@ impl Giver {
         many.then(|| format!("{MAX_FORMERS} servers before it are still ending"))
     }
 
-    fn offer(&self, heir: &OwnedFd, way: &OwnedFd) -> io::Result<()> {
+    fn offer(&self, successor: &OwnedFd, way: &OwnedFd) -> io::Result<()> {
         // The other process reads it before it says that it is ready.
         self.selection().inspect(|it| it.save());
         let formers = self.formers.iter();
@@ -176,9 +180,9 @@ impl Giver {
             formers: formers.map(|it| it.generation().number()).collect(),
             secrets: self.secrets.clone(),
         };
-        channel::send(heir, &Message::Offer(Box::new(offer)), &[])?;
+        channel::send(successor, &Message::Offer(Box::new(offer)), &[])?;
         for part in self.descriptors(way).chunks(MAX_DESCRIPTORS) {
-            channel::send(heir, &Message::Sockets, part)?;
+            channel::send(successor, &Message::Sockets, part)?;
         }
         Ok(())
     }
@@ -195,7 +199,7 @@ impl Giver {
     /// In the order that [`Offer`] tells.
     fn descriptors<'a>(&'a self, way: &'a OwnedFd) -> Vec<BorrowedFd<'a>> {
         let further = self.bound.further.iter().flat_map(|it| &it.tcp);
-        let own = [self.post.as_fd(), way.as_fd()].into_iter();
+        let own = [self.socket.as_fd(), way.as_fd()].into_iter();
         own.chain(self.formers.iter().map(Former::link))
             .chain(self.bound.tcp.iter().map(AsFd::as_fd))
             .chain(further.map(AsFd::as_fd))
@@ -204,7 +208,7 @@ impl Giver {
     }
 }
 
-impl Given {
+impl HandedOver {
     /// Hands the workers what the next process passes back, until they have all `served`.
     async fn carry_to_end(
         self,
@@ -225,6 +229,6 @@ impl Given {
 }
 
 /// What the other process says next.
-async fn said(heir: &AsyncFd<OwnedFd>) -> io::Result<Message> {
-    Ok(timeout(PATIENCE, next(heir)).await??.0)
+async fn said(successor: &AsyncFd<OwnedFd>) -> io::Result<Message> {
+    Ok(timeout(PATIENCE, next(successor)).await??.0)
 }

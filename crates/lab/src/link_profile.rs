@@ -33,7 +33,7 @@ impl BadLink {
 
 /// The links of a plan.
 #[derive(Debug, Clone)]
-pub(crate) struct Courses(BTreeMap<LinkName, Words>);
+pub(crate) struct LinkProfiles(BTreeMap<LinkName, Words>);
 
 /// A link's words, understood.
 #[derive(Debug, Clone)]
@@ -45,7 +45,7 @@ struct Words {
 
 /// What the link of a cell goes through.
 #[derive(Debug, Clone)]
-pub(crate) struct Course {
+pub(crate) struct LinkProfile {
     /// From the client to the server, from the start on.
     pub(crate) up: Config,
     /// From the server to the client, from the start on.
@@ -54,33 +54,33 @@ pub(crate) struct Course {
     pub(crate) schedule: Schedule,
 }
 
-impl Courses {
+impl LinkProfiles {
     /// Understands the links of a plan.
     ///
     /// # Errors
     /// One has words that no link knows, or takes the place of an axis.
     pub(crate) fn of(plan: &Plan) -> Result<Self, BadLink> {
-        let mut courses = BTreeMap::new();
+        let mut profiles = BTreeMap::new();
         for link in &plan.links {
             let words = Words::of(link)?;
             if let Some(set) = &words.set {
                 refuse_overridden(plan, link, set)?;
             }
             refuse_lost_rate(plan, link, &words)?;
-            courses.insert(link.name, words);
+            profiles.insert(link.name, words);
         }
-        let courses = Self(courses);
+        let profiles = Self(profiles);
         for cell in plan.cells() {
-            courses.cell(&cell).refuse_black_hole(cell.link)?;
+            profiles.cell(&cell).refuse_black_hole(cell.link)?;
         }
-        Ok(courses)
+        Ok(profiles)
     }
 
     /// What the link of `cell` goes through.
     ///
     /// # Panics
     /// The cell is of another plan.
-    pub(crate) fn cell(&self, cell: &Cell) -> Course {
+    pub(crate) fn cell(&self, cell: &Cell) -> LinkProfile {
         let words = self.0.get(&cell.link);
         let words = words.expect("the cell is of this plan");
         let [mut up, mut down] = [0, 1].map(|way| words.start(cell, way));
@@ -88,7 +88,7 @@ impl Courses {
             set.apply(&mut up, &mut down);
         }
         let schedule = words.schedule.clone();
-        Course { up, down, schedule }
+        LinkProfile { up, down, schedule }
     }
 }
 
@@ -136,7 +136,7 @@ impl Words {
     }
 }
 
-impl Course {
+impl LinkProfile {
     /// Whether both directions are slow from the start to the end, so that a machine that carries it
     /// mostly waits. A rate from a trace is taken for fast: it may be so at times.
     pub(crate) fn is_slow(&self) -> bool {
@@ -252,14 +252,14 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn course(more: &str) -> Course {
+    fn profile(more: &str) -> LinkProfile {
         let plan = plan(more);
-        let courses = Courses::of(&plan).unwrap();
-        courses.cell(plan.cells().last().unwrap())
+        let profiles = LinkProfiles::of(&plan).unwrap();
+        profiles.cell(plan.cells().last().unwrap())
     }
 
     fn refused(more: &str) -> String {
-        let error = Courses::of(&plan(more)).unwrap_err();
+        let error = LinkProfiles::of(&plan(more)).unwrap_err();
         assert!(!error.hint().is_empty());
         error.to_string()
     }
@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn the_queue_is_what_the_cell_says() {
         let queue = |queue: &str| {
-            course(&format!("rate = \"5mbit\"\nqueue = \"{queue}\""))
+            profile(&format!("rate = \"5mbit\"\nqueue = \"{queue}\""))
                 .down
                 .queue
         };
@@ -284,16 +284,16 @@ mod tests {
 
     #[test]
     fn words_hold_over_the_axes_from_the_start_and_changes_come_later() {
-        let course = course(
+        let profile = profile(
             "rate = \"5mbit\"\nlink = [\"plain\", {name = \"bad\", set = \"up rate 1mbit, jitter 2ms\", \
              at = {3s = \"loss 5%, delay 100ms\"}}]",
         );
-        assert_eq!(course.up.rate, Rate::from(Bandwidth::from_mbit(1)));
-        assert_eq!(course.up.queue, Queue::default_for(&course.up.rate));
-        assert_eq!(course.down.rate, Rate::from(Bandwidth::from_mbit(5)));
-        assert_eq!(course.down.jitter, "2ms".parse().unwrap());
-        assert_eq!(course.down.delay, Duration::from_millis(10));
-        let turns = course.schedule.turns();
+        assert_eq!(profile.up.rate, Rate::from(Bandwidth::from_mbit(1)));
+        assert_eq!(profile.up.queue, Queue::default_for(&profile.up.rate));
+        assert_eq!(profile.down.rate, Rate::from(Bandwidth::from_mbit(5)));
+        assert_eq!(profile.down.jitter, "2ms".parse().unwrap());
+        assert_eq!(profile.down.delay, Duration::from_millis(10));
+        let turns = profile.schedule.turns();
         assert_eq!((turns.len(), turns[0].after.as_secs()), (1, 3));
     }
 
@@ -307,14 +307,14 @@ mod tests {
             links: vec![link.clone()],
             ..plan("rate = \"5mbit\"")
         };
-        let course = Courses::of(&plan).unwrap().cell(&plan.cells()[0]);
-        assert!(matches!(course.down.rate, Rate::Trace(_)) && !course.is_slow());
-        assert_eq!(course.up.rate, Rate::from(Bandwidth::from_mbit(5)));
+        let profile = LinkProfiles::of(&plan).unwrap().cell(&plan.cells()[0]);
+        assert!(matches!(profile.down.rate, Rate::Trace(_)) && !profile.is_slow());
+        assert_eq!(profile.up.rate, Rate::from(Bandwidth::from_mbit(5)));
         let both = LinkWords {
             rate_trace: Some("nothing".into()),
             ..link
         };
-        let error = Courses::of(&Plan {
+        let error = LinkProfiles::of(&Plan {
             links: vec![both.clone()],
             ..plan.clone()
         });
@@ -324,7 +324,7 @@ mod tests {
             rate_trace: both.down_rate_trace.clone(),
             ..both
         };
-        let error = Courses::of(&Plan {
+        let error = LinkProfiles::of(&Plan {
             links: vec![both],
             ..plan
         });
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_link_is_slow_when_it_is_so_both_ways_all_the_time() {
-        let slow = |more: &str| course(more).is_slow();
+        let slow = |more: &str| profile(more).is_slow();
         assert!(slow("rate = \"20mbit\""));
         assert!(!slow("rate = \"21mbit\"") && !slow("rate = \"unlimited\""));
         assert!(!slow("rate = \"1mbit\"\nlink = \"up rate 30mbit\""));
@@ -365,8 +365,8 @@ mod tests {
             "{rate}loss = [\"0%\", \"1%\"]\nlink = \"loss gilbert 1% burst 4\""
         ));
         assert!(twice.contains("the plan's `loss`"), "{twice}");
-        course(&format!("{rate}link = \"loss gilbert 1% burst 4\""));
-        course(&format!("{rate}link = \"up delay 5ms\""));
+        profile(&format!("{rate}link = \"loss gilbert 1% burst 4\""));
+        profile(&format!("{rate}link = \"up delay 5ms\""));
         let hole = refused(&format!("{rate}link = \"down loss 100%\""));
         assert!(hole.contains("nothing ever arrives"), "{hole}");
     }

@@ -23,9 +23,9 @@ const BACKLOG: i32 = 8;
 
 /// The socket, listening.
 #[derive(Debug)]
-pub(crate) struct Post(OwnedFd);
+pub(crate) struct HandoverSocket(OwnedFd);
 
-/// Who is at a path.
+/// The answer of a path.
 #[derive(Debug)]
 pub(super) enum Found {
     /// A server of this user.
@@ -34,7 +34,7 @@ pub(super) enum Found {
     Nobody,
 }
 
-impl Post {
+impl HandoverSocket {
     /// Listens at `path`, in place of a server that has ended.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Post {
 }
 
 /// To be handed over.
-impl AsFd for Post {
+impl AsFd for HandoverSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -70,14 +70,14 @@ impl AsFd for Post {
 ///
 /// # Errors
 /// It is another user's, or no descriptors are left.
-pub(super) async fn accept(post: &AsyncFd<OwnedFd>) -> io::Result<AsyncFd<OwnedFd>> {
+pub(super) async fn accept(socket: &AsyncFd<OwnedFd>) -> io::Result<AsyncFd<OwnedFd>> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let accept = |post: &OwnedFd| Ok(accept_with(post, flags)?);
-    let guest = post.async_io(Interest::READABLE, accept).await?;
-    if owner(&guest)? != geteuid().as_raw() {
+    let accept = |socket: &OwnedFd| Ok(accept_with(socket, flags)?);
+    let peer = socket.async_io(Interest::READABLE, accept).await?;
+    if owner(&peer)? != geteuid().as_raw() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    altway_socket::watch(guest, Interest::READABLE)
+    altway_socket::watch(peer, Interest::READABLE)
 }
 
 /// Looks who is at `path`.
@@ -120,15 +120,15 @@ fn try_open(path: &Path) -> Result<OwnedFd, Errno> {
         return Err(Errno::NOENT);
     }
     let address = SocketAddrUnix::new(path)?;
-    let post = new_socket(SocketFlags::NONBLOCK)?;
+    let socket = new_socket(SocketFlags::NONBLOCK)?;
     // The file gets the socket's mode: it is never open to others.
-    fchmod(&post, Mode::RUSR | Mode::WUSR)?;
-    if bind(&post, &address) == Err(Errno::ADDRINUSE) {
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    if bind(&socket, &address) == Err(Errno::ADDRINUSE) {
         rustix::fs::unlink(path)?;
-        bind(&post, &address)?;
+        bind(&socket, &address)?;
     }
-    listen(&post, BACKLOG)?;
-    Ok(post)
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
 }
 
 fn try_connect(path: &Path) -> Result<OwnedFd, Errno> {
@@ -184,7 +184,10 @@ mod tests {
         let folder = path.parent().unwrap();
         set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
         let mut other = Command::new(std::env::current_exe().unwrap());
-        other.args(["--exact", "takeover::post::tests::acts_as_another_user"]);
+        other.args([
+            "--exact",
+            "takeover::handover_socket::tests::acts_as_another_user",
+        ]);
         other.args(["--ignored", "--nocapture", "--quiet"]);
         other.env(ACT, act).env(AT, path).current_dir("/");
         other.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -222,10 +225,10 @@ mod tests {
                 None
             }
             _ => {
-                let post = Post::open(path).unwrap();
+                let socket = HandoverSocket::open(path).unwrap();
                 set_permissions(path, Permissions::from_mode(0o666)).unwrap();
                 println!("told: listening");
-                Some(post)
+                Some(socket)
             }
         };
         // Until the one who asked has seen what it wants to see.
@@ -235,9 +238,9 @@ mod tests {
     #[tokio::test]
     async fn another_user_is_refused_whatever_the_modes() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("post");
-        let post = Post::open(&path).unwrap();
-        let watched = post.watch().unwrap();
+        let path = dir.path().join("socket");
+        let socket = HandoverSocket::open(&path).unwrap();
+        let watched = socket.watch().unwrap();
         let Some(mut other) = another_user("connect", &path) else {
             return;
         };
@@ -265,7 +268,7 @@ mod tests {
     #[test]
     fn a_server_of_another_user_is_not_talked_to() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("post");
+        let path = dir.path().join("socket");
         let Some(mut other) = another_user("listen", &path) else {
             return;
         };
@@ -281,12 +284,12 @@ mod tests {
     #[test]
     fn a_server_is_found_until_it_has_ended_and_its_file_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("post");
+        let path = dir.path().join("socket");
         assert!(matches!(find(&path), Ok(Found::Nobody)));
         for _ in 0..2 {
-            let post = Post::open(&path).unwrap();
+            let socket = HandoverSocket::open(&path).unwrap();
             assert!(matches!(find(&path), Ok(Found::Server(_))));
-            drop(post);
+            drop(socket);
             assert!(path.exists());
             assert!(matches!(find(&path), Ok(Found::Nobody)));
         }
@@ -295,8 +298,8 @@ mod tests {
     #[test]
     fn only_its_owner_may_connect() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("post");
-        let _post = Post::open(&path).unwrap();
+        let path = dir.path().join("socket");
+        let _socket = HandoverSocket::open(&path).unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
@@ -315,7 +318,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let long = dir.path().join("x".repeat(200));
         for path in [dir.path().join("no/folder"), long, "".into()] {
-            let error = Post::open(&path).unwrap_err();
+            let error = HandoverSocket::open(&path).unwrap_err();
             assert!(matches!(error, Error::TakeoverListen { .. }), "{error}");
         }
     }

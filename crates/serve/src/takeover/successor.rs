@@ -1,9 +1,9 @@
 //! The new process's side: what it begins with, its own or another's.
 
 use super::channel::{self, be_patient, receive};
+use super::handover_socket::{self, Found, broken};
 use super::message::{FurtherOffer, Message, Offer, PROTOCOL};
-use super::post::{self, Found, broken};
-use super::{MAX_FORMERS, Post, Secrets};
+use super::{HandoverSocket, MAX_FORMERS, Secrets};
 use crate::Error;
 use crate::h3::Former;
 use crate::listen::{self, Bound, Further, Request};
@@ -18,23 +18,23 @@ use std::time::Duration;
 /// How long the running server may take for a word: it may be talking to another process before.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// What a server wants to begin with.
+/// The sockets that a server asks for at its start.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct StartRequest<'a> {
     pub(crate) request: &'a Request,
     pub(crate) server_id: ServerId,
-    /// Where a running server may be, and where this one will wait for the next.
+    /// The path at which a running server may be, and at which this one will wait for the next.
     pub(crate) path: Option<&'a Path>,
 }
 
-/// What it begins with.
+/// The sockets and secrets that a server starts with.
 #[derive(Debug)]
-pub(crate) struct Beginning {
+pub(crate) struct Start {
     pub(crate) bound: Bound,
     pub(crate) generation: Generation,
     pub(crate) formers: Vec<Former>,
     pub(crate) secrets: Secrets,
-    pub(crate) post: Option<Post>,
+    pub(crate) socket: Option<HandoverSocket>,
     predecessor: Option<Predecessor>,
 }
 
@@ -52,24 +52,24 @@ struct Predecessor {
 ///
 /// # Errors
 /// No sockets can be had, or the server's are not the wanted ones. It serves on then.
-pub(crate) fn begin(wanted: &Wanted<'_>) -> Result<Beginning, Error> {
+pub(crate) fn begin(wanted: &StartRequest<'_>) -> Result<Start, Error> {
     if let Some(path) = wanted.path
-        && let Found::Server(socket) = post::find(path)?
+        && let Found::Server(socket) = handover_socket::find(path)?
     {
         return inherit(path, socket, wanted);
     }
-    Ok(Beginning {
+    Ok(Start {
         bound: listen::listen(wanted.request)?,
         generation: Generation::default(),
         formers: Vec::new(),
         secrets: Secrets::random()?,
         // After the port, which two servers that start at the same time can't both have.
-        post: wanted.path.map(Post::open).transpose()?,
+        socket: wanted.path.map(HandoverSocket::open).transpose()?,
         predecessor: None,
     })
 }
 
-impl Beginning {
+impl Start {
     /// From here on the sockets are this process's. It must serve at once.
     ///
     /// # Errors
@@ -101,8 +101,8 @@ impl Beginning {
 pub(super) fn inherit(
     path: &Path,
     socket: OwnedFd,
-    wanted: &Wanted<'_>,
-) -> Result<Beginning, Error> {
+    wanted: &StartRequest<'_>,
+) -> Result<Start, Error> {
     be_patient(&socket, PATIENCE).map_err(|error| broken(path, error))?;
     let hello = Message::Hello {
         protocol: PROTOCOL,
@@ -126,7 +126,7 @@ pub(super) fn inherit(
     }
     let descriptors = hear_descriptors(&socket, &offer, wanted.request, path)?;
     let beginning = unpack(&offer, descriptors, wanted.request).ok_or_else(nonsense)?;
-    Ok(Beginning {
+    Ok(Start {
         predecessor: Some(Predecessor {
             process: offer.process,
             path: path.into(),
@@ -138,7 +138,7 @@ pub(super) fn inherit(
 }
 
 /// Refuses sockets that are not the wanted ones.
-fn compare(offer: &Offer, wanted: &Wanted<'_>, path: &Path) -> Result<(), Error> {
+fn compare(offer: &Offer, wanted: &StartRequest<'_>, path: &Path) -> Result<(), Error> {
     let Some((what, theirs, ours)) = difference(offer, wanted) else {
         return Ok(());
     };
@@ -150,8 +150,8 @@ fn compare(offer: &Offer, wanted: &Wanted<'_>, path: &Path) -> Result<(), Error>
     })
 }
 
-fn difference(offer: &Offer, wanted: &Wanted<'_>) -> Option<(&'static str, String, String)> {
-    let Wanted {
+fn difference(offer: &Offer, wanted: &StartRequest<'_>) -> Option<(&'static str, String, String)> {
+    let StartRequest {
         request, server_id, ..
     } = wanted;
     if !is_at(offer.address, request.bind, request.port) {
@@ -159,12 +159,13 @@ fn difference(offer: &Offer, wanted: &Wanted<'_>) -> Option<(&'static str, Strin
         return Some(("address", offer.address.to_string(), ours.to_string()));
     }
     let mut pairs = offer.further.iter().zip(&request.further);
-    let is_same = |(theirs, ours): (&FurtherOffer, &listen::Wanted)| {
+    let is_same = |(theirs, ours): (&FurtherOffer, &listen::ListenerRequest)| {
         is_at(theirs.address, ours.bind, ours.port) && theirs.kind == ours.kind.to_string()
     };
     if offer.further.len() != request.further.len() || !pairs.all(is_same) {
         let theirs = offer.further.iter().map(|it| (it.address, it.kind.clone()));
-        let address = |it: &listen::Wanted| SocketAddr::new(it.bind.candidates()[0], it.port);
+        let address =
+            |it: &listen::ListenerRequest| SocketAddr::new(it.bind.candidates()[0], it.port);
         let ours = request.further.iter();
         let ours = ours.map(|it| (address(it), it.kind.to_string()));
         return Some(("further addresses", in_words(theirs), in_words(ours)));
@@ -238,10 +239,10 @@ fn hear_descriptors(
 }
 
 /// `None`: no server of ours offers this.
-fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option<Beginning> {
+fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option<Start> {
     let generation = Generation::new(offer.generation).ok()?;
     let mut next = descriptors.into_iter();
-    let post = Post::from_descriptor(next.next()?);
+    let socket = HandoverSocket::from_descriptor(next.next()?);
     let mut formers = vec![Former::new(generation, next.next()?)];
     for former in &offer.formers {
         formers.push(Former::new(Generation::new(*former).ok()?, next.next()?));
@@ -265,12 +266,12 @@ fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option
         tcp,
         udp: next.map(UdpSocket::from).collect(),
     };
-    Some(Beginning {
+    Some(Start {
         bound,
         generation: generation.next(),
         formers,
         secrets: offer.secrets.clone(),
-        post: Some(post),
+        socket: Some(socket),
         predecessor: None,
     })
 }
@@ -315,12 +316,12 @@ mod tests {
     fn differs(change: impl FnOnce(&mut Request)) -> Option<String> {
         let mut request = request();
         change(&mut request);
-        let wanted = Wanted {
+        let wanted = StartRequest {
             request: &request,
             server_id: "0a".parse().unwrap(),
             path: None,
         };
-        let error = compare(&offer(), &wanted, Path::new("post")).err()?;
+        let error = compare(&offer(), &wanted, Path::new("socket")).err()?;
         Some(error.to_string())
     }
 
@@ -336,7 +337,7 @@ mod tests {
     fn each_difference_is_named() {
         let says = |change: fn(&mut Request), what: &str| {
             let error = differs(change).unwrap();
-            let begin = "cannot take over from the server at `post`: its ";
+            let begin = "cannot take over from the server at `socket`: its ";
             assert_eq!(error, format!("{begin}{what}"));
         };
         says(|it| it.port = 443, "address is [::]:8443, not [::]:443");
@@ -352,7 +353,7 @@ mod tests {
             "spread is per-worker, not round-robin",
         );
         let request = request();
-        let wanted = Wanted {
+        let wanted = StartRequest {
             request: &request,
             server_id: ServerId::default(),
             path: None,
