@@ -13,7 +13,7 @@ use altway_site::{Error as SiteError, UploadFolderError};
 use std::error::Error;
 use std::{fmt, io};
 
-/// What is wanted of the file of a certificate.
+/// A hint on what the file of a certificate has to hold.
 const CERTIFICATE_FILE: &str = "a certificate's file is PEM: the server's own first, then those that signed it, without the root";
 
 /// A mistake at the command line that no crate below could know of, with its mend.

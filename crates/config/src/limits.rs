@@ -25,7 +25,7 @@ pub struct Limits {
     pub max_requests: Option<NonZeroUsize>,
     /// Requests of one client in progress.
     pub max_requests_per_client: Option<NonZeroUsize>,
-    /// How fast requests of one client may come; the default spares loopback addresses.
+    /// The rate of requests that one client may reach; the default spares loopback addresses.
     pub requests_per_prefix: Option<RequestLimit>,
     /// Requests at the same time on one connection.
     pub max_concurrent_requests: Option<NonZeroU32>,
@@ -47,6 +47,6 @@ pub struct Limits {
     pub header_timeout: Option<Duration>,
     /// How long a connection may idle, 1 ms or more.
     pub idle_timeout: Option<Duration>,
-    /// How slowly clients may send and take bodies.
+    /// The least rate at which clients send and take bodies.
     pub slowest: Option<LeastRate>,
 }

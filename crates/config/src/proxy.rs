@@ -19,11 +19,11 @@ pub const MAX_KEEP_BODY: u64 = 16 << 20;
 pub struct Proxy {
     /// The servers, none twice.
     pub upstreams: Vec<Upstream>,
-    /// Which of them has a request.
+    /// The choice of the server that has a request.
     pub balance: Balance,
     /// The request that tells whether a server is there; `None`: clients' requests tell.
     pub health: Option<HealthCheck>,
-    /// What follows when a server fails.
+    /// The attempts that follow when a server fails.
     pub retry: ProxyRetry,
     /// Host of the requests; `None`: what the client asks for.
     pub host: Option<HostValue>,
@@ -33,7 +33,7 @@ pub struct Proxy {
     pub roots: Option<PathBuf>,
     /// Requests at a time that a worker has at one server.
     pub upstream_requests: usize,
-    /// How long servers may take.
+    /// The time that servers may take.
     pub timeouts: ProxyTimeouts,
 }
 
@@ -61,7 +61,7 @@ impl Proxy {
 /// A request that is sent to each server again and again: `health`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// What is asked for.
+    /// The path that is asked for.
     pub path: CheckPath,
     /// Time between two of them.
     pub every: Duration,
@@ -72,12 +72,12 @@ impl HealthCheck {
     pub const DEFAULT_EVERY: Duration = Duration::from_secs(5);
 }
 
-/// What follows when a server fails: `retry`.
+/// The attempts that follow when a server fails: `retry`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProxyRetry {
     /// Servers that a request is sent to at most, 1 to [`MAX_ATTEMPTS`].
     pub attempts: u32,
-    /// What is kept of a request's content for another attempt, at most [`MAX_KEEP_BODY`].
+    /// The part of a request's content that is kept for another attempt, at most [`MAX_KEEP_BODY`].
     pub keep_body: DataSize,
 }
 
@@ -90,14 +90,14 @@ impl Default for ProxyRetry {
     }
 }
 
-/// How long servers may take: `timeouts`.
+/// The time that servers may take: `timeouts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProxyTimeouts {
-    /// For a connection.
+    /// The time for a connection.
     pub connect: Duration,
-    /// From a request's last byte to the head of its response.
+    /// The time from a request's last byte to the head of its response.
     pub head: Duration,
-    /// For a pause in a response.
+    /// The longest pause in a response.
     pub idle: Duration,
 }
 

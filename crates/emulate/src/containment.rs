@@ -21,7 +21,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a namespace may take to end that was told to.
+/// The time that a namespace may take to end.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
 const LOOK_PERIOD: Duration = Duration::from_millis(2);

@@ -32,7 +32,7 @@ pub(crate) struct Interface {
     pub(crate) index: u32,
 }
 
-/// What moves packets between the two interfaces.
+/// The mover of packets between the two interfaces.
 #[derive(Debug)]
 enum Path {
     Tun(Box<[Tun; 2]>),

@@ -81,7 +81,7 @@ impl Router {
         self.proxy.is_some()
     }
 
-    /// What happened so far on the veth pair to `client`, and in the proxies.
+    /// Counts what happened so far on the veth pair to `client`, and in the proxies.
     pub(crate) fn counters(&self, client: &End) -> Result<RouterCounters, Error> {
         let (router, udp_drops) = self.end.namespace.run(|| {
             let counters = Netlink::open()?.counters(self.end.interface)?;

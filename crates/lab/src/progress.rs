@@ -69,7 +69,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Of a run of `plan` that has not begun.
+    /// The progress of a run of `plan` that has not begun.
     #[must_use]
     pub fn of(plan: &Plan) -> Self {
         Self {

@@ -134,7 +134,7 @@ fn fill_in_request(row: &mut Sample, record: &RequestRecord) {
     row.alt_svc_ma_s = record.alt_svc_ma_s;
 }
 
-/// Which session of its visit a request is of, from 0.
+/// The session of its visit that a request is of, from 0.
 fn session_of(visit: &Visit, record: &RequestRecord) -> u32 {
     let of_session = u32::try_from(visit.requests.len().max(1)).unwrap_or(u32::MAX);
     record.item / of_session

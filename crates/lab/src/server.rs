@@ -86,7 +86,7 @@ pub(crate) fn server_ports(plan: &Plan) -> Vec<u16> {
     (FIRST_PORT..=u16::MAX).take(count).collect()
 }
 
-/// Where a server listens that shows this certificate.
+/// The port at which a server listens that shows this certificate.
 fn port_of(plan: &Plan, name: ServerName, certificate: Certificate) -> u16 {
     let server = plan.servers.iter().position(|one| *one == name);
     let certificate = plan.certificates.iter().position(|one| *one == certificate);

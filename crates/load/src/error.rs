@@ -35,25 +35,25 @@ pub enum Error {
     /// More than one stream on an HTTP/1.1 connection: pipelining is not done.
     #[error("HTTP/1.1 carries one request at a time on a connection, not {streams}")]
     Http1Streams {
-        /// What was asked for.
+        /// The number of streams that was asked for.
         streams: u32,
     },
     /// Early data was asked for over a protocol on TCP.
     #[error("early data is sent over HTTP/3 (h3), not over {asked}")]
     EarlyDataNeedsHttp3 {
-        /// What was asked for.
+        /// The protocol that was asked for.
         asked: Protocol,
     },
     /// HTTP/3 is to be learned from `Alt-Svc` by a client that was told to speak another protocol.
     #[error("a client that heeds Alt-Svc speaks HTTP/3 (h3), not only {asked}")]
     AltSvcNeedsHttp3 {
-        /// What was asked for.
+        /// The protocol that was asked for.
         asked: Protocol,
     },
     /// A version of QUIC was asked for over a protocol on TCP.
     #[error("versions of QUIC are for HTTP/3 (h3), not for {asked}")]
     QuicVersionNeedsHttp3 {
-        /// What was asked for.
+        /// The protocol that was asked for.
         asked: Protocol,
     },
     /// What was to be fetched together can't be.
@@ -65,7 +65,7 @@ pub enum Error {
     /// More than one stream on connections that each carry one request.
     #[error("with early data a connection carries one request, not {streams} at a time")]
     EarlyDataStreams {
-        /// What was asked for.
+        /// The number of streams that was asked for.
         streams: u32,
     },
     /// The host's name has no address.

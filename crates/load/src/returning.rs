@@ -15,17 +15,17 @@ use std::time::{Duration, Instant};
 /// longest for which Chromium holds TCP back; a client that races both would wait for less.
 pub(crate) const QUIC_PATIENCE: Duration = Duration::from_secs(3);
 
-/// What a returning client is about to do, and what it knows.
+/// The state of a returning client: its next session, and its entry of HTTP/3.
 #[derive(Debug)]
 pub(crate) struct Returning {
     visit: Visit,
     sessions: Sessions,
     script: Script,
-    /// From 0.
+    /// The number of the session, from 0.
     session: u32,
     /// Its clock stood at zero then.
     begun: Instant,
-    /// How far it has been put forward since.
+    /// The time by which the clock was put forward since.
     ahead: Duration,
     entry: AltSvcEntry,
 }
@@ -90,7 +90,7 @@ impl Returning {
         self.entry.on_field(field, now);
     }
 
-    /// No connection over QUIC came about.
+    /// Notes that no connection over QUIC came about.
     pub(crate) fn on_failure(&mut self) {
         self.entry.on_failure();
     }

@@ -34,7 +34,7 @@ pub(crate) struct Job {
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
     /// Where HTTP/3 is learned from an answer: what is asked for with over HTTP/2.
     learning: Option<Arc<rustls::ClientConfig>>,
-    /// Where what `Alt-Svc` says is heeded: the port that it must name.
+    /// The port that `Alt-Svc` must name, where it is heeded.
     pub(crate) alt_svc_port: Option<u16>,
     /// Each request has a connection of its own.
     pub(crate) new_connections: bool,

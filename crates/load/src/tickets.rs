@@ -194,7 +194,7 @@ impl Schedule {
         }
     }
 
-    /// That of a client that comes back.
+    /// Makes the requests of a client that comes back in sessions.
     pub(crate) fn of_sessions(begun: Instant, stop: Stop, client: Returning) -> Self {
         Self {
             returning: Some(client),

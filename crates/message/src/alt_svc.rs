@@ -14,7 +14,7 @@ const DEFAULT_MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// (RFC 9111 section 1.2.2).
 const LONGEST_MAX_AGE: u64 = 1 << 31;
 
-/// What a response says of HTTP/3 at its own host and port.
+/// A response's word on HTTP/3 at its own host and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AltSvc {
     /// No field, or one that can't be read: what the client knows stays as it is.
@@ -71,7 +71,7 @@ impl AltSvc {
 /// A client's knowledge of HTTP/3 at one origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AltSvcEntry {
-    /// When it runs out; `None`: there is none.
+    /// The time at which the entry runs out; `None`: there is none.
     until: Option<Duration>,
     persist: bool,
 }

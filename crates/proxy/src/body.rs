@@ -32,7 +32,7 @@ pub(crate) struct Timing {
     pub(crate) version: Version,
     pub(crate) began: Instant,
     pub(crate) is_whole: bool,
-    /// No server has answered: its time is not counted.
+    /// Whether the answer is the proxy's own, whose time is not counted.
     pub(crate) is_own: bool,
 }
 

@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use tower_service::Service;
 
-/// What a proxy says, and whom it believes.
+/// Settings of a proxy: the fields that it adds, and the networks that it believes.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Networks of proxies before this one: what they say of the client in Forwarded and X-Forwarded-For is

@@ -25,9 +25,9 @@ struct Counters {
     errors: AtomicU64,
     /// Responses that were not sent to their end.
     cut_off: AtomicU64,
-    /// From the request's head to the response's.
+    /// The time from the request's head to the response's.
     heads: Times,
-    /// From the request's head to the response's end.
+    /// The time from the request's head to the response's end.
     wholes: Times,
 }
 

@@ -10,7 +10,7 @@ pub struct Damage {
     pub line: u64,
     /// The character of the line at which the field begins, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The fault at that place.
     pub reason: String,
 }
 

@@ -269,7 +269,7 @@ impl Plan {
         visit
     }
 
-    /// How many sessions a client has with the server: one, where no policies are compared.
+    /// Sessions that a client has with the server: one, where no policies are compared.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.apart.len() + 1

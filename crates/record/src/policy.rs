@@ -10,9 +10,9 @@ words! {
         H2 = "h2",
         /// HTTP/3 for everybody.
         H3 = "h3",
-        /// By a line over delay and loss, with offers that live for a session.
+        /// A line over delay and loss decides, with offers that live for a session.
         Study = "study",
-        /// By predicted times and what was learnt of clients.
+        /// Predicted times decide, and what was learnt of clients.
         Learned = "learned",
     }
 }

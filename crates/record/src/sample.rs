@@ -140,7 +140,7 @@ pub struct Sample {
     /// The server's policy, where policies are compared.
     #[serde(default)]
     pub policy: Option<Policy>,
-    /// Which session of its client with the server the request is of, from 0.
+    /// The session of its client with the server that the request is of, from 0.
     #[serde(default)]
     pub session: u32,
     /// Seconds for which the response's `Alt-Svc` offered HTTP/3; 0 when it took the offer back, empty

@@ -128,14 +128,14 @@ impl Visit {
         }
     }
 
-    /// How often its requests are made.
+    /// The number of times that its requests are made.
     #[must_use]
     pub fn session_count(&self) -> usize {
         let further = self.sessions.as_ref();
         1 + further.map_or(0, |sessions| sessions.apart_ms.len())
     }
 
-    /// How many requests are made in all.
+    /// Counts the requests that are made in all.
     #[must_use]
     pub fn request_count(&self) -> usize {
         self.requests.len().saturating_mul(self.session_count())

@@ -28,7 +28,7 @@ struct CellSelection {
     policies: BTreeMap<Policy, Side>,
     /// The policy `h2` once more.
     again: Option<Side>,
-    /// What the move of a first session to HTTP/3 costs, ln.
+    /// The cost of a first session's move to HTTP/3, ln.
     switch: Option<f64>,
 }
 
@@ -44,7 +44,7 @@ struct Side {
 /// One client's sessions with one server.
 #[derive(Default)]
 struct Visits {
-    /// By session: first start and last end, µs.
+    /// The first start and last end of each session, µs.
     spans: Vec<(u64, u64)>,
     bytes: u64,
     bytes_over_http3: u64,
@@ -54,7 +54,7 @@ struct Visits {
 type Blocks = BTreeMap<u32, Visits>;
 
 impl Selection {
-    /// What the run says of policies; `None` where it has none.
+    /// The results of a run's policies; `None` where it has none.
     pub(crate) fn of(analysis: &Analysis<'_>) -> Option<Self> {
         let plan = &analysis.run.manifest.plan;
         if plan.policies.is_empty() {
@@ -134,7 +134,7 @@ impl Selection {
         (head, rows)
     }
 
-    /// What a policy came to in the cells.
+    /// The result of a policy in the cells.
     fn policy_row(&self, name: String, sides: &[&Side]) -> Vec<String> {
         let of_session = |session: usize| -> Vec<f64> {
             sides.iter().map(|side| side.sessions[session]).collect()
@@ -154,7 +154,7 @@ impl Selection {
         row
     }
 
-    /// What the tables mean.
+    /// The meaning of the tables, in words.
     pub(crate) fn notes(&self) -> Vec<String> {
         let later = match self.sessions {
             1 => "its session",

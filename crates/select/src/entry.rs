@@ -33,7 +33,7 @@ pub struct SelectionEntry {
     /// The page; `None` where the connection ended without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<LoggedPage>,
-    /// What the client was told last on the connection.
+    /// The offer that the client was told last on the connection.
     #[serde(serialize_with = "as_text", deserialize_with = "read_offer")]
     pub offer: Offer,
     /// The kind of reason: one of [`Reason::KINDS`].
@@ -43,7 +43,7 @@ pub struct SelectionEntry {
     /// A coin chose it, for the week.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
-    /// What is known of the client now.
+    /// The evidence of the client as it is now.
     pub path: Evidence,
 }
 
@@ -62,7 +62,7 @@ pub enum LoggedProtocol {
 /// A page as the selector uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LoggedPage {
-    /// How the connection stood when it began.
+    /// The state of the connection when the page began.
     pub start: LoggedStart,
     /// Bytes of the first response.
     pub first: u64,
@@ -74,7 +74,7 @@ pub struct LoggedPage {
     pub seconds: f64,
 }
 
-/// How a connection stood when a page began.
+/// The state of a connection when a page began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoggedStart {
@@ -136,7 +136,7 @@ impl SelectionEntry {
         }
     }
 
-    /// What is wrong with a line that could be read, if anything is.
+    /// Finds a fault in a line that could be read, if there is any.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         if self.v != ENTRY_VERSION {

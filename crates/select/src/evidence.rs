@@ -63,7 +63,7 @@ pub struct Evidence {
     /// ln by which the hold-out says that the class is slower over HTTP/3 than predicted.
     #[serde(skip_serializing_if = "is_zero")]
     pub correction: f64,
-    /// What was learnt counts.
+    /// Whether what was learnt counts.
     #[serde(skip_serializing_if = "is_false")]
     pub learning: bool,
     /// Busy share of the worker's processor time, 0 to 1.
@@ -225,7 +225,7 @@ fn finite(value: f64, low: f64, high: f64) -> f64 {
     }
 }
 
-/// What is in the range of rates and times that any path has.
+/// Checks that a number is in the range of rates and times that any path has.
 fn positive(value: f64) -> Option<f64> {
     (value > 0.0 && value <= 1e15).then_some(value)
 }

@@ -31,7 +31,7 @@ const H3_COST: [f64; 3] = [420e-6, 12e-6, 1.65];
 /// From a client's first connection of a visit, others within this time are of the same one.
 const VISIT: Duration = Duration::from_secs(30);
 
-/// What an offer of HTTP/3 outlives at most (`ma`), and a client is remembered for.
+/// The longest life of an offer of HTTP/3 (`ma`), for which a client is remembered as well.
 const OFFER_LIFE: Duration = Duration::from_secs(30 * 86_400);
 
 /// Seconds of a server's processor for `requests` and `bytes` over HTTP/2 or HTTP/3, on a new connection or not, as
@@ -59,7 +59,7 @@ pub struct PageTrial {
     pub class: ClientClass,
     /// The week of the assignment.
     pub week: u64,
-    /// What the client had been told to use, whatever it used then.
+    /// The protocol that the client had been told to use, whatever it used then.
     pub offer: Offer,
     /// Probability of that.
     pub propensity: f64,
@@ -71,7 +71,7 @@ pub struct PageTrial {
     pub ln_time: f64,
     /// The same as predicted over HTTP/2 and over HTTP/3.
     pub predicted: [f64; 2],
-    /// It came over HTTP/3.
+    /// Whether the page came over HTTP/3.
     pub http3: bool,
     /// Seconds of the server's processor over HTTP/2 and over HTTP/3.
     pub processor: [f64; 2],
@@ -92,7 +92,7 @@ impl PageTrial {
     }
 }
 
-/// What a log holds beside its trials.
+/// Counts of what a log holds beside its trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReplayCounts {
     /// Lines.
@@ -123,9 +123,9 @@ pub struct Replay {
 /// A client of a host.
 #[derive(Debug, Default)]
 struct Client {
-    /// What connections that are there now have been opened under.
+    /// The assignment under which the connections that are there were opened.
     obeyed: Option<Assignment>,
-    /// What the next connection will be opened under.
+    /// The assignment under which the next connection will be opened.
     told: Option<Assignment>,
     /// A page has been loaded under `told`: it stands for the rest of the week.
     shown: bool,
@@ -185,7 +185,7 @@ impl Replay {
         Some(trial(&self.surface, entry, page, &under))
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     #[must_use]
     pub const fn counts(&self) -> &ReplayCounts {
         &self.counts

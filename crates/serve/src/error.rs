@@ -15,7 +15,7 @@ pub enum Error {
     Root {
         /// The directory.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// What shall be served is a file.
@@ -49,7 +49,7 @@ pub enum Error {
     State {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file of a policy's surface can't be read, or holds none.
@@ -70,7 +70,7 @@ pub enum Error {
         address: SocketAddr,
         /// `TCP` or `UDP`.
         transport: &'static str,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The kernel lacks the congestion control.
@@ -78,23 +78,23 @@ pub enum Error {
     Congestion {
         /// Its name.
         name: &'static str,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// More threads than connection IDs can name.
     #[error("{threads} threads are more than the {max} that are allowed")]
     TooManyThreads {
-        /// How many it would be.
+        /// The number that it would be.
         threads: usize,
-        /// How many are allowed.
+        /// The number that is allowed.
         max: usize,
     },
     /// More of [`Options::listeners`](crate::Options::listeners) than a server has.
     #[error("{found} further addresses are too many: a server has {max} at most")]
     TooManyListeners {
-        /// How many it would be.
+        /// The number that it would be.
         found: usize,
-        /// How many are allowed.
+        /// The number that is allowed.
         max: usize,
     },
     /// A further address with TLS, where the first one has none.
@@ -105,9 +105,9 @@ pub enum Error {
     /// No key of session tickets, or too many.
     #[error("{found} keys of session tickets: 1 to {max} are expected")]
     TicketKeys {
-        /// How many there are.
+        /// The number that there are.
         found: usize,
-        /// How many are allowed.
+        /// The number that is allowed.
         max: usize,
     },
     /// A key of session tickets can't be read.
@@ -115,7 +115,7 @@ pub enum Error {
     ReadTicketKey {
         /// Its file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// A key of session tickets is shorter than 32 bytes, or longer than 1,024.
@@ -138,7 +138,7 @@ pub enum Error {
     TakeoverListen {
         /// Where we wanted to wait.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// There may be a server to take over from, but it can't be reached.
@@ -146,7 +146,7 @@ pub enum Error {
     TakeoverConnect {
         /// Its socket.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The server to take over from is another user's, who may want to deceive us.
@@ -182,7 +182,7 @@ pub enum Error {
     TakeoverBroken {
         /// Its socket.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// A PEM file can't be read.
@@ -190,7 +190,7 @@ pub enum Error {
     ReadPem {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// A file isn't PEM, or what's in it is broken.
@@ -236,7 +236,7 @@ pub enum Error {
     ReadOcsp {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// A file isn't a basic OCSP response (RFC 6960 section 4.2.1).
@@ -310,7 +310,7 @@ pub enum Error {
         action: &'static str,
         /// With which file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// A certificate in the store can't be understood.
@@ -345,9 +345,9 @@ pub enum Error {
     /// More names than a certificate should hold.
     #[error("a certificate for {count} names is more than the {max} that are allowed")]
     TooManyNames {
-        /// How many it would be.
+        /// The number that it would be.
         count: usize,
-        /// How many are allowed.
+        /// The number that is allowed.
         max: usize,
     },
     /// A certificate can't be made.

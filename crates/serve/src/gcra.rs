@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Gcra {
     /// Between two requests of a steady stream.
     interval: Duration,
-    /// How far ahead of its theoretical arrival time a request may come.
+    /// The tolerance: how far ahead of its theoretical arrival time a request may come.
     tolerance: Duration,
 }
 

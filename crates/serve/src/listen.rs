@@ -36,12 +36,12 @@ pub(crate) struct Request {
 pub(crate) struct ListenerRequest {
     pub(crate) bind: Bind,
     pub(crate) port: u16,
-    /// For messages, and for what a process offers to the next.
+    /// The kind of listener, for messages and for what a process offers to the next.
     pub(crate) kind: ListenerKind,
 }
 
 impl Request {
-    /// How many TCP listeners there are at each address.
+    /// The number of TCP listeners at each address.
     pub(crate) fn listeners(&self) -> usize {
         match self.spread {
             Spread::PerWorker => self.workers,
@@ -58,7 +58,7 @@ pub(crate) struct Bound {
     pub(crate) tcp: Vec<TcpListener>,
     /// One for each worker, in the order in which they were bound; none without HTTP/3.
     pub(crate) udp: Vec<UdpSocket>,
-    /// In the order of the request.
+    /// The sockets in the order of the request.
     pub(crate) further: Vec<Further>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn listen(request: &Request) -> Result<Bound, Error> {
     Ok(bound)
 }
 
-/// What `bind` gives for the first of the addresses that this system has.
+/// Applies `bind` to the first of the addresses that this system has.
 fn first_of<T>(
     (bind, port): (Bind, u16),
     mut try_bind: impl FnMut(SocketAddr) -> Result<T, Error>,

@@ -11,14 +11,14 @@ pub struct Listener {
     pub bind: Bind,
     /// The port number; 0 picks a free one.
     pub port: u16,
-    /// What its connections carry.
+    /// The kind of connections at this address.
     pub kind: ListenerKind,
     /// The protocols that its clients are given; HTTP/3 among them says that they may be offered it, where the
     /// first address has it: if that is all addresses, or the same one.
     pub protocols: Protocols,
 }
 
-/// What the connections of a listener carry.
+/// The kind of a listener's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ListenerKind {
     /// TLS, with the certificates of [`Security::Tls`](crate::Security::Tls), which the options must have.

@@ -66,12 +66,12 @@ struct Routes {
     fallback: Option<Shared>,
 }
 
-/// What is registered for one path.
+/// The methods that are registered for one path.
 #[derive(Clone)]
 struct Path {
     pattern: Box<str>,
     methods: Vec<(Method, Shared)>,
-    /// For methods that have no route of their own.
+    /// The endpoint for methods that have no route of their own.
     any: Option<Shared>,
 }
 
@@ -204,7 +204,7 @@ impl Service<Request<RequestBody>> for Router {
 }
 
 impl Routes {
-    /// What answers a request, with the request as that is to see it; or the answer.
+    /// Finds what answers a request, with the request as that is to see it; or the answer.
     fn find(
         &self,
         mut request: Request<RequestBody>,
@@ -236,7 +236,7 @@ impl Routes {
         Ok((endpoint, request))
     }
 
-    /// For `OPTIONS *`, which asks for the server as a whole.
+    /// The answer to `OPTIONS *`, which asks for the server as a whole.
     fn all_methods(&self) -> String {
         let mut names: Vec<_> = self.paths.iter().flat_map(Path::names).collect();
         names.extend(["OPTIONS"]);

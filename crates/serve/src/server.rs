@@ -334,7 +334,7 @@ fn check_listeners(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// What holds at each address, the main one first.
+/// The terms at each address, the main one first.
 fn listeners(options: &Options, tls: Option<&Tls>, bound: &Bound) -> Vec<ListenerConfig> {
     let main = ListenerConfig {
         tls: tls.map(|tls| Arc::clone(&tls.tcp)),

@@ -21,9 +21,9 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) service: Arc<Service>,
-    /// By the addresses of the server, the main one first.
+    /// The terms of the server's addresses, the main one first.
     pub(crate) listeners: Vec<ListenerConfig>,
-    /// Where connections begin with a header of the PROXY protocol.
+    /// The networks whose connections begin with a header of the PROXY protocol.
     pub(crate) proxies: Vec<Network>,
     /// `None`: no HTTP/3.
     pub(crate) quic: Option<altway_http3::ServerConfig>,
@@ -32,7 +32,7 @@ pub(crate) struct Setup {
     pub(crate) restarts: Restarts,
 }
 
-/// What holds for the TCP connections of one address.
+/// The settings of the TCP connections of one address.
 #[derive(Debug, Clone)]
 pub(crate) struct ListenerConfig {
     /// `None`: clear text.

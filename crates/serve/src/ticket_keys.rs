@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 1 << 10;
 const NAME_BYTES: usize = 16;
 const SALT_BYTES: usize = 32;
 
-/// How long clients may keep a ticket, in seconds: twelve hours, as with keys of the server's own.
+/// The life of a ticket in seconds: twelve hours, as with keys of the server's own.
 const LIFETIME: u32 = 12 * 60 * 60;
 
 /// Keys of session tickets: the first encrypts, all decrypt. Clones are the same.
@@ -29,7 +29,7 @@ const LIFETIME: u32 = 12 * 60 * 60;
 pub struct TicketKeys(Arc<[TicketKey]>);
 
 struct TicketKey {
-    /// What a ticket of it begins with.
+    /// The name with which a ticket of this key begins.
     name: [u8; NAME_BYTES],
     secret: Prk,
 }
@@ -133,7 +133,7 @@ fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// How much HKDF derives.
+/// The number of bytes that HKDF derives.
 struct Length(usize);
 
 impl KeyType for Length {

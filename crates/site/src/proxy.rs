@@ -64,7 +64,7 @@ pub fn options(proxy: &ProxyPlan) -> Result<Options, Error> {
     Ok(options)
 }
 
-/// As many as a worker can count; it never has as many.
+/// The largest number that a worker can count; it never has as many.
 const MOST_REQUESTS: usize = u32::MAX as usize;
 
 fn server(upstream: &Upstream) -> Result<Server, Error> {

@@ -23,9 +23,9 @@ pub struct Trial {
     pub second: bool,
     /// Probability of that treatment, above 0 and at most 1.
     pub propensity: f64,
-    /// What came of it.
+    /// The outcome of the trial.
     pub outcome: f64,
-    /// What was predicted to come of the first and of the second treatment.
+    /// The predicted outcomes of the first and of the second treatment.
     pub predicted: [f64; 2],
 }
 
@@ -40,7 +40,7 @@ impl Trial {
     }
 }
 
-/// How policies are estimated.
+/// The settings of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OffPolicyOptions {
     /// Confidence level of the intervals, above 0 and below 1. Default 0.95.
@@ -70,7 +70,7 @@ pub struct ClusteredMean {
     pub interval: Interval,
 }
 
-/// What a policy would have been worth.
+/// The estimated value of a policy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OffPolicy {
     /// Mean outcome by the self-normalized weights; `None` where no trial had the treatment that the policy gives.
@@ -193,13 +193,13 @@ pub fn trials_needed(standard_error: f64, effect: f64) -> f64 {
     (QUANTILES * standard_error / effect).powi(2)
 }
 
-/// What an estimator needs of a trial under a policy.
+/// The part of a trial that an estimator needs under a policy.
 struct Weighed {
     cluster: u64,
     /// 0 where the policy gives the other treatment.
     weight: f64,
     seen: f64,
-    /// Of the treatment that the policy gives.
+    /// The predicted outcome of the treatment that the policy gives.
     predicted: f64,
     /// The outcome less what was predicted of the treatment that was.
     off: f64,

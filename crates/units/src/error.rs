@@ -7,9 +7,9 @@ pub enum ParseError {
     /// There is no number in front of the unit.
     #[error("`{text}` is not a {quantity}: expected a number with a unit, like `{example}`")]
     NoNumber {
-        /// What was found.
+        /// The text that was found.
         text: String,
-        /// What was expected, as a noun.
+        /// The quantity that was expected, as a noun.
         quantity: &'static str,
         /// A text that would have been right.
         example: &'static str,
@@ -17,17 +17,17 @@ pub enum ParseError {
     /// The number is negative.
     #[error("`{text}` is not a {quantity}: it can't be negative")]
     Negative {
-        /// What was found.
+        /// The text that was found.
         text: String,
-        /// What was expected, as a noun.
+        /// The quantity that was expected, as a noun.
         quantity: &'static str,
     },
     /// The unit is missing or unknown.
     #[error("`{text}` is not a {quantity}: expected one of the units {units}, like `{example}`")]
     Unit {
-        /// What was found.
+        /// The text that was found.
         text: String,
-        /// What was expected, as a noun.
+        /// The quantity that was expected, as a noun.
         quantity: &'static str,
         /// The units that would have been right.
         units: &'static str,
@@ -38,19 +38,19 @@ pub enum ParseError {
     /// for the whole.
     #[error("`{text}` is not a {quantity}: without a unit it may mean {readings}")]
     Ambiguous {
-        /// What was found.
+        /// The text that was found.
         text: String,
-        /// What was expected, as a noun.
+        /// The quantity that was expected, as a noun.
         quantity: &'static str,
-        /// What it may mean, each as it would be right.
+        /// The readings that it may have, each as it would be right.
         readings: String,
     },
     /// The value lies outside what the quantity can hold.
     #[error("`{text}` is not a {quantity}: it must be {range}")]
     Range {
-        /// What was found.
+        /// The text that was found.
         text: String,
-        /// What was expected, as a noun.
+        /// The quantity that was expected, as a noun.
         quantity: &'static str,
         /// The range in words.
         range: &'static str,

@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(3_600_000);
 pub struct LeastRate {
     per_second: DataSize,
     after: Duration,
-    /// In `after`; 1 or more.
+    /// Bytes that must move in `after`; 1 or more.
     bytes: u64,
 }
 

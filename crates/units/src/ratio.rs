@@ -82,7 +82,7 @@ impl FromStr for Ratio {
     }
 }
 
-/// What a number without a unit comes to; `None` of any other text.
+/// Reads a number without a unit; `None` of any other text.
 fn plain_number(text: &str) -> Option<Result<Ratio, ParseError>> {
     const WITHOUT_UNIT: Grammar = Grammar {
         units: &[("", 1_000_000_000)],

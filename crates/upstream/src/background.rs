@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// How soon the thread is gone after its group.
+/// The time in which the thread ends after its group.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The longest time for one check.
@@ -61,15 +61,24 @@ fn name(connector: &Connector) -> Option<(&str, u16)> {
 }
 
 async fn resolve(group: Weak<Shared>, member: usize) {
+    let mut fails = false;
     while let Some(group) = group.upgrade() {
         let connector = &group.members[member].connector;
         let Some((host, port)) = name(connector) else {
             return;
         };
-        if let Err(error) = connector.names.refresh(host, port).await {
-            tracing::warn!(
-                "cannot resolve the upstream `{host}`, its former addresses stay: {error}"
-            );
+        match connector.names.refresh(host, port).await {
+            Ok(_) => fails = false,
+            // Said once: the resolver is asked again and again.
+            Err(error) if !fails => {
+                fails = true;
+                let meanwhile = match connector.names.is_known() {
+                    true => "its former addresses stay",
+                    false => "requests get no answer from it until that is possible",
+                };
+                tracing::warn!("cannot resolve the upstream `{host}`, {meanwhile}: {error}");
+            }
+            Err(_) => {}
         }
         drop(group);
         sleep(REFRESH).await;

@@ -26,7 +26,7 @@ pub enum HashKey {
     Field(HeaderName),
 }
 
-/// What is known of a server when one is chosen.
+/// The state of a server when one is chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
     /// A number of its own, which it keeps whatever other servers there are.
@@ -39,7 +39,7 @@ pub struct Candidate {
     pub requests: usize,
 }
 
-/// What makes one choice differ from another.
+/// The random number and the key by which one choice differs from another.
 #[derive(Debug, Clone, Copy)]
 pub struct Draw<'k> {
     /// Counts the choices.

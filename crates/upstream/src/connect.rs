@@ -37,13 +37,13 @@ pub(crate) struct Http1 {
 /// A handle on a connection over HTTP/2.
 pub(crate) type Http2 = http2::SendRequest<Outgoing>;
 
-/// What it takes to reach a server.
+/// A maker of connections to a server.
 #[derive(Debug)]
 pub(crate) struct Connector {
     pub(crate) server: Server,
     pub(crate) names: Names,
     pub(crate) tls: Option<Tls>,
-    /// For everything up to the protocol's beginning.
+    /// The time for everything up to the protocol's beginning.
     pub(crate) timeout: Duration,
 }
 

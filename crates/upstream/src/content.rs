@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// What a request's content is given as.
+/// The form in which a request's content is given.
 type Source = UnsyncBoxBody<Bytes, BoxError>;
 
 /// The content of a request over all its attempts.
@@ -26,7 +26,7 @@ pub(crate) struct Content(Option<Arc<Mutex<State>>>);
 
 struct State {
     source: Source,
-    /// What was read of the source, from its beginning; `None`: some of it is gone.
+    /// The bytes that were read of the source, from its beginning; `None`: some of them are gone.
     kept: Option<Vec<Bytes>>,
     kept_bytes: usize,
     keep: usize,
@@ -52,7 +52,7 @@ impl fmt::Debug for State {
     }
 }
 
-/// How a client does with sending.
+/// The progress of a client that sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) frames: u64,
@@ -101,7 +101,7 @@ impl Content {
         }))
     }
 
-    /// What is left of it for another attempt.
+    /// Tells what is left of the content for another attempt.
     pub(crate) fn left(&self) -> retry::Content {
         let Some(state) = &self.0 else {
             return retry::Content::None;
@@ -152,7 +152,7 @@ pub(crate) struct Outgoing(Option<Attempt>);
 struct Attempt {
     state: Arc<Mutex<State>>,
     attempt: u64,
-    /// Of what was kept.
+    /// The place in what was kept.
     next: usize,
     gate: Option<Gate>,
 }

@@ -14,7 +14,7 @@ pub enum Error {
     Roots {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// The fault of the file.
         source: rustls::pki_types::pem::Error,
     },
     /// There is no authority to believe.
@@ -88,6 +88,6 @@ pub struct Refusal {
     pub status: StatusCode,
     /// Why.
     pub reason: Reason,
-    /// When it may be better.
+    /// The time after which it may be better.
     pub retry_after: Option<Duration>,
 }

@@ -27,10 +27,10 @@ use tokio::time::timeout;
 /// Time that a server has to ask for content that waits for it (RFC 9110 section 10.1.1: no client waits for ever).
 const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
-/// When a client is to ask again that was one too many.
+/// The time after which a client is to ask again that was one too many.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Is told of interim responses that pass to the client (103), as they arrive.
+/// A callback for interim responses that pass to the client (103), as they arrive.
 #[derive(Clone)]
 pub struct Interim(Arc<Tell>);
 
@@ -80,7 +80,7 @@ struct Attempted {
     by_client: bool,
 }
 
-/// What all attempts of a request have in common.
+/// The request and circumstances that all its attempts have in common.
 struct Exchange<'e> {
     group: &'e Arc<Shared>,
     parts: request::Parts,
@@ -251,7 +251,13 @@ impl Exchange<'_> {
         let lease = Lease::new(pool, permit, in_progress, self.content.clone());
         Ok(match connection {
             Connection::Http1(connection) => self.over_http1(connection, is_reused, lease).await,
-            Connection::Http2(sender) => self.over_http2(sender, is_reused, lease).await,
+            Connection::Http2(sender) => {
+                let scheme = match connector.server.tls {
+                    Some(_) => uri::Scheme::HTTPS,
+                    None => uri::Scheme::HTTP,
+                };
+                self.over_http2(sender, is_reused, lease, scheme).await
+            }
         })
     }
 
@@ -323,6 +329,7 @@ impl Exchange<'_> {
         mut sender: crate::connect::Http2,
         is_reused: bool,
         lease: Lease,
+        scheme: uri::Scheme,
     ) -> Result<Answer, Attempted> {
         let failed = |failure, sent| Attempted {
             failure,
@@ -335,7 +342,7 @@ impl Exchange<'_> {
             // The client of HTTP/2 has no extended CONNECT (RFC 8441).
             return Err(failed(Failure::Malformed, Sent::Nothing));
         }
-        let Some(request) = self.request_http2() else {
+        let Some(request) = self.request_http2(scheme) else {
             return Err(failed(Failure::Malformed, Sent::Nothing));
         };
         match self.in_time(sender.try_send_request(request), None).await {
@@ -353,21 +360,12 @@ impl Exchange<'_> {
     }
 
     /// The request for HTTP/2: `None` where its host is none.
-    fn request_http2(&self) -> Option<Request<Outgoing>> {
+    fn request_http2(&self, scheme: uri::Scheme) -> Option<Request<Outgoing>> {
         let mut fields = self.fields(Version::HTTP_2);
         fields.remove(header::EXPECT);
         let host = fields.remove(header::HOST)?;
-        let is_tls = self
-            .group
-            .members
-            .iter()
-            .any(|it| it.connector.server.tls.is_some());
         let mut parts = uri::Parts::default();
-        parts.scheme = Some(if is_tls {
-            uri::Scheme::HTTPS
-        } else {
-            uri::Scheme::HTTP
-        });
+        parts.scheme = Some(scheme);
         parts.authority = Some(host.to_str().ok()?.parse().ok()?);
         let target = self.parts.uri.path_and_query().cloned();
         parts.path_and_query = Some(target.unwrap_or(uri::PathAndQuery::from_static("/")));
@@ -514,7 +512,7 @@ fn reason(failure: Failure) -> Reason {
     }
 }
 
-/// What the protocol's error says of the server.
+/// Tells what the protocol's error says of the server.
 fn failure_of(error: &hyper::Error) -> Failure {
     if error.is_parse() {
         return Failure::Malformed;

@@ -19,7 +19,7 @@ use thread_local::ThreadLocal;
 pub struct Options {
     /// The servers.
     pub servers: Vec<Server>,
-    /// Which of them has a request.
+    /// The choice of the server that has a request.
     pub balance: Balance,
     /// Requests that tell whether a server is there; `None`: only what clients' requests show.
     pub check: Option<Check>,
@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) members: Vec<Member>,
     turn: AtomicU64,
-    /// Of each worker, one pool a server.
+    /// The pools of each worker, one a server.
     pools: ThreadLocal<Vec<Arc<Pool>>>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) struct NoServer {
     pub(crate) retry_after: Duration,
 }
 
-/// When a group without healthy servers is to be asked again, where nobody knows better.
+/// The time after which a group without healthy servers is to be asked again, where nothing tells it better.
 const UNKNOWN_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 impl Group {

@@ -26,7 +26,7 @@ const OF_THE_CLIENT: [&str; 7] = [
 /// The longest value that a field of forwarding grows to, in bytes; what would exceed it begins anew.
 const MAX_FORWARDED: usize = 2_048;
 
-/// What a proxy knows of a request that it passes on.
+/// A proxy's knowledge of a request that it passes on.
 #[derive(Debug, Clone, Copy)]
 pub struct Received<'r> {
     /// The address that the request came from: that of the client, or of a proxy before this one.

@@ -34,7 +34,7 @@ pub struct Health {
     failures: u32,
     ejection: Option<Ejection>,
     check: Check,
-    /// When it was last down and came back.
+    /// The time at which it last came back.
     back: Option<Instant>,
 }
 
@@ -44,7 +44,7 @@ struct Ejection {
     lasts: Duration,
 }
 
-/// What checks have shown.
+/// The results of checks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Check {
     /// Up, or never checked; so many checks in a row have failed.

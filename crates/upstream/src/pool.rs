@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// that it is seldom closed in the moment in which it is used.
 pub(crate) const IDLE: Duration = Duration::from_secs(55);
 
-/// How often idle connections are looked at.
+/// The time between two looks at idle connections.
 const SWEEP: Duration = Duration::from_secs(5);
 
 /// The pool of a worker for a server. Locks are never contended but by the background.

@@ -7,7 +7,7 @@
 
 use http::{Method, StatusCode};
 
-/// What happened to a request at a server.
+/// The failure of a request at a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// No connection: refused, unreachable, no handshake, or not in time.
@@ -22,7 +22,7 @@ pub enum Failure {
     Malformed,
 }
 
-/// How much of a request a server can have seen.
+/// The part of a request that a server can have seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// No byte was handed to the kernel.
@@ -47,24 +47,24 @@ pub enum Content {
 /// A request that failed, as far as the decision goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed<'m> {
-    /// What happened.
+    /// The failure.
     pub failure: Failure,
     /// Whether the connection had carried requests before. One that the server was about to close tells nothing of
     /// its health.
     pub is_reused: bool,
-    /// How much the server can have seen.
+    /// The part that the server can have seen.
     pub sent: Sent,
     /// Whether a byte of a response was received.
     pub has_begun: bool,
     /// The request's method.
     pub method: &'m Method,
-    /// What is left of its content.
+    /// The content that is left for another attempt.
     pub content: Content,
     /// Attempts that may follow.
     pub attempts_left: u32,
 }
 
-/// What follows.
+/// The verdict on a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It is sent to another server; to the same one where there is no other.

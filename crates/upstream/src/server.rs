@@ -27,9 +27,9 @@ pub enum Protocol {
 /// A server behind a proxy.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Server {
-    /// Where it is.
+    /// The address of the server.
     pub address: Address,
-    /// How it is spoken to.
+    /// The protocol that it is spoken to in.
     pub protocol: Protocol,
     /// The name that its certificate must have and that it is asked for (SNI); `None`: clear text.
     pub tls: Option<ServerName<'static>>,
@@ -55,7 +55,7 @@ impl Server {
     }
 }
 
-/// As a configuration names it.
+/// Writes the server as a configuration names it.
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.address, self.protocol, &self.tls) {

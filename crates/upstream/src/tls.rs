@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// The authorities that sign servers' certificates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Roots {
-    /// Those of the system.
+    /// The roots of the system.
     #[default]
     System,
-    /// Those of a PEM file, and no other.
+    /// The roots of a PEM file, and no others.
     File(PathBuf),
 }
 

@@ -148,7 +148,7 @@ pub(super) struct Run<'r> {
     pub(super) json: bool,
     /// Counts what routes with `proxy` do.
     pub(super) statistics: Arc<Statistics>,
-    /// What the server stands in front of, in words.
+    /// The origins that the server stands in front of, in words.
     pub(super) to: Option<String>,
 }
 

@@ -127,7 +127,7 @@ impl<'p> Check<'p> {
         }
     }
 
-    /// What goes wrong with addresses one by one, and between two of them.
+    /// Checks addresses one by one, and against each other.
     fn listeners(&mut self, listen: &Listen) {
         for (place, listener) in listen.listeners.iter().enumerate() {
             let earlier = &listen.listeners[..place];

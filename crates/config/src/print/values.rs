@@ -260,7 +260,7 @@ impl Respond {
 }
 
 impl Upload {
-    /// What differs from the defaults.
+    /// The keys whose values differ from the defaults.
     fn value(&self) -> String {
         let usual = Self::into_folder("");
         let size = |value: DataSize| quoted(&value.to_string());

@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// over TLS), `unix:/run/api.sock`, `unix+h2c:/run/api.sock`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Upstream {
-    /// Where it is.
+    /// The place of the server.
     pub place: UpstreamPlace,
     /// Whether it is spoken to over HTTP/2, not HTTP/1.1.
     pub is_http2: bool,
@@ -153,7 +153,7 @@ pub enum Balance {
     /// One after the other.
     #[default]
     RoundRobin,
-    /// Of two at random, the one with fewer requests in progress.
+    /// The one with fewer requests in progress, of two at random.
     LeastRequests,
     /// The same one for each client's address.
     HashClient,

@@ -69,7 +69,7 @@ struct Connection {
 #[derive(Default)]
 struct InProgress {
     streams: FxHashSet<StreamId>,
-    /// They are fewer than the table of clients was told of.
+    /// Whether they are fewer than the table of clients was told of.
     has_changed: bool,
 }
 
@@ -416,7 +416,7 @@ impl Carrier for Http3Carrier<'_> {
         Ok(sent?)
     }
 
-    /// By a head that is made once a second.
+    /// Sends a head that is made once a second.
     fn send_prepared<I>(
         &mut self,
         stream: StreamId,
@@ -453,7 +453,7 @@ impl Carrier for Http3Carrier<'_> {
         Ok(sent?)
     }
 
-    /// What is read gives credit by itself.
+    /// Does nothing: the engine gives credit for what is read.
     fn release(&mut self, _: StreamId, _: usize) {}
 
     fn leave_content(&mut self, stream: StreamId) -> bool {

@@ -63,7 +63,7 @@ pub enum IdentityWarning {
         path: PathBuf,
         /// The bytes of all its certificates.
         bytes: usize,
-        /// How many there are.
+        /// The number of certificates.
         certificates: usize,
     },
 }
@@ -199,7 +199,7 @@ impl Validity {
 /// messages and 200 of packet headers, frames and tags.
 const FIRST_FLIGHT: usize = 3 * 1_200 - 450;
 
-/// What the message adds for each certificate (RFC 8446 section 4.4.2).
+/// Bytes that the message adds for each certificate (RFC 8446 section 4.4.2).
 const ENTRY: usize = 5;
 
 /// A warning of the chain `path`, if it is too long for a server's first flight; `signature`: the bytes of

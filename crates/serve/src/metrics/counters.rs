@@ -35,7 +35,7 @@ pub(crate) struct WorkerCounters {
     /// Of responses that offered HTTP/2 and HTTP/3: how many had a prediction, and the sum of its difference, in
     /// millionths.
     predicted: [[Count; 2]; 2],
-    /// By the host's place; made as its first response comes.
+    /// The counters of each host, by its place; made as its first response comes.
     sites: Sites,
     visits: LatestVisits,
     /// Gauges: bytes of QUIC's pool that are taken, and that there are.
@@ -55,7 +55,7 @@ impl Default for Sites {
 #[derive(Debug, Default)]
 struct SiteCounters {
     responses: [Count; 5],
-    /// Of HTTP/2 and of HTTP/3.
+    /// Counts of offers of HTTP/2 and of HTTP/3.
     offers: [Count; 2],
 }
 
@@ -65,7 +65,7 @@ struct ProtocolCounters {
     closed: Count,
     responses: [Count; 5],
     content_bytes: Count,
-    /// By the first digit of the status.
+    /// Counts by the first digit of the status.
     durations: [Durations; 5],
     /// Connections whose client had not been offered HTTP/3 before, and that had.
     arrivals: [Count; 2],

@@ -12,7 +12,7 @@ pub const DURATION_BUCKETS_MS: [u64; 14] = [
 /// The counters of one histogram.
 #[derive(Debug, Default)]
 pub(super) struct Durations {
-    /// Not cumulative; the last is of what is longer than all bounds.
+    /// Counts, not cumulative; the last is of what is longer than all bounds.
     buckets: [Count; DURATION_BUCKETS_MS.len() + 1],
     micros: Count,
 }

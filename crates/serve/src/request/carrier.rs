@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use std::hash::Hash;
 
-/// What a protocol does for the exchanges of one connection.
+/// The part of a protocol in the exchanges of one connection.
 pub(crate) trait Carrier {
     /// Names a stream of the connection.
     type Stream: Copy + Eq + Hash;
@@ -95,6 +95,6 @@ pub(crate) trait Carrier {
     /// Finds out when the client has everything that was sent.
     fn watch(&mut self);
 
-    /// What the connection's transport has counted.
+    /// Reads the counters of the connection's transport.
     fn counters(&mut self) -> Option<Counters>;
 }

@@ -25,7 +25,7 @@ use std::cell::RefCell;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// With what the exchanges of a connection go on.
+/// The means by which the exchanges of a connection go on.
 pub(crate) struct Means<'a, C: Carrier> {
     pub(crate) carrier: C,
     pub(crate) pending: &'a mut PendingWork<C::Key>,

@@ -256,7 +256,7 @@ impl Sending {
         }
     }
 
-    /// What to hand over next for `key`; what is not there yet is waited for in `pending`.
+    /// Finds what to hand over next for `key`; what is not there yet is waited for in `pending`.
     ///
     /// # Errors
     /// The body fails.

@@ -19,11 +19,11 @@ pub(crate) struct ResponseRecord {
     /// Time at which the request's head was screened.
     began: Instant,
     is_timed: bool,
-    /// In a box, for most servers have no log.
+    /// The line of the log, in a box, for most servers have no log.
     logged: Option<Box<LoggedResponse>>,
 }
 
-/// What the log's line says beside the record.
+/// The part of the log's line that is not in the record.
 #[derive(Debug)]
 struct LoggedResponse {
     log: AccessLog,
@@ -69,7 +69,7 @@ impl ResponseRecord {
         self.set_whole(true);
     }
 
-    /// Not all that was counted was handed over, and no more will be.
+    /// Marks a response of which less was handed over than was counted, and no more will be.
     pub(crate) fn cut_off(&mut self) {
         self.set_whole(false);
     }
@@ -87,7 +87,7 @@ impl ResponseRecord {
 }
 
 impl<I> Requests<I> {
-    /// What the log will say of a request's head; `None` without a log.
+    /// The log's words on a request's head; `None` without a log.
     pub(super) fn logged(&self, head: &impl RequestHead) -> Option<Arc<LoggedHead>> {
         self.responder.service.log.as_ref()?;
         Some(Arc::new(LoggedHead::of(head)))
@@ -117,7 +117,7 @@ impl<I> Requests<I> {
         ResponseRecord::new(counters, self.protocol, status, began, logged)
     }
 
-    /// What the log says of a decision.
+    /// The log's words on a decision.
     pub(super) fn told(&self, decision: Option<Decision>) -> Option<Told> {
         let (decision, client) = (decision?, self.visit.client()?);
         Some(Told {

@@ -6,7 +6,7 @@ use crate::request::check::RequestHead;
 use crate::request::content::Content;
 use http::{HeaderValue, Response, StatusCode, header};
 
-/// Where authorities of certificates look for an answer to their challenges (RFC 8555 section 8.3).
+/// The path at which certificate authorities look for an answer to their challenges (RFC 8555 section 8.3).
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
 /// The port that `https` has where none is named (RFC 9110 section 4.2.2).

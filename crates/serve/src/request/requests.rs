@@ -455,7 +455,7 @@ impl<I> Requests<I> {
     }
 }
 
-/// What is known of clients, where those of the listener are offered something.
+/// The knowledge of clients, where those of the listener are offered something.
 fn selection(responder: &Responder, terms: Terms) -> Option<&Selection> {
     let selection = responder.service.selection();
     selection.filter(|_| terms.offers_http3)

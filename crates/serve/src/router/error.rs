@@ -25,9 +25,9 @@ pub enum InvalidRoute {
     /// No request has such a path.
     #[error("`{path}` is not a path of routes: {reason}")]
     Path {
-        /// What was given.
+        /// The path that was given.
         path: String,
-        /// What is wrong with it.
+        /// The fault of the path.
         reason: &'static str,
     },
     /// There are as many paths as a router can have.

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PathParameters(Vec<(Box<str>, Box<str>)>);
 
-/// For requests that no router has seen.
+/// The parameters of requests that no router has seen.
 static NONE: PathParameters = PathParameters(Vec::new());
 
 impl PathParameters {

@@ -32,7 +32,7 @@ impl HostIndex {
     /// The host of all names that have none of their own.
     pub(crate) const OTHERS: Self = Self(0);
 
-    /// How many there are at most.
+    /// The largest number of hosts.
     pub(crate) const COUNT: usize = MAX_HOSTS + MAX_SHARED + 1;
 
     /// All that there may be, with their places.

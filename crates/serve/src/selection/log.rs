@@ -23,7 +23,7 @@ pub struct SelectionLog(Arc<Inner>);
 struct Inner {
     writer: LogWriter,
     path: PathBuf,
-    /// Of warnings about this log.
+    /// The state of warnings about this log.
     throttle: Throttle,
 }
 

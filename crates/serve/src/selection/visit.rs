@@ -45,7 +45,7 @@ pub(crate) struct Visit {
 #[derive(Debug)]
 struct Known {
     client: Client,
-    /// It had been offered HTTP/3 when the connection began.
+    /// Whether the client had been offered HTTP/3 when the connection began.
     offered: bool,
     host: HostIndex,
     pages: Pages,

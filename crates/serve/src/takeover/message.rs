@@ -68,6 +68,6 @@ pub(super) struct Offer {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct FurtherOffer {
     pub(super) address: SocketAddr,
-    /// What its connections carry, by its name.
+    /// The kind of its connections, by its name.
     pub(super) kind: String,
 }

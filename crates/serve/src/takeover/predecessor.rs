@@ -34,7 +34,7 @@ pub(crate) struct Handover {
     pub(crate) socket: HandoverSocket,
     /// Copies of the workers' sockets.
     pub(crate) bound: Bound,
-    /// What connections of the further addresses carry.
+    /// The kind of connections at each further address.
     pub(crate) kinds: Vec<ListenerKind>,
     pub(crate) workers: usize,
     pub(crate) spread: Spread,
@@ -46,7 +46,7 @@ pub(crate) struct Handover {
     pub(crate) inboxes: Inboxes,
 }
 
-/// What remains with a server that has handed its sockets over.
+/// The way of datagrams to a server that has handed its sockets over, and what keeps its workers from taking in more.
 struct HandedOver {
     way: AsyncFd<OwnedFd>,
     /// Nothing is taken in as long as it is there.

@@ -52,7 +52,7 @@ where
         })
     }
 
-    /// How long it is, where the client says so.
+    /// The length of the content, where the client says it.
     pub(crate) fn length(&self) -> Option<u64> {
         self.body.size_hint().exact()
     }

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode;
 /// The most parameters that are read; further ones are refused.
 const MAX_PARAMETERS: usize = 16;
 
-/// What is said of a part.
+/// The disposition of a part.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Disposition {
     /// Name of the field; empty where there is none.
@@ -72,7 +72,7 @@ impl Disposition {
 /// A parameter's name in lower case, and its value.
 type Parameter = (Vec<u8>, Vec<u8>);
 
-/// What is not read yet.
+/// The text that is not read yet.
 struct Cursor<'v>(&'v [u8]);
 
 impl Cursor<'_> {

@@ -37,12 +37,12 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UploadFolderError {
-    /// It is missing or closed to us.
+    /// The folder is missing or closed to this process.
     #[error("cannot open the folder `{path}` for uploads")]
     Open {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// Files can't be written there before they have names.
@@ -50,7 +50,7 @@ pub enum UploadFolderError {
     Unnamed {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -63,7 +63,7 @@ pub(crate) struct Folder {
     min_free: u64,
 }
 
-/// Where a file is to be stored.
+/// The place at which a file is to be stored.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) folder: Arc<Dir>,
@@ -78,7 +78,7 @@ pub(crate) struct Unnamed {
     min_free: u64,
     /// Bytes of it that are there.
     pub(crate) length: u64,
-    /// How long it will be, where the client has said so.
+    /// The length that it will have, where the client has said it.
     pub(crate) declared: Option<u64>,
 }
 

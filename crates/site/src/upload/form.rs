@@ -153,7 +153,7 @@ fn disposition(fields: &HeaderMap) -> Result<Disposition, Refusal> {
     Disposition::parse(value.as_bytes()).map_err(|error| Refusal::malformed(error.to_string()))
 }
 
-/// What the content was refused for, or the form.
+/// The refusal of the content, or of the form.
 fn refused(error: multer::Error) -> Refusal {
     match error {
         multer::Error::StreamReadFailed(error) => match error.downcast::<Refusal>() {

@@ -26,7 +26,7 @@ pub(super) const FOLDER: &str = ".uploads";
 /// The most incomplete uploads of a route; each holds a descriptor.
 const MOST: usize = 256;
 
-/// How long one is kept that nobody asks for.
+/// The time for which an upload is kept that nobody asks for.
 const MAX_AGE: Duration = Duration::from_secs(3600);
 
 /// Bytes of a token: nobody guesses one.
@@ -40,7 +40,7 @@ const LIMIT: HeaderName = HeaderName::from_static("upload-limit");
 const PARTIAL: &str = "application/partial-upload";
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// Where the types of the draft's problems are registered.
+/// The place at which the types of the draft's problems are registered.
 const PROBLEMS: &str = "https://iana.org/assignments/http-problem-types#";
 
 /// The incomplete uploads of a route, by their tokens.
@@ -275,7 +275,7 @@ impl Uploads {
         fields.insert(header::CACHE_CONTROL, NO_STORE);
     }
 
-    /// What clients may count on.
+    /// The limits that clients may count on.
     pub(super) fn limit(&self) -> HeaderValue {
         let (size, age) = (self.plan().body.as_bytes(), MAX_AGE.as_secs());
         let limit = format!("max-size={size}, max-age={age}");

@@ -16,7 +16,7 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 /// The most folders on the way to a file.
 const MAX_FOLDERS: usize = 64;
 
-/// What a path names below the folder of its route.
+/// The name below the folder of its route that a path has.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target {
     /// Folders, and last of all what may be a file; each is a name that can be stored.

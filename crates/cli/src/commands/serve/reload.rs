@@ -25,7 +25,7 @@ pub(super) struct Reloading {
     printer: Printer,
 }
 
-/// What the server goes by.
+/// The plan in use, with the state of its files.
 #[derive(Debug)]
 struct Current {
     plan: Plan,

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// From one look to the next.
+/// The time from one look at the files to the next.
 pub(super) const INTERVAL: Duration = Duration::from_secs(30);
 
 /// What tells a file from the one that had its name before: device, inode, and time of the last change. A symbolic

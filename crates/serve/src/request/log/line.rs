@@ -78,7 +78,7 @@ pub(crate) struct Line<'a> {
     pub(crate) told: Option<Told>,
 }
 
-/// What a client was told, and which client it is.
+/// The offer that a client was told, and the class and key of the client.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Told {
     pub(crate) decision: Decision,

@@ -319,7 +319,7 @@ impl Carrier for Http2Carrier<'_, '_> {
             .send_response(stream, status, head.headers(), end)?)
     }
 
-    /// By fields that are encoded already: those of the file, and those of all responses of a second.
+    /// Sends fields that are encoded already: those of the file, and those of all responses of a second.
     fn send_prepared<I>(
         &mut self,
         stream: StreamId,
@@ -374,7 +374,7 @@ impl Carrier for Http2Carrier<'_, '_> {
         self.turn.release(stream, bytes);
     }
 
-    /// What still comes is given to the application, which lets the client send some of it.
+    /// Leaves nothing: what still comes is given to the application, which lets the client send some of it.
     fn leave_content(&mut self, _: StreamId) -> bool {
         false
     }
@@ -395,7 +395,7 @@ impl Carrier for Http2Carrier<'_, '_> {
         self.turn.open_streams()
     }
 
-    /// From when all of it is with the kernel.
+    /// Watches from when all of it is with the kernel.
     fn watch(&mut self) {
         *self.watch = true;
     }

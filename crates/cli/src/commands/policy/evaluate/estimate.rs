@@ -40,7 +40,7 @@ pub(super) struct Estimates {
     pub(super) visits_needed: Option<f64>,
 }
 
-/// What the policy of the log was worth.
+/// The value of the log's own policy.
 #[derive(Debug, Serialize)]
 pub(super) struct Logged {
     /// Geometric mean of the seconds of a page.
@@ -53,14 +53,14 @@ pub(super) struct Logged {
     pub(super) processor_ms: f64,
 }
 
-/// What another policy would have been worth, over the pages that show it.
+/// The value that another policy would have had, over the pages that show it.
 #[derive(Debug, Serialize)]
 pub(super) struct Estimated {
     pub(super) policy: String,
     pub(super) offers_h3: f64,
     /// Share of the trials that show it: it agrees with the log, or chance had a part.
     pub(super) shown: f64,
-    /// What is predicted of the others, against the log.
+    /// The prediction for the other pages, against the log.
     pub(super) others_predicted: Option<f64>,
     /// ln of the time of a page against the log's.
     pub(super) doubly_robust: Option<Interval>,
@@ -78,7 +78,7 @@ pub(super) struct Interval {
     pub(super) high: f64,
 }
 
-/// Who was told by a coin.
+/// The clients that a coin decided for.
 #[derive(Debug, Serialize)]
 pub(super) struct HoldOut {
     /// Pages and clients that were told to use HTTP/2, and HTTP/3.

@@ -15,7 +15,7 @@ const MAX_LINE: u64 = 64 << 10;
 /// Damaged lines that are named; the others are counted.
 const MAX_NAMED: usize = 20;
 
-/// What was read beside entries.
+/// The counts of lines that are no entries.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// Lines that can't be read.
