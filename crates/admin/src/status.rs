@@ -172,7 +172,7 @@ pub struct OfferStatus {
 pub struct ClientStatus {
     /// Addresses and classes of which something is known.
     pub known: u64,
-    /// By class, the largest first.
+    /// The classes of clients, the largest first.
     pub classes: Vec<ClassStatus>,
 }
 

@@ -25,7 +25,7 @@ pub struct Config {
     pub state: Option<PathBuf>,
     /// Worker threads; `None`: one per core.
     pub threads: Option<NonZeroUsize>,
-    /// How long a stop waits for requests that are being answered.
+    /// The time for which a stop waits for requests that are being answered.
     pub grace: Duration,
     /// The Unix socket where the processes of this server meet, one after the other; `None`: no process
     /// takes over from another.
@@ -34,13 +34,13 @@ pub struct Config {
     pub admin: Option<String>,
     /// Files of the keys of session tickets, of which the first encrypts; none: keys of the server's own.
     pub ticket_keys: Vec<PathBuf>,
-    /// Where and how it listens.
+    /// The addresses at which it listens, and their protection.
     pub listen: Listen,
-    /// How TCP and QUIC send.
+    /// The options of TCP and QUIC.
     pub transport: Transport,
-    /// What clients may cost.
+    /// The limits on what clients may cost.
     pub limits: Limits,
-    /// What is written down.
+    /// The logs that are written.
     pub log: Log,
     /// The sites, in the order in which they were written; those of included files follow.
     pub sites: Vec<Site>,
@@ -65,7 +65,7 @@ impl Default for Config {
     }
 }
 
-/// Where and how a server listens: `[listen]`.
+/// The addresses at which a server listens, and their protection: `[listen]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// The addresses, at most [`MAX_LISTENERS`]; those with TLS first, of which the first one has HTTP/3.
@@ -76,7 +76,7 @@ pub struct Listen {
     pub alt_svc_port: Option<NonZeroU16>,
     /// Networks of proxies that say by the PROXY protocol whose connections they pass on.
     pub proxy_protocol_from: Vec<Network>,
-    /// How new TCP connections come to the workers.
+    /// The way of new TCP connections to the workers.
     pub spread: Spread,
 }
 
@@ -131,13 +131,13 @@ impl Listen {
 pub struct Listener {
     /// The address, for TCP and UDP alike.
     pub address: ListenAddress,
-    /// How its connections are protected.
+    /// The protection of its connections.
     pub security: Security,
     /// The protocols that its clients are given; HTTP/3 only at the first address with TLS.
     pub protocols: Protocols,
 }
 
-/// How connections are protected.
+/// The protection of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Security {
     /// TLS over TCP, and QUIC: `https`.
@@ -205,7 +205,7 @@ impl fmt::Display for Protocols {
 }
 
 words! {
-    /// How new TCP connections come to the workers.
+    /// The way of new TCP connections to the workers.
     Spread, "a way of spreading connections" {
         /// Each worker accepts by itself: no hand-over.
         PerWorker = "per-worker",
@@ -238,7 +238,7 @@ words! {
     }
 }
 
-/// How TCP and QUIC send: `[transport]`.
+/// The options of TCP and QUIC: `[transport]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transport {
     /// Congestion control of TCP and QUIC; `None`: the system's.
@@ -249,7 +249,7 @@ pub struct Transport {
     pub initial_window: u32,
     /// Whether clients that come back over HTTP/3 are answered a round trip earlier.
     pub early_data: bool,
-    /// What every connection ID of QUIC begins with.
+    /// The bytes with which every connection ID of QUIC begins.
     pub server_id: ServerId,
 }
 
@@ -265,12 +265,12 @@ impl Default for Transport {
     }
 }
 
-/// What is written down: `[log]`. Default: nothing.
+/// The logs that are written: `[log]`. Default: none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Log {
     /// File with a line for each request, or `-` for stderr.
     pub access: Option<PathBuf>,
-    /// How a line of it looks.
+    /// The format of a line.
     pub format: LogFormat,
     /// File with a line for each page and what was decided for its client.
     pub selection: Option<PathBuf>,

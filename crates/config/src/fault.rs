@@ -9,11 +9,11 @@ pub const MAX_FAULTS: usize = 100;
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where; `None`: in what was not read from a file.
+    /// The place; `None`: in what was not read from a file.
     pub place: Option<Place>,
-    /// What, in a sentence.
+    /// The fault in a sentence.
     pub message: String,
-    /// What may help.
+    /// A hint that may help.
     pub hint: Option<String>,
 }
 

@@ -12,9 +12,9 @@ use crate::{Congestion, LogFormat, Protocol, Spread};
 /// A table of keys.
 #[derive(Debug, Clone, Copy)]
 pub struct Section {
-    /// What it is called in messages: `[limits]`.
+    /// The name of the section in messages: `[limits]`.
     pub title: &'static str,
-    /// What it says, in a sentence.
+    /// The meaning, in a sentence.
     pub about: &'static str,
     /// Its keys, in the order in which they are printed.
     pub keys: &'static [Key],
@@ -25,15 +25,15 @@ pub struct Section {
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What its value looks like.
+    /// The form of its value.
     pub form: Form,
-    /// What counts where it is left out: a value of TOML, or in parentheses words.
+    /// The default where it is left out: a value of TOML, or in parentheses words.
     pub default: &'static str,
     /// Its meaning, with unit and range, in a sentence or two.
     pub about: &'static str,
 }
 
-/// What a value looks like.
+/// The form of a value.
 #[derive(Debug, Clone, Copy)]
 pub enum Form {
     /// A text in a form of its own, with an example.

@@ -39,13 +39,13 @@ pub struct Limits {
     pub max_quic_held_per_client: Option<DataSize>,
     /// Bytes of files that are kept in memory; 0: none.
     pub max_cached: Option<DataSize>,
-    /// When QUIC clients must first show their address.
+    /// The condition under which QUIC clients must first show their address.
     pub retry: Retry,
-    /// How long a handshake may take, 1 ms or more.
+    /// The longest time of a handshake, 1 ms or more.
     pub handshake_timeout: Option<Duration>,
-    /// How long the head of a request over HTTP/1.1 may take, 1 ms or more.
+    /// The longest time of a request's head over HTTP/1.1, 1 ms or more.
     pub header_timeout: Option<Duration>,
-    /// How long a connection may idle, 1 ms or more.
+    /// The longest time that a connection may idle, 1 ms or more.
     pub idle_timeout: Option<Duration>,
     /// The least rate at which clients send and take bodies.
     pub slowest: Option<LeastRate>,

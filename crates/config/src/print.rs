@@ -9,7 +9,7 @@ use values::Values;
 /// The longest line of a comment, in characters.
 const WIDTH: usize = 100;
 
-/// How much is printed.
+/// The extent of what is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shown {
     /// What differs from its default.

@@ -25,7 +25,7 @@ pub struct Site {
     /// Its certificates: of each name the first that suits the client. None: one of altway's own
     /// authority, for trying things out.
     pub certificates: Vec<Certificate>,
-    /// How the protocol is chosen that a client is offered.
+    /// The policy by which a client's protocol is chosen.
     pub policy: ModelKind,
     /// Fields of all its responses. Of one name may be several.
     pub headers: Vec<HeaderField>,
@@ -45,7 +45,7 @@ pub struct Certificate {
     pub ocsp: Option<PathBuf>,
 }
 
-/// Where a secret is found. It is looked up when it is needed, and again at each reload.
+/// The place of a secret. It is looked up when it is needed, and again at each reload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Secret {
     /// The content of a file.
@@ -56,18 +56,18 @@ pub enum Secret {
     Credential(String),
 }
 
-/// What is done with some of a site's requests: `[[site.route]]`.
+/// A route: the action on some of a site's requests, `[[site.route]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The paths of those requests.
     pub path: PathPattern,
     /// Fields of its responses; one that the site has as well replaces all of that name there.
     pub headers: Vec<HeaderField>,
-    /// What is done.
+    /// The action.
     pub action: Action,
 }
 
-/// What is done with a request.
+/// The action on a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
@@ -171,7 +171,7 @@ pub struct ErrorPage {
 /// A redirect: `redirect`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
-    /// Where to.
+    /// The target of the redirect.
     pub to: RedirectTarget,
     /// 301, 302, 303, 307 or 308.
     pub status: u16,

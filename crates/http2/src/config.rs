@@ -47,9 +47,9 @@ pub struct Config {
     /// Server: the scheme of what the connections carry; requests for others are handed over with a
     /// [`refusal`](crate::Head::refusal). Default `None`: either.
     pub scheme: Option<Scheme>,
-    /// What the peer may take its time for.
+    /// The time-outs of what a peer may take its time for.
     pub timeouts: Timeouts,
-    /// What the peer may ask for in vain.
+    /// The limits on what a peer may ask for in vain.
     pub floods: Floods,
 }
 
@@ -60,7 +60,7 @@ pub struct Timeouts {
     /// From the beginning to the peer's whole connection preface, its first SETTINGS included.
     /// Default 10 s.
     pub preface: Duration,
-    /// From our SETTINGS to their acknowledgement; then SETTINGS_TIMEOUT. Default 10 s.
+    /// The time from our SETTINGS to their acknowledgement; then SETTINGS_TIMEOUT. Default 10 s.
     pub settings: Duration,
     /// From a frame's first byte to its last, and from HEADERS to END_HEADERS (slow headers).
     /// DATA counts as stalled body instead. Default 10 s.

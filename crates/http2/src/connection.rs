@@ -207,7 +207,7 @@ impl Turn<'_> {
         self.connection.open_streams()
     }
 
-    /// As [`Connection::unfinished_block`].
+    /// Returns the bytes, as [`Connection::unfinished_block`] does.
     #[must_use]
     pub fn unfinished_block(&self) -> usize {
         self.connection.unfinished_block()

@@ -25,7 +25,7 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// What happened, in the order in which it did. See each variant for what it asks for in return.
+/// An event of the connection, in the order of happening. See each variant for what it asks for in return.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {

@@ -37,7 +37,7 @@ impl<'a, const N: usize> From<&'a [&'a FieldBlock; N]> for Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// As RFC 9113 section 6.5.2 counts: name + value + 32 bytes each.
+    /// Counts the size as RFC 9113 section 6.5.2 does: name + value + 32 bytes each.
     #[must_use]
     pub fn list_size(self) -> usize {
         match self {

@@ -7,11 +7,11 @@ use altway_message::FieldKind;
 use crate::hpack::{Decoder, Encoder, Visitor};
 use crate::{FieldBlock, Indexing};
 
-/// What sends field blocks on one connection.
+/// The sender of field blocks on one connection.
 #[derive(Debug)]
 pub struct FieldEncoder(Encoder);
 
-/// What takes them in.
+/// The receiver of field blocks on one connection.
 #[derive(Debug)]
 pub struct FieldDecoder(Decoder);
 

@@ -228,7 +228,7 @@ pub struct Head<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("head can't be converted: {part}")]
 pub struct InvalidHead {
-    /// Which part.
+    /// The part of the head.
     pub part: &'static str,
 }
 

@@ -8,9 +8,9 @@ use crate::failure::Violation;
 /// A bucket's size and refill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// So many at once.
+    /// The number that may come at once.
     pub burst: u32,
-    /// So many more each second, up to the burst.
+    /// The number that may come in addition each second, up to the burst.
     pub per_second: u32,
 }
 

@@ -28,7 +28,7 @@ pub struct ServerConfig {
     pub tls: Arc<rustls::ServerConfig>,
     /// QUIC's knobs.
     pub transport: Transport,
-    /// What peers may cost.
+    /// The limits on what peers may cost.
     pub limits: Limits,
     /// Take extended CONNECT (RFC 9220), for instance for WebSockets; such a request has a
     /// [`Protocol`](crate::Protocol). Default: off.
@@ -95,7 +95,7 @@ pub struct ClientConfig {
     pub version: Version,
     /// QUIC's knobs.
     pub transport: Transport,
-    /// What peers may cost.
+    /// The limits on what peers may cost.
     pub limits: Limits,
     /// Remember servers there, and let requests leave before the hand-shake is done (0-RTT) where a
     /// server allowed it: [`Event::EarlyData`](crate::Event::EarlyData). Default: `None`, no early
@@ -145,7 +145,7 @@ impl ClientConfig {
     }
 }
 
-/// What peers may cost. Each bound holds for hostile peers as well.
+/// The limits on what peers may cost. Each bound holds for hostile peers as well.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Largest head or trailer section that is accepted, in bytes as RFC 9114 section 4.2.2

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Those that were given up by either side don't count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deliveries {
-    /// How many there were on the connection.
+    /// The number of deliveries on the connection.
     pub count: u64,
     /// The latest.
     pub latest: Option<Delivery>,
@@ -20,6 +20,6 @@ pub struct Delivery {
     /// both by this end's clock. The request's body is in it, the application's time, and what the
     /// peer waits with an acknowledgement (RFC 9000 section 13.2.1: 25 ms at most by default).
     pub time: Duration,
-    /// Of the response: field sections and body, without frame headers.
+    /// Bytes of the response: field sections and body, without frame headers.
     pub bytes: u64,
 }

@@ -354,7 +354,7 @@ impl Endpoint {
         self.quic.set_admission(admit);
     }
 
-    /// What `admit` gave a connection to keep.
+    /// Returns what `admit` gave a connection to keep.
     #[must_use]
     pub fn guard(&self, connection: ConnectionHandle) -> Option<&quic::Guard> {
         self.quic.guard(connection)
@@ -408,7 +408,7 @@ impl Endpoint {
         self.quic.path_statistics(connection)
     }
 
-    /// What QUIC holds.
+    /// Counts what QUIC holds.
     #[must_use]
     pub fn statistics(&self) -> EndpointStatistics {
         self.quic.statistics()

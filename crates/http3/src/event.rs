@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 
 use crate::{Code, StreamId};
 
-/// What the application learns of a connection. See each variant for what it owes in return.
+/// An event of a connection, for the application. See each variant for what it owes in return.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event {

@@ -10,11 +10,11 @@ use crate::failure::Violation;
 use crate::frame::{self, Frame};
 use crate::qpack::{Decoder, Encoder, Error, Indexing};
 
-/// What sends field sections on one connection.
+/// The sender of field sections on one connection.
 #[derive(Debug)]
 pub struct FieldEncoder(Encoder);
 
-/// What takes them in.
+/// The receiver of field sections on one connection.
 #[derive(Debug)]
 pub struct FieldDecoder(Decoder);
 
@@ -60,7 +60,7 @@ impl FieldEncoder {
         self.0.on_decoder_stream(piece).map(drop).map_err(code)
     }
 
-    /// What is to be sent on the encoder stream.
+    /// Takes what is to be sent on the encoder stream.
     pub fn instructions(&mut self) -> Vec<u8> {
         std::mem::take(self.0.instructions())
     }
@@ -103,13 +103,13 @@ impl FieldDecoder {
         self.0.cancel(stream);
     }
 
-    /// How many entries there ever were.
+    /// Returns the number of entries that there ever were.
     #[must_use]
     pub fn insert_count(&self) -> u64 {
         self.0.insert_count()
     }
 
-    /// What is to be sent on the decoder stream.
+    /// Takes what is to be sent on the decoder stream.
     pub fn instructions(&mut self) -> Vec<u8> {
         std::mem::take(self.0.instructions())
     }

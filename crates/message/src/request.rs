@@ -25,7 +25,7 @@ impl Version {
     }
 }
 
-/// What the connection of a request is like.
+/// The rules that hold for the connection of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// The scheme that the connection carries; `None`: any.
@@ -56,7 +56,7 @@ pub struct Head<'a> {
 pub struct Request<'a> {
     /// The target.
     pub target: Target<'a>,
-    /// Where the content ends.
+    /// The framing: where the content ends.
     pub framing: Framing,
 }
 

@@ -21,11 +21,11 @@ pub enum Admission {
     Refuse,
 }
 
-/// What is kept with a connection, for the application. Default: nothing.
+/// A value that is kept with a connection, for the application. Default: nothing.
 #[derive(Default)]
 pub struct Guard {
     /// The application's.
     pub value: Option<Box<dyn Any + Send>>,
-    /// What the connection may hold with others of the same client. Default: no less than all.
+    /// The share that the connection may hold with others of the same client. Default: no less than all.
     pub share: Option<HeldShare>,
 }

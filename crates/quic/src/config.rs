@@ -16,7 +16,7 @@ pub struct ServerConfig {
     pub tls: Arc<rustls::ServerConfig>,
     /// QUIC's knobs.
     pub transport: Transport,
-    /// What peers may cost.
+    /// The limits on what peers may cost.
     pub limits: Limits,
     /// For one of several endpoints of a server: what its connection IDs begin with, so that
     /// [`worker_of`](crate::worker_of) finds it. Default: IDs that say nothing.
@@ -73,7 +73,7 @@ pub struct ClientConfig {
     pub version: Version,
     /// QUIC's knobs.
     pub transport: Transport,
-    /// What peers may cost.
+    /// The limits on what peers may cost.
     pub limits: Limits,
     /// Send early data (0-RTT, RFC 9001 section 4.6) where the server allowed it on an earlier
     /// connection: [`Event::EarlyData`](crate::Event::EarlyData) tells. What is known of earlier
@@ -107,7 +107,7 @@ impl ClientConfig {
     }
 }
 
-/// How to grow and shrink the congestion window.
+/// The algorithm that grows and shrinks the congestion window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Congestion {
     /// CUBIC (RFC 9438), as Linux' TCP uses by default, with HyStart++ (RFC 9406). The default.
@@ -190,7 +190,7 @@ impl Default for Transport {
     }
 }
 
-/// What peers may cost. Each bound holds for hostile peers as well.
+/// The limits on what peers may cost. Each bound holds for hostile peers as well.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bidirectional streams that a peer may have open at once, 0 … 2^32 − 1. Each may buffer a

@@ -269,7 +269,7 @@ impl Connection {
         self.engine.force_key_update();
     }
 
-    /// Which side this is.
+    /// Returns the role of this side.
     #[must_use]
     pub fn role(&self) -> Role {
         self.engine.side().into()

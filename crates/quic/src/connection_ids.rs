@@ -94,12 +94,12 @@ impl FromStr for ServerId {
     }
 }
 
-/// What the connection IDs of an endpoint begin with.
+/// The beginning of the connection IDs of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ConnectionIds {
-    /// Which server it is, for a load balancer.
+    /// The server's ID, for a load balancer.
     pub server: ServerId,
-    /// Which of the server's workers. No two of them may have the same.
+    /// The worker's ID among those of the server. No two of them may have the same.
     pub worker: WorkerId,
 }
 

@@ -14,7 +14,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// From the low two bits of the TOS or traffic-class byte.
+    /// Reads the low two bits of the TOS or traffic-class byte.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Option<Self> {
         match bits & 3 {
@@ -39,7 +39,7 @@ impl Ecn {
 /// One UDP datagram that came in. The shell splits GRO batches.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Where it came from.
+    /// The address that it came from.
     pub remote: SocketAddr,
     /// The address it was sent to, if the shell knows (IP_PKTINFO); answers leave from it.
     pub local_ip: Option<IpAddr>,
@@ -52,7 +52,7 @@ pub struct Datagram<'a> {
 /// A batch of datagrams to send to one address, whose bytes `poll_transmit` put into its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Where to.
+    /// The address that it goes to.
     pub destination: SocketAddr,
     /// The address to send from, if one was given with the datagrams of this connection.
     pub local_ip: Option<IpAddr>,

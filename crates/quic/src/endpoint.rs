@@ -329,7 +329,7 @@ impl Endpoint {
         slot.connection.path_statistics()
     }
 
-    /// What the endpoint holds.
+    /// Counts what the endpoint holds.
     #[must_use]
     pub fn statistics(&self) -> EndpointStatistics {
         EndpointStatistics {

@@ -11,7 +11,7 @@ use crate::{Direction, StreamId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionHandle(pub usize);
 
-/// What happened on a connection. Events are edge-triggered: each stands for a change.
+/// An event of a connection. Events are edge-triggered: each stands for a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct EndpointStatistics {
     /// Connections that it holds, those in hand-shake and those closing included.
     pub connections: usize,
-    /// Of these, those whose hand-shake has not come so far that the client's address is validated.
+    /// Connections among these whose handshake has not come so far that the client's address is validated.
     pub unvalidated: usize,
     /// Clients that were answered by Retry, since the endpoint began.
     pub retries: u64,
@@ -55,12 +55,12 @@ pub struct PathStatistics {
     pub packets_acked: u64,
     /// Bytes in them.
     pub bytes_acked: u64,
-    /// How fast they were delivered lately; `None` before the first sample.
+    /// The rate at which they were delivered lately; `None` before the first sample.
     pub delivery_rate: Option<DeliveryRate>,
     /// How often congestion showed: by lost packets, or by an acknowledgement of marked ones (ECN). The
     /// window is cut once a round trip at most.
     pub congestion_events: u64,
-    /// From the first packet to the end of the hand-shake; `None` before that.
+    /// The time from the first packet to the end of the handshake; `None` before that.
     pub handshake: Option<Duration>,
 }
 

@@ -13,7 +13,7 @@ pub enum Role {
     Server,
 }
 
-/// Who can send on a stream.
+/// The sides that can send on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Both sides.
@@ -48,13 +48,13 @@ impl StreamId {
         self.0
     }
 
-    /// Which of its opener's streams of this direction it is, from 0 on.
+    /// Returns its number among its opener's streams of this direction, from 0 on.
     #[must_use]
     pub const fn index(self) -> u64 {
         self.0 >> 2
     }
 
-    /// Who opened it.
+    /// Returns the side that opened it.
     #[must_use]
     pub const fn opener(self) -> Role {
         match self.0 & 1 {
@@ -63,7 +63,7 @@ impl StreamId {
         }
     }
 
-    /// Who can send on it.
+    /// Returns the sides that can send on it.
     #[must_use]
     pub const fn direction(self) -> Direction {
         match self.0 & 2 {

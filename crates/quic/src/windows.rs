@@ -69,7 +69,7 @@ pub(crate) struct Windows {
     share: Option<HeldShare>,
 }
 
-/// What the connections of one client may add to their windows together. Clones are the same.
+/// The share that the connections of one client may add to their windows together. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct HeldShare(Arc<AtomicU64>);
 

@@ -64,7 +64,7 @@ pub struct WorkerId {
 }
 
 impl WorkerId {
-    /// How many workers a process can have.
+    /// The largest number of workers of a process.
     pub const MAX_WORKERS: usize = 1 << WORKER_BITS;
 
     /// The part of a connection ID's two bytes that is the worker's number, for whoever reads them

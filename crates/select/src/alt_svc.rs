@@ -21,7 +21,7 @@ pub(crate) const TAKEN_BACK: Duration = Duration::from_secs(600);
 /// Life of an offer about as long as a session, as the study of 2020 has it.
 pub(crate) const SESSION: Duration = Duration::from_secs(60);
 
-/// What a response says about alternative services.
+/// A response's word on alternative services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AltSvc {
     /// HTTP/3 is at this port number, for this long.

@@ -79,7 +79,7 @@ pub struct ClientClass {
     platform: Platform,
 }
 
-/// What a client says and shows of itself. Fields are bytes as they arrived: anything may stand in them.
+/// The fields and facts by which a client shows its class. Fields are bytes as they arrived: anything may stand in them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hints<'a> {
     /// `User-Agent` (RFC 9110 section 10.1.5).

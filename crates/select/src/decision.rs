@@ -30,12 +30,12 @@ impl fmt::Display for Offer {
     }
 }
 
-/// What to tell a client, and why.
+/// A decision: the offer that a client is told, and its reason.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
     /// The protocol that the client shall use.
     pub offer: Offer,
-    /// How the response says so.
+    /// The word of the response on it.
     pub alt_svc: AltSvc,
     /// Why.
     pub reason: Reason,
@@ -44,7 +44,7 @@ pub struct Decision {
     pub propensity: f64,
     /// The client is in this week's hold-out.
     pub held: bool,
-    /// What the decision rests on, where the model predicts times.
+    /// The times that the decision rests on, where the model predicts any.
     pub prediction: Option<Prediction>,
 }
 

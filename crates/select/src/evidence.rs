@@ -72,7 +72,7 @@ pub struct Evidence {
     /// TCP's congestion control goes by the rate (BBR).
     #[serde(skip_serializing_if = "is_false")]
     pub tcp_bbr: bool,
-    /// That of QUIC does.
+    /// Whether QUIC's congestion control is BBR.
     #[serde(skip_serializing_if = "is_false")]
     pub quic_bbr: bool,
 }

@@ -29,7 +29,7 @@ pub struct Explanation {
 }
 
 impl Selector {
-    /// What `client` would be told by `host`, and why. Nobody is told.
+    /// Explains what `client` would be told by `host`. Nobody is told.
     #[must_use]
     pub fn explain(&self, client: &Client, host: &Host, moment: &Moment) -> Explanation {
         let decision = self.preview(client, host, moment);
@@ -68,23 +68,23 @@ impl Selector {
     }
 }
 
-/// What is known of the clients of one class.
+/// A summary of what is known of the clients of one class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClassSummary {
     /// The class.
     pub class: ClientClass,
     /// Addresses that are known.
     pub clients: usize,
-    /// Of these, addresses whose rate is known over TCP and over QUIC.
+    /// Those addresses of them whose rate is known over TCP and over QUIC.
     pub rated: [usize; 2],
-    /// Of these, addresses that HTTP/3 was offered and that never came over it.
+    /// Those addresses of them that HTTP/3 was offered and that never came over it.
     pub udp_blocked: usize,
     /// bit/s that the class takes over QUIC, as learnt.
     pub limit: f64,
 }
 
 impl Selector {
-    /// What is known of each class of which an address is known, the largest first.
+    /// Summarises each class of which an address is known, the largest first.
     #[must_use]
     pub fn summary(&self) -> Vec<ClassSummary> {
         let mut classes: Vec<_> = ClientClass::all()

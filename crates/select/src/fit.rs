@@ -41,7 +41,7 @@ pub struct Measured {
     pub loss: f64,
     /// Congestion control of TCP and of QUIC.
     pub congestion: [Congestion; 2],
-    /// What was loaded.
+    /// The load that was timed.
     pub exchange: Exchange,
     /// Seconds over HTTP/2, above 0.
     pub h2: f64,
@@ -54,16 +54,16 @@ pub struct Measured {
 /// Predicted minus measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Residual {
-    /// Of ln T2.
+    /// The residual of ln T2.
     pub h2: f64,
-    /// Of ln(T3/T2).
+    /// The residual of ln(T3/T2).
     pub difference: f64,
 }
 
 /// A coefficient as fitted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coefficient {
-    /// As in the file: `loss.numerator`, `limits.chromium-linux`.
+    /// The name in the file: `loss.numerator`, `limits.chromium-linux`.
     pub name: String,
     /// Its value, in the file's unit.
     pub value: f64,
@@ -71,16 +71,16 @@ pub struct Coefficient {
     pub error: Option<f64>,
 }
 
-/// What came of a fit.
+/// The result of a fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     /// The surface; where it is from is left to the caller.
     pub surface: Surface,
     /// Its coefficients, those of the file first, then the limits of the classes that were measured.
     pub coefficients: Vec<Coefficient>,
-    /// Of each cell.
+    /// The residuals of each cell.
     pub residuals: Vec<Residual>,
-    /// Of each cell, by a surface that was fitted to others.
+    /// The residuals of each cell, by a surface that was fitted to others.
     pub held_out: Vec<Residual>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) use learned::{path, terms};
 pub use study::Study;
 pub use threshold::Threshold;
 
-/// How the protocol is chosen.
+/// A way to choose the protocol of a client.
 pub trait Model: fmt::Debug + Send + Sync {
     /// The protocol that suits a client.
     fn judge(&self, context: &Context<'_>) -> Judgement;
@@ -47,7 +47,7 @@ impl<M: Model + ?Sized> Model for Arc<M> {
     }
 }
 
-/// What is known when a decision is made.
+/// The knowledge on which a decision is made.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// The client's class.
@@ -64,7 +64,7 @@ pub struct Context<'a> {
     pub http3: bool,
     /// Congestion control over TCP and over QUIC.
     pub congestion: [Congestion; 2],
-    /// There have been visits enough to go by what was learnt.
+    /// Whether there have been visits enough to go by what was learnt.
     pub learning: bool,
     pub(crate) rtt: Option<f64>,
     pub(crate) known: Option<&'a Known>,
@@ -96,7 +96,7 @@ impl Context<'_> {
     }
 }
 
-/// What a model says.
+/// The judgement of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
     /// HTTP/3 suits the client.
@@ -105,11 +105,11 @@ pub struct Judgement {
     pub reason: Reason,
     /// Predicted times, if the model predicts.
     pub prediction: Option<Prediction>,
-    /// How it is put into `Alt-Svc`.
+    /// The manner in which it is put into `Alt-Svc`.
     pub manner: Manner,
 }
 
-/// How a judgement is put into `Alt-Svc`.
+/// The manner in which a judgement is put into `Alt-Svc`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
     /// Offers live long and are taken back by the next answer; changes are damped.

@@ -43,7 +43,7 @@ pub(crate) struct Network {
     blocked: u8,
 }
 
-/// What addresses around a new one saw.
+/// The measurements of addresses around a new one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbours {
     /// ln of bit/s.

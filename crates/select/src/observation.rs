@@ -23,7 +23,7 @@ pub enum Transport {
     Quic,
 }
 
-/// What is new on one connection since it was observed before. All fields may be left at their defaults.
+/// The news of one connection since it was observed before. All fields may be left at their defaults.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Observation {
     /// The connection's transport.
@@ -34,9 +34,9 @@ pub struct Observation {
     pub smoothed_rtt: Option<Duration>,
     /// Packets sent since it was observed before.
     pub packets_sent: u64,
-    /// Of these, packets that count as lost: over TCP those sent again.
+    /// Packets among these that count as lost: over TCP those sent again.
     pub packets_lost: u64,
-    /// Of the lost ones, those that had arrived after all (RFC 2883).
+    /// Packets among the lost ones that had arrived after all (RFC 2883).
     pub packets_spurious: u64,
     /// A large response that is complete.
     pub bulk: Option<Bulk>,
@@ -44,10 +44,10 @@ pub struct Observation {
     pub page: Option<Page>,
 }
 
-/// How fast a response arrived.
+/// The rate at which a response arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bulk {
-    /// Of the whole response.
+    /// The size of the whole response.
     pub size: DataSize,
     /// Rate at which its last three quarters were delivered.
     pub rate: Bandwidth,
@@ -65,14 +65,14 @@ pub struct Page {
     pub rest: DataSize,
     /// Number of responses.
     pub responses: u32,
-    /// What had to be done before the first request.
+    /// The state of the connection before the first request.
     pub start: Start,
     /// Time for which at least one response was under way, up to the acknowledgement of its last byte. On a
     /// new connection from its first packet on; over TCP that is a round trip before the server accepts it.
     pub time: Duration,
 }
 
-/// How the connection stood when a page began.
+/// The state of the connection when a page began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Start {
     /// The connection was open.

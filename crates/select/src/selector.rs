@@ -25,12 +25,12 @@ const LARGE: u64 = 1_000_000;
 const BREAK_OFF: f64 = 0.25;
 const LEFT: f64 = 20.0;
 
-/// What a selector is made of. [`Config::new`] has the defaults.
+/// The configuration of a selector. [`Config::new`] has the defaults.
 #[derive(Debug)]
 pub struct Config {
     /// Key of all hashes.
     pub secret: Secret,
-    /// How the protocol is chosen. Default: `learned`.
+    /// The model by which the protocol is chosen. Default: `learned`.
     pub model: Box<dyn Model>,
     /// Coefficients of the predicted times. Default: the embedded ones.
     pub surface: Surface,
@@ -99,7 +99,7 @@ impl Host {
     }
 }
 
-/// What a decision is for.
+/// The moment of a decision, and what it is for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moment {
     /// Now.
@@ -112,7 +112,7 @@ pub struct Moment {
     pub load: f64,
     /// Size of the response, if it is the connection's first and its size is known.
     pub first_response: Option<DataSize>,
-    /// What the session is expected to load yet.
+    /// Bytes that the session is expected to load yet.
     pub expected: Option<DataSize>,
 }
 

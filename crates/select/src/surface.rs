@@ -33,7 +33,7 @@ const RATES: (f64, f64) = (1e4, 1e11);
 /// Seconds; the longest and shortest round trip that is told apart.
 const RTTS: (f64, f64) = (1e-5, 10.0);
 
-/// How a transport's sender reacts to loss.
+/// The reaction of a transport's sender to loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Congestion {
     /// Takes loss for congestion: CUBIC (RFC 9438), Reno (RFC 5681).
@@ -44,7 +44,7 @@ pub enum Congestion {
     RateBased,
 }
 
-/// What is known of a client's path.
+/// The properties of a client's path.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
     /// Delivery rate over TCP, bit/s.
@@ -61,7 +61,7 @@ pub struct Terms {
     pub congestion3: Congestion,
 }
 
-/// What is to be loaded: a document, then the objects that it names.
+/// A load: a document, then the objects that it names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exchange {
     /// Bytes of the first response.
@@ -100,7 +100,7 @@ impl Times {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Surface {
     version: u32,
-    /// From what it was made.
+    /// Returns what the surface was made from.
     #[serde(default)]
     sources: Sources,
     loss: Loss,
@@ -152,7 +152,7 @@ impl Surface {
         &EMBEDDED
     }
 
-    /// From what it was made.
+    /// Returns what the surface was made from.
     #[must_use]
     pub fn sources(&self) -> &Sources {
         &self.sources

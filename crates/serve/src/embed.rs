@@ -157,13 +157,13 @@ pub struct WithGracefulShutdown<F> {
 }
 
 impl<F> WithGracefulShutdown<F> {
-    /// As [`Serve::local_addr`].
+    /// Returns the address, as [`Serve::local_addr`] does.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
         self.serve.local_addr()
     }
 
-    /// As [`Serve::reload_handle`].
+    /// Returns the handle, as [`Serve::reload_handle`] does.
     #[must_use]
     pub fn reload_handle(&self) -> Option<ReloadHandle> {
         self.serve.reload_handle()

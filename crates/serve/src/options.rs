@@ -16,14 +16,14 @@ use std::time::Duration;
 /// The port when none is given, for TCP and UDP: 443 needs privileges.
 pub const DEFAULT_PORT: u16 = 8443;
 
-/// How the protocol is chosen that a client is offered, in the text form that `altway serve --policy` takes.
+/// The policy by which a client's protocol is chosen, in the text form that `altway serve --policy` takes.
 pub type Policy = ModelKind;
 
-/// How a [`Server`](crate::Server) is set up: made by a constructor, then changed field by field.
+/// The options of a [`Server`](crate::Server): made by a constructor, then changed field by field.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// What is served.
+    /// The site that is served.
     pub site: Site,
     /// The address to listen on. Default: all, IPv6 and IPv4.
     pub bind: Bind,
@@ -41,14 +41,14 @@ pub struct Options {
     pub alt_svc_port: Option<u16>,
     /// Worker threads, each with its own sockets and event loop; 4,096 at most. Default: one per core.
     pub threads: NonZeroUsize,
-    /// How new TCP connections come to the workers. Default: each worker accepts by itself.
+    /// The way of new TCP connections to the workers. Default: each worker accepts by itself.
     pub spread: Spread,
-    /// How a QUIC connection's datagrams come to its worker. Default: by the kernel.
+    /// The way of a QUIC connection's datagrams to its worker. Default: by the kernel.
     pub steering: Steering,
     /// What every connection ID of QUIC begins with, for a load balancer in front of several servers
     /// that steers by it. Whoever sees packets can read it. Default: nothing.
     pub server_id: ServerId,
-    /// How the protocol is chosen that a client is offered. Default: learned.
+    /// The policy by which a client's protocol is chosen. Default: learned.
     pub policy: Policy,
     /// A model of the program's own, which decides in the policy's place.
     pub model: Option<Arc<dyn Model>>,
@@ -97,7 +97,7 @@ pub struct Options {
     /// Where what happens on HTTP/3's connections is logged, for those who look into transport. Costs
     /// some microseconds a packet, and whatever the writing does. Default: nowhere.
     pub qlog: Option<Qlog>,
-    /// How long a stop waits for requests that are being answered. Default 10 s.
+    /// The time for which a stop waits for requests that are being answered. Default 10 s.
     pub shutdown_grace: Duration,
     /// Where the processes of this server meet, one after the other: the path of a Unix socket that
     /// only this user may use. A server that runs there hands its sockets over, with no connection
@@ -107,12 +107,12 @@ pub struct Options {
     /// `shutdown_grace`. The file stays; nobody answers there once the server has ended. Costs a
     /// thread that sleeps. Default `None`.
     pub takeover: Option<PathBuf>,
-    /// Where each request is told of. Default: nowhere.
+    /// The log that has a line of each request. Default: none.
     pub access_log: Option<AccessLog>,
     /// Where each page is told of with what was decided for its client, to estimate what other policies would have
     /// been worth. Default: nowhere.
     pub selection_log: Option<SelectionLog>,
-    /// How slow and how many clients may be.
+    /// The limits on how slow and how many clients may be.
     pub limits: Limits,
 }
 
@@ -127,7 +127,7 @@ impl Options {
         Self::new(Site::nothing(), Security::tls(certificates))
     }
 
-    /// As [`tls`](Self::tls), without TLS and HTTP/3 ([`Security::ClearText`]).
+    /// Makes options as [`tls`](Self::tls) does, without TLS and HTTP/3 ([`Security::ClearText`]).
     #[must_use]
     pub fn clear_text() -> Self {
         Self::new(Site::nothing(), Security::ClearText)
@@ -197,11 +197,11 @@ impl Default for Protocols {
 pub struct HostPolicy {
     /// A host name, or `*.` and one, which stands for one label more.
     pub name: String,
-    /// How the protocol is chosen that its clients are offered.
+    /// The policy by which its clients' protocol is chosen.
     pub policy: Policy,
 }
 
-/// Where to listen.
+/// The addresses to listen at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Bind {
     /// All addresses: `::` with IPv4 on the same socket, or `0.0.0.0` where IPv6 is switched off.
@@ -221,7 +221,7 @@ impl Bind {
     }
 }
 
-/// How connections are protected.
+/// The protection of connections.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Security {
@@ -252,7 +252,7 @@ impl Security {
     }
 }
 
-/// How new TCP connections come to the workers. Those of QUIC are spread by the kernel either way.
+/// The way of new TCP connections to the workers. Those of QUIC are spread by the kernel either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Spread {
     /// Each worker has a listener of its own, and the kernel picks one by a hash of both ends'

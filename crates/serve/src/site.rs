@@ -10,7 +10,7 @@ use std::future::ready;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is served.
+/// A site: what answers requests.
 #[derive(Debug, Clone)]
 pub struct Site(pub(crate) Kind);
 

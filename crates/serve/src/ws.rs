@@ -63,12 +63,12 @@ pub struct WebSocketUpgrade<F = IgnoreFailure> {
     on_failed_upgrade: F,
 }
 
-/// What is done with an upgrade that fails: nothing.
+/// A callback that does nothing with an upgrade that fails.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct IgnoreFailure;
 
-/// What is done with an upgrade that fails: [`WebSocketUpgrade::on_failed_upgrade`].
+/// A callback for an upgrade that fails: [`WebSocketUpgrade::on_failed_upgrade`].
 pub trait OnFailedUpgrade: Send + 'static {
     /// Called once.
     fn call(self, error: UpgradeError);

@@ -37,7 +37,7 @@ pub struct TcpInfo {
     /// Segments that the peer reported to have had twice (RFC 2883): they were sent again in vain.
     /// `None` before Linux 4.19.
     pub duplicates: Option<u64>,
-    /// How fast payload was delivered lately; `None` before the first sample, and before Linux 4.9.
+    /// The rate at which payload was delivered lately; `None` before the first sample, and before Linux 4.9.
     pub delivery_rate: Option<TcpDeliveryRate>,
     /// Congestion window, in segments of [`segment_bytes`](Self::segment_bytes).
     pub congestion_window: u64,

@@ -50,7 +50,7 @@ impl NonBlocking for std::net::UdpSocket {
     }
 }
 
-/// How a socket is used. The defaults cost the least processor time.
+/// The settings of a socket. The defaults cost the least processor time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// The kernel splits what one call hands it into datagrams (UDP_SEGMENT). Default on.

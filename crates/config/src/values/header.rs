@@ -80,7 +80,7 @@ impl fmt::Display for HeaderField {
     }
 }
 
-/// What can't be a field of a response.
+/// The reason why something can't be a field of a response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadField {

@@ -23,7 +23,7 @@ pub struct Requested<'r> {
     pub path: &'r str,
     /// The query without its `?`, if there is one: `{query}` is the `?` and it, or nothing.
     pub query: Option<&'r str>,
-    /// What the `*` of the route's pattern stands for: `{rest}`.
+    /// The part of the path that the `*` of the route's pattern stands for: `{rest}`.
     pub rest: &'r str,
 }
 
@@ -168,7 +168,7 @@ pub enum BadTarget {
 }
 
 impl BadTarget {
-    /// What may have been meant.
+    /// Returns what may have been meant.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {

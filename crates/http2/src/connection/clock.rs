@@ -93,7 +93,7 @@ impl Clock {
 }
 
 impl Connection {
-    /// When to take a turn with [`Turn::handle_timeout`] at the latest; `None` when closed.
+    /// Returns the time at which to take a turn with [`Turn::handle_timeout`] at the latest; `None` when closed.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.state.closed {

@@ -49,7 +49,7 @@ impl Predicting {
         }
     }
 
-    /// By `surface` and what is learnt; margin 3 %.
+    /// Makes a model of `surface` and what is learnt; margin 3 %.
     #[must_use]
     pub fn learned(surface: Surface) -> Self {
         Self {

@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// From what a surface was made.
+/// The runs and programs from which a surface was made.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Sources {
-    /// What else is to be known of it.
+    /// A note on what else is to be known of it.
     pub note: String,
     /// Cells that it was fitted to.
     pub cells: u32,
@@ -26,7 +26,7 @@ pub struct Source {
     pub name: String,
     /// Name of its plan.
     pub plan: String,
-    /// When it began, RFC 3339.
+    /// The time at which it began, RFC 3339.
     pub started: String,
     /// Commit of the altway that measured, where it is known.
     #[serde(default)]

@@ -39,7 +39,7 @@ const RENEWAL: Duration = Duration::days(30);
 /// Certificates are valid from an hour ago, for clocks that are slow.
 const BACKDATED: Duration = Duration::hours(1);
 
-/// Where the authority and its leaf are kept.
+/// The folder in which the authority and its leaf are kept.
 #[derive(Debug, Clone)]
 pub struct Store {
     dir: PathBuf,
@@ -100,7 +100,7 @@ impl Store {
         Self::open(data.join("altway/certs"))
     }
 
-    /// Where it is.
+    /// Returns the folder's path.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -29,7 +29,7 @@ const SYSTEMS: [(&str, &str, &[&str]); 2] = [
     ),
 ];
 
-/// How to make each kind of client trust the authority, for people to read.
+/// Tells people how to make each kind of client trust the authority.
 #[must_use]
 pub fn instructions(authority: &Path) -> String {
     let ca = quoted(authority);

@@ -21,7 +21,7 @@ impl ContentCoding {
     /// All of them; of two that a client takes equally the former is chosen.
     pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstd, Self::Gzip];
 
-    /// How HTTP names it: `br`, `zstd`, `gzip`.
+    /// Returns the name that HTTP has for it: `br`, `zstd`, `gzip`.
     #[must_use]
     pub fn token(self) -> &'static str {
         match self {

@@ -14,9 +14,9 @@ use std::os::fd::OwnedFd;
 pub struct Relayed {
     /// The client.
     pub remote: SocketAddr,
-    /// Where it sent the datagram, if that is known.
+    /// The address that it sent the datagram to, if that is known.
     pub local_ip: Option<IpAddr>,
-    /// Of the IP header (RFC 3168 section 5).
+    /// The bits of the IP header (RFC 3168 section 5).
     pub ecn: u8,
     /// The UDP payload.
     pub payload: Vec<u8>,
@@ -108,7 +108,7 @@ impl Relay {
         arrived(&mut self.former)
     }
 
-    /// What the successor's workers have passed to each other since the last time.
+    /// Takes what the successor's workers have passed to each other since the last time.
     pub fn exchanged(&mut self) -> Vec<(usize, Relayed)> {
         arrived(&mut self.successor)
     }

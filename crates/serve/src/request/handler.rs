@@ -19,7 +19,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Something that a worker waits for, on its own thread.
 pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// Who sent a request: found in the request's extensions.
+/// The client that sent a request: found in the request's extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Peer {

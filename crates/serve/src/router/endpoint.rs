@@ -25,7 +25,7 @@ impl<K, E: sealed::IntoShared<K>> Endpoint<K> for E {}
 #[derive(Debug)]
 pub enum ByFunction {}
 
-/// What a function of a route gives: a response, or a `Result` of one and an error that becomes a 500.
+/// The answer of a route's function: a response, or a `Result` of one and an error that becomes a 500.
 pub trait Answer: sealed::IntoResult {}
 
 impl<A: sealed::IntoResult> Answer for A {}

@@ -160,7 +160,7 @@ impl KeptPaths {
         Client::new(&self.secret, address, class)
     }
 
-    /// When it was written.
+    /// Returns the time at which it was written.
     #[must_use]
     pub fn written(&self) -> SystemTime {
         self.written

@@ -24,7 +24,7 @@ pub const MAX_FORMERS: usize = super::MAX_FORMERS;
 /// Workers of both processes.
 const WORKERS: usize = 2;
 
-/// What a process has after a takeover.
+/// The sockets of a process after a takeover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
     /// Processes before it.

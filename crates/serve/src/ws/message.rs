@@ -101,13 +101,13 @@ pub enum Message {
 pub struct CloseFrame {
     /// One of [`close_code`], or of an application's own.
     pub code: u16,
-    /// For people; at most 123 bytes.
+    /// The reason in words for people; at most 123 bytes.
     pub reason: Utf8Bytes,
 }
 
 /// Codes of [`CloseFrame`] (RFC 6455 section 7.4.1).
 pub mod close_code {
-    /// What the connection was for is done.
+    /// The code of a connection whose purpose is fulfilled.
     pub const NORMAL: u16 = 1000;
     /// An end goes away: a server stops, a page is left.
     pub const AWAY: u16 = 1001;
