@@ -6,7 +6,7 @@ use clap::Command;
 /// The widest that help is printed, in columns.
 pub(crate) const MAX_WIDTH: usize = 100;
 
-/// How far the lines of an entry go in that follow its first, where it has no second column.
+/// The indent of an entry's lines after its first, where it has no second column.
 const CONTINUATION: usize = 4;
 
 /// `command` and all below it, with what stands after their options wrapped to the terminal's width.
@@ -87,7 +87,7 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Where the second column of an entry begins, or else a little further in than the first.
+/// The column at which an entry's second column begins, or else a little further in than the first.
 fn hanging(words: &str, indent: usize) -> usize {
     if indent == 0 {
         return 0;

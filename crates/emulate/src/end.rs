@@ -1,6 +1,6 @@
 //! The ends of a link, and of the veth pair to a router: a namespace, an address and an interface each.
 //!
-//! What lies between them are the link's devices; what runs at them is the emulation's.
+//! The link's devices lie between them, and the emulation runs programs at them.
 
 use crate::Error;
 use crate::congestion;

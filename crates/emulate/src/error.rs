@@ -46,7 +46,7 @@ pub enum Error {
     /// No process namespace could be made around a server, or nothing could be run in it.
     #[error("cannot {attempted} a process namespace")]
     Containment {
-        /// What was tried, as a verb that takes the namespace for its object.
+        /// The attempt, as a verb that takes the namespace for its object.
         attempted: &'static str,
         /// The kernel's answer.
         source: io::Error,

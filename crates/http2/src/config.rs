@@ -70,7 +70,7 @@ pub struct Timeouts {
     /// must take what it is sent; and a client waits for a response as long as its application does.
     /// Default 30 s.
     pub stall: Duration,
-    /// What must move of a stream's bodies in [`stall`](Self::stall). Default 1 KiB: 34 bytes a second, a fifth of
+    /// Bytes of a stream's bodies that must move in [`stall`](Self::stall). Default 1 KiB: 34 bytes a second, a fifth of
     /// what the slowest modems carried.
     pub stall_bytes: usize,
     /// A connection without streams on which no frame comes is closed. Default 60 s.

@@ -66,7 +66,7 @@ pub enum Error {
     NoCongestion {
         /// The kernel's name of it.
         name: &'static str,
-        /// Those that it has, separated by blanks.
+        /// The algorithms that it has, separated by blanks.
         available: String,
     },
     /// A client of the plan is not there.

@@ -23,7 +23,7 @@ pub struct Transfer {
     pub link_seed: u64,
 }
 
-/// What tells a transfer from all others: block, cell, arm.
+/// The identity of a transfer: block, cell, arm.
 pub(crate) type TransferId = (u32, u32, Arm);
 
 impl Transfer {

@@ -11,7 +11,7 @@ use altway_record::{Protocol, Sessions, Visit};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// How long the handshake of QUIC may take until the request goes over TCP and the entry is erased. The
+/// The longest time of a QUIC handshake until the request goes over TCP and the entry is erased. The
 /// longest for which Chromium holds TCP back; a client that races both would wait for less.
 pub(crate) const QUIC_PATIENCE: Duration = Duration::from_secs(3);
 

@@ -32,7 +32,7 @@ pub(crate) struct Job {
     pub(crate) addresses: Vec<SocketAddr>,
     /// `None` for an `http` URL.
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
-    /// Where HTTP/3 is learned from an answer: what is asked for with over HTTP/2.
+    /// The TLS settings of requests over HTTP/2 from whose answers HTTP/3 is learned.
     learning: Option<Arc<rustls::ClientConfig>>,
     /// The port that `Alt-Svc` must name, where it is heeded.
     pub(crate) alt_svc_port: Option<u16>,

@@ -23,7 +23,7 @@ pub(crate) struct Ticket {
     pub(crate) start: Instant,
     /// Which request of a visit it is; 0 outside of visits.
     pub(crate) item: u32,
-    /// What it is sent over, where a client that comes back has chosen.
+    /// The protocol that it is sent over, where a client that comes back has chosen.
     pub(crate) route: Option<Protocol>,
 }
 

@@ -17,7 +17,7 @@ const LONGEST_MAX_AGE: u64 = 1 << 31;
 /// A response's word on HTTP/3 at its own host and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AltSvc {
-    /// No field, or one that can't be read: what the client knows stays as it is.
+    /// The absence of a field that can be read: what the client knows stays as it is.
     Absent,
     /// HTTP/3 is there.
     Offer {

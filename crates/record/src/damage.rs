@@ -1,4 +1,4 @@
-//! Where a CSV file is damaged: the line, and in it the column at which the field begins that can't be
+//! The place at which a CSV file is damaged: the line, and in it the column at which the field begins that can't be
 //! read.
 
 use std::fmt;

@@ -98,7 +98,7 @@ pub struct Plan {
     /// they are told to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<Policy>,
-    /// With policies, what passes on a client's clock before each of its sessions but the first.
+    /// The time that passes on a client's clock before each of its sessions but the first, with policies.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "durations")]
     pub apart: Vec<Duration>,
     /// Whether the first protocol is also held against itself: what differs then is noise.

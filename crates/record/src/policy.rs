@@ -1,4 +1,4 @@
-//! How a server may choose the protocol that its clients are offered, as arms of a plan.
+//! The policies by which a server may choose its clients' protocol, as arms of a plan.
 
 use crate::Protocol;
 use crate::words::words;

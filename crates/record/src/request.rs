@@ -32,7 +32,7 @@ pub struct RequestRecord {
     pub status: Option<u16>,
     /// Whether the answer's `Alt-Svc` named HTTP/3.
     pub alt_svc: bool,
-    /// In a visit of several sessions, seconds for which the answer's `Alt-Svc` offers HTTP/3 from the same
+    /// Seconds, in a visit of several sessions, for which the answer's `Alt-Svc` offers HTTP/3 from the same
     /// host and port; 0 when it takes the offer back, `None` when it says nothing of it.
     #[serde(default)]
     pub alt_svc_ma_s: Option<u64>,

@@ -1,4 +1,4 @@
-//! What a server would choose for each cell, beside what was measured of both protocols.
+//! The choice of a server for each cell, beside what was measured of both protocols.
 
 use crate::analysis::{Analysis, CellResult};
 use crate::table::columns;

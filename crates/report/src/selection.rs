@@ -18,7 +18,7 @@ const WIDTH: usize = 100;
 pub(crate) struct Selection {
     policies: Vec<Policy>,
     sessions: usize,
-    /// Of those that have a better protocol, in the plan's order: what the cell is called, and its results.
+    /// The cells that have a better protocol, in the plan's order: their names and results.
     cells: Vec<(String, CellSelection)>,
 }
 
@@ -302,7 +302,7 @@ impl Visits {
     }
 }
 
-/// What the cells are called: their delays, and of the rest what is not the same in all of them.
+/// Names the cells: by their delays, and by what else is not the same in all of them.
 fn names(analysis: &Analysis<'_>) -> Vec<String> {
     let parts: Vec<_> = analysis
         .cells

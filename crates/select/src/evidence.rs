@@ -1,4 +1,4 @@
-//! What a decision about a client rests on, as plain numbers that a log can carry and a policy be asked again with.
+//! The evidence of a decision about a client, as plain numbers that a log can carry and a policy be asked again with.
 
 use crate::brake::Residuals;
 use crate::decision::Offer;
@@ -10,7 +10,7 @@ use crate::surface::{Congestion, Surface, Terms};
 use crate::{Client, ClientClass, Host, Moment, Neighbours, Selector};
 use serde::{Deserialize, Serialize};
 
-/// What is known of a client and its path, from which every model decides. What is unknown is left out of the text.
+/// The knowledge of a client and its path, from which every model decides. What is unknown is left out of the text.
 ///
 /// From a log any number may come: all that is made of them is finite.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -125,7 +125,7 @@ impl Selector {
 }
 
 impl Evidence {
-    /// What `model` would offer, to a client that it told `before`, if it told it anything, by a host whose visitors
+    /// Asks what `model` would offer, to a client that it told `before`, if it told it anything, by a host whose visitors
     /// load `mix`. Its changes are not damped, and nobody is held out.
     pub(crate) fn offer(
         &self,

@@ -1,10 +1,10 @@
-//! What is known of each client as plain numbers, for an operator's own tools.
+//! The knowledge of each client as plain numbers, for an operator's own tools.
 
 use crate::known::Known;
 use crate::observation::Transport;
 use crate::{ClientClass, ClientKey, Selector, UnixTime};
 
-/// What is known of one address and class. Counts of packets and pages fade with time, so that they need not be
+/// The knowledge of one address and class. Counts of packets and pages fade with time, so that they need not be
 /// whole.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ClientRecord {

@@ -28,7 +28,7 @@ const H2_COST: [f64; 3] = [350e-6, 5e-6, 0.5];
 /// The same over HTTP/3.
 const H3_COST: [f64; 3] = [420e-6, 12e-6, 1.65];
 
-/// From a client's first connection of a visit, others within this time are of the same one.
+/// The time after a client's first connection of a visit in which others are of the same one.
 const VISIT: Duration = Duration::from_secs(30);
 
 /// The longest life of an offer of HTTP/3 (`ma`), for which a client is remembered as well.

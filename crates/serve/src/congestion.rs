@@ -14,7 +14,7 @@ pub struct CongestionInUse {
 }
 
 impl CongestionInUse {
-    /// What listeners of this request have, and QUIC: `quic`, or the same where it has that.
+    /// Finds the congestion control of the listeners of this request, and of QUIC: `quic`, or the same where it has that.
     ///
     /// # Errors
     /// The kernel lacks what was asked for.

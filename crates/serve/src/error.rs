@@ -102,7 +102,7 @@ pub enum Error {
         "a further address has TLS, and the first one is clear text, so that there is no certificate"
     )]
     ListenerWithoutCertificate,
-    /// No key of session tickets, or too many.
+    /// The number of keys of session tickets is zero, or too large.
     #[error("{found} keys of session tickets: 1 to {max} are expected")]
     TicketKeys {
         /// The number that there are.

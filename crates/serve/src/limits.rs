@@ -79,7 +79,7 @@ pub struct Limits {
     /// Requests of one client in progress; handled as `max_requests`. Default `None`: an eighth of it,
     /// 5,000.
     pub max_requests_per_client: Option<usize>,
-    /// How fast requests of one client may come, over all its connections to a worker together. One that comes
+    /// The rate at which requests of one client may come, over all its connections to a worker together. One that comes
     /// earlier is answered 429 with Retry-After (RFC 6585 section 4), whatever it asks for, and does not count.
     /// Kept beside the client's connections, and beyond them for 16,384 clients in 1.6 MB. Default `None`: 10,000
     /// a second, of which 50,000 may come at once, but for loopback addresses, where proxies and benchmarks are.
@@ -124,7 +124,7 @@ pub struct Limits {
     /// A connection on which no byte moves for so long, whether it idles or its client doesn't read
     /// what it asked for, is closed. Default 60 s.
     pub idle_timeout: Duration,
-    /// How slowly clients may send bodies of requests and take those of responses: progress, not total time. Only
+    /// The least rate at which clients send bodies of requests and take those of responses: progress, not total time. Only
     /// time counts in which a body waits for its client, and not for whoever makes or reads it. A request that is
     /// slower ends: over HTTP/2 and HTTP/3 its stream is reset, over HTTP/1.1 its connection closed. Default
     /// `None`: 1 KiB in [`idle_timeout`](Self::idle_timeout).
@@ -183,7 +183,7 @@ pub enum InvalidLimits {
 }
 
 impl Limits {
-    /// What counts for [`requests_per_prefix`](Self::requests_per_prefix) where it is `None`, but for loopback
+    /// The limit that counts for [`requests_per_prefix`](Self::requests_per_prefix) where it is `None`, but for loopback
     /// addresses.
     pub const DEFAULT_REQUESTS_PER_PREFIX: RequestLimit = RequestLimit::Rate(REQUEST_RATE);
 

@@ -74,7 +74,7 @@ pub(crate) struct Further {
 #[derive(Debug)]
 pub(crate) struct Listeners {
     pub(crate) workers: Vec<Sockets>,
-    /// What feeds the workers' queues, one for each address; none when each worker has its listeners.
+    /// The feeders of the workers' queues, one for each address; none when each worker has its listeners.
     pub(crate) dispatchers: Vec<Dispatcher>,
 }
 

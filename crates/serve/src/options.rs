@@ -109,7 +109,7 @@ pub struct Options {
     pub takeover: Option<PathBuf>,
     /// The log that has a line of each request. Default: none.
     pub access_log: Option<AccessLog>,
-    /// Where each page is told of with what was decided for its client, to estimate what other policies would have
+    /// The log that has a line of each page, with what was decided for its client, to estimate what other policies would have
     /// been worth. Default: nowhere.
     pub selection_log: Option<SelectionLog>,
     /// The limits on how slow and how many clients may be.

@@ -45,7 +45,7 @@ impl ReloadHandle {
         in_use.replace(certificates);
     }
 
-    /// From now on session tickets are encrypted by the first of these keys, and read by all of them. Without effect
+    /// Has session tickets encrypted by the first of these keys from now on, and read by all of them. Without effect
     /// where the server began without [`Options::ticket_keys`](crate::Options::ticket_keys).
     pub fn replace_ticket_keys(&self, keys: TicketKeys) {
         if let Some(in_use) = &self.ticket_keys {

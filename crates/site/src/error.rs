@@ -16,7 +16,7 @@ pub enum Error {
     /// The servers of a `proxy` can't be used.
     #[error(transparent)]
     Upstream(#[from] altway_upstream::Error),
-    /// No certificate can be for the name of a server.
+    /// The name of a server is one that no certificate can be for.
     #[error("no certificate can be for the name `{0}`")]
     ServerName(String),
 }

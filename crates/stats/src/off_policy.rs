@@ -1,4 +1,4 @@
-//! What another policy would have been worth, and what two treatments differ by, from trials of which chance
+//! The value of another policy, and the difference of two treatments, from trials of which chance
 //! decided a part.
 //!
 //! A policy gives each unit one of two treatments; who logs it notes with which probability. Weighting by that
@@ -184,7 +184,7 @@ pub fn treatment_difference(trials: &[Trial], level: f64) -> Option<ClusteredMea
     clustered(mean2 - mean1, each, 1.0, level)
 }
 
-/// How many times as many trials of the same kind make a difference of `effect` show: two-sided at 5 %, with a power
+/// Returns how many times as many trials of the same kind make a difference of `effect` show: two-sided at 5 %, with a power
 /// of 80 %. Below 1, these show it.
 #[must_use]
 pub fn trials_needed(standard_error: f64, effect: f64) -> f64 {

@@ -26,7 +26,7 @@ pub struct LeastRate {
 }
 
 impl LeastRate {
-    /// So many bytes a second, looked at over spans of `after`; `None` where a span asks for less than a byte or
+    /// Makes a rate of so many bytes a second, looked at over spans of `after`; `None` where a span asks for less than a byte or
     /// for more than 2^64, or is shorter than a millisecond or longer than 1,000 hours.
     ///
     /// ```

@@ -9,7 +9,7 @@ pub enum Balance {
     /// One after the other.
     #[default]
     RoundRobin,
-    /// Of two servers taken at random, the one with fewer requests in progress: nearly as even as the least of
+    /// The one with fewer requests in progress, of two servers taken at random: nearly as even as the least of
     /// all, and no server that has just come back is given everything.
     LeastRequests,
     /// The same server for the same key, as long as it is there. When a server goes, only its keys move

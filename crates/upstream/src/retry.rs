@@ -10,15 +10,15 @@ use http::{Method, StatusCode};
 /// The failure of a request at a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// No connection: refused, unreachable, no handshake, or not in time.
+    /// The connection failed: refused, unreachable, no handshake, or not in time.
     Connect,
     /// The connection ended, or broke the protocol.
     Connection,
     /// The server says that it has not begun to handle it (RFC 9113 section 8.7).
     Unprocessed,
-    /// No head of a response in the time for it.
+    /// The time for a response's head was over.
     TimedOut,
-    /// What was received is no response.
+    /// The bytes that were received are no response.
     Malformed,
 }
 
@@ -67,9 +67,9 @@ pub struct Failed<'m> {
 /// The verdict on a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is sent to another server; to the same one where there is no other.
+    /// Send it to another server; to the same one where there is no other.
     Elsewhere,
-    /// It is sent to the same server, over a new connection; costs no attempt, as nothing is wrong with it.
+    /// Send it to the same server, over a new connection; costs no attempt, as nothing is wrong with it.
     SameServer,
     /// The client is answered with this status.
     Answer(StatusCode),

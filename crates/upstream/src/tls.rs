@@ -17,7 +17,7 @@ pub enum Roots {
     File(PathBuf),
 }
 
-/// What every handshake goes by, for each protocol: it is offered alone, so that no server answers with another.
+/// The configuration of every handshake, for each protocol: that is offered alone, so that no server answers with another.
 #[derive(Debug, Clone)]
 pub(crate) struct Tls {
     http1: Arc<ClientConfig>,

@@ -1,4 +1,4 @@
-//! What does not go together in routes with `proxy`.
+//! Checks of what goes together in routes with `proxy`.
 
 use super::check::Check;
 use crate::{MAX_ATTEMPTS, MAX_KEEP_BODY, MAX_UPSTREAMS, Proxy};

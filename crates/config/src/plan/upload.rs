@@ -1,4 +1,4 @@
-//! What does not go together in uploads.
+//! Checks of what goes together in uploads.
 
 use super::check::Check;
 use crate::{PathPattern, Upload, UploadMethod};

@@ -124,7 +124,7 @@ impl Walk {
         Some(listeners)
     }
 
-    /// What the connections of a listener are that says whether it redirects.
+    /// Finds the protection of a listener that says whether it redirects.
     fn security_of(&mut self, own: &Table<'_, '_>, key: &str, usual: Security) -> Security {
         let Some(redirects) = self.switch(own, "redirect") else {
             return usual;

@@ -59,7 +59,7 @@ impl Predicting {
         }
     }
 
-    /// What a client of `class` is offered that is on HTTP/2, over a path that is known: `rate` in bit/s, `rtt`
+    /// Predicts what a client of `class` is offered that is on HTTP/2, over a path that is known: `rate` in bit/s, `rtt`
     /// in seconds, `loss` as a share of packets; and ln(T3 / T2) as it is predicted. Nothing is known of the
     /// client itself, both transports take loss for congestion, and the server has time.
     ///

@@ -194,7 +194,7 @@ impl Validity {
     }
 }
 
-/// What a server may send of its certificates and its signature before it knows the client's address: three
+/// The bytes that a server may send of its certificates and its signature before it knows the client's address: three
 /// times a datagram of 1,200 bytes (RFC 9000 sections 8.1 and 14.1), without some 250 bytes of other TLS
 /// messages and 200 of packet headers, frames and tags.
 const FIRST_FLIGHT: usize = 3 * 1_200 - 450;

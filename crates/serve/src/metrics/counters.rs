@@ -32,7 +32,7 @@ struct Workers {
 pub(crate) struct WorkerCounters {
     protocols: [ProtocolCounters; 3],
     offers: [[Count; Reason::KINDS.len()]; 2],
-    /// Of responses that offered HTTP/2 and HTTP/3: how many had a prediction, and the sum of its difference, in
+    /// Counts of responses that offered HTTP/2 and HTTP/3: how many had a prediction, and the sum of its difference, in
     /// millionths.
     predicted: [[Count; 2]; 2],
     /// The counters of each host, by its place; made as its first response comes.

@@ -1,4 +1,4 @@
-//! What the exchanges of a connection need of its protocol.
+//! The carrier: what the exchanges of a connection need of its protocol.
 
 use crate::request::handler::BoxError;
 use crate::request::prepared::Prepared;

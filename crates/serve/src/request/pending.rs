@@ -1,4 +1,4 @@
-//! What exchanges wait for that take more than a moment: services that answer later, bodies
+//! The work that exchanges wait for: services that answer later, bodies
 //! that wait for more, uploads that are read bit by bit.
 //!
 //! Everything is polled in the task of its connection: a request costs no task of its own, and what

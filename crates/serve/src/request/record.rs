@@ -1,4 +1,4 @@
-//! What is noted of a response at its end: its duration in the metrics, and its line in the access log.
+//! The record of a response, noted at its end: its duration in the metrics, and its line in the access log.
 
 use crate::metrics::WorkerCounters;
 use crate::request::check::RequestHead;

@@ -1,4 +1,4 @@
-//! What holds for the requests of a listener.
+//! The terms of a listener's requests.
 
 /// The terms on which the requests of a listener are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

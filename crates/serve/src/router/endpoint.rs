@@ -1,4 +1,4 @@
-//! What a route leads to: a tower service or an async function.
+//! The endpoint of a route: a tower service or an async function.
 
 use crate::RequestBody;
 use crate::embed::ByRequest;
@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tower_service::Service;
 
-/// What a [`Router`](crate::Router) leads requests to, told apart by `Kind`, which the compiler finds out:
+/// The endpoint to which a [`Router`](crate::Router) leads requests, told apart by `Kind`, which the compiler finds out:
 ///
 /// - [`ByFunction`]: an async function or closure of a request, whose future is `Send`, and which gives a response, or a
 ///   `Result` of one and an error that becomes a 500;

@@ -22,7 +22,7 @@ pub enum InvalidRoute {
         /// The path that is registered.
         other: String,
     },
-    /// No request has such a path.
+    /// The path is one that no request has.
     #[error("`{path}` is not a path of routes: {reason}")]
     Path {
         /// The path that was given.

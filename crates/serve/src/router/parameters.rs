@@ -1,4 +1,4 @@
-//! What the parameters of a path stand for in a request.
+//! The values of a path's parameters in a request.
 
 use http::Request;
 use percent_encoding::percent_decode_str;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where the lines of all workers go, from which `altway policy evaluate` says what other policies would have been
+/// The log to which the lines of all workers go, from which `altway policy evaluate` says what other policies would have been
 /// worth. A clone writes to the same file.
 ///
 /// A line is a [`SelectionEntry`] as JSON. No client waits for it: lines that the file doesn't take in time are dropped

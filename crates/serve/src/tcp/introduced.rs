@@ -9,10 +9,10 @@ use std::io;
 use std::net::SocketAddr;
 use tokio::net::TcpStream;
 
-/// What every header begins with: the signature, version and command, family, and the length of the rest.
+/// The beginning of every header: the signature, version and command, family, and the length of the rest.
 const FIXED_BYTES: usize = 16;
 
-/// What it begins with at its beginning, which no other protocol does.
+/// The signature, which begins no other protocol.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// The most bytes of the rest: two addresses of Unix sockets take 216, and what proxies add is short.

@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// Bytes that are taken in one go for the disk, and one piece of the transport more at most.
 pub(crate) const BATCH: usize = 64 << 10;
 
-/// What a client sends. It is sent no faster than this is asked for.
+/// The content that a client sends. It is sent no faster than this is asked for.
 #[derive(Debug)]
 pub(crate) struct Content<B> {
     body: B,

@@ -23,11 +23,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How the names begin that files have for the moment in which they take the place of others. No upload can have such a
+/// The beginning of the names that files have for the moment in which they take the place of others. No upload can have such a
 /// name, and no `files` shows it.
 const REPLACING: &str = ".altway-upload-";
 
-/// What has such a name for longer was left behind by a server that was killed.
+/// The age from which a file of such a name was left behind by a server that was killed.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
 /// Tells the names of this process from each other.
@@ -306,7 +306,7 @@ impl Unnamed {
     }
 }
 
-/// What is large takes the system a while to forget.
+/// Closes a file, which takes the system a while if it is large.
 impl Drop for Unnamed {
     fn drop(&mut self) {
         if let Some(file) = self.file.take() {

@@ -167,7 +167,7 @@ fn refused(error: multer::Error) -> Refusal {
 /// Stands in place of a head's length while content is read.
 const DATA: usize = usize::MAX;
 
-/// What `multer` reads: [`BATCH`] bytes, and a piece more, before it has to look at them.
+/// The source that `multer` reads: [`BATCH`] bytes, and a piece more, before it has to look at them.
 struct Feed<B> {
     content: Content<B>,
     /// Bytes since the last part ended.

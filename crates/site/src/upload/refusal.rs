@@ -68,7 +68,7 @@ impl Refusal {
         refusal.with_field(header::RETRY_AFTER, HeaderValue::from_static("5"))
     }
 
-    /// What the system says. What is no fault of the client's is logged; the client is not told what it is.
+    /// A refusal for an error of the system. One that is no fault of the client's is logged; the client is not told what it is.
     pub(crate) fn of_system(error: &io::Error) -> Self {
         let errno = error.raw_os_error().map(Errno::from_raw_os_error);
         match errno {

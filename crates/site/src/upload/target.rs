@@ -1,4 +1,4 @@
-//! From a request's path to names below the folder of uploads, and back.
+//! The way from a request's path to names below the folder of uploads, and back.
 
 use super::name;
 use super::refusal::Refusal;

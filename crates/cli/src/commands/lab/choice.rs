@@ -1,4 +1,4 @@
-//! What `altway serve` would offer the client of a run over each of its links, for who looks at the lab for the
+//! The offer that `altway serve` would make the client of a run over each of its links, for who looks at the lab for the
 //! first time.
 
 use crate::printer::Printer;
@@ -72,7 +72,7 @@ fn exchange(scenario: &Scenario, size: f64) -> Exchange {
     }
 }
 
-/// How the server knows a client by its User-Agent.
+/// The class by which the server knows a client from its User-Agent.
 fn class_of(client: Client) -> ClientClass {
     let class = match client {
         Client::Altway => "altway-other",

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The time from one look at the files to the next.
 pub(super) const INTERVAL: Duration = Duration::from_secs(30);
 
-/// What tells a file from the one that had its name before: device, inode, and time of the last change. A symbolic
+/// The properties that tell a file from the one that had its name before: device, inode, and time of the last change. A symbolic
 /// link counts as what it leads to, through however many folders, as Kubernetes swaps them.
 type Stamp = (u64, u64, i64, i64);
 
@@ -18,7 +18,7 @@ type Stamp = (u64, u64, i64, i64);
 pub(super) struct Stamps(Vec<(PathBuf, Option<Stamp>)>);
 
 impl Stamps {
-    /// To be taken before the files are read: what changes meanwhile is found at the next look.
+    /// Reads the stamps. Call it before the files are read: what changes meanwhile is found at the next look.
     pub(super) fn of(plan: &Plan) -> Self {
         let stamped = |file: PathBuf| {
             let stamp = stamp(&file);

@@ -1,4 +1,4 @@
-//! From trials to estimates: what each policy takes of time, load and processor.
+//! Estimates from trials: what each policy takes of time, load and processor.
 
 use super::Replayed;
 use altway_select::Offer;
