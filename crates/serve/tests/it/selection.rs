@@ -17,6 +17,12 @@ const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:153.0) Gecko/20100101 
 /// Bytes of a download that shows the rate of any path to loopback.
 const BULK: u64 = 64 << 20;
 
+/// Whether a later prediction rests on what an earlier one rested on. Each visit in between is a sample of the path as
+/// well and moves its estimate a little; nothing learnt would predict less than 5 %.
+fn is_remembered(earlier: f64, later: f64) -> bool {
+    (earlier - later).abs() < 5.0 + earlier / 4.0
+}
+
 fn request(path: &str) -> Request<Empty<Bytes>> {
     let mut request = get(path);
     let agent = FIREFOX.try_into().unwrap();
@@ -154,7 +160,7 @@ async fn what_was_learnt_outlives_the_process_where_it_is_kept() {
     assert!(known > 15.0, "{known}");
     first.stop();
     let again = run(Some(&state)).predicted().await;
-    assert!((known - again).abs() < 5.0, "{known} {again}");
+    assert!(is_remembered(known, again), "{known} {again}");
     let without = run(None).predicted().await;
     assert!(without.abs() < 5.0, "{without}");
 }
@@ -174,11 +180,11 @@ async fn a_process_that_takes_over_knows_what_the_one_before_has_learnt() {
     let second = Logged::new(first.server.next(change).unwrap(), lines);
     first.server.join().unwrap();
     let again = second.predicted().await;
-    assert!((known - again).abs() < 5.0, "{known} {again}");
+    assert!(is_remembered(known, again), "{known} {again}");
     // The former process has left the folder alone at its end.
     second.stop();
     let third = server(options).predicted().await;
-    assert!((known - third).abs() < 5.0, "{known} {third}");
+    assert!(is_remembered(known, third), "{known} {third}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
