@@ -4,7 +4,9 @@
 //! is told at once by ICMP. What the datagrams mean is left to the endpoint, and what its events
 //! mean to `quic`.
 
-use altway_http3::{ClientConfig, ConnectionHandle, Endpoint, Event, StreamId};
+use altway_http3::{
+    ClientConfig, Code, Connection, ConnectionHandle, Endpoint, Event, StreamId, quic,
+};
 use altway_socket::{Progress, Settings, Timer, Udp, WatchedUdp};
 use http::Request;
 use std::io;
@@ -26,8 +28,8 @@ const MAX_SEGMENTS: usize = 8;
 pub(crate) struct Driver {
     udp: Udp<WatchedUdp>,
     timer: Timer,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) connection: ConnectionHandle,
+    endpoint: Endpoint,
+    connection: ConnectionHandle,
 }
 
 impl Driver {
@@ -39,9 +41,9 @@ impl Driver {
         server_name: &str,
     ) -> Result<Self, ConnectError> {
         let udp = connect(remote)?;
-        config.transport.max_segments = udp.max_segments().clamp(1, MAX_SEGMENTS);
-        let mut endpoint = Endpoint::client(config, seed)?;
-        let connection = endpoint.connect(Instant::now(), remote, server_name)?;
+        config.quic.transport.max_segments = udp.max_segments().clamp(1, MAX_SEGMENTS);
+        let mut endpoint = <Endpoint>::client(&config, seed)?;
+        let connection = endpoint.connect(Instant::now(), remote, server_name, ())?;
         Ok(Self {
             udp,
             timer: Timer::new()?,
@@ -57,7 +59,23 @@ impl Driver {
 
     /// Sends a request without a body.
     pub(crate) fn request(&mut self, head: &Request<()>) -> Result<StreamId, altway_http3::Error> {
-        self.endpoint.send_request(self.connection, head, true)
+        self.with(|it, quic| it.send_request(quic, head, true))
+            .flatten()
+    }
+
+    /// Gives a request up.
+    pub(crate) fn cancel(&mut self, stream: StreamId) {
+        let code = Code::H3_REQUEST_CANCELLED;
+        // Else it has ended with its connection.
+        let _ = self.with(|it, quic| it.reset_stream(quic, stream, code));
+    }
+
+    /// Does something with the connection, if it has not ended.
+    pub(crate) fn with<T>(
+        &mut self,
+        act: impl FnOnce(&mut Connection, &mut quic::Connection) -> T,
+    ) -> Result<T, altway_http3::Error> {
+        self.endpoint.with(self.connection, act)
     }
 
     /// Sends what there is to send, then waits for datagrams, for the endpoint's next time-out or

@@ -3,7 +3,7 @@
 //!
 //! All packets of a batch leave at one instant and know the same of what was delivered before, so one
 //! record stands for all of them, and the instant names it. Left to others: counting packets and
-//! round trips ([`meter`](crate::meter)).
+//! round trips ([`meter`](crate::engine::meter)).
 
 use std::collections::VecDeque;
 use std::sync::Arc;

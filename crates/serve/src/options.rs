@@ -1,6 +1,7 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
 use crate::{AccessLog, Certificates, KeyLog, Limits, Listener, SelectionLog, Site, TicketKeys};
+pub use altway_http3::{Congestion, UnknownCongestion};
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
@@ -305,63 +306,9 @@ pub enum Steering {
 #[error("`{0}` is no way of spreading connections: expected per-worker or round-robin")]
 pub struct UnknownSpread(String);
 
-/// A congestion control that both transports have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Congestion {
-    /// RFC 9438.
-    Cubic,
-    /// RFC 6582 (TCP), RFC 9002 section 7 (QUIC).
-    NewReno,
-    /// The kernel's version of TCP's; QUIC's is after draft-ietf-ccwg-bbr.
-    Bbr,
-}
-
-impl Congestion {
-    /// The name that Linux gives it.
-    #[must_use]
-    pub fn kernel_name(self) -> &'static str {
-        match self {
-            Self::Cubic => "cubic",
-            Self::NewReno => "reno",
-            Self::Bbr => "bbr",
-        }
-    }
-}
-
-impl fmt::Display for Congestion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.kernel_name())
-    }
-}
-
-impl FromStr for Congestion {
-    type Err = UnknownCongestion;
-
-    fn from_str(text: &str) -> Result<Self, UnknownCongestion> {
-        [Self::Cubic, Self::NewReno, Self::Bbr]
-            .into_iter()
-            .find(|congestion| congestion.kernel_name() == text)
-            .ok_or_else(|| UnknownCongestion(text.into()))
-    }
-}
-
-/// A text that names no [`Congestion`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a congestion control: expected cubic, reno or bbr")]
-pub struct UnknownCongestion(String);
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn congestion_controls_parse_what_they_print() {
-        for congestion in [Congestion::Cubic, Congestion::NewReno, Congestion::Bbr] {
-            assert_eq!(congestion.to_string().parse(), Ok(congestion));
-        }
-        let error = "vegas".parse::<Congestion>().unwrap_err();
-        assert!(error.to_string().contains("cubic, reno or bbr"));
-    }
 
     #[test]
     fn ways_of_spreading_parse_what_they_print() {

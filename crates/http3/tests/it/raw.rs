@@ -87,7 +87,7 @@ impl Raw {
             .connect(now, config, SERVER.parse().unwrap(), "localhost")
             .unwrap();
         begin(&mut quic);
-        let endpoint = Endpoint::server(server, [2; 32]).unwrap();
+        let endpoint = <Endpoint>::server(&server, [2; 32]).unwrap();
         let connection = ConnectionHandle(0);
         Self::join(endpoint, connection, raw, handle, quic, true, now)
     }
@@ -105,9 +105,9 @@ impl Raw {
         let config = quinn_proto::ServerConfig::with_crypto(Arc::new(crypto));
         let mut raw = raw_endpoint(Some(config));
         let now = Instant::now();
-        let mut endpoint = Endpoint::client(client, [1; 32]).unwrap();
+        let mut endpoint = <Endpoint>::client(&client, [1; 32]).unwrap();
         let connection = endpoint
-            .connect(now, SERVER.parse().unwrap(), "localhost")
+            .connect(now, SERVER.parse().unwrap(), "localhost", ())
             .unwrap();
         let (mut buf, mut answer) = (Vec::new(), Vec::new());
         endpoint.poll_transmit(now, &mut buf).unwrap();
@@ -224,7 +224,11 @@ impl Raw {
 
     fn read_body(&mut self, stream: altway_http3::StreamId) {
         loop {
-            match self.endpoint.recv_data(self.connection, stream) {
+            match self
+                .endpoint
+                .with(self.connection, |it, quic| it.recv_data(quic, stream))
+                .flatten()
+            {
                 Ok(Received::Data(data)) => self.body.extend_from_slice(&data),
                 Ok(Received::Trailers(fields)) => {
                     assert!(self.trailers.replace(fields).is_none());
@@ -269,7 +273,9 @@ impl Raw {
         for event in std::mem::take(&mut self.events) {
             if let Event::Request { stream, .. } = event {
                 let code = Code::H3_REQUEST_REJECTED;
-                self.endpoint.reset_stream(self.connection, stream, code);
+                drop(self.endpoint.with(self.connection, |it, quic| {
+                    it.reset_stream(quic, stream, code);
+                }));
             }
         }
         self.turns();

@@ -114,7 +114,10 @@ fn answered(peer: &mut Raw, head: &Arc<Response<()>>, content: &'static [u8]) ->
     let mut data = Bytes::from_static(content);
     let (endpoint, connection) = (&mut peer.endpoint, peer.connection);
     endpoint
-        .send_message(connection, stream, head, &mut data, true)
+        .with(connection, |it, quic| {
+            it.send_message(quic, stream, head, &mut data, true)
+        })
+        .flatten()
         .unwrap();
     assert!(data.is_empty());
     peer.run();
@@ -212,7 +215,10 @@ fn only_a_server_sends_a_message_and_only_once() {
     let send = |peer: &mut Raw, head: &Arc<Response<()>>| {
         let data = &mut Bytes::from_static(b"c");
         peer.endpoint
-            .send_message(connection, stream, head, data, true)
+            .with(connection, |it, quic| {
+                it.send_message(quic, stream, head, data, true)
+            })
+            .flatten()
     };
     let early_hints = Arc::new(Response::builder().status(103).body(()).unwrap());
     let refused = send(&mut peer, &early_hints);

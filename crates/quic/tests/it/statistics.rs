@@ -10,6 +10,7 @@ use altway_link::{Config as Link, Queue, Rate};
 use altway_quic::{Congestion, DeliveryRate, Direction, PathStatistics};
 use altway_units::Ratio;
 
+use crate::engine::QuicEndpoint;
 use crate::pair::{Pair, delay, pattern};
 
 /// Bits per second of the bottleneck.

@@ -107,7 +107,7 @@ impl Clients {
         }
         while self.begun < self.wanted && self.begun - self.idle < AT_ONCE {
             let now = Instant::now();
-            self.endpoint.connect(now, self.server, "localhost")?;
+            self.endpoint.connect(now, self.server, "localhost", ())?;
             self.begun += 1;
         }
         let now = Instant::now();
@@ -133,7 +133,10 @@ impl Clients {
         match event {
             Event::Connected => {
                 self.endpoint
-                    .send_request(connection, &self.request, true)?;
+                    .with(connection, |it, quic| {
+                        it.send_request(quic, &self.request, true)
+                    })
+                    .flatten()?;
             }
             Event::Response { head, end, .. } => {
                 ensure!(head.status().is_success(), "{}", head.status());
@@ -149,7 +152,11 @@ impl Clients {
 
     fn read(&mut self, connection: ConnectionHandle, stream: StreamId) -> Result<()> {
         loop {
-            match self.endpoint.recv_data(connection, stream)? {
+            match self
+                .endpoint
+                .with(connection, |it, quic| it.recv_data(quic, stream))
+                .flatten()?
+            {
                 Received::Data(_) | Received::Trailers(_) => {}
                 Received::Pending => return Ok(()),
                 Received::End => {
@@ -167,13 +174,13 @@ fn endpoint(authority: &Path, connections: usize) -> Result<Endpoint> {
         max_connections: connections.max(1),
         ..config.limits
     };
-    config.transport.idle_timeout = IDLE_TIMEOUT;
+    config.quic.transport.idle_timeout = IDLE_TIMEOUT;
     // Who asks for so little needs no packets larger than a network's, and no probes for them.
-    config.transport.max_udp_payload = config.transport.mtu_upper_bound;
+    config.quic.transport.max_udp_payload = config.quic.transport.mtu_upper_bound;
     let mut seed = [0; 32];
     let filled = bench_peers::provider().secure_random.fill(&mut seed);
     filled.ok().context("no random numbers")?;
-    Ok(Endpoint::client(config, seed)?)
+    Ok(<Endpoint>::client(&config, seed)?)
 }
 
 fn connect(server: SocketAddr) -> Result<Udp<WatchedUdp>> {

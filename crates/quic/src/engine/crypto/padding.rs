@@ -8,11 +8,26 @@ use quinn_proto::crypto::{CryptoError, PacketKey};
 use crate::long_header::integer;
 
 /// Opens packets without the padding at their end.
-pub(super) struct Unpadded(Box<dyn PacketKey>);
+pub(super) struct Unpadded(Box<dyn PacketKey>, Holding);
+
+/// Who knows what is held of the packets of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holding {
+    /// quinn-proto alone.
+    Uncounted,
+    /// [`Pins`](crate::engine::pins::Pins), which count by the datagram.
+    Counted,
+}
 
 impl Unpadded {
+    /// Of a hand-shake.
     pub(super) fn new(key: Box<dyn PacketKey>) -> Self {
-        Self(key)
+        Self(key, Holding::Uncounted)
+    }
+
+    /// Of an established connection.
+    pub(super) fn of_streams(key: Box<dyn PacketKey>) -> Self {
+        Self(key, Holding::Counted)
     }
 }
 
@@ -29,8 +44,8 @@ impl PacketKey for Unpadded {
     ) -> Result<(), CryptoError> {
         self.0.decrypt(number, header, payload)?;
         let kept = without_padding(payload);
-        if kept < payload.len() / 2 {
-            // The engine counts what it holds by what is left. A part would hold the whole datagram.
+        if kept < payload.len() / 2 && self.1 == Holding::Uncounted {
+            // quinn-proto counts what it holds by what is left. A part would hold the whole datagram.
             *payload = BytesMut::from(&payload[..kept]);
         } else {
             payload.truncate(kept);

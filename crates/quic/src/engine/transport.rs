@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use quinn_proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
-use crate::crypto::{ClientCrypto, ServerCrypto};
+use crate::engine::crypto::{ClientCrypto, ServerCrypto};
+use crate::engine::loopback;
+use crate::engine::meter::MeterFactory;
+use crate::engine::tokens::TokensOf;
 use crate::initial_window::InitialWindow;
-use crate::loopback;
-use crate::meter::MeterFactory;
 use crate::sessions::{BoundSessions, BoundTickets, Terms};
 use crate::windows::{FIRST_RECEIVE, FIRST_SEND, Pool};
 use crate::{ClientConfig, Error, Limits, Role, ServerConfig, Transport, Version};
@@ -49,7 +50,7 @@ pub(crate) fn client(config: &ClientConfig) -> Result<quinn_proto::ClientConfig,
     let mut quic = quinn_proto::ClientConfig::new(Arc::new(crypto));
     quic.version(config.version.number());
     quic.transport_config(Arc::new(transport))
-        .token_store(config.tokens.of(config.version));
+        .token_store(Arc::new(TokensOf(config.tokens.clone(), config.version)));
     Ok(quic)
 }
 

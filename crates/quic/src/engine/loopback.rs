@@ -12,9 +12,9 @@ use std::sync::Arc;
 use quinn_proto::{MtuDiscoveryConfig, TransportConfig};
 
 use crate::Transport;
+use crate::engine::meter::MeterFactory;
+use crate::engine::transport::MIN_MTU;
 use crate::initial_window::InitialWindow;
-use crate::meter::MeterFactory;
-use crate::transport::MIN_MTU;
 
 /// Packets in the first congestion window. RFC 9002 section 7.2 has ten, of 14,720 bytes at most, for
 /// queues on the way; here is none but the client's socket, which holds three of 64 KB by default

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use quinn_proto::TransportConfig;
 
+use super::{loopback, transport};
 use crate::validation::Clock;
-use crate::{Error, ServerConfig, Tokens, Version, loopback, transport};
+use crate::{Error, ServerConfig, Tokens, Version};
 
 /// What the connections of a server begin with.
 pub(crate) struct Servers {
@@ -27,7 +28,7 @@ impl Servers {
     ) -> Result<Self, Error> {
         let server = |version| {
             let mut quic = transport::server(config, version)?;
-            tokens.install(&mut quic, version, clock);
+            super::tokens::install(tokens, &mut quic, version, clock);
             Ok::<_, Error>(Arc::new(quic))
         };
         let all = [server(Version::V1)?, server(Version::V2)?];

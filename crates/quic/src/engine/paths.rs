@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use quinn_proto::Transmit;
 
 use crate::budget::{Budget, FACTOR};
-use crate::transport::MIN_MTU;
+use crate::engine::transport::MIN_MTU;
 
 /// Addresses beside the current one whose bytes are counted, for the answers to their probes. The oldest is
 /// forgotten, and with it what might be sent there.

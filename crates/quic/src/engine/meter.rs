@@ -11,9 +11,9 @@ use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, NewRenoConfig};
 
 use crate::Congestion;
-use crate::bbr::BbrFactory;
-use crate::cubic::CubicFactory;
 use crate::delivery::Delivery;
+use crate::engine::bbr::BbrFactory;
+use crate::engine::cubic::CubicFactory;
 use crate::initial_window::InitialWindow;
 
 /// Builds [`Meter`]s around the controllers of one algorithm.

@@ -30,7 +30,7 @@ pub(super) fn of_long_headers(version: Version, keys: rustls::quic::Keys) -> Key
 pub(super) fn of_short_headers(keys: rustls::quic::Keys, by: &Arc<Shortening>) -> Keys {
     let mut keys = paired(of_short_header(keys.local), of_short_header(keys.remote));
     keys.packet.local = Box::new(Shortened::new(keys.packet.local, by));
-    keys.packet.remote = Box::new(Unpadded::new(keys.packet.remote));
+    keys.packet.remote = Box::new(Unpadded::of_streams(keys.packet.remote));
     keys
 }
 

@@ -2,14 +2,15 @@
 
 use std::time::Instant;
 
-use crate::admission::Guard;
-use crate::connection::Connection;
+use super::connection::Connection;
+use crate::QuicConnection;
 use crate::pacer::Pacer;
 
 /// A connection's place in its endpoint.
-pub(crate) struct Slot {
+pub(crate) struct Slot<S> {
     pub(crate) connection: Connection,
-    pub(crate) guard: Option<Guard>,
+    /// The application's.
+    pub(crate) state: S,
     /// Whether it counts as unvalidated.
     pub(crate) unvalidated: bool,
     /// Whether it is in the endpoint's `awake`.
@@ -21,11 +22,11 @@ pub(crate) struct Slot {
     pacer: Pacer,
 }
 
-impl Slot {
-    pub(crate) fn new(connection: Connection, guard: Option<Guard>, unvalidated: bool) -> Self {
+impl<S> Slot<S> {
+    pub(crate) fn new(connection: Connection, state: S, unvalidated: bool) -> Self {
         Self {
             connection,
-            guard,
+            state,
             unvalidated,
             awake: false,
             sending: false,
