@@ -106,10 +106,9 @@ impl Network {
                 let ids: Vec<StreamId> = self.received.keys().copied().collect();
                 if let Some(id) = ids.get(usize::from(number) % ids.len().max(1)) {
                     let code = Code::H3_REQUEST_CANCELLED;
-                    drop(
-                        self.client
-                            .with(self.connection, |it, quic| it.reset_stream(quic, *id, code)),
-                    );
+                    if let Some((it, quic, _)) = self.client.connection(self.connection) {
+                        it.reset_stream(quic, *id, code);
+                    }
                     self.received.remove(id);
                 }
             }
@@ -126,12 +125,9 @@ impl Network {
 
     fn request(&mut self) {
         let request = Request::get("https://a/").body(()).expect("good");
-        let sent = self
-            .client
-            .with(self.connection, |it, quic| {
-                it.send_request(quic, &request, true)
-            })
-            .flatten();
+        let sent = self.client.with(self.connection, |it, quic| {
+            it.send_request(quic, &request, true)
+        });
         if let Ok(id) = sent {
             self.received.insert(id, 0);
             self.asked.insert(id, self.now);
@@ -215,7 +211,6 @@ impl Network {
                     .with(handle, |it, quic| {
                         it.send_response(quic, stream, &head, false)
                     })
-                    .flatten()
                     .is_ok()
                 {
                     self.answers.insert((handle, stream), 0);
@@ -237,12 +232,9 @@ impl Network {
             let len = (ANSWER - *offset).min(body::MAX_PIECE);
             let mut piece: Bytes = body::piece(seed(stream), true, *offset, len);
             let end = *offset + len == ANSWER;
-            let sent = self
-                .server
-                .with(handle, |it, quic| {
-                    it.send_data(quic, stream, &mut piece, end)
-                })
-                .flatten();
+            let sent = self.server.with(handle, |it, quic| {
+                it.send_data(quic, stream, &mut piece, end)
+            });
             *offset += len - piece.len();
             if sent.is_err() || !piece.is_empty() {
                 return;
@@ -258,7 +250,6 @@ impl Network {
             match self
                 .client
                 .with(handle, |it, quic| it.recv_data(quic, stream))
-                .flatten()
             {
                 Ok(Received::Data(data)) => {
                     for piece in data.chunks(body::MAX_PIECE) {

@@ -45,7 +45,7 @@ mod site;
 mod upload;
 mod values;
 
-pub use altway_units::{BadNetwork, Network};
+pub use altway_units::{BadNetwork, BadPrefixLengths, Network, PrefixLengths};
 pub use config::{
     Config, Congestion, DEFAULT_PORT, Listen, Listener, Log, LogFormat, MAX_LISTENERS, MAX_THREADS,
     Protocol, Protocols, Security, Spread, Transport,
@@ -65,8 +65,8 @@ pub use site::{
 };
 pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{
-    BadAddress, BadBalance, BadCheckPath, BadClientPrefix, BadField, BadHost, BadPattern, BadRetry,
-    BadServerId, BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, CheckPath, ClientPrefix,
-    HeaderField, HostValue, ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId,
-    SiteName, Upstream, UpstreamPlace, UrlPath,
+    BadAddress, BadBalance, BadCheckPath, BadField, BadHost, BadPattern, BadRetry, BadServerId,
+    BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, CheckPath, HeaderField, HostValue,
+    ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId, SiteName, Upstream,
+    UpstreamPlace, UrlPath,
 };

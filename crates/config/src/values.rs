@@ -14,7 +14,7 @@ pub(crate) use header::is_value as is_field_value;
 pub use header::{BadField, HeaderField};
 pub use host::{BadSiteName, SiteName};
 pub use pattern::{BadPattern, PathPattern};
-pub use quic::{BadClientPrefix, BadRetry, BadServerId, ClientPrefix, Retry, ServerId};
+pub use quic::{BadRetry, BadServerId, Retry, ServerId};
 pub use target::{BadTarget, RedirectTarget, Requested};
 pub use upstream::{
     BadBalance, BadCheckPath, BadHost, BadUpstream, Balance, CheckPath, HostValue, Upstream,

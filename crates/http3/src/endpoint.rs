@@ -210,14 +210,14 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
     /// Does something with an [open connection](Self::connection).
     ///
     /// # Errors
-    /// [`Error::UnknownConnection`]: there is none.
+    /// [`Error::UnknownConnection`]: there is none. Else what `act` says.
     pub fn with<T>(
         &mut self,
         handle: ConnectionHandle,
-        act: impl FnOnce(&mut Connection, &mut Q::Connection) -> T,
+        act: impl FnOnce(&mut Connection, &mut Q::Connection) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let (connection, quic, _) = self.connection(handle).ok_or(Error::UnknownConnection)?;
-        Ok(act(connection, quic))
+        act(connection, quic)
     }
 
     /// The application's state of a connection, from its first packet until QUIC forgets it, some round trips

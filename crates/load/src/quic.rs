@@ -7,7 +7,7 @@ use crate::run::{Due, Run, content_length};
 use crate::slot::Opening;
 use crate::tickets::Ticket;
 use crate::udp::Driver;
-use altway_http3::{ClientConfig, Code, Error as Http3Error, Event, Received, Sessions, StreamId};
+use altway_http3::{ClientConfig, Error as Http3Error, Event, Received, Sessions, StreamId};
 use altway_record::Protocol;
 use http::{HeaderValue, Response, StatusCode, header};
 use std::io;
@@ -59,7 +59,7 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
     if let Some(sessions) = &job.sessions {
         connection.wait_for_ticket(sessions).await;
     }
-    connection.close();
+    connection.driver.close();
     Ok(())
 }
 
@@ -191,14 +191,6 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Says goodbye, as far as the socket takes it.
-    fn close(mut self) {
-        let _ = self
-            .driver
-            .with(|it, quic| it.close(quic, Code::H3_NO_ERROR, b""));
-        let _ = self.driver.flush();
-    }
-
     fn on_ticket(&mut self, ticket: Option<Ticket>) {
         match ticket {
             Some(ticket) => {
@@ -291,8 +283,7 @@ impl Connection<'_, '_> {
 
     fn on_readable(&mut self, stream: StreamId) {
         loop {
-            let received = self.driver.with(|it, quic| it.recv_data(quic, stream));
-            match received.flatten() {
+            match self.driver.read(stream) {
                 Ok(Received::Data(data)) => self.exchanges.on_data(stream, data.len()),
                 Ok(Received::Trailers(_)) => {}
                 Ok(Received::Pending) => return,

@@ -4,9 +4,7 @@
 //! is told at once by ICMP. What the datagrams mean is left to the endpoint, and what its events
 //! mean to `quic`.
 
-use altway_http3::{
-    ClientConfig, Code, Connection, ConnectionHandle, Endpoint, Event, StreamId, quic,
-};
+use altway_http3::{ClientConfig, Code, ConnectionHandle, Endpoint, Event, Received, StreamId};
 use altway_socket::{Progress, Settings, Timer, Udp, WatchedUdp};
 use http::Request;
 use std::io;
@@ -59,23 +57,31 @@ impl Driver {
 
     /// Sends a request without a body.
     pub(crate) fn request(&mut self, head: &Request<()>) -> Result<StreamId, altway_http3::Error> {
-        self.with(|it, quic| it.send_request(quic, head, true))
-            .flatten()
+        self.endpoint.with(self.connection, |it, quic| {
+            it.send_request(quic, head, true)
+        })
+    }
+
+    /// Reads on in a response.
+    pub(crate) fn read(&mut self, stream: StreamId) -> Result<Received, altway_http3::Error> {
+        self.endpoint
+            .with(self.connection, |it, quic| it.recv_data(quic, stream))
     }
 
     /// Gives a request up.
     pub(crate) fn cancel(&mut self, stream: StreamId) {
-        let code = Code::H3_REQUEST_CANCELLED;
         // Else it has ended with its connection.
-        let _ = self.with(|it, quic| it.reset_stream(quic, stream, code));
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.reset_stream(quic, stream, Code::H3_REQUEST_CANCELLED);
+        }
     }
 
-    /// Does something with the connection, if it has not ended.
-    pub(crate) fn with<T>(
-        &mut self,
-        act: impl FnOnce(&mut Connection, &mut quic::Connection) -> T,
-    ) -> Result<T, altway_http3::Error> {
-        self.endpoint.with(self.connection, act)
+    /// Says goodbye, as far as the socket takes it.
+    pub(crate) fn close(mut self) {
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.close(quic, Code::H3_NO_ERROR, b"");
+        }
+        let _ = self.flush();
     }
 
     /// Sends what there is to send, then waits for datagrams, for the endpoint's next time-out or
@@ -106,7 +112,7 @@ impl Driver {
     }
 
     /// Sends what there is to send, as far as the socket takes it.
-    pub(crate) fn flush(&mut self) -> io::Result<Progress> {
+    fn flush(&mut self) -> io::Result<Progress> {
         let now = Instant::now();
         self.udp
             .send(|batch| self.endpoint.poll_transmit(now, batch))

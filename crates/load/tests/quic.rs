@@ -102,7 +102,6 @@ impl Server {
                 while let Ok(Received::Data(_)) = self
                     .endpoint
                     .with(connection, |it, quic| it.recv_data(quic, stream))
-                    .flatten()
                 {}
             }
             Event::Writable { stream } => self.send_rest(connection, stream),
@@ -117,10 +116,9 @@ impl Server {
             Script::Silence => {}
             Script::ResetStream => {
                 let code = Code::H3_REQUEST_REJECTED;
-                drop(
-                    self.endpoint
-                        .with(connection, |it, quic| it.reset_stream(quic, stream, code)),
-                );
+                if let Some((it, quic, _)) = self.endpoint.connection(connection) {
+                    it.reset_stream(quic, stream, code);
+                }
             }
             Script::HalfABody => self.half_a_body(connection, stream),
             Script::CloseAfter(n) if stream.get() / 4 < n => {
@@ -128,10 +126,9 @@ impl Server {
             }
             Script::CloseAfter(_) => {
                 let code = Code::H3_INTERNAL_ERROR;
-                drop(
-                    self.endpoint
-                        .with(connection, |it, quic| it.close(quic, code, b"enough")),
-                );
+                if let Some((it, quic, _)) = self.endpoint.connection(connection) {
+                    it.close(quic, code, b"enough");
+                }
             }
         }
     }
@@ -146,7 +143,6 @@ impl Server {
             .with(connection, |it, quic| {
                 it.send_response(quic, stream, &head, false)
             })
-            .flatten()
             .unwrap();
         self.unsent.insert((connection, stream), body);
         self.send_rest(connection, stream);
@@ -161,14 +157,12 @@ impl Server {
             .with(connection, |it, quic| {
                 it.send_response(quic, stream, &head, false)
             })
-            .flatten()
             .unwrap();
         let mut half = PAGE.slice(..10);
         self.endpoint
             .with(connection, |it, quic| {
                 it.send_data(quic, stream, &mut half, true)
             })
-            .flatten()
             .unwrap();
     }
 
@@ -178,12 +172,9 @@ impl Server {
             return;
         };
         // A client that has gone needs no answer.
-        let sent = self
-            .endpoint
-            .with(connection, |it, quic| {
-                it.send_data(quic, stream, &mut body, true)
-            })
-            .flatten();
+        let sent = self.endpoint.with(connection, |it, quic| {
+            it.send_data(quic, stream, &mut body, true)
+        });
         if sent.is_ok() && !body.is_empty() {
             self.unsent.insert(key, body);
         }

@@ -113,7 +113,7 @@ pub use engine::{Connection, Endpoint};
 pub use error::Error;
 pub use event::{CloseReason, ConnectionHandle, Event, Read};
 pub use qlog::{Qlog, QlogWriter};
-pub use statistics::{DeliveryRate, EndpointStatistics, PathStatistics};
+pub use statistics::{EndpointStatistics, PathStatistics};
 pub use stream::{Direction, Role, StreamId};
 pub use token_cache::TokenCache;
 pub use validation::{Retry, Tokens};

@@ -186,9 +186,9 @@ pub mod ws;
 pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
 pub use altway_select::model::Threshold;
 pub use altway_select::{self as select, ParseModelError as InvalidPolicy};
+pub use altway_units::{BadPrefixLengths, PrefixLengths};
 pub use altway_units::{DataSize, LeastRate, Network, Ratio, RequestLimit, RequestRate};
 pub use certificates::Certificates;
-pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use congestion::CongestionInUse;
 pub use embed::{
     App, ByPeer, ByRequest, EarlyHints, EarlyHintsError, PerPeer, Serve, ServeFuture,

@@ -96,7 +96,7 @@ impl Refusal for crate::BadAddress {}
 impl Refusal for crate::BadBalance {}
 impl Refusal for crate::BadCheckPath {}
 impl Refusal for crate::BadHost {}
-impl Refusal for crate::BadClientPrefix {}
+impl Refusal for altway_units::BadPrefixLengths {}
 impl Refusal for crate::BadPattern {}
 impl Refusal for crate::BadServerId {}
 impl Refusal for crate::BadSiteName {}

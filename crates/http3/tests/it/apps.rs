@@ -61,11 +61,9 @@ impl Client {
         head: &Request<()>,
         body: Bytes,
     ) -> Result<StreamId, Error> {
-        let stream = endpoint
-            .with(connection, |it, quic| {
-                it.send_request(quic, head, body.is_empty())
-            })
-            .flatten()?;
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, head, body.is_empty())
+        })?;
         self.fetches.insert(
             stream,
             Fetch {
@@ -123,10 +121,7 @@ impl Client {
     ) {
         let fetch = self.fetches.get_mut(&stream).unwrap();
         loop {
-            match endpoint
-                .with(connection, |it, quic| it.recv_data(quic, stream))
-                .flatten()
-            {
+            match endpoint.with(connection, |it, quic| it.recv_data(quic, stream)) {
                 Ok(Received::Data(data)) => {
                     assert!(fetch.trailers.is_none());
                     fetch.body.extend_from_slice(&data);
@@ -176,12 +171,9 @@ impl Client {
         let fetch = self.fetches.get_mut(&stream).unwrap();
         if !fetch.upload.is_empty() {
             let end = fetch.upload_trailers.is_none();
-            match endpoint
-                .with(connection, |it, quic| {
-                    it.send_data(quic, stream, &mut fetch.upload, end)
-                })
-                .flatten()
-            {
+            match endpoint.with(connection, |it, quic| {
+                it.send_data(quic, stream, &mut fetch.upload, end)
+            }) {
                 Ok(()) | Err(Error::UnknownStream) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -193,7 +185,6 @@ impl Client {
                 .with(connection, |it, quic| {
                     it.send_trailers(quic, stream, &trailers)
                 })
-                .flatten()
                 .unwrap();
         }
     }
@@ -273,10 +264,7 @@ impl Server {
             return;
         }
         loop {
-            match endpoint
-                .with(connection, |it, quic| it.recv_data(quic, stream))
-                .flatten()
-            {
+            match endpoint.with(connection, |it, quic| it.recv_data(quic, stream)) {
                 Ok(Received::Data(data)) => {
                     self.received += data.len() as u64;
                     work.body.extend_from_slice(&data);
@@ -302,9 +290,9 @@ impl Server {
         match work.path.as_str() {
             "/hang" => return,
             "/abort" => {
-                drop(endpoint.with(connection, |it, quic| {
+                if let Some((it, quic, _)) = endpoint.connection(connection) {
                     it.reset_stream(quic, stream, Code::H3_INTERNAL_ERROR);
-                }));
+                }
                 return;
             }
             "/trickle" => {
@@ -312,7 +300,6 @@ impl Server {
                     .with(connection, |it, quic| {
                         it.send_response(quic, stream, &head, false)
                     })
-                    .flatten()
                     .unwrap();
                 return;
             }
@@ -322,15 +309,16 @@ impl Server {
                     .with(connection, |it, quic| {
                         it.send_response(quic, stream, &head, false)
                     })
-                    .flatten()
                     .unwrap();
                 *head.status_mut() = StatusCode::OK;
                 work.answer = pattern(10);
             }
             "/echo" => work.answer = std::mem::take(&mut work.body).into(),
-            "/early" => drop(endpoint.with(connection, |it, quic| {
-                it.stop_reading(quic, stream, Code::H3_NO_ERROR);
-            })),
+            "/early" => {
+                if let Some((it, quic, _)) = endpoint.connection(connection) {
+                    it.stop_reading(quic, stream, Code::H3_NO_ERROR);
+                }
+            }
             path => match path.strip_prefix("/bytes/") {
                 Some(len) => work.answer = pattern(len.parse().unwrap()),
                 None => *head.status_mut() = StatusCode::NO_CONTENT,
@@ -346,7 +334,6 @@ impl Server {
             .with(connection, |it, quic| {
                 it.send_response(quic, stream, &head, end)
             })
-            .flatten()
             .unwrap();
         self.write(endpoint, connection, stream);
     }
@@ -361,7 +348,6 @@ impl Server {
                 .with(connection, |it, quic| {
                     it.send_data(quic, stream, &mut work.answer, end)
                 })
-                .flatten()
                 .unwrap();
         }
         if work.answer.is_empty() {
@@ -370,7 +356,6 @@ impl Server {
                     .with(connection, |it, quic| {
                         it.send_trailers(quic, stream, &trailers)
                     })
-                    .flatten()
                     .unwrap();
             }
             self.work.remove(&(connection, stream));

@@ -49,9 +49,9 @@ fn again(pair: &mut Pair) {
 }
 
 fn leave(pair: &mut Pair) {
-    drop(pair.client.with(pair.connection, |it, quic| {
+    if let Some((it, quic, _)) = pair.client.connection(pair.connection) {
         it.close(quic, Code::H3_NO_ERROR, b"");
-    }));
+    }
     pair.run_for(Duration::from_secs(10));
     (pair.early, pair.connected) = (false, false);
     pair.closed = None;
@@ -147,9 +147,9 @@ fn refused_requests_are_sent_again_by_themselves_on_the_same_streams() {
     let streams =
         [500, 600, 700].map(|len| pair.start(&get(&format!("/bytes/{len}")), Bytes::new()));
     let code = Code::H3_REQUEST_CANCELLED;
-    drop(pair.client.with(pair.connection, |it, quic| {
+    if let Some((it, quic, _)) = pair.client.connection(pair.connection) {
         it.reset_stream(quic, streams[1], code);
-    }));
+    }
     pair.fetches.fetches.remove(&streams[1]);
     assert!(pair.run_until(|pair| pair.fetches.all_done()));
     assert_eq!(pair.elapsed() - began, 2 * ROUND_TRIP, "it costs nothing");
@@ -182,12 +182,9 @@ fn a_client_keeps_what_could_do_harm_until_the_hand_shake_is_done() {
     let mut pair = returning(|_| {});
     assert!(pair.run_until(|pair| pair.early));
     for (head, end) in [(post("/echo"), true), (get("/"), false)] {
-        let early = pair
-            .client
-            .with(pair.connection, |it, quic| {
-                it.send_request(quic, &head, end)
-            })
-            .flatten();
+        let early = pair.client.with(pair.connection, |it, quic| {
+            it.send_request(quic, &head, end)
+        });
         assert!(matches!(early, Err(Error::StreamsExhausted)));
     }
     assert!(pair.run_until(|pair| pair.connected && pair.fetches.streams_available));
@@ -459,8 +456,8 @@ fn a_server_knows_its_client_s_address_before_it_knows_its_path() {
     pair.start(&get("/hang"), Bytes::new());
     assert!(pair.run_until(|pair| pair.files.early_requests == 1));
     let handle = ConnectionHandle(0);
-    let known = pair.server.with(handle, |_, quic| quic.remote_address());
-    assert_eq!(known.unwrap(), CLIENT.parse().unwrap());
+    let (_, quic, _) = pair.server.connection(handle).unwrap();
+    assert_eq!(quic.remote_address(), CLIENT.parse().unwrap());
     assert!(pair.server.path_statistics(handle).is_none());
     assert!(pair.server.connection(ConnectionHandle(9)).is_none());
 }

@@ -67,7 +67,6 @@ fn respond(bytes: &[u8], end: bool) -> Raw {
         .with(peer.connection, |it, quic| {
             it.send_request(quic, &get("/"), true)
         })
-        .flatten()
         .unwrap();
     assert_eq!(stream.get(), 0);
     peer.run();
@@ -387,7 +386,6 @@ fn requests_beyond_a_go_away_come_back_as_rejected() {
             .with(peer.connection, |it, quic| {
                 it.send_request(quic, &get("/"), true)
             })
-            .flatten()
             .unwrap();
     }
     peer.run();

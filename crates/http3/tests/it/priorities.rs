@@ -35,11 +35,9 @@ fn wish(pair: &mut Pair, stream: StreamId, urgency: u8) -> Result<(), Error> {
         incremental: false,
     };
     let connection = pair.connection;
-    pair.client
-        .with(connection, |it, quic| {
-            it.send_priority(quic, stream, priority)
-        })
-        .flatten()
+    pair.client.with(connection, |it, quic| {
+        it.send_priority(quic, stream, priority)
+    })
 }
 
 /// In which order responses of these priorities are complete: indices.

@@ -227,7 +227,6 @@ impl Raw {
             match self
                 .endpoint
                 .with(self.connection, |it, quic| it.recv_data(quic, stream))
-                .flatten()
             {
                 Ok(Received::Data(data)) => self.body.extend_from_slice(&data),
                 Ok(Received::Trailers(fields)) => {
@@ -273,9 +272,9 @@ impl Raw {
         for event in std::mem::take(&mut self.events) {
             if let Event::Request { stream, .. } = event {
                 let code = Code::H3_REQUEST_REJECTED;
-                drop(self.endpoint.with(self.connection, |it, quic| {
+                if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
                     it.reset_stream(quic, stream, code);
-                }));
+                }
             }
         }
         self.turns();

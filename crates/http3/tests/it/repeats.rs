@@ -117,7 +117,6 @@ fn answered(peer: &mut Raw, head: &Arc<Response<()>>, content: &'static [u8]) ->
         .with(connection, |it, quic| {
             it.send_message(quic, stream, head, &mut data, true)
         })
-        .flatten()
         .unwrap();
     assert!(data.is_empty());
     peer.run();
@@ -214,11 +213,9 @@ fn only_a_server_sends_a_message_and_only_once() {
     let (stream, connection) = (peer.stream_of_request(), peer.connection);
     let send = |peer: &mut Raw, head: &Arc<Response<()>>| {
         let data = &mut Bytes::from_static(b"c");
-        peer.endpoint
-            .with(connection, |it, quic| {
-                it.send_message(quic, stream, head, data, true)
-            })
-            .flatten()
+        peer.endpoint.with(connection, |it, quic| {
+            it.send_message(quic, stream, head, data, true)
+        })
     };
     let early_hints = Arc::new(Response::builder().status(103).body(()).unwrap());
     let refused = send(&mut peer, &early_hints);

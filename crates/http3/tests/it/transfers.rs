@@ -164,7 +164,6 @@ fn trailers_come_after_the_body_in_both_directions() {
             .with(pair.connection, |it, quic| {
                 it.send_request(quic, &post("/echo"), false)
             })
-            .flatten()
             .unwrap();
         pair.fetches.upload(stream, pattern(body), trailers.clone());
         pair.fetches
@@ -173,12 +172,9 @@ fn trailers_come_after_the_body_in_both_directions() {
         let fetch = &pair.fetches.fetches[&stream];
         assert_eq!(fetch.body, pattern(body));
         assert_eq!(fetch.trailers, Some(trailers.clone()), "{body}");
-        let late = pair
-            .client
-            .with(pair.connection, |it, quic| {
-                it.send_trailers(quic, stream, &trailers)
-            })
-            .flatten();
+        let late = pair.client.with(pair.connection, |it, quic| {
+            it.send_trailers(quic, stream, &trailers)
+        });
         assert!(late.is_err());
     }
 }
@@ -194,7 +190,6 @@ fn whoever_reads_without_being_told_has_body_trailers_and_end_in_their_order() {
     let stream = pair
         .client
         .with(connection, |it, quic| it.send_request(quic, &head, false))
-        .flatten()
         .unwrap();
     pair.fetches.upload(stream, pattern(100), trailers.clone());
     pair.fetches.write(&mut pair.client, connection, stream);
@@ -202,7 +197,6 @@ fn whoever_reads_without_being_told_has_body_trailers_and_end_in_their_order() {
     let mut read = || {
         pair.client
             .with(connection, |it, quic| it.recv_data(quic, stream))
-            .flatten()
             .unwrap()
     };
     assert_eq!(read(), Received::Data(pattern(100)));
@@ -221,7 +215,6 @@ fn trailers_without_a_field_are_the_end_alone_in_both_directions() {
             .with(pair.connection, |it, quic| {
                 it.send_request(quic, &head, false)
             })
-            .flatten()
             .unwrap();
         pair.fetches.upload(stream, pattern(7), none.clone());
         pair.fetches.write(client, pair.connection, stream);
@@ -235,7 +228,6 @@ fn trailers_without_a_field_are_the_end_alone_in_both_directions() {
         let connection = pair.server_connection.unwrap();
         pair.server
             .with(connection, |it, quic| it.send_trailers(quic, stream, &none))
-            .flatten()
             .unwrap();
         assert!(pair.run_until(|pair| pair.fetches.all_done()));
         assert_eq!(pair.fetches.fetches[&stream].trailers, None);
@@ -247,20 +239,14 @@ fn trailers_out_of_order_are_refused_and_harm_nothing() {
     let mut pair = Pair::new().connected();
     let stream = pair.start(&get("/hang"), Bytes::new());
     let fields = http::HeaderMap::new();
-    let after = pair
-        .client
-        .with(pair.connection, |it, quic| {
-            it.send_trailers(quic, stream, &fields)
-        })
-        .flatten();
+    let after = pair.client.with(pair.connection, |it, quic| {
+        it.send_trailers(quic, stream, &fields)
+    });
     assert!(matches!(after, Err(Error::OutOfOrder { .. })));
     pair.run_for(Duration::from_millis(100));
-    let before = pair
-        .server
-        .with(pair.connection, |it, quic| {
-            it.send_trailers(quic, stream, &fields)
-        })
-        .flatten();
+    let before = pair.server.with(pair.connection, |it, quic| {
+        it.send_trailers(quic, stream, &fields)
+    });
     assert!(matches!(before, Err(Error::OutOfOrder { .. })));
     assert!(pair.closed.is_none());
 }
@@ -280,16 +266,11 @@ fn extended_connect_waits_for_the_servers_word() {
         })
         .connected();
         pair.run_for(Duration::from_millis(100));
-        let takes = pair
-            .client
-            .with(pair.connection, |it, _| it.peer_takes_extended_connect());
-        assert_eq!(takes.unwrap(), extended);
-        let sent = pair
-            .client
-            .with(pair.connection, |it, quic| {
-                it.send_request(quic, &connect(), false)
-            })
-            .flatten();
+        let (it, ..) = pair.client.connection(pair.connection).unwrap();
+        assert_eq!(it.peer_takes_extended_connect(), extended);
+        let sent = pair.client.with(pair.connection, |it, quic| {
+            it.send_request(quic, &connect(), false)
+        });
         if !extended {
             assert!(matches!(sent, Err(Error::InvalidMessage { .. })));
             continue;
@@ -311,7 +292,6 @@ fn a_head_above_the_servers_limit_is_not_sent() {
         .with(pair.connection, |it, quic| {
             it.send_request(quic, &head, true)
         })
-        .flatten()
         .unwrap_err();
     assert!(
         matches!(error, Error::HeadTooLarge { limit: 65_536, .. }),
@@ -351,7 +331,6 @@ fn a_response_head_above_the_clients_limit_is_not_sent() {
         .with(pair.connection, |it, quic| {
             it.send_response(quic, stream, &head, true)
         })
-        .flatten()
         .unwrap_err();
     assert!(
         matches!(
@@ -435,12 +414,9 @@ fn streams_run_out_and_come_back() {
     .connected();
     pair.start(&get("/bytes/10"), Bytes::new());
     pair.start(&get("/bytes/10"), Bytes::new());
-    let third = pair
-        .client
-        .with(pair.connection, |it, quic| {
-            it.send_request(quic, &get("/"), true)
-        })
-        .flatten();
+    let third = pair.client.with(pair.connection, |it, quic| {
+        it.send_request(quic, &get("/"), true)
+    });
     assert!(matches!(third, Err(Error::StreamsExhausted)));
     assert!(pair.run_until(|pair| pair.fetches.streams_available));
     pair.start(&get("/bytes/10"), Bytes::new());
@@ -454,12 +430,9 @@ fn a_client_keeps_to_its_own_limit_too() {
     })
     .connected();
     pair.start(&get("/bytes/10"), Bytes::new());
-    let second = pair
-        .client
-        .with(pair.connection, |it, quic| {
-            it.send_request(quic, &get("/"), true)
-        })
-        .flatten();
+    let second = pair.client.with(pair.connection, |it, quic| {
+        it.send_request(quic, &get("/"), true)
+    });
     assert!(matches!(second, Err(Error::StreamsExhausted)));
     assert!(pair.run_until(|pair| pair.fetches.streams_available));
     pair.start(&get("/bytes/10"), Bytes::new());

@@ -15,7 +15,7 @@ use quinn_proto::{ConnectionError, ReadError, StreamEvent, VarInt, WriteError};
 
 use crate::budget::{Budget, is_one_handshake_packet};
 use crate::engine::crypto::{self, Shortening};
-use crate::engine::meter::Reading;
+use crate::engine::meter;
 use crate::engine::paths::Paths;
 use crate::engine::pins::Pins;
 use crate::engine::transport::MIN_MTU;
@@ -473,26 +473,23 @@ impl QuicConnection for Connection {
     }
 
     fn path_statistics(&self) -> Option<PathStatistics> {
-        let reading = Reading::of(self.engine.congestion_state())?;
-        let latest_rtt = reading.latest_rtt?;
+        let bytes_acked = meter::bytes_acked(self.engine.congestion_state());
+        if bytes_acked == 0 {
+            return None;
+        }
         let statistics = self.engine.stats();
         let path = statistics.path;
         Some(PathStatistics {
             remote: self.engine.remote_address(),
             min_rtt: path.min_rtt,
             smoothed_rtt: path.rtt,
-            rtt_variation: reading.rtt_variation(path.rtt),
-            latest_rtt,
             congestion_window: self.engine.congestion_state().metrics().congestion_window,
             mtu: path.current_mtu,
             packets_sent: path.sent_packets,
             packets_lost: path.lost_packets,
-            bytes_lost: path.lost_bytes,
             bytes_sent: statistics.udp_tx.bytes,
             bytes_received: statistics.udp_rx.bytes,
-            packets_acked: reading.packets_acked,
-            bytes_acked: reading.bytes_acked,
-            delivery_rate: reading.delivery.rate(),
+            bytes_acked,
             congestion_events: path.congestion_events,
             handshake: self.handshake,
         })

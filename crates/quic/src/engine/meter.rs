@@ -1,17 +1,16 @@
-//! A congestion controller that counts: wraps the engine's own and keeps what that does not tell,
-//! what was acknowledged, how fast, and how round-trip times stray.
+//! A congestion controller that counts: wraps another one and keeps what quinn-proto does not tell, how much
+//! was acknowledged.
 //!
-//! The engine builds one controller per path, so that the counts start anew when a peer moves.
+//! quinn-proto builds one controller per path, so that the count starts anew when a peer moves.
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, NewRenoConfig};
 
 use crate::Congestion;
-use crate::delivery::Delivery;
 use crate::engine::bbr::BbrFactory;
 use crate::engine::cubic::CubicFactory;
 use crate::initial_window::InitialWindow;
@@ -46,118 +45,26 @@ impl ControllerFactory for MeterFactory {
         let inner = Arc::clone(&self.inner).build(now, current_mtu);
         Box::new(Meter {
             inner,
-            reading: Reading::new(now),
+            bytes_acked: 0,
         })
     }
 }
 
-/// What a [`Meter`] has counted.
-#[derive(Clone)]
-pub(crate) struct Reading {
-    /// Ack-eliciting packets acknowledged on this path.
-    pub(crate) packets_acked: u64,
-    /// Bytes in them.
-    pub(crate) bytes_acked: u64,
-    /// Latest sample, with the peer's acknowledgement delay; `None` before the first.
-    pub(crate) latest_rtt: Option<Duration>,
-    /// How fast they were delivered.
-    pub(crate) delivery: Delivery,
-    /// What the engine's estimator said at the latest acknowledgement: what it knew before it.
-    estimated: Option<Estimate>,
-    /// Whether there was an acknowledgement.
-    heard: bool,
-    variation: Variation,
-}
-
-/// What the engine's estimator of the round-trip time says.
-#[derive(Clone, Copy)]
-struct Estimate {
-    smoothed: Duration,
-    min: Duration,
-}
-
-impl Reading {
-    /// The reading of the controller in use, which is one of ours. A copy of it is taken apart, since
-    /// the engine shows controllers by a trait that can't be cast down in place; meant for now and
-    /// then.
-    pub(crate) fn of(controller: &dyn Controller) -> Option<Reading> {
-        let copy = controller.clone_box().into_any().downcast::<Meter>();
-        copy.ok().map(|meter| meter.reading)
-    }
-
-    /// The smoothed mean deviation of the round-trip time, whose smoothed value is `smoothed` by now.
-    pub(crate) fn rtt_variation(&self, smoothed: Duration) -> Duration {
-        let mut variation = self.variation;
-        variation.on_sample(smoothed);
-        variation.mean
-    }
-
-    fn new(now: Instant) -> Self {
-        Self {
-            packets_acked: 0,
-            bytes_acked: 0,
-            latest_rtt: None,
-            delivery: Delivery::new(now),
-            estimated: None,
-            heard: false,
-            variation: Variation::default(),
-        }
-    }
-
-    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, rtt: &RttEstimator) {
-        self.packets_acked += 1;
-        self.bytes_acked += bytes;
-        self.latest_rtt = Some(now.saturating_duration_since(sent));
-        self.estimated = Some(Estimate {
-            smoothed: rtt.get(),
-            min: rtt.min(),
-        });
-        self.delivery.on_ack(now, sent, bytes);
-    }
-
-    fn on_end_acks(&mut self, in_flight: u64, app_limited: bool) {
-        let (Some(estimate), Some(latest)) = (self.estimated.take(), self.latest_rtt) else {
-            return;
-        };
-        // Before the first sample the estimator has a guess of its own.
-        if self.heard {
-            self.variation.on_sample(estimate.smoothed);
-        }
-        self.heard = true;
-        let min = estimate.min.min(latest);
-        let _ = self.delivery.on_end_acks(in_flight, app_limited, min);
-    }
-}
-
-/// The mean deviation of RFC 9002 section 5.3, which the engine has and doesn't tell, from the smoothed
-/// round-trip times, which it does.
-///
-/// A smoothed value moves by an eighth of what the sample, less the peer's acknowledgement delay,
-/// strays from it: so how far the sample strays is eight times the move.
-#[derive(Clone, Copy, Default)]
-struct Variation {
-    smoothed: Option<Duration>,
-    mean: Duration,
-}
-
-impl Variation {
-    fn on_sample(&mut self, smoothed: Duration) {
-        self.mean = match self.smoothed.replace(smoothed) {
-            // The first sample is the smoothed value.
-            None => smoothed / 2,
-            Some(before) => (3 * self.mean + 8 * before.abs_diff(smoothed)) / 4,
-        };
-    }
+/// Bytes of ack-eliciting packets that the peer has acknowledged on the path of this controller, which is one
+/// of ours. A copy of it is taken apart, since quinn-proto shows controllers by a trait that can't be cast down in
+/// place; meant for now and then.
+pub(crate) fn bytes_acked(controller: &dyn Controller) -> u64 {
+    let copy = controller.clone_box().into_any().downcast::<Meter>();
+    copy.map_or(0, |meter| meter.bytes_acked)
 }
 
 struct Meter {
     inner: Box<dyn Controller>,
-    reading: Reading,
+    bytes_acked: u64,
 }
 
 impl Controller for Meter {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
-        self.reading.delivery.on_sent(now, ());
         self.inner.on_sent(now, bytes, last_packet_number);
     }
 
@@ -169,7 +76,7 @@ impl Controller for Meter {
         app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        self.reading.on_ack(now, sent, bytes, rtt);
+        self.bytes_acked += bytes;
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
 
@@ -180,7 +87,6 @@ impl Controller for Meter {
         app_limited: bool,
         largest_packet_num_acked: Option<u64>,
     ) {
-        self.reading.on_end_acks(in_flight, app_limited);
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_packet_num_acked);
     }
@@ -215,7 +121,7 @@ impl Controller for Meter {
     fn clone_box(&self) -> Box<dyn Controller> {
         Box::new(Meter {
             inner: self.inner.clone_box(),
-            reading: self.reading.clone(),
+            bytes_acked: self.bytes_acked,
         })
     }
 
@@ -225,35 +131,5 @@ impl Controller for Meter {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The rules of RFC 9002 section 5.3, in µs.
-    fn expected(samples: &[u32]) -> (Vec<Duration>, Duration) {
-        let us = Duration::from_micros;
-        let (mut smoothed, mut mean) = (us(samples[0].into()), us(samples[0].into()) / 2);
-        let mut all = vec![smoothed];
-        for sample in samples[1..].iter().map(|sample| us((*sample).into())) {
-            mean = (3 * mean + smoothed.abs_diff(sample)) / 4;
-            smoothed = (7 * smoothed + sample) / 8;
-            all.push(smoothed);
-        }
-        (all, mean)
-    }
-
-    #[test]
-    fn the_variation_follows_from_smoothed_times() {
-        let (smoothed, expected) = expected(&[40_000, 60_000, 41_000, 40_000, 90_000, 40_500]);
-        let mut variation = Variation::default();
-        for smoothed in smoothed {
-            variation.on_sample(smoothed);
-        }
-        let error = variation.mean.abs_diff(expected);
-        // Eight times what the division by eight cuts off.
-        assert!(error < Duration::from_nanos(50), "{error:?}");
     }
 }

@@ -79,7 +79,6 @@ impl Client {
             match self
                 .endpoint
                 .with(self.connection, |it, quic| it.recv_data(quic, stream))
-                .flatten()
                 .unwrap()
             {
                 Received::Data(data) => bytes += data.len(),
@@ -96,11 +95,9 @@ impl Client {
     fn ask(&mut self, path: &str) -> StreamId {
         let request = Request::get(format!("https://localhost{path}")).body(());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let stream = endpoint
-            .with(connection, |it, quic| {
-                it.send_request(quic, &request.unwrap(), true)
-            })
-            .flatten();
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, &request.unwrap(), true)
+        });
         stream.unwrap()
     }
 

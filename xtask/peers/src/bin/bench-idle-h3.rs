@@ -132,11 +132,9 @@ impl Clients {
     fn on_event(&mut self, connection: ConnectionHandle, event: Event) -> Result<()> {
         match event {
             Event::Connected => {
-                self.endpoint
-                    .with(connection, |it, quic| {
-                        it.send_request(quic, &self.request, true)
-                    })
-                    .flatten()?;
+                self.endpoint.with(connection, |it, quic| {
+                    it.send_request(quic, &self.request, true)
+                })?;
             }
             Event::Response { head, end, .. } => {
                 ensure!(head.status().is_success(), "{}", head.status());
@@ -154,8 +152,7 @@ impl Clients {
         loop {
             match self
                 .endpoint
-                .with(connection, |it, quic| it.recv_data(quic, stream))
-                .flatten()?
+                .with(connection, |it, quic| it.recv_data(quic, stream))?
             {
                 Received::Data(_) | Received::Trailers(_) => {}
                 Received::Pending => return Ok(()),

@@ -103,7 +103,7 @@ impl Limits {
         });
         Ok(Config {
             max_memory: self.max_memory,
-            client_prefix: translated(self.client_prefix),
+            client_prefix: self.client_prefix,
             max_connections: count("max_connections", self.max_connections)?,
             max_connections_per_client: count(
                 "max_connections_per_client",
@@ -200,7 +200,7 @@ fn set_counts(bounds: &mut Bounds, limits: &Config) {
     bounds.requests_per_prefix = limits.requests_per_prefix;
     let concurrent = limits.max_concurrent_requests.map(NonZeroU32::get);
     set(&mut bounds.max_concurrent_requests, concurrent);
-    bounds.client_prefix = translated(limits.client_prefix);
+    bounds.client_prefix = limits.client_prefix;
     bounds.retry = translated(limits.retry);
 }
 

@@ -115,12 +115,9 @@ impl Client {
             self.progress(stream, &mut answer).expect("an answer");
         }
         self.send_body(stream, second, &mut answer);
-        let sent = self
-            .endpoint
-            .with(self.connection, |it, quic| {
-                it.send_trailers(quic, stream, trailers)
-            })
-            .flatten();
+        let sent = self.endpoint.with(self.connection, |it, quic| {
+            it.send_trailers(quic, stream, trailers)
+        });
         sent.unwrap();
         while !answer.is_over {
             self.progress(stream, &mut answer).expect("an answer");
@@ -141,24 +138,18 @@ impl Client {
     fn send(&mut self, method: Method, path: &str, end: bool) -> StreamId {
         let request = Request::builder().method(method);
         let request = request.uri(format!("{}{path}", self.root)).body(());
-        let sent = self
-            .endpoint
-            .with(self.connection, |it, quic| {
-                it.send_request(quic, &request.unwrap(), end)
-            })
-            .flatten();
+        let sent = self.endpoint.with(self.connection, |it, quic| {
+            it.send_request(quic, &request.unwrap(), end)
+        });
         sent.unwrap()
     }
 
     fn send_body(&mut self, stream: StreamId, body: &[u8], answer: &mut Answer) {
         let mut body = Bytes::copy_from_slice(body);
         loop {
-            let sent = self
-                .endpoint
-                .with(self.connection, |it, quic| {
-                    it.send_data(quic, stream, &mut body, false)
-                })
-                .flatten();
+            let sent = self.endpoint.with(self.connection, |it, quic| {
+                it.send_data(quic, stream, &mut body, false)
+            });
             sent.unwrap();
             if body.is_empty() {
                 return;
@@ -187,8 +178,7 @@ impl Client {
         loop {
             let received = self
                 .endpoint
-                .with(self.connection, |it, quic| it.recv_data(quic, stream))
-                .flatten();
+                .with(self.connection, |it, quic| it.recv_data(quic, stream));
             match received.unwrap() {
                 Received::Data(bytes) => answer.body.extend_from_slice(&bytes),
                 Received::Trailers(fields) => answer.trailers = fields,
@@ -261,10 +251,9 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         let code = Code::H3_NO_ERROR;
-        drop(
-            self.endpoint
-                .with(self.connection, |it, quic| it.close(quic, code, b"")),
-        );
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.close(quic, code, b"");
+        }
         self.transmit();
     }
 }

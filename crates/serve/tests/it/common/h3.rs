@@ -100,7 +100,6 @@ impl H3 {
             .with(self.connection, |it, quic| {
                 it.send_request(quic, &request, true)
             })
-            .flatten()
             .unwrap()
     }
 
@@ -108,19 +107,14 @@ impl H3 {
     pub(crate) fn post(&mut self, path: &str, body: Vec<u8>) -> StreamId {
         let request = Request::post(format!("https://localhost{path}")).body(());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let stream = endpoint
-            .with(connection, |it, quic| {
-                it.send_request(quic, &request.unwrap(), false)
-            })
-            .flatten();
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, &request.unwrap(), false)
+        });
         let (stream, mut body) = (stream.unwrap(), Bytes::from(body));
         loop {
-            let sent = self
-                .endpoint
-                .with(self.connection, |it, quic| {
-                    it.send_data(quic, stream, &mut body, true)
-                })
-                .flatten();
+            let sent = self.endpoint.with(self.connection, |it, quic| {
+                it.send_data(quic, stream, &mut body, true)
+            });
             sent.unwrap();
             if body.is_empty() {
                 return stream;
@@ -136,17 +130,13 @@ impl H3 {
     pub(crate) fn begin_post(&mut self, path: &str, body: Vec<u8>) -> StreamId {
         let request = Request::post(format!("https://localhost{path}")).body(());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let stream = endpoint
-            .with(connection, |it, quic| {
-                it.send_request(quic, &request.unwrap(), false)
-            })
-            .flatten();
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, &request.unwrap(), false)
+        });
         let (stream, mut body) = (stream.unwrap(), Bytes::from(body));
-        let sent = endpoint
-            .with(connection, |it, quic| {
-                it.send_data(quic, stream, &mut body, true)
-            })
-            .flatten();
+        let sent = endpoint.with(connection, |it, quic| {
+            it.send_data(quic, stream, &mut body, true)
+        });
         sent.unwrap();
         stream
     }
@@ -161,17 +151,13 @@ impl H3 {
         let request = Request::builder().method(method);
         let request = request.uri(format!("https://localhost{path}")).body(());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let stream = endpoint
-            .with(connection, |it, quic| {
-                it.send_request(quic, &request.unwrap(), false)
-            })
-            .flatten();
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, &request.unwrap(), false)
+        });
         let (stream, mut body) = (stream.unwrap(), Bytes::from(body));
-        let sent = endpoint
-            .with(connection, |it, quic| {
-                it.send_data(quic, stream, &mut body, false)
-            })
-            .flatten();
+        let sent = endpoint.with(connection, |it, quic| {
+            it.send_data(quic, stream, &mut body, false)
+        });
         sent.unwrap();
         stream
     }
@@ -181,15 +167,14 @@ impl H3 {
         let uri = format!("https://localhost{path}");
         let request = Request::get(uri).body(()).unwrap();
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let Ok(stream) = endpoint
-            .with(connection, |it, quic| it.send_request(quic, &request, true))
-            .flatten()
+        let Ok(stream) =
+            endpoint.with(connection, |it, quic| it.send_request(quic, &request, true))
         else {
             return false;
         };
-        drop(endpoint.with(connection, |it, quic| {
+        if let Some((it, quic, _)) = endpoint.connection(connection) {
             it.stop_reading(quic, stream, Code::H3_REQUEST_CANCELLED);
-        }));
+        }
         self.transmit();
         true
     }
@@ -197,9 +182,9 @@ impl H3 {
     /// Wants no more of a response.
     pub(crate) fn stop(&mut self, stream: StreamId) {
         let code = Code::H3_REQUEST_CANCELLED;
-        drop(self.endpoint.with(self.connection, |it, quic| {
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
             it.stop_reading(quic, stream, code);
-        }));
+        }
         self.transmit();
     }
 
@@ -255,7 +240,6 @@ impl H3 {
             match self
                 .endpoint
                 .with(self.connection, |it, quic| it.recv_data(quic, stream))
-                .flatten()
                 .unwrap()
             {
                 Received::Data(bytes) => return Ok(Some(bytes)),
@@ -286,30 +270,24 @@ impl H3 {
         let (head, mut content) = request.into_parts();
         let head = Request::from_parts(head, ());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let stream = endpoint
-            .with(connection, |it, quic| {
-                it.send_request(quic, &head, content.is_empty())
-            })
-            .flatten();
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, &head, content.is_empty())
+        });
         let stream = stream.unwrap();
         let (mut interim, mut head, mut body) = (Vec::new(), None, Vec::new());
         loop {
             // A server that has answered may stop reading.
             while !content.is_empty()
                 && let before = content.len()
-                && let Ok(()) = self
-                    .endpoint
-                    .with(connection, |it, quic| {
-                        it.send_data(quic, stream, &mut content, true)
-                    })
-                    .flatten()
+                && let Ok(()) = self.endpoint.with(connection, |it, quic| {
+                    it.send_data(quic, stream, &mut content, true)
+                })
                 && content.len() < before
             {}
             while head.is_some()
                 && let Ok(received) = self
                     .endpoint
                     .with(connection, |it, quic| it.recv_data(quic, stream))
-                    .flatten()
             {
                 match received {
                     Received::Data(bytes) => body.extend_from_slice(&bytes),
@@ -362,9 +340,9 @@ impl H3 {
 
     /// Closes the connection.
     pub(crate) fn close(mut self) {
-        drop(self.endpoint.with(self.connection, |it, quic| {
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
             it.close(quic, Code::H3_NO_ERROR, b"");
-        }));
+        }
         self.transmit();
     }
 
@@ -438,9 +416,9 @@ impl H3 {
 /// Says goodbye, lest the server wait for acknowledgements.
 impl Drop for H3 {
     fn drop(&mut self) {
-        drop(self.endpoint.with(self.connection, |it, quic| {
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
             it.close(quic, Code::H3_NO_ERROR, b"");
-        }));
+        }
         self.transmit();
     }
 }

@@ -232,7 +232,7 @@ impl Client {
                     gone = true;
                     if told.is_ok() && let Some(stream) = self.stream {
                         let code = Code::H3_REQUEST_CANCELLED;
-                        drop(self.endpoint.with(self.connection, |it, quic| it.reset_stream(quic, stream, code)));
+                        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) { it.reset_stream(quic, stream, code); }
                     }
                 }
             }
@@ -250,17 +250,12 @@ impl Client {
             }
         }
         if self.stream.is_none()
-            && self
-                .endpoint
-                .with(self.connection, |it, _| it.peer_takes_extended_connect())
-                .unwrap_or(false)
+            && let Some((it, ..)) = self.endpoint.connection(self.connection)
+            && it.peer_takes_extended_connect()
         {
-            let sent = self
-                .endpoint
-                .with(self.connection, |it, quic| {
-                    it.send_request(quic, &self.request, false)
-                })
-                .flatten();
+            let sent = self.endpoint.with(self.connection, |it, quic| {
+                it.send_request(quic, &self.request, false)
+            });
             self.stream = Some(sent.unwrap());
         }
         let Some(stream) = self.stream else {
@@ -273,7 +268,6 @@ impl Client {
                 .with(self.connection, |it, quic| {
                     it.send_data(quic, stream, data, self.read_all)
                 })
-                .flatten()
                 .is_err()
             {
                 data.clear();
@@ -283,7 +277,6 @@ impl Client {
             match self
                 .endpoint
                 .with(self.connection, |it, quic| it.recv_data(quic, stream))
-                .flatten()
             {
                 Ok(Received::Data(data)) => self.incoming = data,
                 Ok(Received::Trailers(_)) => {}
@@ -306,9 +299,9 @@ impl Client {
     }
 
     async fn close(mut self) {
-        drop(self.endpoint.with(self.connection, |it, quic| {
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
             it.close(quic, Code::H3_NO_ERROR, b"");
-        }));
+        }
         self.transmit().await;
     }
 }
