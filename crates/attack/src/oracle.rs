@@ -92,7 +92,7 @@ pub fn run(binary: &Path, attack: &Attack, scale: Scale) -> Result<Report> {
     (attack.run)(&mut arena)
         .with_context(|| format!("the attack {} cannot be made", attack.name))?;
     let peak = sampler.stop();
-    let recovered = recovery(idle, pid);
+    let recovered = recovery(idle, pid, RECOVERY + attack.lingers);
     let service = bystander.stop();
     let alive = alive(arena.server);
     if let Some(afterwards) = attack.afterwards {
@@ -119,11 +119,11 @@ fn memory(attack: &Attack, idle: Usage, peak: Usage) -> Check {
     }
 }
 
-fn recovery(idle: Usage, pid: u32) -> [Check; 2] {
+fn recovery(idle: Usage, pid: u32, limit: Duration) -> [Check; 2] {
     let begun = Instant::now();
-    let memory = within(RECOVERY, || Usage::of(pid).resident <= idle.resident + BACK);
+    let memory = within(limit, || Usage::of(pid).resident <= idle.resident + BACK);
     let after = begun.elapsed();
-    let left = RECOVERY.saturating_sub(after);
+    let left = limit.saturating_sub(after);
     let descriptors = within(left, || {
         Usage::of(pid).descriptors <= idle.descriptors + BACK_DESCRIPTORS
     });
@@ -132,13 +132,13 @@ fn recovery(idle: Usage, pid: u32) -> [Check; 2] {
     [
         Check {
             what: "memory afterwards".into(),
-            bar: format!("≤ {} MiB above idle in 10 s", BACK >> 20),
+            bar: format!("≤ {} MiB above idle in {} s", BACK >> 20, limit.as_secs()),
             measured: format!("{above} MiB after {:.1} s", after.as_secs_f64()),
             met: memory,
         },
         Check {
             what: "descriptors afterwards".into(),
-            bar: format!("≤ {BACK_DESCRIPTORS} above idle in 10 s"),
+            bar: format!("≤ {BACK_DESCRIPTORS} above idle in {} s", limit.as_secs()),
             measured: format!(
                 "{} above idle, after {:.1} s",
                 now.descriptors.saturating_sub(idle.descriptors),

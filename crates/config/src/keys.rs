@@ -453,7 +453,7 @@ pub const LIMITS: Section = Section {
         key(
             "slowest",
             Form::Text("1kB/s after 10s"),
-            "(1 KiB in `idle-timeout`)",
+            "(100 bytes a second over `idle-timeout`)",
             "How slowly a client may send the content of a request or take that of a response: in each span of so long that it is waited for, it must move by what the rate gives. Slower ones are ended, however far they are; a transfer that moves may take as long as it likes.",
         ),
     ],

@@ -56,7 +56,7 @@ use tokio::task::unconstrained;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tunnel::Relay;
-use write_ahead::{Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, WriteAhead};
+use write_ahead::{Buffering, Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, WriteAhead};
 
 /// The most bytes of a request's head that hyper takes; twice what the service answers.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -369,7 +369,7 @@ impl Context {
 
     async fn http1(
         &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        stream: impl AsyncRead + AsyncWrite + Buffering + Unpin + 'static,
         socket: &TcpStream,
         client: &Client,
         activity: &Activity,
@@ -408,7 +408,7 @@ impl Context {
 
     async fn converse_http1(
         &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        stream: impl AsyncRead + AsyncWrite + Buffering + Unpin + 'static,
         client: &Client,
         activity: &Activity,
         unread: &Arc<AtomicBool>,
