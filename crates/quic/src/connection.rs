@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 
-use crate::{Direction, Error, Event, PathStatistics, Read, Role, StreamId, Version};
+use crate::{Direction, Error, Event, PathStatistics, PeerIdentity, Read, Role, StreamId, Version};
 
 /// A connection of a [`QuicEndpoint`](crate::QuicEndpoint), which lends it.
 ///
@@ -103,6 +103,11 @@ pub trait QuicConnection {
     /// The peer's address, as it is now.
     #[must_use]
     fn remote_address(&self) -> SocketAddr;
+
+    /// Returns what the peer has shown of itself in the handshake, as far as it has come: names and certificates that TLS
+    /// has verified once [`Event::Connected`] is there, or those of the session that is resumed.
+    #[must_use]
+    fn peer_identity(&self) -> PeerIdentity;
 
     /// What is known of its path; `None` before the first round trip. Not free: meant for now and then.
     #[must_use]

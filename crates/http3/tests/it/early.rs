@@ -242,10 +242,10 @@ fn raw_returning(begin: impl FnOnce(&mut quinn_proto::Connection)) -> Raw {
     let mut server = ServerConfig::new(tls::server());
     server.quic.early_data = true;
     let transport = quinn_proto::TransportConfig::default;
-    Raw::client_of(&client, server.clone(), transport(), |quic| {
+    Raw::client_of(&client, &server, transport(), |quic| {
         assert!(!quic.has_0rtt());
     });
-    Raw::silent_client(&client, server, transport(), |quic| {
+    Raw::silent_client(&client, &server, transport(), |quic| {
         assert!(quic.has_0rtt());
         begin(quic);
     })
@@ -376,7 +376,7 @@ fn changed_settings(first: &[u8], then: &[u8]) -> Raw {
     let mut client = ClientConfig::new(tls::client());
     client.early_data = Some(Sessions::new());
     for settings in [first, then] {
-        let mut peer = Raw::server_of(&server, client.clone());
+        let mut peer = Raw::server_of(&server, &client);
         let early = peer.events.iter().any(|it| matches!(it, Event::EarlyData));
         assert_eq!(early, settings == then);
         peer.uni(&[&[0x00][..], &frame(SETTINGS, settings)].concat());

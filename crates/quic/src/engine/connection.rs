@@ -21,8 +21,8 @@ use crate::engine::pins::Pins;
 use crate::engine::transport::MIN_MTU;
 use crate::windows::Windows;
 use crate::{
-    CloseReason, Datagram, Direction, Error, Event, PathStatistics, QuicConnection, Read, Role,
-    StreamId, Version,
+    CloseReason, Datagram, Direction, Error, Event, PathStatistics, PeerIdentity, QuicConnection,
+    Read, Role, StreamId, Version,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -461,6 +461,10 @@ impl QuicConnection for Connection {
 
     fn remote_address(&self) -> SocketAddr {
         self.engine.remote_address()
+    }
+
+    fn peer_identity(&self) -> PeerIdentity {
+        crypto::peer_identity(&self.engine)
     }
 
     fn keep(&mut self, bytes: u64) -> bool {

@@ -4,6 +4,7 @@
 //! protocols.
 
 use crate::RequestBody;
+use crate::client_auth::Presented;
 use crate::clients::Admitted;
 use crate::incidents::Incident;
 use crate::request::carrier::Carrier;
@@ -37,13 +38,6 @@ const MAX_UNREAD: usize = 64 << 10;
 /// again when it does: a client that takes nothing holds nothing.
 const FIRST_PIECE: usize = 4 << 10;
 
-/// HTTP/3 is always over TLS, and a response over it says again whether it is offered.
-const TERMS: Terms = Terms {
-    is_secure: true,
-    offers_http3: true,
-    redirect: None,
-};
-
 /// One exchange.
 type Key = (ConnectionHandle, StreamId);
 
@@ -53,6 +47,10 @@ pub(super) struct Responses {
     setup: Arc<Setup>,
     pending: PendingWork<Key>,
     memory: Memory,
+    /// The place of the address among the server's.
+    listener: usize,
+    /// The terms of its requests: a response over HTTP/3 says again whether it is offered.
+    terms: Terms,
     /// When the turn began.
     now: Now,
     /// Connections of which a request has come to its end in this turn.
@@ -102,10 +100,12 @@ struct InProgress {
 }
 
 impl Responses {
-    pub(super) fn new(setup: Arc<Setup>, memory: Memory) -> Self {
+    pub(super) fn new(setup: Arc<Setup>, memory: Memory, listener: usize) -> Self {
         Self {
+            terms: setup.listeners[listener].terms,
             setup,
             memory,
+            listener,
             now: Now::read(),
             pending: PendingWork::new(),
             changed: Vec::new(),
@@ -239,17 +239,24 @@ impl Responses {
     ) -> Option<&'e mut Open> {
         let (_, quic, connection) = endpoint.connection(handle)?;
         let Connection { admitted, open } = connection;
-        admitted.name(handle);
+        admitted.name(self.listener, handle);
         Some(open.get_or_insert_with(|| {
             let remote = quic.remote_address();
             let peer = SocketAddr::new(remote.ip().to_canonical(), remote.port());
             let handshake = quic.path_statistics().and_then(|it| it.handshake);
             let began = self.now.instant.checked_sub(handshake.unwrap_or_default());
             let began = began.unwrap_or(self.now.instant);
+            let asks = self.setup.service.current.get().asked_names.is_some();
+            let presented = asks.then(|| {
+                let identity = quic.peer_identity();
+                let name = identity.server_name.as_deref();
+                Rc::new(Presented::new(name, &identity.certificates))
+            });
             let (responder, admitted) = (Rc::clone(&self.memory.responder), Rc::clone(admitted));
-            let requests = Requests::new(responder, Protocol::Http3, peer, admitted, began, TERMS);
+            let terms = self.terms;
+            let requests = Requests::new(responder, Protocol::Http3, peer, admitted, began, terms);
             Box::new(Open {
-                exchanges: Exchanges::new(requests),
+                exchanges: Exchanges::new(requests.presented(presented)),
                 in_progress: InProgress::default(),
             })
         }))
