@@ -6,6 +6,7 @@ use crate::statistics::Statistics;
 use crate::websocket;
 use altway_serve::{EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
 use altway_upstream::heads::Received;
+use altway_upstream::rewrite::{Ambiguous, FieldChanges, PathChange};
 use altway_upstream::{Group, Interim, Reason, Refusal};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
@@ -24,6 +25,10 @@ pub struct Settings {
     /// Networks of proxies before this one: what they say of the client in Forwarded and X-Forwarded-For is
     /// continued, and replaced where anybody else says it.
     pub trusted: Vec<Network>,
+    /// The change of the beginning of requests' paths. What a server says in Location is not changed back.
+    pub path: PathChange,
+    /// Changes of the fields of the servers' responses, made before `fields`.
+    pub response_fields: FieldChanges,
     /// Fields of all responses, in place of those of the same names that the servers send.
     pub fields: HeaderMap,
     /// Counts what is done.
@@ -94,6 +99,9 @@ impl Shared {
         } else if request.method() == Method::CONNECT {
             return page(StatusCode::NOT_IMPLEMENTED, timing);
         }
+        if self.change_path(&mut request).is_err() {
+            return page(StatusCode::BAD_REQUEST, timing);
+        }
         let received = Received {
             peer,
             is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
@@ -108,7 +116,8 @@ impl Shared {
             .await;
         let mut response = match sent {
             Err(refusal) => self.refuse(refusal, timing),
-            Ok((response, None)) => {
+            Ok((mut response, None)) => {
+                self.settings.response_fields.apply(response.headers_mut());
                 let status = response.status();
                 timing
                     .statistics
@@ -117,7 +126,8 @@ impl Shared {
             }
             Ok((response, Some(tunnel))) => {
                 timing.is_whole = true;
-                let fields = response.into_parts().0.headers;
+                let mut fields = response.into_parts().0.headers;
+                self.settings.response_fields.apply(&mut fields);
                 let joined = upgrade.map(|upgrade| websocket::join(upgrade, &fields, tunnel));
                 match joined {
                     Some(Ok(response)) => return response,
@@ -127,6 +137,16 @@ impl Shared {
         };
         self.complete(response.headers_mut());
         response
+    }
+
+    fn change_path(&self, request: &mut Request<RequestBody>) -> Result<(), Ambiguous> {
+        let change = &self.settings.path;
+        let target = request.uri().path_and_query();
+        let changed = target.map_or(Ok(None), |target| change.apply(target))?;
+        if let Some(target) = changed {
+            *request.uri_mut() = target.into();
+        }
+        Ok(())
     }
 
     /// Adds the fields of the settings.

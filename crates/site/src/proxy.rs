@@ -1,13 +1,15 @@
 //! Routes that are carried to other servers: the words of a configuration as those of the proxy.
 
 use crate::Error;
-use crate::answers::fields_of;
-use altway_config::{Balance as BalancePlan, Proxy as ProxyPlan, Route, Site};
-use altway_config::{Upstream, UpstreamPlace};
+use crate::answers::{fields_of, replace};
+use altway_config::{Balance as BalancePlan, FieldChanges as FieldChangesPlan};
+use altway_config::{FieldPattern as FieldPatternPlan, HeaderField, PathPrefix};
+use altway_config::{Proxy as ProxyPlan, Route, Site, Upstream, UpstreamPlace};
 use altway_proxy::{Proxy, Settings, Statistics};
 use altway_upstream::balance::{Balance, HashKey};
+use altway_upstream::rewrite::{FieldChanges, FieldPattern, PathChange};
 use altway_upstream::{Address, Check, Group, Options, Protocol, Roots, Server};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 
@@ -19,7 +21,13 @@ pub(crate) fn service(
     statistics: &Arc<Statistics>,
 ) -> Result<Proxy, Error> {
     let group = Group::new(options(proxy)?)?;
+    let text = |prefix: &Option<PathPrefix>| prefix.as_ref().map(|it| it.as_str().to_owned());
     let settings = Settings {
+        path: PathChange {
+            strip: text(&proxy.strip_prefix),
+            add: text(&proxy.add_prefix),
+        },
+        response_fields: changes(&proxy.response_headers),
         trusted: proxy.trust.clone(),
         fields: fields_of(site, route),
         statistics: Arc::clone(statistics),
@@ -56,12 +64,31 @@ pub fn options(proxy: &ProxyPlan) -> Result<Options, Error> {
     options.keep_body = proxy.retry.keep_body.as_bytes() as usize;
     let host = proxy.host.as_ref();
     options.host = host.and_then(|host| HeaderValue::from_str(host.as_str()).ok());
+    options.request_fields = changes(&proxy.request_headers);
     options.roots = proxy.roots.clone().map_or(Roots::System, Roots::File);
     options.max_requests = proxy.upstream_requests.min(MOST_REQUESTS);
     options.connect_timeout = proxy.timeouts.connect;
     options.head_timeout = proxy.timeouts.head;
     options.idle_timeout = proxy.timeouts.idle;
     Ok(options)
+}
+
+fn changes(plan: &FieldChangesPlan) -> FieldChanges {
+    let pattern = |it: &FieldPatternPlan| match it.as_str().strip_suffix('*') {
+        Some(prefix) => Some(FieldPattern::Prefix(prefix.to_owned())),
+        // A checked plan has names only.
+        None => it.as_str().parse().ok().map(FieldPattern::Name),
+    };
+    let fields = |new: &[HeaderField]| {
+        let mut fields = HeaderMap::new();
+        replace(&mut fields, new);
+        fields
+    };
+    FieldChanges {
+        remove: plan.remove.iter().filter_map(pattern).collect(),
+        set: fields(&plan.set),
+        append: fields(&plan.append),
+    }
 }
 
 /// The largest number that a worker can count; it never has as many.

@@ -387,6 +387,7 @@ impl Exchange<'_> {
         } else if !fields.contains_key(header::HOST) {
             fields.insert(header::HOST, options.servers[0].authority());
         }
+        options.request_fields.apply(&mut fields);
         fields
     }
 

@@ -6,6 +6,7 @@ use crate::connect::Connector;
 use crate::health::Health;
 use crate::pool::Pool;
 use crate::resolve::Names;
+use crate::rewrite::FieldChanges;
 use crate::tls::Tls;
 use crate::{Error, Roots, Server};
 use http::HeaderValue;
@@ -39,6 +40,8 @@ pub struct Options {
     pub max_requests: usize,
     /// Host of the requests; `None`: what the client has asked for.
     pub host: Option<HeaderValue>,
+    /// Changes of the fields of requests, made after those of [`heads`](crate::heads).
+    pub request_fields: FieldChanges,
     /// The authorities of the servers' certificates.
     pub roots: Roots,
 }
@@ -58,6 +61,7 @@ impl Options {
             idle_timeout: Duration::from_secs(300),
             max_requests: 1_000,
             host: None,
+            request_fields: FieldChanges::default(),
             roots: Roots::default(),
         }
     }

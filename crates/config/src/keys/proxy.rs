@@ -1,5 +1,6 @@
 //! The keys of what a route with `proxy` has.
 
+use super::site::HEADERS;
 use super::{Form, Key, MOST, Section, key};
 
 /// `proxy` of a route.
@@ -42,6 +43,38 @@ pub(super) const HOST: Key = key(
     "Host of the requests, where the servers go by it. With `proxy`.",
 );
 
+/// `strip-prefix` of a route.
+pub(super) const STRIP_PREFIX: Key = key(
+    "strip-prefix",
+    Form::Text("/api"),
+    "(paths stay)",
+    "Beginning that the paths of requests lose: with `/api`, `/api/users` becomes `/users`, and `/api` becomes `/`. Paths that begin otherwise, also `/apis`, stay. Location and other fields of responses are not changed. With `proxy`.",
+);
+
+/// `add-prefix` of a route.
+pub(super) const ADD_PREFIX: Key = key(
+    "add-prefix",
+    Form::Text("/v2"),
+    "(nothing)",
+    "What stands before the paths of requests: with `/v2`, `/users` becomes `/v2/users`. After `strip-prefix`. With `proxy`.",
+);
+
+/// `request-headers` of a route.
+pub(super) const REQUEST_HEADERS: Key = key(
+    "request-headers",
+    Form::Table(&FIELD_CHANGES),
+    "{}",
+    "Changes of what the servers are told, Forwarded and X-Forwarded-For included. Host (see `host`), Via and what belongs to framing or to a connection can't be changed. With `proxy`.",
+);
+
+/// `response-headers` of a route.
+pub(super) const RESPONSE_HEADERS: Key = key(
+    "response-headers",
+    Form::Table(&FIELD_CHANGES),
+    "{}",
+    "Changes of what the servers' responses say; `headers` comes after it, and counts for the proxy's own answers as well. Alt-Svc, Content-Encoding and what belongs to framing or to a connection can't be changed. With `proxy`.",
+);
+
 /// `trust` of a route.
 pub(super) const TRUST: Key = key(
     "trust",
@@ -73,6 +106,32 @@ pub(super) const TIMEOUTS_KEY: Key = key(
     "",
     "How long servers may take. With `proxy`.",
 );
+
+/// `request-headers` and `response-headers`.
+pub const FIELD_CHANGES: Section = Section {
+    title: "`request-headers` and `response-headers`",
+    about: "Changes of the fields of messages that pass, made in this order.",
+    keys: &[
+        key(
+            "remove",
+            Form::OneOrMore(&Form::Text("x-internal-*")),
+            "[]",
+            "Names of fields that are taken away, in any case; `x-internal-*` is every name that begins so.",
+        ),
+        key(
+            "set",
+            HEADERS,
+            "{}",
+            "Fields in place of those that have the same names. A list gives several of one name.",
+        ),
+        key(
+            "append",
+            HEADERS,
+            "{}",
+            "Fields beside those that have the same names.",
+        ),
+    ],
+};
 
 /// `health`.
 pub const HEALTH: Section = Section {

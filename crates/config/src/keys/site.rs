@@ -54,7 +54,7 @@ pub const SITE: Section = Section {
     ],
 };
 
-const HEADERS: Form = Form::Map(
+pub(super) const HEADERS: Form = Form::Map(
     "a header field's name",
     "X-Frame-Options",
     &Form::OneOrMore(&Form::Text("DENY")),
@@ -193,6 +193,10 @@ pub const ROUTE: Section = Section {
         proxy::HEALTH_KEY,
         proxy::RETRY_KEY,
         proxy::HOST,
+        proxy::STRIP_PREFIX,
+        proxy::ADD_PREFIX,
+        proxy::REQUEST_HEADERS,
+        proxy::RESPONSE_HEADERS,
         proxy::TRUST,
         proxy::ROOTS,
         proxy::UPSTREAM_REQUESTS,

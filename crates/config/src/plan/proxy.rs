@@ -1,14 +1,14 @@
 //! Checks of what goes together in routes with `proxy`.
 
 use super::check::Check;
-use crate::{MAX_ATTEMPTS, MAX_KEEP_BODY, MAX_UPSTREAMS, Proxy};
+use crate::{MAX_ATTEMPTS, MAX_KEEP_BODY, MAX_UPSTREAMS, PathPattern, PathPrefix, Proxy};
 use std::time::Duration;
 
 /// The least time between two checks.
 const LEAST_EVERY: Duration = Duration::from_millis(100);
 
 impl Check<'_> {
-    pub(super) fn proxy(&mut self, proxy: &Proxy, path: &str) {
+    pub(super) fn proxy(&mut self, proxy: &Proxy, pattern: &PathPattern, path: &str) {
         self.twice(&proxy.upstreams, path, "proxy");
         let count = proxy.upstreams.len();
         if count > MAX_UPSTREAMS {
@@ -53,6 +53,9 @@ impl Check<'_> {
                 "leave it out, or name servers by `https://`",
             );
         }
+        if let Some(prefix) = &proxy.strip_prefix {
+            self.strip_prefix(prefix, pattern, path);
+        }
         let times = [
             ("connect", proxy.timeouts.connect),
             ("head", proxy.timeouts.head),
@@ -66,6 +69,23 @@ impl Check<'_> {
                     "leave it out for its default",
                 );
             }
+        }
+    }
+
+    /// A route for other paths never has one that begins so.
+    fn strip_prefix(&mut self, prefix: &PathPrefix, pattern: &PathPattern, path: &str) {
+        let below = format!("{prefix}/");
+        let begins_so = match pattern {
+            PathPattern::All | PathPattern::Suffix(_) => true,
+            PathPattern::Exact(exact) => exact == prefix.as_str() || exact.starts_with(&below),
+            PathPattern::Prefix(start) => start.starts_with(&below) || below.starts_with(start),
+        };
+        if !begins_so {
+            self.fault(
+                &format!("{path}.strip-prefix"),
+                format!("no path of the route, `{pattern}`, begins with `{prefix}`"),
+                "paths are stripped as clients send them, from their first `/`",
+            );
         }
     }
 }

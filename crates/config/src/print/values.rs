@@ -1,9 +1,9 @@
 //! The values of each table as TOML writes them.
 
 use crate::{
-    Action, Certificate, Config, Files, HeaderField, HealthCheck, Limits, Listen, Listener, Log,
-    Protocols, Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry, Route, Secret, Security,
-    Site, Transport, Upload,
+    Action, Certificate, Config, FieldChanges, Files, HeaderField, HealthCheck, Limits, Listen,
+    Listener, Log, Protocols, Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry, Route,
+    Secret, Security, Site, Transport, Upload,
 };
 use altway_document::quoted;
 use altway_units::{DataSize, duration};
@@ -236,6 +236,10 @@ impl Proxy {
             ("health", health),
             ("retry", given(self.retry == usual.retry, retry)),
             ("host", text(self.host.as_ref())),
+            ("strip-prefix", text(self.strip_prefix.as_ref())),
+            ("add-prefix", text(self.add_prefix.as_ref())),
+            ("request-headers", field_changes(&self.request_headers)),
+            ("response-headers", field_changes(&self.response_headers)),
             ("trust", (!self.trust.is_empty()).then(|| list(&self.trust))),
             ("roots", path(self.roots.as_ref())),
             (
@@ -349,6 +353,21 @@ fn headers(fields: &[HeaderField]) -> Option<String> {
         ((*name).to_owned(), value)
     };
     map(names.iter().map(of).collect())
+}
+
+fn field_changes(changes: &FieldChanges) -> Option<String> {
+    let entries = [
+        (
+            "remove",
+            (!changes.remove.is_empty()).then(|| list(&changes.remove)),
+        ),
+        ("set", headers(&changes.set)),
+        ("append", headers(&changes.append)),
+    ];
+    let entries = entries.into_iter();
+    map(entries
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect())
 }
 
 /// Entries whose values are TOML already, as they come.

@@ -27,6 +27,7 @@ mod metrics;
 mod migration;
 mod one_way;
 mod protocols;
+mod proxied;
 mod proxies;
 mod quic;
 mod rates;
