@@ -67,8 +67,8 @@ pub use site::{
 pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{
     BadAddress, BadBalance, BadCheckPath, BadClientPrefix, BadField, BadHost, BadPathPrefix,
-    BadPattern, BadRetry, BadServerId, BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance,
-    CheckPath, ClientPrefix, FieldPattern, HeaderField, HostValue, ListenAddress, PathPattern,
-    PathPrefix, RedirectTarget, Requested, Retry, ServerId, SiteName, Upstream, UpstreamPlace,
-    UrlPath,
+    BadPattern, BadRetry, BadServerId, BadSiteName, BadTarget, BadTlsName, BadUpstream, BadUrlPath,
+    Balance, CheckPath, ClientPrefix, FieldPattern, HeaderField, HostValue, ListenAddress,
+    PathPattern, PathPrefix, RedirectTarget, Requested, Retry, ServerId, SiteName, TlsName,
+    Upstream, UpstreamPlace, UrlPath,
 };

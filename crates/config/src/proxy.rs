@@ -1,6 +1,9 @@
 //! Requests that are carried to servers behind this one: `proxy`.
 
-use crate::{Balance, CheckPath, FieldPattern, HeaderField, HostValue, PathPrefix, Upstream};
+use crate::{
+    Balance, Certificate, CheckPath, FieldPattern, HeaderField, HostValue, PathPrefix, TlsName,
+    Upstream,
+};
 use altway_units::{DataSize, Network};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,6 +42,13 @@ pub struct Proxy {
     pub trust: Vec<Network>,
     /// PEM file of the authorities that sign the servers' certificates; `None`: the system's.
     pub roots: Option<PathBuf>,
+    /// The name that servers are asked for in TLS (SNI), and that their certificates have to be for; `None`: the host
+    /// of each.
+    pub server_name: Option<TlsName>,
+    /// The certificate that servers are shown which ask for one; it has no OCSP response.
+    pub client_certificate: Option<Certificate>,
+    /// Whether each connection begins with a header of the PROXY protocol, version 2.
+    pub send_proxy_protocol: bool,
     /// Requests at a time that a worker has at one server.
     pub upstream_requests: usize,
     /// The time that servers may take.
@@ -64,6 +74,9 @@ impl Proxy {
             response_headers: FieldChanges::default(),
             trust: Vec::new(),
             roots: None,
+            server_name: None,
+            client_certificate: None,
+            send_proxy_protocol: false,
             upstream_requests: Self::DEFAULT_REQUESTS,
             timeouts: ProxyTimeouts::default(),
         }

@@ -19,7 +19,7 @@ pub use pattern::{BadPattern, PathPattern};
 pub use quic::{BadClientPrefix, BadRetry, BadServerId, ClientPrefix, Retry, ServerId};
 pub use target::{BadTarget, RedirectTarget, Requested};
 pub use upstream::{
-    BadBalance, BadCheckPath, BadHost, BadUpstream, Balance, CheckPath, HostValue, Upstream,
-    UpstreamPlace,
+    BadBalance, BadCheckPath, BadHost, BadTlsName, BadUpstream, Balance, CheckPath, HostValue,
+    TlsName, Upstream, UpstreamPlace,
 };
 pub use url_path::{BadUrlPath, UrlPath};

@@ -23,6 +23,32 @@ pub enum Error {
         /// Where none is.
         place: String,
     },
+    /// The file of a client certificate can't be read.
+    #[error("cannot read the client certificate `{path}`")]
+    ClientChain {
+        /// The file.
+        path: PathBuf,
+        /// The fault of the file.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// The key of a client certificate can't be read.
+    #[error("cannot read the key of the client certificate in {place}")]
+    ClientKey {
+        /// Where it was found.
+        place: String,
+        /// The fault of the text.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// A client certificate and its key don't belong to each other, or can't be used.
+    #[error("the client certificate `{path}` cannot be used with the key in {place}")]
+    ClientCertificate {
+        /// The chain's file.
+        path: PathBuf,
+        /// Where the key was found.
+        place: String,
+        /// The fault.
+        source: rustls::Error,
+    },
     /// TLS can't be set up.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),

@@ -245,6 +245,7 @@ impl Exchange<'_> {
             Err(error) => {
                 let server = &connector.server;
                 tracing::debug!("no connection to the upstream {server}: {error}");
+                self.group.members[member].not_connected(&error);
                 return Ok(Err(Attempted::not_connected()));
             }
         };

@@ -34,7 +34,7 @@ pub use exchange::{Interim, Tunnel};
 pub use group::{Check, Group, Options};
 pub use response::ResponseBody;
 pub use server::{Address, Protocol, Server};
-pub use tls::Roots;
+pub use tls::{ClientCertificate, Roots};
 
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,6 +1,6 @@
 //! The keys of what a route with `proxy` has.
 
-use super::site::HEADERS;
+use super::site::{HEADERS, SECRET};
 use super::{Form, Key, MOST, Section, key};
 
 /// `proxy` of a route.
@@ -91,6 +91,30 @@ pub(super) const ROOTS: Key = key(
     "PEM file of the authorities that sign the servers' certificates. With `proxy`.",
 );
 
+/// `server-name` of a route.
+pub(super) const SERVER_NAME: Key = key(
+    "server-name",
+    Form::Text("api.internal"),
+    "(the host of each server)",
+    "Name that servers which speak TLS are asked for (SNI), and that their certificates have to be for. An address is not asked for, but has to be in the certificate. With `proxy`.",
+);
+
+/// `client-certificate` of a route.
+pub(super) const CLIENT_CERTIFICATE_KEY: Key = key(
+    "client-certificate",
+    Form::Table(&CLIENT_CERTIFICATE),
+    "(none)",
+    "Certificate that is shown to servers which speak TLS and ask for one. Read at the start and at each reload. With `proxy`.",
+);
+
+/// `send-proxy-protocol` of a route.
+pub(super) const SEND_PROXY_PROTOCOL: Key = key(
+    "send-proxy-protocol",
+    Form::Switch,
+    "false",
+    "Each connection to a server begins with a header of the PROXY protocol, version 2, which names the client. As the header stands once in a connection, each request has one of its own: this costs a connection, and TLS, a request. With `proxy`.",
+);
+
 /// `upstream-requests` of a route.
 pub(super) const UPSTREAM_REQUESTS: Key = key(
     "upstream-requests",
@@ -129,6 +153,26 @@ pub const FIELD_CHANGES: Section = Section {
             HEADERS,
             "{}",
             "Fields beside those that have the same names.",
+        ),
+    ],
+};
+
+/// `client-certificate`.
+pub const CLIENT_CERTIFICATE: Section = Section {
+    title: "`client-certificate`",
+    about: "A certificate that servers behind this one are shown, and its key.",
+    keys: &[
+        key(
+            "chain",
+            Form::Path,
+            "(required)",
+            "PEM file of the chain, this server's own certificate first.",
+        ),
+        key(
+            "key",
+            Form::Either(&Form::Path, &Form::Table(&SECRET)),
+            "(required)",
+            "Its private key, PEM: a file, or a secret of the environment or of systemd.",
         ),
     ],
 };

@@ -199,6 +199,9 @@ pub const ROUTE: Section = Section {
         proxy::RESPONSE_HEADERS,
         proxy::TRUST,
         proxy::ROOTS,
+        proxy::SERVER_NAME,
+        proxy::CLIENT_CERTIFICATE_KEY,
+        proxy::SEND_PROXY_PROTOCOL,
         proxy::UPSTREAM_REQUESTS,
         proxy::TIMEOUTS_KEY,
         key(

@@ -46,10 +46,16 @@ impl Check<'_> {
                 "each request in progress may hold as much in memory",
             );
         }
-        if proxy.roots.is_some() && !proxy.upstreams.iter().any(|it| it.is_tls) {
+        let of_tls = [
+            ("roots", proxy.roots.is_some()),
+            ("server-name", proxy.server_name.is_some()),
+            ("client-certificate", proxy.client_certificate.is_some()),
+        ];
+        let has_tls = proxy.upstreams.iter().any(|it| it.is_tls);
+        for (key, _) in of_tls.iter().filter(|(_, given)| *given && !has_tls) {
             self.fault(
-                &format!("{path}.roots"),
-                "`roots` is for servers that speak TLS, and none of these does",
+                &format!("{path}.{key}"),
+                format!("`{key}` is for servers that speak TLS, and none of these does"),
                 "leave it out, or name servers by `https://`",
             );
         }

@@ -242,6 +242,15 @@ impl Proxy {
             ("response-headers", field_changes(&self.response_headers)),
             ("trust", (!self.trust.is_empty()).then(|| list(&self.trust))),
             ("roots", path(self.roots.as_ref())),
+            ("server-name", text(self.server_name.as_ref())),
+            (
+                "client-certificate",
+                self.client_certificate.as_ref().map(certificate),
+            ),
+            (
+                "send-proxy-protocol",
+                given(!self.send_proxy_protocol, "true".into()),
+            ),
             (
                 "upstream-requests",
                 given(

@@ -9,7 +9,7 @@ use crate::{
 use altway_document::entries;
 
 /// The keys that say more of `proxy`.
-const OF_PROXY: [&str; 12] = [
+const OF_PROXY: [&str; 15] = [
     "balance",
     "health",
     "retry",
@@ -20,6 +20,9 @@ const OF_PROXY: [&str; 12] = [
     "response-headers",
     "trust",
     "roots",
+    "server-name",
+    "client-certificate",
+    "send-proxy-protocol",
     "upstream-requests",
     "timeouts",
 ];
@@ -56,6 +59,14 @@ impl Walk {
         proxy.response_headers = self.field_changes(table, "response-headers", response);
         proxy.trust = self.list(table, "trust", true).unwrap_or_default();
         proxy.roots = self.file_path(table, "roots");
+        proxy.server_name = self.parsed(table, "server-name");
+        if let Some(value) = table.get("client-certificate") {
+            let (path, section) = (table.path("client-certificate"), &keys::CLIENT_CERTIFICATE);
+            proxy.client_certificate = self.certificate(value, &path, section);
+        }
+        proxy.send_proxy_protocol = self
+            .switch(table, "send-proxy-protocol")
+            .unwrap_or_default();
         proxy.timeouts = self.timeouts(table);
         if let Some(most) = self.count(table, "upstream-requests", 1, keys::MOST) {
             proxy.upstream_requests = most;

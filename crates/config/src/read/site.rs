@@ -2,7 +2,7 @@
 
 use super::proxy::NewField;
 use super::walk::{Refusal, Table, Walk};
-use crate::keys;
+use crate::keys::{self, Section};
 use crate::values::HeaderField;
 use crate::{Certificate, Secret, Site};
 use altway_document::{Value, did_you_mean, entries};
@@ -115,12 +115,18 @@ impl Walk {
         let values = self.values(table, "certificate", true).unwrap_or_default();
         let values = values.into_iter();
         values
-            .filter_map(|(path, value)| self.certificate(value, &path))
+            .filter_map(|(path, value)| self.certificate(value, &path, &keys::CERTIFICATE))
             .collect()
     }
 
-    fn certificate(&mut self, value: &Value<'_>, path: &str) -> Option<Certificate> {
-        let table = self.as_table(value, path, "certificate", &keys::CERTIFICATE)?;
+    pub(super) fn certificate(
+        &mut self,
+        value: &Value<'_>,
+        path: &str,
+        section: &'static Section,
+    ) -> Option<Certificate> {
+        let name = section.title.trim_matches('`');
+        let table = self.as_table(value, path, name, section)?;
         let chain = self.file_path(&table, "chain");
         let key = table
             .get("key")

@@ -101,6 +101,7 @@ impl Refusal for crate::BadPathPrefix {}
 impl Refusal for crate::BadPattern {}
 impl Refusal for crate::BadServerId {}
 impl Refusal for crate::BadSiteName {}
+impl Refusal for crate::BadTlsName {}
 impl Refusal for crate::BadUrlPath {}
 
 impl Walk {

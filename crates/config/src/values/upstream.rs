@@ -234,6 +234,40 @@ impl FromStr for HostValue {
 #[error("`{}` is not a host: expected a name, perhaps with a port", .0.escape_debug())]
 pub struct BadHost(String);
 
+/// The name that a server is asked for in TLS, and that its certificate has to be for: a host name or an address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TlsName(String);
+
+impl TlsName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TlsName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for TlsName {
+    type Err = BadTlsName;
+
+    fn from_str(text: &str) -> Result<Self, BadTlsName> {
+        match is_host(text) || text.parse::<std::net::Ipv6Addr>().is_ok() {
+            true => Ok(Self(text.into())),
+            false => Err(BadTlsName(text.into())),
+        }
+    }
+}
+
+/// A text that no certificate can be for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is not the name of a server: expected one like `api.internal`, without a port", .0.escape_debug())]
+pub struct BadTlsName(String);
+
 /// The target of a request: a path, perhaps with a query (RFC 9112 section 3.2.1).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CheckPath(String);
@@ -336,6 +370,12 @@ mod tests {
         }
         for text in ["", "a/b", "a b", "a/", "http://a"] {
             assert!(text.parse::<HostValue>().is_err(), "{text}");
+        }
+        for text in ["api.internal", "10.0.0.1", "2001:db8::1"] {
+            assert_eq!(text.parse::<TlsName>().unwrap().to_string(), text);
+        }
+        for text in ["", "a:443", "[::1]", "https://a", "a b"] {
+            assert!(text.parse::<TlsName>().is_err(), "{text}");
         }
     }
 }
