@@ -11,7 +11,7 @@ use altway_upstream::{Group, Interim, Reason, Refusal};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -86,8 +86,9 @@ impl Shared {
         timing.statistics.request(version);
         let extensions = request.extensions_mut();
         let known = extensions.get::<Peer>();
-        let peer = known.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |it| it.address.ip());
-        let peer = peer.to_canonical();
+        let unknown = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let address = known.map_or(unknown, |it| it.address);
+        let peer = address.ip().to_canonical();
         let is_secure = known.is_none_or(|it| it.is_secure);
         let is_early = extensions.get::<EarlyData>().is_some();
         let upgrade = extensions.remove::<Upgrade>();
@@ -104,6 +105,7 @@ impl Shared {
         }
         let received = Received {
             peer,
+            port: address.port(),
             is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
             scheme: if is_secure { "https" } else { "http" },
             version,

@@ -3,6 +3,7 @@
 use crate::connect::Connector;
 use crate::content::Content;
 use crate::group::Shared;
+use crate::proxy_protocol;
 use crate::resolve::REFRESH;
 use crate::{Address, Check, Protocol};
 use bytes::Bytes;
@@ -91,9 +92,11 @@ async fn check(group: Weak<Shared>, member: usize) {
             return;
         };
         let (every, member) = (check.every, &group.members[member]);
+        let header = group.options.send_proxy_protocol;
+        let header = header.then(|| proxy_protocol::header(None));
         let host = group.options.host.clone();
         let time = every.min(LONGEST_CHECK);
-        let passed = timeout(time, passes(&member.connector, check, host)).await;
+        let passed = timeout(time, passes(&member.connector, check, host, header)).await;
         member.note(|health, now| health.checked(matches!(passed, Ok(Ok(true))), now));
         drop(group);
         // Checks of several processes don't come together for long.
@@ -106,6 +109,7 @@ async fn passes(
     connector: &Connector,
     check: &Check,
     host: Option<http::HeaderValue>,
+    header: Option<Vec<u8>>,
 ) -> Result<bool, crate::BoxError> {
     let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0);
     let host = host.unwrap_or_else(|| connector.server.authority());
@@ -113,7 +117,7 @@ async fn passes(
     let response = match connector.server.protocol {
         Protocol::Http1 => {
             let request = request.header(header::HOST, host);
-            let mut connection = connector.http1().await?;
+            let mut connection = connector.http1(header.as_deref()).await?;
             let request = request.body(content.attempt(None))?;
             connection.sender.send_request(request).await?
         }
@@ -125,7 +129,7 @@ async fn passes(
             };
             let uri = Uri::builder().scheme(scheme).authority(host.to_str()?);
             let request = request.uri(uri.path_and_query(check.path.as_str()).build()?);
-            let mut sender = connector.http2().await?;
+            let mut sender = connector.http2(header.as_deref()).await?;
             sender
                 .send_request(request.body(content.attempt(None))?)
                 .await?

@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -32,6 +33,8 @@ pub(crate) struct Http1 {
     pub(crate) sender: http1::SendRequest<Outgoing>,
     pub(crate) socket: Arc<Socket>,
     pub(crate) meter: Arc<Meter>,
+    /// Whether it was opened for one client alone, as its header of the PROXY protocol says.
+    pub(crate) is_of_one_client: bool,
 }
 
 /// A handle on a connection over HTTP/2.
@@ -48,10 +51,11 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Opens a connection over HTTP/1.1, which a task of this runtime carries.
-    pub(crate) async fn http1(&self) -> io::Result<Http1> {
+    /// Opens a connection over HTTP/1.1, which a task of this runtime carries. `header`: of the PROXY protocol, which
+    /// stands before all else.
+    pub(crate) async fn http1(&self, header: Option<&[u8]>) -> io::Result<Http1> {
         let connecting = async {
-            let (stream, socket) = self.stream().await?;
+            let (stream, socket) = self.stream(header).await?;
             let meter = Arc::clone(&stream.meter);
             let mut builder = http1::Builder::new();
             builder.max_buf_size(MAX_HEAD);
@@ -67,15 +71,16 @@ impl Connector {
                 sender,
                 socket,
                 meter,
+                is_of_one_client: header.is_some(),
             })
         };
         in_time(self.timeout, connecting).await
     }
 
-    /// Opens a connection over HTTP/2, which tasks of this runtime carry.
-    pub(crate) async fn http2(&self) -> io::Result<Http2> {
+    /// Opens a connection over HTTP/2, which tasks of this runtime carry; `header` as for [`Self::http1`].
+    pub(crate) async fn http2(&self, header: Option<&[u8]>) -> io::Result<Http2> {
         let connecting = async {
-            let (stream, _) = self.stream().await?;
+            let (stream, _) = self.stream(header).await?;
             let (sender, connection) = http2::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
                 .initial_stream_window_size(STREAM_WINDOW)
@@ -95,9 +100,13 @@ impl Connector {
         in_time(self.timeout, connecting).await
     }
 
-    async fn stream(&self) -> io::Result<(Stream, Arc<Socket>)> {
+    /// A byte stream that begins with `header`, before TLS.
+    async fn stream(&self, header: Option<&[u8]>) -> io::Result<(Stream, Arc<Socket>)> {
         let socket = Arc::new(self.socket().await?);
-        let shared = Shared(Arc::clone(&socket));
+        let mut shared = Shared(Arc::clone(&socket));
+        if let Some(header) = header {
+            shared.write_all(header).await?;
+        }
         let carrier = match (&self.server.tls, &self.tls) {
             (Some(name), Some(tls)) => {
                 let connector = TlsConnector::from(tls.config(self.server.protocol));

@@ -2,11 +2,13 @@
 //! [`retry`] follows.
 
 use crate::balance::{Balance, HashKey};
+use crate::connect::Connector;
 use crate::content::{Content, Gate, Outgoing};
 use crate::error::{Reason, Refusal};
 use crate::group::{Group, InProgress, NoServer, Shared};
 use crate::heads::{self, Received};
-use crate::pool::Connection;
+use crate::pool::{Connection, Pool};
+use crate::proxy_protocol;
 use crate::response::{Lease, ResponseBody};
 use crate::retry::{self, Failed, Failure, Sent, Verdict};
 use crate::{BoxError, Protocol};
@@ -18,6 +20,7 @@ use hyper::body::Incoming;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use std::fmt;
+use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -222,24 +225,7 @@ impl Exchange<'_> {
             retry_after: Some(BUSY_RETRY_AFTER),
         })?;
         let in_progress = InProgress::new(self.group, member);
-        let connection = match connector.server.protocol {
-            Protocol::Http1 => {
-                let idle = match is_fresh {
-                    true => None,
-                    false => pool.idle().await,
-                };
-                let is_reused = idle.is_some();
-                let connection = match idle {
-                    Some(connection) => Ok(connection),
-                    None => connector.http1().await,
-                };
-                connection.map(|it| (Connection::Http1(it), is_reused))
-            }
-            Protocol::Http2 => {
-                let connection = pool.multiplexed(connector).await;
-                connection.map(|(it, is_reused)| (Connection::Http2(it), is_reused))
-            }
-        };
+        let connection = self.connection(pool, connector, is_fresh).await;
         let (connection, is_reused) = match connection {
             Ok(connection) => connection,
             Err(error) => {
@@ -260,6 +246,41 @@ impl Exchange<'_> {
                 self.over_http2(sender, is_reused, lease, scheme).await
             }
         })
+    }
+
+    /// A connection, and whether it has carried requests before. `is_fresh`: a new one.
+    async fn connection(
+        &self,
+        pool: &Pool,
+        connector: &Connector,
+        is_fresh: bool,
+    ) -> io::Result<(Connection, bool)> {
+        let header = self.proxy_protocol();
+        match (connector.server.protocol, header) {
+            (Protocol::Http1, None) if !is_fresh => match pool.idle().await {
+                Some(connection) => Ok((Connection::Http1(connection), true)),
+                None => Ok((Connection::Http1(connector.http1(None).await?), false)),
+            },
+            (Protocol::Http1, header) => {
+                let connection = connector.http1(header.as_deref()).await?;
+                Ok((Connection::Http1(connection), false))
+            }
+            (Protocol::Http2, None) => {
+                let (connection, is_reused) = pool.multiplexed(connector).await?;
+                Ok((Connection::Http2(connection), is_reused))
+            }
+            (Protocol::Http2, header) => {
+                let connection = connector.http2(header.as_deref()).await?;
+                Ok((Connection::Http2(connection), false))
+            }
+        }
+    }
+
+    /// The header that names the client, where the servers are sent one.
+    fn proxy_protocol(&self) -> Option<Vec<u8>> {
+        let client = (self.received.peer, self.received.port).into();
+        let is_sent = self.group.options.send_proxy_protocol;
+        is_sent.then(|| proxy_protocol::header(Some(client)))
     }
 
     async fn over_http1(

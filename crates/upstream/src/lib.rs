@@ -21,6 +21,7 @@ mod group;
 pub mod heads;
 pub mod health;
 mod pool;
+mod proxy_protocol;
 mod resolve;
 mod response;
 pub mod retry;

@@ -92,7 +92,7 @@ impl Pool {
 
     /// Takes back a connection that has carried a whole request and a whole response.
     pub(crate) fn put(self: &Arc<Self>, connection: Http1) {
-        if connection.sender.is_closed() {
+        if connection.is_of_one_client || connection.sender.is_closed() {
             return;
         }
         let since = Instant::now();
@@ -115,7 +115,7 @@ impl Pool {
             return Ok((known.sender.clone(), is_used));
         }
         *shared = None;
-        let sender = connector.http2().await?;
+        let sender = connector.http2(None).await?;
         *shared = Some(Multiplexed {
             sender: sender.clone(),
             is_used: true,
