@@ -5,6 +5,9 @@ use crate::resolve::Names;
 use crate::socket::{Carrier, Meter, Shared, Socket, Stream};
 use crate::tls::Tls;
 use crate::{Address, Protocol, Server};
+use bytes::Bytes;
+use h2::Ping;
+use h2::client::SendRequest;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
@@ -96,6 +99,36 @@ impl Connector {
                 let _ = connection.await;
             });
             Ok(sender)
+        };
+        in_time(self.timeout, connecting).await
+    }
+
+    /// Opens a connection over HTTP/2 for a tunnel; `None`: the server takes no extended CONNECT.
+    pub(crate) async fn tunnel(
+        &self,
+        header: Option<&[u8]>,
+    ) -> io::Result<Option<SendRequest<Bytes>>> {
+        let connecting = async {
+            let (stream, _) = self.stream(header).await?;
+            let (sender, mut connection) = h2::client::Builder::new()
+                .initial_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(STREAM_WINDOW)
+                .max_header_list_size(MAX_FIELDS)
+                .enable_push(false)
+                .handshake(stream)
+                .await
+                .map_err(io::Error::other)?;
+            let ping = connection.ping_pong();
+            tokio::spawn(async move {
+                let _ = connection.await;
+            });
+            if let Some(mut ping) = ping {
+                // A server's settings are its first frame (RFC 9113 section 3.4): they are there when it answers.
+                let answer = ping.ping(Ping::opaque()).await;
+                answer.map_err(io::Error::other)?;
+            }
+            let takes_tunnels = sender.is_extended_connect_protocol_enabled();
+            Ok(takes_tunnels.then_some(sender))
         };
         in_time(self.timeout, connecting).await
     }

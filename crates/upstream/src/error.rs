@@ -76,19 +76,22 @@ pub enum Reason {
     TimedOut,
     /// A server sent what is no response.
     Malformed,
+    /// A server of HTTP/2 takes no WebSockets.
+    NoTunnel,
     /// The client did not send its content in time, or broke off.
     Client,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NoServer,
         Self::Busy,
         Self::Connect,
         Self::Closed,
         Self::TimedOut,
         Self::Malformed,
+        Self::NoTunnel,
         Self::Client,
     ];
 }
@@ -102,6 +105,7 @@ impl fmt::Display for Reason {
             Self::Closed => "the upstream closed the connection before its response",
             Self::TimedOut => "the upstream did not respond in time",
             Self::Malformed => "the upstream's response is malformed",
+            Self::NoTunnel => "the upstream takes no WebSockets over HTTP/2 (RFC 8441)",
             Self::Client => "the client did not send its content",
         })
     }

@@ -11,14 +11,13 @@ use crate::pool::{Connection, Pool};
 use crate::proxy_protocol;
 use crate::response::{Lease, ResponseBody};
 use crate::retry::{self, Failed, Failure, Sent, Verdict};
+use crate::tunnel::{self, Tunnel};
 use crate::{BoxError, Protocol};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Request, Response, StatusCode, Uri, Version, request, uri};
+use http::{Method, Request, Response, StatusCode, Uri, Version, request, uri};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
@@ -52,25 +51,7 @@ impl fmt::Debug for Interim {
     }
 }
 
-/// A byte stream to a server that has switched protocols. The request counts as in progress until it is dropped.
-#[derive(Debug)]
-pub struct Tunnel {
-    upgrade: OnUpgrade,
-    lease: Lease,
-}
-
-impl Tunnel {
-    /// The byte stream, with what keeps its place at the server.
-    ///
-    /// # Errors
-    /// The connection ended.
-    pub async fn open(self) -> Result<(TokioIo<Upgraded>, impl Send), BoxError> {
-        let upgraded = self.upgrade.await?;
-        Ok((TokioIo::new(upgraded), self.lease))
-    }
-}
-
-/// A response, with the tunnel that it opens if its status is 101.
+/// A response, with the tunnel that it opens if it agrees to one.
 pub(crate) type Answer = (Response<ResponseBody>, Option<Tunnel>);
 
 /// An attempt that failed.
@@ -97,8 +78,8 @@ impl Group {
     /// Carries a request to one of the servers, and gives its response as it comes.
     ///
     /// The URI's path and query are the target; the fields are as the client sent them, Host among them, and are made
-    /// those of the next hop by [`heads`]. With `Upgrade` among them, which is passed on where `is_upgrade` says that
-    /// the client may have it, a response 101 brings a [`Tunnel`].
+    /// those of the next hop by [`heads`]. Where `is_upgrade` says that the client may have it, `Upgrade` among them
+    /// is passed on, over HTTP/2 as an extended CONNECT (RFC 8441), and a response that agrees brings a [`Tunnel`].
     ///
     /// Has to be called in a Tokio runtime, which is to live as long as the response.
     ///
@@ -225,6 +206,10 @@ impl Exchange<'_> {
             retry_after: Some(BUSY_RETRY_AFTER),
         })?;
         let in_progress = InProgress::new(self.group, member);
+        if self.is_upgrade && connector.server.protocol == Protocol::Http2 {
+            let lease = Lease::new(pool, permit, in_progress, self.content.clone());
+            return self.tunnel_over_http2(member, lease).await;
+        }
         let connection = self.connection(pool, connector, is_fresh).await;
         let (connection, is_reused) = match connection {
             Ok(connection) => connection,
@@ -239,10 +224,7 @@ impl Exchange<'_> {
         Ok(match connection {
             Connection::Http1(connection) => self.over_http1(connection, is_reused, lease).await,
             Connection::Http2(sender) => {
-                let scheme = match connector.server.tls {
-                    Some(_) => uri::Scheme::HTTPS,
-                    None => uri::Scheme::HTTP,
-                };
+                let scheme = scheme(connector);
                 self.over_http2(sender, is_reused, lease, scheme).await
             }
         })
@@ -335,7 +317,7 @@ impl Exchange<'_> {
             }
             Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                 match self.is_upgrade {
-                    true => Ok(tunnel(response, lease, self.group.options.idle_timeout)),
+                    true => Ok(switched(response, lease, self.group.options.idle_timeout)),
                     false => Err(failed(Failure::Malformed)),
                 }
             }
@@ -360,13 +342,10 @@ impl Exchange<'_> {
             has_begun: false,
             by_client: false,
         };
-        if self.is_upgrade {
-            // The client of HTTP/2 has no extended CONNECT (RFC 8441).
-            return Err(failed(Failure::Malformed, Sent::Nothing));
-        }
-        let Some(request) = self.request_http2(scheme) else {
+        let Some(head) = self.head_http2(scheme) else {
             return Err(failed(Failure::Malformed, Sent::Nothing));
         };
+        let request = head.map(|()| self.content.attempt(None));
         match self.in_time(sender.try_send_request(request), None).await {
             Err(late) => Err(Attempted {
                 by_client: late.by_client,
@@ -381,8 +360,58 @@ impl Exchange<'_> {
         }
     }
 
-    /// The request for HTTP/2: `None` where its host is none.
-    fn request_http2(&self, scheme: uri::Scheme) -> Option<Request<Outgoing>> {
+    /// Asks for a tunnel over a connection of its own, whose windows no other request fills.
+    async fn tunnel_over_http2(
+        &self,
+        member: usize,
+        lease: Lease,
+    ) -> Result<Result<Answer, Attempted>, Refusal> {
+        let connector = &self.group.members[member].connector;
+        let failed = |failure, sent| Attempted {
+            failure,
+            sent,
+            ..Attempted::not_connected()
+        };
+        let header = self.proxy_protocol();
+        let sender = match connector.tunnel(header.as_deref()).await {
+            Ok(Some(sender)) => sender,
+            Ok(None) => return Err(refusal(StatusCode::BAD_GATEWAY, Reason::NoTunnel)),
+            Err(error) => {
+                self.group.members[member].not_connected(&error);
+                return Ok(Err(Attempted::not_connected()));
+            }
+        };
+        let Some(mut request) = self.head_http2(scheme(connector)) else {
+            return Ok(Err(failed(Failure::Malformed, Sent::Nothing)));
+        };
+        let protocol = self.parts.headers.get(header::UPGRADE);
+        let protocol = protocol.and_then(|it| it.to_str().ok());
+        let protocol = h2::ext::Protocol::from(protocol.unwrap_or("websocket"));
+        *request.method_mut() = Method::CONNECT;
+        request.extensions_mut().insert(protocol);
+        // The stream stands for what the key proves (RFC 8441 section 5).
+        request.headers_mut().remove(header::SEC_WEBSOCKET_KEY);
+        let idle_timeout = self.group.options.idle_timeout;
+        let responding = tunnel::connect(sender, request);
+        Ok(match self.in_time(responding, None).await {
+            Err(late) => Err(Attempted {
+                by_client: late.by_client,
+                ..failed(Failure::TimedOut, Sent::Some)
+            }),
+            Ok(Err(error)) => Err(failed(failure_over_http2(&error), Sent::Some)),
+            Ok(Ok((response, stream))) if response.status().is_success() => {
+                let response = response.map(|()| ResponseBody::empty(idle_timeout));
+                Ok((passed(response), Some(Tunnel::http2(stream, lease))))
+            }
+            Ok(Ok((response, stream))) => {
+                let body = ResponseBody::new(stream.refused().into(), lease, idle_timeout);
+                Ok((passed(response.map(|()| body)), None))
+            }
+        })
+    }
+
+    /// The head of the request for HTTP/2: `None` where its host is none.
+    fn head_http2(&self, scheme: uri::Scheme) -> Option<Request<()>> {
         let mut fields = self.fields(Version::HTTP_2);
         fields.remove(header::EXPECT);
         let host = fields.remove(header::HOST)?;
@@ -391,7 +420,7 @@ impl Exchange<'_> {
         parts.authority = Some(host.to_str().ok()?.parse().ok()?);
         let target = self.parts.uri.path_and_query().cloned();
         parts.path_and_query = Some(target.unwrap_or(uri::PathAndQuery::from_static("/")));
-        let mut request = Request::new(self.content.attempt(None));
+        let mut request = Request::new(());
         *request.method_mut() = self.parts.method.clone();
         *request.uri_mut() = Uri::from_parts(parts).ok()?;
         *request.version_mut() = Version::HTTP_2;
@@ -478,15 +507,25 @@ impl Exchange<'_> {
     }
 
     fn finish(&self, response: Response<Incoming>, lease: Lease) -> Response<ResponseBody> {
-        let version = response.version();
-        let (mut parts, incoming) = response.into_parts();
-        heads::pass_response(&mut parts.headers, version);
         let idle_timeout = self.group.options.idle_timeout;
-        let body = ResponseBody::new(incoming, lease, idle_timeout);
-        let mut response = Response::new(body);
-        *response.status_mut() = parts.status;
-        *response.headers_mut() = parts.headers;
-        response
+        passed(response.map(|body| ResponseBody::new(body.into(), lease, idle_timeout)))
+    }
+}
+
+/// A response as the hop to the client has it.
+fn passed(response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let (parts, body) = response.into_parts();
+    let mut response = Response::new(body);
+    *response.status_mut() = parts.status;
+    *response.headers_mut() = parts.headers;
+    heads::pass_response(response.headers_mut(), parts.version);
+    response
+}
+
+fn scheme(connector: &Connector) -> uri::Scheme {
+    match connector.server.tls {
+        Some(_) => uri::Scheme::HTTPS,
+        None => uri::Scheme::HTTP,
     }
 }
 
@@ -507,15 +546,10 @@ impl Attempted {
     }
 }
 
-fn tunnel(mut response: Response<Incoming>, lease: Lease, idle_timeout: Duration) -> Answer {
+fn switched(mut response: Response<Incoming>, lease: Lease, idle_timeout: Duration) -> Answer {
     let upgrade = hyper::upgrade::on(&mut response);
-    let version = response.version();
-    let (mut parts, _) = response.into_parts();
-    heads::pass_response(&mut parts.headers, version);
-    let mut response = Response::new(ResponseBody::empty(idle_timeout));
-    *response.status_mut() = parts.status;
-    *response.headers_mut() = parts.headers;
-    (response, Some(Tunnel { upgrade, lease }))
+    let response = response.map(|_| ResponseBody::empty(idle_timeout));
+    (passed(response), Some(Tunnel::http1(upgrade, lease)))
 }
 
 fn refusal(status: StatusCode, reason: Reason) -> Refusal {
@@ -543,16 +577,20 @@ fn failure_of(error: &hyper::Error) -> Failure {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         if let Some(error) = cause.downcast_ref::<h2::Error>() {
-            let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
-            // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
-            let has_gone = error.is_go_away()
-                && error.is_remote()
-                && error.reason() == Some(h2::Reason::NO_ERROR);
-            if is_refused || has_gone {
-                return Failure::Unprocessed;
-            }
+            return failure_over_http2(error);
         }
         source = cause.source();
     }
     Failure::Connection
+}
+
+fn failure_over_http2(error: &h2::Error) -> Failure {
+    let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
+    let has_gone =
+        error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+    match is_refused || has_gone {
+        true => Failure::Unprocessed,
+        false => Failure::Connection,
+    }
 }

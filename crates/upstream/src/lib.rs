@@ -29,13 +29,15 @@ pub mod rewrite;
 mod server;
 mod socket;
 mod tls;
+mod tunnel;
 
 pub use error::{Error, Reason, Refusal};
-pub use exchange::{Interim, Tunnel};
+pub use exchange::Interim;
 pub use group::{Check, Group, Options};
 pub use response::ResponseBody;
 pub use server::{Address, Protocol, Server};
 pub use tls::{ClientCertificate, Roots};
+pub use tunnel::{Tunnel, TunnelStream};
 
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
