@@ -61,6 +61,14 @@ fn name(connector: &Connector) -> Option<(&str, u16)> {
     }
 }
 
+/// A name that is none of this network is mostly one that lacks something.
+fn hint(host: &str) -> &'static str {
+    match host.contains('.') || host == "localhost" {
+        true => "",
+        false => " (an application of this machine is `http://localhost:PORT`)",
+    }
+}
+
 async fn resolve(group: Weak<Shared>, member: usize) {
     let mut fails = false;
     while let Some(group) = group.upgrade() {
@@ -69,15 +77,28 @@ async fn resolve(group: Weak<Shared>, member: usize) {
             return;
         };
         match connector.names.refresh(host, port).await {
-            Ok(_) => fails = false,
+            Ok(_) if fails => {
+                fails = false;
+                let server = &connector.server;
+                tracing::warn!("the name of the upstream {server} is resolved again");
+            }
+            Ok(_) => {}
             // Said once: the resolver is asked again and again.
             Err(error) if !fails => {
                 fails = true;
-                let meanwhile = match connector.names.is_known() {
-                    true => "its former addresses stay",
-                    false => "requests get no answer from it until that is possible",
-                };
-                tracing::warn!("cannot resolve the upstream `{host}`, {meanwhile}: {error}");
+                let server = &connector.server;
+                let again = REFRESH.as_secs();
+                match connector.names.is_known() {
+                    true => tracing::warn!(
+                        "cannot resolve the name of the upstream {server}: {error}; its former addresses stay, and it \
+                         is looked up again every {again} s"
+                    ),
+                    false => tracing::warn!(
+                        "cannot resolve the name of the upstream {server}: {error}{}; until it can be, requests for it \
+                         are answered 502; it is looked up again with each of them, and every {again} s",
+                        hint(host)
+                    ),
+                }
             }
             Err(_) => {}
         }

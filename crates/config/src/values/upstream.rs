@@ -114,6 +114,9 @@ impl FromStr for Upstream {
         let host = match host.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
             Some(ip) if ip.parse::<std::net::Ipv6Addr>().is_ok() => ip,
             Some(_) => return bad("there is no IPv6 address in its brackets"),
+            None if host.bytes().all(|byte| byte.is_ascii_digit()) && !host.is_empty() => {
+                return bad("its host is a number: a port of this machine is `localhost:PORT`");
+            }
             None if is_host(host) => host,
             None => return bad("its host is neither a name nor an address"),
         };
@@ -336,6 +339,7 @@ mod tests {
             "http://a:65536",
             "http://a:x",
             "http://user@a",
+            "http://3000",
             "http://[::g]",
             "http://[::1",
             "http://::1",
