@@ -6,7 +6,7 @@ use crate::statistics::Statistics;
 use crate::websocket;
 use altway_serve::{EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
 use altway_upstream::heads::Received;
-use altway_upstream::rewrite::{Ambiguous, FieldChanges, PathChange};
+use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
 use altway_upstream::{Group, Interim, Reason, Refusal};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
@@ -141,7 +141,7 @@ impl Shared {
         response
     }
 
-    fn change_path(&self, request: &mut Request<RequestBody>) -> Result<(), Ambiguous> {
+    fn change_path(&self, request: &mut Request<RequestBody>) -> Result<(), BadPath> {
         let change = &self.settings.path;
         let target = request.uri().path_and_query();
         let changed = target.map_or(Ok(None), |target| change.apply(target))?;

@@ -83,11 +83,11 @@ pub struct PathChange {
     pub add: Option<String>,
 }
 
-/// A path that has a `.` or `..` between its slashes, however it is spelled: a server that resolves it would leave the
-/// place that the path was given.
+/// A path that can't be given another beginning: it has a `.` or `..` between its slashes, however that is spelled, so
+/// that a server that resolves it would leave the place that the path was given; or it would become too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a path with `.` or `..` between slashes can't be given another beginning")]
-pub struct Ambiguous;
+pub struct BadPath;
 
 impl PathChange {
     /// The target that a server is asked for in place of `target`; `None`: the same.
@@ -97,8 +97,8 @@ impl PathChange {
     /// 4.2).
     ///
     /// # Errors
-    /// [`Ambiguous`].
-    pub fn apply(&self, target: &PathAndQuery) -> Result<Option<PathAndQuery>, Ambiguous> {
+    /// [`BadPath`].
+    pub fn apply(&self, target: &PathAndQuery) -> Result<Option<PathAndQuery>, BadPath> {
         if self.strip.is_none() && self.add.is_none() {
             return Ok(None);
         }
@@ -108,7 +108,7 @@ impl PathChange {
             return Ok(None);
         }
         if path.split('/').any(has_dots) {
-            return Err(Ambiguous);
+            return Err(BadPath);
         }
         let stripped = self.strip.as_deref().and_then(|it| rest(path, it));
         let mut changed = self.add.clone().unwrap_or_default();
@@ -126,8 +126,8 @@ impl PathChange {
             changed.push('?');
             changed.push_str(query);
         }
-        // Made of parts of targets, it is one.
-        Ok(PathAndQuery::try_from(changed).ok())
+        let changed = PathAndQuery::try_from(changed);
+        changed.map(Some).map_err(|_| BadPath)
     }
 }
 
@@ -257,7 +257,7 @@ mod tests {
             "/api/x%2f..%2fadmin",
             "/api/..%5cadmin",
         ] {
-            assert_eq!(change.apply(&target.parse().unwrap()), Err(Ambiguous));
+            assert_eq!(change.apply(&target.parse().unwrap()), Err(BadPath));
         }
         for target in ["/api/a..b", "/api/...", "/api/.well-known", "/api/%zz.%2"] {
             assert!(change.apply(&target.parse().unwrap()).is_ok(), "{target}");

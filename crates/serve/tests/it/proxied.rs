@@ -1,25 +1,36 @@
 //! A proxy of a configured site, the same over every protocol in front: what an upstream is asked for, what of its
 //! answers passes.
 
+use crate::common::websocket::{ALL, Over};
 use crate::common::{Running, h1, h2, h3::H3, read, soon};
+use crate::websockets::example;
 use altway_config::{NoFiles, read as read_config};
 use altway_serve::Site;
 use axum::Router;
 use axum::extract::Request as Asked;
 use axum::response::IntoResponse;
 use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
 use http::{HeaderMap, Request, Response};
 use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::convert::Infallible;
+use tokio_tungstenite::tungstenite::Message;
 
 /// The protocols in front.
 const PROTOCOLS: [&str; 3] = ["http/1.1", "h2", "h3"];
 
-/// A proxy whose route has these keys.
-pub(crate) fn proxy(route: &str) -> Running {
+/// A site whose one route has these keys.
+pub(crate) fn site(route: &str) -> Site {
     let text = format!("[[site]]\ndefault = true\n[[site.route]]\n{route}\n");
     let plan = read_config("test.toml", &text, &mut NoFiles);
     let plan = plan.unwrap_or_else(|faults| panic!("{faults}"));
-    Running::tls(|options| options.site = altway_site::site(&plan).unwrap())
+    altway_site::site(&plan).unwrap()
+}
+
+fn proxy(route: &str) -> Running {
+    Running::tls(|options| options.site = site(route))
 }
 
 /// An upstream in clear text, which answers with what it is asked for and told.
@@ -181,5 +192,118 @@ headers = {{ X-From = \"route\" }}",
         ] {
             assert_eq!(values(fields, name), expected, "{protocol} {name}");
         }
+    }
+}
+
+/// An echo over WebSockets in clear text.
+fn websockets() -> Running {
+    Running::clear(|options| options.site = Site::service(example::app()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn websockets_pass_from_every_protocol_to_http1_and_http2() {
+    let origin = websockets();
+    for scheme in ["http", "h2c"] {
+        let server = proxy(&format!("proxy = \"{scheme}://{}\"", origin.address));
+        for over in ALL {
+            let (mut socket, _gone) = soon(over.connect(&server, "/echo")).await;
+            let large: Vec<u8> = (0..5_000_003).map(|i| (i % 251) as u8).collect();
+            for message in [
+                Message::text("hello"),
+                Message::binary(vec![0, 255, 7]),
+                Message::binary(large),
+            ] {
+                soon(socket.send(message.clone())).await.unwrap();
+                let answer = soon(socket.next()).await.unwrap().unwrap();
+                assert!(
+                    answer == message,
+                    "{over:?} to {scheme}: {} bytes",
+                    answer.len()
+                );
+            }
+            soon(socket.close(None)).await.unwrap();
+            let close = soon(socket.next()).await.unwrap().unwrap();
+            assert_eq!(close, Message::Close(None), "{over:?} to {scheme}");
+            assert!(soon(socket.next()).await.is_none(), "{over:?} to {scheme}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_behind_says_no_to_a_websocket_in_its_own_words() {
+    let origin = websockets();
+    for scheme in ["http", "h2c"] {
+        let server = proxy(&format!("proxy = \"{scheme}://{}\"", origin.address));
+        for over in ALL {
+            let opened = soon(over.open(&server, "/nothing", HeaderMap::new())).await;
+            assert_eq!(opened.head.status(), 404, "{over:?} to {scheme}");
+        }
+    }
+}
+
+/// A server of HTTP/2 without extended CONNECT, which counts the requests for one that come all the same.
+async fn without_websockets() -> std::net::SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let answer = service_fn(async |request: Request<hyper::body::Incoming>| {
+                assert_ne!(request.method(), http::Method::CONNECT);
+                Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("here")))
+            });
+            let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            tokio::spawn(server.serve_connection(TokioIo::new(stream), answer));
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_http2_that_takes_no_websockets_is_asked_for_none() {
+    let address = without_websockets().await;
+    let server = proxy(&format!("proxy = \"h2c://{address}\""));
+    for over in ALL {
+        for _ in 0..4 {
+            let opened = soon(over.open(&server, "/echo", HeaderMap::new())).await;
+            assert_eq!(opened.head.status(), 502, "{over:?}");
+        }
+    }
+    // It counts as healthy.
+    let (head, text) = get(&server, "h2", "/", &[]).await;
+    assert_eq!((head.status().as_u16(), &*text), (200, "here"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_websocket_survives_the_reload_of_its_route() {
+    let origin = websockets();
+    for scheme in ["http", "h2c"] {
+        let route = format!("proxy = \"{scheme}://{}\"", origin.address);
+        let server = proxy(&route);
+        for over in ALL {
+            let (mut socket, _gone) = soon(over.connect(&server, "/echo")).await;
+            for word in ["before", "after", "once more"] {
+                soon(socket.send(Message::text(word))).await.unwrap();
+                let answer = soon(socket.next()).await.unwrap().unwrap();
+                assert_eq!(answer, Message::text(word), "{over:?} to {scheme}");
+                server.replace_site(&site(&route)).unwrap();
+                let (head, _) = get(&server, "h2", "/", &[]).await;
+                assert_eq!(head.status(), 200);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_vanishes_takes_its_websocket_behind_with_it() {
+    let (app, mut began, mut dropped) = crate::websockets::silent();
+    let origin = Running::clear(|options| options.site = Site::service(app));
+    // Over HTTP/1.1 a handler that neither reads nor writes would not notice.
+    let server = proxy(&format!("proxy = \"h2c://{}\"", origin.address));
+    for over in [Over::Http2, Over::Http3] {
+        let (socket, gone) = soon(over.connect(&server, "/")).await;
+        soon(began.recv()).await.unwrap();
+        assert!(dropped.try_recv().is_err(), "{over:?}");
+        gone.vanish(socket);
+        soon(dropped.recv()).await.unwrap();
     }
 }
