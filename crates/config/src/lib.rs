@@ -70,5 +70,5 @@ pub use values::{
     BadPattern, BadRetry, BadServerId, BadSiteName, BadTarget, BadTlsName, BadUpstream, BadUrlPath,
     Balance, CheckPath, ClientPrefix, FieldPattern, HeaderField, HostValue, ListenAddress,
     PathPattern, PathPrefix, RedirectTarget, Requested, Retry, ServerId, SiteName, TlsName,
-    Upstream, UpstreamPlace, UrlPath,
+    Upstream, UpstreamPlace, UpstreamProtocol, UrlPath,
 };

@@ -20,6 +20,6 @@ pub use quic::{BadClientPrefix, BadRetry, BadServerId, ClientPrefix, Retry, Serv
 pub use target::{BadTarget, RedirectTarget, Requested};
 pub use upstream::{
     BadBalance, BadCheckPath, BadHost, BadTlsName, BadUpstream, Balance, CheckPath, HostValue,
-    TlsName, Upstream, UpstreamPlace,
+    TlsName, Upstream, UpstreamPlace, UpstreamProtocol,
 };
 pub use url_path::{BadUrlPath, UrlPath};

@@ -4,7 +4,7 @@ use crate::answers::{fields_of, replace};
 use crate::{Error, secret};
 use altway_config::{Balance as BalancePlan, FieldChanges as FieldChangesPlan};
 use altway_config::{FieldPattern as FieldPatternPlan, HeaderField, PathPrefix, TlsName};
-use altway_config::{Proxy as ProxyPlan, Route, Site, Upstream, UpstreamPlace};
+use altway_config::{Proxy as ProxyPlan, Route, Site, Upstream, UpstreamPlace, UpstreamProtocol};
 use altway_proxy::{Proxy, Settings, Statistics};
 use altway_upstream::balance::{Balance, HashKey};
 use altway_upstream::rewrite::{FieldChanges, FieldPattern, PathChange};
@@ -156,9 +156,10 @@ fn server(upstream: &Upstream, asked_for: Option<&TlsName>) -> Result<Server, Er
             UpstreamPlace::Tcp(host, port) => Address::Tcp(host.clone(), *port),
             UpstreamPlace::Unix(path) => Address::Unix(path.clone()),
         },
-        protocol: match upstream.is_http2 {
-            true => Protocol::Http2,
-            false => Protocol::Http1,
+        protocol: match upstream.protocol {
+            UpstreamProtocol::Http1 => Protocol::Http1,
+            UpstreamProtocol::Http2 => Protocol::Http2,
+            UpstreamProtocol::Http3 => Protocol::Http3,
         },
         tls,
     })

@@ -140,7 +140,15 @@ async fn passes(
             let request = request.header(header::HOST, host);
             let mut connection = connector.http1(header.as_deref()).await?;
             let request = request.body(content.attempt(None))?;
-            connection.sender.send_request(request).await?
+            connection.sender.send_request(request).await?.map(drop)
+        }
+        Protocol::Http3 => {
+            let uri = Uri::builder().scheme("https").authority(host.to_str()?);
+            let request = request.uri(uri.path_and_query(check.path.as_str()).build()?);
+            let connection = connector.http3(LONGEST_CHECK).await?;
+            let sent = connection.send(request.body(())?, content.attempt(None), None);
+            let response = sent.await.map_err(|(failure, _)| format!("{failure:?}"))?;
+            response.map(drop)
         }
         Protocol::Http2 => {
             let scheme = if connector.server.tls.is_some() {
@@ -154,6 +162,7 @@ async fn passes(
             sender
                 .send_request(request.body(content.attempt(None))?)
                 .await?
+                .map(drop)
         }
     };
     Ok(response.status().is_success() || response.status().is_redirection())

@@ -1,6 +1,7 @@
 //! New connections to a server: its name resolved, TCP or a Unix socket, TLS, and the protocol's beginning.
 
 use crate::content::Outgoing;
+use crate::http3::Http3;
 use crate::resolve::Names;
 use crate::socket::{Carrier, Meter, Shared, Socket, Stream};
 use crate::tls::Tls;
@@ -99,6 +100,31 @@ impl Connector {
                 let _ = connection.await;
             });
             Ok(sender)
+        };
+        in_time(self.timeout, connecting).await
+    }
+
+    /// Opens a connection over HTTP/3, which a task of this runtime carries, to the first of the name's addresses that
+    /// shakes hands; `pause`: the longest of a response.
+    pub(crate) async fn http3(&self, pause: Duration) -> io::Result<Http3> {
+        let (Address::Tcp(host, port), Some(name), Some(tls)) =
+            (&self.server.address, &self.server.tls, &self.tls)
+        else {
+            return Err(io::Error::other("HTTP/3 needs an address and TLS"));
+        };
+        let (name, tls) = (name.to_str(), tls.config(Protocol::Http3));
+        let connecting = async {
+            let addresses = self.names.resolve(host, *port).await?;
+            let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+            let share = self.timeout / (addresses.len().max(1) as u32);
+            for address in addresses {
+                let opening = Http3::connect(Arc::clone(&tls), address, &name, pause);
+                match in_time(share, opening).await {
+                    Ok(connection) => return Ok(connection),
+                    Err(error) => failure = error,
+                }
+            }
+            Err(failure)
         };
         in_time(self.timeout, connecting).await
     }

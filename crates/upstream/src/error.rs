@@ -76,7 +76,7 @@ pub enum Reason {
     TimedOut,
     /// A server sent what is no response.
     Malformed,
-    /// A server of HTTP/2 takes no WebSockets.
+    /// A server of HTTP/2 or HTTP/3 takes no WebSockets.
     NoTunnel,
     /// The client did not send its content in time, or broke off.
     Client,
@@ -105,7 +105,7 @@ impl fmt::Display for Reason {
             Self::Closed => "the upstream closed the connection before its response",
             Self::TimedOut => "the upstream did not respond in time",
             Self::Malformed => "the upstream's response is malformed",
-            Self::NoTunnel => "the upstream takes no WebSockets over HTTP/2 (RFC 8441)",
+            Self::NoTunnel => "the upstream takes no WebSockets over its protocol",
             Self::Client => "the client did not send its content",
         })
     }

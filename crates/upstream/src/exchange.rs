@@ -9,6 +9,7 @@ use crate::content::{Content, Gate, Outgoing};
 use crate::error::{Reason, Refusal};
 use crate::group::{Group, InProgress, NoServer, Shared};
 use crate::heads::{self, Received};
+use crate::http3::{Http3, Http3Body};
 use crate::pool::{Connection, Pool};
 use crate::proxy_protocol;
 use crate::response::{Lease, ResponseBody};
@@ -44,6 +45,13 @@ impl Interim {
     /// Tells `tell`, on the thread of the request, which should return at once.
     pub fn new(tell: impl Fn(StatusCode, &HeaderMap) + Send + Sync + 'static) -> Self {
         Self(Arc::new(tell))
+    }
+}
+
+impl Interim {
+    /// Tells of one.
+    pub(crate) fn tell(&self, status: StatusCode, fields: &HeaderMap) {
+        (self.0)(status, fields);
     }
 }
 
@@ -208,6 +216,9 @@ impl Exchange<'_> {
             retry_after: Some(BUSY_RETRY_AFTER),
         })?;
         let in_progress = InProgress::new(self.group, member);
+        if self.is_upgrade && connector.server.protocol == Protocol::Http3 {
+            return Err(refusal(StatusCode::BAD_GATEWAY, Reason::NoTunnel));
+        }
         if self.is_upgrade && connector.server.protocol == Protocol::Http2 {
             let lease = Lease::new(pool, permit, in_progress, self.content.clone());
             return self.tunnel_over_http2(member, lease).await;
@@ -229,6 +240,7 @@ impl Exchange<'_> {
                 let scheme = scheme(connector);
                 self.over_http2(sender, is_reused, lease, scheme).await
             }
+            Connection::Http3(connection) => self.over_http3(connection, is_reused, lease).await,
         })
     }
 
@@ -252,6 +264,11 @@ impl Exchange<'_> {
             (Protocol::Http2, None) => {
                 let (connection, is_reused) = pool.multiplexed(connector).await?;
                 Ok((Connection::Http2(connection), is_reused))
+            }
+            (Protocol::Http3, _) => {
+                let pause = self.group.options.idle_timeout;
+                let (connection, is_reused) = pool.http3(connector, pause).await?;
+                Ok((Connection::Http3(connection), is_reused))
             }
             (Protocol::Http2, header) => {
                 let connection = connector.http2(header.as_deref()).await?;
@@ -362,7 +379,37 @@ impl Exchange<'_> {
         }
     }
 
-    /// The head of the request for HTTP/2: `None` where its host is none.
+    async fn over_http3(
+        &self,
+        connection: Http3,
+        is_reused: bool,
+        lease: Lease,
+    ) -> Result<Answer, Attempted> {
+        let failed = |failure, sent| Attempted {
+            failure,
+            is_reused,
+            sent,
+            ..Attempted::not_connected()
+        };
+        let Some(head) = self.head_http2(uri::Scheme::HTTPS) else {
+            return Err(failed(Failure::Malformed, Sent::Nothing));
+        };
+        let responding = connection.send(head, self.content.attempt(None), self.interim.clone());
+        match self.in_time(responding, None).await {
+            Err(late) => Err(Attempted {
+                by_client: late.by_client,
+                ..failed(Failure::TimedOut, Sent::Some)
+            }),
+            Ok(Err((failure, sent))) => Err(failed(failure, sent)),
+            Ok(Ok(response)) => {
+                let idle_timeout = self.group.options.idle_timeout;
+                let body = |body: Http3Body| ResponseBody::new(body.into(), lease, idle_timeout);
+                Ok((passed(response.map(body)), None))
+            }
+        }
+    }
+
+    /// The head of the request for HTTP/2 and HTTP/3: `None` where its host is none.
     fn head_http2(&self, scheme: uri::Scheme) -> Option<Request<()>> {
         let mut fields = self.fields(Version::HTTP_2);
         fields.remove(header::EXPECT);
@@ -424,7 +471,7 @@ impl Exchange<'_> {
                 let mut fields = response.headers().clone();
                 heads::pass_response(&mut fields, Version::HTTP_11);
                 fields.remove(header::VIA);
-                (interim.0)(status, &fields);
+                interim.tell(status, &fields);
             }
         });
     }

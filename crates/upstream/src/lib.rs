@@ -20,6 +20,7 @@ mod exchange;
 mod group;
 pub mod heads;
 pub mod health;
+mod http3;
 mod pool;
 mod proxy_protocol;
 mod resolve;

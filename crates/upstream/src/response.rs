@@ -3,6 +3,7 @@
 use crate::connect::Http1;
 use crate::content::Content;
 use crate::group::InProgress;
+use crate::http3::Http3Body;
 use crate::pool::Pool;
 use crate::{BoxError, heads};
 use bytes::Bytes;
@@ -76,6 +77,7 @@ pub(crate) enum Source {
     Hyper(Incoming),
     /// Of a tunnel that was refused.
     Http2(RecvStream),
+    Http3(Http3Body),
 }
 
 impl From<Incoming> for Source {
@@ -90,6 +92,12 @@ impl From<RecvStream> for Source {
     }
 }
 
+impl From<Http3Body> for Source {
+    fn from(body: Http3Body) -> Self {
+        Self::Http3(body)
+    }
+}
+
 impl Source {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match self {
@@ -97,6 +105,7 @@ impl Source {
                 let frame = ready!(Pin::new(incoming).poll_frame(cx));
                 Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
             }
+            Self::Http3(body) => body.poll_frame(cx),
             Self::Http2(stream) => {
                 let data = ready!(stream.poll_data(cx));
                 Poll::Ready(data.map(|data| {
@@ -112,13 +121,15 @@ impl Source {
         match self {
             Self::Hyper(incoming) => incoming.is_end_stream(),
             Self::Http2(stream) => stream.is_end_stream(),
+            Self::Http3(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Hyper(incoming) => incoming.size_hint(),
-            Self::Http2(_) => SizeHint::default(),
+            Self::Http3(body) if body.is_end_stream() => SizeHint::with_exact(0),
+            Self::Http2(_) | Self::Http3(_) => SizeHint::default(),
         }
     }
 }

@@ -95,6 +95,7 @@ fn provider() -> CryptoProvider {
 pub(crate) struct Tls {
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
+    http3: Arc<ClientConfig>,
 }
 
 impl Tls {
@@ -117,6 +118,7 @@ impl Tls {
         Ok(Self {
             http1: with("http/1.1"),
             http2: with("h2"),
+            http3: with("h3"),
         })
     }
 
@@ -124,6 +126,7 @@ impl Tls {
         Arc::clone(match protocol {
             Protocol::Http1 => &self.http1,
             Protocol::Http2 => &self.http2,
+            Protocol::Http3 => &self.http3,
         })
     }
 }

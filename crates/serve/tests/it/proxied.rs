@@ -29,7 +29,7 @@ pub(crate) fn site(route: &str) -> Site {
     altway_site::site(&plan).unwrap()
 }
 
-fn proxy(route: &str) -> Running {
+pub(crate) fn proxy(route: &str) -> Running {
     Running::tls(|options| options.site = site(route))
 }
 
