@@ -39,6 +39,7 @@ mod peers;
 mod policy;
 mod priorities;
 mod proxy;
+mod proxy_suites;
 mod raw;
 mod report_page;
 mod rounds;
