@@ -154,8 +154,11 @@ pub struct Growth {
 /// From which one-way delay on the second protocol is faster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Crossing {
-    /// The delay in ms; `None` when there is no such place.
+    /// The delay in ms, with straight lines between the measured ones; its interval ends at measured
+    /// delays, whatever lies between them. `None` when there is no such place.
     pub at_ms: Option<Estimate>,
+    /// From which delay on it is faster by more than 3 %, in the same way.
+    pub lead_ms: Option<Estimate>,
     /// Who is faster where, in a sentence.
     pub finding: String,
 }

@@ -209,7 +209,8 @@ fn method(analysis: &Analysis<'_>) -> String {
          beyond 3 %; a tie means that the whole interval lies within 3 %, and unclear that more \
          pairs are needed. The crossover is where a falling curve through the differences \
          (isotonic regression) passes zero; its interval comes from resampling the pairs within \
-         each delay. No transfer is left out for being slow: one is repeated only for a fault of \
+         each delay, and ends at measured delays, for between two of them the curve may fall \
+         anywhere. No transfer is left out for being slow: one is repeated only for a fault of \
          the measurement, and counted. Each cell was planned with {} a protocol.",
         analysis.judge.in_words(),
         words::count(plan.pairs as usize, "transfer"),

@@ -31,6 +31,7 @@ mod html;
 mod judge;
 mod null_arm;
 mod pictures;
+mod place;
 mod selection;
 mod summary;
 mod table;

@@ -131,6 +131,7 @@ pub(crate) fn notes(analysis: &Analysis<'_>) -> Vec<String> {
             "{FEW} fewer than {FEW_PAIRS} pairs: the interval is of resamples, and narrower than it should be."
         ));
     }
+    notes.extend(crate::place::narrowing(analysis));
     notes.extend(verdict::sound(analysis).filter(|_| analysis.valid() > 0));
     notes.extend(verdict::repeats(analysis));
     notes

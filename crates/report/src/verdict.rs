@@ -2,9 +2,9 @@
 //! the page never contradict each other.
 
 use crate::analysis::{Analysis, Crossing, Series};
-use crate::{null_arm, words};
+use crate::{null_arm, place, words};
 use altway_record::{Protocol, transfers};
-use altway_stats::{Crossover, Interval, Winner};
+use altway_stats::{Crossover, Winner};
 
 /// Below this share of resamples with a crossing, the sentence says how few there were.
 const SURE_SHARE: f64 = 0.95;
@@ -46,23 +46,24 @@ impl<'a> Verdict<'a> {
         match self.series.crossings.get(&self.other) {
             None => format!("{} and {} have no pair yet.", self.first(), self.second()),
             Some(Crossing::Contradicted) => self.turns(),
-            Some(Crossing::Fitted(Crossover::At {
-                x,
-                interval,
-                share_of_resamples,
-            })) => {
-                let interval = interval_words(interval);
-                let place = format!("{} one-way delay ({interval})", words::milliseconds(*x));
-                let doubt = doubt(*share_of_resamples);
+            Some(Crossing::Fitted {
+                zero:
+                    zero @ Crossover::At {
+                        share_of_resamples, ..
+                    },
+                lead,
+            }) => {
+                let (place, doubt) = (place::of(zero), doubt(*share_of_resamples));
                 if tally.first + tally.second == 0 {
                     return format!(
                         "No measured delay has a clear winner; the estimated difference changes its \
-                         sign at {place}{doubt}."
+                         sign {place}{doubt}."
                     );
                 }
-                format!("{} becomes faster at {place}{doubt}.", self.second())
+                let lead = place::of_lead(lead);
+                format!("{} becomes faster {place}{doubt}{lead}.", self.second())
             }
-            Some(Crossing::Fitted(Crossover::None { .. })) => self.without_crossover(&tally),
+            Some(Crossing::Fitted { .. }) => self.without_crossover(&tally),
         }
     }
 
@@ -72,11 +73,10 @@ impl<'a> Verdict<'a> {
         let (first, second) = (self.first(), self.second());
         match self.series.crossings.get(&self.other) {
             None => format!("{first} and {second} have no pair yet"),
-            Some(Crossing::Fitted(Crossover::At { x, .. })) if tally.first + tally.second > 0 => {
-                format!(
-                    "{second} is faster from {} one-way delay on",
-                    words::milliseconds(*x)
-                )
+            Some(Crossing::Fitted { zero, .. })
+                if matches!(zero, Crossover::At { .. }) && tally.first + tally.second > 0 =>
+            {
+                format!("{second} {}", place::short(zero))
             }
             crossing
                 if matches!(crossing, Some(Crossing::Contradicted))
@@ -291,33 +291,6 @@ pub(crate) fn repeats(analysis: &Analysis<'_>) -> Option<String> {
     let all = words::count(transfers(analysis.run.samples).count(), "transfer");
     let was = if invalid == 1 { "was" } else { "were" };
     (invalid > 0).then(|| format!("{invalid} of {all} {was} invalid and measured again."))
-}
-
-fn interval_words(interval: &Interval) -> String {
-    let level = (interval.level * 100.0).round();
-    let (low, high) = (interval.low, interval.high);
-    match (low.is_finite(), high.is_finite()) {
-        (true, true) => {
-            let (from, to) = (words::significant(low), words::significant(high));
-            if from == to {
-                return format!("{level} % interval {low:.1} to {high:.1} ms");
-            }
-            format!("{level} % interval {from} to {to} ms")
-        }
-        (true, false) => {
-            format!(
-                "{level} % interval from {} on, with no end in the range",
-                words::milliseconds(low)
-            )
-        }
-        (false, true) => {
-            format!(
-                "{level} % interval up to {}, with no start in the range",
-                words::milliseconds(high)
-            )
-        }
-        (false, false) => format!("{level} % interval wider than the range"),
-    }
 }
 
 fn doubt(share: f64) -> String {

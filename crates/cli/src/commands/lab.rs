@@ -74,6 +74,7 @@ Examples:
   altway lab run
   altway lab run delay-sweep
   altway lab run my-plan.toml --runs /data/runs
+  altway lab run delay-sweep --delays "0ms..25ms by 5ms"
   altway lab run bandwidth-map-whole --shard 2/5")]
 struct RunArguments {
     /// The name of a plan that ships, or a TOML file.
@@ -82,6 +83,10 @@ struct RunArguments {
     /// Make the run folder in here.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
+    /// Measure these one-way delays in place of the plan's: values, or ranges as in a plan, with commas
+    /// between them.
+    #[arg(long, value_name = "DELAYS", value_delimiter = ',')]
+    delays: Vec<String>,
     /// Measure a part of the cells alone; other machines measure the others, and `altway lab merge`
     /// joins them [default: all].
     #[arg(long, value_name = "PART/PARTS", default_value_t = Shard::WHOLE, hide_default_value = true)]
@@ -163,6 +168,10 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         LabCommand::Plan(arguments) => plan::run(arguments, printer),
         LabCommand::Run(arguments) => {
             let plan = read_plan(&arguments.plan)?;
+            let plan = match arguments.delays.is_empty() {
+                true => plan,
+                false => plan.over_delays(&arguments.delays)?,
+            };
             let plan = match arguments.adaptive {
                 true => plan.sampled(Sampling::Adaptive)?,
                 false => plan,

@@ -32,7 +32,8 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
              hardly matters.{}{}{}",
             analysis.baseline.name(),
             if lanes.dim == Dim::Delay {
-                " Vertical: crossover with its interval."
+                " Vertical: the interval of the crossover, with a line at its estimate where the measured \
+                 delays tell so much."
             } else {
                 ""
             },
@@ -206,9 +207,12 @@ fn differences(
 
 /// The crossover as a line with its interval behind it, cut to the axis.
 fn crossing(series: &Line, other: Protocol, x: &Axis, y: &Axis) -> Vec<Mark> {
-    let Some(Crossing::Fitted(Crossover::At {
+    let Some(Crossing::Fitted { zero, .. }) = series.crossings.get(&other) else {
+        return Vec::new();
+    };
+    let Crossover::At {
         x: at, interval, ..
-    })) = series.crossings.get(&other)
+    } = zero
     else {
         return Vec::new();
     };
@@ -224,12 +228,16 @@ fn crossing(series: &Line, other: Protocol, x: &Axis, y: &Axis) -> Vec<Mark> {
         (Align::Before, -step)
     };
     let ink = Ink::Protocol(other);
+    let area = Mark::Area {
+        name: "95 % interval of the crossover".into(),
+        ink,
+        outline: rectangle((cut(interval.low), cut(interval.high)), (bottom, top)),
+    };
+    if zero.is_coarse() {
+        return vec![area];
+    }
     vec![
-        Mark::Area {
-            name: "95 % interval of the crossover".into(),
-            ink,
-            outline: rectangle((cut(interval.low), cut(interval.high)), (bottom, top)),
-        },
+        area,
         Mark::Rule {
             name: format!("crossover at {}", words::milliseconds(*at)),
             ink,
