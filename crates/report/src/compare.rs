@@ -6,6 +6,7 @@
 //! not paired are compared ([`shift`](altway_stats::shift())).
 
 mod axis;
+mod figures;
 mod findings;
 mod numbers;
 mod parts;
@@ -19,6 +20,7 @@ use altway_record::Protocol;
 use serde::Serialize;
 
 pub use axis::Axis;
+pub use figures::{FiguresCell, FiguresContrast, FiguresSeries, compare_figures};
 pub use reference::{ReferenceCell, ReferenceContrast, ReferenceSeries, compare_with_reference};
 use sides::Side;
 

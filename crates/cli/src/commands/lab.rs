@@ -18,6 +18,7 @@ use altway_record::{
     Manifest, PARQUET_FROM_ROWS, Plan, Running, Sample, Sampling, Shard, SideBySide, transfers,
 };
 use altway_report::{Rendered, Run};
+use altway_stats::FEW_PAIRS;
 use altway_units::duration;
 use anyhow::{Context, Result};
 use clap::Subcommand;
@@ -366,15 +367,30 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_position(progress.done);
     let mut message = format!("{} left", in_words(progress.remaining));
     if let Some(estimate) = progress.estimate {
+        let cell = &estimate.cell;
         message.push_str(&format!(
-            "; at {}: {} {:+.1} % ({} pairs)",
-            duration::format(estimate.cell.delay),
-            estimate.protocol,
-            estimate.difference_percent,
-            estimate.pairs
+            "; {} to {} at {}: {} {} time ({})",
+            cell.server,
+            cell.client,
+            duration::format(cell.delay),
+            estimate.protocol.name(),
+            percent(estimate.difference_percent),
+            pairs(estimate.pairs),
         ));
     }
     bar.set_message(message);
+}
+
+/// A difference as reports have it: `−3.1 %`, negative is faster.
+fn percent(difference: f64) -> String {
+    format!("{difference:+.1} %").replace('-', "−")
+}
+
+/// `24 pairs`, `3 pairs, few`.
+fn pairs(pairs: u64) -> String {
+    let noun = if pairs == 1 { "pair" } else { "pairs" };
+    let few = usize::try_from(pairs).is_ok_and(|pairs| pairs < FEW_PAIRS);
+    format!("{pairs} {noun}{}", if few { ", few" } else { "" })
 }
 
 /// What the time of a run went into, and what making transfers side by side did.

@@ -273,14 +273,11 @@ fn table(analysis: &Analysis<'_>, names: &Names, shown: &[&Vec<&CellResult<'_>>]
                 continue;
             };
             let comparison = &pairing.comparison;
-            let interval = comparison.percent_interval().map_or_else(
-                || "–".to_owned(),
-                |(low, high)| format!("{} to {} %", words::signed(low), words::signed(high)),
-            );
+            let interval = words::interval(comparison.percent_interval());
             rows.push(vec![
                 names.row(&cell.cell),
                 other.name().to_owned(),
-                comparison.n.to_string(),
+                words::pairs_in_table(comparison.n),
                 words::percent(comparison.percent()),
                 interval,
                 format!("{:.4}", pairing.p_adjusted),
