@@ -199,6 +199,7 @@ fn of_lab(error: &LabError) -> Option<String> {
         LabError::Unspoken { .. } => {
             "leave that protocol out of `protocols`, or install a version that speaks it"
         }
+        LabError::Deaf { .. } => "leave it out of `client`, or install one with alt-svc",
         LabError::Silent { .. } => {
             "see whether its command serves the folder over that protocol, and at {address}:{port}"
         }
