@@ -10,6 +10,7 @@ mod admin_page;
 mod attacks;
 mod backends;
 mod bad_input;
+mod browsers_move;
 mod certificates;
 mod common;
 mod config;
