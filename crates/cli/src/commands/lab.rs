@@ -75,7 +75,7 @@ Examples:
   altway lab run
   altway lab run delay-sweep
   altway lab run my-plan.toml --runs /data/runs
-  altway lab run delay-sweep --delays "0ms..25ms by 5ms"
+  altway lab run delay-sweep --delays '0ms..25ms by 5ms'
   altway lab run bandwidth-map-whole --shard 2/5")]
 struct RunArguments {
     /// The name of a plan that ships, or a TOML file.
