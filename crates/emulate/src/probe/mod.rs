@@ -54,6 +54,8 @@ pub enum Topic {
     OpenFiles,
     /// The version of the kernel.
     Kernel,
+    /// A chain of certificates that a server is to show; no part of [`findings`].
+    Certificate,
 }
 
 /// How good a finding is.
@@ -105,6 +107,7 @@ impl Topic {
             Self::Processors => "processors",
             Self::OpenFiles => "open files",
             Self::Kernel => "kernel",
+            Self::Certificate => "certificate",
         }
     }
 }
