@@ -1,8 +1,10 @@
 //! `altway doctor`: what this machine allows and hinders.
 
 use crate::Answer;
+use crate::commands::dns_record::Published;
 use crate::printer::Printer;
 use altway_emulate::probe::{Finding, State, Topic, findings};
+use altway_select::ModelKind;
 use altway_serve::Identity;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
@@ -12,6 +14,10 @@ use std::time::SystemTime;
 /// mend it. Nothing is changed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
+Examples:
+  altway doctor
+  altway doctor --host www.example.org
+
 Exit code: 0 when the lab can run here, 1 when it can't.")]
 pub(crate) struct Arguments {
     /// Look at a chain of certificates too (PEM, the server's own first): its dates, who may read its key, and
@@ -21,6 +27,10 @@ pub(crate) struct Arguments {
     /// The chain's key, PEM.
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
+    /// A name that visitors of your server use: look up whether its HTTPS record (RFC 9460) keeps the server from
+    /// choosing. May be given several times.
+    #[arg(long, value_name = "HOST")]
+    host: Vec<String>,
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
@@ -30,6 +40,9 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let mut findings = findings();
     if let Some((chain, key)) = arguments.cert.as_deref().zip(arguments.key.as_deref()) {
         findings.extend(certificate(chain, key)?);
+    }
+    for host in &arguments.host {
+        findings.push(https_record(host)?);
     }
     if arguments.json {
         printer.json(&findings)?;
@@ -63,6 +76,21 @@ fn certificate(chain: &Path, key: &Path) -> Result<Vec<Finding>> {
     Ok(warnings
         .map(|one| of(State::Limited, one.to_string()))
         .collect())
+}
+
+/// What the DNS says of HTTP/3 at a host whose server chooses.
+fn https_record(host: &str) -> Result<Finding> {
+    let published = Published::look_up(host, 443, &ModelKind::Learned, None)?;
+    let wrong = published.fault.is_some();
+    Ok(Finding {
+        topic: Topic::HttpsRecord,
+        state: if wrong { State::Limited } else { State::Ok },
+        seen: published.seen(),
+        cost: published.fault.map(str::to_owned),
+        mend: wrong.then(|| {
+            format!("remove it, or leave h3 out of it: `altway dns-record {host}` says how and why")
+        }),
+    })
 }
 
 /// The emulated link needs namespaces; all else costs accuracy or speed only.
