@@ -28,6 +28,7 @@ mod interop_h2;
 mod interop_h3;
 mod lab;
 mod lab_browsers;
+mod lab_checked;
 mod lab_compare;
 mod lab_faults;
 mod lab_links;
