@@ -32,6 +32,7 @@
 //! ```
 #![warn(clippy::disallowed_methods)]
 
+mod acme;
 mod config;
 mod fault;
 pub mod keys;
@@ -45,6 +46,7 @@ mod site;
 mod upload;
 mod values;
 
+pub use acme::{Acme, AcmeChallenge, ExternalAccount, Issuer};
 pub use altway_units::{BadNetwork, Network};
 pub use config::{
     Config, Congestion, DEFAULT_PORT, Listen, Listener, Log, LogFormat, MAX_LISTENERS, MAX_THREADS,
@@ -65,8 +67,9 @@ pub use site::{
 };
 pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{
-    BadAddress, BadBalance, BadCheckPath, BadClientPrefix, BadField, BadHost, BadPattern, BadRetry,
-    BadServerId, BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, CheckPath, ClientPrefix,
-    HeaderField, HostValue, ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId,
-    SiteName, Upstream, UpstreamPlace, UrlPath,
+    AcmeProfile, BadAcmeValue, BadAddress, BadBalance, BadCheckPath, BadClientPrefix, BadField,
+    BadHost, BadPattern, BadRetry, BadServerId, BadSiteName, BadTarget, BadUpstream, BadUrlPath,
+    Balance, CheckPath, ClientPrefix, DirectoryUrl, Email, HeaderField, HostValue, ListenAddress,
+    PathPattern, RedirectTarget, Requested, Retry, ServerId, SiteName, Upstream, UpstreamPlace,
+    UrlPath,
 };

@@ -44,6 +44,12 @@ impl SiteName {
         }
     }
 
+    /// Whether it is an IP address.
+    #[must_use]
+    pub fn is_address(&self) -> bool {
+        matches!(self.0, Name::Address(_))
+    }
+
     /// Whether a request's host is meant: without port, in any case, with or without the last dot.
     /// A server asks every exact name before wildcards.
     #[must_use]
