@@ -139,6 +139,7 @@
 mod accept;
 mod certificates;
 pub mod certs;
+mod challenges;
 mod client_prefix;
 mod clients;
 mod congestion;
@@ -188,6 +189,7 @@ pub use altway_select::model::Threshold;
 pub use altway_select::{self as select, ParseModelError as InvalidPolicy};
 pub use altway_units::{DataSize, LeastRate, Network, Ratio, RequestLimit, RequestRate};
 pub use certificates::Certificates;
+pub use challenges::{Challenges, InvalidChallenge};
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use congestion::CongestionInUse;
 pub use embed::{

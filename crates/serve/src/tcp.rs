@@ -18,6 +18,7 @@ mod write_ahead;
 
 use crate::RequestBody;
 use crate::accept::{Accepting, Arrivals};
+use crate::challenges;
 use crate::clients::{Admitted, Clients, Transport};
 use crate::incidents::Incident;
 use crate::request::body::Body;
@@ -47,7 +48,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::task::unconstrained;
@@ -308,7 +309,12 @@ impl Context {
         };
         let mut session = session??;
         client.admitted.handshake_done();
-        let is_http2 = session.get_ref().1.alpn_protocol() == Some(b"h2");
+        let protocol = session.get_ref().1.alpn_protocol();
+        if protocol == Some(challenges::ALPN) {
+            // The handshake was all of it (RFC 8737 section 3).
+            return Ok(session.shutdown().await?);
+        }
+        let is_http2 = protocol == Some(b"h2");
         if !self.speaks(is_http2) {
             return Ok(());
         }

@@ -7,6 +7,7 @@
 mod access_log;
 mod autobahn;
 mod certificates;
+mod challenges;
 mod chromium;
 pub(crate) mod common;
 mod containment;

@@ -51,6 +51,7 @@ fn site(policy: &str, alternative: Option<u16>) -> Site {
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
         counters: ServerCounters::default(),
+        challenges: None,
     };
     let files = Rc::new(RefCell::new(FileCache::new(1 << 20, 10)));
     let limits = Limits::default();
