@@ -1,5 +1,6 @@
 //! `altway serve`: the files of a folder over three protocols.
 
+pub(super) mod acme;
 mod admin;
 pub(super) mod certificate;
 mod files;
@@ -161,7 +162,9 @@ pub(super) fn run_plan(
 ) -> Result<Monitor> {
     let site = setup::site(plan, &how.statistics)?;
     let stamps = watch::Stamps::of(plan);
-    let options = setup::options(plan, site, spelling, printer)?;
+    let acme = acme::open(plan)?;
+    let mut options = setup::options(plan, site, spelling, printer)?;
+    options.challenges = acme.as_ref().map(acme::Acme::challenges);
     // Before the server can be told of: a signal that nobody handles would end it.
     let selection_log = options.selection_log.clone();
     reopen_at_signal(options.access_log.clone(), selection_log, *printer)?;
@@ -179,6 +182,9 @@ pub(super) fn run_plan(
     if !plan.config().listen.is_clear_text() {
         reloading.watch()?;
     }
+    let ordering = acme
+        .map(|acme| acme.start(&reloading, printer))
+        .transpose()?;
     let serving = serving(&server, plan) + how.to.as_deref().unwrap_or_default();
     let monitor = server.monitor();
     let manager = Manager::new(&serving);
@@ -189,6 +195,10 @@ pub(super) fn run_plan(
         options.policy.to_string(),
         Some(Arc::new(move || told.during(|| reloading.reload()))),
     );
+    let admin = match ordering {
+        Some(manager) => admin.with_acme(acme::report(manager)),
+        None => admin,
+    };
     obey_signals(handle, admin.clone(), stopped, *printer)?;
     let takes_over = options.takeover.is_some();
     let at = admin_address(how.admin, plan)?;
