@@ -53,7 +53,6 @@ impl Folder {
     /// It can't be made or written to, or another process has it ([`Error::InUse`]).
     pub fn lock(&self) -> Result<Lock, Error> {
         make(&self.root)?;
-        make(&self.authority)?;
         let path = self.root.join("lock");
         let mut options = File::options();
         let options = options.read(true).write(true).create(true).mode(0o600);

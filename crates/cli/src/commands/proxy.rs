@@ -10,7 +10,7 @@ use crate::printer::Printer;
 use crate::{Answer, config_file};
 use altway_config::{
     Action, Balance, Certificate, CheckPath, Config, HealthCheck, HostValue, Listen, ListenAddress,
-    Log, Network, PathPattern, Plan, Proxy, Route, Secret, Site, Transport, Upstream,
+    Log, Network, PathPattern, Plan, Proxy, Route, Sandbox, Secret, Site, Transport, Upstream,
 };
 use altway_proxy::Statistics;
 use altway_serve::{LogFormat, Policy};
@@ -37,7 +37,7 @@ Examples:
   altway proxy unix:/run/app.sock --state-dir /var/lib/altway --access-log -
 
 Origins: http://HOST:PORT (the scheme may be left out), https://HOST, h2c://HOST:PORT (HTTP/2 in clear
-text, for gRPC), h2://HOST (HTTP/2 over TLS), unix:/PATH.
+text, for gRPC), h2://HOST (HTTP/2 over TLS), h3://HOST (HTTP/3), unix:/PATH.
 
 The servers are told the client in Forwarded, X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host,
 whatever the client says there. Host is the client's unless --host sets it. Their Alt-Svc never passes.
@@ -70,6 +70,10 @@ pub(crate) struct Arguments {
     /// missing. Default: nothing is kept.
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
+    /// Let the process reach every file that its user can [default: those that its options name alone, where the
+    /// kernel can see to that (Landlock, Linux 5.19 and later)].
+    #[arg(long, hide_short_help = true)]
+    no_sandbox: bool,
     /// Which origin has a request: round-robin, least-requests, hash:client or hash:FIELD.
     #[arg(long, value_name = "HOW", default_value_t = Balance::default())]
     balance: Balance,
@@ -159,6 +163,10 @@ impl Arguments {
         }
         Ok(Config {
             state: self.state_dir.clone(),
+            sandbox: Sandbox {
+                is_on: !self.no_sandbox,
+                ..Sandbox::default()
+            },
             threads: self.threads,
             grace: self.grace,
             listen: Listen {

@@ -32,7 +32,14 @@ fn every_key_is_read() {
     assert_eq!(securities, [tls, tls, redirect, clear]);
     assert_eq!(config.listen.listeners[1].protocols.to_string(), "h1");
     assert_eq!(config.listen.alt_svc_port.map(u16::from), Some(443));
+    let own = config.listen.listeners[1].alt_svc_port.map(u16::from);
+    assert_eq!(own, Some(9443));
     assert_eq!(config.ticket_keys.len(), 2);
+    let account = (config.user.as_deref(), config.group.as_deref());
+    assert_eq!(account, (Some("altway"), Some("ssl-cert")));
+    let sandbox = &config.sandbox;
+    assert!(sandbox.is_on && sandbox.read.len() == 2);
+    assert_eq!(sandbox.write, [Path::new("/srv/incoming")]);
     assert_eq!(config.listen.proxy_protocol_from.len(), 2);
     assert_eq!(config.admin.as_deref(), Some("/run/altway/admin.sock"));
     let rate = config.limits.requests_per_prefix.map(|it| it.to_string());
@@ -54,6 +61,9 @@ fn every_key_is_read() {
     assert_eq!(site.policy.to_string(), "surface:surface.toml");
     assert_eq!(site.certificates[1].key, Secret::Credential("ecdsa".into()));
     assert_eq!(site.headers.len(), 3);
+    let clients = site.client_certificates.as_ref().unwrap();
+    assert_eq!(clients.roots, Path::new("/etc/ssl/clients.pem"));
+    assert!(!clients.required);
     let served = files(&site.routes[4]);
     assert_eq!(
         served.precompressed,
@@ -68,6 +78,17 @@ fn every_key_is_read() {
     assert_eq!((proxy.retry.attempts, proxy.upstream_requests), (3, 100));
     assert_eq!(proxy.timeouts.idle.as_secs(), 3_600);
     assert!(proxy.trust[0].contains([10, 9, 8, 7].into()));
+    let prefixes = (&proxy.strip_prefix, &proxy.add_prefix);
+    let prefix = |text: &str| Some(text.parse().unwrap());
+    assert_eq!(prefixes, (&prefix("/api"), &prefix("/v2")));
+    let name = proxy.server_name.as_ref().map(ToString::to_string);
+    assert_eq!(name.as_deref(), Some("api.internal"));
+    let shown = proxy.client_certificate.as_ref().map(|it| &it.key);
+    assert_eq!(shown, Some(&Secret::Credential("client".into())));
+    assert!(proxy.send_proxy_protocol);
+    assert_eq!(proxy.request_headers.remove[1].as_str(), "x-internal-*");
+    assert_eq!(proxy.request_headers.append.len(), 2);
+    assert_eq!(proxy.response_headers.set[0].to_string(), "x-from: api");
     let patterns: Vec<_> = served
         .cache
         .iter()

@@ -67,6 +67,7 @@ impl Options {
             address,
             security,
             protocols: Protocols::default(),
+            alt_svc_port: None,
         };
         let at = |text: &str| text.parse().expect("it is an address");
         match given {

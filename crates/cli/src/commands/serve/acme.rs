@@ -123,11 +123,11 @@ impl Acme {
         self.challenges.clone()
     }
 
-    /// Begins to order. The server listens by now.
+    /// Begins to order. The server listens by now, and the process is whom it is to be.
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub(super) fn start(self, reloading: &Arc<Reloading>, printer: &Printer) -> Result<Manager> {
+    pub(super) fn start(self, reloading: &Arc<Reloading>, printer: &Printer) -> Result<()> {
         let count = self.names.len();
         let plural = if count == 1 { "" } else { "s" };
         let directory = &self.directory;
@@ -143,8 +143,8 @@ impl Acme {
         });
         let responder = Arc::new(Answers(self.challenges));
         let manager = self.opened.start(&self.names, responder, observer)?;
-        reloading.set_acme(manager.clone());
-        Ok(manager)
+        reloading.set_acme(manager);
+        Ok(())
     }
 }
 
@@ -201,13 +201,13 @@ fn in_words(time: Duration) -> String {
 }
 
 /// The state of the certificates, for the admin socket.
-pub(super) fn report(manager: Manager) -> AcmeReport {
+pub(super) fn report(reloading: Arc<Reloading>) -> AcmeReport {
     let seconds = |time: SystemTime| {
         let since = time.duration_since(UNIX_EPOCH);
         since.unwrap_or_default().as_secs()
     };
     Arc::new(move || {
-        let status = manager.status();
+        let status = reloading.acme().map(Manager::status).unwrap_or_default();
         let names = status.names.into_iter().map(|it| AcmeNameStatus {
             name: it.name,
             not_after: it.validity.map(|validity| seconds(validity.not_after)),

@@ -2,6 +2,8 @@
 
 use super::acme;
 use super::certificate::{Origin, certificates};
+use super::places::Places;
+use super::sandbox::Sandbox;
 use super::setup::ticket_keys;
 use super::watch::{self, Stamps};
 use crate::config_file;
@@ -22,6 +24,8 @@ pub(super) struct Reloading {
     file: Option<PathBuf>,
     current: Mutex<Current>,
     server: ReloadHandle,
+    /// The files that can be reached.
+    sandbox: Sandbox,
     /// Counts what routes with `proxy` do, over all plans.
     statistics: Arc<Statistics>,
     printer: Printer,
@@ -44,12 +48,14 @@ impl Reloading {
         plan: Plan,
         stamps: Stamps,
         (server, statistics): (ReloadHandle, Arc<Statistics>),
+        sandbox: Sandbox,
         printer: Printer,
     ) -> Self {
         Self {
             file,
             current: Mutex::new(Current { plan, stamps }),
             server,
+            sandbox,
             statistics,
             printer,
             acme: OnceLock::new(),
@@ -60,6 +66,11 @@ impl Reloading {
     pub(super) fn set_acme(&self, manager: Manager) {
         // It is set once.
         let _ = self.acme.set(manager);
+    }
+
+    /// Whatever orders certificates, once it has begun.
+    pub(super) fn acme(&self) -> Option<&Manager> {
+        self.acme.get()
     }
 
     /// Reads the certificates after one was issued.
@@ -143,6 +154,13 @@ impl Reloading {
             None => current.clone(),
         };
         acme::check_change(current, &plan)?;
+        if let Some(outside) = self.sandbox.outside(&Places::of(&plan, None, None)) {
+            let outside = outside.display();
+            anyhow::bail!(
+                "`{outside}` lies outside of what this process can reach (its sandbox): that needs a new process, as by \
+                 `takeover`, or `sandbox = {{ read = [\"…\"] }}` from the start"
+            );
+        }
         let stamps = Stamps::of(&plan);
         let ticket_keys = ticket_keys(&plan)?;
         let is_clear = current.config().listen.is_clear_text();
@@ -238,6 +256,9 @@ fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
         ("grace", former.grace != new.grace),
         ("takeover", former.takeover != new.takeover),
         ("admin", former.admin != new.admin),
+        ("user", former.user != new.user),
+        ("group", former.group != new.group),
+        ("sandbox", former.sandbox != new.sandbox),
         (
             "ticket-keys",
             former.ticket_keys.is_empty() != new.ticket_keys.is_empty(),
@@ -324,6 +345,7 @@ mod tests {
             plan,
             stamps,
             (server.reload_handle(), Arc::default()),
+            Sandbox::none(super::super::sandbox::State::Off),
             printer,
         );
         reloading.look();
