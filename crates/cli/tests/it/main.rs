@@ -6,6 +6,7 @@
     reason = "a test ends where it fails"
 )]
 
+mod acme;
 mod admin_page;
 mod attacks;
 mod backends;
