@@ -141,6 +141,7 @@
 mod accept;
 mod certificates;
 pub mod certs;
+mod challenges;
 mod client_auth;
 mod client_prefix;
 mod clients;
@@ -192,6 +193,7 @@ pub use altway_select::{self as select, ParseModelError as InvalidPolicy};
 pub use altway_units::{BadPrefixLengths, PrefixLengths};
 pub use altway_units::{DataSize, LeastRate, Network, Ratio, RequestLimit, RequestRate};
 pub use certificates::Certificates;
+pub use challenges::{Challenges, InvalidChallenge};
 pub use client_auth::{ClientAuth, ClientCertificate};
 pub use congestion::CongestionInUse;
 pub use embed::{
