@@ -59,6 +59,14 @@ pub(crate) fn run() -> Result<Vec<Variable>> {
         ("ALTWAY_TEST_QUIC_GO", place(install_quic_go())),
         ("ALTWAY_TEST_CADDY", place(install_caddy())),
         (
+            "ALTWAY_TEST_GRPC",
+            place(there("gRPC's tests", go::install_grpc())),
+        ),
+        (
+            "ALTWAY_TEST_TOXIPROXY",
+            place(there("toxiproxy", go::install_toxiproxy())),
+        ),
+        (
             "ALTWAY_TEST_DOCKER_PLUGINS",
             place(install_docker_plugins()),
         ),
@@ -181,6 +189,14 @@ fn install_quic_go() -> Option<PathBuf> {
 fn install_caddy() -> Option<PathBuf> {
     let built = go::install_caddy();
     or_skip("Caddy", &built).then(go::caddy)?
+}
+
+/// What was installed; says so where it could not be.
+fn there(name: &str, installed: Result<PathBuf>) -> Option<PathBuf> {
+    let mut place = None;
+    let installed = installed.map(|path| place = Some(path));
+    or_skip(name, &installed);
+    place
 }
 
 /// Gives the folder of `docker compose` and `docker buildx`, if there is a Docker and Go can build them.

@@ -21,6 +21,11 @@ const BACK_DESCRIPTORS: u64 = 16;
 /// The bystander's p99 during an attack.
 const P99: Duration = Duration::from_millis(5);
 
+/// Requests of the bystander whose p99 says something: of fewer it would be the slowest but two.
+const ENOUGH: usize = 300;
+/// A short attack is made so many times at most for the bystander to have asked often enough.
+const MAX_ROUNDS: usize = 20;
+
 /// A bar, and whether it was met.
 #[derive(Debug, Clone)]
 pub struct Check {
@@ -89,8 +94,16 @@ pub fn run(binary: &Path, attack: &Attack, scale: Scale) -> Result<Report> {
         idle,
         checks: Vec::new(),
     };
-    (attack.run)(&mut arena)
-        .with_context(|| format!("the attack {} cannot be made", attack.name))?;
+    for round in 0..MAX_ROUNDS {
+        let before = std::mem::take(&mut arena.checks);
+        (attack.run)(&mut arena)
+            .with_context(|| format!("the attack {} cannot be made", attack.name))?;
+        arena.checks = worse_of(before, std::mem::take(&mut arena.checks));
+        let last = round + 1 == MAX_ROUNDS || scale == Scale::Quick;
+        if last || bystander.asked() >= ENOUGH {
+            break;
+        }
+    }
     let peak = sampler.stop();
     let recovered = recovery(idle, pid, RECOVERY + attack.lingers);
     let service = bystander.stop();
@@ -107,6 +120,17 @@ pub fn run(binary: &Path, attack: &Attack, scale: Scale) -> Result<Report> {
         attack: attack.name,
         checks,
     })
+}
+
+/// The checks of an attack that was made again: those missed stay missed.
+fn worse_of(before: Vec<Check>, mut now: Vec<Check>) -> Vec<Check> {
+    for missed in before.into_iter().filter(|check| !check.met) {
+        match now.iter_mut().find(|check| check.what == missed.what) {
+            Some(check) => *check = missed,
+            None => now.push(missed),
+        }
+    }
+    now
 }
 
 fn memory(attack: &Attack, idle: Usage, peak: Usage) -> Check {

@@ -8,6 +8,7 @@ mod commands;
 mod config_file;
 mod help;
 mod hint;
+mod https_record;
 mod insight;
 mod printer;
 mod signals;

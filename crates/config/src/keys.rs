@@ -4,7 +4,7 @@
 mod proxy;
 mod site;
 
-pub use proxy::{HEALTH, RETRY, TIMEOUTS};
+pub use proxy::{CLIENT_CERTIFICATE, FIELD_CHANGES, HEALTH, RETRY, TIMEOUTS};
 pub use site::{CERTIFICATE, CLIENT_CERTIFICATES, REDIRECT, RESPOND, ROUTE, SECRET, SITE, UPLOAD};
 
 use crate::{Congestion, LogFormat, Protocol, Spread};
@@ -80,7 +80,7 @@ pub(crate) const MOST: u64 = i64::MAX as u64;
 pub(crate) const MOST_OF_32_BITS: u64 = u32::MAX as u64;
 
 /// All tables of a file, each once.
-pub const SECTIONS: [&Section; 18] = [
+pub const SECTIONS: [&Section; 20] = [
     &ROOT,
     &LISTEN,
     &TRANSPORT,
@@ -96,6 +96,8 @@ pub const SECTIONS: [&Section; 18] = [
     &HEALTH,
     &RETRY,
     &TIMEOUTS,
+    &FIELD_CHANGES,
+    &CLIENT_CERTIFICATE,
     &LISTENER,
     &UPLOAD,
     &SANDBOX,

@@ -55,7 +55,8 @@ pub use limits::Limits;
 pub use plan::{Places, Plan};
 pub use print::Shown;
 pub use proxy::{
-    HealthCheck, MAX_ATTEMPTS, MAX_KEEP_BODY, MAX_UPSTREAMS, Proxy, ProxyRetry, ProxyTimeouts,
+    FieldChanges, HealthCheck, MAX_ATTEMPTS, MAX_KEEP_BODY, MAX_UPSTREAMS, Proxy, ProxyRetry,
+    ProxyTimeouts,
 };
 pub use read::{ConfigFiles, MAX_INCLUDED, MAX_TEXT, NoFiles, read, read_with_places};
 pub use schema::schema;
@@ -65,8 +66,9 @@ pub use site::{
 };
 pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{
-    BadAddress, BadBalance, BadCheckPath, BadClientPrefix, BadField, BadHost, BadPattern, BadRetry,
-    BadServerId, BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, CheckPath, ClientPrefix,
-    HeaderField, HostValue, ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId,
-    SiteName, Upstream, UpstreamPlace, UrlPath,
+    BadAddress, BadBalance, BadCheckPath, BadClientPrefix, BadField, BadHost, BadPathPrefix,
+    BadPattern, BadRetry, BadServerId, BadSiteName, BadTarget, BadTlsName, BadUpstream, BadUrlPath,
+    Balance, CheckPath, ClientPrefix, FieldPattern, HeaderField, HostValue, ListenAddress,
+    PathPattern, PathPrefix, RedirectTarget, Requested, Retry, ServerId, SiteName, TlsName,
+    Upstream, UpstreamPlace, UpstreamProtocol, UrlPath,
 };

@@ -3,6 +3,7 @@
 mod address;
 mod header;
 mod host;
+mod path_prefix;
 mod pattern;
 mod quic;
 mod target;
@@ -11,13 +12,14 @@ mod url_path;
 
 pub use address::{BadAddress, ListenAddress};
 pub(crate) use header::is_value as is_field_value;
-pub use header::{BadField, HeaderField};
+pub use header::{BadField, FieldPattern, HeaderField};
 pub use host::{BadSiteName, SiteName};
+pub use path_prefix::{BadPathPrefix, PathPrefix};
 pub use pattern::{BadPattern, PathPattern};
 pub use quic::{BadClientPrefix, BadRetry, BadServerId, ClientPrefix, Retry, ServerId};
 pub use target::{BadTarget, RedirectTarget, Requested};
 pub use upstream::{
-    BadBalance, BadCheckPath, BadHost, BadUpstream, Balance, CheckPath, HostValue, Upstream,
-    UpstreamPlace,
+    BadBalance, BadCheckPath, BadHost, BadTlsName, BadUpstream, Balance, CheckPath, HostValue,
+    TlsName, Upstream, UpstreamPlace, UpstreamProtocol,
 };
 pub use url_path::{BadUrlPath, UrlPath};

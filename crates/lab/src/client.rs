@@ -159,7 +159,7 @@ fn run(mut command: Command, job: &FetchJob<'_>, stop: &AtomicBool) -> Result<En
         false => number(job.visit.session_count()).saturating_mul(2),
     };
     let start = match job.cell.client.is_browser() {
-        true => START_LIMIT,
+        true => START_LIMIT.saturating_mul(number(job.visit.session_count())),
         false => Duration::ZERO,
     };
     let limit = job.patience().saturating_mul(in_turn) + start + GRACE;

@@ -91,6 +91,12 @@ pub enum Error {
         /// What it should speak.
         protocol: Protocol,
     },
+    /// A client of a plan of policies can't hear what it is offered.
+    #[error("{program} was built without alt-svc: it can't hear what a server offers")]
+    Deaf {
+        /// What it says of itself.
+        program: String,
+    },
     /// A server runs but does not answer.
     #[error("the server `{server}` does not answer over {}", protocol.name())]
     Silent {

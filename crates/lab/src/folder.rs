@@ -1,8 +1,8 @@
-//! The run folder: `manifest.json`, `samples.csv` and what is made from them.
+//! The run folder: `manifest.json`, `plan.toml`, `samples.csv` and what is made from them.
 
 use crate::Error;
 use crate::table::{Table, folder_error};
-use altway_record::{Manifest, Running, SCHEMA_VERSION, Sample, read_samples};
+use altway_record::{Manifest, Plan, RUN_PLAN, Running, SCHEMA_VERSION, Sample, read_samples};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,7 @@ impl RunFolder {
     pub fn create(parent: &Path, stamp: &str, manifest: Manifest) -> Result<Self, Error> {
         fs::create_dir_all(parent).map_err(folder_error("create", parent))?;
         let path = make_unused(parent, &format!("{stamp}-{}", manifest.plan.name))?;
+        write_plan(&path, &manifest.plan)?;
         write_whole(&path.join(MANIFEST), manifest.to_json().as_bytes())?;
         let table = Table::open(&path, SAMPLES)?;
         Ok(Self {
@@ -185,6 +186,17 @@ pub(crate) fn read_manifest(path: &Path) -> Result<Manifest, Error> {
     Manifest::from_json(&text).map_err(|source| Error::Manifest { path: file, source })
 }
 
+/// The plan as a file that `altway lab run` takes, with the traces that it names beside it.
+fn write_plan(folder: &Path, plan: &Plan) -> Result<(), Error> {
+    for link in &plan.links {
+        for (key, trace) in link.traces() {
+            let file = folder.join(format!("{}.{key}", link.name));
+            trace.map_or(Ok(()), |text| write_whole(&file, text.as_bytes()))?;
+        }
+    }
+    write_whole(&folder.join(RUN_PLAN), plan.to_toml().as_bytes())
+}
+
 /// Two runs that start in the same second get `-2`, `-3`, … behind the name.
 fn make_unused(parent: &Path, name: &str) -> Result<PathBuf, Error> {
     let mut path = parent.join(name);
@@ -251,6 +263,25 @@ pub(crate) mod tests {
             (again.samples(), again.manifest()),
             (&[sample()][..], &manifest())
         );
+    }
+
+    #[test]
+    fn the_plan_of_a_folder_is_the_plan_of_its_run_traces_included() {
+        let parent = tempfile::tempdir().unwrap();
+        let trace = "time_s,rate_mbit\n0,20\n3,2\n";
+        fs::write(parent.path().join("t.csv"), trace).unwrap();
+        let text = "name = \"p\"\nrate = \"unlimited\"\ndelay = \"0ms..2ms by 1ms\"\nsize = \"1MB\"\n\
+                    pairs = 1\nlink = [{ name = \"lte\", rate_trace = \"t.csv\" }]";
+        let file = parent.path().join("p.toml");
+        fs::write(&file, text).unwrap();
+        let plan = crate::plans::read(file.to_str().unwrap()).unwrap();
+        let manifest = Manifest {
+            plan: plan.clone(),
+            ..manifest()
+        };
+        let folder = RunFolder::create(parent.path(), "stamp", manifest).unwrap();
+        let copy = folder.path().join(RUN_PLAN);
+        assert_eq!(crate::plans::read(copy.to_str().unwrap()).unwrap(), plan);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub use comparison::{
     compare_log_ratios, gain, log_ratios, probability_less,
 };
 pub use crossover::{
-    Crossover, CrossoverOptions, CrossoverPoint, Trend, crossover, crossover_with,
+    Crossover, CrossoverOptions, CrossoverPoint, Trend, crossover, crossover_with, crossovers_at,
 };
 pub use growth::{Growth, GrowthPoint, Line, MAX_SLOPE_POINTS, growth, theil_sen};
 pub use hodges_lehmann::hodges_lehmann;

@@ -1,23 +1,36 @@
 //! `altway doctor`: what this machine allows and hinders.
 
 use crate::Answer;
+use crate::commands::dns_record::Published;
 use crate::printer::Printer;
 use altway_emulate::probe::{Finding, State, Topic, findings};
+use altway_select::ModelKind;
 use anyhow::Result;
 
 /// Tell what this machine allows and hinders: each with what was seen, what it costs and how to
 /// mend it. Nothing is changed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
+Examples:
+  altway doctor
+  altway doctor --host www.example.org
+
 Exit code: 0 when the lab can run here, 1 when it can't.")]
 pub(crate) struct Arguments {
+    /// A name that visitors of your server use: look up whether its HTTPS record (RFC 9460) keeps the server from
+    /// choosing. May be given several times.
+    #[arg(long, value_name = "HOST")]
+    host: Vec<String>,
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
-    let findings = findings();
+    let mut findings = findings();
+    for host in &arguments.host {
+        findings.push(https_record(host)?);
+    }
     if arguments.json {
         printer.json(&findings)?;
     } else {
@@ -28,6 +41,21 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         Answer::Done
     } else {
         Answer::No
+    })
+}
+
+/// What the DNS says of HTTP/3 at a host whose server chooses.
+fn https_record(host: &str) -> Result<Finding> {
+    let published = Published::look_up(host, 443, &ModelKind::Learned, None)?;
+    let wrong = published.fault.is_some();
+    Ok(Finding {
+        topic: Topic::HttpsRecord,
+        state: if wrong { State::Limited } else { State::Ok },
+        seen: published.seen(),
+        cost: published.fault.map(str::to_owned),
+        mend: wrong.then(|| {
+            format!("remove it, or leave h3 out of it: `altway dns-record {host}` says how and why")
+        }),
     })
 }
 

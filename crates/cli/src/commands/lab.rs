@@ -18,6 +18,7 @@ use altway_record::{
     Manifest, PARQUET_FROM_ROWS, Plan, Running, Sample, Sampling, Shard, SideBySide, transfers,
 };
 use altway_report::{Rendered, Run};
+use altway_stats::FEW_PAIRS;
 use altway_units::duration;
 use anyhow::{Context, Result};
 use clap::Subcommand;
@@ -74,6 +75,7 @@ Examples:
   altway lab run
   altway lab run delay-sweep
   altway lab run my-plan.toml --runs /data/runs
+  altway lab run delay-sweep --delays "0ms..25ms by 5ms"
   altway lab run bandwidth-map-whole --shard 2/5")]
 struct RunArguments {
     /// The name of a plan that ships, or a TOML file.
@@ -82,6 +84,10 @@ struct RunArguments {
     /// Make the run folder in here.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
+    /// Measure these one-way delays in place of the plan's: values, or ranges as in a plan, with commas
+    /// between them.
+    #[arg(long, value_name = "DELAYS", value_delimiter = ',')]
+    delays: Vec<String>,
     /// Measure a part of the cells alone; other machines measure the others, and `altway lab merge`
     /// joins them [default: all].
     #[arg(long, value_name = "PART/PARTS", default_value_t = Shard::WHOLE, hide_default_value = true)]
@@ -163,6 +169,10 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         LabCommand::Plan(arguments) => plan::run(arguments, printer),
         LabCommand::Run(arguments) => {
             let plan = read_plan(&arguments.plan)?;
+            let plan = match arguments.delays.is_empty() {
+                true => plan,
+                false => plan.over_delays(&arguments.delays)?,
+            };
             let plan = match arguments.adaptive {
                 true => plan.sampled(Sampling::Adaptive)?,
                 false => plan,
@@ -357,15 +367,30 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_position(progress.done);
     let mut message = format!("{} left", in_words(progress.remaining));
     if let Some(estimate) = progress.estimate {
+        let cell = &estimate.cell;
         message.push_str(&format!(
-            "; at {}: {} {:+.1} % ({} pairs)",
-            duration::format(estimate.cell.delay),
-            estimate.protocol,
-            estimate.difference_percent,
-            estimate.pairs
+            "; {} to {} at {}: {} {} time ({})",
+            cell.server,
+            cell.client,
+            duration::format(cell.delay),
+            estimate.protocol.name(),
+            percent(estimate.difference_percent),
+            pairs(estimate.pairs),
         ));
     }
     bar.set_message(message);
+}
+
+/// A difference as reports have it: `−3.1 %`, negative is faster.
+fn percent(difference: f64) -> String {
+    format!("{difference:+.1} %").replace('-', "−")
+}
+
+/// `24 pairs`, `3 pairs, few`.
+fn pairs(pairs: u64) -> String {
+    let noun = if pairs == 1 { "pair" } else { "pairs" };
+    let few = usize::try_from(pairs).is_ok_and(|pairs| pairs < FEW_PAIRS);
+    format!("{pairs} {noun}{}", if few { ", few" } else { "" })
 }
 
 /// What the time of a run went into, and what making transfers side by side did.

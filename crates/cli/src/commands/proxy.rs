@@ -36,7 +36,7 @@ Examples:
   altway proxy unix:/run/app.sock --state-dir /var/lib/altway --access-log -
 
 Origins: http://HOST:PORT (the scheme may be left out), https://HOST, h2c://HOST:PORT (HTTP/2 in clear
-text, for gRPC), h2://HOST (HTTP/2 over TLS), unix:/PATH.
+text, for gRPC), h2://HOST (HTTP/2 over TLS), h3://HOST (HTTP/3), unix:/PATH.
 
 The servers are told the client in Forwarded, X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host,
 whatever the client says there. Host is the client's unless --host sets it. Their Alt-Svc never passes.

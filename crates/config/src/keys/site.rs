@@ -60,7 +60,7 @@ pub const SITE: Section = Section {
     ],
 };
 
-const HEADERS: Form = Form::Map(
+pub(super) const HEADERS: Form = Form::Map(
     "a header field's name",
     "X-Frame-Options",
     &Form::OneOrMore(&Form::Text("DENY")),
@@ -219,8 +219,15 @@ pub const ROUTE: Section = Section {
         proxy::HEALTH_KEY,
         proxy::RETRY_KEY,
         proxy::HOST,
+        proxy::STRIP_PREFIX,
+        proxy::ADD_PREFIX,
+        proxy::REQUEST_HEADERS,
+        proxy::RESPONSE_HEADERS,
         proxy::TRUST,
         proxy::ROOTS,
+        proxy::SERVER_NAME,
+        proxy::CLIENT_CERTIFICATE_KEY,
+        proxy::SEND_PROXY_PROTOCOL,
         proxy::UPSTREAM_REQUESTS,
         proxy::TIMEOUTS_KEY,
         key(

@@ -1,9 +1,9 @@
 //! The values of each table as TOML writes them.
 
 use crate::{
-    Action, Certificate, ClientCertificates, Config, Files, HeaderField, HealthCheck, Limits,
-    Listen, Listener, Log, Protocols, Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry,
-    Route, Sandbox, Secret, Security, Site, Transport, Upload,
+    Action, Certificate, ClientCertificates, Config, FieldChanges, Files, HeaderField, HealthCheck,
+    Limits, Listen, Listener, Log, Protocols, Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond,
+    Retry, Route, Sandbox, Secret, Security, Site, Transport, Upload,
 };
 use altway_document::quoted;
 use altway_units::{DataSize, duration};
@@ -246,8 +246,21 @@ impl Proxy {
             ("health", health),
             ("retry", given(self.retry == usual.retry, retry)),
             ("host", text(self.host.as_ref())),
+            ("strip-prefix", text(self.strip_prefix.as_ref())),
+            ("add-prefix", text(self.add_prefix.as_ref())),
+            ("request-headers", field_changes(&self.request_headers)),
+            ("response-headers", field_changes(&self.response_headers)),
             ("trust", (!self.trust.is_empty()).then(|| list(&self.trust))),
             ("roots", path(self.roots.as_ref())),
+            ("server-name", text(self.server_name.as_ref())),
+            (
+                "client-certificate",
+                self.client_certificate.as_ref().map(certificate),
+            ),
+            (
+                "send-proxy-protocol",
+                given(!self.send_proxy_protocol, "true".into()),
+            ),
             (
                 "upstream-requests",
                 given(
@@ -381,6 +394,21 @@ fn headers(fields: &[HeaderField]) -> Option<String> {
         ((*name).to_owned(), value)
     };
     map(names.iter().map(of).collect())
+}
+
+fn field_changes(changes: &FieldChanges) -> Option<String> {
+    let entries = [
+        (
+            "remove",
+            (!changes.remove.is_empty()).then(|| list(&changes.remove)),
+        ),
+        ("set", headers(&changes.set)),
+        ("append", headers(&changes.append)),
+    ];
+    let entries = entries.into_iter();
+    map(entries
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect())
 }
 
 /// Entries whose values are TOML already, as they come.

@@ -73,6 +73,17 @@ fn every_key_is_read() {
     assert_eq!((proxy.retry.attempts, proxy.upstream_requests), (3, 100));
     assert_eq!(proxy.timeouts.idle.as_secs(), 3_600);
     assert!(proxy.trust[0].contains([10, 9, 8, 7].into()));
+    let prefixes = (&proxy.strip_prefix, &proxy.add_prefix);
+    let prefix = |text: &str| Some(text.parse().unwrap());
+    assert_eq!(prefixes, (&prefix("/api"), &prefix("/v2")));
+    let name = proxy.server_name.as_ref().map(ToString::to_string);
+    assert_eq!(name.as_deref(), Some("api.internal"));
+    let shown = proxy.client_certificate.as_ref().map(|it| &it.key);
+    assert_eq!(shown, Some(&Secret::Credential("client".into())));
+    assert!(proxy.send_proxy_protocol);
+    assert_eq!(proxy.request_headers.remove[1].as_str(), "x-internal-*");
+    assert_eq!(proxy.request_headers.append.len(), 2);
+    assert_eq!(proxy.response_headers.set[0].to_string(), "x-from: api");
     let patterns: Vec<_> = served
         .cache
         .iter()

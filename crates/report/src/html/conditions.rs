@@ -13,7 +13,7 @@ const MAX_FAULTS: usize = 10;
 
 /// What was configured beside what was seen.
 pub(super) fn section(analysis: &Analysis<'_>) -> String {
-    let mut text = "<section>\n<h2>Conditions</h2>\n".to_owned();
+    let mut text = "<section id=\"conditions\">\n<h2>Conditions</h2>\n".to_owned();
     text.push_str(&facts("The run", &run(analysis)));
     text.push_str(&facts("The machine", &machine(analysis)));
     text.push_str(&facts("The link, as configured", &configured(analysis)));
@@ -44,7 +44,7 @@ pub(super) fn reproduction(analysis: &Analysis<'_>) -> String {
         .collect::<Vec<_>>()
         .join(" ");
     format!(
-        "<section>\n<h2>How to repeat it</h2>\n<pre>{}</pre>\n\
+        "<section id=\"repeat\">\n<h2>How to repeat it</h2>\n<pre>{}</pre>\n\
          <details><summary>The plan</summary>\n<pre>{}</pre></details>\n{}</section>\n",
         escape(&command),
         escape(&manifest.plan.to_toml()),

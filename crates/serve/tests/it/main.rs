@@ -28,6 +28,8 @@ mod metrics;
 mod migration;
 mod one_way;
 mod protocols;
+mod proxied;
+mod proxied_http3;
 mod proxies;
 mod quic;
 mod rates;

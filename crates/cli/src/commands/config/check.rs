@@ -6,7 +6,7 @@ use crate::commands::serve::limits::{Spelling, bounds};
 use crate::config_file::{load, refused};
 use crate::hint;
 use crate::printer::Printer;
-use altway_config::{Action, Fault, Places, Plan};
+use altway_config::{Action, Fault, Places, Plan, Proxy};
 use altway_serve::Files;
 use anyhow::Result;
 use std::num::NonZeroUsize;
@@ -70,6 +70,20 @@ impl Opened<'_> {
         let _ = self.keep("limits", checked);
     }
 
+    fn proxy(&mut self, proxy: &Proxy, path: &str, printer: &Printer) {
+        let faults = altway_site::check_proxy(proxy);
+        let is_usable = faults.is_empty();
+        for (key, error) in faults {
+            let _ = self.keep::<()>(&format!("{path}.{key}"), Err(error.into()));
+        }
+        if let Some(certificate) = proxy.client_certificate.as_ref().filter(|_| is_usable) {
+            let read = self.keep(&format!("{path}.client-certificate"), identity(certificate));
+            for warning in read.iter().flat_map(|it| it.warnings(SystemTime::now())) {
+                printer.warn(&warning.to_string());
+            }
+        }
+    }
+
     fn sites(&mut self, plan: &Plan, printer: &Printer) {
         for (index, site) in plan.sites().iter().enumerate() {
             let path = format!("site.{index}");
@@ -101,6 +115,7 @@ impl Opened<'_> {
                         let opened = altway_site::check_upload(upload).map_err(Into::into);
                         let _ = self.keep(&format!("{path}.upload.folder"), opened);
                     }
+                    Action::Proxy(proxy) => self.proxy(proxy, &path, printer),
                     _ => {}
                 }
             }
