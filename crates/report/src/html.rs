@@ -51,7 +51,11 @@ fn contents(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
     let measured = analysis.valid() > 0;
     let sections = [
         ("result", "Result", measured),
-        ("policies", "Policies of the server", analysis.selection.is_some()),
+        (
+            "policies",
+            "Policies of the server",
+            analysis.selection.is_some(),
+        ),
         ("pictures", "Pictures", !drawn.is_empty()),
         ("conditions", "Conditions", true),
         ("reading", "How to read this page", true),

@@ -35,7 +35,10 @@ pub(crate) fn of_lead(found: &Crossover) -> String {
             Some(bracket) => format!(", and {ahead} from somewhere between {bracket} on"),
             None => {
                 let place = words::milliseconds(*x);
-                format!(", and {ahead} from {place} on ({})", interval_words(interval))
+                format!(
+                    ", and {ahead} from {place} on ({})",
+                    interval_words(interval)
+                )
             }
         },
         Crossover::None {
@@ -51,7 +54,10 @@ pub(crate) fn short(found: &Crossover) -> String {
     match (bracket(found), found) {
         (Some(bracket), _) => format!("becomes faster between {bracket} one-way delay"),
         (None, Crossover::At { x, .. }) => {
-            format!("is faster from {} one-way delay on", words::milliseconds(*x))
+            format!(
+                "is faster from {} one-way delay on",
+                words::milliseconds(*x)
+            )
         }
         (None, Crossover::None { .. }) => "does not become faster".into(),
     }
@@ -114,7 +120,9 @@ fn between(low: f64, high: f64) -> Vec<f64> {
     let widest = (high - low) / FEWEST_PARTS;
     let power = 10_f64.powf(widest.log10().floor());
     let steps = [5.0, 2.0, 1.0].map(|digit| digit * power);
-    let step = steps.into_iter().find(|step| *step <= widest * (1.0 + 1e-9));
+    let step = steps
+        .into_iter()
+        .find(|step| *step <= widest * (1.0 + 1e-9));
     let step = step.unwrap_or(power).max(1e-3);
     let count = ((high - low) / step - 1e-6).ceil() as u32;
     let inner = (0..count).map(|i| low + f64::from(i) * step);
@@ -175,7 +183,10 @@ mod tests {
             of(&coarse),
             "somewhere between 0 and 25 ms one-way delay (95 % interval; delays in between would narrow it)"
         );
-        assert_eq!(short(&coarse), "becomes faster between 0 and 25 ms one-way delay");
+        assert_eq!(
+            short(&coarse),
+            "becomes faster between 0 and 25 ms one-way delay"
+        );
         assert_eq!(
             of_lead(&coarse),
             ", and ahead by more than 3 % from somewhere between 0 and 25 ms on"
@@ -185,7 +196,10 @@ mod tests {
     #[test]
     fn a_fine_grid_gives_the_place_with_its_interval() {
         let fine = found(47.2, (30.0, 61.0), (25.0, 75.0));
-        assert_eq!(of(&fine), "at 47 ms one-way delay (95 % interval 25 to 75 ms)");
+        assert_eq!(
+            of(&fine),
+            "at 47 ms one-way delay (95 % interval 25 to 75 ms)"
+        );
         assert_eq!(short(&fine), "is faster from 47 ms one-way delay on");
         let open = found(20.0, (10.0, f64::INFINITY), (0.0, f64::INFINITY));
         assert_eq!(

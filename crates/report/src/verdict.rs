@@ -106,7 +106,9 @@ impl<'a> Verdict<'a> {
             _ if tally.is_without_difference() => {
                 format!("No clear difference between {first} and {second}")
             }
-            _ if tally.few > 0 => format!("Too few pairs to say whether {first} or {second} is faster"),
+            _ if tally.few > 0 => {
+                format!("Too few pairs to say whether {first} or {second} is faster")
+            }
             _ => format!("{first} and {second} differ by little"),
         }
     }
@@ -155,7 +157,9 @@ impl<'a> Verdict<'a> {
         let mut reasons = Vec::new();
         if tally.few > 0 {
             let few = words::count(tally.few, "delay");
-            reasons.push(format!("{few} with fewer than {MIN_PAIRS_FOR_VERDICT} pairs"));
+            reasons.push(format!(
+                "{few} with fewer than {MIN_PAIRS_FOR_VERDICT} pairs"
+            ));
         }
         if tally.little > 0 {
             let little = words::count(tally.little, "delay");
@@ -170,7 +174,10 @@ impl<'a> Verdict<'a> {
         if tally.tie > 0 {
             reasons.push(words::count(tally.tie, "tie"));
         }
-        format!("No crossover and no winner {range}: {}.", words::list(&reasons))
+        format!(
+            "No crossover and no winner {range}: {}.",
+            words::list(&reasons)
+        )
     }
 
     fn turns(&self) -> String {

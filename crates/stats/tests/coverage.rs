@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use altway_stats::{
-    Bootstrap, CompareOptions, Crossover, CrossoverOptions, CrossoverPoint, Interval, Winner, compare,
-    crossover, crossovers_at,
+    Bootstrap, CompareOptions, Crossover, CrossoverOptions, CrossoverPoint, Interval, Winner,
+    compare, crossover, crossovers_at,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -188,7 +188,10 @@ fn crossings_between_coarse_delays_are_covered_whatever_the_curve() {
             for pairs in [12, 25] {
                 let [crossing, lead] = covered(truth, grid, pairs);
                 println!("{name}, {grid:?}, {pairs} pairs: {crossing} and {lead} of 100");
-                assert!(crossing >= 95, "{name}, {grid:?}, {pairs} pairs: {crossing}");
+                assert!(
+                    crossing >= 95,
+                    "{name}, {grid:?}, {pairs} pairs: {crossing}"
+                );
                 assert!(lead >= 95, "{name}, {grid:?}, {pairs} pairs: {lead}");
             }
         }

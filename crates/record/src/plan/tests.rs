@@ -475,6 +475,9 @@ fn delays_beside_a_plan_take_the_place_of_its_own() {
     assert_eq!((finer.pairs, finer.rates), (plan().pairs, plan().rates));
     let said = |delays: &[&str]| over(delays).unwrap_err().to_string();
     assert_eq!(said(&[]), "the delays can't be used: it has no values");
-    assert_eq!(said(&["1ms", "1ms"]), "the delays can't be used: `1ms` stands twice");
+    assert_eq!(
+        said(&["1ms", "1ms"]),
+        "the delays can't be used: `1ms` stands twice"
+    );
     assert!(said(&["fast"]).starts_with("the delays can't be used: "));
 }

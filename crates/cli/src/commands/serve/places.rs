@@ -1,7 +1,7 @@
 //! The files and folders that a server reaches for while it runs, as its plan names them.
 
 use altway_admin::Address;
-use altway_config::{Action, Plan, Secret};
+use altway_config::{Action, Certificate, Plan, Secret};
 use altway_select::ModelKind;
 use altway_serve::certs::Store;
 use std::path::{Path, PathBuf};
@@ -68,20 +68,7 @@ impl Places {
 
     fn site(&mut self, site: &altway_config::Site) {
         for certificate in &site.certificates {
-            self.secret(certificate.chain.clone());
-            match &certificate.key {
-                Secret::File(key) => self.secret(key.clone()),
-                Secret::Credential(name) => {
-                    let folder = std::env::var_os("CREDENTIALS_DIRECTORY");
-                    let file = folder.map(|folder| Path::new(&folder).join(name));
-                    file.into_iter().for_each(|file| self.secret(file));
-                }
-                Secret::Env(_) => {}
-            }
-            certificate
-                .ocsp
-                .iter()
-                .for_each(|it| self.secret(it.clone()));
+            self.certificate(certificate);
         }
         if let Some(clients) = &site.client_certificates {
             self.secret(clients.roots.clone());
@@ -96,10 +83,27 @@ impl Places {
                 Action::Proxy(proxy) => {
                     self.asks_others = true;
                     proxy.roots.iter().for_each(|it| self.secret(it.clone()));
+                    let own = proxy.client_certificate.iter();
+                    own.for_each(|it| self.certificate(it));
                 }
                 _ => {}
             }
         }
+    }
+
+    fn certificate(&mut self, certificate: &Certificate) {
+        self.secret(certificate.chain.clone());
+        match &certificate.key {
+            Secret::File(key) => self.secret(key.clone()),
+            Secret::Credential(name) => {
+                let folder = std::env::var_os("CREDENTIALS_DIRECTORY");
+                let file = folder.map(|folder| Path::new(&folder).join(name));
+                file.into_iter().for_each(|file| self.secret(file));
+            }
+            Secret::Env(_) => {}
+        }
+        let ocsp = certificate.ocsp.iter();
+        ocsp.for_each(|it| self.secret(it.clone()));
     }
 
     fn secret(&mut self, file: PathBuf) {
