@@ -7,7 +7,7 @@ use altway_record::{Protocol, transfers};
 use altway_stats::{Crossover, MIN_PAIRS_FOR_VERDICT, Winner};
 
 /// Below this share of resamples with a crossing, the sentence says how few there were.
-const SURE_SHARE: f64 = 0.95;
+pub(crate) const SURE_SHARE: f64 = 0.95;
 
 /// What a series says about one protocol against the baseline.
 pub(crate) struct Verdict<'a> {
@@ -321,6 +321,11 @@ pub(crate) fn findings(analysis: &Analysis<'_>) -> Vec<String> {
     sentences
 }
 
+/// What a report of rows alone can't tell.
+const FROM_SAMPLES: &str = "Made from samples.csv alone, which does not tell which machine and altway measured it, by which plan, \
+     what its scenario and named links were, and how many transfers were planned. Intervals are those of a \
+     number of pairs that was fixed beforehand: where cells were left early they are too narrow.";
+
 /// What the run lacks, in sentences.
 pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -335,6 +340,12 @@ pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
         ));
     }
     let manifest = analysis.run.manifest;
+    if manifest.from_samples {
+        sentences.push(FROM_SAMPLES.to_owned());
+        sentences.extend(cut_off(analysis));
+        sentences.extend(suspects(analysis));
+        return sentences;
+    }
     let plan = &manifest.plan;
     let cells = plan.cells();
     let of_this_part = cells.iter().filter(|cell| manifest.shard.has(cell)).count() as u64;

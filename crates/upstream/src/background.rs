@@ -95,7 +95,7 @@ async fn resolve(group: Weak<Shared>, member: usize) {
                     ),
                     false => tracing::warn!(
                         "cannot resolve the name of the upstream {server}: {error}{}; until it can be, requests for it \
-                         are answered 502; it is looked up again with each of them, and every {again} s",
+                         are answered 502 or 503; it is looked up again with each of them, and every {again} s",
                         hint(host)
                     ),
                 }

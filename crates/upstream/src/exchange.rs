@@ -233,6 +233,8 @@ impl Exchange<'_> {
                 return Ok(Err(Attempted::not_connected()));
             }
         };
+        // Once more over the shared connection tells as much of the server as a new one would, and is not for ever.
+        let is_reused = is_reused && !is_fresh;
         let lease = Lease::new(pool, permit, in_progress, self.content.clone());
         Ok(match connection {
             Connection::Http1(connection) => self.over_http1(connection, is_reused, lease).await,

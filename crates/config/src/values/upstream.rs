@@ -131,8 +131,11 @@ impl FromStr for Upstream {
         let host = match host.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
             Some(ip) if ip.parse::<std::net::Ipv6Addr>().is_ok() => ip,
             Some(_) => return bad("there is no IPv6 address in its brackets"),
-            None if host.bytes().all(|byte| byte.is_ascii_digit()) && !host.is_empty() => {
+            None if !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_digit()) => {
                 return bad("its host is a number: a port of this machine is `localhost:PORT`");
+            }
+            None if host.is_empty() => {
+                return bad("it has no host: a port of this machine is `localhost:PORT`");
             }
             None if is_host(host) => host,
             None => return bad("its host is neither a name nor an address"),

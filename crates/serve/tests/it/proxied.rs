@@ -1,9 +1,9 @@
 //! A proxy of a configured site, the same over every protocol in front: what an upstream is asked for, what of its
 //! answers passes.
 
+use super::websockets::{example, silent};
 use crate::common::websocket::{ALL, Over};
 use crate::common::{Running, h1, h2, h3::H3, read, soon};
-use crate::websockets::example;
 use altway_config::{NoFiles, read as read_config};
 use altway_serve::Site;
 use axum::Router;
@@ -295,7 +295,7 @@ async fn a_websocket_survives_the_reload_of_its_route() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_vanishes_takes_its_websocket_behind_with_it() {
-    let (app, mut began, mut dropped) = crate::websockets::silent();
+    let (app, mut began, mut dropped) = silent();
     let origin = Running::clear(|options| options.site = Site::service(app));
     // Over HTTP/1.1 a handler that neither reads nor writes would not notice.
     let server = proxy(&format!("proxy = \"h2c://{}\"", origin.address));

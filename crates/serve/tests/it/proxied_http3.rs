@@ -1,8 +1,8 @@
 //! A proxy whose upstream speaks HTTP/3, which a configuration asks for by name.
 
+use super::proxied::proxy;
 use crate::common::websocket::ALL;
 use crate::common::{Running, h2, h3::H3, read, soon};
-use crate::proxied::proxy;
 use altway_serve::Site;
 use axum::Router;
 use axum::body::Body;

@@ -52,6 +52,7 @@ fn winner(values: &[(f64, f64)]) -> Winner {
         Crossover::None {
             winner,
             share_of_resamples_without,
+            ..
         } => {
             assert_eq!(share_of_resamples_without, 1.0);
             winner
