@@ -37,7 +37,8 @@ pub struct Options {
     pub security: Security,
     /// The protocols that clients are given. Default: all. Without HTTP/3 there is no UDP socket and no `Alt-Svc`.
     pub protocols: Protocols,
-    /// Further addresses to listen at, over TCP; [`MAX_LISTENERS`](Self::MAX_LISTENERS) at most. Default: none.
+    /// Further addresses to listen at; [`MAX_LISTENERS`](Self::MAX_LISTENERS) at most. Those with HTTP/3 share what its
+    /// connections may hold ([`Limits::max_quic_held_bytes`]) evenly, the main address included. Default: none.
     pub listeners: Vec<Listener>,
     /// The port number that clients see, where a NAT or a container changes it: what `Alt-Svc` names (RFC 7838
     /// section 3), and where [`ListenerKind::Redirect`](crate::ListenerKind::Redirect) leads to. Default `None`: the

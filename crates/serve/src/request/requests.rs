@@ -294,18 +294,20 @@ impl<I> Requests<I> {
         self.complete((asked.logged, asked.began), response, now)
     }
 
-    /// Answers a request whose head is so large that the protocol did not keep it. There is nothing for the
-    /// access log to tell of it; the minute's sums count it.
-    pub(crate) fn too_large(&mut self, now: Now) -> Response<Body> {
-        self.record(Incident::RefusedRequest);
-        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        let mut response = files::page(status);
-        let decision = self.decision(None, now);
-        self.count(status, decision.as_ref(), now);
-        let offered = self.offered(decision.as_ref());
-        self.fields()
-            .complete(response.headers_mut(), offered, now.system);
-        response
+    /// Answers a request whose head was not heard to its end, which is the `incident`. The access log tells of it without
+    /// method and path.
+    pub(crate) fn unheard(
+        &mut self,
+        status: StatusCode,
+        incident: Incident,
+        now: Now,
+    ) -> Response<Body> {
+        self.record(incident);
+        self.visit.set_host(HostIndex::OTHERS);
+        self.certificate = None;
+        let log = self.responder.service.log.as_ref();
+        let logged = log.map(|_| Arc::new(LoggedHead::unknown()));
+        self.complete((logged, now.instant), files::page(status), now)
     }
 
     /// Counts a request that the protocol has answered by itself, without our fields. The access log has nothing

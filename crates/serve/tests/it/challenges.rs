@@ -19,6 +19,7 @@ fn start(challenges: &Challenges) -> Running {
         port: 0,
         kind,
         protocols: Protocols::default(),
+        alt_svc_port: None,
     };
     let kinds = [
         ListenerKind::Redirect,
@@ -57,7 +58,9 @@ async fn a_token_is_answered_in_clear_text_alone_before_the_redirect_and_the_sit
     challenges.answer_http("token", "token.thumb").unwrap();
     for address in [redirect, plain] {
         let mut over_h1 = h1(TcpStream::connect(address).await.unwrap()).await;
-        let response = soon(over_h1.send_request(get(PATH))).await.unwrap();
+        let response = soon(over_h1.send_request(get_over(false, PATH)))
+            .await
+            .unwrap();
         assert_eq!(response.status(), 200);
         let kind = &response.headers()["content-type"];
         assert_eq!(kind, "application/octet-stream");
@@ -75,7 +78,9 @@ async fn a_token_is_answered_in_clear_text_alone_before_the_redirect_and_the_sit
     }
     challenges.remove_http("token");
     let mut over_h1 = h1(TcpStream::connect(plain).await.unwrap()).await;
-    let response = soon(over_h1.send_request(get(PATH))).await.unwrap();
+    let response = soon(over_h1.send_request(get_over(false, PATH)))
+        .await
+        .unwrap();
     assert_eq!(response.status(), 404);
 }
 
