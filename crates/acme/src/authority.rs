@@ -153,7 +153,7 @@ impl Authority {
         })
     }
 
-    /// When a certificate is to be renewed, and when to ask again.
+    /// The time of renewal of a certificate, as the authority suggests it, and the time to the next question.
     pub(crate) async fn renewal_info(&self, held: &Issued) -> (Option<Window>, Duration) {
         let Some(identifier) = held.identifier() else {
             return (None, ASK_RARELY);

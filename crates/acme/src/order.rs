@@ -24,15 +24,15 @@ pub(crate) struct OpenOrder {
     _answers: Answers,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 pub(crate) enum Step {
-    /// It is to be looked at again, after the time that the authority asks for.
+    /// The order, to be looked at again after the time that the authority asks for.
     Pending(Box<OpenOrder>, Option<Duration>),
     /// The certificate is in its file.
     Issued(Validity),
 }
 
-/// What is kept of an order over a restart.
+/// The parts of an order that are kept over a restart.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     url: String,
@@ -192,7 +192,7 @@ impl OpenOrder {
         Ok(issued.validity)
     }
 
-    /// Why an order is invalid: what its challenges say, for orders themselves often say nothing.
+    /// The reason why an order is invalid, as its challenges say it: orders themselves often say nothing.
     async fn refusal(&mut self) -> Failure {
         let mut said = self.order.state().error.clone();
         let mut authorizations = self.order.authorizations();
