@@ -109,6 +109,15 @@ impl OpenOrder {
             Challenge::Http01 => ChallengeType::Http01,
             Challenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
         };
+        // All are fetched before: a stream that has failed leaves out what it failed at.
+        let fetched = again(async || {
+            let mut authorizations = order.authorizations();
+            while let Some(authorization) = authorizations.next().await {
+                authorization?;
+            }
+            Ok(())
+        });
+        fetched.await.map_err(|error| failure(&error))?;
         let mut authorizations = order.authorizations();
         while let Some(authorization) = authorizations.next().await {
             let mut authorization = authorization.map_err(|error| failure(&error))?;
