@@ -86,6 +86,7 @@ pub(crate) fn answer(
     Ok((made.der().clone(), key.into()))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` passes it")]
 fn in_words(error: impl ToString) -> String {
     error.to_string()
 }

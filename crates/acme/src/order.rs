@@ -11,6 +11,7 @@ use instant_acme::{
 };
 use rcgen::KeyPair;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -271,7 +272,7 @@ impl Drop for Answers {
 }
 
 fn heard() -> Heard {
-    HEARD.try_with(|it| it.get()).unwrap_or_default()
+    HEARD.try_with(Cell::get).unwrap_or_default()
 }
 
 fn word(challenge: Challenge) -> &'static str {
