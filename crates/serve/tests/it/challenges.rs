@@ -2,6 +2,9 @@
 
 use crate::common::{H2, Running, get, get_over, h1, h2, read, soon};
 use altway_serve::{Bind, Challenges, Listener, ListenerKind, Protocols};
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Empty;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,6 +22,7 @@ fn start(challenges: &Challenges) -> Running {
         port: 0,
         kind,
         protocols: Protocols::default(),
+        alt_svc_port: None,
     };
     let kinds = [
         ListenerKind::Redirect,
@@ -30,6 +34,11 @@ fn start(challenges: &Challenges) -> Running {
         options.challenges = challenges;
         options.listeners = kinds.map(listener).into();
     })
+}
+
+fn plain_request() -> Request<Empty<Bytes>> {
+    let request = Request::get(PATH).header("host", "localhost:80");
+    request.body(Empty::new()).unwrap()
 }
 
 async fn connect(
@@ -57,7 +66,7 @@ async fn a_token_is_answered_in_clear_text_alone_before_the_redirect_and_the_sit
     challenges.answer_http("token", "token.thumb").unwrap();
     for address in [redirect, plain] {
         let mut over_h1 = h1(TcpStream::connect(address).await.unwrap()).await;
-        let response = soon(over_h1.send_request(get(PATH))).await.unwrap();
+        let response = soon(over_h1.send_request(plain_request())).await.unwrap();
         assert_eq!(response.status(), 200);
         let kind = &response.headers()["content-type"];
         assert_eq!(kind, "application/octet-stream");
@@ -75,7 +84,7 @@ async fn a_token_is_answered_in_clear_text_alone_before_the_redirect_and_the_sit
     }
     challenges.remove_http("token");
     let mut over_h1 = h1(TcpStream::connect(plain).await.unwrap()).await;
-    let response = soon(over_h1.send_request(get(PATH))).await.unwrap();
+    let response = soon(over_h1.send_request(plain_request())).await.unwrap();
     assert_eq!(response.status(), 404);
 }
 
