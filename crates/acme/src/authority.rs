@@ -9,6 +9,7 @@ use instant_acme::{
     Account, AccountCredentials, Error as AcmeError, ExternalAccountKey, Identifier, NewAccount,
     NewOrder, Order, Problem,
 };
+use std::cell::Cell;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
@@ -153,7 +154,7 @@ impl Authority {
         })
     }
 
-    /// When a certificate is to be renewed, and when to ask again.
+    /// The time of renewal of a certificate, as the authority suggests it, and the time to the next question.
     pub(crate) async fn renewal_info(&self, held: &Issued) -> (Option<Window>, Duration) {
         let Some(identifier) = held.identifier() else {
             return (None, ASK_RARELY);
@@ -198,7 +199,7 @@ fn is_bad_nonce(problem: &Problem) -> bool {
 
 /// An error of instant-acme as a failure, with what was heard beside it.
 pub(crate) fn failure(error: &AcmeError) -> Failure {
-    let heard = HEARD.try_with(|it| it.get()).unwrap_or_default();
+    let heard = HEARD.try_with(Cell::get).unwrap_or_default();
     match error {
         AcmeError::Api(problem) => of_problem(problem, heard),
         error => Failure {

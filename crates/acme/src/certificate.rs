@@ -50,7 +50,7 @@ impl Issued {
         read.inspect_err(warn).ok()
     }
 
-    /// What the authority calls it when it is asked for its renewal (RFC 9773 section 4.1).
+    /// The certificate's identifier for questions about its renewal (RFC 9773 section 4.1).
     pub(crate) fn identifier(&self) -> Option<CertificateIdentifier<'static>> {
         let identifier = CertificateIdentifier::try_from(&self.leaf).ok()?;
         Some(identifier.into_owned())
@@ -86,6 +86,7 @@ pub(crate) fn answer(
     Ok((made.der().clone(), key.into()))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as `map_err` passes it")]
 fn in_words(error: impl ToString) -> String {
     error.to_string()
 }

@@ -29,7 +29,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The port of `https` where none is named.
 const HTTPS: u16 = 443;
 
-/// What was heard in the latest response of a task beside its content, of which instant-acme tells nothing.
+/// Facts of the latest response of a task beside its content, of which instant-acme tells nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Heard {
     pub(crate) status: Option<u16>,

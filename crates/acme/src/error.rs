@@ -1,4 +1,4 @@
-//! What keeps certificates from being got at all.
+//! Failures that no waiting mends.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ pub enum Error {
     /// The folder can't be used.
     #[error("cannot {action} `{path}`")]
     Folder {
-        /// What was tried.
+        /// The attempt, as a verb.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -31,14 +31,14 @@ pub enum Error {
     Roots {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         #[source]
         source: rustls::pki_types::pem::Error,
     },
     /// There is no root to believe.
     #[error("there is no root certificate in {place}, so no directory of ACME can be believed")]
     NoRoots {
-        /// Where there is none.
+        /// The place that was looked at.
         place: String,
     },
     /// TLS can't be set up.

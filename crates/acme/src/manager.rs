@@ -188,7 +188,7 @@ fn wait_for(folder: &Folder) -> Lock {
     }
 }
 
-/// What the folder has of a name.
+/// The certificate's time and the memory of a name, as the folder has them.
 fn kept(folder: &Folder, name: &str) -> (Option<Validity>, Memory) {
     let held = Issued::of_file(&folder.certificate(name), name);
     let text = folder::read(&folder.state(name)).ok().flatten();

@@ -11,6 +11,7 @@ use instant_acme::{
 };
 use rcgen::KeyPair;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,15 +25,15 @@ pub(crate) struct OpenOrder {
     _answers: Answers,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 pub(crate) enum Step {
-    /// It is to be looked at again, after the time that the authority asks for.
+    /// The order, to be looked at again after the time that the authority asks for.
     Pending(Box<OpenOrder>, Option<Duration>),
     /// The certificate is in its file.
     Issued(Validity),
 }
 
-/// What is kept of an order over a restart.
+/// The parts of an order that are kept over a restart.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     url: String,
@@ -109,6 +110,15 @@ impl OpenOrder {
             Challenge::Http01 => ChallengeType::Http01,
             Challenge::TlsAlpn01 => ChallengeType::TlsAlpn01,
         };
+        // All are fetched before: a stream that has failed leaves out what it failed at.
+        let fetched = again(async || {
+            let mut authorizations = order.authorizations();
+            while let Some(authorization) = authorizations.next().await {
+                authorization?;
+            }
+            Ok(())
+        });
+        fetched.await.map_err(|error| failure(&error))?;
         let mut authorizations = order.authorizations();
         while let Some(authorization) = authorizations.next().await {
             let mut authorization = authorization.map_err(|error| failure(&error))?;
@@ -192,7 +202,7 @@ impl OpenOrder {
         Ok(issued.validity)
     }
 
-    /// Why an order is invalid: what its challenges say, for orders themselves often say nothing.
+    /// The reason why an order is invalid, as its challenges say it: orders themselves often say nothing.
     async fn refusal(&mut self) -> Failure {
         let mut said = self.order.state().error.clone();
         let mut authorizations = self.order.authorizations();
@@ -262,7 +272,7 @@ impl Drop for Answers {
 }
 
 fn heard() -> Heard {
-    HEARD.try_with(|it| it.get()).unwrap_or_default()
+    HEARD.try_with(Cell::get).unwrap_or_default()
 }
 
 fn word(challenge: Challenge) -> &'static str {

@@ -1,10 +1,10 @@
-//! When certificates are ordered, renewed and asked about: a state machine over all names.
+//! The schedule of orders, renewals and questions: a state machine over all names.
 //!
 //! Pure: it is told the time and what came of its tasks, and gives tasks. Contract: after each change take
 //! [`next_task`](Schedule::next_task) until there is none, carry the tasks out in whatever order, tell what came of each,
 //! and come again at [`next_wakeup`](Schedule::next_wakeup) at the latest.
 //!
-//! It goes by two clocks. What waits (attempts, orders that are pending) goes by one that nobody sets; how old a certificate
+//! The schedule goes by two clocks. What waits (attempts, orders that are pending) goes by one that nobody sets; how old a certificate
 //! is goes by the time of day, which may jump.
 #![warn(clippy::disallowed_methods)]
 
@@ -79,7 +79,7 @@ pub enum Task {
     Poll {
         /// The name.
         name: String,
-        /// As of [`Order`](Self::Order).
+        /// The challenge, as of [`Order`](Self::Order).
         challenge: Challenge,
     },
     /// A question for the time of renewal (RFC 9773 section 4). Answer: [`Schedule::on_renewal_info`].
@@ -245,7 +245,7 @@ impl Schedule {
         }
     }
 
-    /// What is to be kept of a name over a restart.
+    /// The memory of a name that is to be kept over a restart.
     #[must_use]
     pub fn memory(&self, name: &str, now: Now) -> Option<Memory> {
         Some(self.entries.get(name)?.memory(now))

@@ -1,4 +1,4 @@
-//! What an operator says of the authority and the account.
+//! Settings: the authority, the account at it, challenges, and where certificates are kept.
 
 use crate::client::Client;
 use crate::{Challenge, Error};

@@ -10,10 +10,12 @@ use crate::tls;
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use rustc_hash::FxHashMap;
+use rustls::InconsistentKeys;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, SigningKey};
 use std::sync::{Arc, PoisonError, RwLock};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// The path at which authorities look for an answer (RFC 8555 section 8.3).
 pub(crate) const PATH: &[u8] = b"/.well-known/acme-challenge/";
@@ -82,8 +84,13 @@ impl Challenges {
         certificate: CertificateDer<'static>,
         key: PrivateKeyDer<'static>,
     ) -> Result<(), InvalidChallenge> {
-        let certified = CertifiedKey::from_der(vec![certificate], key, &tls::provider());
-        let certified = Arc::new(certified.map_err(InvalidChallenge::Certificate)?);
+        let key = tls::provider().key_provider.load_private_key(key);
+        let key = key.map_err(InvalidChallenge::Certificate)?;
+        if !belongs(&*key, &certificate) {
+            let mismatch = InconsistentKeys::KeyMismatch.into();
+            return Err(InvalidChallenge::Certificate(mismatch));
+        }
+        let certified = Arc::new(CertifiedKey::new(vec![certificate], key));
         let name = name.to_ascii_lowercase().into_boxed_str();
         self.change(|answers| insert(&mut answers.tls, name, certified))
     }
@@ -131,6 +138,15 @@ impl Challenges {
         // A panic in another thread can't leave a change of a map half done.
         change(&mut self.0.write().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Whether a key is that of a certificate. rustls would refuse the certificate, for its extension is critical (RFC 8737
+/// section 3) and unknown to it.
+fn belongs(key: &dyn SigningKey, certificate: &CertificateDer<'_>) -> bool {
+    let parsed = X509Certificate::from_der(certificate).ok();
+    let of_certificate = parsed.as_ref().map(|(_, parsed)| parsed.public_key().raw);
+    let of_key = key.public_key();
+    of_key.is_some() && of_key.as_deref() == of_certificate
 }
 
 fn insert<T>(
@@ -220,7 +236,15 @@ mod tests {
         let key = |of: &rcgen::CertifiedKey<rcgen::KeyPair>| {
             PrivateKeyDer::try_from(of.signing_key.serialize_der()).unwrap()
         };
+        // As an authority wants it, which rustls would not take for a site.
+        let mut params = rcgen::CertificateParams::new(["c.example".to_owned()]).unwrap();
+        let acme = rcgen::CustomExtension::new_acme_identifier(&[7; 32]);
+        params.custom_extensions = vec![acme];
+        let c = params.self_signed(&a.signing_key).unwrap();
         let challenges = Challenges::default();
+        challenges
+            .answer_tls("c.example", c.der().clone(), key(&a))
+            .unwrap();
         let refused = challenges.answer_tls("a.example", a.cert.der().clone(), key(&b));
         assert!(matches!(refused, Err(InvalidChallenge::Certificate(_))));
         let taken = challenges.answer_tls("A.example", a.cert.der().clone(), key(&a));

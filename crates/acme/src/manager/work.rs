@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 
-/// What the loop has.
+/// The state of the loop.
 pub(super) struct Work {
     authority: Arc<Authority>,
     responder: Arc<dyn Responder>,
@@ -30,7 +30,7 @@ pub(super) struct Work {
     names: HashMap<Id, String>,
 }
 
-/// What came of a task.
+/// The outcome of a task.
 enum Outcome {
     Step(Step),
     Failed(Failure, Option<Box<OpenOrder>>),

@@ -1,4 +1,4 @@
-//! How long is waited after failures, with jitter from a seed, and how many orders there may be.
+//! Waits after failures, with jitter from a seed, and a bound on the number of orders.
 #![warn(clippy::disallowed_methods)]
 
 use fastrand::Rng;

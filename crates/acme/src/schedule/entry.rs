@@ -1,4 +1,4 @@
-//! What is known of one name, and what it waits for.
+//! The state of one name, and what it waits for.
 #![warn(clippy::disallowed_methods)]
 
 use super::backoff::{OF_AUTHORITY, OF_NAMES, OF_POLLS};
@@ -16,7 +16,7 @@ const RESTART_INTERVAL: Duration = Duration::from_secs(15 * 60);
 /// The bounds of an interval between two looks at an order that the authority gives.
 const POLL_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(600));
 
-/// What is kept of a name over a restart.
+/// The memory of a name that is kept over a restart.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {

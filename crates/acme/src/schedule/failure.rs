@@ -1,4 +1,4 @@
-//! What went wrong with an order, and whose fault it is: what is done about it follows from that.
+//! Failures of orders and their causes, from which it follows what is done about them.
 #![warn(clippy::disallowed_methods)]
 
 use std::time::Duration;

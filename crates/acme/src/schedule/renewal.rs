@@ -1,5 +1,5 @@
-//! When a certificate is renewed: within the window that its authority suggests (ARI, RFC 9773), else after two thirds
-//! of its lifetime.
+//! The time of renewal: within the window that the authority suggests (ARI, RFC 9773), else after two thirds of the
+//! certificate's lifetime.
 #![warn(clippy::disallowed_methods)]
 
 use fastrand::Rng;

@@ -79,7 +79,7 @@ impl World {
         loop {
             let mut many = 0;
             while let Some(task) = self.schedule.next_task(self.now()) {
-                self.carry_out(task);
+                self.carry_out(&task);
                 many += 1;
                 assert!(many < 100_000, "it asks again and again without waiting");
             }
@@ -92,7 +92,7 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, task: Task) {
+    fn carry_out(&mut self, task: &Task) {
         let name = task.name().to_owned();
         self.tasks.push((self.elapsed, task.clone()));
         let failed = |cause| Failure {
@@ -248,7 +248,7 @@ fn tasks_that_fail_together_are_one_outage_and_whoever_mends_it_need_not_wait() 
     let tasks: Vec<_> = std::iter::from_fn(|| world.schedule.next_task(now)).collect();
     assert_eq!(tasks.len(), MAX_TASKS);
     for task in tasks {
-        world.carry_out(task);
+        world.carry_out(&task);
     }
     let waits = world.schedule.status(now).into_iter();
     let waits: Vec<_> = waits.filter_map(|it| it.retry_in).collect();
@@ -267,7 +267,7 @@ fn tasks_that_fail_together_are_one_outage_and_whoever_mends_it_need_not_wait() 
 fn an_order_goes_on_where_it_was_when_the_authority_is_back() {
     let mut world = World::new(1);
     let task = world.schedule.next_task(world.now()).unwrap();
-    world.carry_out(task);
+    world.carry_out(&task);
     world.mood = Mood::Away;
     world.run(3 * DAY);
     world.mood = Mood::Fine;
@@ -453,7 +453,7 @@ fn restarted(world: &mut World) {
 fn a_restart_in_the_middle_goes_on_with_the_order() {
     let mut world = World::new(1);
     let task = world.schedule.next_task(world.now()).unwrap();
-    world.carry_out(task);
+    world.carry_out(&task);
     restarted(&mut world);
     world.run(MINUTE);
     assert_eq!((world.orders().len(), world.issued.len()), (1, 1));
@@ -509,7 +509,7 @@ fn a_thousand_names_are_ordered_a_few_at_a_time_within_the_limits() {
     let first: Vec<_> = std::iter::from_fn(|| world.schedule.next_task(now)).collect();
     assert_eq!(first.len(), MAX_TASKS);
     for task in first {
-        world.carry_out(task);
+        world.carry_out(&task);
         assert!(world.open.len() <= MAX_ORDERS);
     }
     world.run(3 * HOUR);

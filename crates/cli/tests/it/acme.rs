@@ -219,7 +219,7 @@ fn a_name_is_refused_until_the_authority_is_there_and_its_certificate_is_kept() 
     place.config(
         &["a.example", "b.example"],
         &http,
-        "email = \"ops@example.org\"",
+        "profile = \"default\"\nemail = \"ops@example.org\"",
     );
     let said = success(&mut place.altway(["config", "check", "altway.toml"]));
     assert_eq!(said, "");
@@ -289,7 +289,11 @@ fn an_order_goes_on_after_a_kill_and_an_account_that_is_forgotten_is_made_anew()
         return;
     };
     let http = format!("http = \"127.0.0.1:{}\"", place.http);
-    place.config(&["a.example"], &http, "challenges = \"http-01\"");
+    place.config(
+        &["a.example"],
+        &http,
+        "profile = \"default\"\nchallenges = \"http-01\"",
+    );
     let slow = [("PEBBLE_VA_NOSLEEP", "0"), ("PEBBLE_VA_SLEEPTIME", "6")];
     let pebble = place.pebble("", &slow);
     let serving = place.serve();
@@ -314,7 +318,7 @@ fn an_order_goes_on_after_a_kill_and_an_account_that_is_forgotten_is_made_anew()
     place.config(
         &["a.example", "c.example"],
         &http,
-        "challenges = \"http-01\"",
+        "profile = \"default\"\nchallenges = \"http-01\"",
     );
     success(&mut place.altway(["reload"]));
     within(20, "the account is refused", || {
@@ -336,7 +340,7 @@ fn an_external_account_is_bound_and_a_refused_name_holds_no_other_up() {
     let http = format!("http = \"127.0.0.1:{}\"", place.http);
     let key = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W";
     place.dir.file("eab.key", format!("{key}\n"));
-    let account = "external-account = { id = \"kid-1\", key = \"eab.key\" }";
+    let account = "profile = \"default\"\nexternal-account = { id = \"kid-1\", key = \"eab.key\" }";
     place.config(&["blocked.example", "a.example"], &http, account);
     let more = format!(
         r#", "externalAccountBindingRequired": true, "externalAccountMACKeys": {{"kid-1": "{key}"}}"#

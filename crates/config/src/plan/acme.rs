@@ -1,4 +1,4 @@
-//! What does not go together in `[acme]` and the sites that use it.
+//! Faults of `[acme]` and of the sites that use it.
 
 use super::check::Check;
 use crate::{Acme, AcmeChallenge, Config, Issuer, Site, SiteName};
@@ -75,7 +75,7 @@ impl Check<'_> {
     }
 }
 
-/// What a name is that no authority issues for by challenges over HTTP and TLS.
+/// The kind of a name for which no authority issues by challenges over HTTP and TLS.
 fn not_orderable(name: &SiteName) -> Option<&'static str> {
     match name.exact() {
         None => Some("a wildcard"),

@@ -7,7 +7,7 @@ use altway_config::{
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
-/// Where it listens without --acme.
+/// The address to listen at without --acme.
 const USUAL: &str = "*:8443";
 
 /// Certificates by ACME.

@@ -50,7 +50,7 @@ pub(super) fn open(plan: &Plan) -> Result<Option<Acme>> {
     }))
 }
 
-/// What the plan says of ACME; `None` without `[acme]`.
+/// The settings of ACME in a plan; `None` without `[acme]`.
 ///
 /// # Errors
 /// The key of the external account can't be read.
@@ -105,16 +105,13 @@ pub(super) fn files(plan: &Plan) -> Vec<PathBuf> {
 /// Checks that a new plan leaves the way to certificates as it is.
 ///
 /// # Errors
-/// It does not.
+/// Another authority, account or folder is named.
 pub(super) fn check_change(former: &Plan, new: &Plan) -> Result<()> {
     let of = |plan: &Plan| (plan.config().acme.clone(), plan.acme_folder());
     if of(former) == of(new) {
         return Ok(());
     }
-    Err(mistake(
-        "[acme] can't be changed in place",
-        "start a new process for that, which takes over with `takeover`",
-    ))
+    anyhow::bail!("[acme] can't be changed in place: that needs a new process, as by `takeover`")
 }
 
 impl Acme {
