@@ -23,12 +23,15 @@ const FIREFOX: &str = "AlternateServices.bin";
 /// The most that is read of either file.
 const FILE_LIMIT: u64 = 16 << 20;
 
+/// Makes the entries of a file older by a time; `None` of a form that is not known.
+type Age = fn(&[u8], Duration) -> Option<Vec<u8>>;
+
 /// Has `time` pass for the profile of a browser that does not run. One without entries stays as it is.
 ///
 /// # Errors
 /// The file of its entries can't be read or written, or is of a form that is not known.
 pub(super) fn age(browser: Client, profile: &Path, time: Duration) -> io::Result<()> {
-    let (file, age): (_, fn(&[u8], Duration) -> Option<Vec<u8>>) = match browser {
+    let (file, age): (_, Age) = match browser {
         Client::Firefox => (FIREFOX, age_firefox),
         _ => (CHROMIUM, age_chromium),
     };
@@ -105,7 +108,7 @@ fn age_firefox(slots: &[u8], time: Duration) -> Option<Vec<u8>> {
     const KEY: usize = 6;
     const VALUE: usize = KEY + 256;
     const SLOT: usize = VALUE + 1024;
-    if slots.len() % SLOT != 0 {
+    if !slots.len().is_multiple_of(SLOT) {
         return None;
     }
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
