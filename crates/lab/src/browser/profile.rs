@@ -79,20 +79,25 @@ fn age_chromium(text: &[u8], time: Duration) -> Option<Vec<u8>> {
     };
     let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    let servers = properties["servers"].as_array_mut();
+    let servers = list(properties, "servers");
     for server in servers.into_iter().flatten() {
-        let entries = server["alternative_service"].as_array_mut();
+        let entries = list(server, "alternative_service");
         for entry in entries.into_iter().flatten() {
             take(&mut entry["expiration"], micros)?;
         }
     }
-    let broken = properties["broken_alternative_services"].as_array_mut();
+    let broken = list(properties, "broken_alternative_services");
     for service in broken.into_iter().flatten() {
         if !service["broken_until"].is_null() {
             take(&mut service["broken_until"], seconds)?;
         }
     }
     serde_json::to_vec(&state).ok()
+}
+
+/// A list that an object has, if it has it: an index by its name would add it.
+fn list<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Vec<Value>> {
+    object.get_mut(name)?.as_array_mut()
 }
 
 /// Takes `amount` from a number that is a text.
