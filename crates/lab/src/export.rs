@@ -229,17 +229,8 @@ fn describe(
         .iter()
         .map(|file| json!({"@id": file["@id"]}))
         .collect();
-    let authors: Vec<Value> = (0..deposit.authors.len())
-        .map(|i| json!({"@id": format!("#author-{i}")}))
-        .collect();
-    for (i, name) in deposit.authors.iter().enumerate() {
-        let kind = if name.contains(',') {
-            "Person"
-        } else {
-            "Organization"
-        };
-        graph.push(json!({"@id": format!("#author-{i}"), "@type": kind, "name": name}));
-    }
+    let (authors, references) = authors(deposit);
+    graph.extend(authors);
     let license = format!("https://spdx.org/licenses/{}", deposit.license);
     graph.extend([
         json!({"@id": license, "@type": "CreativeWork", "name": deposit.license}),
@@ -256,7 +247,7 @@ fn describe(
             "name": manifest.command.join(" "),
             "startTime": manifest.started_at,
             "instrument": {"@id": "#altway"},
-            "agent": authors.clone(),
+            "agent": references.clone(),
             "object": {"@id": "plan.toml"},
             "result": [{"@id": SAMPLES}],
         }),
@@ -270,7 +261,7 @@ fn describe(
             },
             "datePublished": date(manifest),
             "license": {"@id": license},
-            "author": authors,
+            "author": references,
             "hasPart": parts,
             "mentions": {"@id": "#run"},
         }),
@@ -286,6 +277,20 @@ fn describe(
     let mut text = serde_json::to_vec_pretty(&whole).expect("all keys are texts");
     text.push(b'\n');
     Ok(text)
+}
+
+/// Who measured, and references to them.
+fn authors(deposit: &Deposit) -> (Vec<Value>, Vec<Value>) {
+    let one = |(i, name): (usize, &String)| {
+        let id = format!("#author-{i}");
+        let kind = match name.contains(',') {
+            true => "Person",
+            false => "Organization",
+        };
+        let author = json!({"@id": id, "@type": kind, "name": name});
+        (author, json!({"@id": id}))
+    };
+    deposit.authors.iter().enumerate().map(one).unzip()
 }
 
 fn file(name: &str, length: u64, sum: &str) -> Value {

@@ -80,9 +80,9 @@ fn told(text: &str) -> Option<String> {
 
 /// `PRETTY_NAME` of os-release, without its quotes.
 fn os_name(release: &str) -> String {
-    let lines = release.lines();
-    let name = lines.filter_map(|line| line.strip_prefix("PRETTY_NAME="));
-    name.last().unwrap_or_default().trim_matches('"').to_owned()
+    let mut lines = release.lines();
+    let name = lines.find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.unwrap_or_default().trim_matches('"').to_owned()
 }
 
 /// The virtual machine's name; `none` where the processor says that there is none.

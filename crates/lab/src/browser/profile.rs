@@ -23,12 +23,15 @@ const FIREFOX: &str = "AlternateServices.bin";
 /// The most that is read of either file.
 const FILE_LIMIT: u64 = 16 << 20;
 
+/// Makes the entries of a file older by a time; `None` of a form that is not known.
+type Age = fn(&[u8], Duration) -> Option<Vec<u8>>;
+
 /// Has `time` pass for the profile of a browser that does not run. One without entries stays as it is.
 ///
 /// # Errors
 /// The file of its entries can't be read or written, or is of a form that is not known.
 pub(super) fn age(browser: Client, profile: &Path, time: Duration) -> io::Result<()> {
-    let (file, age): (_, fn(&[u8], Duration) -> Option<Vec<u8>>) = match browser {
+    let (file, age): (_, Age) = match browser {
         Client::Firefox => (FIREFOX, age_firefox),
         _ => (CHROMIUM, age_chromium),
     };
@@ -76,20 +79,25 @@ fn age_chromium(text: &[u8], time: Duration) -> Option<Vec<u8>> {
     };
     let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    let servers = properties["servers"].as_array_mut();
+    let servers = list(properties, "servers");
     for server in servers.into_iter().flatten() {
-        let entries = server["alternative_service"].as_array_mut();
+        let entries = list(server, "alternative_service");
         for entry in entries.into_iter().flatten() {
             take(&mut entry["expiration"], micros)?;
         }
     }
-    let broken = properties["broken_alternative_services"].as_array_mut();
+    let broken = list(properties, "broken_alternative_services");
     for service in broken.into_iter().flatten() {
         if !service["broken_until"].is_null() {
             take(&mut service["broken_until"], seconds)?;
         }
     }
     serde_json::to_vec(&state).ok()
+}
+
+/// A list that an object has, if it has it: an index by its name would add it.
+fn list<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Vec<Value>> {
+    object.get_mut(name)?.as_array_mut()
 }
 
 /// Takes `amount` from a number that is a text.
@@ -105,7 +113,7 @@ fn age_firefox(slots: &[u8], time: Duration) -> Option<Vec<u8>> {
     const KEY: usize = 6;
     const VALUE: usize = KEY + 256;
     const SLOT: usize = VALUE + 1024;
-    if slots.len() % SLOT != 0 {
+    if !slots.len().is_multiple_of(SLOT) {
         return None;
     }
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
