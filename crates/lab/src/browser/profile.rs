@@ -76,20 +76,23 @@ fn age_chromium(text: &[u8], time: Duration) -> Option<Vec<u8>> {
     };
     let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    let servers = properties["servers"].as_array_mut();
-    for server in servers.into_iter().flatten() {
-        let entries = server["alternative_service"].as_array_mut();
-        for entry in entries.into_iter().flatten() {
-            take(&mut entry["expiration"], micros)?;
+    for server in elements(properties, "servers") {
+        for entry in elements(server, "alternative_service") {
+            take(entry.get_mut("expiration")?, micros)?;
         }
     }
-    let broken = properties["broken_alternative_services"].as_array_mut();
-    for service in broken.into_iter().flatten() {
-        if !service["broken_until"].is_null() {
-            take(&mut service["broken_until"], seconds)?;
+    for service in elements(properties, "broken_alternative_services") {
+        if let Some(until) = service.get_mut("broken_until") {
+            take(until, seconds)?;
         }
     }
     serde_json::to_vec(&state).ok()
+}
+
+/// The elements of the array at `key`; none where there is no array.
+fn elements<'a>(object: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
+    let array = object.get_mut(key).and_then(Value::as_array_mut);
+    array.into_iter().flatten()
 }
 
 /// Takes `amount` from a number that is a text.
