@@ -47,8 +47,8 @@ mod values;
 
 pub use altway_units::{BadNetwork, Network};
 pub use config::{
-    Config, Congestion, DEFAULT_PORT, Listen, Listener, Log, LogFormat, MAX_LISTENERS, MAX_THREADS,
-    Protocol, Protocols, Security, Spread, Transport,
+    Config, Congestion, DEFAULT_PORT, EarlyData, Listen, Listener, Log, LogFormat, MAX_LISTENERS,
+    MAX_THREADS, Protocol, Protocols, Security, Spread, Transport,
 };
 pub use fault::{Fault, Faults, MAX_FAULTS};
 pub use limits::Limits;

@@ -64,7 +64,6 @@ pub(crate) fn config(
 ) -> http3::ServerConfig {
     let limits = &options.limits;
     let mut config = http3::ServerConfig::new(tls);
-    config.early_data = options.early_data;
     config.qlog = options.qlog.clone();
     config.transport.congestion = match congestion {
         Congestion::Cubic => http3::Congestion::Cubic,

@@ -6,7 +6,7 @@ use crate::congestion::CongestionInUse;
 use crate::incidents::Incidents;
 use crate::listen::{self, Bound, Listeners, Sockets};
 use crate::metrics::{Monitor, ServerCounters};
-use crate::options::{Congestion, Options, Security};
+use crate::options::{Congestion, EarlyDataFor, Options, Security};
 use crate::reload::InUse;
 use crate::request::content::{Content, Current};
 use crate::request::service::{Alternative, Service};
@@ -68,7 +68,8 @@ impl Server {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }
         let content = Content::open(&options.site)?;
-        let tls = tls_configs(options)?;
+        let early_data = takes_early_data(options, &content);
+        let tls = tls_configs(options, early_data)?;
         let request = request(options)?;
         let congestion = CongestionInUse::of(&request, options.quic_congestion)?;
         let start = takeover::begin(&StartRequest {
@@ -84,6 +85,7 @@ impl Server {
             current: Current::new(content, host_names(options, alternative.as_ref())?),
             has_hosts: options.hosts.is_some(),
             alternative,
+            early_services: options.early_data == EarlyDataFor::Everything,
             log: options.access_log.clone(),
             incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
             counters: ServerCounters::default(),
@@ -306,16 +308,25 @@ fn listener_request(listener: &Listener) -> listen::ListenerRequest {
 }
 
 /// The settings of TLS; `None` in clear text.
-fn tls_configs(options: &Options) -> Result<Option<Tls>, Error> {
+fn tls_configs(options: &Options, early_data: bool) -> Result<Option<Tls>, Error> {
     let choices = tls::Choices {
         protocols: options.protocols,
-        early_data: options.early_data,
+        early_data,
         key_log: options.key_log.as_ref(),
         ticket_keys: options.ticket_keys.as_ref(),
     };
     match &options.security {
         Security::ClearText | Security::BehindTlsProxy => Ok(None),
         Security::Tls(certificates) => tls::configs(certificates.clone(), &choices).map(Some),
+    }
+}
+
+/// Whether clients may send early data. Sites that come with a reload are not waited for.
+fn takes_early_data(options: &Options, content: &Content) -> bool {
+    match options.early_data {
+        EarlyDataFor::Nobody => false,
+        EarlyDataFor::Files => options.ticket_keys.is_none() && content.files().next().is_some(),
+        EarlyDataFor::Everything => true,
     }
 }
 
@@ -392,6 +403,7 @@ fn setup(
         let mut config = h3::config(quic, options, congestion, &start.secrets);
         // For WebSockets (RFC 9220); there are none among files.
         config.extended_connect = service.has_handlers();
+        config.early_data = tls.early_data;
         config
     };
     Setup {

@@ -247,7 +247,8 @@ impl<I> Requests<I> {
             address: self.peer,
             is_secure: self.terms.is_secure,
         };
-        match content.call(peer, request) {
+        let early_services = self.responder.service.early_services;
+        match content.call(peer, early_services, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
             Raw::Later(pending, hints, outlet) => {
                 asked.outlet = outlet;

@@ -48,6 +48,7 @@ fn site(policy: &str, alternative: Option<u16>) -> Site {
             port,
             selection: Selection::of(&policy.parse().unwrap()),
         }),
+        early_services: false,
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
         counters: ServerCounters::default(),
