@@ -28,15 +28,18 @@ const FILE_LIMIT: u64 = 16 << 20;
 /// # Errors
 /// The file of its entries can't be read or written, or is of a form that is not known.
 pub(super) fn age(browser: Client, profile: &Path, time: Duration) -> io::Result<()> {
-    let (file, age): (_, fn(&[u8], Duration) -> Option<Vec<u8>>) = match browser {
-        Client::Firefox => (FIREFOX, age_firefox),
-        _ => (CHROMIUM, age_chromium),
-    };
-    let file = profile.join(file);
+    let file = profile.join(match browser {
+        Client::Firefox => FIREFOX,
+        _ => CHROMIUM,
+    });
     let Some(before) = read(&file)? else {
         return Ok(());
     };
-    let after = age(&before, time).ok_or_else(|| {
+    let after = match browser {
+        Client::Firefox => age_firefox(&before, time),
+        _ => age_chromium(&before, time),
+    };
+    let after = after.ok_or_else(|| {
         io::Error::other("it keeps what it knows of servers in a form that is not known here")
     })?;
     fs::write(file, after)
@@ -108,7 +111,7 @@ fn age_firefox(slots: &[u8], time: Duration) -> Option<Vec<u8>> {
     const KEY: usize = 6;
     const VALUE: usize = KEY + 256;
     const SLOT: usize = VALUE + 1024;
-    if slots.len() % SLOT != 0 {
+    if !slots.len().is_multiple_of(SLOT) {
         return None;
     }
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
