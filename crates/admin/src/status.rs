@@ -24,6 +24,8 @@ pub struct Status {
     pub since: u64,
     /// Seconds since 1970 when this was told.
     pub now: u64,
+    /// Whether the kernel holds the process to the files of its configuration: `on`, `off`, or `unavailable`.
+    pub sandbox: String,
     /// The kernel's figures of the process.
     pub process: ProcessStatus,
     /// HTTP/1.1, HTTP/2, HTTP/3.
@@ -36,6 +38,9 @@ pub struct Status {
     pub clients: ClientStatus,
     /// The certificates, the default first; none in clear text.
     pub certificates: Vec<CertificateStatus>,
+    /// The names whose certificates come by ACME; none without `[acme]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acme: Option<AcmeStatus>,
     /// Lines that the access log did not take; none without a log.
     pub log_dropped: Option<u64>,
     /// Lines that the selection log did not take; none without one.
@@ -202,6 +207,36 @@ pub struct CertificateStatus {
     pub not_after: Option<u64>,
 }
 
+/// Certificates that are ordered by ACME.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AcmeStatus {
+    /// Certificates that were issued since the process began.
+    pub issued: u64,
+    /// Failures of orders and renewals since then.
+    pub failed: u64,
+    /// The names, in alphabetical order.
+    pub names: Vec<AcmeNameStatus>,
+}
+
+/// A name whose certificate comes by ACME.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AcmeNameStatus {
+    /// The name.
+    pub name: String,
+    /// The last second of its certificate, since 1970; none where there is no certificate yet.
+    pub not_after: Option<u64>,
+    /// The time of its renewal, since 1970.
+    pub renew_at: Option<u64>,
+    /// True while a new one is on its way.
+    pub is_ordering: bool,
+    /// Seconds until it is tried again, after a failure.
+    pub retry_in_s: Option<u64>,
+    /// Failures one after the other.
+    pub failures: u32,
+    /// The latest failure, since the certificate was issued.
+    pub error: Option<String>,
+}
+
 /// A reload of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -219,6 +254,7 @@ pub struct ReloadStatus {
 pub(crate) struct Identity {
     pub(crate) address: SocketAddr,
     pub(crate) policy: String,
+    pub(crate) sandbox: &'static str,
     pub(crate) since: SystemTime,
 }
 
@@ -244,6 +280,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: identity.address,
             policy: identity.policy.clone(),
+            sandbox: identity.sandbox.to_owned(),
             since: seconds(identity.since),
             now: seconds(SystemTime::now()),
             process: process(identity.address.port()),
@@ -255,6 +292,7 @@ impl Status {
                 .collect(),
             clients: clients(monitor, known_clients),
             certificates: certificates(monitor),
+            acme: None,
             log_dropped,
             selection_log_dropped,
             arrivals: arrivals.iter().map(arrival).collect(),

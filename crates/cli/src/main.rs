@@ -6,6 +6,7 @@
 mod backend;
 mod commands;
 mod config_file;
+mod container;
 mod help;
 mod hint;
 mod https_record;
@@ -13,6 +14,7 @@ mod insight;
 mod printer;
 mod signals;
 mod stderr;
+mod sys;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use printer::Printer;
@@ -81,12 +83,6 @@ enum Answer {
 fn main() -> ExitCode {
     let arguments = arguments();
     let printer = Printer::new(arguments.global.quiet);
-    let is_server = matches!(arguments.command, Command::Serve(_) | Command::Proxy(_));
-    if is_server && let Err(error) = stderr::start_queue() {
-        printer.warn(&format!(
-            "a full pipe at stderr will hold the server up: {error}"
-        ));
-    }
     start_log(&arguments.global);
     let result = run(&arguments.command, &printer);
     stderr::drain();
@@ -103,7 +99,7 @@ fn main() -> ExitCode {
 
 /// Reads the command line.
 fn arguments() -> Arguments {
-    let matches = help::wrapped(Arguments::command()).get_matches();
+    let matches = container::variables(help::wrapped(Arguments::command())).get_matches();
     let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // One may stand before the command and the other after it, where clap sees no conflict.
     if arguments.global.quiet && arguments.global.verbose > 0 {

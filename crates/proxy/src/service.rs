@@ -4,13 +4,16 @@ use crate::Network;
 use crate::body::{ProxyBody, Timing};
 use crate::statistics::Statistics;
 use crate::websocket;
-use altway_serve::{EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
+use altway_serve::{ClientCertificate, EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
 use altway_upstream::heads::Received;
+use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
 use altway_upstream::{Group, Interim, Reason, Refusal};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,6 +27,10 @@ pub struct Settings {
     /// Networks of proxies before this one: what they say of the client in Forwarded and X-Forwarded-For is
     /// continued, and replaced where anybody else says it.
     pub trusted: Vec<Network>,
+    /// The change of the beginning of requests' paths. What a server says in Location is not changed back.
+    pub path: PathChange,
+    /// Changes of the fields of the servers' responses, made before `fields`.
+    pub response_fields: FieldChanges,
     /// Fields of all responses, in place of those of the same names that the servers send.
     pub fields: HeaderMap,
     /// Counts what is done.
@@ -81,10 +88,13 @@ impl Shared {
         timing.statistics.request(version);
         let extensions = request.extensions_mut();
         let known = extensions.get::<Peer>();
-        let peer = known.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |it| it.address.ip());
-        let peer = peer.to_canonical();
+        let unknown = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let address = known.map_or(unknown, |it| it.address);
+        let peer = address.ip().to_canonical();
         let is_secure = known.is_none_or(|it| it.is_secure);
         let is_early = extensions.get::<EarlyData>().is_some();
+        let certificate = extensions.remove::<ClientCertificate>();
+        let certificate = certificate.as_ref().and_then(client_cert);
         let upgrade = extensions.remove::<Upgrade>();
         let interim = extensions
             .remove::<EarlyHints>()
@@ -94,12 +104,17 @@ impl Shared {
         } else if request.method() == Method::CONNECT {
             return page(StatusCode::NOT_IMPLEMENTED, timing);
         }
+        if self.change_path(&mut request).is_err() {
+            return page(StatusCode::BAD_REQUEST, timing);
+        }
         let received = Received {
             peer,
+            port: address.port(),
             is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
             scheme: if is_secure { "https" } else { "http" },
             version,
             is_early,
+            client_cert: certificate.as_ref(),
         };
         let interim = interim.map(pass_hints);
         let sent = self
@@ -108,7 +123,8 @@ impl Shared {
             .await;
         let mut response = match sent {
             Err(refusal) => self.refuse(refusal, timing),
-            Ok((response, None)) => {
+            Ok((mut response, None)) => {
+                self.settings.response_fields.apply(response.headers_mut());
                 let status = response.status();
                 timing
                     .statistics
@@ -117,7 +133,8 @@ impl Shared {
             }
             Ok((response, Some(tunnel))) => {
                 timing.is_whole = true;
-                let fields = response.into_parts().0.headers;
+                let mut fields = response.into_parts().0.headers;
+                self.settings.response_fields.apply(&mut fields);
                 let joined = upgrade.map(|upgrade| websocket::join(upgrade, &fields, tunnel));
                 match joined {
                     Some(Ok(response)) => return response,
@@ -127,6 +144,16 @@ impl Shared {
         };
         self.complete(response.headers_mut());
         response
+    }
+
+    fn change_path(&self, request: &mut Request<RequestBody>) -> Result<(), BadPath> {
+        let change = &self.settings.path;
+        let target = request.uri().path_and_query();
+        let changed = target.map_or(Ok(None), |target| change.apply(target))?;
+        if let Some(target) = changed {
+            *request.uri_mut() = target.into();
+        }
+        Ok(())
     }
 
     /// Adds the fields of the settings.
@@ -162,6 +189,12 @@ fn page(status: StatusCode, mut timing: Timing) -> Response<ProxyBody> {
     const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, TEXT);
     response
+}
+
+/// The value of Client-Cert (RFC 9440 section 2.2): a byte sequence of structured fields.
+fn client_cert(certificate: &ClientCertificate) -> Option<HeaderValue> {
+    let text = format!(":{}:", STANDARD.encode(certificate.der()));
+    HeaderValue::try_from(text).ok()
 }
 
 /// Has clients of HTTP/2 and HTTP/3 see early hints as they come (RFC 8297).

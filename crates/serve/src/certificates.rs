@@ -1,6 +1,7 @@
 //! The certificates of a server, and which of them a TLS handshake is shown.
 
-use crate::Identity;
+use crate::client_auth::{self, AskedNames};
+use crate::{ClientAuth, Identity};
 use rustc_hash::FxHashMap;
 use rustls::server::ClientHello;
 use rustls::sign::CertifiedKey;
@@ -14,13 +15,15 @@ use std::time::SystemTime;
 /// those with ECDSA keys before others, as their handshakes cost the server least.
 ///
 /// A client that asks for no name, or for one that no certificate is for, is shown the first certificate,
-/// unless [`strict`](Self::strict) is set.
-#[derive(Debug, Clone)]
+/// unless [`strict`](Self::strict) is set. One that asks for a name that is [awaited](Self::awaiting) is shown none
+/// until there is one.
+#[derive(Debug, Clone, Default)]
 pub struct Certificates {
-    /// The default is the first. Never empty.
+    /// The default is the first.
     identities: Vec<Identity>,
     by_name: FxHashMap<Box<str>, Vec<usize>>,
     strict: bool,
+    asked_names: AskedNames,
 }
 
 /// One certificate, whatever name a client asks for.
@@ -34,12 +37,16 @@ impl Certificates {
     /// The certificate that clients are shown who ask for no name that another one is for.
     #[must_use]
     pub fn new(default: Identity) -> Self {
-        let empty = Self {
-            identities: Vec::new(),
-            by_name: FxHashMap::default(),
-            strict: false,
-        };
-        empty.with(default)
+        Self::default().with(default)
+    }
+
+    /// Adds a name whose certificate is yet to come: handshakes of clients that ask for it are ended, where it has
+    /// none, rather than shown that of another site.
+    #[must_use]
+    pub fn awaiting(mut self, name: &str) -> Self {
+        let name = name.to_ascii_lowercase().into_boxed_str();
+        self.by_name.entry(name).or_default();
+        self
     }
 
     /// Adds a certificate, for the names that it holds.
@@ -69,6 +76,34 @@ impl Certificates {
         self
     }
 
+    /// Asks clients that connect to one of these names for a certificate of theirs, or for none where the
+    /// [others](Self::with_other_client_auth) are asked. A name is a host name, `*.` and one, which stands for one
+    /// label more, or an address as URIs write it; the host of a request counts as such a name, too.
+    ///
+    /// A request whose host asks for another certificate than the name that its client connected to, or that came in
+    /// clear text, is answered 421 (Misdirected Request). One without a certificate that the roots have signed is
+    /// answered 403, unless that is [optional](ClientAuth::optional). A certificate that no root of any name has
+    /// signed ends the handshake. A session that is resumed has the certificate that it began with, which is looked
+    /// at again.
+    #[must_use]
+    pub fn with_client_auth<N: AsRef<str>>(
+        mut self,
+        names: impl IntoIterator<Item = N>,
+        auth: Option<&ClientAuth>,
+    ) -> Self {
+        for name in names {
+            self.asked_names.add(name.as_ref(), auth);
+        }
+        self
+    }
+
+    /// Asks clients that connect to any other name, or to none, for a certificate of theirs.
+    #[must_use]
+    pub fn with_other_client_auth(mut self, auth: &ClientAuth) -> Self {
+        self.asked_names.add_others(auth);
+        self
+    }
+
     /// Returns the certificates, the default first.
     pub fn iter(&self) -> impl Iterator<Item = &Identity> {
         self.identities.iter()
@@ -80,18 +115,26 @@ impl Certificates {
         names.map(|name| name.to_ascii_lowercase())
     }
 
-    /// The certificate for a handshake at `now`; `None` ends it.
+    /// The names of which clients are asked for certificates.
+    pub(crate) fn asked_names(&self) -> &AskedNames {
+        &self.asked_names
+    }
+
+    /// The certificate for a handshake at `now`; `None` ends it. Whether the client is asked for one as well is noted.
     pub(crate) fn find(
         &self,
         hello: &ClientHello<'_>,
         now: SystemTime,
     ) -> Option<Arc<CertifiedKey>> {
+        let asked = self.asked_names.of_name(hello.server_name());
+        client_auth::note(asked.is_some());
         let identity = self.select(hello.server_name(), hello.signature_schemes())?;
         Some(identity.certified(now))
     }
 
     fn select(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Identity> {
-        let default = || (!self.strict).then_some(&[0][..]);
+        let has_default = !self.strict && !self.identities.is_empty();
+        let default = || has_default.then_some(&[0][..]);
         let named = name.and_then(|name| self.order(name));
         let order = named.or_else(default)?;
         let mut candidates = order.iter().map(|index| &self.identities[*index]);
@@ -169,6 +212,20 @@ mod tests {
             assert_eq!(shown(Some(name)), Some(place), "{name}");
         }
         assert_eq!(shown(None), Some(0));
+    }
+
+    #[test]
+    fn a_name_that_is_awaited_is_shown_nothing_until_its_certificate_is_there() {
+        let none = Certificates::default();
+        let shown_of = |of: &Certificates, name| shown(of, name, &[ECDSA_NISTP256_SHA256]);
+        assert_eq!(shown_of(&none, Some("a.example")), None);
+        assert_eq!(shown_of(&none, None), None);
+        let some = Certificates::new(ecdsa(&["*.example"])).awaiting("A.example");
+        assert_eq!(shown_of(&some, Some("a.example")), None);
+        assert_eq!(shown_of(&some, Some("b.example")), Some(0));
+        assert_eq!(shown_of(&some, None), Some(0));
+        let there = some.with(ecdsa(&["a.example"])).awaiting("a.example");
+        assert_eq!(shown_of(&there, Some("a.example")), Some(1));
     }
 
     #[test]

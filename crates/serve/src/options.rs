@@ -1,6 +1,9 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Certificates, KeyLog, Limits, Listener, SelectionLog, Site, TicketKeys};
+use crate::{
+    AccessLog, Certificates, Challenges, KeyLog, Limits, Listener, PassedSocket, SelectionLog,
+    Site, TicketKeys,
+};
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
@@ -39,6 +42,14 @@ pub struct Options {
     /// section 3), and where [`ListenerKind::Redirect`](crate::ListenerKind::Redirect) leads to. Default `None`: the
     /// one that is listened at.
     pub alt_svc_port: Option<u16>,
+    /// Sockets that another process has bound for this one, as service managers do. Those at an address that is listened
+    /// at stand for it, and what is missing there is bound beside; others are not touched. Over TCP there may be one
+    /// for each worker or fewer, which are shared, with [`Spread::RoundRobin`] one; over UDP one for each worker
+    /// (`SO_REUSEPORT`), or one, of which one worker has all of HTTP/3. Default: none.
+    pub passed: Vec<PassedSocket>,
+    /// How often each worker shows that it turns, for [`Monitor::heartbeats`](crate::Monitor::heartbeats). Default
+    /// `None`: never.
+    pub heartbeat: Option<Duration>,
     /// Worker threads, each with its own sockets and event loop; 4,096 at most. Default: one per core.
     pub threads: NonZeroUsize,
     /// The way of new TCP connections to the workers. Default: each worker accepts by itself.
@@ -87,6 +98,10 @@ pub struct Options {
     /// [`EarlyDataFor::Everything`] they are for TCP alone. Default `None`: keys of the server's own, which it changes
     /// every six hours and forgets after twelve.
     pub ticket_keys: Option<TicketKeys>,
+    /// The answers to challenges of certificate authorities, which whoever orders certificates puts there while the
+    /// server runs: requests for them in clear text are answered before anything else has its say, and so are TLS
+    /// handshakes over TCP that offer the protocol `acme-tls/1` alone. Default `None`: there are none.
+    pub challenges: Option<Challenges>,
     /// Networks of proxies that begin each TCP connection with a header of the PROXY protocol, version 2, which
     /// names the client: its address counts for limits, selection and log, and is the [`Peer`](crate::Peer). From
     /// there nothing else is taken: a connection without it, or with version 1, is closed. Others' connections have
@@ -145,6 +160,8 @@ impl Options {
             protocols: Protocols::default(),
             listeners: Vec::new(),
             alt_svc_port: None,
+            passed: Vec::new(),
+            heartbeat: None,
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             spread: Spread::default(),
             steering: Steering::default(),
@@ -158,6 +175,7 @@ impl Options {
             initial_window: 10,
             early_data: EarlyDataFor::default(),
             ticket_keys: None,
+            challenges: None,
             proxy_protocol_from: Vec::new(),
             key_log: None,
             qlog: None,
@@ -259,7 +277,8 @@ pub enum EarlyDataFor {
     /// Nothing: no client sends any.
     Nobody,
     /// Files. Requests to services are answered 425, and come again when the handshake is done, which takes a client
-    /// as long as without early data. The same as `Nobody` for a server that has no files.
+    /// as long as without early data. The same as `Nobody` for a server that has no files, and for one that asks
+    /// clients for certificates.
     #[default]
     Files,
     /// Files and services: what they do for GET, HEAD and OPTIONS must do no harm when it is done again.

@@ -1,11 +1,13 @@
 //! The TLS settings of both transports: one provider, the same certificates, one set of ticket keys, unless
 //! QUIC keeps its sessions itself.
 
+use crate::challenges;
+use crate::client_auth::Verifier;
 use crate::key_log::ForTls;
 use crate::reload::InUse;
 use crate::sessions::Sessions;
 use crate::ticket_keys::{self, TicketKeys};
-use crate::{Certificates, Error, KeyLog, Protocols};
+use crate::{Certificates, Challenges, Error, KeyLog, Protocols};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::ProducesTickets;
 use rustls::version::{TLS12, TLS13};
@@ -63,7 +65,11 @@ impl Tls {
     /// The settings of TCP with other protocols.
     pub(crate) fn over_tcp(&self, protocols: Protocols) -> Arc<ServerConfig> {
         let mut config = (*self.tcp).clone();
+        let former = config.alpn_protocols.iter();
+        let challenges = former.filter(|name| *name == challenges::ALPN).cloned();
+        let challenges: Vec<_> = challenges.collect();
         config.alpn_protocols = alpn_tcp(protocols);
+        config.alpn_protocols.extend(challenges);
         Arc::new(config)
     }
 }
@@ -76,6 +82,7 @@ pub(crate) struct Choices<'a> {
     pub(crate) early_data: bool,
     pub(crate) key_log: Option<&'a Arc<dyn KeyLog>>,
     pub(crate) ticket_keys: Option<&'a TicketKeys>,
+    pub(crate) challenges: Option<&'a Challenges>,
 }
 
 /// # Errors
@@ -90,6 +97,10 @@ pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Resu
     };
     let mut tcp = config(&certificates, &[&TLS13, &TLS12])?;
     tcp.alpn_protocols = alpn_tcp(choices.protocols);
+    if let Some(challenges) = choices.challenges {
+        tcp.alpn_protocols.push(challenges::ALPN.into());
+        tcp.cert_resolver = Arc::new(challenges.before(certificates.clone()));
+    }
     tcp.ticketer = Arc::clone(&ticketer);
     let mut quic = config(&certificates, &[&TLS13])?;
     quic.send_tls13_tickets = TICKETS_QUIC;
@@ -116,10 +127,12 @@ fn config(
     certificates: &InUse,
     versions: &[&'static SupportedProtocolVersion],
 ) -> Result<ServerConfig, Error> {
-    let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
+    let provider = Arc::new(provider());
+    let verifier = Verifier::new(certificates.clone(), Arc::clone(&provider));
+    let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .map_err(Error::tls)?
-        .with_no_client_auth()
+        .with_client_cert_verifier(Arc::new(verifier))
         .with_cert_resolver(Arc::new(certificates.clone()));
     config.ignore_client_order = true;
     config.send_tls13_tickets = TICKETS;

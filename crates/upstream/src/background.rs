@@ -3,6 +3,7 @@
 use crate::connect::Connector;
 use crate::content::Content;
 use crate::group::Shared;
+use crate::proxy_protocol;
 use crate::resolve::REFRESH;
 use crate::{Address, Check, Protocol};
 use bytes::Bytes;
@@ -60,6 +61,14 @@ fn name(connector: &Connector) -> Option<(&str, u16)> {
     }
 }
 
+/// A name that is none of this network is mostly one that lacks something.
+fn hint(host: &str) -> &'static str {
+    match host.contains('.') || host == "localhost" {
+        true => "",
+        false => " (an application of this machine is `http://localhost:PORT`)",
+    }
+}
+
 async fn resolve(group: Weak<Shared>, member: usize) {
     let mut fails = false;
     while let Some(group) = group.upgrade() {
@@ -68,15 +77,28 @@ async fn resolve(group: Weak<Shared>, member: usize) {
             return;
         };
         match connector.names.refresh(host, port).await {
-            Ok(_) => fails = false,
+            Ok(_) if fails => {
+                fails = false;
+                let server = &connector.server;
+                tracing::warn!("the name of the upstream {server} is resolved again");
+            }
+            Ok(_) => {}
             // Said once: the resolver is asked again and again.
             Err(error) if !fails => {
                 fails = true;
-                let meanwhile = match connector.names.is_known() {
-                    true => "its former addresses stay",
-                    false => "requests get no answer from it until that is possible",
-                };
-                tracing::warn!("cannot resolve the upstream `{host}`, {meanwhile}: {error}");
+                let server = &connector.server;
+                let again = REFRESH.as_secs();
+                match connector.names.is_known() {
+                    true => tracing::warn!(
+                        "cannot resolve the name of the upstream {server}: {error}; its former addresses stay, and it \
+                         is looked up again every {again} s"
+                    ),
+                    false => tracing::warn!(
+                        "cannot resolve the name of the upstream {server}: {error}{}; until it can be, requests for it \
+                         are answered 502 or 503; it is looked up again with each of them, and every {again} s",
+                        hint(host)
+                    ),
+                }
             }
             Err(_) => {}
         }
@@ -91,9 +113,11 @@ async fn check(group: Weak<Shared>, member: usize) {
             return;
         };
         let (every, member) = (check.every, &group.members[member]);
+        let header = group.options.send_proxy_protocol;
+        let header = header.then(|| proxy_protocol::header(None));
         let host = group.options.host.clone();
         let time = every.min(LONGEST_CHECK);
-        let passed = timeout(time, passes(&member.connector, check, host)).await;
+        let passed = timeout(time, passes(&member.connector, check, host, header)).await;
         member.note(|health, now| health.checked(matches!(passed, Ok(Ok(true))), now));
         drop(group);
         // Checks of several processes don't come together for long.
@@ -106,6 +130,7 @@ async fn passes(
     connector: &Connector,
     check: &Check,
     host: Option<http::HeaderValue>,
+    header: Option<Vec<u8>>,
 ) -> Result<bool, crate::BoxError> {
     let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0);
     let host = host.unwrap_or_else(|| connector.server.authority());
@@ -113,9 +138,17 @@ async fn passes(
     let response = match connector.server.protocol {
         Protocol::Http1 => {
             let request = request.header(header::HOST, host);
-            let mut connection = connector.http1().await?;
+            let mut connection = connector.http1(header.as_deref()).await?;
             let request = request.body(content.attempt(None))?;
-            connection.sender.send_request(request).await?
+            connection.sender.send_request(request).await?.map(drop)
+        }
+        Protocol::Http3 => {
+            let uri = Uri::builder().scheme("https").authority(host.to_str()?);
+            let request = request.uri(uri.path_and_query(check.path.as_str()).build()?);
+            let connection = connector.http3(LONGEST_CHECK).await?;
+            let sent = connection.send(request.body(())?, content.attempt(None), None);
+            let response = sent.await.map_err(|(failure, _)| format!("{failure:?}"))?;
+            response.map(drop)
         }
         Protocol::Http2 => {
             let scheme = if connector.server.tls.is_some() {
@@ -125,10 +158,11 @@ async fn passes(
             };
             let uri = Uri::builder().scheme(scheme).authority(host.to_str()?);
             let request = request.uri(uri.path_and_query(check.path.as_str()).build()?);
-            let mut sender = connector.http2().await?;
+            let mut sender = connector.http2(header.as_deref()).await?;
             sender
                 .send_request(request.body(content.attempt(None))?)
                 .await?
+                .map(drop)
         }
     };
     Ok(response.status().is_success() || response.status().is_redirection())

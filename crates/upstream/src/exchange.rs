@@ -1,23 +1,28 @@
 //! One request over all its attempts: a server is chosen, the request is sent, and where that fails the decision of
 //! [`retry`] follows.
 
+mod websocket;
+
 use crate::balance::{Balance, HashKey};
+use crate::connect::Connector;
 use crate::content::{Content, Gate, Outgoing};
 use crate::error::{Reason, Refusal};
 use crate::group::{Group, InProgress, NoServer, Shared};
 use crate::heads::{self, Received};
-use crate::pool::Connection;
+use crate::http3::{Http3, Http3Body};
+use crate::pool::{Connection, Pool};
+use crate::proxy_protocol;
 use crate::response::{Lease, ResponseBody};
 use crate::retry::{self, Failed, Failure, Sent, Verdict};
+use crate::tunnel::Tunnel;
 use crate::{BoxError, Protocol};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode, Uri, Version, request, uri};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
 use std::fmt;
+use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -43,31 +48,20 @@ impl Interim {
     }
 }
 
+impl Interim {
+    /// Tells of one.
+    pub(crate) fn tell(&self, status: StatusCode, fields: &HeaderMap) {
+        (self.0)(status, fields);
+    }
+}
+
 impl fmt::Debug for Interim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Interim").finish_non_exhaustive()
     }
 }
 
-/// A byte stream to a server that has switched protocols. The request counts as in progress until it is dropped.
-#[derive(Debug)]
-pub struct Tunnel {
-    upgrade: OnUpgrade,
-    lease: Lease,
-}
-
-impl Tunnel {
-    /// The byte stream, with what keeps its place at the server.
-    ///
-    /// # Errors
-    /// The connection ended.
-    pub async fn open(self) -> Result<(TokioIo<Upgraded>, impl Send), BoxError> {
-        let upgraded = self.upgrade.await?;
-        Ok((TokioIo::new(upgraded), self.lease))
-    }
-}
-
-/// A response, with the tunnel that it opens if its status is 101.
+/// A response, with the tunnel that it opens if it agrees to one.
 pub(crate) type Answer = (Response<ResponseBody>, Option<Tunnel>);
 
 /// An attempt that failed.
@@ -94,8 +88,8 @@ impl Group {
     /// Carries a request to one of the servers, and gives its response as it comes.
     ///
     /// The URI's path and query are the target; the fields are as the client sent them, Host among them, and are made
-    /// those of the next hop by [`heads`]. With `Upgrade` among them, which is passed on where `is_upgrade` says that
-    /// the client may have it, a response 101 brings a [`Tunnel`].
+    /// those of the next hop by [`heads`]. Where `is_upgrade` says that the client may have it, `Upgrade` among them
+    /// is passed on, over HTTP/2 as an extended CONNECT (RFC 8441), and a response that agrees brings a [`Tunnel`].
     ///
     /// Has to be called in a Tokio runtime, which is to live as long as the response.
     ///
@@ -222,43 +216,74 @@ impl Exchange<'_> {
             retry_after: Some(BUSY_RETRY_AFTER),
         })?;
         let in_progress = InProgress::new(self.group, member);
-        let connection = match connector.server.protocol {
-            Protocol::Http1 => {
-                let idle = match is_fresh {
-                    true => None,
-                    false => pool.idle().await,
-                };
-                let is_reused = idle.is_some();
-                let connection = match idle {
-                    Some(connection) => Ok(connection),
-                    None => connector.http1().await,
-                };
-                connection.map(|it| (Connection::Http1(it), is_reused))
-            }
-            Protocol::Http2 => {
-                let connection = pool.multiplexed(connector).await;
-                connection.map(|(it, is_reused)| (Connection::Http2(it), is_reused))
-            }
-        };
+        if self.is_upgrade && connector.server.protocol == Protocol::Http3 {
+            return Err(refusal(StatusCode::BAD_GATEWAY, Reason::NoTunnel));
+        }
+        if self.is_upgrade && connector.server.protocol == Protocol::Http2 {
+            let lease = Lease::new(pool, permit, in_progress, self.content.clone());
+            return self.tunnel_over_http2(member, lease).await;
+        }
+        let connection = self.connection(pool, connector, is_fresh).await;
         let (connection, is_reused) = match connection {
             Ok(connection) => connection,
             Err(error) => {
                 let server = &connector.server;
                 tracing::debug!("no connection to the upstream {server}: {error}");
+                self.group.members[member].not_connected(&error);
                 return Ok(Err(Attempted::not_connected()));
             }
         };
+        // Once more over the shared connection tells as much of the server as a new one would, and is not for ever.
+        let is_reused = is_reused && !is_fresh;
         let lease = Lease::new(pool, permit, in_progress, self.content.clone());
         Ok(match connection {
             Connection::Http1(connection) => self.over_http1(connection, is_reused, lease).await,
             Connection::Http2(sender) => {
-                let scheme = match connector.server.tls {
-                    Some(_) => uri::Scheme::HTTPS,
-                    None => uri::Scheme::HTTP,
-                };
+                let scheme = scheme(connector);
                 self.over_http2(sender, is_reused, lease, scheme).await
             }
+            Connection::Http3(connection) => self.over_http3(connection, is_reused, lease).await,
         })
+    }
+
+    /// A connection, and whether it has carried requests before. `is_fresh`: a new one.
+    async fn connection(
+        &self,
+        pool: &Pool,
+        connector: &Connector,
+        is_fresh: bool,
+    ) -> io::Result<(Connection, bool)> {
+        let header = self.proxy_protocol();
+        match (connector.server.protocol, header) {
+            (Protocol::Http1, None) if !is_fresh => match pool.idle().await {
+                Some(connection) => Ok((Connection::Http1(connection), true)),
+                None => Ok((Connection::Http1(connector.http1(None).await?), false)),
+            },
+            (Protocol::Http1, header) => {
+                let connection = connector.http1(header.as_deref()).await?;
+                Ok((Connection::Http1(connection), false))
+            }
+            (Protocol::Http2, None) => {
+                let (connection, is_reused) = pool.multiplexed(connector).await?;
+                Ok((Connection::Http2(connection), is_reused))
+            }
+            (Protocol::Http3, _) => {
+                let pause = self.group.options.idle_timeout;
+                let (connection, is_reused) = pool.http3(connector, pause).await?;
+                Ok((Connection::Http3(connection), is_reused))
+            }
+            (Protocol::Http2, header) => {
+                let connection = connector.http2(header.as_deref()).await?;
+                Ok((Connection::Http2(connection), false))
+            }
+        }
+    }
+
+    /// The header that names the client, where the servers are sent one.
+    fn proxy_protocol(&self) -> Option<Vec<u8>> {
+        let client = (self.received.peer, self.received.port).into();
+        let is_sent = self.group.options.send_proxy_protocol;
+        is_sent.then(|| proxy_protocol::header(Some(client)))
     }
 
     async fn over_http1(
@@ -313,7 +338,7 @@ impl Exchange<'_> {
             }
             Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
                 match self.is_upgrade {
-                    true => Ok(tunnel(response, lease, self.group.options.idle_timeout)),
+                    true => Ok(switched(response, lease, self.group.options.idle_timeout)),
                     false => Err(failed(Failure::Malformed)),
                 }
             }
@@ -338,13 +363,10 @@ impl Exchange<'_> {
             has_begun: false,
             by_client: false,
         };
-        if self.is_upgrade {
-            // The client of HTTP/2 has no extended CONNECT (RFC 8441).
-            return Err(failed(Failure::Malformed, Sent::Nothing));
-        }
-        let Some(request) = self.request_http2(scheme) else {
+        let Some(head) = self.head_http2(scheme) else {
             return Err(failed(Failure::Malformed, Sent::Nothing));
         };
+        let request = head.map(|()| self.content.attempt(None));
         match self.in_time(sender.try_send_request(request), None).await {
             Err(late) => Err(Attempted {
                 by_client: late.by_client,
@@ -359,8 +381,38 @@ impl Exchange<'_> {
         }
     }
 
-    /// The request for HTTP/2: `None` where its host is none.
-    fn request_http2(&self, scheme: uri::Scheme) -> Option<Request<Outgoing>> {
+    async fn over_http3(
+        &self,
+        connection: Http3,
+        is_reused: bool,
+        lease: Lease,
+    ) -> Result<Answer, Attempted> {
+        let failed = |failure, sent| Attempted {
+            failure,
+            is_reused,
+            sent,
+            ..Attempted::not_connected()
+        };
+        let Some(head) = self.head_http2(uri::Scheme::HTTPS) else {
+            return Err(failed(Failure::Malformed, Sent::Nothing));
+        };
+        let responding = connection.send(head, self.content.attempt(None), self.interim.clone());
+        match self.in_time(responding, None).await {
+            Err(late) => Err(Attempted {
+                by_client: late.by_client,
+                ..failed(Failure::TimedOut, Sent::Some)
+            }),
+            Ok(Err((failure, sent))) => Err(failed(failure, sent)),
+            Ok(Ok(response)) => {
+                let idle_timeout = self.group.options.idle_timeout;
+                let body = |body: Http3Body| ResponseBody::new(body.into(), lease, idle_timeout);
+                Ok((passed(response.map(body)), None))
+            }
+        }
+    }
+
+    /// The head of the request for HTTP/2 and HTTP/3: `None` where its host is none.
+    fn head_http2(&self, scheme: uri::Scheme) -> Option<Request<()>> {
         let mut fields = self.fields(Version::HTTP_2);
         fields.remove(header::EXPECT);
         let host = fields.remove(header::HOST)?;
@@ -369,7 +421,7 @@ impl Exchange<'_> {
         parts.authority = Some(host.to_str().ok()?.parse().ok()?);
         let target = self.parts.uri.path_and_query().cloned();
         parts.path_and_query = Some(target.unwrap_or(uri::PathAndQuery::from_static("/")));
-        let mut request = Request::new(self.content.attempt(None));
+        let mut request = Request::new(());
         *request.method_mut() = self.parts.method.clone();
         *request.uri_mut() = Uri::from_parts(parts).ok()?;
         *request.version_mut() = Version::HTTP_2;
@@ -387,6 +439,7 @@ impl Exchange<'_> {
         } else if !fields.contains_key(header::HOST) {
             fields.insert(header::HOST, options.servers[0].authority());
         }
+        options.request_fields.apply(&mut fields);
         fields
     }
 
@@ -420,7 +473,7 @@ impl Exchange<'_> {
                 let mut fields = response.headers().clone();
                 heads::pass_response(&mut fields, Version::HTTP_11);
                 fields.remove(header::VIA);
-                (interim.0)(status, &fields);
+                interim.tell(status, &fields);
             }
         });
     }
@@ -455,15 +508,25 @@ impl Exchange<'_> {
     }
 
     fn finish(&self, response: Response<Incoming>, lease: Lease) -> Response<ResponseBody> {
-        let version = response.version();
-        let (mut parts, incoming) = response.into_parts();
-        heads::pass_response(&mut parts.headers, version);
         let idle_timeout = self.group.options.idle_timeout;
-        let body = ResponseBody::new(incoming, lease, idle_timeout);
-        let mut response = Response::new(body);
-        *response.status_mut() = parts.status;
-        *response.headers_mut() = parts.headers;
-        response
+        passed(response.map(|body| ResponseBody::new(body.into(), lease, idle_timeout)))
+    }
+}
+
+/// A response as the hop to the client has it.
+fn passed(response: Response<ResponseBody>) -> Response<ResponseBody> {
+    let (parts, body) = response.into_parts();
+    let mut response = Response::new(body);
+    *response.status_mut() = parts.status;
+    *response.headers_mut() = parts.headers;
+    heads::pass_response(response.headers_mut(), parts.version);
+    response
+}
+
+fn scheme(connector: &Connector) -> uri::Scheme {
+    match connector.server.tls {
+        Some(_) => uri::Scheme::HTTPS,
+        None => uri::Scheme::HTTP,
     }
 }
 
@@ -484,15 +547,10 @@ impl Attempted {
     }
 }
 
-fn tunnel(mut response: Response<Incoming>, lease: Lease, idle_timeout: Duration) -> Answer {
+fn switched(mut response: Response<Incoming>, lease: Lease, idle_timeout: Duration) -> Answer {
     let upgrade = hyper::upgrade::on(&mut response);
-    let version = response.version();
-    let (mut parts, _) = response.into_parts();
-    heads::pass_response(&mut parts.headers, version);
-    let mut response = Response::new(ResponseBody::empty(idle_timeout));
-    *response.status_mut() = parts.status;
-    *response.headers_mut() = parts.headers;
-    (response, Some(Tunnel { upgrade, lease }))
+    let response = response.map(|_| ResponseBody::empty(idle_timeout));
+    (passed(response), Some(Tunnel::http1(upgrade, lease)))
 }
 
 fn refusal(status: StatusCode, reason: Reason) -> Refusal {
@@ -520,16 +578,20 @@ fn failure_of(error: &hyper::Error) -> Failure {
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {
         if let Some(error) = cause.downcast_ref::<h2::Error>() {
-            let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
-            // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
-            let has_gone = error.is_go_away()
-                && error.is_remote()
-                && error.reason() == Some(h2::Reason::NO_ERROR);
-            if is_refused || has_gone {
-                return Failure::Unprocessed;
-            }
+            return failure_over_http2(error);
         }
         source = cause.source();
     }
     Failure::Connection
+}
+
+fn failure_over_http2(error: &h2::Error) -> Failure {
+    let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
+    let has_gone =
+        error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+    match is_refused || has_gone {
+        true => Failure::Unprocessed,
+        false => Failure::Connection,
+    }
 }

@@ -6,8 +6,9 @@ use crate::connect::Connector;
 use crate::health::Health;
 use crate::pool::Pool;
 use crate::resolve::Names;
+use crate::rewrite::FieldChanges;
 use crate::tls::Tls;
-use crate::{Error, Roots, Server};
+use crate::{ClientCertificate, Error, Roots, Server};
 use http::HeaderValue;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,8 +40,15 @@ pub struct Options {
     pub max_requests: usize,
     /// Host of the requests; `None`: what the client has asked for.
     pub host: Option<HeaderValue>,
+    /// Changes of the fields of requests, made after those of [`heads`](crate::heads).
+    pub request_fields: FieldChanges,
     /// The authorities of the servers' certificates.
     pub roots: Roots,
+    /// The certificate that servers are shown which ask for one.
+    pub client_certificate: Option<ClientCertificate>,
+    /// Whether each connection begins with a header of the PROXY protocol, version 2, that names the client. No
+    /// connection has a second request then.
+    pub send_proxy_protocol: bool,
 }
 
 impl Options {
@@ -58,7 +66,10 @@ impl Options {
             idle_timeout: Duration::from_secs(300),
             max_requests: 1_000,
             host: None,
+            request_fields: FieldChanges::default(),
             roots: Roots::default(),
+            client_certificate: None,
+            send_proxy_protocol: false,
         }
     }
 }
@@ -93,6 +104,8 @@ pub(crate) struct Member {
     id: u64,
     health: Mutex<Health>,
     requests: AtomicUsize,
+    /// The reason why the latest connection could not be had; cleared when it is told.
+    unconnected: Mutex<Option<String>>,
 }
 
 /// The choice that a request is given: there is none.
@@ -115,7 +128,9 @@ impl Group {
             return Err(Error::NoServers);
         }
         let has_tls = options.servers.iter().any(|server| server.tls.is_some());
-        let tls = has_tls.then(|| Tls::new(&options.roots)).transpose()?;
+        let shown = options.client_certificate.as_ref();
+        let tls = has_tls.then(|| Tls::new(&options.roots, shown));
+        let tls = tls.transpose()?;
         let members = options.servers.iter().map(|server| Member {
             id: server.id(),
             connector: Connector {
@@ -126,6 +141,7 @@ impl Group {
             },
             health: Mutex::default(),
             requests: AtomicUsize::new(0),
+            unconnected: Mutex::default(),
         });
         let shared = Arc::new(Shared {
             members: members.collect(),
@@ -224,6 +240,16 @@ impl Member {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unconnected(&self) -> MutexGuard<'_, Option<String>> {
+        let reason = self.unconnected.lock();
+        reason.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes why a connection could not be had, for when the server is down for it.
+    pub(crate) fn not_connected(&self, error: &std::io::Error) {
+        *self.unconnected() = Some(error.to_string());
+    }
+
     /// Notes a change of its health, and tells of it.
     pub(crate) fn note(&self, change: impl FnOnce(&mut Health, Instant)) {
         let now = Instant::now();
@@ -234,7 +260,13 @@ impl Member {
         drop(health);
         let server = &self.connector.server;
         match (before, after) {
-            (true, false) => tracing::warn!("upstream {server} is down: it is given no requests"),
+            (true, false) => {
+                let why = self.unconnected().take();
+                let why = why.map_or_else(String::new, |why| {
+                    format!(", for there is no connection: {why}")
+                });
+                tracing::warn!("upstream {server} is down: it is given no requests{why}");
+            }
             (false, true) => tracing::warn!("upstream {server} is up again"),
             _ => {}
         }

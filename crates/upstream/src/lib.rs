@@ -3,7 +3,7 @@
 //! A [`Group`] is servers that answer the same requests. [`Group::send`] carries one to one of them, over connections
 //! that each worker thread keeps for itself, and gives the response as it comes. Its rules are pure: [`balance`]
 //! chooses a server, [`health`] knows which of them may be chosen, [`retry`] decides what becomes of a request that
-//! failed, [`heads`] rewrites the fields that pass. Time, random numbers and what happened are their arguments.
+//! failed, [`heads`] rewrites the fields that pass, [`rewrite`] changes what an operator wants changed. Time, random numbers and what happened are their arguments.
 //!
 //! Content is streamed in both directions, no faster than the other end takes it, and never written to a disk. Of a
 //! request whose method is idempotent the first [`Options::keep_body`] bytes are kept for another attempt. Connections
@@ -20,20 +20,25 @@ mod exchange;
 mod group;
 pub mod heads;
 pub mod health;
+mod http3;
 mod pool;
+mod proxy_protocol;
 mod resolve;
 mod response;
 pub mod retry;
+pub mod rewrite;
 mod server;
 mod socket;
 mod tls;
+mod tunnel;
 
 pub use error::{Error, Reason, Refusal};
-pub use exchange::{Interim, Tunnel};
+pub use exchange::Interim;
 pub use group::{Check, Group, Options};
 pub use response::ResponseBody;
 pub use server::{Address, Protocol, Server};
-pub use tls::Roots;
+pub use tls::{ClientCertificate, Roots};
+pub use tunnel::{Tunnel, TunnelStream};
 
 /// Any error of a body.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,6 +1,7 @@
 //! The connections of one worker to one server, and the bound on its requests there.
 
 use crate::connect::{Connector, Http1, Http2};
+use crate::http3::Http3;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,8 @@ pub(crate) struct Pool {
     idle: Mutex<Vec<Idle>>,
     /// The one connection over HTTP/2, which all requests share.
     shared: tokio::sync::Mutex<Option<Multiplexed>>,
+    /// The one over HTTP/3.
+    http3: tokio::sync::Mutex<Option<Http3>>,
     is_swept: AtomicBool,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -44,6 +47,7 @@ struct Multiplexed {
 pub(crate) enum Connection {
     Http1(Http1),
     Http2(Http2),
+    Http3(Http3),
 }
 
 impl Pool {
@@ -52,6 +56,7 @@ impl Pool {
         Self {
             idle: Mutex::default(),
             shared: tokio::sync::Mutex::default(),
+            http3: tokio::sync::Mutex::default(),
             is_swept: AtomicBool::new(false),
             permits: Arc::new(Semaphore::new(most)),
             waiting: AtomicUsize::new(0),
@@ -92,7 +97,7 @@ impl Pool {
 
     /// Takes back a connection that has carried a whole request and a whole response.
     pub(crate) fn put(self: &Arc<Self>, connection: Http1) {
-        if connection.sender.is_closed() {
+        if connection.is_of_one_client || connection.sender.is_closed() {
             return;
         }
         let since = Instant::now();
@@ -115,12 +120,28 @@ impl Pool {
             return Ok((known.sender.clone(), is_used));
         }
         *shared = None;
-        let sender = connector.http2().await?;
+        let sender = connector.http2(None).await?;
         *shared = Some(Multiplexed {
             sender: sender.clone(),
             is_used: true,
         });
         Ok((sender, false))
+    }
+
+    /// The same over HTTP/3; `pause`: the longest of a response.
+    pub(crate) async fn http3(
+        &self,
+        connector: &Connector,
+        pause: Duration,
+    ) -> io::Result<(Http3, bool)> {
+        let mut shared = self.http3.lock().await;
+        if let Some(known) = shared.as_ref().filter(|known| !known.is_closed()) {
+            return Ok((known.clone(), true));
+        }
+        *shared = None;
+        let connection = connector.http3(pause).await?;
+        *shared = Some(connection.clone());
+        Ok((connection, false))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Idle>> {

@@ -3,14 +3,16 @@
 use crate::connect::Http1;
 use crate::content::Content;
 use crate::group::InProgress;
+use crate::http3::Http3Body;
 use crate::pool::Pool;
 use crate::{BoxError, heads};
 use bytes::Bytes;
+use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep};
@@ -61,7 +63,7 @@ impl Lease {
 #[derive(Debug)]
 pub struct ResponseBody {
     /// `None`: there is no content.
-    incoming: Option<Incoming>,
+    incoming: Option<Source>,
     lease: Option<Lease>,
     idle_timeout: Duration,
     /// Runs while the server is waited for.
@@ -69,8 +71,71 @@ pub struct ResponseBody {
     is_waiting: bool,
 }
 
+/// The connection's part of a response's content.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Hyper(Incoming),
+    /// Of a tunnel that was refused.
+    Http2(RecvStream),
+    Http3(Http3Body),
+}
+
+impl From<Incoming> for Source {
+    fn from(incoming: Incoming) -> Self {
+        Self::Hyper(incoming)
+    }
+}
+
+impl From<RecvStream> for Source {
+    fn from(stream: RecvStream) -> Self {
+        Self::Http2(stream)
+    }
+}
+
+impl From<Http3Body> for Source {
+    fn from(body: Http3Body) -> Self {
+        Self::Http3(body)
+    }
+}
+
+impl Source {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self {
+            Self::Hyper(incoming) => {
+                let frame = ready!(Pin::new(incoming).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
+            Self::Http3(body) => body.poll_frame(cx),
+            Self::Http2(stream) => {
+                let data = ready!(stream.poll_data(cx));
+                Poll::Ready(data.map(|data| {
+                    let data = data?;
+                    stream.flow_control().release_capacity(data.len())?;
+                    Ok(Frame::data(data))
+                }))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Hyper(incoming) => incoming.is_end_stream(),
+            Self::Http2(stream) => stream.is_end_stream(),
+            Self::Http3(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Hyper(incoming) => incoming.size_hint(),
+            Self::Http3(body) if body.is_end_stream() => SizeHint::with_exact(0),
+            Self::Http2(_) | Self::Http3(_) => SizeHint::default(),
+        }
+    }
+}
+
 impl ResponseBody {
-    pub(crate) fn new(incoming: Incoming, lease: Lease, idle_timeout: Duration) -> Self {
+    pub(crate) fn new(incoming: Source, lease: Lease, idle_timeout: Duration) -> Self {
         let mut body = Self {
             incoming: Some(incoming),
             lease: Some(lease),
@@ -130,7 +195,7 @@ impl Body for ResponseBody {
         let Some(incoming) = &mut self.incoming else {
             return Poll::Ready(None);
         };
-        let mut frame = match Pin::new(incoming).poll_frame(cx) {
+        let mut frame = match incoming.poll_frame(cx) {
             Poll::Pending => return self.wait(cx),
             Poll::Ready(frame) => frame,
         };
@@ -155,11 +220,11 @@ impl Body for ResponseBody {
             }
             Some(Err(_)) => self.lease = None,
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.as_ref().is_none_or(Incoming::is_end_stream)
+        self.incoming.as_ref().is_none_or(Source::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {

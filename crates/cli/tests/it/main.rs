@@ -6,6 +6,7 @@
     reason = "a test ends where it fails"
 )]
 
+mod acme;
 mod admin_page;
 mod attacks;
 mod backends;
@@ -28,6 +29,7 @@ mod interop_h2;
 mod interop_h3;
 mod lab;
 mod lab_browsers;
+mod lab_checked;
 mod lab_compare;
 mod lab_faults;
 mod lab_links;
@@ -35,10 +37,12 @@ mod lab_plans;
 mod lab_policies;
 mod logs;
 mod notebook;
+mod operator;
 mod peers;
 mod policy;
 mod priorities;
 mod proxy;
+mod proxy_suites;
 mod raw;
 mod report_page;
 mod rounds;

@@ -1,9 +1,10 @@
 //! The values of each table as TOML writes them.
 
 use crate::{
-    Action, Certificate, Config, Files, HeaderField, HealthCheck, Limits, Listen, Listener, Log,
-    Protocols, Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry, Route, Secret, Security,
-    Site, Transport, Upload,
+    Acme, Action, Certificate, ClientCertificates, Config, ExternalAccount, FieldChanges, Files,
+    HeaderField, HealthCheck, Limits, Listen, Listener, Log, Protocols, Proxy, ProxyRetry,
+    ProxyTimeouts, Redirect, Respond, Retry, Route, Sandbox, Secret, Security, Site, Transport,
+    Upload,
 };
 use altway_document::quoted;
 use altway_units::{DataSize, duration};
@@ -23,6 +24,9 @@ impl Config {
             ("grace", time(Some(self.grace))),
             ("takeover", path(self.takeover.as_ref())),
             ("admin", text(self.admin.as_ref())),
+            ("user", text(self.user.as_ref())),
+            ("group", text(self.group.as_ref())),
+            ("sandbox", Some(sandbox(&self.sandbox))),
             ("ticket-keys", paths(&self.ticket_keys)),
         ])
     }
@@ -56,6 +60,9 @@ impl Listen {
         let mut own = String::new();
         if of.protocols != self.protocols {
             own += &format!(", protocols = {}", protocols(of.protocols));
+        }
+        if let Some(port) = of.alt_svc_port {
+            own += &format!(", alt-svc-port = {port}");
         }
         if of.security == Security::ClearText && !self.is_clear_text() {
             own += ", redirect = false";
@@ -137,11 +144,30 @@ impl Log {
     }
 }
 
+impl Acme {
+    pub(super) fn values(&self) -> Values {
+        let account = self.external_account.as_ref();
+        let account = account.map(|ExternalAccount { id, key }| {
+            format!("{{ id = {}, key = {} }}", quoted(id), secret(key))
+        });
+        let challenges = (!self.challenges.is_empty()).then(|| list(&self.challenges));
+        Values::from([
+            ("email", text(self.email.as_ref())),
+            ("directory", text(Some(&self.directory))),
+            ("profile", text(self.profile.as_ref())),
+            ("challenges", challenges),
+            ("folder", path(self.folder.as_ref())),
+            ("roots", path(self.roots.as_ref())),
+            ("external-account", account),
+        ])
+    }
+}
+
 impl Site {
     pub(super) fn values(&self) -> Values {
         let certificates: Vec<_> = self.certificates.iter().map(certificate).collect();
         let certificate = match certificates.as_slice() {
-            [] => None,
+            [] => self.issued_by.map(|issuer| quoted(&issuer.to_string())),
             [one] => Some(one.clone()),
             several => Some(format!("[{}]", several.join(", "))),
         };
@@ -149,6 +175,10 @@ impl Site {
             ("names", (!self.names.is_empty()).then(|| list(&self.names))),
             ("default", Some(self.is_default.to_string())),
             ("certificate", certificate),
+            (
+                "client-certificates",
+                self.client_certificates.as_ref().map(clients),
+            ),
             ("policy", text(Some(&self.policy))),
             ("headers", headers(&self.headers)),
         ])
@@ -236,8 +266,21 @@ impl Proxy {
             ("health", health),
             ("retry", given(self.retry == usual.retry, retry)),
             ("host", text(self.host.as_ref())),
+            ("strip-prefix", text(self.strip_prefix.as_ref())),
+            ("add-prefix", text(self.add_prefix.as_ref())),
+            ("request-headers", field_changes(&self.request_headers)),
+            ("response-headers", field_changes(&self.response_headers)),
             ("trust", (!self.trust.is_empty()).then(|| list(&self.trust))),
             ("roots", path(self.roots.as_ref())),
+            ("server-name", text(self.server_name.as_ref())),
+            (
+                "client-certificate",
+                self.client_certificate.as_ref().map(certificate),
+            ),
+            (
+                "send-proxy-protocol",
+                given(!self.send_proxy_protocol, "true".into()),
+            ),
             (
                 "upstream-requests",
                 given(
@@ -316,13 +359,39 @@ fn if_not(value: u16, default: u16, key: &str) -> String {
     }
 }
 
-fn certificate(certificate: &Certificate) -> String {
-    let of = |path: &PathBuf| quoted(&path.to_string_lossy());
-    let key = match &certificate.key {
-        Secret::File(file) => of(file),
+fn sandbox(of: &Sandbox) -> String {
+    let named = [("read", &of.read), ("write", &of.write)];
+    let named = named.into_iter().filter_map(|(key, folders)| {
+        let folders = paths(folders)?;
+        Some(format!("{key} = {folders}"))
+    });
+    let named: Vec<_> = named.collect();
+    match named.is_empty() || !of.is_on {
+        true => of.is_on.to_string(),
+        false => format!("{{ {} }}", named.join(", ")),
+    }
+}
+
+fn clients(of: &ClientCertificates) -> String {
+    let roots = quoted(&of.roots.to_string_lossy());
+    let required = match of.required {
+        true => "",
+        false => ", required = false",
+    };
+    format!("{{ roots = {roots}{required} }}")
+}
+
+fn secret(of: &Secret) -> String {
+    match of {
+        Secret::File(file) => quoted(&file.to_string_lossy()),
         Secret::Env(name) => format!("{{ env = {} }}", quoted(name)),
         Secret::Credential(name) => format!("{{ credential = {} }}", quoted(name)),
-    };
+    }
+}
+
+fn certificate(certificate: &Certificate) -> String {
+    let of = |path: &PathBuf| quoted(&path.to_string_lossy());
+    let key = secret(&certificate.key);
     let ocsp = certificate.ocsp.as_ref();
     let ocsp = ocsp.map_or_else(String::new, |file| format!(", ocsp = {}", of(file)));
     format!(
@@ -349,6 +418,21 @@ fn headers(fields: &[HeaderField]) -> Option<String> {
         ((*name).to_owned(), value)
     };
     map(names.iter().map(of).collect())
+}
+
+fn field_changes(changes: &FieldChanges) -> Option<String> {
+    let entries = [
+        (
+            "remove",
+            (!changes.remove.is_empty()).then(|| list(&changes.remove)),
+        ),
+        ("set", headers(&changes.set)),
+        ("append", headers(&changes.append)),
+    ];
+    let entries = entries.into_iter();
+    map(entries
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect())
 }
 
 /// Entries whose values are TOML already, as they come.

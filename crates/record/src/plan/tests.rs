@@ -458,3 +458,26 @@ fn congestion_controls_are_of_both_transports_or_of_each() {
     let mixed = "congestion = \"tcp-bbr-quic-cubic\"\nserver = \"nginx\"";
     assert!(format!("{text}{mixed}").parse::<Plan>().is_ok());
 }
+
+#[test]
+fn delays_beside_a_plan_take_the_place_of_its_own() {
+    let plan = || -> Plan {
+        let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms..200ms by 25ms\"\nsize = \"1MB\"\npairs = 5";
+        text.parse().unwrap()
+    };
+    let over = |delays: &[&str]| {
+        let delays: Vec<String> = delays.iter().map(ToString::to_string).collect();
+        plan().over_delays(&delays)
+    };
+    let finer = over(&["0ms..2ms by 1ms", "2500us"]).unwrap();
+    let expected = [0, 1_000, 2_000, 2_500].map(Duration::from_micros);
+    assert_eq!(finer.delays, expected);
+    assert_eq!((finer.pairs, finer.rates), (plan().pairs, plan().rates));
+    let said = |delays: &[&str]| over(delays).unwrap_err().to_string();
+    assert_eq!(said(&[]), "the delays can't be used: it has no values");
+    assert_eq!(
+        said(&["1ms", "1ms"]),
+        "the delays can't be used: `1ms` stands twice"
+    );
+    assert!(said(&["fast"]).starts_with("the delays can't be used: "));
+}

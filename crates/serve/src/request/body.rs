@@ -22,6 +22,8 @@ pub struct Body {
     content: Content,
     /// `None` until it is a response's.
     record: Option<ResponseRecord>,
+    /// Bytes of a file that its next frame has at most.
+    largest: usize,
 }
 
 enum Content {
@@ -93,6 +95,7 @@ impl Body {
         Self {
             content: Content::Bytes(bytes.into()),
             record: None,
+            largest: CHUNK,
         }
     }
 
@@ -101,6 +104,7 @@ impl Body {
         Self {
             content: Content::Shared(bytes),
             record: None,
+            largest: CHUNK,
         }
     }
 
@@ -108,6 +112,7 @@ impl Body {
         Self {
             content: Content::File(range),
             record: None,
+            largest: CHUNK,
         }
     }
 
@@ -120,6 +125,7 @@ impl Body {
         Self {
             content: Content::Stream(Box::pin(body)),
             record: None,
+            largest: CHUNK,
         }
     }
 
@@ -128,6 +134,7 @@ impl Body {
         Self {
             content: Content::Tunnel(Box::new(outlet)),
             record: None,
+            largest: CHUNK,
         }
     }
 
@@ -146,6 +153,11 @@ impl Body {
             body.complete_record();
         }
         body
+    }
+
+    /// Has the next frames hold so many bytes of a file at most.
+    pub(crate) fn limit_frames(&mut self, bytes: usize) {
+        self.largest = bytes;
     }
 
     /// Has the log say that the response was cut off, although the body may have given all that it has.
@@ -209,8 +221,8 @@ impl Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let chunk = match &mut self.content {
             Content::Bytes(bytes) => std::mem::take(bytes),
-            Content::Shared(bytes) => bytes.split_to(bytes.len().min(CHUNK)),
-            Content::File(range) => match range.read(CHUNK) {
+            Content::Shared(bytes) => bytes.split_to(bytes.len().min(self.largest)),
+            Content::File(range) => match range.read(self.largest) {
                 Ok(chunk) => chunk,
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
             },

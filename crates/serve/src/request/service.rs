@@ -1,7 +1,6 @@
 //! Who answers requests, and what is known of clients: shared by all workers.
 
 use crate::EarlyData;
-use crate::RequestBody;
 use crate::embed::{Hints, introduce};
 use crate::files::{self, Reply};
 use crate::incidents::Incidents;
@@ -15,6 +14,7 @@ use crate::request::tunnel::Outlet;
 use crate::request::upgrade::Upgrade;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
+use crate::{Challenges, RequestBody};
 use http::{Request, Response, StatusCode, Version};
 use std::time::{Instant, SystemTime};
 
@@ -27,21 +27,15 @@ pub(crate) struct Service {
     pub(crate) current: Current,
     /// Names are configured for which is decided separately; otherwise those of the certificates are.
     pub(crate) has_hosts: bool,
-    /// `None`: there is no HTTP/3 to offer.
-    pub(crate) alternative: Option<Alternative>,
+    /// The knowledge of clients, and whom HTTP/3 is offered; `None`: there is no HTTP/3 to offer.
+    pub(crate) selection: Option<Selection>,
     /// Services answer requests in early data.
     pub(crate) early_services: bool,
     pub(crate) log: Option<AccessLog>,
     pub(crate) incidents: Incidents,
     pub(crate) counters: ServerCounters,
-}
-
-/// HTTP/3 beside TCP, and whom it is offered.
-#[derive(Debug)]
-pub(crate) struct Alternative {
-    /// The port number for `Alt-Svc`.
-    pub(crate) port: u16,
-    pub(crate) selection: Selection,
+    /// `None`: nobody orders certificates.
+    pub(crate) challenges: Option<Challenges>,
 }
 
 /// A response without the fields that every response has.
@@ -108,7 +102,7 @@ impl Service {
 
     /// What is known of clients, where there is something to offer them.
     pub(crate) fn selection(&self) -> Option<&Selection> {
-        self.alternative.as_ref().map(|it| &it.selection)
+        self.selection.as_ref()
     }
 }
 

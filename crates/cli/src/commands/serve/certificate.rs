@@ -1,9 +1,10 @@
 //! Where `altway serve` has its certificates from, at the start and at each reload.
 
+use super::acme;
 use crate::hint::mistake;
 use crate::printer::Printer;
-use altway_config::{Certificate, Plan, Secret};
-use altway_serve::{Certificates, Identity, certs};
+use altway_config::{Certificate, ClientCertificates, Plan, Secret};
+use altway_serve::{Certificates, ClientAuth, Identity, certs};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -20,9 +21,24 @@ pub(super) struct Files {
     /// OCSP response for it, DER, to be stapled while it is valid.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     ocsp: Option<PathBuf>,
+    /// Ask clients for a certificate of theirs that one of the authorities in this file (PEM) has signed, and answer
+    /// those without 403.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
+    client_roots: Option<PathBuf>,
+    /// Answer clients without a certificate as well.
+    #[arg(long, requires = "client_roots")]
+    client_certificate_optional: bool,
 }
 
 impl Files {
+    /// The same as a site's `client-certificates`.
+    pub(super) fn client_certificates(&self) -> Option<ClientCertificates> {
+        Some(ClientCertificates {
+            roots: self.client_roots.clone()?,
+            required: !self.client_certificate_optional,
+        })
+    }
+
     /// The same as a site's `certificate`.
     ///
     /// # Errors
@@ -65,14 +81,53 @@ pub(super) enum Origin {
 /// # Errors
 /// One can't be read.
 pub(super) fn certificates(plan: &Plan, origin: Origin, printer: &Printer) -> Result<Certificates> {
-    let own = |names: &[String]| own_certificate(names, origin, printer);
-    let all = altway_site::certificates(plan, identity, own)?;
-    for identity in all.iter() {
+    let warned = |identity: Identity| {
         for warning in identity.warnings(SystemTime::now()) {
             printer.warn(&warning.to_string());
         }
-    }
-    Ok(all)
+        identity
+    };
+    let own = |names: &[String]| own_certificate(names, origin, printer).map(warned);
+    let read = |certificate: &Certificate| identity(certificate).map(warned);
+    let folder = acme::folder(plan);
+    // Of these there is nothing to mend by hand.
+    let ordered = |name: &str| {
+        let file = folder.as_ref()?.certificate(name);
+        Identity::from_pem_files(&file, &file).ok()
+    };
+    let all = altway_site::certificates(plan, read, ordered, own)?;
+    altway_site::with_client_auth(plan, all, client_auth)
+}
+
+/// The text of a secret. `what`: the secret in words.
+pub(crate) fn secret_text(secret: &Secret, what: &str) -> Result<String> {
+    let file = match secret {
+        Secret::File(file) => file.clone(),
+        Secret::Credential(name) => credential(name)?,
+        Secret::Env(name) => {
+            return std::env::var(name).map_err(|_| {
+                mistake(
+                    format!("the variable {name}, which holds {what}, is not set, or no text"),
+                    "set it for the server's process",
+                )
+            });
+        }
+    };
+    std::fs::read_to_string(&file).map_err(|error| {
+        mistake(
+            format!(
+                "cannot read `{}`, which holds {what}: {error}",
+                file.display()
+            ),
+            "name a file that this user may read",
+        )
+    })
+}
+
+/// Reads what clients are asked for.
+pub(crate) fn client_auth(of: &ClientCertificates) -> Result<ClientAuth> {
+    let auth = ClientAuth::from_pem_file(&of.roots)?;
+    Ok(if of.required { auth } else { auth.optional() })
 }
 
 /// Reads a certificate with its key and its OCSP response.

@@ -7,7 +7,7 @@ use crate::insight::{Insight, Variable};
 use crate::printer::Printer;
 use altway_config::{
     Action, Config, EarlyData, Listen, ListenAddress, Listener, Log, PathPattern, Protocols, Route,
-    Security, Site, Transport,
+    Sandbox, Security, Site, Transport,
 };
 use altway_serve::{Congestion, DEFAULT_PORT, LogFormat, Policy, ServerId, Spread};
 use altway_units::duration;
@@ -92,6 +92,16 @@ pub(crate) struct Flags {
     /// meet (a Unix socket that only this user may use).
     #[arg(long, value_name = "PATH")]
     takeover: Option<PathBuf>,
+    /// Go on as this user, by name or number, once the sockets are bound and keys and logs are open: for a start as root.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Group in place of the user's own.
+    #[arg(long, value_name = "NAME", requires = "user", hide_short_help = true)]
+    group: Option<String>,
+    /// Let the process reach every file that its user can [default: those that its options name alone, where the
+    /// kernel can see to that (Landlock, Linux 5.19 and later)].
+    #[arg(long)]
+    no_sandbox: bool,
     /// Append a line for each request to this file, or - for stderr. A new file is its owner's alone. No
     /// request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.
     #[arg(long, value_name = "FILE")]
@@ -133,6 +143,12 @@ impl Flags {
             grace: self.grace,
             takeover: self.takeover.clone(),
             admin: None,
+            user: self.user.clone(),
+            group: self.group.clone(),
+            sandbox: Sandbox {
+                is_on: !self.no_sandbox,
+                ..Sandbox::default()
+            },
             ticket_keys: Vec::new(),
             listen: self.listen(),
             transport: Transport {
@@ -150,6 +166,7 @@ impl Flags {
                 qlog: self.insight.qlog_path().map(Into::into),
                 keylog: self.insight.key_log_path(Variable::Ignored, printer)?,
             },
+            acme: None,
             sites: vec![site],
         })
     }
@@ -166,6 +183,7 @@ impl Flags {
                 address: ListenAddress { ip, port },
                 security,
                 protocols: Protocols::default(),
+                alt_svc_port: None,
             }],
             spread: translated(self.spread),
             ..Listen::default()
@@ -181,6 +199,10 @@ impl Flags {
         Ok(Site {
             is_default: true,
             certificates: certificate.into_iter().collect(),
+            client_certificates: match self.is_clear() {
+                true => None,
+                false => self.certificate.client_certificates(),
+            },
             policy: self.policy.clone(),
             headers: self.files.headers().to_vec(),
             routes: vec![Route {
