@@ -218,7 +218,7 @@ impl Account {
             };
             let shown = path.display();
             match usage {
-                Use::Folder | Use::Store | Use::Keep => {
+                Use::Folder | Use::Store | Use::Keep | Use::KeepAll => {
                     return Err(mistake(
                         format!("`{name}` cannot {what} `{shown}`: {error}"),
                         format!("give it the right, as by `chown {name} {shown}`, and to enter the folders above"),
