@@ -292,6 +292,18 @@ words! {
     }
 }
 
+words! {
+    /// What clients that come back over HTTP/3 are answered before the handshake is done (RFC 8470).
+    EarlyData, "what early data is for" {
+        /// Nothing.
+        Off = "off",
+        /// Files: routes to other servers are answered 425.
+        Files = "files",
+        /// Files and routes to other servers.
+        All = "all",
+    }
+}
+
 /// The options of TCP and QUIC: `[transport]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transport {
@@ -301,8 +313,9 @@ pub struct Transport {
     pub quic_congestion: Option<Congestion>,
     /// Packets in the first congestion window of a QUIC connection, 2 to 1,000.
     pub initial_window: u32,
-    /// Whether clients that come back over HTTP/3 are answered a round trip earlier.
-    pub early_data: bool,
+    /// What clients that come back over HTTP/3 are answered a round trip earlier; `Files` means `Off` with ticket
+    /// keys, and where there is no HTTP/3.
+    pub early_data: EarlyData,
     /// The bytes with which every connection ID of QUIC begins.
     pub server_id: ServerId,
 }
@@ -313,7 +326,7 @@ impl Default for Transport {
             congestion: None,
             quic_congestion: None,
             initial_window: 10,
-            early_data: false,
+            early_data: EarlyData::Files,
             server_id: ServerId::default(),
         }
     }

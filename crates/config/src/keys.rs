@@ -9,7 +9,7 @@ pub use acme::{ACME, EXTERNAL_ACCOUNT};
 pub use proxy::{CLIENT_CERTIFICATE, FIELD_CHANGES, HEALTH, RETRY, TIMEOUTS};
 pub use site::{CERTIFICATE, CLIENT_CERTIFICATES, REDIRECT, RESPOND, ROUTE, SECRET, SITE, UPLOAD};
 
-use crate::{Congestion, LogFormat, Protocol, Spread};
+use crate::{Congestion, EarlyData, LogFormat, Protocol, Spread};
 
 /// A table of keys.
 #[derive(Debug, Clone, Copy)]
@@ -330,9 +330,9 @@ pub const TRANSPORT: Section = Section {
         ),
         key(
             "early-data",
-            Form::Switch,
-            "false",
-            "Returning clients of HTTP/3 are answered a round trip earlier (0-RTT): GET, HEAD and OPTIONS; other methods are answered 425.",
+            Form::Words(EarlyData::WORDS),
+            "\"files\"",
+            "What returning clients of HTTP/3 are answered a round trip earlier (0-RTT), by GET, HEAD and OPTIONS: nothing, files (nothing with `ticket-keys` or `client-certificates`), or proxied requests too, which origins see with `Early-Data: 1`. What is not is answered 425, and asked for again.",
         ),
         key(
             "server-id",

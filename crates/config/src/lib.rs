@@ -49,8 +49,8 @@ mod values;
 pub use acme::{Acme, AcmeChallenge, ExternalAccount, Issuer};
 pub use altway_units::{BadNetwork, BadPrefixLengths, Network, PrefixLengths};
 pub use config::{
-    Config, Congestion, DEFAULT_PORT, Listen, Listener, Log, LogFormat, MAX_LISTENERS, MAX_THREADS,
-    Protocol, Protocols, Sandbox, Security, Spread, Transport,
+    Config, Congestion, DEFAULT_PORT, EarlyData, Listen, Listener, Log, LogFormat, MAX_LISTENERS,
+    MAX_THREADS, Protocol, Protocols, Sandbox, Security, Spread, Transport,
 };
 pub use fault::{Fault, Faults, MAX_FAULTS};
 pub use limits::Limits;

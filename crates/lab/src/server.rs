@@ -181,8 +181,15 @@ impl Server {
         command.args(["--quic-congestion", congestion.quic()]);
         // Without a folder for what it learns, it begins with nothing and leaves nothing behind.
         command.args(["--policy", policy.name()]);
-        if matches!(&testbed.plan.scenario, Scenario::Repeat(repeat) if repeat.early_data) {
-            command.arg("--early-data");
+        match &testbed.plan.scenario {
+            Scenario::Repeat(repeat) if repeat.early_data => {
+                command.arg("--early-data");
+            }
+            // A policy is judged as the server has it for everybody.
+            _ if !testbed.plan.policies.is_empty() => {}
+            _ => {
+                command.arg("--early-data=off");
+            }
         }
         if let Some(folder) = testbed.traces.server_qlog() {
             command.arg("--qlog").arg(folder);

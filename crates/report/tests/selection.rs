@@ -125,7 +125,7 @@ fn policies_are_held_against_the_better_protocol_of_each_cell() {
     );
     // Against `h2`, eight pairs of which four are equal and four are shorter by 17 %.
     assert!(
-        table.contains("No winner: learned had the shortest sessions, -9.1 % (95 %:"),
+        table.contains("No winner: learned had the shortest sessions, −9.1 % (95 %:"),
         "{table}"
     );
     assert!(!table.contains("never went over HTTP/3"), "{table}");

@@ -66,7 +66,6 @@ pub(crate) fn config(
     (config.limits.stall, config.limits.stall_bytes) = limits.least_progress();
     config.limits.max_concurrent_requests = limits.max_concurrent_requests;
     let quic = &mut config.quic;
-    quic.early_data = options.early_data;
     quic.qlog = options.qlog.clone();
     quic.transport.congestion = congestion;
     quic.transport.initial_window = options.initial_window.clamp(2, 1_000);

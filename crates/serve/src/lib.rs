@@ -216,8 +216,8 @@ pub use metrics::{
     OfferMetrics, ProtocolMetrics, ShownCertificate, SiteMetrics,
 };
 pub use options::{
-    Bind, Congestion, DEFAULT_PORT, HostPolicy, Options, Policy, Protocols, Security, Spread,
-    Steering, UnknownCongestion, UnknownSpread,
+    Bind, Congestion, DEFAULT_PORT, EarlyDataFor, HostPolicy, Options, Policy, Protocols, Security,
+    Spread, Steering, UnknownCongestion, UnknownSpread,
 };
 pub use reload::ReloadHandle;
 pub use request::body::Body;

@@ -83,21 +83,22 @@ pub struct Options {
     /// nearest). TCP's is the route's (`initcwnd` of `ip route`), which no socket can change; the kernel's
     /// default is the same 10 (RFC 6928). Default: 10 (RFC 9002 section 7.2).
     pub initial_window: u32,
-    /// Answer clients that come back over HTTP/3 a round trip earlier: requests of GET, HEAD and OPTIONS
-    /// without content are handled before the hand-shake is done (0-RTT, RFC 9001 section 4.6). Other
-    /// methods are answered 425 (Too Early, RFC 8470), for the client to ask again; what has content
-    /// waits. Over TCP there is no early data. Default: off.
+    /// What clients that come back over HTTP/3 are answered a round trip earlier, before the handshake is done
+    /// (0-RTT, RFC 9001 section 4.6): requests of GET, HEAD and OPTIONS without content. Other methods are answered
+    /// 425 (Too Early, RFC 8470), for the client to ask again; what has content waits. Over TCP there is no early
+    /// data. Default: [`EarlyDataFor::Files`].
     ///
     /// Whoever sees such a request on its way can send it again. No copy is handled: a session is good
-    /// for one resumption, whichever worker it comes to. A service finds
+    /// for one resumption, whichever worker it comes to, and in one process. A service finds
     /// [`EarlyData`](crate::EarlyData) in a request's extensions, and may answer 425 all the same.
     ///
     /// For this, sessions of HTTP/3 are kept in memory: 32,768 of some 300 bytes, the oldest forgotten
     /// first. They end with the process, and several servers share none.
-    pub early_data: bool,
-    /// Keys of session tickets that several servers share, so that clients resume at any of them. They are not used
-    /// over QUIC with [`early_data`](Self::early_data), for which sessions are kept in memory. Default `None`: keys
-    /// of the server's own, which it changes every six hours and forgets after twelve.
+    pub early_data: EarlyDataFor,
+    /// Keys of session tickets that several servers share, so that clients resume at any of them. With them
+    /// [`EarlyDataFor::Files`] means nobody, for sessions that are kept in memory can't be shared; with
+    /// [`EarlyDataFor::Everything`] they are for TCP alone. Default `None`: keys of the server's own, which it changes
+    /// every six hours and forgets after twelve.
     pub ticket_keys: Option<TicketKeys>,
     /// The answers to challenges of certificate authorities, which whoever orders certificates puts there while the
     /// server runs: requests for them in clear text are answered before anything else has its say, and so are TLS
@@ -174,7 +175,7 @@ impl Options {
             congestion: None,
             quic_congestion: None,
             initial_window: 10,
-            early_data: false,
+            early_data: EarlyDataFor::default(),
             ticket_keys: None,
             challenges: None,
             proxy_protocol_from: Vec::new(),
@@ -270,6 +271,20 @@ impl Security {
             Self::Tls(_) | Self::BehindTlsProxy => Scheme::Https,
         }
     }
+}
+
+/// What is answered in early data (RFC 8470): before it is known that the client that asks is there now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum EarlyDataFor {
+    /// Nothing: no client sends any.
+    Nobody,
+    /// Files. Requests to services are answered 425, and come again when the handshake is done, which takes a client
+    /// as long as without early data. The same as `Nobody` for a server that has no files, and for one that asks
+    /// clients for certificates.
+    #[default]
+    Files,
+    /// Files and services: what they do for GET, HEAD and OPTIONS must do no harm when it is done again.
+    Everything,
 }
 
 /// The way of new TCP connections to the workers. Those of QUIC are spread by the kernel either way.

@@ -57,6 +57,8 @@ pub(crate) struct Tls {
     pub(crate) certificates: InUse,
     /// `None`: the server's own, which change by themselves.
     pub(crate) ticket_keys: Option<ticket_keys::InUse>,
+    /// Clients may send early data over QUIC, whose sessions are kept for it.
+    pub(crate) early_data: bool,
 }
 
 impl Tls {
@@ -117,6 +119,7 @@ pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Resu
         quic: Arc::new(quic),
         certificates,
         ticket_keys,
+        early_data: choices.early_data,
     })
 }
 

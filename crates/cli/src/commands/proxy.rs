@@ -9,8 +9,9 @@ use crate::hint::mistake;
 use crate::printer::Printer;
 use crate::{Answer, config_file};
 use altway_config::{
-    Action, Balance, Certificate, CheckPath, Config, HealthCheck, HostValue, Listen, ListenAddress,
-    Log, Network, PathPattern, Plan, Proxy, Route, Sandbox, Secret, Site, Transport, Upstream,
+    Action, Balance, Certificate, CheckPath, Config, EarlyData, HealthCheck, HostValue, Listen,
+    ListenAddress, Log, Network, PathPattern, Plan, Proxy, Route, Sandbox, Secret, Site, Transport,
+    Upstream,
 };
 use altway_proxy::Statistics;
 use altway_serve::{LogFormat, Policy};
@@ -174,7 +175,10 @@ impl Arguments {
                 ..Listen::default()
             },
             transport: Transport {
-                early_data: self.early_data,
+                early_data: match self.early_data {
+                    true => EarlyData::All,
+                    false => EarlyData::Off,
+                },
                 ..Transport::default()
             },
             limits,

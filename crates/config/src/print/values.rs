@@ -80,7 +80,7 @@ impl Transport {
             ("congestion", text(self.congestion)),
             ("quic-congestion", text(self.quic_congestion)),
             ("initial-window", number(Some(self.initial_window))),
-            ("early-data", Some(self.early_data.to_string())),
+            ("early-data", text(Some(self.early_data))),
             ("server-id", text(Some(&self.server_id))),
         ])
     }

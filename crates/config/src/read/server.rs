@@ -246,7 +246,7 @@ impl Walk {
             &mut transport.initial_window,
             self.count(table, "initial-window", 2, 1_000),
         );
-        set(&mut transport.early_data, self.switch(table, "early-data"));
+        set(&mut transport.early_data, self.parsed(table, "early-data"));
         set(&mut transport.server_id, self.parsed(table, "server-id"));
         transport
     }

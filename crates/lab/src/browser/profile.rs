@@ -23,23 +23,23 @@ const FIREFOX: &str = "AlternateServices.bin";
 /// The most that is read of either file.
 const FILE_LIMIT: u64 = 16 << 20;
 
-/// Makes the entries of a file older by a time; `None` of a form that is not known.
-type Age = fn(&[u8], Duration) -> Option<Vec<u8>>;
-
 /// Has `time` pass for the profile of a browser that does not run. One without entries stays as it is.
 ///
 /// # Errors
 /// The file of its entries can't be read or written, or is of a form that is not known.
 pub(super) fn age(browser: Client, profile: &Path, time: Duration) -> io::Result<()> {
-    let (file, age): (_, Age) = match browser {
-        Client::Firefox => (FIREFOX, age_firefox),
-        _ => (CHROMIUM, age_chromium),
-    };
-    let file = profile.join(file);
+    let file = profile.join(match browser {
+        Client::Firefox => FIREFOX,
+        _ => CHROMIUM,
+    });
     let Some(before) = read(&file)? else {
         return Ok(());
     };
-    let after = age(&before, time).ok_or_else(|| {
+    let after = match browser {
+        Client::Firefox => age_firefox(&before, time),
+        _ => age_chromium(&before, time),
+    };
+    let after = after.ok_or_else(|| {
         io::Error::other("it keeps what it knows of servers in a form that is not known here")
     })?;
     fs::write(file, after)
@@ -79,25 +79,23 @@ fn age_chromium(text: &[u8], time: Duration) -> Option<Vec<u8>> {
     };
     let micros = i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     let seconds = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-    let servers = list(properties, "servers");
-    for server in servers.into_iter().flatten() {
-        let entries = list(server, "alternative_service");
-        for entry in entries.into_iter().flatten() {
-            take(&mut entry["expiration"], micros)?;
+    for server in elements(properties, "servers") {
+        for entry in elements(server, "alternative_service") {
+            take(entry.get_mut("expiration")?, micros)?;
         }
     }
-    let broken = list(properties, "broken_alternative_services");
-    for service in broken.into_iter().flatten() {
-        if !service["broken_until"].is_null() {
-            take(&mut service["broken_until"], seconds)?;
+    for service in elements(properties, "broken_alternative_services") {
+        if let Some(until) = service.get_mut("broken_until") {
+            take(until, seconds)?;
         }
     }
     serde_json::to_vec(&state).ok()
 }
 
-/// A list that an object has, if it has it: an index by its name would add it.
-fn list<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Vec<Value>> {
-    object.get_mut(name)?.as_array_mut()
+/// The elements of the array at `key`; none where there is no array.
+fn elements<'a>(object: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
+    let array = object.get_mut(key).and_then(Value::as_array_mut);
+    array.into_iter().flatten()
 }
 
 /// Takes `amount` from a number that is a text.

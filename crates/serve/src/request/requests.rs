@@ -267,7 +267,8 @@ impl<I> Requests<I> {
         if let Some(certificate) = self.certificate.clone() {
             request.extensions_mut().insert(certificate);
         }
-        match content.call(peer, request) {
+        let early_services = self.responder.service.early_services;
+        match content.call(peer, early_services, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
             Raw::Later(pending, hints, outlet) => {
                 asked.outlet = outlet;

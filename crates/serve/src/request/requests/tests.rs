@@ -44,6 +44,7 @@ fn site(policy: &str, has_http3: bool) -> Site {
         ),
         has_hosts: false,
         selection: has_http3.then(|| Selection::of(&policy.parse().unwrap())),
+        early_services: false,
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
         counters: ServerCounters::default(),
