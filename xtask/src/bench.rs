@@ -38,6 +38,7 @@ mod spread;
 mod spread_table;
 mod summary;
 mod table;
+mod thread_table;
 mod workload;
 
 use anyhow::Result;
@@ -51,6 +52,7 @@ pub(crate) enum Bench {
     Link(link::Arguments),
     Raw(raw::Arguments),
     Spread(spread::Arguments),
+    Table(thread_table::Arguments),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
@@ -60,5 +62,6 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Link(arguments) => link::run(arguments),
         Bench::Raw(arguments) => raw::run(arguments),
         Bench::Spread(arguments) => spread::run(arguments),
+        Bench::Table(arguments) => thread_table::run(arguments),
     }
 }

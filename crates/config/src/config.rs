@@ -1,6 +1,6 @@
 //! What a server is told, outside of its sites.
 
-use crate::{Limits, ListenAddress, ServerId, Site};
+use crate::{Acme, Limits, ListenAddress, ServerId, Site};
 use altway_document::words;
 use altway_units::Network;
 use std::fmt;
@@ -49,6 +49,8 @@ pub struct Config {
     pub limits: Limits,
     /// The logs that are written.
     pub log: Log,
+    /// The way to certificates that the server gets by itself; `None`: it gets none.
+    pub acme: Option<Acme>,
     /// The sites, in the order in which they were written; those of included files follow.
     pub sites: Vec<Site>,
 }
@@ -70,6 +72,7 @@ impl Default for Config {
             transport: Transport::default(),
             limits: Limits::default(),
             log: Log::default(),
+            acme: None,
             sites: Vec::new(),
         }
     }
@@ -150,6 +153,13 @@ impl Listen {
     #[must_use]
     pub fn has_http3(&self) -> bool {
         self.listeners.iter().any(Listener::has_http3)
+    }
+
+    /// Whether there is clear text for everybody, in which HTTP-01 can be answered (RFC 8555 section 8.3).
+    #[must_use]
+    pub fn has_plain_http(&self) -> bool {
+        let plain = [Security::ClearText, Security::Redirect];
+        self.listeners.iter().any(|it| plain.contains(&it.security))
     }
 
     /// Whether no listener has TLS.

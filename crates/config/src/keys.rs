@@ -1,9 +1,11 @@
 //! Every key of a configuration: its form, its default and its meaning, in one table. Reading, printing
 //! with comments, the JSON schema and the check of the documentation go by it.
 
+mod acme;
 mod proxy;
 mod site;
 
+pub use acme::{ACME, EXTERNAL_ACCOUNT};
 pub use proxy::{CLIENT_CERTIFICATE, FIELD_CHANGES, HEALTH, RETRY, TIMEOUTS};
 pub use site::{CERTIFICATE, CLIENT_CERTIFICATES, REDIRECT, RESPOND, ROUTE, SECRET, SITE, UPLOAD};
 
@@ -80,12 +82,14 @@ pub(crate) const MOST: u64 = i64::MAX as u64;
 pub(crate) const MOST_OF_32_BITS: u64 = u32::MAX as u64;
 
 /// All tables of a file, each once.
-pub const SECTIONS: [&Section; 20] = [
+pub const SECTIONS: [&Section; 22] = [
     &ROOT,
     &LISTEN,
     &TRANSPORT,
     &LIMITS,
     &LOG,
+    &ACME,
+    &EXTERNAL_ACCOUNT,
     &SITE,
     &ROUTE,
     &CERTIFICATE,
@@ -182,6 +186,12 @@ pub const ROOT: Section = Section {
         ),
         key("limits", Form::Table(&LIMITS), "", "What clients may cost."),
         key("log", Form::Table(&LOG), "", "What is written down."),
+        key(
+            "acme",
+            Form::Table(&ACME),
+            "",
+            "Certificates that the server gets by itself.",
+        ),
         key("site", Form::Tables(&SITE), "", "What is served."),
     ],
 };
@@ -228,7 +238,7 @@ pub const LISTEN: Section = Section {
             "http",
             Form::OneOrMore(&Form::Either(&Form::Text("*:80"), &Form::Table(&LISTENER))),
             "[]",
-            "Addresses and ports for clear text: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3. Beside `https` it leads there (301, and 308 for other methods than GET and HEAD), but for `/.well-known/acme-challenge/` where a site has a route for it; alone it serves the sites.",
+            "Addresses and ports for clear text: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3. Beside `https` it leads there (301, and 308 for other methods than GET and HEAD), but for `/.well-known/acme-challenge/` where [acme] or a route of the site has an answer; alone it serves the sites.",
         ),
         key(
             "behind-tls-proxy",

@@ -32,6 +32,7 @@
 //! ```
 #![warn(clippy::disallowed_methods)]
 
+mod acme;
 mod config;
 mod fault;
 pub mod keys;
@@ -45,6 +46,7 @@ mod site;
 mod upload;
 mod values;
 
+pub use acme::{Acme, AcmeChallenge, ExternalAccount, Issuer};
 pub use altway_units::{BadNetwork, Network};
 pub use config::{
     Config, Congestion, DEFAULT_PORT, Listen, Listener, Log, LogFormat, MAX_LISTENERS, MAX_THREADS,
@@ -66,9 +68,9 @@ pub use site::{
 };
 pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{
-    BadAddress, BadBalance, BadCheckPath, BadClientPrefix, BadField, BadHost, BadPathPrefix,
-    BadPattern, BadRetry, BadServerId, BadSiteName, BadTarget, BadTlsName, BadUpstream, BadUrlPath,
-    Balance, CheckPath, ClientPrefix, FieldPattern, HeaderField, HostValue, ListenAddress,
-    PathPattern, PathPrefix, RedirectTarget, Requested, Retry, ServerId, SiteName, TlsName,
-    Upstream, UpstreamPlace, UpstreamProtocol, UrlPath,
+    AcmeProfile, BadAcmeValue, BadAddress, BadBalance, BadCheckPath, BadClientPrefix, BadField,
+    BadHost, BadPathPrefix, BadPattern, BadRetry, BadServerId, BadSiteName, BadTarget, BadTlsName,
+    BadUpstream, BadUrlPath, Balance, CheckPath, ClientPrefix, DirectoryUrl, Email, FieldPattern,
+    HeaderField, HostValue, ListenAddress, PathPattern, PathPrefix, RedirectTarget, Requested,
+    Retry, ServerId, SiteName, TlsName, Upstream, UpstreamPlace, UpstreamProtocol, UrlPath,
 };

@@ -1,5 +1,6 @@
 //! Values of a configuration that no other crate has: each is valid by its type.
 
+mod acme;
 mod address;
 mod header;
 mod host;
@@ -10,6 +11,7 @@ mod target;
 mod upstream;
 mod url_path;
 
+pub use acme::{AcmeProfile, BadAcmeValue, DirectoryUrl, Email};
 pub use address::{BadAddress, ListenAddress};
 pub(crate) use header::is_value as is_field_value;
 pub use header::{BadField, FieldPattern, HeaderField};

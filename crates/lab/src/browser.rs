@@ -68,6 +68,8 @@ pub struct PageLoad {
     pub folder: PathBuf,
     /// How long a page may take.
     pub timeout: Duration,
+    /// Where Chromium writes its log of its network; `None`: nowhere.
+    pub netlog: Option<PathBuf>,
 }
 
 /// Starts the browser, loads the pages and ends the browser: a record for each request of the visit,
@@ -226,6 +228,7 @@ mod tests {
             key_digest: String::new(),
             folder: PathBuf::new(),
             timeout: Duration::from_secs(1),
+            netlog: None,
         }
     }
 

@@ -51,7 +51,11 @@ fn contents(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
     let measured = analysis.valid() > 0;
     let sections = [
         ("result", "Result", measured),
-        ("policies", "Policies of the server", analysis.selection.is_some()),
+        (
+            "policies",
+            "Policies of the server",
+            analysis.selection.is_some(),
+        ),
         ("pictures", "Pictures", !drawn.is_empty()),
         ("conditions", "Conditions", true),
         ("reading", "How to read this page", true),
@@ -210,7 +214,7 @@ fn figure(picture: &Picture) -> String {
     let reading = [Some(figure.reading.clone()), charts::thinned(figure)];
     let reading: Vec<String> = reading.into_iter().flatten().collect();
     format!(
-        "<figure id=\"{name}\" data-figure=\"{name}\">\n<h3>{}</h3>\n<p class=\"says\">{}</p>\n<div class=\"picture\">{}</div>\n\
+        "<figure data-figure=\"{name}\" id=\"{name}\">\n<h3>{}</h3>\n<p class=\"says\">{}</p>\n<div class=\"picture\">{}</div>\n\
          <figcaption>{}</figcaption>\n\
          <details><summary>The numbers behind this picture</summary>\n{}</details>\n\
          <p class=\"files\"><a href=\"{name}.svg\">{name}.svg</a> <a href=\"{name}.png\">{name}.png</a></p>\n</figure>\n",

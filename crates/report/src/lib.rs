@@ -14,7 +14,7 @@
 //!     manifest: &manifest, // from manifest.json
 //!     samples: &samples,   // from samples.csv
 //! })?;
-//! assert!(rendered.table.contains("HTTP/3 becomes faster at"));
+//! assert!(rendered.table.contains("HTTP/3 becomes faster somewhere between 0 and 100 ms"));
 //! assert!(rendered.files().any(|(name, _)| name == "report.html"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -2,6 +2,7 @@
 //! that were not measured leave open; and the command that measures between them.
 
 use crate::analysis::{Analysis, Crossing};
+use crate::verdict::SURE_SHARE;
 use crate::words;
 use altway_record::RUN_PLAN;
 use altway_stats::{Crossover, Interval, Winner};
@@ -30,18 +31,26 @@ pub(crate) fn of(found: &Crossover) -> String {
 /// Behind a sentence about the crossover: `, and is ahead by more than 3 % from 80 ms on (75 to 100 ms)`.
 pub(crate) fn of_lead(found: &Crossover) -> String {
     let ahead = "ahead by more than 3 %";
+    let is_ahead = "is ahead by more than 3 %";
     match found {
         Crossover::At { x, interval, .. } => match bracket(found) {
-            Some(bracket) => format!(", and {ahead} from somewhere between {bracket} on"),
+            Some(bracket) => format!(", and {is_ahead} from somewhere between {bracket} on"),
             None => {
                 let place = words::milliseconds(*x);
-                format!(", and {ahead} from {place} on ({})", interval_words(interval))
+                format!(
+                    ", and {is_ahead} from {place} on ({})",
+                    interval_words(interval)
+                )
             }
         },
         Crossover::None {
             winner: Winner::First,
+            share_of_resamples_without,
             ..
-        } => format!(", but nowhere in the measured range {ahead}"),
+        } => match *share_of_resamples_without < SURE_SHARE {
+            true => format!("; whether it is {ahead} anywhere in the measured range stays open"),
+            false => format!(", but is nowhere in the measured range {ahead}"),
+        },
         Crossover::None { .. } => String::new(),
     }
 }
@@ -51,7 +60,10 @@ pub(crate) fn short(found: &Crossover) -> String {
     match (bracket(found), found) {
         (Some(bracket), _) => format!("becomes faster between {bracket} one-way delay"),
         (None, Crossover::At { x, .. }) => {
-            format!("is faster from {} one-way delay on", words::milliseconds(*x))
+            format!(
+                "is faster from {} one-way delay on",
+                words::milliseconds(*x)
+            )
         }
         (None, Crossover::None { .. }) => "does not become faster".into(),
     }
@@ -68,14 +80,19 @@ pub(crate) fn narrowing(analysis: &Analysis<'_>) -> Option<String> {
         _ => None,
     });
     let (low, high) = brackets.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    let open = format!(
+        "crossover: the measured delays leave open where it lies between {}",
+        range(low, high)
+    );
+    if analysis.run.manifest.from_samples {
+        return Some(format!("{open}; others in between would tell."));
+    }
     let delays: Vec<String> = between(low, high)
         .into_iter()
         .map(|delay| duration::format(Duration::from_micros((delay * 1e3).round() as u64)))
         .collect();
     Some(format!(
-        "crossover: the measured delays leave open where it lies between {}. In the run's folder, \
-         `altway lab run {RUN_PLAN} --delays {}` measures in between.",
-        range(low, high),
+        "{open}. In the run's folder, `altway lab run {RUN_PLAN} --delays {}` measures in between.",
         delays.join(",")
     ))
 }
@@ -114,7 +131,9 @@ fn between(low: f64, high: f64) -> Vec<f64> {
     let widest = (high - low) / FEWEST_PARTS;
     let power = 10_f64.powf(widest.log10().floor());
     let steps = [5.0, 2.0, 1.0].map(|digit| digit * power);
-    let step = steps.into_iter().find(|step| *step <= widest * (1.0 + 1e-9));
+    let step = steps
+        .into_iter()
+        .find(|step| *step <= widest * (1.0 + 1e-9));
     let step = step.unwrap_or(power).max(1e-3);
     let count = ((high - low) / step - 1e-6).ceil() as u32;
     let inner = (0..count).map(|i| low + f64::from(i) * step);
@@ -175,17 +194,23 @@ mod tests {
             of(&coarse),
             "somewhere between 0 and 25 ms one-way delay (95 % interval; delays in between would narrow it)"
         );
-        assert_eq!(short(&coarse), "becomes faster between 0 and 25 ms one-way delay");
+        assert_eq!(
+            short(&coarse),
+            "becomes faster between 0 and 25 ms one-way delay"
+        );
         assert_eq!(
             of_lead(&coarse),
-            ", and ahead by more than 3 % from somewhere between 0 and 25 ms on"
+            ", and is ahead by more than 3 % from somewhere between 0 and 25 ms on"
         );
     }
 
     #[test]
     fn a_fine_grid_gives_the_place_with_its_interval() {
         let fine = found(47.2, (30.0, 61.0), (25.0, 75.0));
-        assert_eq!(of(&fine), "at 47 ms one-way delay (95 % interval 25 to 75 ms)");
+        assert_eq!(
+            of(&fine),
+            "at 47 ms one-way delay (95 % interval 25 to 75 ms)"
+        );
         assert_eq!(short(&fine), "is faster from 47 ms one-way delay on");
         let open = found(20.0, (10.0, f64::INFINITY), (0.0, f64::INFINITY));
         assert_eq!(
@@ -199,10 +224,15 @@ mod tests {
         let none = |winner| Crossover::None {
             share_of_resamples_without: 1.0,
             winner,
+            interval: Interval {
+                low: 25.0,
+                high: f64::INFINITY,
+                level: 0.95,
+            },
         };
         assert_eq!(
             of_lead(&none(Winner::First)),
-            ", but nowhere in the measured range ahead by more than 3 %"
+            ", but is nowhere in the measured range ahead by more than 3 %"
         );
         assert_eq!(of_lead(&none(Winner::Second)), "");
     }

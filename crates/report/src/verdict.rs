@@ -7,7 +7,7 @@ use altway_record::{Protocol, transfers};
 use altway_stats::{Crossover, MIN_PAIRS_FOR_VERDICT, Winner};
 
 /// Below this share of resamples with a crossing, the sentence says how few there were.
-const SURE_SHARE: f64 = 0.95;
+pub(crate) const SURE_SHARE: f64 = 0.95;
 
 /// What a series says about one protocol against the baseline.
 pub(crate) struct Verdict<'a> {
@@ -106,7 +106,9 @@ impl<'a> Verdict<'a> {
             _ if tally.is_without_difference() => {
                 format!("No clear difference between {first} and {second}")
             }
-            _ if tally.few > 0 => format!("Too few pairs to say whether {first} or {second} is faster"),
+            _ if tally.few > 0 => {
+                format!("Too few pairs to say whether {first} or {second} is faster")
+            }
             _ => format!("{first} and {second} differ by little"),
         }
     }
@@ -155,7 +157,9 @@ impl<'a> Verdict<'a> {
         let mut reasons = Vec::new();
         if tally.few > 0 {
             let few = words::count(tally.few, "delay");
-            reasons.push(format!("{few} with fewer than {MIN_PAIRS_FOR_VERDICT} pairs"));
+            reasons.push(format!(
+                "{few} with fewer than {MIN_PAIRS_FOR_VERDICT} pairs"
+            ));
         }
         if tally.little > 0 {
             let little = words::count(tally.little, "delay");
@@ -170,7 +174,10 @@ impl<'a> Verdict<'a> {
         if tally.tie > 0 {
             reasons.push(words::count(tally.tie, "tie"));
         }
-        format!("No crossover and no winner {range}: {}.", words::list(&reasons))
+        format!(
+            "No crossover and no winner {range}: {}.",
+            words::list(&reasons)
+        )
     }
 
     fn turns(&self) -> String {
@@ -314,6 +321,11 @@ pub(crate) fn findings(analysis: &Analysis<'_>) -> Vec<String> {
     sentences
 }
 
+/// What a report of rows alone can't tell.
+const FROM_SAMPLES: &str = "Made from samples.csv alone, which does not tell which machine and altway measured it, by which plan, \
+     what its scenario and named links were, and how many transfers were planned. Intervals are those of a \
+     number of pairs that was fixed beforehand: where cells were left early they are too narrow.";
+
 /// What the run lacks, in sentences.
 pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -328,6 +340,12 @@ pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
         ));
     }
     let manifest = analysis.run.manifest;
+    if manifest.from_samples {
+        sentences.push(FROM_SAMPLES.to_owned());
+        sentences.extend(cut_off(analysis));
+        sentences.extend(suspects(analysis));
+        return sentences;
+    }
     let plan = &manifest.plan;
     let cells = plan.cells();
     let of_this_part = cells.iter().filter(|cell| manifest.shard.has(cell)).count() as u64;

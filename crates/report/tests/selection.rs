@@ -214,7 +214,7 @@ fn a_choice_stands_beside_what_was_measured() {
         predicted: -cell.delay.as_secs_f64(),
     };
     let text = altway_report::choices(&run, &choose).unwrap().unwrap();
-    let link = "50 Mbit/s · 0 % loss · 1 MB";
+    let link = "50 Mbit/s · 0 % loss · 1 MB · client altway · server altway";
     assert_eq!(
         line(&text, "0 ms "),
         [

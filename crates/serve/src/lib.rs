@@ -141,6 +141,7 @@
 mod accept;
 mod certificates;
 pub mod certs;
+mod challenges;
 mod client_auth;
 mod client_prefix;
 mod clients;
@@ -191,6 +192,7 @@ pub use altway_select::model::Threshold;
 pub use altway_select::{self as select, ParseModelError as InvalidPolicy};
 pub use altway_units::{DataSize, LeastRate, Network, Ratio, RequestLimit, RequestRate};
 pub use certificates::Certificates;
+pub use challenges::{Challenges, InvalidChallenge};
 pub use client_auth::{ClientAuth, ClientCertificate};
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use congestion::CongestionInUse;

@@ -1,7 +1,8 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
 use crate::{
-    AccessLog, Certificates, KeyLog, Limits, Listener, PassedSocket, SelectionLog, Site, TicketKeys,
+    AccessLog, Certificates, Challenges, KeyLog, Limits, Listener, PassedSocket, SelectionLog,
+    Site, TicketKeys,
 };
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
@@ -96,6 +97,10 @@ pub struct Options {
     /// over QUIC with [`early_data`](Self::early_data), for which sessions are kept in memory. Default `None`: keys
     /// of the server's own, which it changes every six hours and forgets after twelve.
     pub ticket_keys: Option<TicketKeys>,
+    /// The answers to challenges of certificate authorities, which whoever orders certificates puts there while the
+    /// server runs: requests for them in clear text are answered before anything else has its say, and so are TLS
+    /// handshakes over TCP that offer the protocol `acme-tls/1` alone. Default `None`: there are none.
+    pub challenges: Option<Challenges>,
     /// Networks of proxies that begin each TCP connection with a header of the PROXY protocol, version 2, which
     /// names the client: its address counts for limits, selection and log, and is the [`Peer`](crate::Peer). From
     /// there nothing else is taken: a connection without it, or with version 1, is closed. Others' connections have
@@ -169,6 +174,7 @@ impl Options {
             initial_window: 10,
             early_data: false,
             ticket_keys: None,
+            challenges: None,
             proxy_protocol_from: Vec::new(),
             key_log: None,
             qlog: None,

@@ -88,6 +88,7 @@ impl Server {
             log: options.access_log.clone(),
             incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
             counters: ServerCounters::default(),
+            challenges: options.challenges.clone(),
         };
         service.current.replace_asked_names(asked_names);
         let setup = Arc::new(setup(options, &congestion, service, tls.as_ref(), &start));
@@ -326,6 +327,7 @@ fn tls_configs(options: &Options) -> Result<Option<Tls>, Error> {
         early_data: options.early_data,
         key_log: options.key_log.as_ref(),
         ticket_keys: options.ticket_keys.as_ref(),
+        challenges: options.challenges.as_ref(),
     };
     match &options.security {
         Security::ClearText | Security::BehindTlsProxy => Ok(None),

@@ -19,6 +19,7 @@ mod write_ahead;
 
 use crate::RequestBody;
 use crate::accept::{Accepting, Arrivals};
+use crate::challenges;
 use crate::client_auth::{Presented, begin_handshake};
 use crate::clients::{Admitted, Clients, Transport};
 use crate::incidents::Incident;
@@ -49,7 +50,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::task::unconstrained;
@@ -314,6 +315,11 @@ impl Context {
         };
         let mut session = session??;
         client.admitted.handshake_done();
+        let protocol = session.get_ref().1.alpn_protocol();
+        if protocol == Some(challenges::ALPN) {
+            // The handshake was all of it (RFC 8737 section 3).
+            return Ok(session.shutdown().await?);
+        }
         if self.setup.service.current.get().asked_names.is_some() {
             let presented = Presented::of(session.get_ref().1);
             let _ = client.presented.set(Rc::new(presented));

@@ -79,8 +79,16 @@ pub fn crossover_difference(
 fn possible(from: &Passage, to: &Passage) -> (f64, f64) {
     let (least, largest) = (to.low - from.high, to.high - from.low);
     (
-        if least.is_nan() { f64::NEG_INFINITY } else { least },
-        if largest.is_nan() { f64::INFINITY } else { largest },
+        if least.is_nan() {
+            f64::NEG_INFINITY
+        } else {
+            least
+        },
+        if largest.is_nan() {
+            f64::INFINITY
+        } else {
+            largest
+        },
     )
 }
 

@@ -76,6 +76,9 @@ pub enum Crossover {
         /// [`Winner::Tie`] when it is zero everywhere. A sign alone, no test: look at the
         /// comparison of each point before believing it.
         winner: Winner,
+        /// Interval of the place, if there is one: as of [`Crossover::At`], and open at the end behind
+        /// which the curve says that it lies.
+        interval: Interval,
     },
 }
 
@@ -236,22 +239,24 @@ impl<'a> Axis<'a> {
         let found = self.passage(fit, level);
         let inside = resampled.iter().filter(|one| one.at.is_finite()).count();
         let share = inside as f64 / resampled.len() as f64;
+        let tail = |of: fn(&Passage) -> f64| percentiles(resampled.iter().map(of), options);
+        let interval = Interval {
+            low: tail(|one| one.low).low.min(found.low),
+            high: tail(|one| one.high).high.max(found.high),
+            level: options.level,
+        };
         if !found.at.is_finite() {
             return Crossover::None {
                 share_of_resamples_without: 1.0 - share,
                 winner: sign(fit, level),
+                interval,
             };
         }
-        let tail = |of: fn(&Passage) -> f64| percentiles(resampled.iter().map(of), options);
         Crossover::At {
             x: found.at,
             between: (found.low, found.high),
             sampling: tail(|one| one.at),
-            interval: Interval {
-                low: tail(|one| one.low).low.min(found.low),
-                high: tail(|one| one.high).high.max(found.high),
-                level: options.level,
-            },
+            interval,
             share_of_resamples: share,
         }
     }

@@ -5,8 +5,10 @@
 mod browse;
 mod choice;
 mod compare;
+mod export;
 mod null;
 mod plan;
+mod traced;
 mod watch;
 
 use crate::hint::mistake;
@@ -52,6 +54,7 @@ enum LabCommand {
     /// Draw the tables, pictures and report of a run again, from its samples alone.
     Report(ReportArguments),
     Compare(compare::Arguments),
+    Export(export::Arguments),
     CheckNull(null::Arguments),
     /// Join the runs of a plan's shards into one.
     Merge(MergeArguments),
@@ -75,7 +78,7 @@ Examples:
   altway lab run
   altway lab run delay-sweep
   altway lab run my-plan.toml --runs /data/runs
-  altway lab run delay-sweep --delays "0ms..25ms by 5ms"
+  altway lab run delay-sweep --delays '0ms..25ms by 5ms'
   altway lab run bandwidth-map-whole --shard 2/5")]
 struct RunArguments {
     /// The name of a plan that ships, or a TOML file.
@@ -107,6 +110,8 @@ struct RunArguments {
     /// Print the summary as JSON instead of the table.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    traced: traced::Traced,
 }
 
 /// Go on with a run that was stopped, killed or ran out of disk.
@@ -137,9 +142,11 @@ struct ShowArguments {
 }
 
 /// Draw the tables, pictures and report of a run again, from its samples alone.
+///
+/// Without a manifest beside them the report says what it can't tell.
 #[derive(Debug, clap::Args)]
 struct ReportArguments {
-    /// The run folder.
+    /// The run folder, or a samples.csv, beside which the report is written.
     run: PathBuf,
     /// Write samples.parquet too, as is done of itself for runs of 20,000 rows and more.
     #[arg(long)]
@@ -167,26 +174,7 @@ struct MergeArguments {
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.command {
         LabCommand::Plan(arguments) => plan::run(arguments, printer),
-        LabCommand::Run(arguments) => {
-            let plan = read_plan(&arguments.plan)?;
-            let plan = match arguments.delays.is_empty() {
-                true => plan,
-                false => plan.over_delays(&arguments.delays)?,
-            };
-            let plan = match arguments.adaptive {
-                true => plan.sampled(Sampling::Adaptive)?,
-                false => plan,
-            };
-            let plan = match arguments.side_by_side {
-                Some(side_by_side) => plan.at_once(side_by_side),
-                None => plan,
-            };
-            let context = context(arguments.backend.backend())?;
-            // Before there is a run folder, so that no Ctrl-C leaves one without a word.
-            let stop = signals::stop_flag()?;
-            let campaign = Campaign::begin(&context, &plan, arguments.shard, &arguments.runs)?;
-            measure(campaign, &stop, arguments.json, printer)
-        }
+        LabCommand::Run(arguments) => run_plan(arguments, printer),
         LabCommand::Resume(arguments) => {
             let context = context(arguments.backend.backend())?;
             let stop = signals::stop_flag()?;
@@ -196,7 +184,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         LabCommand::Watch(arguments) => watch::run(arguments, printer),
         LabCommand::Show(arguments) => {
             let run = named_or_newest(arguments.run.as_deref(), &arguments.runs)?;
-            let (manifest, samples) = altway_lab::read_run(&run)?;
+            let (_, manifest, samples) = altway_lab::read_run_or_samples(&run)?;
             printer.say(&format!("{}", run.display()));
             answer(&render(&manifest, &samples)?, arguments.json, printer)?;
             if !arguments.json {
@@ -205,19 +193,52 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
             Ok(Answer::Done)
         }
         LabCommand::Report(arguments) => {
-            let (manifest, samples) = altway_lab::read_run(&arguments.run)?;
-            let rendered = write_report(&arguments.run, &manifest, &samples)?;
+            let (folder, manifest, samples) = altway_lab::read_run_or_samples(&arguments.run)?;
+            say_what_changed(&folder, printer)?;
             if arguments.parquet {
-                write_parquet(&arguments.run, &samples)?;
+                write_parquet(&folder, &samples)?;
             }
+            let rendered = write_report(&folder, &manifest, &samples)?;
             answer(&rendered, arguments.json, printer)
         }
         LabCommand::Compare(arguments) => compare::run(arguments, printer),
+        LabCommand::Export(arguments) => export::run(arguments, printer),
         LabCommand::CheckNull(arguments) => null::run(arguments, printer),
         LabCommand::Merge(arguments) => merge(arguments, printer),
         LabCommand::Browse(arguments) => browse::browse(arguments, printer),
         LabCommand::Tether(arguments) => browse::tether(arguments),
     }
+}
+
+fn run_plan(arguments: &RunArguments, printer: &Printer) -> Result<Answer> {
+    let plan = read_plan(&arguments.plan)?;
+    let plan = match arguments.delays.is_empty() {
+        true => plan,
+        false => plan.over_delays(&arguments.delays)?,
+    };
+    let plan = match arguments.adaptive {
+        true => plan.sampled(Sampling::Adaptive)?,
+        false => plan,
+    };
+    let plan = match arguments.side_by_side {
+        Some(side_by_side) => plan.at_once(side_by_side),
+        None => plan,
+    };
+    let traces = arguments.traced.transfers(&plan, arguments.shard)?;
+    let context = context(arguments.backend.backend())?;
+    // Before there is a run folder, so that no Ctrl-C leaves one without a word.
+    let stop = signals::stop_flag()?;
+    let campaign = Campaign::begin(&context, &plan, arguments.shard, &arguments.runs)?;
+    let folder = campaign.folder();
+    let (run, manifest) = (folder.path().to_owned(), folder.manifest().clone());
+    let answer = measure(campaign, &stop, arguments.json, printer)?;
+    if !traces.is_empty() {
+        let run = (run.as_path(), &manifest);
+        arguments
+            .traced
+            .make(&traces, (&context, &stop), run, printer)?;
+    }
+    Ok(answer)
 }
 
 fn merge(arguments: &MergeArguments, printer: &Printer) -> Result<Answer> {
@@ -259,6 +280,7 @@ fn context(backend: Option<Backend>) -> Result<LabContext> {
         binary: std::env::current_exe().context("cannot find altway's own binary")?,
         version: commands::VERSION.into(),
         commit: commands::COMMIT.map(Into::into),
+        build: commands::build(),
         command: std::env::args().collect(),
         privilege,
         backend,
@@ -446,7 +468,26 @@ fn write_report(path: &Path, manifest: &Manifest, samples: &[Sample]) -> Result<
     if samples.len() >= PARQUET_FROM_ROWS {
         write_parquet(path, samples)?;
     }
+    // Of a folder that is not a run's own, other files are none of its business.
+    if !manifest.from_samples {
+        altway_lab::write_missing_plan(path, manifest)?;
+        altway_lab::write_checksums(path)?;
+    }
     Ok(rendered)
+}
+
+/// That what was measured is not what it was when the last report was written.
+fn say_what_changed(folder: &Path, printer: &Printer) -> Result<()> {
+    let measured = |name: &String| name == "samples.csv" || name == "manifest.json";
+    let changed: Vec<String> = altway_lab::changed_files(folder)?;
+    let changed: Vec<String> = changed.into_iter().filter(measured).collect();
+    if !changed.is_empty() {
+        printer.say(&format!(
+            "{} changed since the last report (SHA256SUMS); the new one is of what is there now",
+            changed.join(" and ")
+        ));
+    }
+    Ok(())
 }
 
 fn write_parquet(path: &Path, samples: &[Sample]) -> Result<()> {

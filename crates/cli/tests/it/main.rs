@@ -6,6 +6,7 @@
     reason = "a test ends where it fails"
 )]
 
+mod acme;
 mod admin_page;
 mod attacks;
 mod backends;
@@ -28,6 +29,7 @@ mod interop_h2;
 mod interop_h3;
 mod lab;
 mod lab_browsers;
+mod lab_checked;
 mod lab_compare;
 mod lab_faults;
 mod lab_links;

@@ -2,7 +2,7 @@
 
 use super::proxy;
 use super::{Form, Section, key};
-use crate::{Coding, MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, OnTheFly, UploadMethod};
+use crate::{Coding, Issuer, MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, OnTheFly, UploadMethod};
 
 /// `[[site]]`.
 pub const SITE: Section = Section {
@@ -23,9 +23,12 @@ pub const SITE: Section = Section {
         ),
         key(
             "certificate",
-            Form::OneOrMore(&Form::Table(&CERTIFICATE)),
-            "(one of altway's own authority, which browsers do not trust by themselves)",
-            "Its certificate and key, or several; of those that suit a client the first is used.",
+            Form::Either(
+                &Form::OneOrMore(&Form::Table(&CERTIFICATE)),
+                &Form::Words(Issuer::WORDS),
+            ),
+            "(`acme` where there is [acme] and the site has names, else `own`)",
+            "Its certificate and key, or several; of those that suit a client the first is used. `acme`: the server gets one for each name from the authority of [acme]. `own`: one of altway's own authority, which browsers do not trust by themselves.",
         ),
         key(
             "client-certificates",

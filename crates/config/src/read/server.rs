@@ -45,6 +45,7 @@ impl Walk {
         if let Some(table) = self.table(root, "log", &keys::LOG) {
             config.log = self.log(&table);
         }
+        config.acme = self.acme(root);
         self.sites(root, &mut config.sites);
         self.includes(root)
     }

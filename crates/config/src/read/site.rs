@@ -4,7 +4,7 @@ use super::proxy::NewField;
 use super::walk::{Refusal, Table, Walk};
 use crate::keys::{self, Section};
 use crate::values::HeaderField;
-use crate::{Certificate, ClientCertificates, Secret, Site};
+use crate::{Certificate, ClientCertificates, Issuer, Secret, Site};
 use altway_document::{Value, did_you_mean, entries};
 use altway_select::{ModelKind, ParseModelError};
 use toml::de::DeValue;
@@ -83,12 +83,19 @@ impl Walk {
         let mut site = Site {
             names: self.list(table, "names", true).unwrap_or_default(),
             is_default: self.switch(table, "default").unwrap_or_default(),
-            certificates: self.certificates(table),
+            certificates: Vec::new(),
+            issued_by: None,
             client_certificates: self.client_certificates(table),
             policy: self.policy(table).unwrap_or_default(),
             headers: self.headers(table),
             routes: Vec::new(),
         };
+        match table.get("certificate") {
+            Some(value) if matches!(value.get_ref(), DeValue::String(_)) => {
+                site.issued_by = self.issuer(value);
+            }
+            _ => site.certificates = self.certificates(table),
+        }
         self.refuse_empty(table, "names");
         self.refuse_empty(table, "route");
         for value in self.tables(table, "route") {
@@ -109,6 +116,23 @@ impl Walk {
         match self.parsed(table, "policy")? {
             ModelKind::Surface(Some(file)) => Some(ModelKind::Surface(Some(self.in_folder(&file)))),
             other => Some(other),
+        }
+    }
+
+    fn issuer(&mut self, value: &Value<'_>) -> Option<Issuer> {
+        let read = self.as_text(value, "certificate")?.parse::<Issuer>();
+        let files =
+            "files are given like `{ chain = \"/etc/ssl/site.pem\", key = \"/etc/ssl/site.key\" }`";
+        let fault = |unknown: altway_document::UnknownWord| {
+            let hint = unknown.hint().unwrap_or_else(|| files.into());
+            (unknown.sentence(), hint)
+        };
+        match read.map_err(fault) {
+            Ok(issuer) => Some(issuer),
+            Err((message, hint)) => {
+                self.fault(value.span(), message, Some(hint));
+                None
+            }
         }
     }
 
@@ -159,7 +183,7 @@ impl Walk {
     }
 
     /// A file, or a table with one of the ways to find it.
-    fn secret(&mut self, value: &Value<'_>, of: &Table<'_, '_>) -> Option<Secret> {
+    pub(super) fn secret(&mut self, value: &Value<'_>, of: &Table<'_, '_>) -> Option<Secret> {
         if matches!(value.get_ref(), DeValue::String(_)) {
             return self.as_file_path(value, "key").map(Secret::File);
         }

@@ -2,8 +2,8 @@
 
 use crate::{Disk, folder};
 use altway_config::{
-    Action, Coding, Config, Files, LogFormat, NoFiles, OnTheFly, PathPattern, Plan, Route, Secret,
-    Security, Shown, Site, read,
+    AcmeChallenge, Action, Coding, Config, Files, Issuer, LogFormat, NoFiles, OnTheFly,
+    PathPattern, Plan, Route, Secret, Security, Shown, Site, read,
 };
 use std::path::Path;
 
@@ -52,6 +52,11 @@ fn every_key_is_read() {
     assert_eq!(config.limits.retry.to_string(), "never");
     assert_eq!(config.log.access.as_deref(), Some(Path::new("-")));
     assert_eq!(config.log.format, LogFormat::Json);
+    let acme = config.acme.as_ref().unwrap();
+    assert_eq!(acme.email.as_ref().unwrap().to_string(), "ops@example.org");
+    assert_eq!(acme.directory.as_str(), "https://ca.example:14000/dir");
+    let account = acme.external_account.as_ref().unwrap();
+    assert_eq!(account.key, Secret::Credential("eab".into()));
     let site = &plan.sites()[0];
     assert_eq!(site.policy.to_string(), "surface:surface.toml");
     assert_eq!(site.certificates[1].key, Secret::Credential("ecdsa".into()));
@@ -110,6 +115,49 @@ fn included_sites_follow_in_the_order_of_their_files_and_their_paths_begin_in_th
     assert_eq!(names, ["a.example", "b.example"]);
     assert_eq!(files(&plan.sites()[1].routes[0]).root, Path::new("sites/a"));
     assert_eq!(files(&plan.sites()[2].routes[0]).root, Path::new("/srv/b"));
+}
+
+#[test]
+fn sites_with_names_and_without_certificates_have_theirs_by_acme() {
+    let text = r#"
+        state = "/state"
+        [listen]
+        https = "*:443"
+        http = "*:80"
+        [acme]
+        [[site]]
+        names = ["a.example", "b.example"]
+        route = [{ files = "a" }]
+        [[site]]
+        names = ["c.example", "*.d.example"]
+        certificate = "own"
+        route = [{ files = "c" }]
+        [[site]]
+        names = ["e.example"]
+        certificate = { chain = "e.pem", key = "e.key" }
+        route = [{ files = "e" }]
+        [[site]]
+        default = true
+        route = [{ files = "f" }]
+    "#;
+    let plan = read("altway.toml", text, &mut NoFiles).unwrap();
+    assert_eq!(plan.acme_names(), ["a.example", "b.example"]);
+    let folder = plan.acme_folder().unwrap();
+    assert_eq!(folder, Path::new("/state/acme"));
+    let (http, tls) = (AcmeChallenge::Http01, AcmeChallenge::TlsAlpn01);
+    assert_eq!(plan.acme_challenges(), [http, tls]);
+    let issuers = plan.sites().iter().map(|site| site.issuer(true));
+    let issuers: Vec<_> = issuers.collect();
+    let (acme, own) = (Some(Issuer::Acme), Some(Issuer::Own));
+    assert_eq!(issuers, [acme, own, None, own]);
+    for shown in [Shown::Given, Shown::All] {
+        let text = plan.config().to_toml(shown);
+        let again = read("altway.toml", &text, &mut NoFiles);
+        assert_eq!(again.as_ref(), Ok(&plan), "{text}");
+    }
+    let without = text.replace("http = \"*:80\"", "");
+    let plan = read("altway.toml", &without, &mut NoFiles).unwrap();
+    assert_eq!(plan.acme_challenges(), [tls], "nobody could ask at port 80");
 }
 
 #[test]

@@ -58,6 +58,8 @@ pub enum Topic {
     OpenFiles,
     /// The version of the kernel.
     Kernel,
+    /// A chain of certificates that a server is to show; no part of [`findings`].
+    Certificate,
 }
 
 /// How good a finding is.
@@ -112,6 +114,7 @@ impl Topic {
             Self::Processors => "processors",
             Self::OpenFiles => "open files",
             Self::Kernel => "kernel",
+            Self::Certificate => "certificate",
         }
     }
 }

@@ -99,6 +99,9 @@ fn flags(load: &PageLoad) -> Vec<String> {
             format!("--origin-to-force-quic-on={host}:{port}"),
         ]),
     }
+    if let Some(file) = &load.netlog {
+        flags.push(format!("--log-net-log={}", file.display()));
+    }
     if geteuid().is_root() {
         // Chromium refuses to run as root with its sandbox.
         flags.push("--no-sandbox".into());

@@ -470,11 +470,14 @@ fn delays_beside_a_plan_take_the_place_of_its_own() {
         plan().over_delays(&delays)
     };
     let finer = over(&["0ms..2ms by 1ms", "2500us"]).unwrap();
-    let expected = [0, 1_000, 2_000, 2_500].map(std::time::Duration::from_micros);
+    let expected = [0, 1_000, 2_000, 2_500].map(Duration::from_micros);
     assert_eq!(finer.delays, expected);
     assert_eq!((finer.pairs, finer.rates), (plan().pairs, plan().rates));
     let said = |delays: &[&str]| over(delays).unwrap_err().to_string();
     assert_eq!(said(&[]), "the delays can't be used: it has no values");
-    assert_eq!(said(&["1ms", "1ms"]), "the delays can't be used: `1ms` stands twice");
+    assert_eq!(
+        said(&["1ms", "1ms"]),
+        "the delays can't be used: `1ms` stands twice"
+    );
     assert!(said(&["fast"]).starts_with("the delays can't be used: "));
 }

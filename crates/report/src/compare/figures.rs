@@ -103,7 +103,8 @@ pub fn compare_figures(
     }
     if series.is_empty() {
         return Err(Error::NoCommonCell {
-            differ: "topology, rate, loss, size, delay or protocols are others in the second table".into(),
+            differ: "topology, rate, loss, size, delay or protocols are others in the second table"
+                .into(),
         });
     }
     let all: usize = tables.iter().map(delays).sum();
@@ -122,11 +123,19 @@ fn topologies(table: &Reference) -> usize {
 }
 
 fn delays(table: &Reference) -> usize {
-    table.means.values().map(std::collections::BTreeMap::len).sum()
+    table
+        .means
+        .values()
+        .map(std::collections::BTreeMap::len)
+        .sum()
 }
 
 /// Every protocol against the first that both have.
-fn of_conditions(tables: &[Reference; 2], of_a: &Condition, of_b: &Condition) -> Vec<FiguresSeries> {
+fn of_conditions(
+    tables: &[Reference; 2],
+    of_a: &Condition,
+    of_b: &Condition,
+) -> Vec<FiguresSeries> {
     let protocols = |table: &Reference, condition: &Condition| -> BTreeSet<Protocol> {
         let delays = table.means[condition].values();
         delays.flat_map(|means| means.keys().copied()).collect()
@@ -233,7 +242,10 @@ fn places(found: &[f64]) -> String {
     match found {
         [] => "nowhere".into(),
         found => {
-            let found: Vec<String> = found.iter().map(|place| words::milliseconds(*place)).collect();
+            let found: Vec<String> = found
+                .iter()
+                .map(|place| words::milliseconds(*place))
+                .collect();
             format!("at {}", words::list(&found))
         }
     }
@@ -265,7 +277,10 @@ mod tests {
         let (direct, proxied) = (rows("direct"), rows("proxied"));
         let found = compare_figures(("direct.csv", &direct), ("proxied.csv", &proxied)).unwrap();
         let series = &found.series[0];
-        assert!((45.0..50.0).contains(&series.crossovers_a_ms[0]), "{series:?}");
+        assert!(
+            (45.0..50.0).contains(&series.crossovers_a_ms[0]),
+            "{series:?}"
+        );
         assert!((series.crossovers_b_ms[0] - 0.6).abs() < 0.05, "{series:?}");
         let [h2, h3] = series.growth_b.unwrap();
         assert!(h2 > h3, "{h2} {h3}");

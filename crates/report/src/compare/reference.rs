@@ -187,7 +187,11 @@ fn condition(cell: &Cell) -> Condition {
 }
 
 fn in_words(condition: &Condition, delay: u64) -> String {
-    format!("{} at {} ms", condition_words(condition), delay as f64 / 1e3)
+    format!(
+        "{} at {} ms",
+        condition_words(condition),
+        delay as f64 / 1e3
+    )
 }
 
 /// `direct · 5 Mbit/s · 0 % loss · 1 MB`.

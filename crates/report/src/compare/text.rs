@@ -54,7 +54,9 @@ pub(super) fn of_figures(contrast: &FiguresContrast) -> String {
     }
     if contrast.unmatched > 0 {
         let unmatched = words::count(contrast.unmatched, "condition");
-        text.push_str(&format!("\n{unmatched} in one of the two alone, and left out above\n"));
+        text.push_str(&format!(
+            "\n{unmatched} in one of the two alone, and left out above\n"
+        ));
     }
     text.push_str("\nFindings\n");
     text.push_str(&list(&contrast.findings));
@@ -236,7 +238,9 @@ fn differences(series: &SeriesContrast) -> String {
     let rows: Vec<_> = series.cells.iter().map(row).collect();
     let sides = || series.cells.iter().flat_map(|cell| [&cell.a, &cell.b]);
     let few = match sides().any(|side| side.pairs < FEW_PAIRS) {
-        true => format!("  {FEW} fewer than {FEW_PAIRS} pairs: the interval is narrower than it should be\n"),
+        true => format!(
+            "  {FEW} fewer than {FEW_PAIRS} pairs: the interval is narrower than it should be\n"
+        ),
         false => String::new(),
     };
     table(&title, &head, &rows) + &few

@@ -238,7 +238,7 @@ impl<I> Requests<I> {
         if let Err(status) = check(head) {
             return Screened::Refused(self.refuse(head, status, now));
         }
-        if let Some(response) = self.redirected(head) {
+        if let Some(response) = self.answered_by_listener(head) {
             return Screened::Refused(self.complete_for(head, response, now));
         }
         if let Err(status) = self.identify(head, now) {
@@ -406,8 +406,15 @@ impl<I> Requests<I> {
         incidents.record(self.client(), incident);
     }
 
-    /// The answer that leads a request to `https`, where its listener is for that.
-    fn redirected(&self, head: &impl RequestHead) -> Option<Response<Body>> {
+    /// The answer of the listener itself: to a challenge of a certificate authority, or one that leads to `https`
+    /// where the listener is for that.
+    fn answered_by_listener(&self, head: &impl RequestHead) -> Option<Response<Body>> {
+        let challenges = self.responder.service.challenges.as_ref();
+        let challenges = challenges.filter(|_| !self.terms.is_secure);
+        let answer = challenges.and_then(|challenges| challenges.response(head));
+        if answer.is_some() {
+            return answer;
+        }
         let port = self.terms.redirect?;
         redirect::response(head, &self.responder.snapshot.borrow().content, port)
     }

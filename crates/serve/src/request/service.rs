@@ -1,6 +1,5 @@
 //! Who answers requests, and what is known of clients: shared by all workers.
 
-use crate::RequestBody;
 use crate::embed::{Hints, introduce};
 use crate::files::{self, Reply};
 use crate::incidents::Incidents;
@@ -14,6 +13,7 @@ use crate::request::tunnel::Outlet;
 use crate::request::upgrade::Upgrade;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
+use crate::{Challenges, RequestBody};
 use http::{Request, Response, StatusCode, Version};
 use std::time::{Instant, SystemTime};
 
@@ -31,6 +31,8 @@ pub(crate) struct Service {
     pub(crate) log: Option<AccessLog>,
     pub(crate) incidents: Incidents,
     pub(crate) counters: ServerCounters,
+    /// `None`: nobody orders certificates.
+    pub(crate) challenges: Option<Challenges>,
 }
 
 /// A response without the fields that every response has.

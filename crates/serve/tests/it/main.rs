@@ -7,6 +7,7 @@
 mod access_log;
 mod autobahn;
 mod certificates;
+mod challenges;
 mod chromium;
 mod client_certificates;
 pub(crate) mod common;

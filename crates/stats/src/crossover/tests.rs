@@ -52,6 +52,7 @@ fn winner(values: &[(f64, f64)]) -> Winner {
         Crossover::None {
             winner,
             share_of_resamples_without,
+            ..
         } => {
             assert_eq!(share_of_resamples_without, 1.0);
             winner
@@ -168,7 +169,12 @@ fn an_axis_along_which_the_first_gains_is_read_backwards() {
 fn a_coarse_grid_is_a_bracket_and_a_fine_one_is_not() {
     let coarse = crossover(&exact(&[(0.0, 0.3), (25.0, -0.3)]), &QUICK).unwrap();
     assert!(coarse.is_coarse(), "{coarse:?}");
-    let noisy = |x: f64| point(x, &[-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3].map(|off| off - x));
+    let noisy = |x: f64| {
+        point(
+            x,
+            &[-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3].map(|off| off - x),
+        )
+    };
     let fine: Vec<_> = (-9..=9).map(|i| noisy(0.02 * f64::from(i))).collect();
     let fine = crossover(&fine, &QUICK).unwrap();
     assert!(!fine.is_coarse(), "{fine:?}");
@@ -186,7 +192,13 @@ fn the_lead_is_reached_behind_the_crossing_or_never() {
     let lead = matches!(found[1], Crossover::At { x, between: (50.0, 100.0), .. }
         if (x - 75.0).abs() < 1e-9);
     assert!(lead, "{found:?}");
-    let never = matches!(found[2], Crossover::None { winner: Winner::First, .. });
+    let never = matches!(
+        found[2],
+        Crossover::None {
+            winner: Winner::First,
+            ..
+        }
+    );
     assert!(never, "{found:?}");
     assert_eq!(crossovers_at(&points, &options, &[f64::NAN]), None);
 }

@@ -1,6 +1,7 @@
 //! `altway config check`: the words, then what they name.
 
 use crate::commands::policy::read_surface;
+use crate::commands::serve::acme;
 use crate::commands::serve::certificate::{client_auth, identity};
 use crate::commands::serve::limits::{Spelling, bounds};
 use crate::config_file::{load, refused};
@@ -22,6 +23,7 @@ pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<(
         };
         opened.limits(&plan, printer);
         opened.sites(&plan, printer);
+        opened.acme(&plan);
         let name = file.display().to_string();
         let faults = places.none_of(opened.faults);
         faults.map_err(|faults| refused(&name, faults))?;
@@ -68,6 +70,16 @@ impl Opened<'_> {
         let workers = config.threads.unwrap_or_else(cores);
         let checked = bounds(&config.limits, workers, Spelling::Keys, printer);
         let _ = self.keep("limits", checked);
+    }
+
+    /// Makes no folder, and asks no authority.
+    fn acme(&mut self, plan: &Plan) {
+        let settings = self
+            .keep("acme.external-account", acme::settings(plan))
+            .flatten();
+        if let Some(settings) = settings {
+            let _ = self.keep("acme.roots", settings.check().map_err(Into::into));
+        }
     }
 
     fn proxy(&mut self, proxy: &Proxy, path: &str, printer: &Printer) {

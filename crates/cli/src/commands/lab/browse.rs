@@ -51,6 +51,9 @@ pub(super) struct BrowseArguments {
     /// How long a page may take.
     #[arg(long, value_name = "TIME", default_value = "1min", value_parser = duration::parse)]
     timeout: Duration,
+    /// Have Chromium write its log of its network to this file.
+    #[arg(long, value_name = "FILE")]
+    netlog: Option<PathBuf>,
 }
 
 /// Become another program, which ends when the process that started this one does.
@@ -92,6 +95,7 @@ pub(super) fn browse(arguments: &BrowseArguments, printer: &Printer) -> Result<A
         key_digest: arguments.key_digest.clone(),
         folder,
         timeout: arguments.timeout,
+        netlog: arguments.netlog.clone(),
     })?;
     let failed = requests.iter().any(|request| request.error.is_some());
     printer.json(&Output {

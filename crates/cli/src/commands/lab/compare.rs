@@ -44,7 +44,11 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
             figures(&arguments.a, b, arguments.json, printer)
         }
         (Some(b), _) if arguments.a.is_file() => Err(mistake(
-            format!("{} is a table of figures, {} is none", arguments.a.display(), b.display()),
+            format!(
+                "{} is a table of figures, {} is none",
+                arguments.a.display(),
+                b.display()
+            ),
             "name the run first and the figures second, or two tables of figures",
         )),
         (Some(b), _) if b.is_file() => reference(&arguments.a, b, arguments.json, printer),
@@ -81,8 +85,8 @@ fn two_runs(a: &Path, b: &Path, json: bool, printer: &Printer) -> Result<Answer>
 }
 
 fn read_figures(path: &Path) -> Result<Vec<ReferenceRow>> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     read_reference(&text).map_err(|error| {
         mistake(
             format!("{} holds no reference figures: {error}", path.display()),

@@ -164,6 +164,7 @@ impl Flags {
                 qlog: self.insight.qlog_path().map(Into::into),
                 keylog: self.insight.key_log_path(Variable::Ignored, printer)?,
             },
+            acme: None,
             sites: vec![site],
         })
     }

@@ -47,6 +47,7 @@ fn site(policy: &str, has_http3: bool) -> Site {
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
         counters: ServerCounters::default(),
+        challenges: None,
     };
     let files = Rc::new(RefCell::new(FileCache::new(1 << 20, 10)));
     let limits = Limits::default();

@@ -42,6 +42,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
         counters: ServerCounters::default(),
+        challenges: None,
     };
     Arc::new(Setup {
         service: Arc::new(service),
