@@ -19,6 +19,7 @@ fn start(challenges: &Challenges) -> Running {
         port: 0,
         kind,
         protocols: Protocols::default(),
+        alt_svc_port: None,
     };
     let kinds = [
         ListenerKind::Redirect,
