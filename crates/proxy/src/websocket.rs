@@ -55,6 +55,11 @@ pub(crate) fn join(
 async fn carry(on_upgrade: OnUpgrade, tunnel: Tunnel) -> Result<(), BoxError> {
     let mut client = on_upgrade.await?;
     let mut server = tunnel.open().await?;
-    copy_bidirectional(&mut client, &mut server).await?;
+    // One that has closed its half, and goes then, is missed by whoever only reads from the server.
+    let gone = client.gone();
+    tokio::select! {
+        copied = copy_bidirectional(&mut client, &mut server) => copied.map(drop)?,
+        () = gone => {}
+    }
     Ok(())
 }

@@ -216,12 +216,12 @@ impl Exchange<'_> {
             retry_after: Some(BUSY_RETRY_AFTER),
         })?;
         let in_progress = InProgress::new(self.group, member);
-        if self.is_upgrade && connector.server.protocol == Protocol::Http3 {
-            return Err(refusal(StatusCode::BAD_GATEWAY, Reason::NoTunnel));
-        }
-        if self.is_upgrade && connector.server.protocol == Protocol::Http2 {
+        if self.is_upgrade && connector.server.protocol != Protocol::Http1 {
             let lease = Lease::new(pool, permit, in_progress, self.content.clone());
-            return self.tunnel_over_http2(member, lease).await;
+            return match connector.server.protocol {
+                Protocol::Http3 => self.tunnel_over_http3(member, lease, is_fresh).await,
+                _ => self.tunnel_over_http2(member, lease).await,
+            };
         }
         let connection = self.connection(pool, connector, is_fresh).await;
         let (connection, is_reused) = match connection {

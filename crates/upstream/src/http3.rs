@@ -8,6 +8,7 @@
 
 mod driver;
 mod link;
+mod tunnel;
 
 use crate::content::Outgoing;
 use crate::exchange::Interim;
@@ -24,9 +25,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::oneshot;
+pub(crate) use tunnel::Http3Stream;
 
 /// A handle on a connection over HTTP/3. It goes on until the last handle and the last exchange have gone, or the
 /// server ends it.
@@ -34,6 +36,7 @@ use tokio::sync::oneshot;
 pub(crate) struct Http3 {
     driver: UnboundedSender<Message>,
     shared: Arc<Shared>,
+    opened: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +44,8 @@ struct Shared {
     exchanges: AtomicU64,
     /// The server takes no more requests.
     is_going: AtomicBool,
+    /// The server takes extended CONNECT.
+    takes_tunnels: AtomicBool,
 }
 
 /// A message to the task of a connection. Of each exchange there are two at most.
@@ -91,6 +96,7 @@ impl Http3 {
         Ok(Self {
             driver: sender,
             shared,
+            opened: Instant::now(),
         })
     }
 
@@ -106,32 +112,23 @@ impl Http3 {
         content: Outgoing,
         interim: Option<Interim>,
     ) -> Result<Response<Http3Body>, Failed> {
-        let number = self.shared.exchanges.fetch_add(1, Ordering::Relaxed);
-        let exchange = Exchange {
-            number,
-            driver: self.driver.clone(),
-        };
-        let (credit, wanted) = mpsc::channel(1);
-        let (answer, answered) = oneshot::channel();
         let has_content = !content.is_end_stream();
-        let begin = Begin {
-            head,
-            interim,
-            answer,
-            credit: has_content.then_some(credit),
-        };
-        let begun = self.driver.send(Message::Begin(number, begin.into()));
-        begun.map_err(|_| (Failure::Connection, Sent::Nothing))?;
+        let (credit, wanted) = mpsc::channel(1);
+        let exchange = self.begin();
+        let number = exchange.number;
+        let answered = exchange.send(head, interim, has_content.then_some(credit))?;
         if has_content {
             tokio::spawn(send_content(content, number, self.driver.clone(), wanted));
         }
-        let answered = answered.await;
-        let (head, pieces) = answered.map_err(|_| (Failure::Connection, Sent::Some))??;
-        Ok(head.map(|()| Http3Body {
-            is_at_end: pieces.is_none(),
-            pieces,
-            exchange,
-        }))
+        let (head, pieces) = answer(answered).await?;
+        Ok(head.map(|()| Http3Body::new(pieces, exchange)))
+    }
+
+    fn begin(&self) -> Exchange {
+        Exchange {
+            number: self.shared.exchanges.fetch_add(1, Ordering::Relaxed),
+            driver: self.driver.clone(),
+        }
     }
 }
 
@@ -169,6 +166,41 @@ struct Exchange {
     driver: UnboundedSender<Message>,
 }
 
+/// The response that a request waits for.
+type Answered = oneshot::Receiver<Result<Answer, Failed>>;
+
+impl Exchange {
+    /// Has the request sent; `credit`: that asks for its content, if it has some.
+    fn send(
+        &self,
+        head: Request<()>,
+        interim: Option<Interim>,
+        credit: Option<mpsc::Sender<()>>,
+    ) -> Result<Answered, Failed> {
+        let (answer, answered) = oneshot::channel();
+        let begin = Begin {
+            head,
+            interim,
+            answer,
+            credit,
+        };
+        let begun = self
+            .driver
+            .send(Message::Begin(self.number, Box::new(begin)));
+        match begun {
+            Ok(()) => Ok(answered),
+            Err(_) => Err((Failure::Connection, Sent::Nothing)),
+        }
+    }
+}
+
+async fn answer(answered: Answered) -> Result<Answer, Failed> {
+    match answered.await {
+        Ok(answer) => answer,
+        Err(_) => Err((Failure::Connection, Sent::Some)),
+    }
+}
+
 impl Drop for Exchange {
     fn drop(&mut self) {
         // Else the connection has ended.
@@ -185,6 +217,14 @@ pub(crate) struct Http3Body {
 }
 
 impl Http3Body {
+    fn new(pieces: Option<mpsc::Receiver<Piece>>, exchange: Exchange) -> Self {
+        Self {
+            is_at_end: pieces.is_none(),
+            pieces,
+            exchange,
+        }
+    }
+
     pub(crate) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,

@@ -3,13 +3,15 @@
 use http::header::{HeaderMap, HeaderName};
 use http::uri::PathAndQuery;
 
-/// Fields that no change touches: framing, what belongs to a connection, and what says how to read the content.
-const KEPT: [&str; 15] = [
+/// Fields that no pattern takes away: framing, what belongs to a connection, what says how to read the content, and what
+/// guards against loops and requests that are sent twice.
+const KEPT: [&str; 17] = [
     "alt-svc",
     "connection",
     "content-encoding",
     "content-length",
     "content-range",
+    "early-data",
     "expect",
     "host",
     "keep-alive",
@@ -20,12 +22,13 @@ const KEPT: [&str; 15] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
+    "via",
 ];
 
 /// Changes of the fields of a message, made in the order of the members.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FieldChanges {
-    /// Fields that are taken away. A pattern takes none that belongs to framing or to a connection.
+    /// Fields that are taken away. A pattern takes none of framing, of a connection, and of what loops are seen by.
     pub remove: Vec<FieldPattern>,
     /// Fields in place of those that have the same names.
     pub set: HeaderMap,

@@ -1,7 +1,8 @@
 //! Byte streams to servers: a connection of HTTP/1.1 that has switched protocols (RFC 9110 section 7.8), or a stream of
-//! HTTP/2 that an extended CONNECT has opened (RFC 8441).
+//! HTTP/2 or HTTP/3 that an extended CONNECT has opened (RFC 8441, RFC 9220).
 
 use crate::BoxError;
+use crate::http3::Http3Stream;
 use crate::response::Lease;
 use bytes::{Buf as _, Bytes};
 use h2::client::SendRequest;
@@ -28,6 +29,7 @@ pub struct Tunnel {
 enum Opening {
     Http1(OnUpgrade),
     Http2(Http2Stream),
+    Http3(Http3Stream),
 }
 
 impl Tunnel {
@@ -41,6 +43,11 @@ impl Tunnel {
         Self { opening, lease }
     }
 
+    pub(crate) fn http3(stream: Http3Stream, lease: Lease) -> Self {
+        let opening = Opening::Http3(stream);
+        Self { opening, lease }
+    }
+
     /// The byte stream, which keeps its place at the server.
     ///
     /// # Errors
@@ -49,6 +56,7 @@ impl Tunnel {
         let carrier = match self.opening {
             Opening::Http1(upgrade) => Carrier::Http1(TokioIo::new(upgrade.await?)),
             Opening::Http2(stream) => Carrier::Http2(stream),
+            Opening::Http3(stream) => Carrier::Http3(stream),
         };
         Ok(TunnelStream {
             carrier,
@@ -68,6 +76,7 @@ pub struct TunnelStream {
 enum Carrier {
     Http1(TokioIo<Upgraded>),
     Http2(Http2Stream),
+    Http3(Http3Stream),
 }
 
 impl AsyncRead for TunnelStream {
@@ -79,6 +88,7 @@ impl AsyncRead for TunnelStream {
         match &mut self.carrier {
             Carrier::Http1(stream) => Pin::new(stream).poll_read(cx, buffer),
             Carrier::Http2(stream) => stream.poll_read(cx, buffer),
+            Carrier::Http3(stream) => stream.poll_read(cx, buffer),
         }
     }
 }
@@ -92,13 +102,14 @@ impl AsyncWrite for TunnelStream {
         match &mut self.carrier {
             Carrier::Http1(stream) => Pin::new(stream).poll_write(cx, bytes),
             Carrier::Http2(stream) => stream.poll_write(cx, bytes),
+            Carrier::Http3(stream) => stream.poll_write(cx, bytes),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut self.carrier {
             Carrier::Http1(stream) => Pin::new(stream).poll_flush(cx),
-            Carrier::Http2(_) => Poll::Ready(Ok(())),
+            Carrier::Http2(_) | Carrier::Http3(_) => Poll::Ready(Ok(())),
         }
     }
 
@@ -106,6 +117,7 @@ impl AsyncWrite for TunnelStream {
         match &mut self.carrier {
             Carrier::Http1(stream) => Pin::new(stream).poll_shutdown(cx),
             Carrier::Http2(stream) => Poll::Ready(stream.shut_down()),
+            Carrier::Http3(stream) => stream.poll_shutdown(cx),
         }
     }
 }

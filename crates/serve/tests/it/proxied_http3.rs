@@ -1,7 +1,8 @@
 //! A proxy whose upstream speaks HTTP/3, which a configuration asks for by name.
 
-use super::proxied::proxy;
-use crate::common::websocket::ALL;
+use super::proxied::{proxy, site};
+use super::websockets::{example, silent};
+use crate::common::websocket::{ALL, Over};
 use crate::common::{Running, h2, h3::H3, read, soon};
 use altway_serve::Site;
 use axum::Router;
@@ -9,13 +10,14 @@ use axum::body::Body;
 use axum::extract::Request as Asked;
 use axum::response::Response as Answer;
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{SinkExt as _, StreamExt as _};
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
+use tokio_tungstenite::tungstenite::Message;
 
 /// An upstream over HTTP/3: what it is sent comes back, with how it was asked for.
 fn echo() -> Running {
@@ -210,16 +212,48 @@ async fn a_server_that_comes_back_is_connected_to_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_authority_s_server_and_websockets_are_answered_502() {
+async fn another_authority_s_server_is_answered_for_with_502() {
     let (origin, other) = (echo(), echo());
     let server = proxy(&keys(&origin, &other.site.authority()));
     let mut client = h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
     let request = Request::get("https://localhost/").body(Full::default());
     let response = soon(client.send_request(request.unwrap())).await.unwrap();
     assert_eq!(response.status(), 502);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn websockets_pass_from_every_protocol_and_over_a_reload() {
+    let origin = Running::tls(|options| options.site = Site::service(example::app()));
     let server = behind(&origin);
     for over in ALL {
-        let opened = soon(over.open(&server, "/", HeaderMap::new())).await;
-        assert_eq!(opened.head.status(), 502, "{over:?}");
+        let (mut socket, _gone) = soon(over.connect(&server, "/echo")).await;
+        let large: Vec<u8> = (0..3_000_017).map(|i| (i % 251) as u8).collect();
+        for message in [Message::text("hello"), Message::binary(large)] {
+            soon(socket.send(message.clone())).await.unwrap();
+            let answer = soon(socket.next()).await.unwrap().unwrap();
+            assert!(answer == message, "{over:?}: {} bytes", answer.len());
+            let again = site(&keys(&origin, &origin.site.authority()));
+            server.replace_site(&again).unwrap();
+        }
+        soon(socket.close(None)).await.unwrap();
+        let close = soon(socket.next()).await.unwrap().unwrap();
+        assert_eq!(close, Message::Close(None), "{over:?}");
+        assert!(soon(socket.next()).await.is_none(), "{over:?}");
+        let opened = soon(over.open(&server, "/nothing", HeaderMap::new())).await;
+        assert_eq!(opened.head.status(), 404, "{over:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_websocket_s_client_that_vanishes_is_gone_behind() {
+    let (app, mut began, mut dropped) = silent();
+    let origin = Running::tls(|options| options.site = Site::service(app));
+    let server = behind(&origin);
+    for over in [Over::Http2, Over::Http3] {
+        let (socket, gone) = soon(over.connect(&server, "/")).await;
+        soon(began.recv()).await.unwrap();
+        assert!(dropped.try_recv().is_err(), "{over:?}");
+        gone.vanish(socket);
+        soon(dropped.recv()).await.unwrap();
     }
 }

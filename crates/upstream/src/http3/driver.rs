@@ -50,6 +50,8 @@ struct Exchange {
     credit: Option<mpsc::Sender<()>>,
     /// The next piece is asked for.
     is_asked: bool,
+    /// Nothing more is sent, for its end has been.
+    has_sent_all: bool,
     outgoing: Bytes,
     ending: Ending,
 }
@@ -87,6 +89,9 @@ impl Driver {
                     return self.fail_all();
                 }
                 self.on_event(event);
+            }
+            if self.link.takes_tunnels() {
+                self.shared.takes_tunnels.store(true, Ordering::Relaxed);
             }
             let mut message = tokio::select! {
                 biased;
@@ -134,7 +139,9 @@ impl Driver {
             Message::Room(number) => self.receive(number),
             Message::Gone(number) => {
                 self.waiting.retain(|(waiting, _)| *waiting != number);
-                if let Some(exchange) = self.remove(number) {
+                let exchange = self.remove(number);
+                // Of one that is over what was sent last may still be on its way.
+                if let Some(exchange) = exchange.filter(|it| !it.is_over()) {
                     self.link.cancel(exchange.stream);
                 }
             }
@@ -148,6 +155,7 @@ impl Driver {
                 Ok(stream) => {
                     let mut exchange = Exchange {
                         stream,
+                        has_sent_all: begin.credit.is_none(),
                         credit: begin.credit.take(),
                         begin: Some(begin),
                         pieces: None,
@@ -197,8 +205,9 @@ impl Driver {
             Ending::End => self.link.send(stream, &mut Bytes::new(), true),
             Ending::Trailers(fields) => self.link.send_trailers(stream, &fields),
         };
-        if let Err(error) = sent {
-            tracing::debug!("the end of a request's content was not sent: {error}");
+        match sent {
+            Ok(()) => exchange.has_sent_all = true,
+            Err(error) => tracing::debug!("the end of a request's content was not sent: {error}"),
         }
         exchange.stop_sending();
     }
@@ -318,6 +327,11 @@ impl Driver {
 }
 
 impl Exchange {
+    /// Whether both ends have said all.
+    fn is_over(&self) -> bool {
+        self.has_sent_all && self.begin.is_none() && self.pieces.is_none()
+    }
+
     /// Asks for the next piece of the request's content, once.
     fn ask(&mut self) {
         if !self.is_asked

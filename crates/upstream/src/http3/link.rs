@@ -78,6 +78,11 @@ impl Link {
             .with(self.connection, |it, quic| it.send_request(quic, head, end))
     }
 
+    /// Whether the server takes extended CONNECT (RFC 9220), as far as its settings have arrived.
+    pub(super) fn takes_tunnels(&self) -> bool {
+        self.endpoint.peer_takes_extended_connect(self.connection)
+    }
+
     pub(super) fn send(
         &mut self,
         stream: StreamId,
