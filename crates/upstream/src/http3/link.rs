@@ -79,8 +79,9 @@ impl Link {
     }
 
     /// Whether the server takes extended CONNECT (RFC 9220), as far as its settings have arrived.
-    pub(super) fn takes_tunnels(&self) -> bool {
-        self.endpoint.peer_takes_extended_connect(self.connection)
+    pub(super) fn takes_tunnels(&mut self) -> bool {
+        let connection = self.endpoint.connection(self.connection);
+        connection.is_some_and(|(it, ..)| it.peer_takes_extended_connect())
     }
 
     pub(super) fn send(

@@ -5,7 +5,7 @@
 //! is closed it fails. All of them share a socket, as they are told apart by their IDs. Left to
 //! `cargo xtask bench`: reading the server's memory meanwhile.
 
-use altway_http3::{ClientConfig, ConnectionHandle, Endpoint, Event, Limits, Received, StreamId};
+use altway_http3::{ClientConfig, ConnectionHandle, Endpoint, Event, Received, StreamId};
 use altway_socket::{Progress, Settings, Timer, Udp, WatchedUdp, raise_udp_receive_buffer};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
@@ -167,10 +167,7 @@ impl Clients {
 
 fn endpoint(authority: &Path, connections: usize) -> Result<Endpoint> {
     let mut config = ClientConfig::new(Arc::new(bench_peers::client(authority)?));
-    config.limits = Limits {
-        max_connections: connections.max(1),
-        ..config.limits
-    };
+    config.quic.limits.max_connections = connections.max(1);
     config.quic.transport.idle_timeout = IDLE_TIMEOUT;
     // Who asks for so little needs no packets larger than a network's, and no probes for them.
     config.quic.transport.max_udp_payload = config.quic.transport.mtu_upper_bound;
