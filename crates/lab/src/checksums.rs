@@ -125,7 +125,7 @@ mod tests {
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(text, format!("{abc}  samples.csv\n{abc}  traces/a\n"));
         assert_eq!(changed_files(run.path()).unwrap(), [""; 0]);
-        fs::write(path("samples.csv"), "abd").unwrap();
+        fs::write(path("samples.csv"), "abcd").unwrap();
         fs::remove_file(path("traces/a")).unwrap();
         assert_eq!(
             changed_files(run.path()).unwrap(),

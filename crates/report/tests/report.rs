@@ -517,61 +517,6 @@ fn topologies_are_series_of_their_own() {
 }
 
 #[test]
-fn words_agree_with_intervals() {
-    let change = |pairs: u32, percent: u64, spread: u64| {
-        let text = QUICK
-            .replace("0ms..100ms by 50ms", "50ms")
-            .replace("pairs = 5", &format!("pairs = {pairs}"));
-        let manifest = manifest(&text);
-        let mut samples = samples(&manifest.plan);
-        for sample in &mut samples {
-            let second = sample.protocol == Protocol::H3;
-            let more = if second {
-                percent + spread * u64::from(sample.block % 5)
-            } else {
-                1_000
-            };
-            sample.compared_us = Some(2_000 * more);
-        }
-        rendered(&manifest, &samples)
-    };
-    // 104 % more time in three pairs: no verdict, and no word of a difference that is not clear.
-    let few = change(3, 2_040, 1);
-    assert!(
-        few.table.contains("fewer than 5 pairs are too few"),
-        "{}",
-        few.table
-    );
-    assert!(!few.table.contains("no clear difference"), "{}", few.table);
-    let map = few
-        .pictures
-        .iter()
-        .find(|picture| picture.figure.name == "overview");
-    let title = &map.unwrap().figure.title;
-    assert!(title.contains("1 has too few pairs"), "{title}");
-    // About 2 % more, for sure, and up to 4 %: little.
-    let little = change(20, 1_002, 12);
-    assert!(little.table.contains("by little"), "{}", little.table);
-    assert!(
-        little.table.contains("differ by little at 50 ms"),
-        "{}",
-        little.table
-    );
-    // Around nothing, up to 24 % either way.
-    let open = change(20, 760, 120);
-    assert!(
-        open.table.contains("no clear difference at 50 ms"),
-        "{}",
-        open.table
-    );
-    assert!(
-        open.table.contains("unclear: the interval holds 0"),
-        "{}",
-        open.table
-    );
-}
-
-#[test]
 fn rows_alone_make_a_report_that_says_what_it_cannot_tell() {
     let mut samples = read_samples(include_str!("data/samples.csv")).unwrap();
     let manifest = Manifest::reconstruct(&mut samples).unwrap();
