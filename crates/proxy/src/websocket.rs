@@ -53,7 +53,7 @@ pub(crate) fn join(
 
 async fn carry(on_upgrade: OnUpgrade, tunnel: Tunnel) -> Result<(), BoxError> {
     let mut client = on_upgrade.await?;
-    let (mut server, lease) = tunnel.open().await?;
+    let (mut server, lease) = tunnel.open();
     copy_bidirectional(&mut client, &mut server).await?;
     drop(lease);
     Ok(())

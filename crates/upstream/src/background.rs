@@ -3,10 +3,12 @@
 use crate::connect::Connector;
 use crate::content::Content;
 use crate::group::Shared;
+use crate::http1::RequestHead;
 use crate::resolve::REFRESH;
 use crate::{Address, Check, Protocol};
 use bytes::Bytes;
-use http::{Method, Request, Uri, header};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, Request, Uri};
 use http_body_util::Empty;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -105,17 +107,23 @@ async fn check(group: Weak<Shared>, member: usize) {
 async fn passes(
     connector: &Connector,
     check: &Check,
-    host: Option<http::HeaderValue>,
+    host: Option<HeaderValue>,
 ) -> Result<bool, crate::BoxError> {
     let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0);
     let host = host.unwrap_or_else(|| connector.server.authority());
-    let request = Request::get(&check.path).header(header::USER_AGENT, "altway health check");
-    let response = match connector.server.protocol {
+    const AGENT: HeaderValue = HeaderValue::from_static("altway health check");
+    let status = match connector.server.protocol {
         Protocol::Http1 => {
-            let request = request.header(header::HOST, host);
-            let mut connection = connector.http1().await?;
-            let request = request.body(content.attempt(None))?;
-            connection.sender.send_request(request).await?
+            let connection = connector.http1().await?;
+            let fields = HeaderMap::from_iter([(header::HOST, host), (header::USER_AGENT, AGENT)]);
+            let head = RequestHead {
+                method: &Method::GET,
+                target: &check.path,
+                fields: &fields,
+                is_upgrade: false,
+            };
+            let mut exchange = connection.begin(head, content.attempt(None));
+            exchange.response(|_, _| {}).await?.status
         }
         Protocol::Http2 => {
             let scheme = if connector.server.tls.is_some() {
@@ -124,12 +132,12 @@ async fn passes(
                 "http"
             };
             let uri = Uri::builder().scheme(scheme).authority(host.to_str()?);
-            let request = request.uri(uri.path_and_query(check.path.as_str()).build()?);
+            let request = Request::get(uri.path_and_query(check.path.as_str()).build()?);
+            let request = request.header(header::USER_AGENT, AGENT);
             let mut sender = connector.http2().await?;
-            sender
-                .send_request(request.body(content.attempt(None))?)
-                .await?
+            let responding = sender.send_request(request.body(content.attempt(None))?);
+            responding.await?.status()
         }
     };
-    Ok(response.status().is_success() || response.status().is_redirection())
+    Ok(status.is_success() || status.is_redirection())
 }

@@ -1,21 +1,18 @@
 //! New connections to a server: its name resolved, TCP or a Unix socket, TLS, and the protocol's beginning.
 
 use crate::content::Outgoing;
+use crate::http1::Http1;
 use crate::resolve::Names;
-use crate::socket::{Carrier, Meter, Shared, Socket, Stream};
+use crate::socket::{Socket, Stream};
 use crate::tls::Tls;
 use crate::{Address, Protocol, Server};
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
-
-/// The most bytes of a response's head over HTTP/1.1.
-const MAX_HEAD: usize = 64 << 10;
 
 /// The most bytes of the fields of a response over HTTP/2.
 const MAX_FIELDS: u32 = 64 << 10;
@@ -25,14 +22,6 @@ const STREAM_WINDOW: u32 = 256 << 10;
 
 /// Bytes that a connection of HTTP/2 may be ahead of its readers.
 const CONNECTION_WINDOW: u32 = 4 << 20;
-
-/// A connection over HTTP/1.1.
-#[derive(Debug)]
-pub(crate) struct Http1 {
-    pub(crate) sender: http1::SendRequest<Outgoing>,
-    pub(crate) socket: Arc<Socket>,
-    pub(crate) meter: Arc<Meter>,
-}
 
 /// A handle on a connection over HTTP/2.
 pub(crate) type Http2 = http2::SendRequest<Outgoing>;
@@ -48,34 +37,15 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Opens a connection over HTTP/1.1, which a task of this runtime carries.
+    /// Opens a connection over HTTP/1.1.
     pub(crate) async fn http1(&self) -> io::Result<Http1> {
-        let connecting = async {
-            let (stream, socket) = self.stream().await?;
-            let meter = Arc::clone(&stream.meter);
-            let mut builder = http1::Builder::new();
-            builder.max_buf_size(MAX_HEAD);
-            let (sender, connection) = builder
-                .handshake(TokioIo::new(stream))
-                .await
-                .map_err(io::Error::other)?;
-            tokio::spawn(async move {
-                // Whoever waits for a response is told the same.
-                let _ = connection.with_upgrades().await;
-            });
-            Ok(Http1 {
-                sender,
-                socket,
-                meter,
-            })
-        };
-        in_time(self.timeout, connecting).await
+        in_time(self.timeout, self.stream()).await.map(Http1::new)
     }
 
     /// Opens a connection over HTTP/2, which tasks of this runtime carry.
     pub(crate) async fn http2(&self) -> io::Result<Http2> {
         let connecting = async {
-            let (stream, _) = self.stream().await?;
+            let stream = self.stream().await?;
             let (sender, connection) = http2::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
                 .initial_stream_window_size(STREAM_WINDOW)
@@ -95,23 +65,18 @@ impl Connector {
         in_time(self.timeout, connecting).await
     }
 
-    async fn stream(&self) -> io::Result<(Stream, Arc<Socket>)> {
-        let socket = Arc::new(self.socket().await?);
-        let shared = Shared(Arc::clone(&socket));
-        let carrier = match (&self.server.tls, &self.tls) {
-            (Some(name), Some(tls)) => {
-                let connector = TlsConnector::from(tls.config(self.server.protocol));
-                let stream = connector.connect(name.clone(), shared).await?;
-                let spoken = stream.get_ref().1.alpn_protocol();
-                if self.server.protocol == Protocol::Http2 && spoken != Some(b"h2") {
-                    return Err(io::Error::other("the server does not speak HTTP/2"));
-                }
-                Carrier::Tls(Box::new(stream))
-            }
-            _ => Carrier::Plain(shared),
+    async fn stream(&self) -> io::Result<Stream> {
+        let socket = self.socket().await?;
+        let (Some(name), Some(tls)) = (&self.server.tls, &self.tls) else {
+            return Ok(Stream::Plain(socket));
         };
-        let meter = Arc::default();
-        Ok((Stream { carrier, meter }, socket))
+        let connector = TlsConnector::from(tls.config(self.server.protocol));
+        let stream = connector.connect(name.clone(), socket).await?;
+        let spoken = stream.get_ref().1.alpn_protocol();
+        if self.server.protocol == Protocol::Http2 && spoken != Some(b"h2") {
+            return Err(io::Error::other("the server does not speak HTTP/2"));
+        }
+        Ok(Stream::Tls(Box::new(stream)))
     }
 
     /// The first of the name's addresses that takes a connection.

@@ -145,7 +145,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 /// The content of a request as one attempt sends it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Outgoing(Option<Attempt>);
 
 #[derive(Debug)]

@@ -6,22 +6,21 @@ use crate::content::{Content, Gate, Outgoing};
 use crate::error::{Reason, Refusal};
 use crate::group::{Group, InProgress, NoServer, Shared};
 use crate::heads::{self, Received};
+use crate::http1::{self, Http1, RequestHead, Switched};
 use crate::pool::Connection;
-use crate::response::{Lease, ResponseBody};
+use crate::response::{Lease, ResponseBody, Source};
 use crate::retry::{self, Failed, Failure, Sent, Verdict};
 use crate::{BoxError, Protocol};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode, Uri, Version, request, uri};
 use http_body::Body;
-use hyper::body::Incoming;
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
 use std::fmt;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 /// Time that a server has to ask for content that waits for it (RFC 9110 section 10.1.1: no client waits for ever).
@@ -52,18 +51,15 @@ impl fmt::Debug for Interim {
 /// A byte stream to a server that has switched protocols. The request counts as in progress until it is dropped.
 #[derive(Debug)]
 pub struct Tunnel {
-    upgrade: OnUpgrade,
+    stream: Switched,
     lease: Lease,
 }
 
 impl Tunnel {
     /// The byte stream, with what keeps its place at the server.
-    ///
-    /// # Errors
-    /// The connection ended.
-    pub async fn open(self) -> Result<(TokioIo<Upgraded>, impl Send), BoxError> {
-        let upgraded = self.upgrade.await?;
-        Ok((TokioIo::new(upgraded), self.lease))
+    #[must_use]
+    pub fn open(self) -> (impl AsyncRead + AsyncWrite + Send + Unpin, impl Send) {
+        (self.stream, self.lease)
     }
 }
 
@@ -226,14 +222,16 @@ impl Exchange<'_> {
             Protocol::Http1 => {
                 let idle = match is_fresh {
                     true => None,
-                    false => pool.idle().await,
+                    false => pool.idle(),
                 };
-                let is_reused = idle.is_some();
                 let connection = match idle {
                     Some(connection) => Ok(connection),
                     None => connector.http1().await,
                 };
-                connection.map(|it| (Connection::Http1(it), is_reused))
+                connection.map(|it| {
+                    let is_reused = it.is_reused;
+                    (Connection::Http1(it), is_reused)
+                })
             }
             Protocol::Http2 => {
                 let connection = pool.multiplexed(connector).await;
@@ -248,9 +246,9 @@ impl Exchange<'_> {
                 return Ok(Err(Attempted::not_connected()));
             }
         };
-        let lease = Lease::new(pool, permit, in_progress, self.content.clone());
+        let lease = Lease::new(pool, permit, in_progress);
         Ok(match connection {
-            Connection::Http1(connection) => self.over_http1(connection, is_reused, lease).await,
+            Connection::Http1(connection) => self.over_http1(connection, lease).await,
             Connection::Http2(sender) => {
                 let scheme = match connector.server.tls {
                     Some(_) => uri::Scheme::HTTPS,
@@ -261,13 +259,8 @@ impl Exchange<'_> {
         })
     }
 
-    async fn over_http1(
-        &self,
-        mut connection: crate::connect::Http1,
-        is_reused: bool,
-        mut lease: Lease,
-    ) -> Result<Answer, Attempted> {
-        let (read, written) = (connection.meter.read(), connection.meter.written());
+    async fn over_http1(&self, connection: Http1, lease: Lease) -> Result<Answer, Attempted> {
+        let is_reused = connection.is_reused;
         let mut fields = self.fields(Version::HTTP_11);
         let gate = self.gate(&mut fields);
         if self.is_upgrade {
@@ -276,50 +269,54 @@ impl Exchange<'_> {
                 fields.insert(header::UPGRADE, protocol.clone());
             }
         }
-        let target = self.parts.uri.path_and_query().cloned();
-        let mut request = Request::new(self.content.attempt(gate.clone()));
-        *request.method_mut() = self.parts.method.clone();
-        *request.uri_mut() = target.map_or_else(|| Uri::from_static("/"), Uri::from);
-        *request.headers_mut() = fields;
-        self.listen_for_interim(&mut request, gate.as_ref());
-        let responding = connection.sender.try_send_request(request);
-        let outcome = self.in_time(responding, gate.as_ref()).await;
-        let sent = match connection.meter.written() > written {
-            true => Sent::Some,
-            false => Sent::Nothing,
+        let target = self.parts.uri.path_and_query();
+        let head = RequestHead {
+            method: &self.parts.method,
+            target: target.map_or("/", uri::PathAndQuery::as_str),
+            fields: &fields,
+            is_upgrade: self.is_upgrade,
         };
-        let has_begun = connection.meter.read() > read;
-        let failed = |failure| Attempted {
+        let mut exchange = connection.begin(head, self.content.attempt(gate.clone()));
+        let interim = |status, fields| self.on_interim(status, fields, gate.as_ref());
+        let outcome = self
+            .in_time(exchange.response(interim), gate.as_ref())
+            .await;
+        let progress = exchange.progress();
+        let failed = |failure, by_client| Attempted {
             failure,
             is_reused,
-            sent,
-            has_begun,
-            by_client: false,
+            sent: progress.sent,
+            has_begun: progress.has_begun,
+            by_client,
         };
         match outcome {
-            Err(late) => Err(Attempted {
-                by_client: late.by_client,
-                ..failed(Failure::TimedOut)
-            }),
-            Ok(Err(mut error)) => {
-                // Whole again: it was never begun.
-                let is_whole = error.take_message().is_some();
-                let sent = if is_whole { Sent::Nothing } else { sent };
-                let failure = failure_of(error.error());
-                Err(Attempted {
-                    sent,
-                    ..failed(failure)
-                })
+            Err(late) => Err(failed(Failure::TimedOut, late.by_client)),
+            Ok(Err(fault)) => {
+                tracing::debug!("no response of an upstream: {fault}");
+                Err(failed(fault.failure(), false))
             }
-            Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                match self.is_upgrade {
-                    true => Ok(tunnel(response, lease, self.group.options.idle_timeout)),
-                    false => Err(failed(Failure::Malformed)),
-                }
+            Ok(Ok(response)) => Ok(self.answer(response, lease)),
+        }
+    }
+
+    /// An answer of a server of HTTP/1.1.
+    fn answer(&self, response: http1::Response, lease: Lease) -> Answer {
+        let idle_timeout = self.group.options.idle_timeout;
+        let http1::Response {
+            status,
+            version,
+            fields,
+            content,
+        } = response;
+        match content {
+            http1::Content::Http(incoming) => {
+                let body = ResponseBody::new(Source::Http1(incoming), lease, idle_timeout);
+                (passed(status, version, fields, body), None)
             }
-            Ok(Ok(response)) => {
-                lease.keep(connection);
-                Ok((self.finish(response, lease), None))
+            http1::Content::Switched(stream) => {
+                let body = ResponseBody::empty(idle_timeout);
+                let response = passed(status, version, fields, body);
+                (response, Some(Tunnel { stream, lease }))
             }
         }
     }
@@ -355,7 +352,13 @@ impl Exchange<'_> {
                 let sent = if is_whole { Sent::Nothing } else { Sent::Some };
                 Err(failed(failure_of(error.error()), sent))
             }
-            Ok(Ok(response)) => Ok((self.finish(response, lease), None)),
+            Ok(Ok(response)) => {
+                let version = response.version();
+                let (parts, incoming) = response.into_parts();
+                let idle_timeout = self.group.options.idle_timeout;
+                let body = ResponseBody::new(Source::Http2(incoming), lease, idle_timeout);
+                Ok((passed(parts.status, version, parts.headers, body), None))
+            }
         }
     }
 
@@ -402,27 +405,20 @@ impl Exchange<'_> {
         Some(Gate::default())
     }
 
-    fn listen_for_interim(&self, request: &mut Request<Outgoing>, gate: Option<&Gate>) {
-        if gate.is_none() && self.interim.is_none() {
-            return;
+    /// An interim response has arrived.
+    fn on_interim(&self, status: StatusCode, mut fields: HeaderMap, gate: Option<&Gate>) {
+        if status == StatusCode::CONTINUE
+            && let Some(gate) = gate
+        {
+            gate.open();
         }
-        let (gate, interim) = (gate.cloned(), self.interim.clone());
-        hyper::ext::on_informational(request, move |response| {
-            let status = response.status();
-            if status == StatusCode::CONTINUE
-                && let Some(gate) = &gate
-            {
-                gate.open();
-            }
-            if heads::is_passed_ahead(status)
-                && let Some(interim) = &interim
-            {
-                let mut fields = response.headers().clone();
-                heads::pass_response(&mut fields, Version::HTTP_11);
-                fields.remove(header::VIA);
-                (interim.0)(status, &fields);
-            }
-        });
+        if heads::is_passed_ahead(status)
+            && let Some(interim) = &self.interim
+        {
+            heads::pass_response(&mut fields, Version::HTTP_11);
+            fields.remove(header::VIA);
+            (interim.0)(status, &fields);
+        }
     }
 
     /// Waits for the head of a response, as long as the client sends, and then for its time.
@@ -453,18 +449,20 @@ impl Exchange<'_> {
             before = now;
         }
     }
+}
 
-    fn finish(&self, response: Response<Incoming>, lease: Lease) -> Response<ResponseBody> {
-        let version = response.version();
-        let (mut parts, incoming) = response.into_parts();
-        heads::pass_response(&mut parts.headers, version);
-        let idle_timeout = self.group.options.idle_timeout;
-        let body = ResponseBody::new(incoming, lease, idle_timeout);
-        let mut response = Response::new(body);
-        *response.status_mut() = parts.status;
-        *response.headers_mut() = parts.headers;
-        response
-    }
+/// A response as the next hop has it.
+fn passed(
+    status: StatusCode,
+    version: Version,
+    mut fields: HeaderMap,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
+    heads::pass_response(&mut fields, version);
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = fields;
+    response
 }
 
 /// Time went by without a response.
@@ -482,17 +480,6 @@ impl Attempted {
             by_client: false,
         }
     }
-}
-
-fn tunnel(mut response: Response<Incoming>, lease: Lease, idle_timeout: Duration) -> Answer {
-    let upgrade = hyper::upgrade::on(&mut response);
-    let version = response.version();
-    let (mut parts, _) = response.into_parts();
-    heads::pass_response(&mut parts.headers, version);
-    let mut response = Response::new(ResponseBody::empty(idle_timeout));
-    *response.status_mut() = parts.status;
-    *response.headers_mut() = parts.headers;
-    (response, Some(Tunnel { upgrade, lease }))
 }
 
 fn refusal(status: StatusCode, reason: Reason) -> Refusal {

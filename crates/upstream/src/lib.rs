@@ -6,8 +6,9 @@
 //! failed, [`heads`] rewrites the fields that pass. Time, random numbers and what happened are their arguments.
 //!
 //! Content is streamed in both directions, no faster than the other end takes it, and never written to a disk. Of a
-//! request whose method is idempotent the first [`Options::keep_body`] bytes are kept for another attempt. Connections
-//! are served by tasks of the Tokio runtime in which the request was sent.
+//! request whose method is idempotent the first [`Options::keep_body`] bytes are kept for another attempt. Whoever waits
+//! for a response over HTTP/1.1 drives its connection; those of HTTP/2 have a task of the Tokio runtime in which the
+//! request was sent.
 //!
 //! Left to others: who the client is, what the routes are, logs (`altway-proxy`).
 
@@ -20,6 +21,7 @@ mod exchange;
 mod group;
 pub mod heads;
 pub mod health;
+mod http1;
 mod pool;
 mod resolve;
 mod response;

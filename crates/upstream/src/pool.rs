@@ -1,6 +1,7 @@
 //! The connections of one worker to one server, and the bound on its requests there.
 
-use crate::connect::{Connector, Http1, Http2};
+use crate::connect::{Connector, Http2};
+use crate::http1::Http1;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,26 +76,18 @@ impl Pool {
     }
 
     /// An idle connection that can be used, with a look at its socket.
-    pub(crate) async fn idle(&self) -> Option<Http1> {
-        loop {
-            let mut idle = self.lock().pop()?;
-            if idle.since.elapsed() >= IDLE || !is_usable(&idle.connection) {
-                continue;
-            }
-            // The task that carries it may still have to be told that it is free.
-            let ready =
-                tokio::time::timeout(Duration::from_millis(10), idle.connection.sender.ready());
-            if matches!(ready.await, Ok(Ok(()))) {
-                return Some(idle.connection);
+    pub(crate) fn idle(&self) -> Option<Http1> {
+        let mut idle = self.lock();
+        while let Some(latest) = idle.pop() {
+            if latest.since.elapsed() < IDLE && latest.connection.is_quiet() {
+                return Some(latest.connection);
             }
         }
+        None
     }
 
     /// Takes back a connection that has carried a whole request and a whole response.
     pub(crate) fn put(self: &Arc<Self>, connection: Http1) {
-        if connection.sender.is_closed() {
-            return;
-        }
         let since = Instant::now();
         self.lock().push(Idle { connection, since });
         if !self.is_swept.swap(true, Ordering::Relaxed) {
@@ -128,17 +121,13 @@ impl Pool {
     }
 }
 
-fn is_usable(connection: &Http1) -> bool {
-    !connection.sender.is_closed() && connection.socket.is_quiet()
-}
-
-/// Closes connections that nobody has used for long, until none is left.
+/// Closes connections that nobody has used for long, or that their servers have closed, until none is left.
 async fn sweep(pool: std::sync::Weak<Pool>) {
     loop {
         tokio::time::sleep(SWEEP).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.lock();
-        idle.retain(|it| it.since.elapsed() < IDLE && !it.connection.sender.is_closed());
+        idle.retain(|it| it.since.elapsed() < IDLE && it.connection.is_quiet());
         if idle.is_empty() {
             pool.is_swept.store(false, Ordering::Relaxed);
             return;

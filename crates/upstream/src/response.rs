@@ -1,13 +1,11 @@
 //! The content of a response on its way to the client, with the place at the server that it holds until its end.
 
-use crate::connect::Http1;
-use crate::content::Content;
 use crate::group::InProgress;
+use crate::http1::{self, Http1};
 use crate::pool::Pool;
 use crate::{BoxError, heads};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,8 +16,6 @@ use tokio::time::{Instant, Sleep, sleep};
 /// The place of a request at a server. Its connection goes back to the pool only after a whole response.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    connection: Option<Http1>,
-    content: Content,
     pool: Arc<Pool>,
     _in_progress: InProgress,
     _permit: OwnedSemaphorePermit,
@@ -30,38 +26,35 @@ impl Lease {
         pool: &Arc<Pool>,
         permit: OwnedSemaphorePermit,
         in_progress: InProgress,
-        content: Content,
     ) -> Self {
         Self {
-            connection: None,
-            content,
             pool: Arc::clone(pool),
             _in_progress: in_progress,
             _permit: permit,
         }
     }
 
-    /// The connection that the response comes over.
-    pub(crate) fn keep(&mut self, connection: Http1) {
-        self.connection = Some(connection);
-    }
-
-    /// The response is whole. One that came before the end of the request leaves a connection that is good for
-    /// nothing.
-    fn release(mut self) {
-        if let Some(connection) = self.connection.take()
-            && self.content.progress().is_finished
-        {
+    /// The response is whole. `connection`: the one that it came over, if that can carry another request.
+    fn release(self, connection: Option<Http1>) {
+        if let Some(connection) = connection {
             self.pool.put(connection);
         }
     }
 }
 
+/// Content as a protocol's client gives it.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Http1(http1::Incoming),
+    Http2(hyper::body::Incoming),
+    /// There is none.
+    None,
+}
+
 /// The content of a response, as the server sends it. To drop it before its end ends the connection to the server.
 #[derive(Debug)]
 pub struct ResponseBody {
-    /// `None`: there is no content.
-    incoming: Option<Incoming>,
+    source: Source,
     lease: Option<Lease>,
     idle_timeout: Duration,
     /// Runs while the server is waited for.
@@ -70,9 +63,9 @@ pub struct ResponseBody {
 }
 
 impl ResponseBody {
-    pub(crate) fn new(incoming: Incoming, lease: Lease, idle_timeout: Duration) -> Self {
+    pub(crate) fn new(source: Source, lease: Lease, idle_timeout: Duration) -> Self {
         let mut body = Self {
-            incoming: Some(incoming),
+            source,
             lease: Some(lease),
             idle_timeout,
             timer: None,
@@ -84,7 +77,7 @@ impl ResponseBody {
 
     pub(crate) fn empty(idle_timeout: Duration) -> Self {
         Self {
-            incoming: None,
+            source: Source::None,
             lease: None,
             idle_timeout,
             timer: None,
@@ -92,12 +85,27 @@ impl ResponseBody {
         }
     }
 
+    /// Gives the place at the server back as soon as nothing more is to come of it, though some of it may have to be
+    /// given still.
     fn release_at_end(&mut self) {
-        if self.is_end_stream()
-            && let Some(lease) = self.lease.take()
-        {
-            lease.release();
+        let is_read = match &self.source {
+            Source::Http1(incoming) => incoming.is_read(),
+            Source::Http2(incoming) => incoming.is_end_stream(),
+            Source::None => true,
+        };
+        if is_read {
+            self.release();
         }
+    }
+
+    fn release(&mut self) {
+        let Some(lease) = self.lease.take() else {
+            return;
+        };
+        lease.release(match &mut self.source {
+            Source::Http1(incoming) => incoming.take_connection(),
+            _ => None,
+        });
     }
 
     /// The server has nothing to give; an error once that lasts too long.
@@ -114,7 +122,7 @@ impl ResponseBody {
             return Poll::Pending;
         }
         self.lease = None;
-        self.incoming = None;
+        self.source = Source::None;
         Poll::Ready(Some(Err("the upstream has paused for too long".into())))
     }
 }
@@ -127,45 +135,48 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Some(incoming) = &mut self.incoming else {
-            return Poll::Ready(None);
+        let polled = match &mut self.source {
+            Source::Http1(incoming) => incoming.poll_frame(cx),
+            Source::Http2(incoming) => {
+                let polled = Pin::new(incoming).poll_frame(cx);
+                polled.map(|frame| frame.map(|it| it.map_err(Into::into)))
+            }
+            Source::None => return Poll::Ready(None),
         };
-        let mut frame = match Pin::new(incoming).poll_frame(cx) {
+        let mut frame = match polled {
             Poll::Pending => return self.wait(cx),
             Poll::Ready(frame) => frame,
         };
         self.is_waiting = false;
         match &mut frame {
-            None => {
-                if let Some(lease) = self.lease.take() {
-                    lease.release();
-                }
-            }
+            None => self.release(),
             Some(Ok(frame)) => {
                 if let Some(trailers) = frame.trailers_mut() {
                     heads::pass_trailers(trailers);
+                    // Nothing follows trailers, and nobody may ask.
+                    self.release();
+                } else {
+                    self.release_at_end();
                 }
-                // Nothing follows trailers, and nobody may ask.
-                if frame.is_trailers()
-                    && let Some(lease) = self.lease.take()
-                {
-                    lease.release();
-                }
-                self.release_at_end();
             }
             Some(Err(_)) => self.lease = None,
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.as_ref().is_none_or(Incoming::is_end_stream)
+        match &self.source {
+            Source::Http1(incoming) => incoming.is_end_stream(),
+            Source::Http2(incoming) => incoming.is_end_stream(),
+            Source::None => true,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.incoming {
-            Some(incoming) => incoming.size_hint(),
-            None => SizeHint::with_exact(0),
+        match &self.source {
+            Source::Http1(incoming) => incoming.size_hint(),
+            Source::Http2(incoming) => incoming.size_hint(),
+            Source::None => SizeHint::with_exact(0),
         }
     }
 }
