@@ -109,13 +109,22 @@ where
     .await
 }
 
-/// A response that has nothing of the service's but its body.
+/// Content up to this length is taken from the service as soon as it is there.
+const SHORT: u64 = 16 << 10;
+
+/// A response that has nothing of the service's but its body, and not even that where it is short.
 fn plain<B>(response: Response<B>) -> Response<Body>
 where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let mut response = response.map(|body| Body::stream(ContainedBody::new(body)));
+    let mut response = response.map(|body| {
+        let mut body = ContainedBody::new(body);
+        match body.at_once(SHORT) {
+            Some(bytes) => Body::bytes(bytes),
+            None => Body::stream(body),
+        }
+    });
     response.extensions_mut().clear();
     response
 }
