@@ -206,7 +206,7 @@ pub use listener::{Listener, ListenerKind};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use metrics::{
     ArrivalMetrics, DURATION_BUCKETS_MS, DurationMetrics, LatestVisit, Metrics, Monitor,
-    OfferMetrics, ProtocolMetrics, ShownCertificate, SiteMetrics,
+    OfferMetrics, PageMetrics, ProtocolMetrics, ShownCertificate, SiteMetrics,
 };
 pub use options::{
     Bind, Congestion, DEFAULT_PORT, HostPolicy, Options, Policy, Protocols, Security, Spread,
