@@ -3,7 +3,7 @@
 use crate::exposition::{CONTENT_TYPE, exposition};
 use crate::listener;
 use crate::status::{Identity, ReloadStatus, seconds};
-use crate::{Address, Explained, StartError, Status};
+use crate::{Address, Explained, StartError, Status, Upstreams};
 use altway_select::{ClientClass, UnixTime};
 use altway_serve::Monitor;
 use bytes::Bytes;
@@ -38,6 +38,7 @@ pub struct Reloaded {
 pub struct Admin {
     monitor: Monitor,
     identity: Identity,
+    upstreams: Option<Upstreams>,
     reload: Option<Reload>,
     reloaded: Arc<Mutex<Option<ReloadStatus>>>,
 }
@@ -68,8 +69,18 @@ impl Admin {
         Self {
             monitor,
             identity,
+            upstreams: None,
             reload,
             reloaded: Arc::default(),
+        }
+    }
+
+    /// Tells of the servers behind proxies as well.
+    #[must_use]
+    pub fn with_upstreams(self, upstreams: Upstreams) -> Self {
+        Self {
+            upstreams: Some(upstreams),
+            ..self
         }
     }
 
@@ -99,7 +110,9 @@ impl Admin {
     #[must_use]
     pub fn status(&self) -> Status {
         let reloaded = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
-        Status::of(&self.monitor, &self.identity, reloaded.clone())
+        let upstreams = self.upstreams.as_ref().map(|read| read());
+        let upstreams = upstreams.unwrap_or_default();
+        Status::of(&self.monitor, &self.identity, upstreams, reloaded.clone())
     }
 
     /// Answers one request. `is_private`: it came over a Unix socket, which is its owner's alone.

@@ -1,7 +1,7 @@
 //! Requests that are carried to servers behind this one: `proxy`.
 
 use crate::{Balance, CheckPath, HostValue, Upstream};
-use altway_units::{DataSize, Network};
+use altway_units::{DataSize, LeastRate, Network};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -99,6 +99,8 @@ pub struct ProxyTimeouts {
     pub head: Duration,
     /// The longest pause in a response.
     pub idle: Duration,
+    /// The least rate of a response; `None`: 1 KiB in `idle`, where its length is known.
+    pub slowest: Option<LeastRate>,
 }
 
 impl Default for ProxyTimeouts {
@@ -107,6 +109,7 @@ impl Default for ProxyTimeouts {
             connect: Duration::from_secs(5),
             head: Duration::from_secs(60),
             idle: Duration::from_secs(300),
+            slowest: None,
         }
     }
 }

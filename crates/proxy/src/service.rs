@@ -28,6 +28,8 @@ pub struct Settings {
     pub fields: HeaderMap,
     /// Counts what is done.
     pub statistics: Arc<Statistics>,
+    /// Name of the group in [`Statistics::upstreams`].
+    pub pool: String,
 }
 
 /// A service that carries requests to a group of servers. Clones share everything.
@@ -45,6 +47,7 @@ impl Proxy {
     /// Carries requests to `group`.
     #[must_use]
     pub fn new(group: Group, settings: Settings) -> Self {
+        settings.statistics.add_group(&settings.pool, &group);
         Self(Arc::new(Shared {
             group,
             settings,
@@ -113,7 +116,11 @@ impl Shared {
                 timing
                     .statistics
                     .head(version, status, Some(timing.began.elapsed()));
-                response.map(|body| ProxyBody::upstream(body, timing))
+                let mut response = response.map(|body| ProxyBody::upstream(body, timing));
+                if let Some(memory) = response.body().memory() {
+                    response.extensions_mut().insert(memory);
+                }
+                response
             }
             Ok((response, Some(tunnel))) => {
                 timing.is_whole = true;

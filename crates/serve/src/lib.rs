@@ -213,7 +213,7 @@ pub use options::{
     Steering, UnknownCongestion, UnknownSpread,
 };
 pub use reload::ReloadHandle;
-pub use request::body::Body;
+pub use request::body::{Body, BodyMemory};
 pub use request::handler::{BoxError, Peer};
 pub use request::log::{AccessLog, LogFormat, UnknownLogFormat};
 pub use request::tunnel::Tunnel;

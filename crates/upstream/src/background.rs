@@ -114,7 +114,7 @@ async fn passes(
     const AGENT: HeaderValue = HeaderValue::from_static("altway health check");
     let status = match connector.server.protocol {
         Protocol::Http1 => {
-            let connection = connector.http1().await?;
+            let connection = connector.http1(&Arc::default()).await?;
             let fields = HeaderMap::from_iter([(header::HOST, host), (header::USER_AGENT, AGENT)]);
             let head = RequestHead {
                 method: &Method::GET,
@@ -134,7 +134,7 @@ async fn passes(
             let uri = Uri::builder().scheme(scheme).authority(host.to_str()?);
             let request = Request::get(uri.path_and_query(check.path.as_str()).build()?);
             let request = request.header(header::USER_AGENT, AGENT);
-            let mut sender = connector.http2().await?;
+            let mut sender = connector.http2(&Arc::default()).await?;
             let responding = sender.send_request(request.body(content.attempt(None))?);
             responding.await?.status()
         }

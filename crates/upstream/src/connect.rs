@@ -1,6 +1,7 @@
 //! New connections to a server: its name resolved, TCP or a Unix socket, TLS, and the protocol's beginning.
 
 use crate::content::Outgoing;
+use crate::counters::Counters;
 use crate::http1::Http1;
 use crate::resolve::Names;
 use crate::socket::{Socket, Stream};
@@ -9,6 +10,7 @@ use crate::{Address, Protocol, Server};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -37,13 +39,14 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Opens a connection over HTTP/1.1.
-    pub(crate) async fn http1(&self) -> io::Result<Http1> {
-        in_time(self.timeout, self.stream()).await.map(Http1::new)
+    /// Opens a connection over HTTP/1.1, which counts as open until it ends.
+    pub(crate) async fn http1(&self, counters: &Arc<Counters>) -> io::Result<Http1> {
+        let stream = in_time(self.timeout, self.stream()).await?;
+        Ok(Http1::new(stream, counters.open()))
     }
 
     /// Opens a connection over HTTP/2, which tasks of this runtime carry.
-    pub(crate) async fn http2(&self) -> io::Result<Http2> {
+    pub(crate) async fn http2(&self, counters: &Arc<Counters>) -> io::Result<Http2> {
         let connecting = async {
             let stream = self.stream().await?;
             let (sender, connection) = http2::Builder::new(TokioExecutor::new())
@@ -57,8 +60,10 @@ impl Connector {
                 .handshake(TokioIo::new(stream))
                 .await
                 .map_err(io::Error::other)?;
+            let open = counters.open();
             tokio::spawn(async move {
                 let _ = connection.await;
+                drop(open);
             });
             Ok(sender)
         };

@@ -8,7 +8,7 @@ use crate::group::{Group, InProgress, NoServer, Shared};
 use crate::heads::{self, Received};
 use crate::http1::{self, Http1, RequestHead, Switched};
 use crate::pool::Connection;
-use crate::response::{Lease, ResponseBody, Source};
+use crate::response::{Lease, Pace, ResponseBody, Source};
 use crate::retry::{self, Failed, Failure, Sent, Verdict};
 use crate::{BoxError, Protocol};
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
@@ -145,6 +145,8 @@ impl Exchange<'_> {
             if failed.by_client {
                 return Err(refusal(StatusCode::REQUEST_TIMEOUT, Reason::Client));
             }
+            let counters = &self.group.pool(member).counters;
+            counters.failed(failed.failure, failed.is_reused);
             if self.tells_of_health(member, &failed) {
                 self.group.members[member].note(crate::health::Health::failed);
             }
@@ -157,6 +159,9 @@ impl Exchange<'_> {
                 content: self.content.left(),
                 attempts_left,
             });
+            if !matches!(verdict, Verdict::Answer(_)) {
+                counters.retried();
+            }
             match verdict {
                 Verdict::Answer(status) => return Err(refusal(status, reason(failed.failure))),
                 Verdict::SameServer => same = Some(member),
@@ -218,6 +223,8 @@ impl Exchange<'_> {
             retry_after: Some(BUSY_RETRY_AFTER),
         })?;
         let in_progress = InProgress::new(self.group, member);
+        pool.counters.request();
+        let began = Instant::now();
         let connection = match connector.server.protocol {
             Protocol::Http1 => {
                 let idle = match is_fresh {
@@ -226,7 +233,7 @@ impl Exchange<'_> {
                 };
                 let connection = match idle {
                     Some(connection) => Ok(connection),
-                    None => connector.http1().await,
+                    None => connector.http1(&pool.counters).await,
                 };
                 connection.map(|it| {
                     let is_reused = it.is_reused;
@@ -247,7 +254,7 @@ impl Exchange<'_> {
             }
         };
         let lease = Lease::new(pool, permit, in_progress);
-        Ok(match connection {
+        let outcome = match connection {
             Connection::Http1(connection) => self.over_http1(connection, lease).await,
             Connection::Http2(sender) => {
                 let scheme = match connector.server.tls {
@@ -256,7 +263,11 @@ impl Exchange<'_> {
                 };
                 self.over_http2(sender, is_reused, lease, scheme).await
             }
-        })
+        };
+        if outcome.is_ok() {
+            pool.counters.responded(began.elapsed());
+        }
+        Ok(outcome)
     }
 
     async fn over_http1(&self, connection: Http1, lease: Lease) -> Result<Answer, Attempted> {
@@ -301,7 +312,7 @@ impl Exchange<'_> {
 
     /// An answer of a server of HTTP/1.1.
     fn answer(&self, response: http1::Response, lease: Lease) -> Answer {
-        let idle_timeout = self.group.options.idle_timeout;
+        let pace = self.pace();
         let http1::Response {
             status,
             version,
@@ -310,11 +321,11 @@ impl Exchange<'_> {
         } = response;
         match content {
             http1::Content::Http(incoming) => {
-                let body = ResponseBody::new(Source::Http1(incoming), lease, idle_timeout);
+                let body = ResponseBody::new(Source::Http1(incoming), lease, pace);
                 (passed(status, version, fields, body), None)
             }
             http1::Content::Switched(stream) => {
-                let body = ResponseBody::empty(idle_timeout);
+                let body = ResponseBody::empty(pace);
                 let response = passed(status, version, fields, body);
                 (response, Some(Tunnel { stream, lease }))
             }
@@ -355,8 +366,7 @@ impl Exchange<'_> {
             Ok(Ok(response)) => {
                 let version = response.version();
                 let (parts, incoming) = response.into_parts();
-                let idle_timeout = self.group.options.idle_timeout;
-                let body = ResponseBody::new(Source::Http2(incoming), lease, idle_timeout);
+                let body = ResponseBody::new(Source::Http2(incoming), lease, self.pace());
                 Ok((passed(parts.status, version, parts.headers, body), None))
             }
         }
@@ -403,6 +413,13 @@ impl Exchange<'_> {
             return None;
         }
         Some(Gate::default())
+    }
+
+    fn pace(&self) -> Pace {
+        Pace {
+            idle_timeout: self.group.options.idle_timeout,
+            slowest: self.group.options.slowest,
+        }
     }
 
     /// An interim response has arrived.

@@ -3,14 +3,15 @@
 use crate::background;
 use crate::balance::{self, Balance, Candidate, Draw};
 use crate::connect::Connector;
+use crate::counters::ServerStatistics;
 use crate::health::Health;
 use crate::pool::Pool;
 use crate::resolve::Names;
 use crate::tls::Tls;
-use crate::{Error, Roots, Server};
+use crate::{Error, Protocol, Roots, Server};
 use http::HeaderValue;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use thread_local::ThreadLocal;
 
@@ -34,6 +35,10 @@ pub struct Options {
     pub head_timeout: Duration,
     /// Time for which a response may pause. Default: 5 min.
     pub idle_timeout: Duration,
+    /// The slowest response that is waited for; one that is slower is cut off. Default `None`: 1 KiB in
+    /// [`idle_timeout`](Self::idle_timeout), where the length of the content is known; one without a length, such as a
+    /// stream of events, may pause for so long again and again.
+    pub slowest: Option<Slowest>,
     /// Requests at a time that a worker has at one server, and so its connections; as many more wait, and those
     /// beyond are answered 503. Default: 1,000.
     pub max_requests: usize,
@@ -56,11 +61,21 @@ impl Options {
             connect_timeout: Duration::from_secs(5),
             head_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(300),
+            slowest: None,
             max_requests: 1_000,
             host: None,
             roots: Roots::default(),
         }
     }
+}
+
+/// Bytes that must come in a time in which a server is waited for, and not its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slowest {
+    /// The bytes.
+    pub bytes: u64,
+    /// The time.
+    pub time: Duration,
 }
 
 /// A request that is sent to each server regularly: it passes with a status from 200 to 399.
@@ -77,6 +92,18 @@ pub struct Check {
 #[derive(Debug, Clone)]
 pub struct Group(pub(crate) Arc<Shared>);
 
+/// A group as somebody sees it who does not keep it: it ends with the last [`Group`].
+#[derive(Debug, Clone)]
+pub struct WeakGroup(Weak<Shared>);
+
+impl WeakGroup {
+    /// The group, if it is still there.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Group> {
+        self.0.upgrade().map(Group)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
@@ -92,8 +119,18 @@ pub(crate) struct Member {
     pub(crate) connector: Connector,
     id: u64,
     health: Mutex<Health>,
+    ejections: AtomicU64,
     requests: AtomicUsize,
 }
+
+/// Bytes of a connection over HTTP/1.1 in clear text, with its place in the event loop.
+const CONNECTION_BYTES: u64 = 1 << 10;
+
+/// Bytes of a connection over HTTP/1.1 with TLS.
+const TLS_BYTES: u64 = 32 << 10;
+
+/// Bytes of a connection over HTTP/2: its window and its tables.
+const HTTP2_BYTES: u64 = 5 << 20;
 
 /// The choice that a request is given: there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,6 +162,7 @@ impl Group {
                 timeout: options.connect_timeout,
             },
             health: Mutex::default(),
+            ejections: AtomicU64::new(0),
             requests: AtomicUsize::new(0),
         });
         let shared = Arc::new(Shared {
@@ -137,11 +175,50 @@ impl Group {
         Ok(Self(shared))
     }
 
+    /// The most bytes that a worker holds for the group: connections, those that wait for a request among them, and what
+    /// HTTP/2 has received ahead of its readers. Of responses over HTTP/1.1 no more is read than is given on.
+    #[must_use]
+    pub fn memory(options: &Options) -> u64 {
+        let most = options.max_requests as u64;
+        let of = |server: &Server| match (server.protocol, &server.tls) {
+            (Protocol::Http2, _) => HTTP2_BYTES,
+            (Protocol::Http1, None) => most.saturating_mul(CONNECTION_BYTES),
+            (Protocol::Http1, Some(_)) => most.saturating_mul(TLS_BYTES),
+        };
+        options.servers.iter().map(of).fold(0, u64::saturating_add)
+    }
+
     /// The servers with whether each may be given requests now.
     pub fn servers(&self) -> impl Iterator<Item = (&Server, bool)> {
         let now = Instant::now();
         let members = self.0.members.iter();
         members.map(move |it| (&it.connector.server, it.health().is_available(now)))
+    }
+
+    /// A handle that does not keep it.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakGroup {
+        WeakGroup(Arc::downgrade(&self.0))
+    }
+
+    /// The figures of each server, over all workers.
+    #[must_use]
+    pub fn statistics(&self) -> Vec<ServerStatistics> {
+        let now = Instant::now();
+        let members = self.0.members.iter().enumerate();
+        let sums = members.map(|(place, member)| {
+            let name = member.connector.server.to_string();
+            let is_available = member.health().is_available(now);
+            let mut sum = ServerStatistics::of_nothing(name, is_available);
+            sum.ejections = member.ejections.load(Ordering::Relaxed);
+            sum.in_progress = member.requests.load(Ordering::Relaxed);
+            for pools in self.0.pools.iter() {
+                pools[place].counters.add_to(&mut sum);
+                sum.idle_connections += pools[place].idle_connections() as u64;
+            }
+            sum
+        });
+        sums.collect()
     }
 }
 
@@ -234,7 +311,10 @@ impl Member {
         drop(health);
         let server = &self.connector.server;
         match (before, after) {
-            (true, false) => tracing::warn!("upstream {server} is down: it is given no requests"),
+            (true, false) => {
+                self.ejections.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!("upstream {server} is down: it is given no requests");
+            }
             (false, true) => tracing::warn!("upstream {server} is up again"),
             _ => {}
         }

@@ -16,6 +16,7 @@ pub(crate) use incoming::Incoming;
 
 use crate::BoxError;
 use crate::content::Outgoing;
+use crate::counters::OpenConnection;
 use crate::retry::{Failure, Sent};
 use crate::socket::Stream;
 use bytes::{Bytes, BytesMut};
@@ -38,6 +39,7 @@ const MAX_HEAD: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Http1 {
     stream: Stream,
+    open: OpenConnection,
     /// It has carried a request before.
     pub(crate) is_reused: bool,
 }
@@ -101,16 +103,18 @@ impl Fault {
 }
 
 impl Http1 {
-    pub(crate) fn new(stream: Stream) -> Self {
+    pub(crate) fn new(stream: Stream, open: OpenConnection) -> Self {
         Self {
             stream,
+            open,
             is_reused: false,
         }
     }
 
-    fn reused(stream: Stream) -> Self {
+    fn reused(stream: Stream, open: OpenConnection) -> Self {
         Self {
             stream,
+            open,
             is_reused: true,
         }
     }
@@ -125,7 +129,7 @@ impl Http1 {
         let length = length(request.fields, &body);
         let head = head::write_request(request.method, request.target, request.fields, length);
         Exchange {
-            stream: Some(self.stream),
+            connection: Some((self.stream, self.open)),
             upload: Upload::new(head, body, length),
             is_broken: None,
             method: request.method.clone(),
@@ -154,7 +158,7 @@ fn length(fields: &HeaderMap, body: &Outgoing) -> ContentLength {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     /// `None`: the response has begun, or never will.
-    stream: Option<Stream>,
+    connection: Option<(Stream, OpenConnection)>,
     upload: Upload,
     /// The request can't be sent on; there may be a response that says why.
     is_broken: Option<Fault>,
@@ -193,7 +197,7 @@ impl Exchange {
         cx: &mut Context<'_>,
         interim: &mut impl FnMut(StatusCode, HeaderMap),
     ) -> Poll<Result<Response, Fault>> {
-        let Some(stream) = &mut self.stream else {
+        let Some((stream, _)) = &mut self.connection else {
             let error = io::ErrorKind::NotConnected.into();
             return Poll::Ready(Err(Fault::Connection(error)));
         };
@@ -207,8 +211,8 @@ impl Exchange {
             self.is_broken = Some(fault);
         }
         loop {
-            let stream = self.stream.as_mut();
-            let stream = stream.expect("the loop ends when it is taken");
+            let connection = self.connection.as_mut();
+            let (stream, _) = connection.expect("the loop ends when it is taken");
             let read = ready!(read::poll(stream, cx, usize::MAX, &mut self.is_fast));
             let more = match read {
                 Ok(more) if !more.is_empty() => more,
@@ -263,19 +267,24 @@ impl Exchange {
 
     /// The connection has ended. What the sending has met with says more of it, if it came first.
     fn ended(&mut self, error: io::Error) -> Fault {
-        self.stream = None;
+        self.connection = None;
         self.is_broken.take().unwrap_or(Fault::Connection(error))
     }
 
     /// The response, whose head was read.
     fn take(&mut self, (mut head, input): (ResponseHead, Bytes)) -> Result<Response, Fault> {
         let extent = head.extent(&self.method)?;
-        let stream = self.stream.take().expect("the response has only begun");
+        let connection = self.connection.take();
+        let (stream, open) = connection.expect("the response has only begun");
         let content = if head.status == StatusCode::SWITCHING_PROTOCOLS {
             if !self.is_upgrade || !head.switches() {
                 return Err(BadHead.into());
             }
-            Content::Switched(Switched { input, stream })
+            Content::Switched(Switched {
+                input,
+                stream,
+                _open: open,
+            })
         } else {
             let is_kept = head.keeps_connection() && self.is_broken.is_none();
             let io = match self.upload.is_whole() || self.is_broken.is_some() {
@@ -287,7 +296,7 @@ impl Exchange {
                     Io::Divided(read, Rest::send(upload, write))
                 }
             };
-            Content::Http(Incoming::new(io, input, extent, is_kept))
+            Content::Http(Incoming::new((io, open), input, extent, is_kept))
         };
         Ok(Response {
             status: head.status,
@@ -303,6 +312,7 @@ impl Exchange {
 pub(crate) struct Switched {
     input: Bytes,
     stream: Stream,
+    _open: OpenConnection,
 }
 
 impl AsyncRead for Switched {

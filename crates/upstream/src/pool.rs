@@ -1,6 +1,7 @@
 //! The connections of one worker to one server, and the bound on its requests there.
 
 use crate::connect::{Connector, Http2};
+use crate::counters::Counters;
 use crate::http1::Http1;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,6 +27,7 @@ pub(crate) struct Pool {
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
     most: usize,
+    pub(crate) counters: Arc<Counters>,
 }
 
 #[derive(Debug)]
@@ -57,6 +59,7 @@ impl Pool {
             permits: Arc::new(Semaphore::new(most)),
             waiting: AtomicUsize::new(0),
             most,
+            counters: Arc::default(),
         }
     }
 
@@ -108,12 +111,17 @@ impl Pool {
             return Ok((known.sender.clone(), is_used));
         }
         *shared = None;
-        let sender = connector.http2().await?;
+        let sender = connector.http2(&self.counters).await?;
         *shared = Some(Multiplexed {
             sender: sender.clone(),
             is_used: true,
         });
         Ok((sender, false))
+    }
+
+    /// Connections that wait for a request.
+    pub(crate) fn idle_connections(&self) -> usize {
+        self.lock().len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Idle>> {

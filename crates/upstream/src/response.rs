@@ -1,5 +1,6 @@
 //! The content of a response on its way to the client, with the place at the server that it holds until its end.
 
+use crate::Slowest;
 use crate::group::InProgress;
 use crate::http1::{self, Http1};
 use crate::pool::Pool;
@@ -12,6 +13,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep};
+
+/// Bytes of content whose length is known that must come in the time for which it may pause, where nothing else is said.
+const LEAST_BYTES: u64 = 1 << 10;
 
 /// The place of a request at a server. Its connection goes back to the pool only after a whole response.
 #[derive(Debug)]
@@ -56,44 +60,81 @@ pub(crate) enum Source {
 pub struct ResponseBody {
     source: Source,
     lease: Option<Lease>,
-    idle_timeout: Duration,
-    /// Runs while the server is waited for.
-    timer: Option<Pin<Box<Sleep>>>,
-    is_waiting: bool,
+    pace: Pace,
+    /// `None`: the server was never waited for.
+    wait: Option<Box<Wait>>,
+}
+
+/// The patience with a server that sends content.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    pub(crate) idle_timeout: Duration,
+    /// `None`: pauses alone are limited.
+    pub(crate) slowest: Option<Slowest>,
+}
+
+/// A server that is waited for, or was.
+#[derive(Debug)]
+struct Wait {
+    timer: Pin<Box<Sleep>>,
+    /// The time since when it is; `None`: it is not at the moment.
+    since: Option<Instant>,
+    /// Time for which it was since the least amount last came.
+    waited: Duration,
+    /// Bytes that came since then.
+    came: u64,
 }
 
 impl ResponseBody {
-    pub(crate) fn new(source: Source, lease: Lease, idle_timeout: Duration) -> Self {
+    pub(crate) fn new(source: Source, lease: Lease, pace: Pace) -> Self {
         let mut body = Self {
             source,
             lease: Some(lease),
-            idle_timeout,
-            timer: None,
-            is_waiting: false,
+            pace,
+            wait: None,
         };
+        if body.pace.slowest.is_none() && body.size_hint().exact().is_some() {
+            body.pace.slowest = Some(Slowest {
+                bytes: LEAST_BYTES,
+                time: body.pace.idle_timeout,
+            });
+        }
         body.release_at_end();
         body
     }
 
-    pub(crate) fn empty(idle_timeout: Duration) -> Self {
+    pub(crate) fn empty(pace: Pace) -> Self {
         Self {
             source: Source::None,
             lease: None,
-            idle_timeout,
-            timer: None,
-            is_waiting: false,
+            pace,
+            wait: None,
         }
     }
 
-    /// Gives the place at the server back as soon as nothing more is to come of it, though some of it may have to be
-    /// given still.
-    fn release_at_end(&mut self) {
-        let is_read = match &self.source {
+    /// Whether nothing more of it is to come from the server, though not all of it may have been given.
+    #[must_use]
+    pub fn is_received(&self) -> bool {
+        match &self.source {
             Source::Http1(incoming) => incoming.is_read(),
             Source::Http2(incoming) => incoming.is_end_stream(),
             Source::None => true,
-        };
-        if is_read {
+        }
+    }
+
+    /// Bytes in memory that it has received and not given. Over HTTP/2 they are in the connection's window and do not
+    /// count here.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        match &self.source {
+            Source::Http1(incoming) => incoming.held(),
+            Source::Http2(_) | Source::None => 0,
+        }
+    }
+
+    /// Gives the place at the server back as soon as nothing more is to come of it.
+    fn release_at_end(&mut self) {
+        if self.is_received() {
             self.release();
         }
     }
@@ -110,20 +151,49 @@ impl ResponseBody {
 
     /// The server has nothing to give; an error once that lasts too long.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let idle_timeout = self.idle_timeout;
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(sleep(idle_timeout)));
-        if !self.is_waiting {
-            self.is_waiting = true;
-            timer.as_mut().reset(Instant::now() + idle_timeout);
+        let pace = self.pace;
+        let wait = self.wait.get_or_insert_with(|| {
+            Box::new(Wait {
+                timer: Box::pin(sleep(pace.idle_timeout)),
+                since: None,
+                waited: Duration::ZERO,
+                came: 0,
+            })
+        });
+        if wait.since.is_none() {
+            let now = Instant::now();
+            wait.since = Some(now);
+            let left = pace.slowest.map(|it| it.time.saturating_sub(wait.waited));
+            let time = left.map_or(pace.idle_timeout, |left| left.min(pace.idle_timeout));
+            wait.timer.as_mut().reset(now + time);
         }
-        if timer.as_mut().poll(cx).is_pending() {
+        if wait.timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
+        let waited = wait.waited;
         self.lease = None;
         self.source = Source::None;
-        Poll::Ready(Some(Err("the upstream has paused for too long".into())))
+        Poll::Ready(Some(Err(match waited.is_zero() {
+            true => "the upstream has paused for too long".into(),
+            false => "the upstream sends too slowly".into(),
+        })))
+    }
+
+    /// The server has given so many bytes.
+    fn note(&mut self, bytes: usize) {
+        let (Some(wait), Some(slowest)) = (&mut self.wait, self.pace.slowest) else {
+            if let Some(wait) = &mut self.wait {
+                wait.since = None;
+            }
+            return;
+        };
+        if let Some(since) = wait.since.take() {
+            wait.waited += since.elapsed();
+        }
+        wait.came += bytes as u64;
+        if wait.came >= slowest.bytes {
+            (wait.came, wait.waited) = (0, Duration::ZERO);
+        }
     }
 }
 
@@ -147,7 +217,10 @@ impl Body for ResponseBody {
             Poll::Pending => return self.wait(cx),
             Poll::Ready(frame) => frame,
         };
-        self.is_waiting = false;
+        let bytes = frame
+            .as_ref()
+            .and_then(|frame| Some(frame.as_ref().ok()?.data_ref()?.len()));
+        self.note(bytes.unwrap_or_default());
         match &mut frame {
             None => self.release(),
             Some(Ok(frame)) => {

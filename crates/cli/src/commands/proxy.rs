@@ -14,7 +14,7 @@ use altway_config::{
 };
 use altway_proxy::Statistics;
 use altway_serve::{LogFormat, Policy};
-use altway_units::duration;
+use altway_units::{DataSize, duration};
 use anyhow::Result;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -145,7 +145,7 @@ impl Arguments {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         limits::checked(
             &limits,
-            self.threads.unwrap_or_else(cores),
+            (self.threads.unwrap_or_else(cores), DataSize::ZERO),
             Spelling::Options,
         )?;
         if self.roots.is_some() && !self.origins.iter().any(|origin| origin.is_tls) {

@@ -167,7 +167,8 @@ pub(super) fn run_plan(
     reopen_at_signal(options.access_log.clone(), selection_log, *printer)?;
     let server = Server::bind(&options)?;
     let (handle, signal) = stop_channel();
-    let memory = limits::memory(&options.limits, options.threads) + setup::memory(plan);
+    let memory =
+        limits::memory(&options.limits, options.threads) + setup::memory(plan, options.threads);
     let replaced = (server.reload_handle(), Arc::clone(&how.statistics));
     let reloading = Arc::new(Reloading::new(
         how.file.clone(),
@@ -189,6 +190,7 @@ pub(super) fn run_plan(
         options.policy.to_string(),
         Some(Arc::new(move || told.during(|| reloading.reload()))),
     );
+    let admin = admin.with_upstreams(admin::upstreams(&how.statistics));
     obey_signals(handle, admin.clone(), stopped, *printer)?;
     let takes_over = options.takeover.is_some();
     let at = admin_address(how.admin, plan)?;

@@ -88,6 +88,7 @@ impl Walk {
                     *time = given;
                 }
             }
+            timeouts.slowest = self.parsed(&table, "slowest");
         }
         timeouts
     }

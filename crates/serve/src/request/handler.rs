@@ -1,7 +1,7 @@
 //! Services of the embedder behind one type that the server's own code can hold.
 
 use crate::RequestBody;
-use crate::request::body::Body;
+use crate::request::body::{Body, BodyMemory};
 use crate::request::contained::{Contained, ContainedBody, contain};
 use http::{Request, Response};
 use std::fmt;
@@ -118,11 +118,13 @@ where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
+    let mut response = response;
+    let memory = response.extensions_mut().remove::<BodyMemory>();
     let mut response = response.map(|body| {
         let mut body = ContainedBody::new(body);
         match body.at_once(SHORT) {
             Some(bytes) => Body::bytes(bytes),
-            None => Body::stream(body),
+            None => Body::stream(body, memory),
         }
     });
     response.extensions_mut().clear();

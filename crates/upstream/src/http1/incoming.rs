@@ -5,6 +5,7 @@ use super::head::Extent;
 use super::upload::Rest;
 use super::{Http1, read};
 use crate::BoxError;
+use crate::counters::OpenConnection;
 use crate::socket::Stream;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -18,8 +19,12 @@ use tokio::io::{AsyncRead, ReadBuf, ReadHalf};
 #[derive(Debug)]
 pub(crate) struct Incoming {
     io: Io,
+    /// `None`: the connection was given back.
+    open: Option<OpenConnection>,
     /// What was read, and not given yet: one read at most.
     input: Bytes,
+    /// Bytes of that read, all of which stay in memory while some of them do.
+    read: usize,
     left: Left,
     /// The piece after the one that was given, where it was there.
     ahead: Option<Result<Piece, BadChunks>>,
@@ -49,9 +54,16 @@ enum Left {
 
 impl Incoming {
     /// `input` was read after the response's head.
-    pub(super) fn new(io: Io, input: Bytes, extent: Extent, is_kept: bool) -> Self {
+    pub(super) fn new(
+        (io, open): (Io, OpenConnection),
+        input: Bytes,
+        extent: Extent,
+        is_kept: bool,
+    ) -> Self {
         Self {
             io,
+            open: Some(open),
+            read: input.len(),
             input,
             left: match extent {
                 Extent::Length(0) => Left::Nothing,
@@ -81,6 +93,7 @@ impl Incoming {
             return None;
         }
         let io = std::mem::replace(&mut self.io, Io::None);
+        let open = self.open.take()?;
         let is_clean = match self.left {
             Left::Length(left) => self.input.len() as u64 == left,
             _ => self.input.is_empty(),
@@ -93,7 +106,16 @@ impl Incoming {
             Io::Divided(read, rest) => read.unsplit(rest.finish()?),
             Io::None => return None,
         };
-        Some(Http1::reused(stream))
+        Some(Http1::reused(stream, open))
+    }
+
+    /// Bytes in memory, for what was read and not given.
+    pub(crate) fn held(&self) -> usize {
+        let has_ahead = matches!(self.ahead, Some(Ok(Piece::Data(_))));
+        match self.input.is_empty() && !has_ahead {
+            true => 0,
+            false => self.read,
+        }
     }
 
     pub(crate) fn poll_frame(
@@ -139,6 +161,7 @@ impl Incoming {
 
     fn fail(&mut self, error: impl Into<BoxError>) -> BoxError {
         self.io = Io::None;
+        self.open = None;
         self.left = Left::Nothing;
         self.is_kept = false;
         error.into()
@@ -162,11 +185,17 @@ impl Incoming {
                 Piece::Data(self.input.split_to(n))
             }
             Left::Chunked(chunked) => {
-                let piece = chunked.decode(&mut self.input)?;
-                if matches!(piece, Piece::End | Piece::Trailers(_)) {
-                    self.left = Left::Nothing;
+                match chunked.decode(&mut self.input)? {
+                    // Whoever waits for its client shall not hold the whole read for it.
+                    Piece::Data(data) if data.len() < self.read / 4 => {
+                        Piece::Data(Bytes::copy_from_slice(&data))
+                    }
+                    piece @ (Piece::End | Piece::Trailers(_)) => {
+                        self.left = Left::Nothing;
+                        piece
+                    }
+                    piece => piece,
                 }
-                piece
             }
             Left::ToTheEnd => Piece::Data(std::mem::take(&mut self.input)),
         };
@@ -187,7 +216,9 @@ impl Incoming {
             };
             self.left = Left::Nothing;
             self.io = Io::None;
+            self.open = None;
         }
+        self.read = input.len();
         self.input = input;
         Poll::Ready(Ok(()))
     }
@@ -204,5 +235,63 @@ impl AsyncRead for Io {
             Self::Divided(half, _) => Pin::new(half).poll_read(cx, buffer),
             Self::None => Poll::Ready(Ok(())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Counters;
+    use std::sync::Arc;
+    use std::task::Waker;
+
+    fn incoming(input: &str, extent: Extent) -> Incoming {
+        let open = Arc::<Counters>::default().open();
+        let input = Bytes::copy_from_slice(input.as_bytes());
+        Incoming::new((Io::None, open), input, extent, true)
+    }
+
+    fn data(incoming: &mut Incoming) -> Option<Bytes> {
+        let mut context = Context::from_waker(Waker::noop());
+        match incoming.poll_frame(&mut context) {
+            Poll::Ready(Some(Ok(frame))) => frame.into_data().ok(),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_last_piece_is_known_to_be_the_last() {
+        let mut body = incoming("5\r\nhello\r\n6\r\n, you.\r\n0\r\n\r\n", Extent::Chunked);
+        assert_eq!(data(&mut body).unwrap(), "hello");
+        assert!(!body.is_end_stream());
+        assert_eq!(data(&mut body).unwrap(), ", you.");
+        assert!(body.is_end_stream() && body.is_read());
+        let mut body = incoming("hello", Extent::Length(5));
+        assert!(body.is_read() && !body.is_end_stream());
+        assert_eq!(data(&mut body).unwrap(), "hello");
+        assert!(body.is_end_stream());
+    }
+
+    #[test]
+    fn a_piece_that_waits_for_its_client_holds_no_whole_read() {
+        let many = format!("3\r\nabc\r\n{:x}\r\n{}", 1 << 15, "x".repeat(1 << 15));
+        let mut body = incoming(&many, Extent::Chunked);
+        assert_eq!(body.held(), many.len());
+        let first = data(&mut body).unwrap();
+        assert_eq!(first, "abc");
+        assert!(first.is_unique(), "it is a copy");
+        assert_eq!(body.held(), many.len(), "the rest is here");
+        assert_eq!(data(&mut body).unwrap().len(), 1 << 15);
+        assert_eq!(body.held(), 0);
+    }
+
+    #[test]
+    fn a_connection_on_which_more_has_come_than_the_message_is_not_used_again() {
+        let mut body = incoming("hello, and more", Extent::Length(5));
+        assert!(body.is_read());
+        assert!(body.take_connection().is_none());
+        let mut body = incoming("hel", Extent::Length(5));
+        assert!(!body.is_read());
+        assert!(body.take_connection().is_none());
     }
 }
