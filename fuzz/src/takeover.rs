@@ -39,7 +39,9 @@ fn take(messages: &[(&[u8], usize)]) {
     let before = read_dir("/proc/self/fd").expect("Linux").count();
     if let Ok(taken) = take_over(messages, descriptor.as_fd()) {
         assert!(taken.formers <= MAX_FORMERS + 1, "{taken:?}");
-        assert_eq!((taken.tcp, taken.udp), (2, 2), "{taken:?}");
+        assert_eq!(taken.tcp, 2, "{taken:?}");
+        // As many as were offered: one for each worker at most.
+        assert!((1..=2).contains(&taken.udp), "{taken:?}");
     }
     let after = read_dir("/proc/self/fd").expect("Linux").count();
     // Tests beside this one open and close some.

@@ -64,6 +64,7 @@ impl Admin {
         let identity = Identity {
             address,
             policy,
+            sandbox: "off",
             since: SystemTime::now(),
         };
         Self {
@@ -82,6 +83,14 @@ impl Admin {
             upstreams: Some(upstreams),
             ..self
         }
+    }
+
+    /// Says whether the kernel holds the process to the files of its configuration: `on`, `off` or `unavailable`. Default:
+    /// `off`.
+    #[must_use]
+    pub fn with_sandbox(mut self, state: &'static str) -> Self {
+        self.identity.sandbox = state;
+        self
     }
 
     /// Listens at `at`, and answers on a thread of its own until the process ends or what is returned is dropped.

@@ -25,6 +25,8 @@ pub struct Status {
     pub since: u64,
     /// Seconds since 1970 when this was told.
     pub now: u64,
+    /// Whether the kernel holds the process to the files of its configuration: `on`, `off`, or `unavailable`.
+    pub sandbox: String,
     /// The kernel's figures of the process.
     pub process: ProcessStatus,
     /// HTTP/1.1, HTTP/2, HTTP/3.
@@ -222,6 +224,7 @@ pub struct ReloadStatus {
 pub(crate) struct Identity {
     pub(crate) address: SocketAddr,
     pub(crate) policy: String,
+    pub(crate) sandbox: &'static str,
     pub(crate) since: SystemTime,
 }
 
@@ -252,6 +255,7 @@ impl Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: identity.address,
             policy: identity.policy.clone(),
+            sandbox: identity.sandbox.to_owned(),
             since: seconds(identity.since),
             now: seconds(SystemTime::now()),
             process: process(identity.address.port()),

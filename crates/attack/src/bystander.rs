@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -139,6 +139,7 @@ impl Service {
 /// A thread that asks over each protocol in turn, on connections that it keeps.
 pub struct Bystander {
     stop: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
     thread: JoinHandle<Service>,
 }
 
@@ -147,7 +148,8 @@ impl Bystander {
     #[must_use]
     pub fn start(target: &Target, protocols: &[Protocol]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, target) = (Arc::clone(&stop), target.clone());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (stopped, count, target) = (Arc::clone(&stop), Arc::clone(&asked), target.clone());
         let mut seats: Vec<_> = protocols
             .iter()
             .map(|protocol| Seat::new(*protocol))
@@ -164,12 +166,23 @@ impl Bystander {
                 }
                 let seat = turn % seats.len();
                 seats[seat].ask(&target, &mut service);
+                count.fetch_add(1, Ordering::Relaxed);
                 due = (due + PERIOD).max(Instant::now());
                 thread::sleep(due.saturating_duration_since(Instant::now()));
             }
             service
         });
-        Self { stop, thread }
+        Self {
+            stop,
+            asked,
+            thread,
+        }
+    }
+
+    /// The requests so far.
+    #[must_use]
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// Stops, and tells.

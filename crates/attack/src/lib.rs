@@ -20,6 +20,7 @@ pub use oracle::{Check, Report, run};
 
 use bystander::Protocol;
 use server::Setup;
+use std::time::Duration;
 
 /// An attack and the bounds of what it may cost.
 pub struct Attack {
@@ -35,6 +36,9 @@ pub struct Attack {
     pub bystander: &'static [Protocol],
     /// Bound of the resident memory above idle, in bytes.
     pub memory: u64,
+    /// How long the server may keep what clients left that went without a word: over QUIC there is no telling that a
+    /// client has gone but its silence.
+    pub lingers: Duration,
     /// The attack itself. Its connections end when it returns.
     pub run: fn(&mut Arena<'_>) -> anyhow::Result<()>,
     /// Further checks once the bystander has stopped: they may end the server.
@@ -59,6 +63,7 @@ impl Attack {
             },
             bystander: &[Protocol::H1, Protocol::H2, Protocol::H3],
             memory: 64 << 20,
+            lingers: Duration::ZERO,
             run,
             afterwards: None,
         }
@@ -89,6 +94,12 @@ impl Attack {
         afterwards: fn(&mut Arena<'_>) -> anyhow::Result<()>,
     ) -> Self {
         self.afterwards = Some(afterwards);
+        self
+    }
+
+    /// The same attack, whose clients over QUIC go without a word, so that the server keeps them for so many seconds.
+    pub(crate) const fn lingering(mut self, seconds: u64) -> Self {
+        self.lingers = Duration::from_secs(seconds);
         self
     }
 

@@ -21,6 +21,11 @@ const BACK_DESCRIPTORS: u64 = 16;
 /// The bystander's p99 during an attack.
 const P99: Duration = Duration::from_millis(5);
 
+/// Requests of the bystander whose p99 says something: of fewer it would be the slowest but two.
+const ENOUGH: usize = 300;
+/// A short attack is made so many times at most for the bystander to have asked often enough.
+const MAX_ROUNDS: usize = 20;
+
 /// A bar, and whether it was met.
 #[derive(Debug, Clone)]
 pub struct Check {
@@ -89,10 +94,18 @@ pub fn run(binary: &Path, attack: &Attack, scale: Scale) -> Result<Report> {
         idle,
         checks: Vec::new(),
     };
-    (attack.run)(&mut arena)
-        .with_context(|| format!("the attack {} cannot be made", attack.name))?;
+    for round in 0..MAX_ROUNDS {
+        let before = std::mem::take(&mut arena.checks);
+        (attack.run)(&mut arena)
+            .with_context(|| format!("the attack {} cannot be made", attack.name))?;
+        arena.checks = worse_of(before, std::mem::take(&mut arena.checks));
+        let last = round + 1 == MAX_ROUNDS || scale == Scale::Quick;
+        if last || bystander.asked() >= ENOUGH {
+            break;
+        }
+    }
     let peak = sampler.stop();
-    let recovered = recovery(idle, pid);
+    let recovered = recovery(idle, pid, RECOVERY + attack.lingers);
     let service = bystander.stop();
     let alive = alive(arena.server);
     if let Some(afterwards) = attack.afterwards {
@@ -109,6 +122,17 @@ pub fn run(binary: &Path, attack: &Attack, scale: Scale) -> Result<Report> {
     })
 }
 
+/// The checks of an attack that was made again: those missed stay missed.
+fn worse_of(before: Vec<Check>, mut now: Vec<Check>) -> Vec<Check> {
+    for missed in before.into_iter().filter(|check| !check.met) {
+        match now.iter_mut().find(|check| check.what == missed.what) {
+            Some(check) => *check = missed,
+            None => now.push(missed),
+        }
+    }
+    now
+}
+
 fn memory(attack: &Attack, idle: Usage, peak: Usage) -> Check {
     let above = peak.resident.saturating_sub(idle.resident);
     Check {
@@ -119,11 +143,11 @@ fn memory(attack: &Attack, idle: Usage, peak: Usage) -> Check {
     }
 }
 
-fn recovery(idle: Usage, pid: u32) -> [Check; 2] {
+fn recovery(idle: Usage, pid: u32, limit: Duration) -> [Check; 2] {
     let begun = Instant::now();
-    let memory = within(RECOVERY, || Usage::of(pid).resident <= idle.resident + BACK);
+    let memory = within(limit, || Usage::of(pid).resident <= idle.resident + BACK);
     let after = begun.elapsed();
-    let left = RECOVERY.saturating_sub(after);
+    let left = limit.saturating_sub(after);
     let descriptors = within(left, || {
         Usage::of(pid).descriptors <= idle.descriptors + BACK_DESCRIPTORS
     });
@@ -132,13 +156,13 @@ fn recovery(idle: Usage, pid: u32) -> [Check; 2] {
     [
         Check {
             what: "memory afterwards".into(),
-            bar: format!("≤ {} MiB above idle in 10 s", BACK >> 20),
+            bar: format!("≤ {} MiB above idle in {} s", BACK >> 20, limit.as_secs()),
             measured: format!("{above} MiB after {:.1} s", after.as_secs_f64()),
             met: memory,
         },
         Check {
             what: "descriptors afterwards".into(),
-            bar: format!("≤ {BACK_DESCRIPTORS} above idle in 10 s"),
+            bar: format!("≤ {BACK_DESCRIPTORS} above idle in {} s", limit.as_secs()),
             measured: format!(
                 "{} above idle, after {:.1} s",
                 now.descriptors.saturating_sub(idle.descriptors),

@@ -14,6 +14,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::CertificateDer;
 use tempfile::TempDir;
 
+/// Seconds after which `altway serve` forgets a silent connection, unless told otherwise.
+pub const IDLE_TIMEOUT: u64 = 60;
+
+/// Seconds that it gives a handshake.
+pub const HANDSHAKE_TIMEOUT: u64 = 10;
+
 /// Name of a file of 50 MB on the site: long enough that it can be spelled in a million ways.
 pub const LARGE: &str = "fifty-megabytes-to-download";
 /// Name of a file of six bytes on the site, as long.

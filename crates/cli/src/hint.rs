@@ -233,6 +233,12 @@ fn of_serve(error: &ServeError) -> Option<String> {
         ServeError::TooManyThreads { .. } => "leave out --threads to have one per core",
         ServeError::ReadPem { .. } => "name a file that is there, and that this user may read",
         ServeError::Pem { .. } | ServeError::NoCertificate { .. } => CERTIFICATE_FILE,
+        ServeError::ClientRoot { .. } => {
+            "a file of roots is PEM: the certificates of the authorities that sign those of clients"
+        }
+        ServeError::PassedSockets { .. } => {
+            "in the socket's unit, repeat `ListenDatagram=` as often as there are threads, with `ReusePort=yes`, or leave one"
+        }
         ServeError::NoKey { .. } => {
             "a key's file is PEM, with `BEGIN PRIVATE KEY`; `openssl pkey -in KEY -out PLAIN` takes a password away"
         }

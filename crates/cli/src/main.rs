@@ -12,6 +12,7 @@ mod insight;
 mod printer;
 mod signals;
 mod stderr;
+mod sys;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use printer::Printer;
@@ -80,12 +81,6 @@ enum Answer {
 fn main() -> ExitCode {
     let arguments = arguments();
     let printer = Printer::new(arguments.global.quiet);
-    let is_server = matches!(arguments.command, Command::Serve(_) | Command::Proxy(_));
-    if is_server && let Err(error) = stderr::start_queue() {
-        printer.warn(&format!(
-            "a full pipe at stderr will hold the server up: {error}"
-        ));
-    }
     start_log(&arguments.global);
     let result = run(&arguments.command, &printer);
     stderr::drain();

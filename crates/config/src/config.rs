@@ -32,6 +32,13 @@ pub struct Config {
     pub takeover: Option<PathBuf>,
     /// The admin socket: a path, or an address of the loopback interface with a port; `None`: there is none.
     pub admin: Option<String>,
+    /// The user, by name or number, as whom the server goes on once its sockets are bound and its keys read; `None`: it
+    /// stays the one that started it.
+    pub user: Option<String>,
+    /// The group, likewise; `None`: the user's.
+    pub group: Option<String>,
+    /// The files that the process can reach.
+    pub sandbox: Sandbox,
     /// Files of the keys of session tickets, of which the first encrypts; none: keys of the server's own.
     pub ticket_keys: Vec<PathBuf>,
     /// The addresses at which it listens, and their protection.
@@ -55,6 +62,9 @@ impl Default for Config {
             grace: Duration::from_secs(10),
             takeover: None,
             admin: None,
+            user: None,
+            group: None,
+            sandbox: Sandbox::default(),
             ticket_keys: Vec::new(),
             listen: Listen::default(),
             transport: Transport::default(),
@@ -65,14 +75,37 @@ impl Default for Config {
     }
 }
 
+/// The files that the process can reach: `sandbox`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sandbox {
+    /// Whether the kernel keeps the process from all others, where it can (Landlock).
+    pub is_on: bool,
+    /// Folders and files that it can read beside those that the configuration names.
+    pub read: Vec<PathBuf>,
+    /// Folders that it can write to beside those that the configuration names.
+    pub write: Vec<PathBuf>,
+}
+
+/// On, with what the configuration names.
+impl Default for Sandbox {
+    fn default() -> Self {
+        Self {
+            is_on: true,
+            read: Vec::new(),
+            write: Vec::new(),
+        }
+    }
+}
+
 /// The addresses at which a server listens, and their protection: `[listen]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
-    /// The addresses, at most [`MAX_LISTENERS`]; those with TLS first, of which the first one has HTTP/3.
+    /// The addresses, at most [`MAX_LISTENERS`]; those with TLS first.
     pub listeners: Vec<Listener>,
     /// The protocols that clients are given, unless their listener says something else.
     pub protocols: Protocols,
-    /// The port number that clients see, where a NAT or a container changes it; `None`: the one of `https`.
+    /// The port number that clients see, where a NAT or a container changes it and their listener says nothing else;
+    /// `None`: the one that they came by.
     pub alt_svc_port: Option<NonZeroU16>,
     /// Networks of proxies that say by the PROXY protocol whose connections they pass on.
     pub proxy_protocol_from: Vec<Network>,
@@ -92,6 +125,7 @@ impl Default for Listen {
                 address,
                 security: Security::Tls,
                 protocols: Protocols::default(),
+                alt_svc_port: None,
             }],
             protocols: Protocols::default(),
             alt_svc_port: None,
@@ -112,11 +146,10 @@ impl Listen {
         tls.or(self.listeners.first())
     }
 
-    /// Whether clients are given HTTP/3.
+    /// Whether clients of any address are given HTTP/3.
     #[must_use]
     pub fn has_http3(&self) -> bool {
-        let main = self.main();
-        main.is_some_and(|it| it.security == Security::Tls && it.protocols.contains(Protocol::H3))
+        self.listeners.iter().any(Listener::has_http3)
     }
 
     /// Whether no listener has TLS.
@@ -133,8 +166,19 @@ pub struct Listener {
     pub address: ListenAddress,
     /// The protection of its connections.
     pub security: Security,
-    /// The protocols that its clients are given; HTTP/3 only at the first address with TLS.
+    /// The protocols that its clients are given; HTTP/3 with TLS alone.
     pub protocols: Protocols,
+    /// The port number that its clients see, where a NAT or a container changes it; `None`: as
+    /// [`Listen::alt_svc_port`] says.
+    pub alt_svc_port: Option<NonZeroU16>,
+}
+
+impl Listener {
+    /// Whether its clients are given HTTP/3.
+    #[must_use]
+    pub fn has_http3(&self) -> bool {
+        self.security == Security::Tls && self.protocols.contains(Protocol::H3)
+    }
 }
 
 /// The protection of connections.

@@ -5,7 +5,7 @@ mod proxy;
 mod site;
 
 pub use proxy::{HEALTH, RETRY, TIMEOUTS};
-pub use site::{CERTIFICATE, REDIRECT, RESPOND, ROUTE, SECRET, SITE, UPLOAD};
+pub use site::{CERTIFICATE, CLIENT_CERTIFICATES, REDIRECT, RESPOND, ROUTE, SECRET, SITE, UPLOAD};
 
 use crate::{Congestion, LogFormat, Protocol, Spread};
 
@@ -80,7 +80,7 @@ pub(crate) const MOST: u64 = i64::MAX as u64;
 pub(crate) const MOST_OF_32_BITS: u64 = u32::MAX as u64;
 
 /// All tables of a file, each once.
-pub const SECTIONS: [&Section; 16] = [
+pub const SECTIONS: [&Section; 18] = [
     &ROOT,
     &LISTEN,
     &TRANSPORT,
@@ -89,6 +89,7 @@ pub const SECTIONS: [&Section; 16] = [
     &SITE,
     &ROUTE,
     &CERTIFICATE,
+    &CLIENT_CERTIFICATES,
     &SECRET,
     &REDIRECT,
     &RESPOND,
@@ -97,6 +98,7 @@ pub const SECTIONS: [&Section; 16] = [
     &TIMEOUTS,
     &LISTENER,
     &UPLOAD,
+    &SANDBOX,
 ];
 
 /// The file.
@@ -141,6 +143,24 @@ pub const ROOT: Section = Section {
             "Socket that shows what the server does, for `altway status`, `explain` and `reload`, browsers and Prometheus: path of a Unix socket, which only this user may use, or IP:PORT of this machine. `--admin` takes its place.",
         ),
         key(
+            "user",
+            Form::Text("altway"),
+            "(the one that starts it)",
+            "User, by name or number, as whom the server goes on once its sockets are bound and its keys are read: it must be started as root. Keys that this user can't read are not read again by a reload.",
+        ),
+        key(
+            "group",
+            Form::Text("ssl-cert"),
+            "(that of `user`, with the further ones that it has)",
+            "Group, by name or number, in place of the user's own; the user's further groups stay. With `user`.",
+        ),
+        key(
+            "sandbox",
+            Form::Either(&Form::Switch, &Form::Table(&SANDBOX)),
+            "true",
+            "The kernel keeps the process from files that the configuration does not name (Landlock, Linux 5.19 and later), whatever happens in it. What a reload names beyond them needs a new process, or is listed here.",
+        ),
+        key(
             "ticket-keys",
             Form::OneOrMore(&Form::Path),
             "[] (the server's own, new every six hours)",
@@ -164,6 +184,26 @@ pub const ROOT: Section = Section {
     ],
 };
 
+/// `sandbox` with more than a switch.
+pub const SANDBOX: Section = Section {
+    title: "`sandbox`",
+    about: "What the process can reach beside what the configuration names, for reloads to come: `{ read = [\"/srv\"] }`.",
+    keys: &[
+        key(
+            "read",
+            Form::OneOrMore(&Form::Path),
+            "[]",
+            "Folders that it can read, with all that is in them.",
+        ),
+        key(
+            "write",
+            Form::OneOrMore(&Form::Path),
+            "[]",
+            "Folders that it can read and write to, with all that is in them.",
+        ),
+    ],
+};
+
 /// An included file.
 pub const INCLUDED: Section = Section {
     title: "an included file",
@@ -180,7 +220,7 @@ pub const LISTEN: Section = Section {
             "https",
             Form::OneOrMore(&Form::Either(&Form::Text("*:443"), &Form::Table(&LISTENER))),
             "[\"*:8443\"], unless `http` is given",
-            "Addresses and ports for TLS over TCP; the first one is for QUIC as well, and clients of the others are offered it if it is all addresses, or the same one. `*` is all addresses, IPv6 and IPv4; port 0 is any that is free. With `http` 16 together.",
+            "Addresses and ports for TLS over TCP, and for QUIC over UDP where `protocols` has `h3`: clients are offered it at the port that they came by. `*` is all addresses, IPv6 and IPv4; port 0 is any that is free. With `http` 16 together.",
         ),
         key(
             "http",
@@ -203,8 +243,8 @@ pub const LISTEN: Section = Section {
         key(
             "alt-svc-port",
             Form::Count(1, 65_535),
-            "(the port of `https`)",
-            "Port number that clients see, where a NAT or a container changes it: HTTP/3 is offered there, and `http` leads there.",
+            "(the port that clients come by; of `http` that of the first `https`)",
+            "Port number that clients see, where a NAT or a container changes it: HTTP/3 is offered there, and `http` leads there. A listener can have its own.",
         ),
         key(
             "proxy-protocol-from",
@@ -237,6 +277,12 @@ pub const LISTENER: Section = Section {
             Form::List(&Form::Words(Protocol::WORDS)),
             "(those of [listen])",
             "The protocols that clients are given there.",
+        ),
+        key(
+            "alt-svc-port",
+            Form::Count(1, 65_535),
+            "(that of [listen])",
+            "Of `https`: port number that clients see, at which they are offered HTTP/3.",
         ),
         key(
             "redirect",
@@ -407,7 +453,7 @@ pub const LIMITS: Section = Section {
         key(
             "slowest",
             Form::Text("1kB/s after 10s"),
-            "(1 KiB in `idle-timeout`)",
+            "(100 bytes a second over `idle-timeout`)",
             "How slowly a client may send the content of a request or take that of a response: in each span of so long that it is waited for, it must move by what the rate gives. Slower ones are ended, however far they are; a transfer that moves may take as long as it likes.",
         ),
     ],

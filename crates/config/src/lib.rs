@@ -48,7 +48,7 @@ mod values;
 pub use altway_units::{BadNetwork, Network};
 pub use config::{
     Config, Congestion, DEFAULT_PORT, Listen, Listener, Log, LogFormat, MAX_LISTENERS, MAX_THREADS,
-    Protocol, Protocols, Security, Spread, Transport,
+    Protocol, Protocols, Sandbox, Security, Spread, Transport,
 };
 pub use fault::{Fault, Faults, MAX_FAULTS};
 pub use limits::Limits;
@@ -60,8 +60,8 @@ pub use proxy::{
 pub use read::{ConfigFiles, MAX_INCLUDED, MAX_TEXT, NoFiles, read, read_with_places};
 pub use schema::schema;
 pub use site::{
-    Action, CacheRule, Certificate, Coding, ErrorPage, Files, MAX_RESPONSE_BODY, MAX_ROUTES,
-    MAX_SITES, OnTheFly, Redirect, Respond, Route, Secret, Site,
+    Action, CacheRule, Certificate, ClientCertificates, Coding, ErrorPage, Files,
+    MAX_RESPONSE_BODY, MAX_ROUTES, MAX_SITES, OnTheFly, Redirect, Respond, Route, Secret, Site,
 };
 pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{

@@ -25,6 +25,8 @@ pub struct Site {
     /// Its certificates: of each name the first that suits the client. None: one of altway's own
     /// authority, for trying things out.
     pub certificates: Vec<Certificate>,
+    /// The certificates that its clients are asked for; `None`: none.
+    pub client_certificates: Option<ClientCertificates>,
     /// The policy by which a client's protocol is chosen.
     pub policy: ModelKind,
     /// Fields of all its responses. Of one name may be several.
@@ -43,6 +45,15 @@ pub struct Certificate {
     pub key: Secret,
     /// File of an OCSP response for it, DER.
     pub ocsp: Option<PathBuf>,
+}
+
+/// The certificates that a site's clients are asked for: `client-certificates`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientCertificates {
+    /// PEM file of the authorities that sign them.
+    pub roots: PathBuf,
+    /// Whether clients without one are refused.
+    pub required: bool,
 }
 
 /// The place of a secret. It is looked up when it is needed, and again at each reload.

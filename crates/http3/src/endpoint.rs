@@ -421,6 +421,13 @@ impl Endpoint {
         Some(connection.remote_address())
     }
 
+    /// Returns what a connection's peer has shown of itself in the handshake: the name that it connected to, and its
+    /// certificates; `None` for a handle that is void.
+    pub fn peer_identity(&mut self, connection: ConnectionHandle) -> Option<quic::PeerIdentity> {
+        let connection = self.quic.connection(connection)?;
+        Some(connection.peer_identity())
+    }
+
     /// Server: the responses of a connection that have arrived; of none for a handle that is void. It
     /// still answers while [`Event::Closed`] is being handled.
     pub fn deliveries(&self, connection: ConnectionHandle) -> Deliveries {

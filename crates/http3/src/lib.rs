@@ -97,9 +97,9 @@ mod varint;
 pub use altway_fields::Priority;
 pub use altway_quic::{
     Admission, Admit, Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn,
-    EndpointStatistics, Generation, Guard, HeldShare, PathStatistics, Qlog, QlogWriter, ResetKey,
-    Retry, ServerId, StreamId, Tokens, Transmit, Transport, Version, WorkerId, worker_of,
-    worker_perhaps_of,
+    EndpointStatistics, Generation, Guard, HeldShare, PathStatistics, PeerIdentity, Qlog,
+    QlogWriter, ResetKey, Retry, ServerId, StreamId, Tokens, Transmit, Transport, Version,
+    WorkerId, worker_of, worker_perhaps_of,
 };
 pub use budget::Rate;
 pub use code::Code;

@@ -4,9 +4,11 @@ use crate::Network;
 use crate::body::{ProxyBody, Timing};
 use crate::statistics::Statistics;
 use crate::websocket;
-use altway_serve::{EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
+use altway_serve::{ClientCertificate, EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
 use altway_upstream::heads::Received;
 use altway_upstream::{Group, Interim, Reason, Refusal};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
@@ -88,6 +90,8 @@ impl Shared {
         let peer = peer.to_canonical();
         let is_secure = known.is_none_or(|it| it.is_secure);
         let is_early = extensions.get::<EarlyData>().is_some();
+        let certificate = extensions.remove::<ClientCertificate>();
+        let certificate = certificate.as_ref().and_then(client_cert);
         let upgrade = extensions.remove::<Upgrade>();
         let interim = extensions
             .remove::<EarlyHints>()
@@ -103,6 +107,7 @@ impl Shared {
             scheme: if is_secure { "https" } else { "http" },
             version,
             is_early,
+            client_cert: certificate.as_ref(),
         };
         let interim = interim.map(pass_hints);
         let sent = self
@@ -169,6 +174,12 @@ fn page(status: StatusCode, mut timing: Timing) -> Response<ProxyBody> {
     const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, TEXT);
     response
+}
+
+/// The value of Client-Cert (RFC 9440 section 2.2): a byte sequence of structured fields.
+fn client_cert(certificate: &ClientCertificate) -> Option<HeaderValue> {
+    let text = format!(":{}:", STANDARD.encode(certificate.der()));
+    HeaderValue::try_from(text).ok()
 }
 
 /// Has clients of HTTP/2 and HTTP/3 see early hints as they come (RFC 8297).

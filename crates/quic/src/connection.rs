@@ -299,6 +299,13 @@ impl Connection {
         self.engine.remote_address()
     }
 
+    /// Returns what the peer has shown of itself in the handshake, as far as it has come: names and certificates that TLS
+    /// has verified once [`Event::Connected`](crate::Event::Connected) is there, or those of the session that is resumed.
+    #[must_use]
+    pub fn peer_identity(&self) -> crate::PeerIdentity {
+        crypto::peer_identity(&self.engine)
+    }
+
     /// The engine's connection, for what passes between it and the engine's endpoint.
     pub(crate) fn engine(&mut self) -> &mut quinn_proto::Connection {
         &mut self.engine

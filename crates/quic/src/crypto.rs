@@ -27,7 +27,7 @@ use rustls::quic::{ClientConnection, Connection, ServerConnection, Suite};
 use self::initial::InitialKeys;
 use self::session::Session;
 pub(crate) use self::shortened::Shortening;
-use crate::{Error, Role, Version, version_information};
+use crate::{Error, PeerIdentity, Role, Version, version_information};
 
 /// A server's side of one version.
 pub(crate) struct ServerCrypto {
@@ -94,6 +94,13 @@ pub(crate) fn shortening(connection: &quinn_proto::Connection) -> Arc<Shortening
     let data = connection.crypto_session().handshake_data();
     let shortening = data.and_then(|data| data.downcast::<Arc<Shortening>>().ok());
     *shortening.expect("every session has one")
+}
+
+/// What the peer has shown of itself in the handshake, as far as it has come.
+pub(crate) fn peer_identity(connection: &quinn_proto::Connection) -> PeerIdentity {
+    let identity = connection.crypto_session().peer_identity();
+    let identity = identity.and_then(|it| it.downcast::<PeerIdentity>().ok());
+    identity.map(|it| *it).unwrap_or_default()
 }
 
 /// A client's side of one version.

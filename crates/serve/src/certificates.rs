@@ -1,6 +1,7 @@
 //! The certificates of a server, and which of them a TLS handshake is shown.
 
-use crate::Identity;
+use crate::client_auth::{self, AskedNames};
+use crate::{ClientAuth, Identity};
 use rustc_hash::FxHashMap;
 use rustls::server::ClientHello;
 use rustls::sign::CertifiedKey;
@@ -21,6 +22,7 @@ pub struct Certificates {
     identities: Vec<Identity>,
     by_name: FxHashMap<Box<str>, Vec<usize>>,
     strict: bool,
+    asked_names: AskedNames,
 }
 
 /// One certificate, whatever name a client asks for.
@@ -38,6 +40,7 @@ impl Certificates {
             identities: Vec::new(),
             by_name: FxHashMap::default(),
             strict: false,
+            asked_names: AskedNames::default(),
         };
         empty.with(default)
     }
@@ -69,6 +72,34 @@ impl Certificates {
         self
     }
 
+    /// Asks clients that connect to one of these names for a certificate of theirs, or for none where the
+    /// [others](Self::with_other_client_auth) are asked. A name is a host name, `*.` and one, which stands for one
+    /// label more, or an address as URIs write it; the host of a request counts as such a name, too.
+    ///
+    /// A request whose host asks for another certificate than the name that its client connected to, or that came in
+    /// clear text, is answered 421 (Misdirected Request). One without a certificate that the roots have signed is
+    /// answered 403, unless that is [optional](ClientAuth::optional). A certificate that no root of any name has
+    /// signed ends the handshake. A session that is resumed has the certificate that it began with, which is looked
+    /// at again.
+    #[must_use]
+    pub fn with_client_auth<N: AsRef<str>>(
+        mut self,
+        names: impl IntoIterator<Item = N>,
+        auth: Option<&ClientAuth>,
+    ) -> Self {
+        for name in names {
+            self.asked_names.add(name.as_ref(), auth);
+        }
+        self
+    }
+
+    /// Asks clients that connect to any other name, or to none, for a certificate of theirs.
+    #[must_use]
+    pub fn with_other_client_auth(mut self, auth: &ClientAuth) -> Self {
+        self.asked_names.add_others(auth);
+        self
+    }
+
     /// Returns the certificates, the default first.
     pub fn iter(&self) -> impl Iterator<Item = &Identity> {
         self.identities.iter()
@@ -80,12 +111,19 @@ impl Certificates {
         names.map(|name| name.to_ascii_lowercase())
     }
 
-    /// The certificate for a handshake at `now`; `None` ends it.
+    /// The names of which clients are asked for certificates.
+    pub(crate) fn asked_names(&self) -> &AskedNames {
+        &self.asked_names
+    }
+
+    /// The certificate for a handshake at `now`; `None` ends it. Whether the client is asked for one as well is noted.
     pub(crate) fn find(
         &self,
         hello: &ClientHello<'_>,
         now: SystemTime,
     ) -> Option<Arc<CertifiedKey>> {
+        let asked = self.asked_names.of_name(hello.server_name());
+        client_auth::note(asked.is_some());
         let identity = self.select(hello.server_name(), hello.signature_schemes())?;
         Some(identity.certified(now))
     }

@@ -71,8 +71,15 @@ struct Table {
     open: [usize; 2],
     /// Connections among them that have been asked to end, by transport.
     leaving: [usize; 2],
-    /// QUIC connections among those, until they are polled.
-    evicted: Vec<ConnectionHandle>,
+    /// QUIC connections among those, of each endpoint of the worker.
+    evicted: Vec<Evicted>,
+}
+
+/// The connections of an endpoint that have been asked to end.
+#[derive(Default)]
+struct Evicted {
+    /// Until they are polled.
+    connections: Vec<ConnectionHandle>,
     /// The task that polls them.
     waker: Option<Waker>,
 }
@@ -110,10 +117,19 @@ pub(crate) struct Admitted {
     place: usize,
     phase: Cell<Phase>,
     requests: Cell<usize>,
-    /// Of QUIC, once the handshake is done.
-    handle: Cell<Option<ConnectionHandle>>,
+    /// Of QUIC, once the handshake is done: its endpoint among the worker's, and its name there.
+    handle: Cell<Option<(usize, ConnectionHandle)>>,
     /// Of the task that waits for [`evicted`](Self::evicted).
     waker: RefCell<Option<Waker>>,
+}
+
+impl Table {
+    fn evicted_of(&mut self, endpoint: usize) -> &mut Evicted {
+        if endpoint >= self.evicted.len() {
+            self.evicted.resize_with(endpoint + 1, Evicted::default);
+        }
+        &mut self.evicted[endpoint]
+    }
 }
 
 impl Clients {
@@ -133,7 +149,6 @@ impl Clients {
                 open: [0; 2],
                 leaving: [0; 2],
                 evicted: Vec::new(),
-                waker: None,
             }),
             handshakes: Cell::new(0),
             requests: Cell::new(0),
@@ -168,13 +183,19 @@ impl Clients {
         })
     }
 
-    /// QUIC connections that are to end, once there are any. One task may poll.
-    pub(crate) fn poll_evicted(&self, cx: &mut Context<'_>) -> Poll<Vec<ConnectionHandle>> {
+    /// QUIC connections of an endpoint that are to end, once there are any. `endpoint`: its place among the
+    /// worker's. One task may poll for each.
+    pub(crate) fn poll_evicted(
+        &self,
+        endpoint: usize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Vec<ConnectionHandle>> {
         let mut table = self.0.table.borrow_mut();
-        if !table.evicted.is_empty() {
-            return Poll::Ready(std::mem::take(&mut table.evicted));
+        let evicted = table.evicted_of(endpoint);
+        if !evicted.connections.is_empty() {
+            return Poll::Ready(std::mem::take(&mut evicted.connections));
         }
-        keep(&mut table.waker, cx);
+        keep(&mut evicted.waker, cx);
         Poll::Pending
     }
 
@@ -318,9 +339,9 @@ impl Admitted {
         }
     }
 
-    /// A QUIC connection's name, by which [`Clients::poll_evicted`] asks it to end.
-    pub(crate) fn name(&self, handle: ConnectionHandle) {
-        self.handle.set(Some(handle));
+    /// A QUIC connection's name at its endpoint, by which [`Clients::poll_evicted`] asks it to end.
+    pub(crate) fn name(&self, endpoint: usize, handle: ConnectionHandle) {
+        self.handle.set(Some((endpoint, handle)));
     }
 
     /// So many requests are in progress now; whether the client, and all clients, may have them. Those
@@ -406,10 +427,11 @@ impl Admitted {
     fn leave(&self) {
         self.phase.set(Phase::Leaving);
         let waker = match self.handle.get() {
-            Some(handle) => {
+            Some((endpoint, handle)) => {
                 let mut table = self.shared.table.borrow_mut();
-                table.evicted.push(handle);
-                table.waker.take()
+                let evicted = table.evicted_of(endpoint);
+                evicted.connections.push(handle);
+                evicted.waker.take()
             }
             None => self.waker.take(),
         };

@@ -102,6 +102,28 @@ pub enum Error {
         "a further address has TLS, and the first one is clear text, so that there is no certificate"
     )]
     ListenerWithoutCertificate,
+    /// Another number of sockets was passed for an address than workers can have.
+    #[error(
+        "{found} {transport} sockets were passed for {address}: expected {expected}, by the number of threads"
+    )]
+    PassedSockets {
+        /// Their address.
+        address: SocketAddr,
+        /// `TCP` or `UDP`.
+        transport: &'static str,
+        /// The number that there are.
+        found: usize,
+        /// The numbers that can be shared out, in words.
+        expected: String,
+    },
+    /// A root for clients' certificates can't be one.
+    #[error("`{path}` holds no root for clients' certificates")]
+    ClientRoot {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: BoxError,
+    },
     /// The number of keys of session tickets is zero, or too large.
     #[error("{found} keys of session tickets: 1 to {max} are expected")]
     TicketKeys {

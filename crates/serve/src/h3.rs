@@ -1,4 +1,4 @@
-//! HTTP/3: one loop per worker that carries datagrams between its UDP socket and the engine.
+//! HTTP/3: one loop per worker and address that carries datagrams between its UDP socket and the engine.
 //!
 //! [`Driver::run`] tells the whole story: take in what came, answer it, send what there is to say,
 //! sleep until the engine's next time-out or the next datagram. The engine (`altway-http3`) knows no
@@ -21,7 +21,7 @@ pub(crate) use steering::{Inboxes, Place, Routes, places};
 
 use crate::Error;
 use crate::clients::Clients;
-use crate::metrics::WorkerCounters;
+use crate::metrics::{PoolGauge, WorkerCounters};
 use crate::options::{Congestion, Options};
 use crate::random::random;
 use crate::setup::{Memory, Setup};
@@ -89,7 +89,7 @@ pub(crate) fn config(
     config
 }
 
-/// The HTTP/3 side of a worker.
+/// The HTTP/3 side of a worker at one address.
 pub(crate) struct Driver<'a> {
     endpoint: Endpoint,
     _registration: Registration,
@@ -97,7 +97,11 @@ pub(crate) struct Driver<'a> {
     timer: Timer,
     responses: Responses,
     counters: Arc<WorkerCounters>,
+    /// The fill of the pool as the counters know it.
+    pool: PoolGauge,
     clients: Clients,
+    /// The place of its address among the server's.
+    listener: usize,
     /// Connections that have been told to go, and close once they have nothing in progress.
     leaving: Vec<ConnectionHandle>,
     setup: Arc<Setup>,
@@ -107,15 +111,37 @@ pub(crate) struct Driver<'a> {
     reading: bool,
 }
 
+/// A driver for each address that has a socket.
+///
+/// # Errors
+/// A socket, a timer, or an engine can't be set up.
+pub(crate) fn drivers<'a>(
+    setup: &Arc<Setup>,
+    sockets: &[Option<UdpSocket>],
+    memory: &Memory,
+    places: &'a mut [Place],
+) -> Result<Vec<Driver<'a>>, Error> {
+    let mut drivers = Vec::new();
+    for (listener, (socket, place)) in sockets.iter().zip(places).enumerate() {
+        let Some((config, socket)) = setup.quic.clone().zip(socket.as_ref()) else {
+            continue;
+        };
+        let socket = socket.try_clone().map_err(Error::Worker)?;
+        drivers.push(Driver::new(setup, config, socket, memory, place, listener)?);
+    }
+    Ok(drivers)
+}
+
 impl<'a> Driver<'a> {
     /// # Errors
     /// The socket, a timer, or the engine can't be set up.
-    pub(crate) fn new(
+    fn new(
         setup: &Arc<Setup>,
         mut config: http3::ServerConfig,
         socket: UdpSocket,
         memory: &Memory,
         place: &'a mut Place,
+        listener: usize,
     ) -> Result<Self, Error> {
         let udp = Udp::new(socket).map_err(Error::Worker)?;
         let segments = config.transport.max_segments;
@@ -130,9 +156,11 @@ impl<'a> Driver<'a> {
             _registration: registration,
             udp,
             timer: Timer::new().map_err(Error::Worker)?,
-            responses: Responses::new(Arc::clone(setup), memory.clone()),
+            responses: Responses::new(Arc::clone(setup), memory.clone(), listener),
             counters: Arc::clone(&memory.responder.counters),
+            pool: PoolGauge::default(),
             clients: memory.clients.clone(),
+            listener,
             leaving: Vec::new(),
             setup: Arc::clone(setup),
             exchange: place.exchange.as_mut(),
@@ -230,7 +258,8 @@ impl<'a> Driver<'a> {
             progress = Progress::More;
         }
         self.timer.arm(self.endpoint.poll_timeout(), now)?;
-        self.counters.set_quic_pool(&self.endpoint.statistics());
+        let pool = self.endpoint.statistics();
+        self.counters.set_quic_pool(&mut self.pool, &pool);
         Ok(progress)
     }
 
@@ -298,7 +327,7 @@ impl<'a> Driver<'a> {
                 self.endpoint.handle_datagram(Instant::now(), forwarded.datagram());
             }
             () = poll_fn(|cx| self.responses.poll(cx)) => {}
-            evicted = poll_fn(|cx| self.clients.poll_evicted(cx)) => self.evict(evicted),
+            evicted = poll_fn(|cx| self.clients.poll_evicted(self.listener, cx)) => self.evict(evicted),
             _ = sweep.tick() => self.responses.cut_off_stalled(&mut self.endpoint),
         }
     }

@@ -40,6 +40,8 @@
 //!   `ConnectInfo<SocketAddr>` work, with [`serve`] and [`Site::service`] alike.
 //! - [`EarlyHints`] in its extensions, to send 103 responses ahead of the response (HTTP/2 and HTTP/3).
 //! - [`EarlyData`] in its extensions where it came before the TLS handshake was done ([`Options::early_data`]).
+//! - [`ClientCertificate`] in its extensions where its client has shown one that was asked for
+//!   ([`Certificates::with_client_auth`]).
 //! - [`Upgrade`] in its extensions where it asks for a WebSocket.
 //! - [`PathParameters`] in its extensions where a [`Router`] has led it somewhere.
 //! - A [`RequestBody`], which its client sends no faster than it is read.
@@ -139,6 +141,7 @@
 mod accept;
 mod certificates;
 pub mod certs;
+mod client_auth;
 mod client_prefix;
 mod clients;
 mod congestion;
@@ -188,6 +191,7 @@ pub use altway_select::model::Threshold;
 pub use altway_select::{self as select, ParseModelError as InvalidPolicy};
 pub use altway_units::{DataSize, LeastRate, Network, Ratio, RequestLimit, RequestRate};
 pub use certificates::Certificates;
+pub use client_auth::{ClientAuth, ClientCertificate};
 pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use congestion::CongestionInUse;
 pub use embed::{
@@ -202,6 +206,7 @@ pub use files::{
 pub use identity::{Identity, IdentityWarning};
 pub use key_log::KeyLog;
 pub use limits::{InvalidLimits, Limits};
+pub use listen::PassedSocket;
 pub use listener::{Listener, ListenerKind};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use metrics::{

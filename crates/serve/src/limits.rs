@@ -7,6 +7,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 const KIB: u64 = 1 << 10;
+
+/// The least rate of bodies where none is given: what no link of our days falls below, and what a client that holds
+/// responses by reading hardly does.
+const LEAST_BYTES_A_SECOND: u64 = 100;
 const MIB: u64 = 1 << 20;
 
 /// Bytes that an idle HTTP/2 connection over TLS holds, with its place in the event loop: 24 KiB; and 32
@@ -127,7 +131,7 @@ pub struct Limits {
     /// The least rate at which clients send bodies of requests and take those of responses: progress, not total time. Only
     /// time counts in which a body waits for its client, and not for whoever makes or reads it. A request that is
     /// slower ends: over HTTP/2 and HTTP/3 its stream is reset, over HTTP/1.1 its connection closed. Default
-    /// `None`: 1 KiB in [`idle_timeout`](Self::idle_timeout).
+    /// `None`: 100 bytes a second over the [`idle_timeout`](Self::idle_timeout), 6 kB in 60 s.
     pub slowest: Option<LeastRate>,
     /// Which addresses count as one client where a limit is shared out. Default: each IPv4 address,
     /// each IPv6 /48.
@@ -307,7 +311,10 @@ impl Limits {
     /// The time in which a body that waits for its client must move by so many bytes.
     pub(crate) fn least_progress(&self) -> (Duration, u64) {
         let given = self.slowest.map(|rate| (rate.after(), rate.bytes()));
-        given.unwrap_or((self.idle_timeout, KIB))
+        given.unwrap_or_else(|| {
+            let seconds = self.idle_timeout.as_secs().max(1);
+            (self.idle_timeout, LEAST_BYTES_A_SECOND * seconds)
+        })
     }
 
     /// The limit of the rate of a client's requests.

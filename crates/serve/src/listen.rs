@@ -5,6 +5,11 @@
 //! addresses. With that option alone a second server of the same user would silently take a share of
 //! the first one's clients, so the port is claimed without it first.
 
+mod passed;
+
+use passed::Passed;
+pub use passed::PassedSocket;
+
 use crate::accept::{Accepting, Dispatcher};
 use crate::options::{Bind, Congestion, Spread};
 use crate::{Error, ListenerKind, sys};
@@ -27,7 +32,9 @@ pub(crate) struct Request {
     pub(crate) spread: Spread,
     pub(crate) with_udp: bool,
     pub(crate) congestion: Option<Congestion>,
-    /// Further addresses, over TCP alone.
+    /// Sockets that are bound already: an address of theirs is not bound again.
+    pub(crate) passed: Vec<PassedSocket>,
+    /// Further addresses.
     pub(crate) further: Vec<ListenerRequest>,
 }
 
@@ -38,6 +45,7 @@ pub(crate) struct ListenerRequest {
     pub(crate) port: u16,
     /// The kind of listener, for messages and for what a process offers to the next.
     pub(crate) kind: ListenerKind,
+    pub(crate) with_udp: bool,
 }
 
 impl Request {
@@ -62,12 +70,14 @@ pub(crate) struct Bound {
     pub(crate) further: Vec<Further>,
 }
 
-/// The listeners at a further address.
+/// The sockets at a further address.
 #[derive(Debug)]
 pub(crate) struct Further {
     pub(crate) address: SocketAddr,
     /// One for each worker, or one for all.
     pub(crate) tcp: Vec<TcpListener>,
+    /// One for each worker, in the order in which they were bound; none without HTTP/3.
+    pub(crate) udp: Vec<UdpSocket>,
 }
 
 /// The sockets of every worker.
@@ -83,8 +93,8 @@ pub(crate) struct Listeners {
 pub(crate) struct Sockets {
     /// One for each address.
     pub(crate) tcp: Vec<Accepting>,
-    /// `None` without HTTP/3.
-    pub(crate) udp: Option<UdpSocket>,
+    /// One for each address; `None` without HTTP/3.
+    pub(crate) udp: Vec<Option<UdpSocket>>,
 }
 
 /// Binds to the first address of the request that this system has.
@@ -92,13 +102,25 @@ pub(crate) struct Sockets {
 /// # Errors
 /// The port is taken or forbidden, no address can be had, or the congestion control is unknown.
 pub(crate) fn listen(request: &Request) -> Result<Bound, Error> {
-    let main = (request.bind, request.port);
-    let mut bound = first_of(main, |wanted| claim_and_bind(wanted, request))?;
-    for wanted in &request.further {
-        let further = first_of((wanted.bind, wanted.port), |it| bind_further(it, request))?;
-        bound.further.push(further);
-    }
-    Ok(bound)
+    let sockets = |bind: Bind, port, with_udp| {
+        let addresses = bind.candidates().into_iter();
+        let mut addresses = addresses.map(|ip| SocketAddr::new(ip, port));
+        if let Some(passed) = addresses.find_map(|it| Passed::at(it, &request.passed)) {
+            return take_passed(&passed, with_udp, request);
+        }
+        first_of((bind, port), |wanted| {
+            claim_and_bind(wanted, with_udp, request)
+        })
+    };
+    let main = sockets(request.bind, request.port, request.with_udp)?;
+    let further = request.further.iter();
+    let further = further.map(|it| sockets(it.bind, it.port, it.with_udp));
+    Ok(Bound {
+        address: main.address,
+        tcp: main.tcp,
+        udp: main.udp,
+        further: further.collect::<Result<_, _>>()?,
+    })
 }
 
 /// Applies `bind` to the first of the addresses that this system has.
@@ -130,14 +152,6 @@ fn listen_on<T>(
     Err(Error::NoFreePort)
 }
 
-fn bind_further(wanted: SocketAddr, request: &Request) -> Result<Further, Error> {
-    let address = claim(wanted, false)?;
-    Ok(Further {
-        address,
-        tcp: listeners(address, request)?,
-    })
-}
-
 /// The TCP listeners at an address: one for each worker, or one for all.
 fn listeners(address: SocketAddr, request: &Request) -> Result<Vec<TcpListener>, Error> {
     let sharing = match request.spread {
@@ -148,18 +162,47 @@ fn listeners(address: SocketAddr, request: &Request) -> Result<Vec<TcpListener>,
     tcp.collect()
 }
 
-fn claim_and_bind(wanted: SocketAddr, request: &Request) -> Result<Bound, Error> {
-    let address = claim(wanted, request.with_udp)?;
+fn claim_and_bind(wanted: SocketAddr, with_udp: bool, request: &Request) -> Result<Further, Error> {
+    let address = claim(wanted, with_udp)?;
     let udp = (0..request.workers).map(|_| udp(address));
-    Ok(Bound {
+    Ok(Further {
         address,
         tcp: listeners(address, request)?,
-        further: Vec::new(),
-        udp: match request.with_udp {
+        udp: match with_udp {
             true => udp.collect::<Result<_, _>>()?,
             false => Vec::new(),
         },
     })
+}
+
+/// The sockets at an address at which some were passed; the others are bound.
+fn take_passed(passed: &Passed<'_>, with_udp: bool, request: &Request) -> Result<Further, Error> {
+    let (address, workers) = (passed.address(), request.workers);
+    let tcp = match passed.tcp(workers, request.spread)? {
+        Some(tcp) => {
+            let mut sockets = tcp.iter().map(SockRef::from);
+            sockets.try_for_each(|it| set_congestion(&it, request.congestion))?;
+            tcp
+        }
+        None => {
+            bind(address, Kind::Tcp, Sharing::Alone)?;
+            listeners(address, request)?
+        }
+    };
+    let udp = match passed.udp(workers)?.filter(|_| with_udp) {
+        Some(udp) => {
+            udp.iter().for_each(raise_buffers);
+            udp
+        }
+        None if with_udp => {
+            bind(address, Kind::Udp, Sharing::Alone)?;
+            (0..workers)
+                .map(|_| udp(address))
+                .collect::<Result<_, _>>()?
+        }
+        None => Vec::new(),
+    };
+    Ok(Further { address, tcp, udp })
 }
 
 impl Bound {
@@ -177,9 +220,11 @@ impl Bound {
         let udp = self.udp.iter().map(UdpSocket::try_clone);
         let further = self.further.iter().map(|it| {
             let tcp = it.tcp.iter().map(TcpListener::try_clone);
+            let udp = it.udp.iter().map(UdpSocket::try_clone);
             io::Result::Ok(Further {
                 address: it.address,
                 tcp: tcp.collect::<Result<_, _>>()?,
+                udp: udp.collect::<Result<_, _>>()?,
             })
         });
         Ok(Self {
@@ -202,19 +247,20 @@ impl Bound {
 
     /// To each worker its own: as many as there were in the request.
     pub(crate) fn share_out(self, request: &Request) -> Listeners {
-        let mut udp = self.udp.into_iter();
         let sockets = |_| Sockets {
             tcp: Vec::new(),
-            udp: udp.next(),
+            udp: Vec::new(),
         };
         let mut workers: Vec<_> = (0..request.workers).map(sockets).collect();
         let mut dispatchers = Vec::new();
-        let further = self.further.into_iter().map(|it| it.tcp);
-        for tcp in [self.tcp].into_iter().chain(further) {
+        let further = self.further.into_iter().map(|it| (it.tcp, it.udp));
+        for (tcp, udp) in [(self.tcp, self.udp)].into_iter().chain(further) {
             let (dispatcher, accepting) = accepting(tcp, request);
             dispatchers.extend(dispatcher);
+            let mut udp = udp.into_iter();
             for (sockets, accepting) in workers.iter_mut().zip(accepting) {
                 sockets.tcp.push(accepting);
+                sockets.udp.push(udp.next());
             }
         }
         Listeners {
@@ -257,7 +303,7 @@ fn tcp(
     congestion: Option<Congestion>,
 ) -> Result<TcpListener, Error> {
     let socket = bind(address, Kind::Tcp, sharing)?;
-    set_congestion(&socket, congestion)?;
+    set_congestion(&SockRef::from(&socket), congestion)?;
     socket
         .listen(BACKLOG)
         .map_err(|source| listen_error(address, Kind::Tcp, source))?;
@@ -271,14 +317,14 @@ fn tcp(
 pub(crate) fn congestion_of(request: &Request) -> Result<Vec<u8>, Error> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP));
     let socket = socket.map_err(Error::Worker)?;
-    set_congestion(&socket, request.congestion)?;
+    set_congestion(&SockRef::from(&socket), request.congestion)?;
     let mut name = socket.tcp_congestion().map_err(Error::Worker)?;
     name.retain(|byte| *byte != 0);
     Ok(name)
 }
 
 /// Connections that a listener accepts inherit it.
-fn set_congestion(socket: &Socket, congestion: Option<Congestion>) -> Result<(), Error> {
+fn set_congestion(socket: &SockRef<'_>, congestion: Option<Congestion>) -> Result<(), Error> {
     let Some(congestion) = congestion else {
         return Ok(());
     };
@@ -289,16 +335,21 @@ fn set_congestion(socket: &Socket, congestion: Option<Congestion>) -> Result<(),
 
 fn udp(address: SocketAddr) -> Result<UdpSocket, Error> {
     let socket = bind(address, Kind::Udp, Sharing::AmongWorkers)?;
-    let got = sys::raise_udp_buffers(&socket)
-        .map_err(|source| listen_error(address, Kind::Udp, source))?;
-    // The kernel doubles what is asked for, for its own book-keeping.
-    if got < sys::UDP_BUFFER_BYTES {
-        tracing::debug!(
+    let socket = socket.into();
+    raise_buffers(&socket);
+    Ok(socket)
+}
+
+fn raise_buffers(socket: &UdpSocket) {
+    match sys::raise_udp_buffers(socket) {
+        // The kernel doubles what is asked for, for its own book-keeping.
+        Ok(got) if got < sys::UDP_BUFFER_BYTES => tracing::debug!(
             got,
             "small UDP receive buffer: raise net.core.rmem_max to 4 MiB"
-        );
+        ),
+        Ok(_) => {}
+        Err(error) => tracing::debug!(%error, "the UDP buffers stay as they are"),
     }
-    Ok(socket.into())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -378,6 +429,7 @@ mod tests {
             spread: Spread::PerWorker,
             with_udp: true,
             congestion: None,
+            passed: Vec::new(),
             further: Vec::new(),
         }
     }
@@ -395,7 +447,7 @@ mod tests {
                 panic!("no listener of its own");
             };
             assert_eq!(tcp.local_addr().unwrap().port(), port);
-            let udp = sockets.udp.as_ref().unwrap();
+            let udp = sockets.udp[0].as_ref().unwrap();
             assert_eq!(udp.local_addr().unwrap().port(), port);
         }
     }
@@ -413,7 +465,7 @@ mod tests {
         assert_eq!(listeners.workers.len(), 2);
         for sockets in &listeners.workers {
             assert!(matches!(sockets.tcp[0], Accepting::Handed(_)));
-            let udp = sockets.udp.as_ref().unwrap();
+            let udp = sockets.udp[0].as_ref().unwrap();
             assert_eq!(udp.local_addr().unwrap(), address);
         }
         std::net::TcpStream::connect(address).unwrap();
@@ -463,25 +515,37 @@ mod tests {
     }
 
     #[test]
-    fn further_addresses_have_listeners_of_their_own_and_no_udp() {
+    fn further_addresses_have_sockets_of_their_own() {
         for spread in [Spread::PerWorker, Spread::RoundRobin] {
-            let wanted = ListenerRequest {
+            let wanted = |with_udp| ListenerRequest {
                 bind: Bind::Address(Ipv4Addr::LOCALHOST.into()),
                 port: 0,
-                kind: ListenerKind::Redirect,
+                kind: ListenerKind::Tls,
+                with_udp,
             };
             let request = Request {
                 spread,
-                further: vec![wanted; 2],
+                further: vec![wanted(false), wanted(true)],
                 ..request(0)
             };
             let bound = listen(&request).unwrap();
             let copies = bound.try_clone().unwrap();
             let addresses: Vec<_> = copies.further.iter().map(|it| it.address).collect();
             assert_ne!(addresses[0], addresses[1]);
-            assert_eq!(bound.udp.len(), 2);
+            let of = |bound: &Bound| {
+                let further = bound.further.iter().map(|it| it.udp.len());
+                [bound.udp.len()].into_iter().chain(further).collect()
+            };
+            let sockets: Vec<_> = of(&bound);
+            assert_eq!((sockets, of(&copies)), (vec![2, 0, 2], vec![2, 0, 2]));
+            for udp in &copies.further[1].udp {
+                assert_eq!(udp.local_addr().unwrap(), addresses[1]);
+            }
             let listeners = bound.share_out(&request);
-            assert!(listeners.workers.iter().all(|it| it.tcp.len() == 3));
+            for worker in &listeners.workers {
+                let udp: Vec<_> = worker.udp.iter().map(Option::is_some).collect();
+                assert_eq!((worker.tcp.len(), udp), (3, vec![true, false, true]));
+            }
             for address in addresses {
                 std::net::TcpStream::connect(address).unwrap();
             }

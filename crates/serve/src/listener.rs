@@ -4,7 +4,7 @@ use crate::{Bind, Protocols};
 use altway_message::Scheme;
 use std::fmt;
 
-/// A further address that a server listens at, over TCP: HTTP/3 is given at the first address alone.
+/// A further address that a server listens at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listener {
     /// The address.
@@ -13,9 +13,11 @@ pub struct Listener {
     pub port: u16,
     /// The kind of connections at this address.
     pub kind: ListenerKind,
-    /// The protocols that its clients are given; HTTP/3 among them says that they may be offered it, where the
-    /// first address has it: if that is all addresses, or the same one.
+    /// The protocols that its clients are given; HTTP/3 with TLS alone, over UDP at the same address.
     pub protocols: Protocols,
+    /// The port number that clients see, where a NAT or a container changes it: what `Alt-Svc` names. Default `None`:
+    /// as [`Options::alt_svc_port`](crate::Options::alt_svc_port) says.
+    pub alt_svc_port: Option<u16>,
 }
 
 /// The kind of a listener's connections.
@@ -31,6 +33,13 @@ pub enum ListenerKind {
     /// [`Options::alt_svc_port`](crate::Options::alt_svc_port): 301 for GET and HEAD, 308 for other methods. A site
     /// that has a route for `/.well-known/acme-challenge/` (RFC 8555 section 8.3) answers there itself.
     Redirect,
+}
+
+impl Listener {
+    /// Whether its clients are given HTTP/3.
+    pub(crate) fn has_http3(&self) -> bool {
+        self.kind == ListenerKind::Tls && self.protocols.http3
+    }
 }
 
 impl ListenerKind {

@@ -4,7 +4,7 @@ mod counters;
 mod durations;
 mod latest;
 
-pub(crate) use counters::{OpenConnection, ServerCounters, WorkerCounters};
+pub(crate) use counters::{OpenConnection, PoolGauge, ServerCounters, WorkerCounters};
 pub use durations::{DURATION_BUCKETS_MS, DurationMetrics};
 pub use latest::LatestVisit;
 
@@ -147,6 +147,13 @@ pub struct ShownCertificate {
 }
 
 impl Monitor {
+    /// Returns how often each worker that runs has shown that it turns ([`Options::heartbeat`](crate::Options)): one
+    /// whose number stays the same for longer is stuck.
+    #[must_use]
+    pub fn heartbeats(&self) -> Vec<u64> {
+        self.service.counters.beats()
+    }
+
     /// Sums the counters of all workers.
     #[must_use]
     pub fn metrics(&self) -> Metrics {

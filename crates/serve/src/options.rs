@@ -1,6 +1,8 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
-use crate::{AccessLog, Certificates, KeyLog, Limits, Listener, SelectionLog, Site, TicketKeys};
+use crate::{
+    AccessLog, Certificates, KeyLog, Limits, Listener, PassedSocket, SelectionLog, Site, TicketKeys,
+};
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
@@ -39,6 +41,14 @@ pub struct Options {
     /// section 3), and where [`ListenerKind::Redirect`](crate::ListenerKind::Redirect) leads to. Default `None`: the
     /// one that is listened at.
     pub alt_svc_port: Option<u16>,
+    /// Sockets that another process has bound for this one, as service managers do. Those at an address that is listened
+    /// at stand for it, and what is missing there is bound beside; others are not touched. Over TCP there may be one
+    /// for each worker or fewer, which are shared, with [`Spread::RoundRobin`] one; over UDP one for each worker
+    /// (`SO_REUSEPORT`), or one, of which one worker has all of HTTP/3. Default: none.
+    pub passed: Vec<PassedSocket>,
+    /// How often each worker shows that it turns, for [`Monitor::heartbeats`](crate::Monitor::heartbeats). Default
+    /// `None`: never.
+    pub heartbeat: Option<Duration>,
     /// Worker threads, each with its own sockets and event loop; 4,096 at most. Default: one per core.
     pub threads: NonZeroUsize,
     /// The way of new TCP connections to the workers. Default: each worker accepts by itself.
@@ -144,6 +154,8 @@ impl Options {
             protocols: Protocols::default(),
             listeners: Vec::new(),
             alt_svc_port: None,
+            passed: Vec::new(),
+            heartbeat: None,
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             spread: Spread::default(),
             steering: Steering::default(),

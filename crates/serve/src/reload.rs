@@ -31,11 +31,17 @@ impl ReloadHandle {
     /// (RFC 8446 section 2.2) is shown no certificate, neither the former nor the new one, until the
     /// ticket's keys are forgotten after twelve hours. A private key that leaked opens no ticket; if the
     /// server's memory may have been read, restart it, for the ticket keys live there alone.
+    ///
+    /// Whose clients are asked for a certificate of theirs holds for every request from now on, on connections that
+    /// are there as well.
     pub fn replace_certificates(&self, certificates: impl Into<Certificates>) {
         let Some(in_use) = &self.certificates else {
             return;
         };
         let certificates = certificates.into();
+        let names = certificates.asked_names();
+        self.current()
+            .replace_asked_names(names.is_some().then(|| Arc::new(names.clone())));
         if let Some(selection) = self.service.selection()
             && !self.service.has_hosts
         {

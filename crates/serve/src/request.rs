@@ -15,6 +15,7 @@ pub(crate) mod content;
 pub(crate) mod exchanges;
 pub(crate) mod fields;
 pub(crate) mod handler;
+pub(crate) mod identify;
 pub(crate) mod log;
 pub(crate) mod outgoing;
 pub(crate) mod pending;

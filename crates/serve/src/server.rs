@@ -2,6 +2,7 @@
 
 mod supervise;
 
+use crate::client_auth::AskedNames;
 use crate::congestion::CongestionInUse;
 use crate::incidents::Incidents;
 use crate::listen::{self, Bound, Listeners, Sockets};
@@ -9,7 +10,7 @@ use crate::metrics::{Monitor, ServerCounters};
 use crate::options::{Congestion, Options, Security};
 use crate::reload::InUse;
 use crate::request::content::{Content, Current};
-use crate::request::service::{Alternative, Service};
+use crate::request::service::Service;
 use crate::request::terms::Terms;
 use crate::restarts::Restarts;
 use crate::selection::state::SAVE_INTERVAL;
@@ -41,8 +42,8 @@ pub struct Server {
     further: Vec<SocketAddr>,
     congestion: CongestionInUse,
     listeners: Listeners,
-    /// One for each worker.
-    places: Vec<h3::Place>,
+    /// For each worker one at each address.
+    places: Vec<Vec<h3::Place>>,
     setup: Arc<Setup>,
     certificates: Option<InUse>,
     ticket_keys: Option<ticket_keys::InUse>,
@@ -78,16 +79,17 @@ impl Server {
         })?;
         let address = start.bound.address;
         let further = start.bound.further_addresses();
-        let port = options.alt_svc_port.unwrap_or(address.port());
-        let alternative = alternative(options, port, &congestion)?;
+        let selection = selection(options, &congestion)?;
+        let asked_names = asked_names(options);
         let service = Service {
-            current: Current::new(content, host_names(options, alternative.as_ref())?),
+            current: Current::new(content, host_names(options, selection.as_ref())?),
             has_hosts: options.hosts.is_some(),
-            alternative,
+            selection,
             log: options.access_log.clone(),
             incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
             counters: ServerCounters::default(),
         };
+        service.current.replace_asked_names(asked_names);
         let setup = Arc::new(setup(options, &congestion, service, tls.as_ref(), &start));
         let (places, inboxes) = h3::places(&start.bound, request.workers, &routes(options, &start));
         let shared = Arc::clone(&setup);
@@ -188,7 +190,7 @@ impl Server {
         });
         let workers = workers.into_iter().zip(self.places).enumerate();
         let mut threads: Vec<_> = workers
-            .map(|(index, (sockets, place))| worker(index, sockets, place, &self.setup, stop))
+            .map(|(index, (sockets, places))| worker(index, sockets, places, &self.setup, stop))
             .collect();
         let acceptors = dispatchers.into_iter().map(|dispatcher| {
             let accept = |stop| dispatcher.run(stop);
@@ -224,13 +226,28 @@ impl Server {
     }
 }
 
+/// The names of which clients are asked for certificates.
+fn asked_names(options: &Options) -> Option<Arc<AskedNames>> {
+    let Security::Tls(certificates) = &options.security else {
+        return None;
+    };
+    let names = certificates.asked_names();
+    names.is_some().then(|| Arc::new(names.clone()))
+}
+
+/// Whether the main address has HTTP/3.
 fn has_http3(options: &Options) -> bool {
     options.protocols.http3 && matches!(options.security, Security::Tls(_))
 }
 
+/// The number of addresses with HTTP/3.
+fn http3_addresses(options: &Options) -> usize {
+    let further = options.listeners.iter().filter(|it| it.has_http3());
+    usize::from(has_http3(options)) + further.count()
+}
+
 /// The names that decisions are made for at the start.
-fn host_names(options: &Options, alternative: Option<&Alternative>) -> Result<HostNames, Error> {
-    let selection = alternative.map(|it| &it.selection);
+fn host_names(options: &Options, selection: Option<&Selection>) -> Result<HostNames, Error> {
     if let (Some(hosts), Some(selection)) = (&options.hosts, selection) {
         return selection.host_names(hosts);
     }
@@ -242,16 +259,11 @@ fn host_names(options: &Options, alternative: Option<&Alternative>) -> Result<Ho
     }
 }
 
-fn alternative(
-    options: &Options,
-    port: u16,
-    congestion: &CongestionInUse,
-) -> Result<Option<Alternative>, Error> {
-    if !has_http3(options) {
-        return Ok(None);
-    }
-    let selection = Selection::new(options, congestion.of_selection())?;
-    Ok(Some(Alternative { port, selection }))
+/// The knowledge of clients, where there is HTTP/3 to offer.
+fn selection(options: &Options, congestion: &CongestionInUse) -> Result<Option<Selection>, Error> {
+    let is_offered = http3_addresses(options) > 0;
+    let selection = is_offered.then(|| Selection::new(options, congestion.of_selection()));
+    selection.transpose()
 }
 
 /// Writes what is known of clients now and then, on a thread of its own: disks may be slow. Ends when what is
@@ -293,6 +305,7 @@ fn request(options: &Options) -> Result<listen::Request, Error> {
         spread: options.spread,
         with_udp: has_http3(options),
         congestion: options.congestion,
+        passed: options.passed.clone(),
         further: options.listeners.iter().map(listener_request).collect(),
     })
 }
@@ -302,6 +315,7 @@ fn listener_request(listener: &Listener) -> listen::ListenerRequest {
         bind: listener.bind,
         port: listener.port,
         kind: listener.kind,
+        with_udp: listener.has_http3(),
     }
 }
 
@@ -336,23 +350,23 @@ fn check_listeners(options: &Options) -> Result<(), Error> {
 
 /// The terms at each address, the main one first.
 fn listeners(options: &Options, tls: Option<&Tls>, bound: &Bound) -> Vec<ListenerConfig> {
+    let redirect = options.alt_svc_port.unwrap_or(bound.address.port());
     let main = ListenerConfig {
         tls: tls.map(|tls| Arc::clone(&tls.tcp)),
         scheme: options.security.scheme(),
         protocols: options.protocols,
         terms: Terms {
             is_secure: options.security.scheme() == Scheme::Https,
-            offers_http3: true,
+            http3: has_http3(options).then_some(redirect),
             redirect: None,
         },
     };
-    let port = options.alt_svc_port.unwrap_or(bound.address.port());
     let further = options.listeners.iter().zip(&bound.further);
     let further = further.map(|(listener, bound_further)| {
-        let (kind, ip) = (listener.kind, bound.address.ip());
-        // Elsewhere nobody would answer at the port that is offered.
-        let is_there = ip.is_unspecified() || ip == bound_further.address.ip();
+        let kind = listener.kind;
         let is_tls = kind == ListenerKind::Tls;
+        let seen = listener.alt_svc_port.or(options.alt_svc_port);
+        let port = seen.unwrap_or(bound_further.address.port());
         ListenerConfig {
             tls: tls
                 .filter(|_| is_tls)
@@ -361,8 +375,8 @@ fn listeners(options: &Options, tls: Option<&Tls>, bound: &Bound) -> Vec<Listene
             protocols: listener.protocols,
             terms: Terms {
                 is_secure: kind.scheme() == Scheme::Https,
-                offers_http3: is_tls && is_there && listener.protocols.http3,
-                redirect: (kind == ListenerKind::Redirect).then_some(port),
+                http3: listener.has_http3().then_some(port),
+                redirect: (kind == ListenerKind::Redirect).then_some(redirect),
             },
         }
     });
@@ -392,21 +406,24 @@ fn setup(
         let mut config = h3::config(quic, options, congestion, &start.secrets);
         // For WebSockets (RFC 9220); there are none among files.
         config.extended_connect = service.has_handlers();
+        // A worker has an endpoint for each address, and they share what it may hold.
+        config.limits.max_held_bytes /= http3_addresses(options).max(1) as u64;
         config
     };
     Setup {
         listeners: listeners(options, tls, &start.bound),
         proxies: options.proxy_protocol_from.clone(),
-        quic: tls.filter(|_| options.protocols.http3).map(quic),
+        quic: tls.map(quic),
         service: Arc::new(service),
         limits: options.limits,
         grace: options.shutdown_grace,
+        heartbeat: options.heartbeat,
         restarts: Restarts::default(),
     }
 }
 
 fn udp_group(sockets: &[Sockets]) -> Result<Vec<UdpSocket>, Error> {
-    let sockets = sockets.iter().filter_map(|sockets| sockets.udp.as_ref());
+    let sockets = sockets.iter().flat_map(|it| &it.udp).flatten();
     let clones: Result<_, _> = sockets.map(UdpSocket::try_clone).collect();
     clones.map_err(Error::Worker)
 }
@@ -414,11 +431,11 @@ fn udp_group(sockets: &[Sockets]) -> Result<Vec<UdpSocket>, Error> {
 fn worker(
     index: usize,
     sockets: Sockets,
-    place: h3::Place,
+    places: Vec<h3::Place>,
     setup: &Arc<Setup>,
     stop: &StopSignal,
 ) -> Result<Thread, Error> {
     let setup = Arc::clone(setup);
-    let serve = move |stop| supervise::serve(&setup, sockets, place, &stop);
+    let serve = move |stop| supervise::serve(&setup, sockets, places, &stop);
     Thread::spawn(format!("worker-{index}"), stop, serve)
 }

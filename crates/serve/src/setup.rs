@@ -25,10 +25,12 @@ pub(crate) struct Setup {
     pub(crate) listeners: Vec<ListenerConfig>,
     /// The networks whose connections begin with a header of the PROXY protocol.
     pub(crate) proxies: Vec<Network>,
-    /// `None`: no HTTP/3.
+    /// The settings of each endpoint of QUIC; `None`: no HTTP/3.
     pub(crate) quic: Option<altway_http3::ServerConfig>,
     pub(crate) limits: Limits,
     pub(crate) grace: Duration,
+    /// How often a worker shows that it turns; `None`: never.
+    pub(crate) heartbeat: Option<Duration>,
     pub(crate) restarts: Restarts,
 }
 

@@ -4,6 +4,7 @@
 //! Answers hyper gives by itself carry none of our fields: 400 for what is no HTTP/1.1, 431 for a
 //! head over [`MAX_HEAD_BYTES`].
 
+mod answer;
 mod delivery;
 mod drain;
 mod gate;
@@ -18,19 +19,20 @@ mod write_ahead;
 
 use crate::RequestBody;
 use crate::accept::{Accepting, Arrivals};
+use crate::client_auth::{Presented, begin_handshake};
 use crate::clients::{Admitted, Clients, Transport};
 use crate::incidents::Incident;
 use crate::request::body::Body;
 use crate::request::log::Protocol;
-use crate::request::requests::{Answer, Now, Requests, Responder, Screened};
+use crate::request::requests::{Now, Requests, Responder};
 use crate::selection::HostIndex;
-use crate::selection::counters::Counters;
 use crate::setup::{ListenerConfig, Memory, Setup};
 use crate::stop::StopSignal;
+use answer::{answer, finished};
 use bytes::Bytes;
 use gate::{Gate, Gated};
 use http::header::CONNECTION;
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
@@ -38,7 +40,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use measured::{Measured, TcpPathSampler};
 use pace::Pace;
 use socket::{Activity, Socket};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -54,7 +56,7 @@ use tokio::task::unconstrained;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tunnel::Relay;
-use write_ahead::{Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, WriteAhead};
+use write_ahead::{Buffering, Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, WriteAhead};
 
 /// The most bytes of a request's head that hyper takes; twice what the service answers.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -88,6 +90,8 @@ struct Client {
     address: SocketAddr,
     admitted: Rc<Admitted>,
     probe: Rc<TcpPathSampler>,
+    /// What it has shown in its handshake, where clients are asked for certificates.
+    presented: OnceCell<Rc<Presented>>,
 }
 
 /// Why a connection ended.
@@ -222,6 +226,7 @@ impl Context {
             address: peer,
             admitted,
             probe: Rc::clone(&probe),
+            presented: OnceCell::new(),
         };
         if let Err(error) = self.converse(known, stream, stop).await {
             // What is no HTTP/1.1, or too large, hyper answers by itself.
@@ -302,12 +307,17 @@ impl Context {
             return Box::pin(self.http1(socket, &stream, &client, &activity, stop)).await;
         };
         let socket = Socket::new(Rc::clone(&stream), Vec::new(), activity.clone());
+        begin_handshake();
         let handshake = timeout(limits.handshake_timeout, Box::pin(tls.accept(socket)));
         let Some(session) = unless_evicted(&client, handshake).await else {
             return Ok(());
         };
         let mut session = session??;
         client.admitted.handshake_done();
+        if self.setup.service.current.get().asked_names.is_some() {
+            let presented = Presented::of(session.get_ref().1);
+            let _ = client.presented.set(Rc::new(presented));
+        }
         let is_http2 = session.get_ref().1.alpn_protocol() == Some(b"h2");
         if !self.speaks(is_http2) {
             return Ok(());
@@ -349,6 +359,7 @@ impl Context {
             peer: client.address,
             admitted: Rc::clone(&client.admitted),
             terms: self.listener.terms,
+            presented: client.presented.get().cloned(),
             probe: Rc::clone(&client.probe),
             stream,
             tls,
@@ -358,7 +369,7 @@ impl Context {
 
     async fn http1(
         &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        stream: impl AsyncRead + AsyncWrite + Buffering + Unpin + 'static,
         socket: &TcpStream,
         client: &Client,
         activity: &Activity,
@@ -392,11 +403,12 @@ impl Context {
             began,
             terms,
         )
+        .presented(client.presented.get().cloned())
     }
 
     async fn converse_http1(
         &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        stream: impl AsyncRead + AsyncWrite + Buffering + Unpin + 'static,
         client: &Client,
         activity: &Activity,
         unread: &Arc<AtomicBool>,
@@ -543,36 +555,6 @@ impl Context {
         };
         client.admitted.set_requests(0);
         end
-    }
-}
-
-/// The answer to a request over HTTP/1.1. `body`: what makes its body one that services read.
-fn answer(
-    requests: &mut Requests<Infallible>,
-    request: hyper::Request<Incoming>,
-    now: Now,
-    read: impl FnMut() -> Option<Counters>,
-    body: impl FnOnce(Incoming) -> RequestBody,
-) -> Answer {
-    let whole = hyper::body::Body::is_end_stream(request.body());
-    let screened = requests.screen(&request, whole, 1, now, read);
-    // From here on it is known whether the body is read to its end.
-    let request = request.map(body);
-    match screened {
-        Screened::Refused(response) => Answer::Now(response),
-        Screened::Prepared(prepared) => Answer::Now(requests.respond_prepared(&prepared, now)),
-        Screened::Service => requests.ask(request, now),
-    }
-}
-
-/// Waits for an answer, and makes it one that can be sent.
-async fn finished(answer: Answer, requests: &RefCell<Requests<Infallible>>) -> Response<Body> {
-    match answer {
-        Answer::Now(response) => response,
-        Answer::Later(answering) => {
-            let answered = answering.response().await;
-            requests.borrow_mut().finish(answered, Now::read())
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The TLS settings of both transports: one provider, the same certificates, one set of ticket keys, unless
 //! QUIC keeps its sessions itself.
 
+use crate::client_auth::Verifier;
 use crate::key_log::ForTls;
 use crate::reload::InUse;
 use crate::sessions::Sessions;
@@ -113,10 +114,12 @@ fn config(
     certificates: &InUse,
     versions: &[&'static SupportedProtocolVersion],
 ) -> Result<ServerConfig, Error> {
-    let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
+    let provider = Arc::new(provider());
+    let verifier = Verifier::new(certificates.clone(), Arc::clone(&provider));
+    let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)
         .map_err(Error::tls)?
-        .with_no_client_auth()
+        .with_client_cert_verifier(Arc::new(verifier))
         .with_cert_resolver(Arc::new(certificates.clone()));
     config.ignore_client_order = true;
     config.send_tls13_tickets = TICKETS;

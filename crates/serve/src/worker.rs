@@ -2,6 +2,7 @@
 
 use crate::files::FileCache;
 use crate::listen::Sockets;
+use crate::metrics::WorkerCounters;
 use crate::request::log::FLUSH_INTERVAL;
 use crate::request::service::Service;
 use crate::setup::{Memory, Setup};
@@ -9,7 +10,6 @@ use crate::stop::StopSignal;
 use crate::{Error, h3, tcp};
 use futures_util::future::join_all;
 use std::cell::RefCell;
-use std::net::UdpSocket;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -28,9 +28,13 @@ pub(crate) struct Worker<'a> {
     runtime: LocalRuntime,
     /// One for each address.
     tcp: Vec<tcp::Acceptor<'a>>,
-    h3: Option<h3::Driver<'a>>,
+    /// One for each address with HTTP/3.
+    h3: Vec<h3::Driver<'a>>,
     files: Rc<RefCell<FileCache>>,
     service: Arc<Service>,
+    /// How often it shows that it turns.
+    heartbeat: Option<Duration>,
+    counters: Arc<WorkerCounters>,
 }
 
 impl<'a> Worker<'a> {
@@ -38,7 +42,7 @@ impl<'a> Worker<'a> {
     pub(crate) fn start(
         setup: &Arc<Setup>,
         sockets: &'a mut Sockets,
-        place: &'a mut h3::Place,
+        places: &'a mut [h3::Place],
     ) -> Result<Self, Error> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -48,11 +52,7 @@ impl<'a> Worker<'a> {
         let guard = runtime.enter();
         let memory = Memory::new(setup);
         let tcp = tcp::acceptors(setup, &mut sockets.tcp, &memory).map_err(Error::Worker)?;
-        let udp = sockets.udp.as_ref().map(UdpSocket::try_clone);
-        let udp = udp.transpose().map_err(Error::Worker)?;
-        let h3 = setup.quic.clone().zip(udp);
-        let h3 = h3.map(|(config, udp)| h3::Driver::new(setup, config, udp, &memory, place));
-        let h3 = h3.transpose()?;
+        let h3 = h3::drivers(setup, &sockets.udp, &memory, places)?;
         drop(guard);
         Ok(Self {
             runtime,
@@ -60,6 +60,8 @@ impl<'a> Worker<'a> {
             h3,
             files: memory.files,
             service: Arc::clone(&setup.service),
+            heartbeat: setup.heartbeat,
+            counters: Arc::clone(&memory.responder.counters),
         })
     }
 
@@ -71,21 +73,22 @@ impl<'a> Worker<'a> {
             h3,
             files,
             service,
+            heartbeat,
+            counters,
         } = self;
         runtime.block_on(async move {
             let sweeping = tokio::task::spawn_local(sweep(files, Arc::clone(&service)));
-            let h3_stop = stop.clone();
-            let h3 = async move {
-                match h3 {
-                    Some(driver) => driver.run(h3_stop).await,
-                    None => Ok(()),
-                }
-            };
+            let beating = heartbeat.map(|every| tokio::task::spawn_local(beat(every, counters)));
+            let h3 = h3.into_iter().map(|driver| driver.run(stop.clone()));
             let tcp = tcp.into_iter().map(|acceptor| acceptor.run(stop.clone()));
-            let serving = async { tokio::join!(join_all(tcp), h3) };
+            let serving = async { tokio::join!(join_all(tcp), join_all(h3)) };
             let (_, h3) = logging(&service, serving).await;
             sweeping.abort();
-            h3.map_err(Error::Worker)
+            if let Some(beating) = beating {
+                beating.abort();
+            }
+            let mut ends = h3.into_iter();
+            ends.try_for_each(|end| end.map_err(Error::Worker))
         })
     }
 }
@@ -100,6 +103,16 @@ async fn sweep(files: Rc<RefCell<FileCache>>, service: Arc<Service>) {
         let content = Arc::clone(&service.current.get().content);
         content.files().for_each(|files| files.look_for_change(now));
         files.borrow_mut().sweep(now);
+    }
+}
+
+/// Shows that the worker's event loop turns.
+async fn beat(every: Duration, counters: Arc<WorkerCounters>) {
+    let mut interval = interval(every);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        counters.beat();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The certificates that sites name, in the order in which a server looks for them.
 
-use altway_config::{Certificate, Plan, Site};
-use altway_serve::{Certificates, Identity};
+use altway_config::{Certificate, ClientCertificates, Plan, Site};
+use altway_serve::{Certificates, ClientAuth, Identity};
 
 /// The certificates of all sites, those of the default site first. `read` has one that a site names; `own` makes one
 /// for these names, of all sites that name none: host names, `*.` and a host name, and addresses.
@@ -38,6 +38,31 @@ pub fn certificates<E>(
     let first = first.expect("each site has a certificate");
     let all = identities.fold(Certificates::new(first), Certificates::with);
     Ok(if has_default { all } else { all.strict() })
+}
+
+/// The same certificates, with what the sites ask their clients for. `read` has what one asks for.
+///
+/// # Errors
+/// The errors of `read`.
+pub fn with_client_auth<E>(
+    plan: &Plan,
+    mut certificates: Certificates,
+    mut read: impl FnMut(&ClientCertificates) -> Result<ClientAuth, E>,
+) -> Result<Certificates, E> {
+    let sites = plan.sites();
+    if sites.iter().all(|site| site.client_certificates.is_none()) {
+        return Ok(certificates);
+    }
+    for site in sites {
+        let auth = site.client_certificates.as_ref().map(&mut read);
+        let auth = auth.transpose()?;
+        let names = site.names.iter().map(ToString::to_string);
+        certificates = certificates.with_client_auth(names, auth.as_ref());
+        if let Some(auth) = auth.filter(|_| site.is_default) {
+            certificates = certificates.with_other_client_auth(&auth);
+        }
+    }
+    Ok(certificates)
 }
 
 /// The names of a site as certificates write them: addresses without brackets.

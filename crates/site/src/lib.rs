@@ -14,7 +14,7 @@ mod proxy;
 mod router;
 mod upload;
 
-pub use certificates::certificates;
+pub use certificates::{certificates, with_client_auth};
 pub use error::Error;
 pub use files::options as files_options;
 pub use proxy::options as upstream_options;

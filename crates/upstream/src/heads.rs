@@ -10,10 +10,14 @@ const FORWARDED: HeaderName = HeaderName::from_static("forwarded");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const CLIENT_CERT: HeaderName = HeaderName::from_static("client-cert");
+const CLIENT_CERT_CHAIN: HeaderName = HeaderName::from_static("client-cert-chain");
 const EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
 
 /// Fields by which servers learn of the client. Only proxies that are trusted may say them.
-const OF_THE_CLIENT: [&str; 7] = [
+const OF_THE_CLIENT: [&str; 9] = [
+    "client-cert",
+    "client-cert-chain",
     "forwarded",
     "x-forwarded-for",
     "x-forwarded-host",
@@ -39,6 +43,8 @@ pub struct Received<'r> {
     pub version: Version,
     /// Whether it came as early data (RFC 8470).
     pub is_early: bool,
+    /// The certificate that the client has shown, as Client-Cert says it (RFC 9440 section 2.2).
+    pub client_cert: Option<&'r HeaderValue>,
 }
 
 /// Makes the fields of a request those of the next hop, for an upstream that speaks `version`.
@@ -46,7 +52,8 @@ pub struct Received<'r> {
 /// Fields of the hop go, with all that Connection names (RFC 9110 section 7.6.1); `TE: trailers` stays. Forwarded (RFC
 /// 7239) and X-Forwarded-For, -Proto and -Host are replaced, or continued where the peer is trusted; names that a
 /// server of CGI takes for one of these (`X_Forwarded_For`) go. Via has one entry more, and `Early-Data: 1` says what
-/// came as early data (RFC 8470 section 5.1). Host stays as it is.
+/// came as early data (RFC 8470 section 5.1). Client-Cert (RFC 9440) is the certificate that the client has shown to this server,
+/// and what else says so goes, unless a trusted peer says it. Host stays as it is.
 pub fn pass_request(fields: &mut HeaderMap, received: Received<'_>, version: Version) {
     let wants_trailers = has_te_trailers(fields);
     remove_fields_of_the_hop(fields);
@@ -63,6 +70,11 @@ pub fn pass_request(fields: &mut HeaderMap, received: Received<'_>, version: Ver
     }
     forward(fields, received);
     append_via(fields, received.version);
+    if let Some(certificate) = received.client_cert {
+        fields.insert(CLIENT_CERT, certificate.clone());
+        // It speaks of another certificate.
+        fields.remove(CLIENT_CERT_CHAIN);
+    }
     if received.is_early {
         fields.insert(EARLY_DATA, HeaderValue::from_static("1"));
     }
@@ -264,6 +276,7 @@ mod tests {
             scheme: "https",
             version: Version::HTTP_2,
             is_early: false,
+            client_cert: None,
         }
     }
 
@@ -318,6 +331,9 @@ mod tests {
             x-forwarded-proto: http
             x-forwarded-port: 1
             x-real-ip: 203.0.113.1
+            client-cert: :AAAA:
+            client-cert-chain: :AAAA:
+            client_cert: :AAAA:
             x_forwarded_for: 203.0.113.1
             x-forwarded_host: b
             content_length: 5
@@ -342,6 +358,7 @@ mod tests {
             scheme: "http",
             version: Version::HTTP_11,
             is_early: false,
+            client_cert: None,
         };
         check_request(
             "host: a
@@ -392,6 +409,29 @@ mod tests {
         check_request(given, received(), Version::HTTP_2, expected);
         let expected = format!("{expected}\nconnection: te");
         check_request(given, received(), Version::HTTP_11, &expected);
+    }
+
+    #[test]
+    fn a_client_s_certificate_is_told_by_this_server_or_a_trusted_one() {
+        let own = HeaderValue::from_static(":AQ==:");
+        for (is_trusted, client_cert, expected) in [
+            (false, None, None),
+            (true, None, Some(":AAAA:")),
+            (false, Some(&own), Some(":AQ==:")),
+            (true, Some(&own), Some(":AQ==:")),
+        ] {
+            let received = Received {
+                is_trusted,
+                client_cert,
+                ..received()
+            };
+            let mut passed = fields("client-cert: :AAAA:\nclient-cert-chain: :BBBB:");
+            pass_request(&mut passed, received, Version::HTTP_11);
+            let told = passed.get(CLIENT_CERT).map(|it| it.to_str().unwrap());
+            assert_eq!(told, expected);
+            let chain = is_trusted && client_cert.is_none();
+            assert_eq!(passed.contains_key(CLIENT_CERT_CHAIN), chain);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::bystander::{self, Protocol};
 use crate::client::h2::Http2;
 use crate::client::h3::Http3;
 use crate::client::tls::tcp;
+use crate::server::IDLE_TIMEOUT;
 use crate::{Arena, Attack};
 
 pub(super) const ATTACKS: &[Attack] = &[
@@ -30,6 +31,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         over_h3,
     )
     .within(400)
+    .lingering(IDLE_TIMEOUT)
     .only_in_full(),
 ];
 

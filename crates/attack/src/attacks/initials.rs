@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 
 use crate::bystander::{self, Protocol};
 use crate::client::quic::Quic;
+use crate::server::HANDSHAKE_TIMEOUT;
 use crate::{Arena, Attack};
 
 pub(super) const ATTACKS: &[Attack] = &[
@@ -15,7 +16,8 @@ pub(super) const ATTACKS: &[Attack] = &[
         "first datagrams from many addresses that say no more",
         half_open,
     )
-    .within(96),
+    .within(96)
+    .lingering(HANDSHAKE_TIMEOUT),
     Attack::new(
         "initial-again-and-again",
         "one first datagram many times, and garbled",

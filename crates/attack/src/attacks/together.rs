@@ -12,7 +12,7 @@ use crate::client::h2::{self, Http2};
 use crate::client::h3::{self, Http3};
 use crate::client::packet;
 use crate::client::tls::{Tls, tcp};
-use crate::server::{LARGE, Setup, Target};
+use crate::server::{IDLE_TIMEOUT, LARGE, Setup, Target};
 use crate::{Arena, Attack};
 
 pub(super) const ATTACKS: &[Attack] = &[Attack::new(
@@ -21,7 +21,8 @@ pub(super) const ATTACKS: &[Attack] = &[Attack::new(
     together,
 )
 .against(|_| Setup::with(&["--max-memory", "128MiB"]))
-.within(MEMORY)];
+.within(MEMORY)
+.lingering(IDLE_TIMEOUT)];
 
 /// Value of `--max-memory`, in MiB.
 const MEMORY: u64 = 128;

@@ -242,6 +242,12 @@ impl Quic {
         (out, over)
     }
 
+    /// Whether the server has reset a stream, found out without reading it.
+    pub fn is_reset(&mut self, id: StreamId) -> bool {
+        let reset = self.connection.recv_stream(id).received_reset();
+        !matches!(reset, Ok(None))
+    }
+
     /// The reason for which the connection is over.
     #[must_use]
     pub fn lost(&self) -> Option<&ConnectionError> {

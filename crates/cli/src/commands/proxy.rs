@@ -9,8 +9,8 @@ use crate::printer::Printer;
 use crate::{Answer, config_file};
 use altway_config::{
     Action, Balance, Certificate, CheckPath, Config, HealthCheck, HostValue, Listen, ListenAddress,
-    Listener, Log, Network, PathPattern, Plan, Protocols, Proxy, Route, Secret, Security, Site,
-    Transport, Upstream,
+    Listener, Log, Network, PathPattern, Plan, Protocols, Proxy, Route, Sandbox, Secret, Security,
+    Site, Transport, Upstream,
 };
 use altway_proxy::Statistics;
 use altway_serve::{LogFormat, Policy};
@@ -67,6 +67,10 @@ pub(crate) struct Arguments {
     /// missing. Default: nothing is kept.
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
+    /// Let the process reach every file that its user can [default: those that its options name alone, where the
+    /// kernel can see to that (Landlock, Linux 5.19 and later)].
+    #[arg(long, hide_short_help = true)]
+    no_sandbox: bool,
     /// Which origin has a request: round-robin, least-requests, hash:client or hash:FIELD.
     #[arg(long, value_name = "HOW", default_value_t = Balance::default())]
     balance: Balance,
@@ -156,6 +160,10 @@ impl Arguments {
         }
         Ok(Config {
             state: self.state_dir.clone(),
+            sandbox: Sandbox {
+                is_on: !self.no_sandbox,
+                ..Sandbox::default()
+            },
             threads: self.threads,
             grace: self.grace,
             listen: Listen {
@@ -163,6 +171,7 @@ impl Arguments {
                     address: self.listen,
                     security: Security::Tls,
                     protocols: Protocols::default(),
+                    alt_svc_port: None,
                 }],
                 ..Listen::default()
             },

@@ -6,13 +6,17 @@ mod files;
 mod flags;
 pub(super) mod limits;
 mod notify;
+mod passed;
+mod places;
+mod privileges;
 mod reload;
+mod sandbox;
 mod setup;
 mod watch;
 
 use crate::hint::mistake;
 use crate::printer::Printer;
-use crate::{Answer, config_file, signals};
+use crate::{Answer, config_file, signals, stderr};
 use altway_admin::{Admin, Reloaded};
 use altway_config::{Plan, Protocol};
 use altway_proxy::Statistics;
@@ -24,7 +28,10 @@ use anyhow::Result;
 pub(crate) use flags::Flags;
 use limits::Spelling;
 use notify::Manager;
+use places::Places;
+use privileges::Account;
 use reload::Reloading;
+use sandbox::Sandbox;
 use serde::Serialize;
 use std::fmt::{Debug, Display};
 use std::io;
@@ -159,9 +166,18 @@ pub(super) fn run_plan(
     how: &Run<'_>,
     printer: &Printer,
 ) -> Result<Monitor> {
+    let admin_at = admin_address(how.admin, plan)?;
+    let places = Places::of(plan, how.file.as_deref(), admin_at.as_ref());
+    let account = Account::of(plan.config())?;
+    // Before any other thread begins.
+    let sandbox = Sandbox::enter(plan, &places, admin_at.as_ref())?;
+    queue_stderr(printer);
     let site = setup::site(plan, &how.statistics)?;
     let stamps = watch::Stamps::of(plan);
-    let options = setup::options(plan, site, spelling, printer)?;
+    let mut options = setup::options(plan, site, spelling, printer)?;
+    options.passed = passed::sockets(&plan.config().listen)?;
+    let watchdog = notify::watchdog();
+    options.heartbeat = watchdog.map(notify::heartbeat);
     // Before the server can be told of: a signal that nobody handles would end it.
     let selection_log = options.selection_log.clone();
     reopen_at_signal(options.access_log.clone(), selection_log, *printer)?;
@@ -169,12 +185,14 @@ pub(super) fn run_plan(
     let (handle, signal) = stop_channel();
     let memory =
         limits::memory(&options.limits, options.threads) + setup::memory(plan, options.threads);
+    let state = sandbox.state();
     let replaced = (server.reload_handle(), Arc::clone(&how.statistics));
     let reloading = Arc::new(Reloading::new(
         how.file.clone(),
         plan.clone(),
         stamps,
         replaced,
+        sandbox,
         *printer,
     ));
     if !plan.config().listen.is_clear_text() {
@@ -189,16 +207,32 @@ pub(super) fn run_plan(
         server.local_addr(),
         options.policy.to_string(),
         Some(Arc::new(move || told.during(|| reloading.reload()))),
-    );
-    let admin = admin.with_upstreams(admin::upstreams(&how.statistics));
+    )
+    .with_upstreams(admin::upstreams(&how.statistics))
+    .with_sandbox(state.word());
     obey_signals(handle, admin.clone(), stopped, *printer)?;
     let takes_over = options.takeover.is_some();
-    let at = admin_address(how.admin, plan)?;
-    let _listening = admin::start(&admin, at.as_ref(), takes_over)?;
+    let _listening = admin::start(&admin, admin_at.as_ref(), takes_over)?;
+    if let Some(account) = account {
+        account.adopt(&places);
+        account.become_it(&places, printer)?;
+    }
+    if let Some(watchdog) = watchdog {
+        notify::watch(watchdog, options.threads.get(), server.monitor())?;
+    }
     announce(&server, how.json, plan, memory, &serving, printer)?;
     manager.ready();
     server.run(&signal)?;
     Ok(monitor)
+}
+
+/// Has a full pipe at stderr hold up nobody.
+fn queue_stderr(printer: &Printer) {
+    if let Err(error) = stderr::start_queue() {
+        printer.warn(&format!(
+            "a full pipe at stderr will hold the server up: {error}"
+        ));
+    }
 }
 
 /// What the file says, or what the options say.

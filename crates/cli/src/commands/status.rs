@@ -157,13 +157,14 @@ fn process(lines: &mut Lines, status: &Status) {
         version,
         address,
         policy,
+        sandbox,
         process,
         ..
     } = status;
     let age = span(status.now.saturating_sub(status.since));
     let id = process.id;
     lines.add(format_args!(
-        "altway {version} at {address}, policy {policy}, process {id}, for {age}"
+        "altway {version} at {address}, policy {policy}, sandbox {sandbox}, process {id}, for {age}"
     ));
     let told = |value: Option<u64>| value.map_or("?".to_owned(), |value| value.to_string());
     let memory = told(process.resident_bytes.map(|bytes| bytes >> 20));

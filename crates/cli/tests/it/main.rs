@@ -34,6 +34,7 @@ mod lab_plans;
 mod lab_policies;
 mod logs;
 mod notebook;
+mod operator;
 mod peers;
 mod policy;
 mod priorities;

@@ -28,6 +28,12 @@ pub const SITE: Section = Section {
             "Its certificate and key, or several; of those that suit a client the first is used.",
         ),
         key(
+            "client-certificates",
+            Form::Table(&CLIENT_CERTIFICATES),
+            "(clients are asked for none)",
+            "Clients show a certificate of theirs. Requests that came to another site's name, or in clear text, are answered 421.",
+        ),
+        key(
             "policy",
             Form::Text("learned"),
             "\"learned\"",
@@ -82,6 +88,26 @@ pub const CERTIFICATE: Section = Section {
             Form::Path,
             "(nothing is stapled)",
             "File of an OCSP response for it, DER, to be stapled while it is valid.",
+        ),
+    ],
+};
+
+/// `client-certificates`.
+pub const CLIENT_CERTIFICATES: Section = Section {
+    title: "`client-certificates`",
+    about: "The certificates of a site's clients.",
+    keys: &[
+        key(
+            "roots",
+            Form::Path,
+            "(required)",
+            "PEM file of the authorities whose certificates are good, directly or through others that the client sends along. Read again by a reload, and within 30 s of a change.",
+        ),
+        key(
+            "required",
+            Form::Switch,
+            "true",
+            "Requests of clients without one are answered 403; false: they are answered as others, and log and services are told of those that have one.",
         ),
     ],
 };

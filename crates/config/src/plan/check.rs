@@ -80,6 +80,13 @@ impl<'p> Check<'p> {
                 "leave it out to have one per core",
             );
         }
+        if config.group.is_some() && config.user.is_none() {
+            self.fault(
+                "group",
+                "`group` is about `user`, which is not given",
+                "give `user`, or leave `group` out",
+            );
+        }
         self.protocols("listen.protocols", listen.protocols);
         let clear = listen.is_clear_text();
         if clear && self.is_said("listen.protocols") && listen.protocols.contains(Protocol::H3) {

@@ -115,6 +115,23 @@ impl Check<'_> {
                 "leave `certificate` out, or listen with `https`",
             );
         }
+        if site.client_certificates.is_some() {
+            let key = format!("{path}.client-certificates");
+            let has_name = site.names.iter().any(|name| !name.is_address());
+            if clear {
+                self.fault(
+                    &key,
+                    "the site asks for clients' certificates, and the server listens in clear text only",
+                    "leave `client-certificates` out, or listen with `https`",
+                );
+            } else if !has_name && !site.is_default && !site.names.is_empty() {
+                self.fault(
+                    &key,
+                    "clients that connect to an address say no name by which they could be asked for certificates",
+                    "give the site a host name, or `default = true`",
+                );
+            }
+        }
         if site.policy == ModelKind::FixedH3 && !clear && !protocols.contains(Protocol::H3) {
             self.fault(
                 &format!("{path}.policy"),

@@ -1,9 +1,9 @@
 //! The values of each table as TOML writes them.
 
 use crate::{
-    Action, Certificate, Config, Files, HeaderField, HealthCheck, Limits, Listen, Listener, Log,
-    Protocols, Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry, Route, Secret, Security,
-    Site, Transport, Upload,
+    Action, Certificate, ClientCertificates, Config, Files, HeaderField, HealthCheck, Limits,
+    Listen, Listener, Log, Protocols, Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry,
+    Route, Sandbox, Secret, Security, Site, Transport, Upload,
 };
 use altway_document::quoted;
 use altway_units::{DataSize, duration};
@@ -23,6 +23,9 @@ impl Config {
             ("grace", time(Some(self.grace))),
             ("takeover", path(self.takeover.as_ref())),
             ("admin", text(self.admin.as_ref())),
+            ("user", text(self.user.as_ref())),
+            ("group", text(self.group.as_ref())),
+            ("sandbox", Some(sandbox(&self.sandbox))),
             ("ticket-keys", paths(&self.ticket_keys)),
         ])
     }
@@ -56,6 +59,9 @@ impl Listen {
         let mut own = String::new();
         if of.protocols != self.protocols {
             own += &format!(", protocols = {}", protocols(of.protocols));
+        }
+        if let Some(port) = of.alt_svc_port {
+            own += &format!(", alt-svc-port = {port}");
         }
         if of.security == Security::ClearText && !self.is_clear_text() {
             own += ", redirect = false";
@@ -149,6 +155,10 @@ impl Site {
             ("names", (!self.names.is_empty()).then(|| list(&self.names))),
             ("default", Some(self.is_default.to_string())),
             ("certificate", certificate),
+            (
+                "client-certificates",
+                self.client_certificates.as_ref().map(clients),
+            ),
             ("policy", text(Some(&self.policy))),
             ("headers", headers(&self.headers)),
         ])
@@ -317,6 +327,28 @@ fn if_not(value: u16, default: u16, key: &str) -> String {
     } else {
         format!(", {key} = {value}")
     }
+}
+
+fn sandbox(of: &Sandbox) -> String {
+    let named = [("read", &of.read), ("write", &of.write)];
+    let named = named.into_iter().filter_map(|(key, folders)| {
+        let folders = paths(folders)?;
+        Some(format!("{key} = {folders}"))
+    });
+    let named: Vec<_> = named.collect();
+    match named.is_empty() || !of.is_on {
+        true => of.is_on.to_string(),
+        false => format!("{{ {} }}", named.join(", ")),
+    }
+}
+
+fn clients(of: &ClientCertificates) -> String {
+    let roots = quoted(&of.roots.to_string_lossy());
+    let required = match of.required {
+        true => "",
+        false => ", required = false",
+    };
+    format!("{{ roots = {roots}{required} }}")
 }
 
 fn certificate(certificate: &Certificate) -> String {

@@ -3,11 +3,13 @@
 use super::walk::{Refusal, Table, Walk};
 use crate::keys;
 use crate::{
-    Config, Limits, Listen, Listener, Log, LogFormat, Protocols, Retry, Security, Transport,
+    Config, Limits, Listen, Listener, Log, LogFormat, Protocols, Retry, Sandbox, Security,
+    Transport,
 };
 use altway_units::{DataSize, ParseError, duration};
 use std::net::SocketAddr;
 use std::num::{NonZeroU16, NonZeroU64};
+use std::path::PathBuf;
 use std::time::Duration;
 use toml::de::DeValue;
 
@@ -26,11 +28,10 @@ impl Walk {
         set(&mut config.grace, self.time(root, "grace"));
         config.takeover = self.file_path(root, "takeover");
         config.admin = self.admin(root);
-        let keys = self.values(root, "ticket-keys", true).unwrap_or_default();
-        let keys = keys.into_iter();
-        config.ticket_keys = keys
-            .filter_map(|(_, value)| self.as_file_path(value, "ticket-keys"))
-            .collect();
+        config.user = self.account(root, "user");
+        config.group = self.account(root, "group");
+        set(&mut config.sandbox, self.sandbox(root));
+        config.ticket_keys = self.file_paths(root, "ticket-keys");
         self.refuse_empty(root, "ticket-keys");
         if let Some(table) = self.table(root, "listen", &keys::LISTEN) {
             config.listen = self.listen(&table);
@@ -46,6 +47,48 @@ impl Walk {
         }
         self.sites(root, &mut config.sites);
         self.includes(root)
+    }
+
+    /// The name or number of a user or a group.
+    fn account(&mut self, root: &Table<'_, '_>, key: &str) -> Option<String> {
+        let value = root.get(key)?;
+        let name = self.as_text(value, key)?;
+        if name.is_empty() || name.contains(['\0', ':', '/', '\n']) {
+            let message = format!("`{key}` is no name: {name:?}");
+            self.fault(
+                value.span(),
+                message,
+                Some("like `user = \"altway\"`".into()),
+            );
+            return None;
+        }
+        Some(name.to_owned())
+    }
+
+    fn sandbox(&mut self, root: &Table<'_, '_>) -> Option<Sandbox> {
+        let value = root.get("sandbox")?;
+        if let DeValue::Table(_) = value.get_ref() {
+            let table = self.as_table(value, "sandbox", "sandbox", &keys::SANDBOX)?;
+            return Some(Sandbox {
+                is_on: true,
+                read: self.file_paths(&table, "read"),
+                write: self.file_paths(&table, "write"),
+            });
+        }
+        let is_on = self.switch(root, "sandbox")?;
+        Some(Sandbox {
+            is_on,
+            ..Sandbox::default()
+        })
+    }
+
+    /// The paths of a key, one or several.
+    fn file_paths(&mut self, table: &Table<'_, '_>, key: &str) -> Vec<PathBuf> {
+        let values = self.values(table, key, true).unwrap_or_default();
+        let values = values.into_iter();
+        values
+            .filter_map(|(_, value)| self.as_file_path(value, key))
+            .collect()
     }
 
     fn listen(&mut self, table: &Table<'_, '_>) -> Listen {
@@ -68,9 +111,7 @@ impl Walk {
                 listener.protocols = listen.protocols;
             }
         }
-        listen.alt_svc_port = self
-            .count::<u16>(table, "alt-svc-port", 1, 65_535)
-            .and_then(NonZeroU16::new);
+        listen.alt_svc_port = self.alt_svc_port(table);
         self.refuse_empty(table, "https");
         self.refuse_empty(table, "http");
         if behind && !table.has("http") {
@@ -86,6 +127,11 @@ impl Walk {
         set(&mut listen.proxy_protocol_from, proxies);
         set(&mut listen.spread, self.parsed(table, "spread"));
         listen
+    }
+
+    fn alt_svc_port(&mut self, table: &Table<'_, '_>) -> Option<NonZeroU16> {
+        let port = self.count::<u16>(table, "alt-svc-port", 1, 65_535)?;
+        NonZeroU16::new(port)
     }
 
     /// The listeners of a key, each an address or a table with one.
@@ -104,6 +150,7 @@ impl Walk {
                     address,
                     security,
                     protocols,
+                    alt_svc_port: None,
                 }));
                 continue;
             };
@@ -115,10 +162,19 @@ impl Walk {
             }
             let security = self.security_of(&own, key, security);
             let protocols = self.protocols(&own).unwrap_or(protocols);
+            let alt_svc_port = self.alt_svc_port(&own);
+            if let Some(value) = own.get("alt-svc-port")
+                && security != Security::Tls
+            {
+                let message =
+                    format!("`alt-svc-port` is about `https`, and this is an address of `{key}`");
+                self.fault(value.span(), message, Some("leave it out".into()));
+            }
             listeners.extend(self.parsed(&own, "address").map(|address| Listener {
                 address,
                 security,
                 protocols,
+                alt_svc_port,
             }));
         }
         Some(listeners)

@@ -3,7 +3,7 @@
 use super::walk::{Refusal, Table, Walk};
 use crate::keys;
 use crate::values::HeaderField;
-use crate::{Certificate, Secret, Site};
+use crate::{Certificate, ClientCertificates, Secret, Site};
 use altway_document::{Value, did_you_mean, entries};
 use altway_select::{ModelKind, ParseModelError};
 use toml::de::DeValue;
@@ -82,6 +82,7 @@ impl Walk {
             names: self.list(table, "names", true).unwrap_or_default(),
             is_default: self.switch(table, "default").unwrap_or_default(),
             certificates: self.certificates(table),
+            client_certificates: self.client_certificates(table),
             policy: self.policy(table).unwrap_or_default(),
             headers: self.headers(table),
             routes: Vec::new(),
@@ -115,6 +116,16 @@ impl Walk {
         values
             .filter_map(|(path, value)| self.certificate(value, &path))
             .collect()
+    }
+
+    fn client_certificates(&mut self, of: &Table<'_, '_>) -> Option<ClientCertificates> {
+        let table = self.table(of, "client-certificates", &keys::CLIENT_CERTIFICATES)?;
+        if !table.has("roots") {
+            self.missing(&table, "roots", "\"/etc/altway/clients.pem\"");
+        }
+        let required = self.switch(&table, "required").unwrap_or(true);
+        let roots = self.file_path(&table, "roots")?;
+        Some(ClientCertificates { roots, required })
     }
 
     fn certificate(&mut self, value: &Value<'_>, path: &str) -> Option<Certificate> {

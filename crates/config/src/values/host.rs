@@ -35,6 +35,12 @@ impl SiteName {
         }
     }
 
+    /// Whether it is an address.
+    #[must_use]
+    pub fn is_address(&self) -> bool {
+        matches!(self.0, Name::Address(_))
+    }
+
     /// The part of a wildcard after `*.`, which one label and a dot precede in a host's name.
     #[must_use]
     pub fn wildcard(&self) -> Option<&str> {

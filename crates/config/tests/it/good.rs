@@ -32,7 +32,14 @@ fn every_key_is_read() {
     assert_eq!(securities, [tls, tls, redirect, clear]);
     assert_eq!(config.listen.listeners[1].protocols.to_string(), "h1");
     assert_eq!(config.listen.alt_svc_port.map(u16::from), Some(443));
+    let own = config.listen.listeners[1].alt_svc_port.map(u16::from);
+    assert_eq!(own, Some(9443));
     assert_eq!(config.ticket_keys.len(), 2);
+    let account = (config.user.as_deref(), config.group.as_deref());
+    assert_eq!(account, (Some("altway"), Some("ssl-cert")));
+    let sandbox = &config.sandbox;
+    assert!(sandbox.is_on && sandbox.read.len() == 2);
+    assert_eq!(sandbox.write, [Path::new("/srv/incoming")]);
     assert_eq!(config.listen.proxy_protocol_from.len(), 2);
     assert_eq!(config.admin.as_deref(), Some("/run/altway/admin.sock"));
     let rate = config.limits.requests_per_prefix.map(|it| it.to_string());
@@ -49,6 +56,9 @@ fn every_key_is_read() {
     assert_eq!(site.policy.to_string(), "surface:surface.toml");
     assert_eq!(site.certificates[1].key, Secret::Credential("ecdsa".into()));
     assert_eq!(site.headers.len(), 3);
+    let clients = site.client_certificates.as_ref().unwrap();
+    assert_eq!(clients.roots, Path::new("/etc/ssl/clients.pem"));
+    assert!(!clients.required);
     let served = files(&site.routes[4]);
     assert_eq!(
         served.precompressed,

@@ -11,7 +11,6 @@ use quinn_proto::coding::Codec;
 use quinn_proto::crypto::{self, ExportKeyingMaterialError, KeyPair, Keys, PacketKey};
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
-use rustls::pki_types::CertificateDer;
 use rustls::quic::{Connection, KeyChange, Secrets, Suite};
 
 use super::initial::InitialKeys;
@@ -20,7 +19,7 @@ use super::shortened::Shortening;
 use super::upcoming::Upcoming;
 use super::{keys, retry};
 use crate::version_information::{self, Fault};
-use crate::{Role, Version};
+use crate::{PeerIdentity, Role, Version};
 
 /// TLS' `unexpected_message` (RFC 8446 section 6).
 const UNEXPECTED_MESSAGE: u8 = 10;
@@ -37,6 +36,8 @@ pub(super) struct Session {
     next: Option<Next>,
     /// What the keys of 1-RTT packets ask how long to make them.
     shortening: Arc<Shortening>,
+    /// What the client has shown, once `tls` is gone.
+    identity: Option<Box<PeerIdentity>>,
 }
 
 /// Where the next keys of 1-RTT packets come from.
@@ -65,6 +66,7 @@ impl Session {
             derived,
             next: None,
             shortening: Arc::default(),
+            identity: None,
         }
     }
 
@@ -74,7 +76,8 @@ impl Session {
             && self.next.is_some()
             && !crypto::Session::is_handshaking(self)
         {
-            self.tls = None;
+            let identity = self.tls.take().map(|tls| PeerIdentity::of(&tls));
+            self.identity = identity.filter(|it| !it.is_empty()).map(Box::new);
         }
     }
 }
@@ -94,10 +97,11 @@ impl crypto::Session for Session {
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
-        let chain = self.tls.as_ref()?.peer_certificates()?;
-        let chain: Vec<CertificateDer<'static>> =
-            chain.iter().map(|one| one.clone().into_owned()).collect();
-        Some(Box::new(chain))
+        let identity = match &self.tls {
+            Some(tls) => PeerIdentity::of(tls),
+            None => self.identity.as_deref()?.clone(),
+        };
+        Some(Box::new(identity))
     }
 
     fn early_crypto(&self) -> Option<keys::OneWay> {

@@ -116,6 +116,38 @@ fn the_longest_idle_goes_first_from_nine_tenths_on() {
 }
 
 #[test]
+fn each_endpoint_of_quic_is_told_of_its_own_connections() {
+    let bench = bench(|limits| limits.max_connections = 40);
+    let held: Vec<_> = (0..36)
+        .map(|number| {
+            let admitted = bench
+                .clients
+                .admit(client(number), Transport::Quic, bench.now);
+            let admitted = admitted.expect("there is room");
+            // Two endpoints, with the same handles.
+            let number = number as usize;
+            admitted.name(number % 2, ConnectionHandle(number / 2));
+            admitted.handshake_done();
+            admitted
+        })
+        .collect();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut told = |endpoint| bench.clients.poll_evicted(endpoint, &mut cx);
+    assert_eq!((told(0), told(1)), (Poll::Pending, Poll::Pending));
+    let newcomer = |number| {
+        bench
+            .clients
+            .admit(client(number), Transport::Quic, bench.now)
+    };
+    let new = [newcomer(100), newcomer(101), newcomer(102)];
+    assert!(new.iter().all(Option::is_some) && held[0].is_evicted());
+    let (first, second) = (ConnectionHandle(0), ConnectionHandle(1));
+    assert_eq!(told(0), Poll::Ready(vec![first, second]));
+    assert_eq!(told(1), Poll::Ready(vec![first]));
+    assert_eq!((told(0), told(1)), (Poll::Pending, Poll::Pending));
+}
+
+#[test]
 fn ten_thousand_idle_clients_keep_nobody_waiting() {
     let bench = bench(|_| {});
     let mut held = std::collections::VecDeque::new();

@@ -16,8 +16,8 @@ use super::validators::Traits;
 use super::variants::Variants;
 use super::{Files, Reading};
 use crate::files::open::{Opened, Refusal};
+use crate::request::fields::Offered;
 use altway_http2::{FieldBlock, Indexing};
-use altway_select::AltSvc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Response, StatusCode};
 use lru::LruCache;
@@ -113,7 +113,7 @@ enum Content {
 /// A whole head of a 200 response, as it is for a second.
 struct HeadOfSecond {
     second: u64,
-    offer: Option<AltSvc>,
+    offer: Option<Offered>,
     head: Arc<Response<()>>,
 }
 
@@ -179,7 +179,7 @@ impl Entry {
     pub(crate) fn head(
         &self,
         time: SystemTime,
-        offer: Option<AltSvc>,
+        offer: Option<Offered>,
         complete: impl FnOnce(&mut HeaderMap),
     ) -> Arc<Response<()>> {
         let since = time.duration_since(SystemTime::UNIX_EPOCH);

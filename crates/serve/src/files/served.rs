@@ -26,6 +26,8 @@ pub(super) struct Place {
     /// Absolute.
     path: PathBuf,
     current: RwLock<Arc<Root>>,
+    /// Whether what is in it could be listed when it was first opened.
+    is_readable: bool,
     /// What tells the folder that is served now from all others that this process has opened.
     number: Arc<AtomicU64>,
     opened: Instant,
@@ -73,6 +75,7 @@ impl Place {
             // The process may change its own folder later.
             path: std::path::absolute(path).unwrap_or_else(|_| path.into()),
             current: RwLock::new(Arc::new(root)),
+            is_readable: readable(path).is_ok(),
             number: Arc::new(AtomicU64::new(NEXT.fetch_add(1, Ordering::Relaxed))),
             opened: Instant::now(),
             looked: AtomicU64::new(0),
@@ -111,7 +114,13 @@ impl Place {
         if self.current().is_at(&self.path) {
             return;
         }
-        let root = match Root::open(&self.path) {
+        // One that may be entered and not read would answer every request with a refusal: to be kept from it, as by a
+        // sandbox, shows at reading alone.
+        let opened = match self.is_readable {
+            true => readable(&self.path).and_then(|()| Root::open(&self.path)),
+            false => Root::open(&self.path),
+        };
+        let root = match opened {
             Ok(root) => root,
             Err(error) => {
                 if let Some(suppressed) = FAILURES.admit(now) {
@@ -119,7 +128,7 @@ impl Place {
                     tracing::warn!(
                         %error,
                         suppressed,
-                        "the folder that was served as `{path}` is served on: no other is there"
+                        "the folder that was served as `{path}` is served on: no other can be opened there"
                     );
                 }
                 return;
@@ -133,6 +142,18 @@ impl Place {
             self.number.store(number, Ordering::Release);
             tracing::info!("`{}` is another folder now", self.path.display());
         }
+    }
+}
+
+/// # Errors
+/// The folder can't be read.
+fn readable(path: &Path) -> Result<(), Error> {
+    match std::fs::read_dir(path) {
+        Ok(_) => Ok(()),
+        Err(source) => Err(Error::Root {
+            path: path.into(),
+            source,
+        }),
     }
 }
 

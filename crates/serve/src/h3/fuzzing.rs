@@ -26,7 +26,7 @@ pub struct Relayed {
 #[derive(Debug)]
 pub struct Relay {
     former: Vec<Exchange>,
-    inboxes: Inboxes,
+    inboxes: Vec<Inboxes>,
     successor: Vec<Exchange>,
     way: OwnedFd,
 }
@@ -34,7 +34,8 @@ pub struct Relay {
 /// Reads a message as the former process does; `None`: no successor sends this.
 #[must_use]
 pub fn relayed(message: &[u8]) -> Option<Relayed> {
-    relay::read(message).as_ref().map(Relayed::of)
+    let (_, datagram) = relay::read(message)?;
+    Some(Relayed::of(&datagram))
 }
 
 impl Relayed {
@@ -59,7 +60,7 @@ impl Relayed {
     /// The message that a successor sends for it.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {
-        [&relay::head(&self.datagram())[..], &self.payload].concat()
+        [&relay::head(0, &self.datagram())[..], &self.payload].concat()
     }
 }
 
@@ -104,7 +105,7 @@ impl Relay {
 
     /// Delivers a datagram to the former process's workers: who got what.
     pub fn deliver(&mut self, datagram: &Relayed) -> Vec<(usize, Relayed)> {
-        self.inboxes.deliver(&datagram.datagram());
+        self.inboxes[0].deliver(&datagram.datagram());
         arrived(&mut self.former)
     }
 
@@ -130,7 +131,7 @@ fn exchanges(
     workers: usize,
     generation: Generation,
     formers: Vec<Former>,
-) -> (Vec<Exchange>, Inboxes) {
+) -> (Vec<Exchange>, Vec<Inboxes>) {
     let bound = Bound {
         further: Vec::new(),
         address: (Ipv4Addr::LOCALHOST, 0).into(),
@@ -147,6 +148,7 @@ fn exchanges(
     let (places, inboxes) = places(&bound, workers, &routes);
     let exchanges = places
         .into_iter()
+        .flatten()
         .filter_map(|Place { exchange, .. }| exchange);
     (exchanges.collect(), inboxes)
 }

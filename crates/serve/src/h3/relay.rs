@@ -27,8 +27,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 /// What stands before a datagram's payload: its ECN mark, the remote's address (16 bytes), port,
-/// flow label and scope, and the local address (16 bytes), each address with what it is.
-const HEAD_BYTES: usize = 1 + 1 + 16 + 2 + 4 + 4 + 1 + 16;
+/// flow label and scope, the local address (16 bytes), each address with what it is, and the place among the
+/// server's addresses of the one that it came to.
+const HEAD_BYTES: usize = 1 + 1 + 16 + 2 + 4 + 4 + 1 + 16 + 1;
 
 /// The largest message: the most that UDP carries, with its head.
 pub(super) const MESSAGE_BYTES: usize = HEAD_BYTES + 65_535;
@@ -74,9 +75,9 @@ impl Former {
         polled.is_ok() && link[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Passes a datagram on; drops it when too many wait.
-    pub(super) fn pass(&self, datagram: &Datagram<'_>) -> Result<(), Gone> {
-        let head = head(datagram);
+    /// Passes a datagram on that came to the server's address of this place; drops it when too many wait.
+    pub(super) fn pass(&self, listener: u8, datagram: &Datagram<'_>) -> Result<(), Gone> {
+        let head = head(listener, datagram);
         let parts = [IoSlice::new(&head), IoSlice::new(datagram.payload)];
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let mut nothing = SendAncillaryBuffer::default();
@@ -106,14 +107,17 @@ pub(crate) fn way() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Hands what the successor passes on to the workers, until it has ended. Can be dropped and called
 /// again.
-pub(crate) async fn carry(way: &AsyncFd<OwnedFd>, inboxes: &Inboxes) {
+/// `inboxes`: those of each address.
+pub(crate) async fn carry(way: &AsyncFd<OwnedFd>, inboxes: &[Inboxes]) {
     let mut message = vec![0; MESSAGE_BYTES];
     loop {
         let next = |way: &OwnedFd| Ok(recv(way, &mut message[..], RecvFlags::empty())?.0);
         match way.async_io(Interest::READABLE, next).await {
             Ok(0) | Err(_) => return,
             Ok(length) => {
-                if let Some(datagram) = read(&message[..length]) {
+                if let Some((listener, datagram)) = read(&message[..length])
+                    && let Some(inboxes) = inboxes.get(usize::from(listener))
+                {
                     inboxes.deliver(&datagram);
                 }
             }
@@ -121,7 +125,7 @@ pub(crate) async fn carry(way: &AsyncFd<OwnedFd>, inboxes: &Inboxes) {
     }
 }
 
-pub(super) fn head(datagram: &Datagram<'_>) -> [u8; HEAD_BYTES] {
+pub(super) fn head(listener: u8, datagram: &Datagram<'_>) -> [u8; HEAD_BYTES] {
     let mut head = [0; HEAD_BYTES];
     let (flow, scope) = match datagram.remote {
         SocketAddr::V4(_) => (0, 0),
@@ -132,12 +136,13 @@ pub(super) fn head(datagram: &Datagram<'_>) -> [u8; HEAD_BYTES] {
     head[18..20].copy_from_slice(&datagram.remote.port().to_ne_bytes());
     head[20..24].copy_from_slice(&flow.to_ne_bytes());
     head[24..28].copy_from_slice(&scope.to_ne_bytes());
-    write_ip(&mut head[28..], datagram.local_ip);
+    write_ip(&mut head[28..45], datagram.local_ip);
+    head[45] = listener;
     head
 }
 
 /// `None`: no successor of ours says this.
-pub(super) fn read(message: &[u8]) -> Option<Datagram<'_>> {
+pub(super) fn read(message: &[u8]) -> Option<(u8, Datagram<'_>)> {
     let (head, payload) = message.split_first_chunk::<HEAD_BYTES>()?;
     let number = |at: usize| Some(u32::from_ne_bytes(*head[at..].first_chunk()?));
     let port = u16::from_ne_bytes(*head[18..].first_chunk()?);
@@ -145,12 +150,13 @@ pub(super) fn read(message: &[u8]) -> Option<Datagram<'_>> {
         IpAddr::V4(ip) => (ip, port).into(),
         IpAddr::V6(ip) => SocketAddrV6::new(ip, port, number(20)?, number(24)?).into(),
     };
-    Some(Datagram {
+    let datagram = Datagram {
         remote,
-        local_ip: read_ip(&head[28..])?,
+        local_ip: read_ip(&head[28..45])?,
         ecn: Ecn::from_bits(head[0]),
         payload,
-    })
+    };
+    Some((head[45], datagram))
 }
 
 fn write_ip(place: &mut [u8], ip: Option<IpAddr>) {
@@ -225,11 +231,12 @@ mod tests {
     fn a_datagram_arrives_as_it_came() {
         let (ours, former) = former();
         let mut message = vec![0; MESSAGE_BYTES];
-        for datagram in datagrams() {
-            former.pass(&datagram).unwrap();
+        for (listener, datagram) in (0..).zip(datagrams()) {
+            former.pass(listener, &datagram).unwrap();
             let (length, _) = recv(&ours, &mut message[..], RecvFlags::empty()).unwrap();
-            let arrived = read(&message[..length]).unwrap();
+            let (place, arrived) = read(&message[..length]).unwrap();
             assert_eq!(fields(&arrived), fields(&datagram));
+            assert_eq!(place, listener);
         }
     }
 
@@ -240,7 +247,7 @@ mod tests {
             panic!("there are more");
         };
         for _ in 0..1000 {
-            assert_eq!(former.pass(large), Ok(()));
+            assert_eq!(former.pass(0, large), Ok(()));
         }
     }
 
@@ -250,12 +257,12 @@ mod tests {
         assert!(!former.is_gone());
         drop(ours);
         assert!(former.is_gone());
-        assert_eq!(former.pass(&datagrams()[0]), Err(Gone));
+        assert_eq!(former.pass(0, &datagrams()[0]), Err(Gone));
     }
 
     #[test]
     fn what_is_no_message_of_ours_is_none() {
-        let mut message = head(&datagrams()[0]);
+        let mut message = head(0, &datagrams()[0]);
         assert!(read(&message).is_some());
         assert!(read(&message[..HEAD_BYTES - 1]).is_none());
         for (at, value) in [(1, NO_ADDRESS), (1, 5), (28, 5)] {

@@ -5,6 +5,7 @@
 
 use super::admission;
 use crate::RequestBody;
+use crate::client_auth::Presented;
 use crate::incidents::Incident;
 use crate::request::carrier::Carrier;
 use crate::request::exchanges::{Exchanges, Means};
@@ -36,13 +37,6 @@ const MAX_UNREAD: usize = 64 << 10;
 /// again when it does: a client that takes nothing holds nothing.
 const FIRST_PIECE: usize = 4 << 10;
 
-/// HTTP/3 is always over TLS, and a response over it says again whether it is offered.
-const TERMS: Terms = Terms {
-    is_secure: true,
-    offers_http3: true,
-    redirect: None,
-};
-
 /// One exchange.
 type Key = (ConnectionHandle, StreamId);
 
@@ -54,6 +48,10 @@ pub(super) struct Responses {
     connections: FxHashMap<ConnectionHandle, Box<Connection>>,
     pending: PendingWork<Key>,
     memory: Memory,
+    /// The place of the address among the server's.
+    listener: usize,
+    /// The terms of its requests: a response over HTTP/3 says again whether it is offered.
+    terms: Terms,
     /// When the turn began.
     now: Now,
     /// Connections of which a request has come to its end in this turn.
@@ -74,10 +72,12 @@ struct InProgress {
 }
 
 impl Responses {
-    pub(super) fn new(setup: Arc<Setup>, memory: Memory) -> Self {
+    pub(super) fn new(setup: Arc<Setup>, memory: Memory, listener: usize) -> Self {
         Self {
+            terms: setup.listeners[listener].terms,
             setup,
             memory,
+            listener,
             now: Now::read(),
             connections: FxHashMap::default(),
             pending: PendingWork::new(),
@@ -226,18 +226,22 @@ impl Responses {
         let Some(admitted) = endpoint.guard(handle).and_then(admission::admitted) else {
             return;
         };
-        admitted.name(handle);
+        admitted.name(self.listener, handle);
         let client = remote.ip().to_canonical();
         // One with early data is told of twice.
-        let responder = Rc::clone(&self.memory.responder);
+        let (responder, terms) = (Rc::clone(&self.memory.responder), self.terms);
         let peer = SocketAddr::new(client, remote.port());
         let handshake = endpoint.path_statistics(handle).and_then(|it| it.handshake);
         let began = self.now.instant.checked_sub(handshake.unwrap_or_default());
         let began = began.unwrap_or(self.now.instant);
+        let asks = self.setup.service.current.get().asked_names.is_some();
         self.connections.entry(handle).or_insert_with(|| {
-            let requests = Requests::new(responder, Protocol::Http3, peer, admitted, began, TERMS);
+            let identity = asks.then(|| endpoint.peer_identity(handle)).flatten();
+            let presented = identity
+                .map(|it| Rc::new(Presented::new(it.server_name.as_deref(), &it.certificates)));
+            let requests = Requests::new(responder, Protocol::Http3, peer, admitted, began, terms);
             Box::new(Connection {
-                exchanges: Exchanges::new(requests),
+                exchanges: Exchanges::new(requests.presented(presented)),
                 in_progress: InProgress::default(),
             })
         });

@@ -46,15 +46,40 @@ pub(crate) struct Place {
     pub(super) exchange: Option<Exchange>,
 }
 
-/// A place for each of so many workers, in the order in which their sockets were bound, and the way
-/// to them. Has the kernel steer if there is anything to be steered.
+/// For each of so many workers its places at each address, and for each address the way to its workers. Has the
+/// kernel steer where there is anything to be steered.
 ///
 /// # Panics
 /// With more than [`WorkerId::MAX_WORKERS`].
-pub(crate) fn places(bound: &Bound, workers: usize, routes: &Routes) -> (Vec<Place>, Inboxes) {
+pub(crate) fn places(
+    bound: &Bound,
+    workers: usize,
+    routes: &Routes,
+) -> (Vec<Vec<Place>>, Vec<Inboxes>) {
+    let mut all: Vec<_> = (0..workers).map(|_| Vec::new()).collect();
+    let mut inboxes = Vec::new();
+    let addresses = [&bound.udp]
+        .into_iter()
+        .chain(bound.further.iter().map(|it| &it.udp));
+    for (listener, sockets) in (0..).zip(addresses) {
+        let (places, ways) = places_at(listener, sockets, workers, routes);
+        for (own, place) in all.iter_mut().zip(places) {
+            own.push(place);
+        }
+        inboxes.push(ways);
+    }
+    (all, inboxes)
+}
+
+/// A place for each worker at one address, in the order in which their sockets were bound.
+fn places_at(
+    listener: u8,
+    sockets: &[UdpSocket],
+    workers: usize,
+    routes: &Routes,
+) -> (Vec<Place>, Inboxes) {
     let alone = workers == 1;
-    if let Some(socket) = bound.udp.first()
-        && !alone
+    if let [socket, _, ..] = sockets
         && routes.steering == Steering::Kernel
     {
         steer(socket, routes.server);
@@ -72,6 +97,7 @@ pub(crate) fn places(bound: &Bound, workers: usize, routes: &Routes) -> (Vec<Pla
             worker: worker.expect("the number of workers was checked"),
         };
         let exchange = Exchange {
+            listener,
             ids,
             inboxes: inboxes.clone(),
             arrivals,
@@ -131,6 +157,8 @@ impl Inboxes {
 /// A worker's way to the others, and theirs to it.
 #[derive(Debug)]
 pub(super) struct Exchange {
+    /// The place of their address among the server's.
+    listener: u8,
     ids: ConnectionIds,
     inboxes: Inboxes,
     arrivals: mpsc::Receiver<Forwarded>,
@@ -178,7 +206,7 @@ impl Exchange {
         let Some(at) = self.formers.iter().position(is_its) else {
             return false;
         };
-        match self.formers[at].pass(datagram) {
+        match self.formers[at].pass(self.listener, datagram) {
             Ok(()) => true,
             Err(Gone) => {
                 self.formers.swap_remove(at);
@@ -247,6 +275,7 @@ mod tests {
             spread: Spread::default(),
             with_udp: true,
             congestion: None,
+            passed: Vec::new(),
             further: Vec::new(),
         };
         listen::listen(&request).unwrap()
@@ -264,7 +293,10 @@ mod tests {
 
     fn exchanges_of(workers: usize, routes: &Routes) -> Vec<Exchange> {
         let (places, _) = places(&bound(workers), workers, routes);
-        let exchanges = places.into_iter().map(|place| place.exchange.unwrap());
+        let exchanges = places
+            .into_iter()
+            .flatten()
+            .map(|place| place.exchange.unwrap());
         exchanges.collect()
     }
 
@@ -398,12 +430,12 @@ mod tests {
         let (ours, theirs) = relay::way().unwrap();
         let former = Former::new(Generation::default(), theirs);
         for payload in [&packet(1)[..], &packet(0x1000), &packet(0), &initial(0)] {
-            former.pass(&datagram(payload)).unwrap();
+            former.pass(0, &datagram(payload)).unwrap();
         }
         drop(former);
         let ours = altway_socket::watch(ours, tokio::io::Interest::READABLE).unwrap();
         relay::carry(&ours, &inboxes).await;
-        let exchange = places[0].exchange.as_mut().unwrap();
+        let exchange = places[0][0].exchange.as_mut().unwrap();
         let arrived: Vec<_> = exchange.arrived().map(|it| it.payload).collect();
         assert_eq!(arrived, [packet(0)[..].into(), initial(0)[..].into()]);
     }
@@ -429,7 +461,7 @@ mod tests {
     #[test]
     fn a_lone_worker_exchanges_nothing() {
         let (places, _) = places(&bound(1), 1, &routes(Steering::Kernel));
-        assert!(matches!(&places[..], [Place { exchange: None, .. }]));
+        assert!(matches!(&places[0][..], [Place { exchange: None, .. }]));
     }
 
     /// Its number is its socket's place in the kernel's group.

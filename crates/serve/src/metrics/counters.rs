@@ -40,8 +40,10 @@ pub(crate) struct WorkerCounters {
     /// The counters of each host, by its place; made as its first response comes.
     sites: Sites,
     visits: LatestVisits,
-    /// Gauges: bytes of QUIC's pool that are taken, and that there are.
+    /// Gauges: bytes of QUIC's pools that are taken, and that there are, over the worker's endpoints.
     quic_pool: [Count; 2],
+    /// Counted up as long as the worker's event loop turns.
+    beats: Count,
 }
 
 /// 17 KiB, and 64 bytes for each site that is asked for.
@@ -90,6 +92,10 @@ const MOST_DIFFERENCE: f64 = 3.0;
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 
+/// The fill of one endpoint's pool, as its worker's counters know it.
+#[derive(Debug, Default)]
+pub(crate) struct PoolGauge([u64; 2]);
+
 /// A connection that is there until this is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenConnection {
@@ -101,10 +107,6 @@ impl Count {
     pub(super) fn add(&self, number: u64) {
         let sum = self.get().wrapping_add(number);
         self.0.store(sum, Ordering::Relaxed);
-    }
-
-    fn set(&self, number: u64) {
-        self.0.store(number, Ordering::Relaxed);
     }
 
     pub(super) fn get(&self) -> u64 {
@@ -127,6 +129,15 @@ impl ServerCounters {
         let worker = Arc::new(WorkerCounters::default());
         running.push(Arc::clone(&worker));
         worker
+    }
+
+    /// The heartbeats of the workers that run.
+    pub(crate) fn beats(&self) -> Vec<u64> {
+        let workers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = workers.running.iter();
+        // One that nobody else holds has ended.
+        let running = running.filter(|it| Arc::strong_count(it) > 1);
+        running.map(|it| it.beats.get()).collect()
     }
 
     pub(crate) fn sum(&self) -> Metrics {
@@ -231,11 +242,18 @@ impl WorkerCounters {
         self.visits.add(visit);
     }
 
-    /// Notes how full the pool of a QUIC endpoint is.
-    pub(crate) fn set_quic_pool(&self, endpoint: &EndpointStatistics) {
-        let [held, limit] = &self.quic_pool;
-        held.set(endpoint.held_bytes);
-        limit.set(endpoint.max_held_bytes);
+    /// Notes that the worker's event loop turns.
+    pub(crate) fn beat(&self) {
+        self.beats.add(1);
+    }
+
+    /// Notes how full the pool of a QUIC endpoint is. `gauge`: what was noted of it before.
+    pub(crate) fn set_quic_pool(&self, gauge: &mut PoolGauge, endpoint: &EndpointStatistics) {
+        let pool = [endpoint.held_bytes, endpoint.max_held_bytes];
+        for ((sum, before), now) in self.quic_pool.iter().zip(&mut gauge.0).zip(pool) {
+            sum.add(now.wrapping_sub(*before));
+            *before = now;
+        }
     }
 
     pub(crate) fn sent(&self, protocol: Protocol, bytes: u64) {

@@ -24,6 +24,8 @@ pub struct Body {
     content: Content,
     /// `None` until it is a response's.
     record: Option<ResponseRecord>,
+    /// Bytes of a file that its next frame has at most.
+    largest: usize,
 }
 
 enum Content {
@@ -114,6 +116,7 @@ impl Body {
         Self {
             content: Content::Bytes(bytes.into()),
             record: None,
+            largest: CHUNK,
         }
     }
 
@@ -122,6 +125,7 @@ impl Body {
         Self {
             content: Content::Shared(bytes),
             record: None,
+            largest: CHUNK,
         }
     }
 
@@ -129,6 +133,7 @@ impl Body {
         Self {
             content: Content::File(range),
             record: None,
+            largest: CHUNK,
         }
     }
 
@@ -141,6 +146,7 @@ impl Body {
         Self {
             content: Content::Stream(Box::pin(body), memory),
             record: None,
+            largest: CHUNK,
         }
     }
 
@@ -149,6 +155,7 @@ impl Body {
         Self {
             content: Content::Tunnel(Box::new(outlet)),
             record: None,
+            largest: CHUNK,
         }
     }
 
@@ -167,6 +174,11 @@ impl Body {
             body.complete_record();
         }
         body
+    }
+
+    /// Has the next frames hold so many bytes of a file at most.
+    pub(crate) fn limit_frames(&mut self, bytes: usize) {
+        self.largest = bytes;
     }
 
     /// Has the log say that the response was cut off, although the body may have given all that it has.
@@ -231,8 +243,8 @@ impl Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let chunk = match &mut self.content {
             Content::Bytes(bytes) => std::mem::take(bytes),
-            Content::Shared(bytes) => bytes.split_to(bytes.len().min(CHUNK)),
-            Content::File(range) => match range.read(CHUNK) {
+            Content::Shared(bytes) => bytes.split_to(bytes.len().min(self.largest)),
+            Content::File(range) => match range.read(self.largest) {
                 Ok(chunk) => chunk,
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
             },

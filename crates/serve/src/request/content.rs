@@ -1,5 +1,6 @@
 //! The targets that answer requests, and their replacement while the server runs.
 
+use crate::client_auth::AskedNames;
 use crate::files::{self, Files};
 use crate::request::handler::Handler;
 use crate::selection::HostNames;
@@ -124,6 +125,8 @@ pub(crate) struct Snapshot {
     pub(crate) content: Arc<Content>,
     /// The names that decisions are made for.
     pub(crate) hosts: HostNames,
+    /// The names of which clients are asked for certificates; `None`: nobody is.
+    pub(crate) asked_names: Option<Arc<AskedNames>>,
 }
 
 /// The snapshot in use. Workers keep a reference of their own and look for a newer one at each request, which
@@ -140,6 +143,7 @@ impl Current {
             number: 0,
             content: Arc::new(content),
             hosts,
+            asked_names: None,
         };
         Self {
             number: AtomicU64::new(0),
@@ -159,23 +163,32 @@ impl Current {
 
     /// Replaces the content for requests that begin from now on.
     pub(crate) fn replace_content(&self, content: Content) {
-        self.replace(|former| (Arc::new(content), former.hosts.clone()));
+        self.replace(|snapshot| snapshot.content = Arc::new(content));
     }
 
     /// Replaces the names that decisions are made for.
     pub(crate) fn replace_hosts(&self, hosts: HostNames) {
-        self.replace(|former| (Arc::clone(&former.content), hosts));
+        self.replace(|snapshot| snapshot.hosts = hosts);
     }
 
-    fn replace(&self, change: impl FnOnce(&Snapshot) -> (Arc<Content>, HostNames)) {
+    /// Replaces the names of which clients are asked for certificates.
+    pub(crate) fn replace_asked_names(&self, names: Option<Arc<AskedNames>>) {
+        if names.is_some() || self.lock().asked_names.is_some() {
+            self.replace(|snapshot| snapshot.asked_names = names);
+        }
+    }
+
+    fn replace(&self, change: impl FnOnce(&mut Snapshot)) {
         let mut snapshot = self.lock();
         let number = snapshot.number + 1;
-        let (content, hosts) = change(&snapshot);
-        *snapshot = Arc::new(Snapshot {
+        let mut new = Snapshot {
             number,
-            content,
-            hosts,
-        });
+            content: Arc::clone(&snapshot.content),
+            hosts: snapshot.hosts.clone(),
+            asked_names: snapshot.asked_names.clone(),
+        };
+        change(&mut new);
+        *snapshot = Arc::new(new);
         self.number.store(number, Ordering::Relaxed);
     }
 

@@ -2,21 +2,26 @@
 //! second.
 
 use altway_http2::{FieldBlock, Indexing};
-use altway_select::{AltSvc, Decision};
+use altway_select::AltSvc;
 use http::HeaderValue;
 use http::header::{self, HeaderMap, HeaderName};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const SERVER: HeaderValue = HeaderValue::from_static("altway");
 
-/// Alt-Svc values of which the fields are kept. A policy has about three.
-const MAX_OFFERS: usize = 8;
+/// Alt-Svc values of which the fields are kept. A policy has about three for each port.
+const MAX_OFFERS: usize = 32;
+
+/// The answer to a client's question for HTTP/3: what Alt-Svc says, and the port that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Offered {
+    pub(crate) alt_svc: AltSvc,
+    pub(crate) port: u16,
+}
 
 /// The fields in both forms in which responses take them: as they are, and encoded for HTTP/2.
 #[derive(Debug)]
 pub(crate) struct CommonFields {
-    /// The port number for Alt-Svc; `None` where there is no HTTP/3 to offer.
-    alternative: Option<u16>,
     second: u64,
     date: HeaderValue,
     /// Date and Server.
@@ -26,16 +31,15 @@ pub(crate) struct CommonFields {
 
 #[derive(Debug)]
 struct Offer {
-    alt_svc: AltSvc,
+    offered: Offered,
     value: HeaderValue,
     encoded: FieldBlock,
 }
 
 impl CommonFields {
-    pub(crate) fn new(alternative: Option<u16>) -> Self {
+    pub(crate) fn new() -> Self {
         let date = date(UNIX_EPOCH);
         Self {
-            alternative,
             second: 0,
             encoded: encoded(&date),
             date,
@@ -44,11 +48,11 @@ impl CommonFields {
     }
 
     /// Adds the fields to those of a response at `time`: Date and Server where they are missing, and what
-    /// the decision says of HTTP/3.
+    /// is offered of HTTP/3.
     pub(crate) fn complete(
         &mut self,
         headers: &mut HeaderMap,
-        decision: Option<&Decision>,
+        offered: Option<Offered>,
         time: SystemTime,
     ) {
         self.advance(time);
@@ -56,7 +60,7 @@ impl CommonFields {
             .entry(header::DATE)
             .or_insert_with(|| self.date.clone());
         headers.entry(header::SERVER).or_insert(SERVER);
-        if let Some(at) = self.offer(decision) {
+        if let Some(at) = self.offer(offered) {
             headers.insert(header::ALT_SVC, self.offers[at].value.clone());
         }
     }
@@ -64,11 +68,11 @@ impl CommonFields {
     /// The same fields for HTTP/2: Date and Server, and Alt-Svc unless it is left out.
     pub(crate) fn encoded(
         &mut self,
-        decision: Option<&Decision>,
+        offered: Option<Offered>,
         time: SystemTime,
     ) -> (&FieldBlock, Option<&FieldBlock>) {
         self.advance(time);
-        let offer = self.offer(decision);
+        let offer = self.offer(offered);
         (&self.encoded, offer.map(|at| &self.offers[at].encoded))
     }
 
@@ -82,19 +86,19 @@ impl CommonFields {
     }
 
     /// The index of the offer; `None` where Alt-Svc is left out.
-    fn offer(&mut self, decision: Option<&Decision>) -> Option<usize> {
-        let alt_svc = decision?.alt_svc;
-        let known = self.offers.iter().position(|it| it.alt_svc == alt_svc);
+    fn offer(&mut self, offered: Option<Offered>) -> Option<usize> {
+        let offered = offered?;
+        let known = self.offers.iter().position(|it| it.offered == offered);
         if known.is_some() {
             return known;
         }
-        let value = alt_svc.field_value(self.alternative?)?;
+        let value = offered.alt_svc.field_value(offered.port)?;
         let value = HeaderValue::try_from(value).expect("visible ASCII");
         if self.offers.len() == MAX_OFFERS {
             self.offers.remove(0);
         }
         self.offers.push(Offer {
-            alt_svc,
+            offered,
             encoded: block([(&header::ALT_SVC, &value)]),
             value,
         });

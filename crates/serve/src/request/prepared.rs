@@ -105,10 +105,10 @@ impl<I> Requests<I> {
         decision: Option<&Decision>,
         now: Now,
     ) -> Arc<Response<()>> {
-        let offer = decision.map(|decision| decision.alt_svc);
+        let offered = self.offered(decision);
         let fields = &self.responder.fields;
-        prepared.entry.head(now.system, offer, |headers| {
-            fields.borrow_mut().complete(headers, decision, now.system);
+        prepared.entry.head(now.system, offered, |headers| {
+            fields.borrow_mut().complete(headers, offered, now.system);
         })
     }
 

@@ -90,7 +90,8 @@ impl<I> Requests<I> {
     /// The log's words on a request's head; `None` without a log.
     pub(super) fn logged(&self, head: &impl RequestHead) -> Option<Arc<LoggedHead>> {
         self.responder.service.log.as_ref()?;
-        Some(Arc::new(LoggedHead::of(head)))
+        let certificate = self.certificate.clone();
+        Some(Arc::new(LoggedHead::of(head).with_certificate(certificate)))
     }
 
     /// The record of a response of that length, if it is known.

@@ -2,6 +2,7 @@
 //! head, prepared answers and the service have their say, and what is done to every response.
 
 use crate::RequestBody;
+use crate::client_auth::{ClientCertificate, Presented};
 use crate::clients::Admitted;
 use crate::embed::Answering;
 use crate::files::{self, FileCache};
@@ -10,8 +11,9 @@ use crate::metrics::{LatestVisit, OpenConnection, WorkerCounters};
 use crate::request::body::Body;
 use crate::request::check::{RequestHead, check, hints};
 use crate::request::content::Snapshot;
-use crate::request::fields::CommonFields;
+use crate::request::fields::{CommonFields, Offered};
 use crate::request::handler::Peer;
+use crate::request::identify::Identified;
 use crate::request::log::{LoggedHead, Protocol};
 use crate::request::prepared::{Latest, Prepared};
 use crate::request::redirect;
@@ -66,6 +68,11 @@ pub(crate) struct Requests<I> {
     pub(super) latest: Option<Latest<I>>,
     has_responded: bool,
     pub(super) terms: Terms,
+    /// What the client has shown in its handshake; `None` in clear text, and where nobody is asked.
+    pub(super) presented: Option<Rc<Presented>>,
+    pub(super) identified: Option<Identified>,
+    /// The certificate that counts for the latest request.
+    pub(super) certificate: Option<ClientCertificate>,
     _open: OpenConnection,
 }
 
@@ -111,9 +118,7 @@ impl Responder {
         idle_timeout: Duration,
     ) -> Self {
         Self {
-            fields: RefCell::new(CommonFields::new(
-                service.alternative.as_ref().map(|it| it.port),
-            )),
+            fields: RefCell::new(CommonFields::new()),
             load: Load::new(Instant::now()),
             snapshot: RefCell::new(service.current.get()),
             counters: service.counters.worker(),
@@ -163,7 +168,16 @@ impl<I> Requests<I> {
             visit: Visit::new(peer.ip(), protocol, began),
             latest: None,
             has_responded: false,
+            presented: None,
+            identified: None,
+            certificate: None,
         }
+    }
+
+    /// Says what the client has shown in its handshake.
+    pub(crate) fn presented(mut self, presented: Option<Rc<Presented>>) -> Self {
+        self.presented = presented;
+        self
     }
 
     pub(crate) fn client(&self) -> IpAddr {
@@ -228,6 +242,9 @@ impl<I> Requests<I> {
         if let Some(response) = self.redirected(head) {
             return Screened::Refused(self.complete_for(head, response, now));
         }
+        if let Err(status) = self.identify(head, now) {
+            return Screened::Refused(self.refuse(head, status, now));
+        }
         match whole.then(|| self.find(head, now)).flatten() {
             Some(prepared) => Screened::Prepared(prepared),
             None => Screened::Service,
@@ -235,7 +252,7 @@ impl<I> Requests<I> {
     }
 
     /// Asks the service, or the files, for the answer to a request that was [screened](Self::screen).
-    pub(crate) fn ask(&mut self, request: Request<RequestBody>, now: Now) -> Answer {
+    pub(crate) fn ask(&mut self, mut request: Request<RequestBody>, now: Now) -> Answer {
         let mut asked = Asked {
             method: request.method().clone(),
             host: self.visit.host(),
@@ -248,6 +265,9 @@ impl<I> Requests<I> {
             address: self.peer,
             is_secure: self.terms.is_secure,
         };
+        if let Some(certificate) = self.certificate.clone() {
+            request.extensions_mut().insert(certificate);
+        }
         match content.call(peer, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
             Raw::Later(pending, hints, outlet) => {
@@ -283,9 +303,9 @@ impl<I> Requests<I> {
         let mut response = files::page(status);
         let decision = self.decision(None, now);
         self.count(status, decision.as_ref(), now);
-        let mut fields = self.responder.fields.borrow_mut();
-        fields.complete(response.headers_mut(), decision.as_ref(), now.system);
-        drop(fields);
+        let offered = self.offered(decision.as_ref());
+        self.fields()
+            .complete(response.headers_mut(), offered, now.system);
         response
     }
 
@@ -303,6 +323,13 @@ impl<I> Requests<I> {
         let load = self.responder.load.share(now.instant);
         let unix = unix_time(now.system);
         self.visit.decide(selection, size, load, now.instant, unix)
+    }
+
+    /// The offer that a decision makes to a client of this listener.
+    pub(crate) fn offered(&self, decision: Option<&Decision>) -> Option<Offered> {
+        let (decision, port) = decision.zip(self.terms.http3)?;
+        let alt_svc = decision.alt_svc;
+        Some(Offered { alt_svc, port })
     }
 
     /// Counts bytes of responses' bodies that were handed over to the protocol.
@@ -449,9 +476,9 @@ impl<I> Requests<I> {
     ) -> Response<Body> {
         let decision = self.decision(response.body().size_hint().exact(), now);
         self.count(response.status(), decision.as_ref(), now);
-        let mut fields = self.responder.fields.borrow_mut();
-        fields.complete(response.headers_mut(), decision.as_ref(), now.system);
-        drop(fields);
+        let offered = self.offered(decision.as_ref());
+        self.fields()
+            .complete(response.headers_mut(), offered, now.system);
         if !self.terms.is_secure {
             // RFC 6797 section 7.2: it "MUST NOT" be in responses over non-secure transport.
             response
@@ -469,7 +496,7 @@ impl<I> Requests<I> {
 /// The knowledge of clients, where those of the listener are offered something.
 fn selection(responder: &Responder, terms: Terms) -> Option<&Selection> {
     let selection = responder.service.selection();
-    selection.filter(|_| terms.offers_http3)
+    selection.filter(|_| terms.http3.is_some())
 }
 
 /// Says the content's length where it is known, and leaves out content where there is none to be

@@ -26,19 +26,11 @@ pub(crate) struct Service {
     pub(crate) current: Current,
     /// Names are configured for which is decided separately; otherwise those of the certificates are.
     pub(crate) has_hosts: bool,
-    /// `None`: there is no HTTP/3 to offer.
-    pub(crate) alternative: Option<Alternative>,
+    /// The knowledge of clients, and whom HTTP/3 is offered; `None`: there is no HTTP/3 to offer.
+    pub(crate) selection: Option<Selection>,
     pub(crate) log: Option<AccessLog>,
     pub(crate) incidents: Incidents,
     pub(crate) counters: ServerCounters,
-}
-
-/// HTTP/3 beside TCP, and whom it is offered.
-#[derive(Debug)]
-pub(crate) struct Alternative {
-    /// The port number for `Alt-Svc`.
-    pub(crate) port: u16,
-    pub(crate) selection: Selection,
 }
 
 /// A response without the fields that every response has.
@@ -92,7 +84,7 @@ impl Service {
 
     /// What is known of clients, where there is something to offer them.
     pub(crate) fn selection(&self) -> Option<&Selection> {
-        self.alternative.as_ref().map(|it| &it.selection)
+        self.selection.as_ref()
     }
 }
 

@@ -5,8 +5,8 @@
 pub(crate) struct Terms {
     /// Whether clients come over TLS, to this server or to a proxy before it.
     pub(crate) is_secure: bool,
-    /// Whether they are offered HTTP/3, if there is one.
-    pub(crate) offers_http3: bool,
+    /// The port at which they are offered HTTP/3; `None`: they are offered none.
+    pub(crate) http3: Option<u16>,
     /// The port of `https` to which requests are led; `None`: they are answered.
     pub(crate) redirect: Option<u16>,
 }

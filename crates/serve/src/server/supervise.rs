@@ -24,11 +24,11 @@ use std::time::Instant;
 pub(super) fn serve(
     setup: &Arc<Setup>,
     mut sockets: Sockets,
-    mut place: h3::Place,
+    mut places: Vec<h3::Place>,
     stop: &StopSignal,
 ) -> Result<(), Error> {
     restarting(&setup.restarts, || {
-        Worker::start(setup, &mut sockets, &mut place)?.run(stop.clone())
+        Worker::start(setup, &mut sockets, &mut places)?.run(stop.clone())
     })
 }
 

@@ -61,6 +61,7 @@ pub fn take_over(messages: &[(&[u8], usize)], descriptor: BorrowedFd<'_>) -> Res
         spread: Spread::PerWorker,
         with_udp: true,
         congestion: None,
+        passed: Vec::new(),
         further: Vec::new(),
     };
     let wanted = StartRequest {
@@ -103,7 +104,7 @@ pub fn offer() -> Vec<u8> {
         further: Vec::new(),
         workers: WORKERS,
         spread: Spread::PerWorker.to_string(),
-        http3: true,
+        udp: WORKERS,
         server_id: String::new(),
         formers: Vec::new(),
         secrets,

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 /// The version of all that passes between two processes: these messages, the order of the
 /// descriptors, passed datagrams, and what connection IDs say. Counts up with each change.
-pub(super) const PROTOCOL: u32 = 2;
+pub(super) const PROTOCOL: u32 = 3;
 
 /// In the order in which they are said.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,8 +38,8 @@ pub(super) enum Message {
 }
 
 /// What a server hands over. The descriptors that come with it: the socket at the path, the way of
-/// datagrams back to its process, those to the processes before it, the TCP listeners (one for each
-/// worker, or one for all), those of each further address, and where there is HTTP/3 the workers' UDP sockets, each in their order.
+/// datagrams back to its process, those to the processes before it, and for each address, the first one first, the TCP
+/// listeners (one for each worker, or one for all) and the workers' UDP sockets, each in their order.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Offer {
     /// The number of its process.
@@ -54,8 +54,8 @@ pub(super) struct Offer {
     pub(super) workers: usize,
     /// How TCP connections come to them, by its name.
     pub(super) spread: String,
-    /// Whether it has HTTP/3, and so TLS.
-    pub(super) http3: bool,
+    /// UDP sockets at `address`; none without HTTP/3.
+    pub(super) udp: usize,
     /// What its connection IDs begin with, in hexadecimal.
     pub(super) server_id: String,
     /// The generations of the processes before it that have not ended.
@@ -70,4 +70,6 @@ pub(super) struct FurtherOffer {
     pub(super) address: SocketAddr,
     /// The kind of its connections, by its name.
     pub(super) kind: String,
+    /// UDP sockets there; none without HTTP/3.
+    pub(super) udp: usize,
 }

@@ -43,7 +43,7 @@ pub(crate) struct Handover {
     pub(crate) formers: Vec<Former>,
     pub(crate) secrets: Secrets,
     /// Takes the datagrams that the next process passes back.
-    pub(crate) inboxes: Inboxes,
+    pub(crate) inboxes: Vec<Inboxes>,
 }
 
 /// The way of datagrams to a server that has handed its sockets over, and what keeps its workers from taking in more.
@@ -175,7 +175,7 @@ impl Handover {
             further: self.further(),
             workers: self.workers,
             spread: self.spread.to_string(),
-            http3: !self.bound.udp.is_empty(),
+            udp: self.bound.udp.len(),
             server_id: self.server_id.to_string(),
             formers: formers.map(|it| it.generation().number()).collect(),
             secrets: self.secrets.clone(),
@@ -192,18 +192,22 @@ impl Handover {
         let offer = |(it, kind): (&Further, &ListenerKind)| FurtherOffer {
             address: it.address,
             kind: kind.to_string(),
+            udp: it.udp.len(),
         };
         further.map(offer).collect()
     }
 
     /// In the order that [`Offer`] tells.
     fn descriptors<'a>(&'a self, way: &'a OwnedFd) -> Vec<BorrowedFd<'a>> {
-        let further = self.bound.further.iter().flat_map(|it| &it.tcp);
+        let further = self.bound.further.iter().map(|it| (&it.tcp, &it.udp));
+        let sockets = [(&self.bound.tcp, &self.bound.udp)].into_iter();
+        let sockets = sockets.chain(further).flat_map(|(tcp, udp)| {
+            let tcp = tcp.iter().map(AsFd::as_fd);
+            tcp.chain(udp.iter().map(AsFd::as_fd))
+        });
         let own = [self.socket.as_fd(), way.as_fd()].into_iter();
         own.chain(self.formers.iter().map(Former::link))
-            .chain(self.bound.tcp.iter().map(AsFd::as_fd))
-            .chain(further.map(AsFd::as_fd))
-            .chain(self.bound.udp.iter().map(AsFd::as_fd))
+            .chain(sockets)
             .collect()
     }
 }
@@ -212,7 +216,7 @@ impl HandedOver {
     /// Hands the workers what the next process passes back, until they have all `served`.
     async fn carry_to_end(
         self,
-        inboxes: &Inboxes,
+        inboxes: &[Inboxes],
         stop: &StopSignal,
         mut served: oneshot::Receiver<()>,
     ) {

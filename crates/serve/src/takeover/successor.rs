@@ -160,14 +160,21 @@ fn difference(offer: &Offer, wanted: &StartRequest<'_>) -> Option<(&'static str,
     }
     let mut pairs = offer.further.iter().zip(&request.further);
     let is_same = |(theirs, ours): (&FurtherOffer, &listen::ListenerRequest)| {
-        is_at(theirs.address, ours.bind, ours.port) && theirs.kind == ours.kind.to_string()
+        is_at(theirs.address, ours.bind, ours.port)
+            && theirs.kind == ours.kind.to_string()
+            && (theirs.udp > 0) == ours.with_udp
     };
     if offer.further.len() != request.further.len() || !pairs.all(is_same) {
-        let theirs = offer.further.iter().map(|it| (it.address, it.kind.clone()));
+        let with_http3 = |kind: String, is_given: bool| match is_given {
+            true => format!("{kind} with HTTP/3"),
+            false => kind,
+        };
+        let theirs = offer.further.iter();
+        let theirs = theirs.map(|it| (it.address, with_http3(it.kind.clone(), it.udp > 0)));
         let address =
             |it: &listen::ListenerRequest| SocketAddr::new(it.bind.candidates()[0], it.port);
         let ours = request.further.iter();
-        let ours = ours.map(|it| (address(it), it.kind.to_string()));
+        let ours = ours.map(|it| (address(it), with_http3(it.kind.to_string(), it.with_udp)));
         return Some(("further addresses", in_words(theirs), in_words(ours)));
     }
     let protection = |http3| match http3 {
@@ -181,7 +188,7 @@ fn difference(offer: &Offer, wanted: &StartRequest<'_>) -> Option<(&'static str,
     let all = [
         (
             "protection",
-            protection(offer.http3).into(),
+            protection(offer.udp > 0).into(),
             protection(request.with_udp).into(),
         ),
         (
@@ -214,16 +221,19 @@ fn in_words(addresses: impl Iterator<Item = (SocketAddr, String)>) -> String {
     }
 }
 
-/// As many as come with the offer, which is a wanted one.
+/// As many as come with the offer, which is a wanted one: no address has more UDP sockets than there are workers.
 fn hear_descriptors(
     socket: &OwnedFd,
     offer: &Offer,
     request: &Request,
     path: &Path,
 ) -> Result<Vec<OwnedFd>, Error> {
-    let udp = if request.with_udp { request.workers } else { 0 };
-    let tcp = request.listeners() * (1 + request.further.len());
-    let count = 2 + offer.formers.len() + tcp + udp;
+    let udp: Vec<_> = udp_sockets(offer).collect();
+    if udp.iter().any(|sockets| *sockets > request.workers) {
+        return Err(broken(path, io::ErrorKind::InvalidData.into()));
+    }
+    let tcp = request.listeners() * udp.len();
+    let count = 2 + offer.formers.len() + tcp + udp.iter().sum::<usize>();
     let mut all = Vec::new();
     while all.len() < count {
         let (message, descriptors) = hear(socket, path)?;
@@ -238,6 +248,12 @@ fn hear_descriptors(
     Ok(all)
 }
 
+/// The number of UDP sockets at each address, the first one first.
+fn udp_sockets(offer: &Offer) -> impl Iterator<Item = usize> {
+    let further = offer.further.iter().map(|it| it.udp);
+    [offer.udp].into_iter().chain(further)
+}
+
 /// `None`: no server of ours offers this.
 fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option<Start> {
     let generation = Generation::new(offer.generation).ok()?;
@@ -247,24 +263,20 @@ fn unpack(offer: &Offer, descriptors: Vec<OwnedFd>, request: &Request) -> Option
     for former in &offer.formers {
         formers.push(Former::new(Generation::new(*former).ok()?, next.next()?));
     }
-    let tcp = next
-        .by_ref()
-        .take(request.listeners())
-        .map(TcpListener::from);
-    let tcp = tcp.collect();
-    let mut further = Vec::new();
-    for it in &offer.further {
+    let addresses = offer.further.iter().map(|it| it.address);
+    let addresses = [offer.address].into_iter().chain(addresses);
+    let mut sockets = addresses.zip(udp_sockets(offer)).map(|(address, udp)| {
         let tcp = next.by_ref().take(request.listeners());
-        further.push(Further {
-            address: it.address,
-            tcp: tcp.map(TcpListener::from).collect(),
-        });
-    }
+        let tcp = tcp.map(TcpListener::from).collect();
+        let udp = next.by_ref().take(udp).map(UdpSocket::from).collect();
+        Further { address, tcp, udp }
+    });
+    let main = sockets.next()?;
     let bound = Bound {
-        address: offer.address,
-        further,
-        tcp,
-        udp: next.map(UdpSocket::from).collect(),
+        address: main.address,
+        tcp: main.tcp,
+        udp: main.udp,
+        further: sockets.collect(),
     };
     Some(Start {
         bound,
@@ -294,6 +306,7 @@ mod tests {
             spread: Spread::PerWorker,
             with_udp: true,
             congestion: None,
+            passed: Vec::new(),
             further: Vec::new(),
         }
     }
@@ -306,7 +319,7 @@ mod tests {
             further: Vec::new(),
             workers: 2,
             spread: "per-worker".into(),
-            http3: true,
+            udp: 2,
             server_id: "0a".into(),
             formers: Vec::new(),
             secrets: Secrets::random().unwrap(),

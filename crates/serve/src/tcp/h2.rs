@@ -10,6 +10,7 @@ mod lead;
 mod transport;
 
 use super::measured::TcpPathSampler;
+use crate::client_auth::Presented;
 use crate::clients::Admitted;
 use crate::held::{Held, HeldBytes, UNFINISHED_HEAD};
 use crate::request::check::MAX_HEAD_BYTES;
@@ -84,6 +85,8 @@ pub(super) struct Parts {
     pub(super) peer: SocketAddr,
     pub(super) admitted: Rc<Admitted>,
     pub(super) terms: Terms,
+    /// What the client has shown in its handshake.
+    pub(super) presented: Option<Rc<Presented>>,
     pub(super) probe: Rc<TcpPathSampler>,
     pub(super) stream: Rc<TcpStream>,
     /// `None`: clear text.
@@ -163,7 +166,7 @@ impl Driver {
             parts.peer,
             Rc::clone(&parts.admitted),
             parts.probe,
-            parts.terms,
+            (parts.terms, parts.presented),
         );
         Self {
             buffers: parts.buffers,

@@ -3,9 +3,9 @@
 
 use super::delivery::{Found, MAX_LOOKS, PAUSE, Watch};
 use super::socket::Activity;
-use super::write_ahead::WriteAhead;
+use super::write_ahead::{SCARCE_CHUNK, WriteAhead};
 use crate::clients::Admitted;
-use crate::request::body::Body;
+use crate::request::body::{Body, CHUNK};
 use crate::request::handler::BoxError;
 use crate::request::requests::{Now, Requests};
 use crate::selection::counters::Counters;
@@ -220,6 +220,12 @@ impl http_body::Body for Measured {
             self.activity.answering(false);
             return Poll::Pending;
         }
+        let largest = if self.ahead.is_scarce() {
+            SCARCE_CHUNK
+        } else {
+            CHUNK
+        };
+        self.body.limit_frames(largest);
         let frame = Pin::new(&mut self.body).poll_frame(cx);
         self.activity.answering(frame.is_pending());
         self.count(&frame);

@@ -1,6 +1,7 @@
 //! Further addresses: the way from clear text to TLS, sites in clear text, other protocols, other ports.
 
-use crate::common::{H2, Running, alt_svc, get, get_over, h1, h2, read, soon};
+use crate::common::h3::H3;
+use crate::common::{H2, Running, alt_svc, get, get_over, h1, h2, large, read, soon};
 use altway_serve::{
     Bind, FilesOptions, HeaderRule, Listener, ListenerKind, Options, Policy, Protocols, Site,
 };
@@ -18,6 +19,7 @@ fn listener(kind: ListenerKind) -> Listener {
         port: 0,
         kind,
         protocols: Protocols::default(),
+        alt_svc_port: None,
     }
 }
 
@@ -151,7 +153,7 @@ async fn a_listener_gives_its_own_protocols() {
     );
     let mut all: H2 = h2(connect(1, &[b"h2"]).await.unwrap()).await;
     let response = soon(all.send_request(get("/"))).await.unwrap();
-    let offer = format!("h3=\":{}\"; ma=2592000", server.address.port());
+    let offer = format!("h3=\":{}\"; ma=2592000", server.further[1].port());
     assert_eq!(alt_svc(&response), Some(offer.as_str()));
 }
 
@@ -179,5 +181,88 @@ fn a_process_takes_every_listener_over_or_none() {
     assert_eq!(second.further, first.further);
     for address in &second.further {
         std::net::TcpStream::connect(address).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_address_gives_http3_and_offers_it_at_the_port_that_its_clients_came_by() {
+    let server = start(&[ListenerKind::Tls, ListenerKind::Tls], |options| {
+        options.listeners[1].alt_svc_port = Some(443);
+    });
+    server.site.write("a.txt", "a");
+    let ports = [server.address.port(), server.further[0].port(), 443];
+    let addresses = [server.address, server.further[0], server.further[1]];
+    // A file from the disk, and from memory with fields that were made for another address's client.
+    for _ in 0..3 {
+        for (address, port) in addresses.into_iter().zip(ports) {
+            let expected = format!("h3=\":{port}\"; ma=2592000");
+            let connect = async |alpn: &[u8]| {
+                let tls = std::sync::Arc::new(server.site.client_tls(&[alpn]));
+                let stream = TcpStream::connect(address).await.unwrap();
+                let name = "localhost".try_into().unwrap();
+                soon(TlsConnector::from(tls).connect(name, stream))
+                    .await
+                    .unwrap()
+            };
+            let mut over_h1 = h1(connect(b"http/1.1").await).await;
+            let mut over_h2: H2 = h2(connect(b"h2").await).await;
+            let mut over_h3 = H3::connect_to(address, server.site.client_tls(&[]));
+            for path in ["/a.txt", "/none"] {
+                let response = soon(over_h1.send_request(get(path))).await.unwrap();
+                assert_eq!(alt_svc(&response), Some(&*expected), "{path}");
+                soon(read(response)).await;
+                let response = soon(over_h2.send_request(get(path))).await.unwrap();
+                assert_eq!(alt_svc(&response), Some(&*expected), "{path}");
+                soon(read(response)).await;
+                let (response, _) = over_h3.get(path);
+                assert_eq!(alt_svc(&response), Some(&*expected), "{path}");
+            }
+        }
+    }
+}
+
+#[test]
+fn http3_at_each_address_goes_on_while_another_process_takes_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("takeover");
+    let first = start(&[ListenerKind::Tls], |options| {
+        options.takeover = Some(path.clone());
+    });
+    first.site.write("name", "first");
+    let connect = |server: &Running, address| H3::connect_to(address, server.site.client_tls(&[]));
+    let mut before: Vec<_> = [first.address, first.further[0]]
+        .into_iter()
+        .map(|address| {
+            let mut client = connect(&first, address);
+            let stream = client.send("/large");
+            client.head(stream);
+            (client, stream)
+        })
+        .collect();
+    let next = |protocols| {
+        first.next(|options| {
+            options.takeover = Some(path.clone());
+            options.listeners = vec![Listener {
+                port: first.further[0].port(),
+                protocols,
+                ..listener(ListenerKind::Tls)
+            }];
+        })
+    };
+    let without = Protocols {
+        http3: false,
+        ..Protocols::default()
+    };
+    let error = next(without).err().expect("other sockets").to_string();
+    assert!(error.contains("(TLS with HTTP/3)"), "{error}");
+    let second = next(Protocols::default()).unwrap();
+    second.site.write("name", "second");
+    for address in [second.address, second.further[0]] {
+        let (_, name) = connect(&second, address).get("/name");
+        assert_eq!(name, b"second");
+    }
+    for (client, stream) in &mut before {
+        client.move_away();
+        assert!(client.body(*stream) == large());
     }
 }

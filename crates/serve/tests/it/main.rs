@@ -8,6 +8,7 @@ mod access_log;
 mod autobahn;
 mod certificates;
 mod chromium;
+mod client_certificates;
 pub(crate) mod common;
 mod containment;
 mod early;

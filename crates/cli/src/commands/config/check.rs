@@ -1,7 +1,7 @@
 //! `altway config check`: the words, then what they name.
 
 use crate::commands::policy::read_surface;
-use crate::commands::serve::certificate::identity;
+use crate::commands::serve::certificate::{client_auth, identity};
 use crate::commands::serve::limits::{Spelling, bounds, of_upstreams};
 use crate::config_file::{load, refused};
 use crate::hint;
@@ -83,6 +83,10 @@ impl Opened<'_> {
                 for warning in warnings.unwrap_or_default() {
                     printer.warn(&warning.to_string());
                 }
+            }
+            if let Some(clients) = &site.client_certificates {
+                let key = format!("{path}.client-certificates.roots");
+                let _ = self.keep(&key, client_auth(clients));
             }
             if let Some(file) = site.policy.file() {
                 let _ = self.keep(&format!("{path}.policy"), read_surface(Path::new(file)));

@@ -2,8 +2,8 @@
 
 use crate::hint::mistake;
 use crate::printer::Printer;
-use altway_config::{Certificate, Plan, Secret};
-use altway_serve::{Certificates, Identity, certs};
+use altway_config::{Certificate, ClientCertificates, Plan, Secret};
+use altway_serve::{Certificates, ClientAuth, Identity, certs};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -20,9 +20,24 @@ pub(super) struct Files {
     /// OCSP response for it, DER, to be stapled while it is valid.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     ocsp: Option<PathBuf>,
+    /// Ask clients for a certificate of theirs that one of the authorities in this file (PEM) has signed, and answer
+    /// those without 403.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
+    client_roots: Option<PathBuf>,
+    /// Answer clients without a certificate as well.
+    #[arg(long, requires = "client_roots")]
+    client_certificate_optional: bool,
 }
 
 impl Files {
+    /// The same as a site's `client-certificates`.
+    pub(super) fn client_certificates(&self) -> Option<ClientCertificates> {
+        Some(ClientCertificates {
+            roots: self.client_roots.clone()?,
+            required: !self.client_certificate_optional,
+        })
+    }
+
     /// The same as a site's `certificate`.
     ///
     /// # Errors
@@ -72,7 +87,13 @@ pub(super) fn certificates(plan: &Plan, origin: Origin, printer: &Printer) -> Re
             printer.warn(&warning.to_string());
         }
     }
-    Ok(all)
+    altway_site::with_client_auth(plan, all, client_auth)
+}
+
+/// Reads what clients are asked for.
+pub(crate) fn client_auth(of: &ClientCertificates) -> Result<ClientAuth> {
+    let auth = ClientAuth::from_pem_file(&of.roots)?;
+    Ok(if of.required { auth } else { auth.optional() })
 }
 
 /// Reads a certificate with its key and its OCSP response.

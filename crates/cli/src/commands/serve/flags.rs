@@ -6,8 +6,8 @@ use super::{certificate, translated};
 use crate::insight::{Insight, Variable};
 use crate::printer::Printer;
 use altway_config::{
-    Action, Config, Listen, ListenAddress, Listener, Log, PathPattern, Protocols, Route, Security,
-    Site, Transport,
+    Action, Config, Listen, ListenAddress, Listener, Log, PathPattern, Protocols, Route, Sandbox,
+    Security, Site, Transport,
 };
 use altway_serve::{Congestion, DEFAULT_PORT, LogFormat, Policy, ServerId, Spread};
 use altway_units::{DataSize, duration};
@@ -90,6 +90,16 @@ pub(crate) struct Flags {
     /// meet (a Unix socket that only this user may use).
     #[arg(long, value_name = "PATH")]
     takeover: Option<PathBuf>,
+    /// Go on as this user, by name or number, once the sockets are bound and keys and logs are open: for a start as root.
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Group in place of the user's own.
+    #[arg(long, value_name = "NAME", requires = "user", hide_short_help = true)]
+    group: Option<String>,
+    /// Let the process reach every file that its user can [default: those that its options name alone, where the
+    /// kernel can see to that (Landlock, Linux 5.19 and later)].
+    #[arg(long)]
+    no_sandbox: bool,
     /// Append a line for each request to this file, or - for stderr. A new file is its owner's alone. No
     /// request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.
     #[arg(long, value_name = "FILE")]
@@ -131,6 +141,12 @@ impl Flags {
             grace: self.grace,
             takeover: self.takeover.clone(),
             admin: None,
+            user: self.user.clone(),
+            group: self.group.clone(),
+            sandbox: Sandbox {
+                is_on: !self.no_sandbox,
+                ..Sandbox::default()
+            },
             ticket_keys: Vec::new(),
             listen: self.listen(),
             transport: Transport {
@@ -164,6 +180,7 @@ impl Flags {
                 address: ListenAddress { ip, port },
                 security,
                 protocols: Protocols::default(),
+                alt_svc_port: None,
             }],
             spread: translated(self.spread),
             ..Listen::default()
@@ -179,6 +196,10 @@ impl Flags {
         Ok(Site {
             is_default: true,
             certificates: certificate.into_iter().collect(),
+            client_certificates: match self.is_clear() {
+                true => None,
+                false => self.certificate.client_certificates(),
+            },
             policy: self.policy.clone(),
             headers: self.files.headers().to_vec(),
             routes: vec![Route {

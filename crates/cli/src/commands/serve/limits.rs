@@ -87,7 +87,8 @@ pub(crate) struct Limits {
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     idle_timeout: Option<Duration>,
     /// How slowly a client may send the content of a request or take that of a response, as in "1kB/s after 10s":
-    /// what moves less in so long is ended [default: 1 KiB in --idle-timeout].
+    /// what moves less in so long is ended [default: 100 bytes a second over
+    /// --idle-timeout].
     #[arg(long, value_name = "RATE", hide_short_help = true)]
     slowest: Option<LeastRate>,
 }

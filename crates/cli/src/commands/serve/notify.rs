@@ -1,11 +1,17 @@
 //! What the service manager is told of a server, by the protocol of sd_notify(3): that it listens, reads its
 //! configuration again, or ends. Without `$NOTIFY_SOCKET` nobody is told anything.
 //!
-//! There is no watchdog: a worker that panics is started again or ends the process, and nothing tells cheaply of one
-//! that hangs; a message from another thread would vouch for what it does not know.
+//! Its watchdog is told that the process is well as long as every worker turns: each shows it by a count of its own, and
+//! the thread that tells says nothing while one of them stands still.
 
 use altway_admin::Reloaded;
+use altway_serve::Monitor;
 use sd_notify::NotifyState;
+use std::io;
+use std::time::Duration;
+
+/// The shortest time from one beat to the next.
+const LEAST_BEAT: Duration = Duration::from_millis(10);
 
 /// The service manager that started the process, if one did.
 #[derive(Debug, Clone)]
@@ -48,6 +54,45 @@ impl Manager {
     }
 }
 
+/// The time within which the service manager wants to be told that the process is well; `None`: it does not.
+pub(super) fn watchdog() -> Option<Duration> {
+    sd_notify::watchdog_enabled().filter(|time| !time.is_zero())
+}
+
+/// How often a worker shows that it turns, for that watchdog: often enough to be seen at each look.
+pub(super) fn heartbeat(watchdog: Duration) -> Duration {
+    (watchdog / 8).max(LEAST_BEAT)
+}
+
+/// Tells the watchdog that the process is well, four times in its time, for as long as all `workers` turn; on a thread
+/// of its own.
+///
+/// # Errors
+/// There is no thread to be had.
+pub(super) fn watch(watchdog: Duration, workers: usize, monitor: Monitor) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("watchdog".into());
+    let watch = move || {
+        let mut before = Vec::new();
+        loop {
+            std::thread::sleep(watchdog / 4);
+            let beats = monitor.heartbeats();
+            if all_turn(&before, &beats, workers) {
+                tell(&[NotifyState::Watchdog]);
+            } else {
+                tracing::debug!(?beats, "a worker stands still: the watchdog is not told");
+            }
+            before = beats;
+        }
+    };
+    thread.spawn(watch).map(drop)
+}
+
+/// Whether each of so many workers has shown that it turned since `before`. One that was started again begins anew.
+fn all_turn(before: &[u64], now: &[u64], workers: usize) -> bool {
+    let stands = |(place, beats): (usize, &u64)| before.get(place) == Some(beats);
+    now.len() == workers && !now.iter().enumerate().any(stands)
+}
+
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "the service manager can't be told what the server does");
@@ -57,4 +102,28 @@ fn tell(states: &[NotifyState<'_>]) {
 /// The first line of a text: a further one would be a message of its own.
 fn one_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_worker_that_stands_still_is_enough() {
+        assert!(all_turn(&[], &[1, 1], 2), "at the beginning");
+        assert!(all_turn(&[1, 1], &[2, 9], 2));
+        assert!(!all_turn(&[1, 1], &[2, 1], 2));
+        assert!(!all_turn(&[1, 1], &[2], 2), "one has ended");
+        assert!(!all_turn(&[], &[], 2), "none has begun");
+        assert!(all_turn(&[5, 7], &[6, 1], 2), "one was started again");
+    }
+
+    #[test]
+    fn workers_beat_often_enough_for_any_watchdog() {
+        assert_eq!(
+            heartbeat(Duration::from_secs(30)),
+            Duration::from_millis(3_750)
+        );
+        assert_eq!(heartbeat(Duration::from_millis(1)), LEAST_BEAT);
+    }
 }

@@ -1,6 +1,8 @@
 //! The configuration of a running server, read again.
 
 use super::certificate::{Origin, certificates};
+use super::places::Places;
+use super::sandbox::Sandbox;
 use super::setup::ticket_keys;
 use super::watch::{self, Stamps};
 use crate::config_file;
@@ -20,6 +22,8 @@ pub(super) struct Reloading {
     file: Option<PathBuf>,
     current: Mutex<Current>,
     server: ReloadHandle,
+    /// The files that can be reached.
+    sandbox: Sandbox,
     /// Counts what routes with `proxy` do, over all plans.
     statistics: Arc<Statistics>,
     printer: Printer,
@@ -40,12 +44,14 @@ impl Reloading {
         plan: Plan,
         stamps: Stamps,
         (server, statistics): (ReloadHandle, Arc<Statistics>),
+        sandbox: Sandbox,
         printer: Printer,
     ) -> Self {
         Self {
             file,
             current: Mutex::new(Current { plan, stamps }),
             server,
+            sandbox,
             statistics,
             printer,
         }
@@ -120,6 +126,13 @@ impl Reloading {
             Some(file) => config_file::load(file)?.0,
             None => current.clone(),
         };
+        if let Some(outside) = self.sandbox.outside(&Places::of(&plan, None, None)) {
+            let outside = outside.display();
+            anyhow::bail!(
+                "`{outside}` lies outside of what this process can reach (its sandbox): that needs a new process, as by \
+                 `takeover`, or `sandbox = {{ read = [\"…\"] }}` from the start"
+            );
+        }
         let stamps = Stamps::of(&plan);
         let ticket_keys = ticket_keys(&plan)?;
         let is_clear = current.config().listen.is_clear_text();
@@ -212,6 +225,9 @@ fn not_replaced(former: &Config, new: &Config) -> Vec<&'static str> {
         ("grace", former.grace != new.grace),
         ("takeover", former.takeover != new.takeover),
         ("admin", former.admin != new.admin),
+        ("user", former.user != new.user),
+        ("group", former.group != new.group),
+        ("sandbox", former.sandbox != new.sandbox),
         (
             "ticket-keys",
             former.ticket_keys.is_empty() != new.ticket_keys.is_empty(),
@@ -298,6 +314,7 @@ mod tests {
             plan,
             stamps,
             (server.reload_handle(), Arc::default()),
+            Sandbox::none(super::super::sandbox::State::Off),
             printer,
         );
         reloading.look();

@@ -83,7 +83,8 @@ pub(super) fn options(
     )?;
     options.protocols = protocols(listener.protocols);
     options.listeners = further(&config.listen);
-    options.alt_svc_port = config.listen.alt_svc_port.map(NonZeroU16::get);
+    let seen = listener.alt_svc_port.or(config.listen.alt_svc_port);
+    options.alt_svc_port = seen.map(NonZeroU16::get);
     let default = plan.sites().iter().find(|site| site.is_default);
     options.policy = default.map_or_else(Policy::default, |site| site.policy.clone());
     options.hosts = Some(altway_site::hosts(plan));
@@ -145,6 +146,7 @@ fn further(listen: &Listen) -> Vec<Listener> {
             Listening::Redirect => ListenerKind::Redirect,
         },
         protocols: protocols(it.protocols),
+        alt_svc_port: it.alt_svc_port.or(listen.alt_svc_port).map(NonZeroU16::get),
     };
     others.map(listener).collect()
 }

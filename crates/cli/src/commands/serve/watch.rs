@@ -28,10 +28,12 @@ impl Stamps {
     }
 }
 
-/// Chains, keys and OCSP responses; a key in the environment can't change.
+/// Chains, keys, OCSP responses and roots of clients; a key in the environment can't change.
 fn files(plan: &Plan) -> Vec<PathBuf> {
     let certificates = plan.sites().iter().flat_map(|site| &site.certificates);
-    let mut files = Vec::new();
+    let clients = plan.sites().iter();
+    let clients = clients.filter_map(|site| site.client_certificates.as_ref());
+    let mut files: Vec<_> = clients.map(|it| it.roots.clone()).collect();
     for certificate in certificates {
         files.push(certificate.chain.clone());
         files.extend(certificate.ocsp.clone());

@@ -1,6 +1,7 @@
 //! Tests of the cache: names, versions, memory and descriptors.
 
 use super::*;
+use altway_select::AltSvc;
 use std::fs;
 
 fn site() -> (tempfile::TempDir, Files) {
@@ -151,8 +152,14 @@ fn a_head_is_made_anew_with_the_second_and_with_the_offer() {
     assert_eq!(made.get(), 1);
     head(2000, None);
     assert_eq!(made.get(), 2);
-    head(2000, Some(AltSvc::Clear));
+    let offered = |port| Offered {
+        alt_svc: AltSvc::Clear,
+        port,
+    };
+    head(2000, Some(offered(443)));
     assert_eq!(made.get(), 3);
+    head(2000, Some(offered(8443)));
+    assert_eq!(made.get(), 4, "the client of another listener");
 }
 
 #[test]

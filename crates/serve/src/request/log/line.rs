@@ -1,6 +1,7 @@
 //! The text of a line, in each format.
 
 use super::{LogFormat, Protocol};
+use crate::ClientCertificate;
 use crate::request::check::RequestHead;
 use altway_select::{ClientClass, ClientKey, Decision};
 use http::{Method, StatusCode};
@@ -20,6 +21,8 @@ pub(crate) struct LoggedHead {
     host: Option<Box<str>>,
     referer: Option<Box<str>>,
     agent: Option<Box<str>>,
+    /// That of the client, where its site asks for one.
+    certificate: Option<ClientCertificate>,
 }
 
 impl LoggedHead {
@@ -46,7 +49,13 @@ impl LoggedHead {
             host: head.authority().map(bounded),
             referer: referer.map(bounded),
             agent: agent.map(bounded),
+            certificate: None,
         }
+    }
+
+    pub(crate) fn with_certificate(mut self, certificate: Option<ClientCertificate>) -> Self {
+        self.certificate = certificate;
+        self
     }
 }
 
@@ -129,6 +138,7 @@ impl Line<'_> {
             host,
             referer,
             agent,
+            certificate,
         } = self.head;
         let (client, protocol, bytes) = (self.client, self.protocol, self.bytes);
         let status = self.status.as_u16();
@@ -164,6 +174,13 @@ impl Line<'_> {
                 push(text, format_args!(" {key}={value:?}"));
             }
         }
+        if let Some(it) = certificate {
+            let (subject, fingerprint) = (it.subject(), it.fingerprint());
+            push(
+                text,
+                format_args!(" subject={subject:?} fingerprint={fingerprint}"),
+            );
+        }
         if self.is_cut {
             text.push_str(" cut=1");
         }
@@ -177,6 +194,7 @@ impl Line<'_> {
             host,
             referer,
             agent,
+            certificate,
         } = self.head;
         let (client, protocol) = (self.client, self.protocol);
         // An address and a method hold nothing to escape: a method is a token (RFC 9110 section 9.1).
@@ -221,6 +239,14 @@ impl Line<'_> {
                 push(text, format_args!(",\"{key}\":"));
                 push_json(text, value);
             }
+        }
+        if let Some(it) = certificate {
+            text.push_str(",\"subject\":");
+            push_json(text, it.subject());
+            push(
+                text,
+                format_args!(",\"fingerprint\":\"{}\"", it.fingerprint()),
+            );
         }
         if self.is_cut {
             text.push_str(",\"cut\":true");

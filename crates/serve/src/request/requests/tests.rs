@@ -9,7 +9,6 @@ use crate::limits::Limits;
 use crate::metrics::ServerCounters;
 use crate::request::check::MAX_HEAD_BYTES;
 use crate::request::content::{Content, Current, Target};
-use crate::request::service::Alternative;
 use crate::selection::visit::told;
 use crate::selection::{HostNames, Selection};
 use crate::{Body, PrefixLengths};
@@ -21,7 +20,7 @@ use std::time::Duration;
 /// Those of a listener with TLS.
 const SECURE: Terms = Terms {
     is_secure: true,
-    offers_http3: true,
+    http3: Some(8443),
     redirect: None,
 };
 
@@ -35,7 +34,7 @@ struct Site {
     _dir: tempfile::TempDir,
 }
 
-fn site(policy: &str, alternative: Option<u16>) -> Site {
+fn site(policy: &str, has_http3: bool) -> Site {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a.txt"), "a").unwrap();
     let service = Service {
@@ -44,10 +43,7 @@ fn site(policy: &str, alternative: Option<u16>) -> Site {
             HostNames::default(),
         ),
         has_hosts: false,
-        alternative: alternative.map(|port| Alternative {
-            port,
-            selection: Selection::of(&policy.parse().unwrap()),
-        }),
+        selection: has_http3.then(|| Selection::of(&policy.parse().unwrap())),
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
         counters: ServerCounters::default(),
@@ -108,7 +104,7 @@ const OFFER: &str = r#"h3=":8443"; ma=2592000"#;
 
 #[test]
 fn every_response_says_date_server_and_alternative() {
-    let site = site("h3", Some(8443));
+    let site = site("h3", true);
     for path in ["/a.txt", "/none", "/%zz"] {
         let response = site.get(path);
         assert_eq!(response.headers()[header::ALT_SVC], OFFER, "{path}");
@@ -119,19 +115,19 @@ fn every_response_says_date_server_and_alternative() {
 
 #[test]
 fn a_clear_text_server_offers_nothing() {
-    assert_eq!(site("h3", None).alt_svc("/a.txt"), None);
-    assert_eq!(site("h2", None).alt_svc("/a.txt"), None);
+    assert_eq!(site("h3", false).alt_svc("/a.txt"), None);
+    assert_eq!(site("h2", false).alt_svc("/a.txt"), None);
 }
 
 #[test]
 fn fixed_http2_revokes_earlier_offers() {
-    assert_eq!(site("h2", Some(1)).alt_svc("/a.txt").unwrap(), "clear");
+    assert_eq!(site("h2", true).alt_svc("/a.txt").unwrap(), "clear");
 }
 
 #[test]
 fn the_threshold_follows_what_is_measured() {
     for (lost, offer) in [(9, "clear"), (11, OFFER)] {
-        let site = site("threshold", Some(8443));
+        let site = site("threshold", true);
         let unknown = site.alt_svc("/a.txt");
         assert_eq!(unknown.as_deref(), Some(OFFER), "unknown");
         site.measured(Duration::from_millis(49), 1000, lost);
@@ -143,7 +139,7 @@ fn the_threshold_follows_what_is_measured() {
 
 #[test]
 fn too_large_a_head_is_answered_with_431_and_the_offer() {
-    let site = site("h3", Some(8443));
+    let site = site("h3", true);
     let request = Request::get("/a.txt").version(Version::HTTP_2);
     let request = request.header("x", "y".repeat(MAX_HEAD_BYTES));
     let refused = site.ask(request.body(RequestBody::empty()).unwrap());

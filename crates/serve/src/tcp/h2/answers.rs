@@ -5,6 +5,7 @@
 
 use super::WorkerBuffers;
 use crate::RequestBody;
+use crate::client_auth::Presented;
 use crate::clients::Admitted;
 use crate::incidents::Incident;
 use crate::request::body::Body;
@@ -41,12 +42,12 @@ impl Answers {
         peer: SocketAddr,
         admitted: Rc<Admitted>,
         probe: Rc<TcpPathSampler>,
-        terms: Terms,
+        (terms, presented): (Terms, Option<Rc<Presented>>),
     ) -> Self {
         let began = probe.began;
         let requests = Requests::new(responder, Protocol::Http2, peer, admitted, began, terms);
         Self {
-            exchanges: Exchanges::new(requests),
+            exchanges: Exchanges::new(requests.presented(presented)),
             pending: PendingWork::new(),
             probe,
             watch: false,
@@ -334,8 +335,9 @@ impl Carrier for Http2Carrier<'_, '_> {
             false => &entry.fields,
         };
         let end = entry.size == 0;
+        let offered = requests.offered(decision);
         let mut all = requests.fields();
-        let (common, offer) = all.encoded(decision, now.system);
+        let (common, offer) = all.encoded(offered, now.system);
         match offer {
             Some(offer) => self
                 .turn

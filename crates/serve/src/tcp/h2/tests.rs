@@ -22,7 +22,7 @@ use std::net::{Ipv4Addr, TcpListener};
 
 const TERMS: Terms = Terms {
     is_secure: false,
-    offers_http3: false,
+    http3: None,
     redirect: None,
 };
 
@@ -38,7 +38,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
             HostNames::default(),
         ),
         has_hosts: false,
-        alternative: None,
+        selection: None,
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
         counters: ServerCounters::default(),
@@ -58,6 +58,7 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
             ..Limits::default()
         },
         grace: Duration::ZERO,
+        heartbeat: None,
         restarts: Restarts::default(),
     })
 }
@@ -225,6 +226,7 @@ fn connect(setup: &Arc<Setup>, worker: &Worker, said: &[u8]) -> (Driver, std::ne
         peer,
         admitted: admitted.expect("there is room"),
         terms: TERMS,
+        presented: None,
         probe: Rc::new(TcpPathSampler::new(peer.ip(), Rc::clone(&stream), false)),
         stream,
         tls: None,

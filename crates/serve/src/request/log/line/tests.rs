@@ -25,6 +25,7 @@ fn head_of(path: &[u8], [host, referer, agent]: [&[u8]; 3]) -> LoggedHead {
         host: Some(bounded(host)),
         referer: Some(bounded(referer)),
         agent: Some(bounded(agent)),
+        certificate: None,
     }
 }
 

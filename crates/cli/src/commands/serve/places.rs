@@ -1,0 +1,130 @@
+//! The files and folders that a server reaches for while it runs, as its plan names them.
+
+use altway_admin::Address;
+use altway_config::{Action, Plan, Secret};
+use altway_select::ModelKind;
+use altway_serve::certs::Store;
+use std::path::{Path, PathBuf};
+
+/// What a server does with a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// A folder whose files it serves.
+    Folder,
+    /// A file that it reads, again at each reload: a certificate, a key, the configuration.
+    Secret,
+    /// A folder that it stores uploads in.
+    Store,
+    /// A folder of its own, which is made where it is missing.
+    Keep,
+    /// A log, which may be opened again.
+    Append,
+    /// A Unix socket that it makes.
+    Meet,
+}
+
+/// All that a plan names.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Those of the plan's sites, which a reload may change.
+    of_sites: Vec<(PathBuf, Use)>,
+    /// Those that hold for the process.
+    of_server: Vec<(PathBuf, Use)>,
+    /// Whether names are looked up, and certificates of others trusted.
+    pub(super) asks_others: bool,
+}
+
+impl Places {
+    /// `file`: of the configuration; `admin`: the admin socket's address.
+    pub(super) fn of(plan: &Plan, file: Option<&Path>, admin: Option<&Address>) -> Self {
+        let config = plan.config();
+        let mut places = Self::default();
+        let mut server = |path: Option<&PathBuf>, usage| {
+            let path = path.filter(|path| *path != Path::new("-"));
+            places
+                .of_server
+                .extend(path.map(|path| (path.clone(), usage)));
+        };
+        server(config.state.as_ref(), Use::Keep);
+        server(config.log.access.as_ref(), Use::Append);
+        server(config.log.selection.as_ref(), Use::Append);
+        server(config.log.keylog.as_ref(), Use::Append);
+        server(config.log.qlog.as_ref(), Use::Keep);
+        server(config.takeover.as_ref(), Use::Meet);
+        if let Some(Address::Unix(path)) = admin {
+            server(Some(path), Use::Meet);
+        }
+        if let Some(file) = file {
+            server(Some(&file.to_path_buf()), Use::Secret);
+        }
+        for key in &config.ticket_keys {
+            server(Some(key), Use::Secret);
+        }
+        for site in plan.sites() {
+            places.site(site);
+        }
+        places
+    }
+
+    fn site(&mut self, site: &altway_config::Site) {
+        for certificate in &site.certificates {
+            self.secret(certificate.chain.clone());
+            match &certificate.key {
+                Secret::File(key) => self.secret(key.clone()),
+                Secret::Credential(name) => {
+                    let folder = std::env::var_os("CREDENTIALS_DIRECTORY");
+                    let file = folder.map(|folder| Path::new(&folder).join(name));
+                    file.into_iter().for_each(|file| self.secret(file));
+                }
+                Secret::Env(_) => {}
+            }
+            certificate
+                .ocsp
+                .iter()
+                .for_each(|it| self.secret(it.clone()));
+        }
+        if let Some(clients) = &site.client_certificates {
+            self.secret(clients.roots.clone());
+        }
+        if let ModelKind::Surface(Some(file)) = &site.policy {
+            self.secret(PathBuf::from(file));
+        }
+        for route in &site.routes {
+            match &route.action {
+                Action::Files(files) => self.of_sites.push((files.root.clone(), Use::Folder)),
+                Action::Upload(upload) => self.of_sites.push((upload.folder.clone(), Use::Store)),
+                Action::Proxy(proxy) => {
+                    self.asks_others = true;
+                    proxy.roots.iter().for_each(|it| self.secret(it.clone()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn secret(&mut self, file: PathBuf) {
+        self.of_sites.push((file, Use::Secret));
+    }
+
+    /// The folder of altway's own authority, where a site has no certificate of its own.
+    pub(super) fn own_authority(plan: &Plan) -> Option<Store> {
+        let needs = plan.sites().iter().any(|site| site.certificates.is_empty());
+        let is_clear = plan.config().listen.is_clear_text();
+        // What can't be had is said when the certificate is made.
+        (needs && !is_clear).then(Store::open_default)?.ok()
+    }
+
+    /// Those of the plan's sites, which a reload may change.
+    pub(super) fn of_sites(&self) -> impl Iterator<Item = (&Path, Use)> {
+        self.of_sites.iter().map(|(path, usage)| (&**path, *usage))
+    }
+
+    /// Those that hold for the process.
+    pub(super) fn of_server(&self) -> impl Iterator<Item = (&Path, Use)> {
+        self.of_server.iter().map(|(path, usage)| (&**path, *usage))
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Path, Use)> {
+        self.of_server().chain(self.of_sites())
+    }
+}

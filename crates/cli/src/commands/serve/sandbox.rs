@@ -1,0 +1,353 @@
+//! The files that a server can reach, held to by the kernel (Landlock): those that its configuration names, whatever
+//! happens in the process.
+//!
+//! A process can only give up more, so what a reload names must lie within. Rules hold for folders with all that is
+//! in them: of a file that is replaced by another of its name, as certificates are, the folder is meant; of a served
+//! folder that is a symbolic link, which deployments switch, the folder that holds what it leads to.
+//!
+//! It is entered before there is a second thread, as the kernel holds to it those threads alone that begin afterwards.
+
+use super::places::{Places, Use};
+use crate::hint::mistake;
+use altway_admin::Address;
+use altway_config::{Listen, Plan, Sandbox as Wanted};
+use anyhow::Result;
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, NetPort, PathBeneath,
+    PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, make_bitflags,
+};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// The newest set of rights whose meaning for a server was looked at.
+const KNOWN: ABI = ABI::V5;
+
+/// The oldest that a server can live with: before it no file moves from folder to folder.
+const NEEDED: ABI = ABI::V2;
+
+/// Where the system keeps what name look-ups and certificates of others need.
+const OF_THE_SYSTEM: [&str; 12] = [
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/share/ca-certificates",
+    "/usr/local/share/ca-certificates",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager",
+    "/run/nscd",
+    "/var/lib/ca-certificates",
+];
+
+/// Figures of the process and the system.
+const FIGURES: [&str; 2] = ["/proc", "/sys/fs/cgroup"];
+
+/// The state of the sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    On,
+    /// The configuration says so.
+    Off,
+    /// The kernel has none.
+    Unavailable,
+}
+
+impl State {
+    /// The word that `status` has for it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Off => "off",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// A right to a folder, or a file, and all in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Right {
+    Read,
+    /// Files are appended to, and made.
+    Append,
+    /// Sockets are made and removed.
+    Meet,
+    /// Everything but to run programs.
+    Write,
+}
+
+impl Right {
+    fn access(self) -> BitFlags<AccessFs> {
+        let read = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+        match self {
+            Self::Read => read,
+            Self::Append => make_bitflags!(AccessFs::{WriteFile | MakeReg}),
+            Self::Meet => make_bitflags!(AccessFs::{MakeSock | RemoveFile}),
+            Self::Write => {
+                let files = make_bitflags!(AccessFs::{
+                    WriteFile | Truncate | MakeReg | MakeDir | RemoveFile | RemoveDir | Refer
+                });
+                read | files
+            }
+        }
+    }
+}
+
+/// The sandbox that a process is in, or not.
+#[derive(Debug)]
+pub(super) struct Sandbox {
+    state: State,
+    /// What can be reached, by its real path.
+    rights: BTreeMap<PathBuf, Vec<Right>>,
+}
+
+impl Sandbox {
+    /// Goes in, where the kernel has it and the configuration does not say otherwise. To be called while the process
+    /// has one thread.
+    ///
+    /// # Errors
+    /// The kernel has it and refuses.
+    pub(super) fn enter(plan: &Plan, places: &Places, admin: Option<&Address>) -> Result<Self> {
+        let wanted = &plan.config().sandbox;
+        if !wanted.is_on {
+            return Ok(Self::none(State::Off));
+        }
+        let mut sandbox = Self::none(State::On);
+        sandbox.gather(wanted, places, Places::own_authority(plan).as_ref());
+        match sandbox.restrict(&ports(&plan.config().listen, admin)) {
+            Ok(RulesetStatus::NotEnforced) => Ok(Self::none(State::Unavailable)),
+            Ok(_) => Ok(sandbox),
+            Err(error) if is_missing(&error) => {
+                tracing::debug!(%error, "this kernel has no sandbox (Landlock 2): the process can reach what its user can");
+                Ok(Self::none(State::Unavailable))
+            }
+            Err(error) => Err(mistake(
+                format!("cannot enter the sandbox: {error}"),
+                "leave it out: `sandbox = false`, or --no-sandbox",
+            )),
+        }
+    }
+
+    pub(super) fn none(state: State) -> Self {
+        Self {
+            state,
+            rights: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.state
+    }
+
+    fn gather(
+        &mut self,
+        wanted: &Wanted,
+        places: &Places,
+        own: Option<&altway_serve::certs::Store>,
+    ) {
+        for (path, usage) in places.all() {
+            if usage == Use::Keep {
+                // Nothing can be made where it lies once the process is in; who opens it says what hinders.
+                let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
+            }
+            for (folder, right) in folders_of(path, usage) {
+                self.add(&folder, right);
+            }
+        }
+        let figures = FIGURES.iter().map(Path::new);
+        figures.for_each(|path| self.add(path, Right::Read));
+        if places.asks_others {
+            let system = OF_THE_SYSTEM.iter().map(PathBuf::from);
+            let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter();
+            let named = named.filter_map(|name| std::env::var_os(name).map(PathBuf::from));
+            system
+                .chain(named)
+                .for_each(|path| self.add(&path, Right::Read));
+        }
+        if let Some(store) = own {
+            self.add(store.dir(), Right::Write);
+        }
+        wanted.read.iter().for_each(|it| self.add(it, Right::Read));
+        wanted
+            .write
+            .iter()
+            .for_each(|it| self.add(it, Right::Write));
+    }
+
+    /// What is not there can't be reached later either.
+    fn add(&mut self, path: &Path, right: Right) {
+        if let Ok(real) = fs::canonicalize(path) {
+            let rights = self.rights.entry(real).or_default();
+            if !rights.contains(&right) {
+                rights.push(right);
+            }
+        }
+    }
+
+    fn restrict(&self, ports: &[u16]) -> Result<RulesetStatus, RulesetError> {
+        let ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(NEEDED))?
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(KNOWN))?;
+        // A port that is to be found is not known yet.
+        let ruleset = match ports.contains(&0) {
+            true => ruleset,
+            false => ruleset.handle_access(AccessNet::BindTcp)?,
+        };
+        let mut created = ruleset.create()?;
+        for (path, rights) in &self.rights {
+            // One that has gone meanwhile is not there for the process.
+            let Ok(opened) = PathFd::new(path) else {
+                continue;
+            };
+            let mut access = BitFlags::empty();
+            rights.iter().for_each(|right| access |= right.access());
+            if !path.is_dir() {
+                access &= AccessFs::from_file(KNOWN);
+            }
+            created = created.add_rule(PathBeneath::new(opened, access))?;
+        }
+        for port in ports.iter().filter(|_| !ports.contains(&0)) {
+            created = created.add_rule(NetPort::new(*port, AccessNet::BindTcp))?;
+        }
+        Ok(created.restrict_self()?.ruleset)
+    }
+
+    /// The first place of a plan's sites that can't be reached from within.
+    pub(super) fn outside(&self, places: &Places) -> Option<PathBuf> {
+        if self.state != State::On {
+            return None;
+        }
+        let is_outside = |(path, usage): &(&Path, Use)| match usage {
+            Use::Store => !self.covers(path, Right::Write),
+            _ => !self.covers(path, Right::Read),
+        };
+        let outside = places.of_sites().find(is_outside);
+        outside.map(|(path, _)| path.to_owned())
+    }
+
+    fn covers(&self, path: &Path, right: Right) -> bool {
+        let Ok(real) = fs::canonicalize(path) else {
+            // Said by whoever opens it.
+            return true;
+        };
+        real.ancestors().any(|it| {
+            let rights = self.rights.get(it);
+            rights.is_some_and(|rights| rights.contains(&right) || rights.contains(&Right::Write))
+        })
+    }
+}
+
+/// The folders that stand for a place, with the right to each.
+fn folders_of(path: &Path, usage: Use) -> Vec<(PathBuf, Right)> {
+    let parent = |path: &Path| match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
+        Some(parent) => parent.to_owned(),
+        None => PathBuf::from("/"),
+    };
+    let real_parent = || fs::canonicalize(path).ok().map(|real| parent(&real));
+    match usage {
+        Use::Folder if path.is_symlink() => {
+            let real = real_parent().map(|it| (it, Right::Read));
+            real.into_iter().collect()
+        }
+        Use::Folder => vec![(path.to_owned(), Right::Read)],
+        Use::Secret => {
+            let real = real_parent().into_iter();
+            real.chain([parent(path)])
+                .map(|it| (it, Right::Read))
+                .collect()
+        }
+        Use::Store | Use::Keep => vec![(path.to_owned(), Right::Write)],
+        Use::Append => vec![(parent(path), Right::Append)],
+        Use::Meet => vec![(parent(path), Right::Meet)],
+    }
+}
+
+/// The ports over TCP that are bound.
+fn ports(listen: &Listen, admin: Option<&Address>) -> Vec<u16> {
+    let listeners = listen.listeners.iter().map(|it| it.address.port);
+    let admin = match admin {
+        Some(Address::Loopback(address)) => Some(address.port()),
+        _ => None,
+    };
+    listeners.chain(admin).collect()
+}
+
+/// Whether the kernel lacks what is needed.
+fn is_missing(error: &RulesetError) -> bool {
+    matches!(
+        error,
+        RulesetError::HandleAccesses(_) | RulesetError::CreateRuleset(_)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use altway_config::NoFiles;
+    use std::os::unix::fs::symlink;
+
+    fn plan(text: &str) -> Plan {
+        altway_config::read("a.toml", text, &mut NoFiles).unwrap_or_else(|it| panic!("{it}"))
+    }
+
+    fn site(root: &Path) -> Plan {
+        plan(&format!(
+            "[listen]\nhttp = [\"127.0.0.1:0\"]\n[[site]]\ndefault = true\nroute = [{{ files = \"{}\" }}]\n",
+            root.display()
+        ))
+    }
+
+    fn sandbox(root: &Path) -> Sandbox {
+        let mut sandbox = Sandbox::none(State::On);
+        sandbox.gather(
+            &Wanted::default(),
+            &Places::of(&site(root), None, None),
+            None,
+        );
+        sandbox
+    }
+
+    #[test]
+    fn what_a_reload_names_outside_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let [inside, within, outside] =
+            ["in", "in/deep", "out"].map(|name| folder.path().join(name));
+        for each in [&inside, &within, &outside] {
+            fs::create_dir_all(each).unwrap();
+        }
+        let sandbox = sandbox(&inside);
+        let asked = |root: &Path| sandbox.outside(&Places::of(&site(root), None, None));
+        assert_eq!(asked(&inside), None);
+        assert_eq!(asked(&within), None);
+        assert_eq!(asked(&outside), Some(outside.clone()));
+        // A link within leads outside.
+        symlink(&outside, inside.join("link")).unwrap();
+        let link = inside.join("link");
+        assert_eq!(asked(&link), Some(link.clone()));
+        let off = Sandbox::none(State::Off);
+        assert_eq!(off.outside(&Places::of(&site(&outside), None, None)), None);
+    }
+
+    #[test]
+    fn a_link_that_deployments_switch_stands_for_the_folder_of_its_target() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (
+            folder.path().join("releases/1"),
+            folder.path().join("releases/2"),
+        );
+        fs::create_dir_all(&one).unwrap();
+        fs::create_dir_all(&two).unwrap();
+        let link = folder.path().join("current");
+        symlink(&one, &link).unwrap();
+        let sandbox = sandbox(&link);
+        assert!(sandbox.covers(&two, Right::Read));
+        assert!(!sandbox.covers(folder.path(), Right::Read));
+        assert!(!sandbox.covers(&two, Right::Write));
+    }
+}

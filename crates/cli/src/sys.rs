@@ -1,0 +1,30 @@
+//! Calls without a safe face. Holds every unsafe line of the crate.
+#![allow(
+    unsafe_code,
+    reason = "the one module of the crate that takes descriptors by their numbers"
+)]
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The descriptors that a service manager has passed to this process, with their names (sd_listen_fds_with_names(3)).
+/// None the second time: they have an owner then.
+///
+/// # Errors
+/// The variables of the environment contradict each other, or name descriptors that are not open.
+pub(crate) fn passed_descriptors() -> io::Result<Vec<(OwnedFd, String)>> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    // Closed in programs that this one starts; those that are not open are told here.
+    let passed: Vec<(RawFd, String)> = sd_notify::listen_fds_with_names()?.collect();
+    if TAKEN.swap(true, Ordering::Relaxed) {
+        return Ok(Vec::new());
+    }
+    let own = |(descriptor, name)| {
+        // SAFETY: it is open, as `fcntl` has just found, and the process that made it for this one has given it away:
+        // nothing here knows its number, and nobody else takes it, as this is done once.
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        (descriptor, name)
+    };
+    Ok(passed.into_iter().map(own).collect())
+}

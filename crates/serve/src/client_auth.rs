@@ -1,0 +1,242 @@
+//! Certificates of clients (RFC 8446 section 4.3.2): whose are asked for, by which name, and who has shown one.
+//!
+//! A TLS handshake asks for a certificate by the name that the client connects to, takes one that any of the server's
+//! roots has signed, and goes on without one: whether it is good for a site, and whether the site goes without, is
+//! found out for each request (`request/identify.rs`), the same over every protocol.
+
+mod names;
+mod verifier;
+
+pub(crate) use names::AskedNames;
+pub(crate) use verifier::{Verifier, begin_handshake, note};
+
+use crate::{Error, tls};
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// The longest subject that is told, in bytes.
+const MAX_SUBJECT: usize = 512;
+
+/// What a site's clients are asked for: a certificate that one of these roots has signed. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct ClientAuth(Arc<Demand>);
+
+#[derive(Debug, Clone)]
+struct Demand {
+    verifier: Arc<dyn ClientCertVerifier>,
+    is_required: bool,
+}
+
+/// The certificate by which a client has shown who it is. Found in a request's extensions where its site asks for
+/// one ([`ClientAuth`]) and the client has one that the site's roots have signed. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct ClientCertificate(Arc<Shown>);
+
+#[derive(Debug)]
+struct Shown {
+    chain: Vec<CertificateDer<'static>>,
+    subject: Box<str>,
+    fingerprint: Box<str>,
+}
+
+/// What a client has shown of itself in its handshake.
+#[derive(Debug)]
+pub(crate) struct Presented {
+    /// The name that it connected to (RFC 6066 section 3).
+    pub(crate) name: Option<Box<str>>,
+    /// Its certificate and those that lead to a root; empty without one.
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+}
+
+impl ClientAuth {
+    /// Reads the roots from a PEM file. Requests of clients without a certificate are answered 403.
+    ///
+    /// # Errors
+    /// [`Error::ReadPem`]: the file can't be read. [`Error::ClientRoot`]: it isn't PEM, or holds no certificate that can be a
+    /// root.
+    pub fn from_pem_file(roots: &Path) -> Result<Self, Error> {
+        let path = || roots.to_path_buf();
+        let no_root = |source| Error::ClientRoot {
+            path: path(),
+            source,
+        };
+        let text = std::fs::read(roots).map_err(|source| Error::ReadPem {
+            path: path(),
+            source,
+        })?;
+        let mut store = RootCertStore::empty();
+        for root in CertificateDer::pem_slice_iter(&text) {
+            let root = root.map_err(|source| no_root(source.into()))?;
+            store.add(root).map_err(|source| no_root(source.into()))?;
+        }
+        if store.is_empty() {
+            return Err(no_root("it has no certificate".into()));
+        }
+        let provider = Arc::new(tls::provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(store), provider);
+        let verifier = verifier.build().map_err(|source| no_root(source.into()))?;
+        Ok(Self(Arc::new(Demand {
+            verifier,
+            is_required: true,
+        })))
+    }
+
+    /// Answers clients without a certificate as well.
+    #[must_use]
+    pub fn optional(self) -> Self {
+        let demand = Demand {
+            is_required: false,
+            ..(*self.0).clone()
+        };
+        Self(Arc::new(demand))
+    }
+
+    /// Whether requests of clients without a certificate are refused.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        self.0.is_required
+    }
+
+    /// # Errors
+    /// None of the roots has signed it, or not for now.
+    fn verify(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let verifier = &self.0.verifier;
+        verifier
+            .verify_client_cert(leaf, intermediates, now)
+            .map(drop)
+    }
+
+    /// The certificate of a chain that was proven to be its client's; `None` where it is not good for this.
+    pub(crate) fn accept(
+        &self,
+        chain: &[CertificateDer<'static>],
+        now: UnixTime,
+    ) -> Option<ClientCertificate> {
+        let (leaf, intermediates) = chain.split_first()?;
+        match self.verify(leaf, intermediates, now) {
+            Ok(()) => Some(ClientCertificate::of(chain)),
+            Err(error) => {
+                tracing::debug!(%error, "a client's certificate is not good for its site");
+                None
+            }
+        }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl ClientCertificate {
+    fn of(chain: &[CertificateDer<'static>]) -> Self {
+        let leaf = &chain[0];
+        let subject = match X509Certificate::from_der(leaf) {
+            Ok((_, certificate)) => bounded(certificate.subject().to_string()),
+            Err(_) => Box::default(),
+        };
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, leaf);
+        let hex = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        Self(Arc::new(Shown {
+            chain: chain.to_vec(),
+            subject,
+            fingerprint: hex.collect::<String>().into(),
+        }))
+    }
+
+    /// Its subject, like `CN=alice, O=Example`: 512 bytes at most. Its characters are its issuer's choice.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.0.subject
+    }
+
+    /// The SHA-256 digest of the certificate in hexadecimal: 64 digits in lower case.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.0.fingerprint
+    }
+
+    /// The certificate itself (DER).
+    #[must_use]
+    pub fn der(&self) -> &[u8] {
+        &self.0.chain[0]
+    }
+
+    /// The certificates (DER) that the client has sent along, each having signed the one before it.
+    pub fn intermediates(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.chain[1..].iter().map(|it| &**it)
+    }
+}
+
+impl Presented {
+    pub(crate) fn new(name: Option<&str>, chain: &[CertificateDer<'_>]) -> Self {
+        Self {
+            name: name.map(Into::into),
+            chain: chain.iter().map(|it| it.clone().into_owned()).collect(),
+        }
+    }
+
+    /// What a connection's TLS says.
+    pub(crate) fn of(tls: &rustls::ServerConnection) -> Self {
+        Self::new(
+            tls.server_name(),
+            tls.peer_certificates().unwrap_or_default(),
+        )
+    }
+}
+
+impl fmt::Display for ClientCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.subject())
+    }
+}
+
+/// The first [`MAX_SUBJECT`] bytes, without a character that is cut in two.
+fn bounded(mut text: String) -> Box<str> {
+    let mut end = text.len().min(MAX_SUBJECT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subjects_are_bounded_between_characters() {
+        let long = format!("{}é", "x".repeat(MAX_SUBJECT - 1));
+        assert_eq!(bounded(long).len(), MAX_SUBJECT - 1);
+        assert_eq!(&*bounded("CN=é".into()), "CN=é");
+    }
+
+    #[test]
+    fn roots_that_are_none_are_named_with_their_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("roots.pem");
+        let error = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let error = ClientAuth::from_pem_file(&path).unwrap_err().to_string();
+            assert!(error.contains("roots.pem"), "{error}");
+            error
+        };
+        error("");
+        let begin = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        assert!(error(begin).contains("root"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(ClientAuth::from_pem_file(&path).is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! Whose certificates are asked for, by the name that a client connects to and by the host of a request.
+
+use super::ClientAuth;
+use rustc_hash::FxHashMap;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use std::borrow::Cow;
+
+/// The names of which clients are asked for certificates, and of which not.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AskedNames {
+    /// Those that are asked for, each once.
+    all: Vec<ClientAuth>,
+    /// By names in lower case, `*.` before a parent for one label more. `None`: nothing is asked for.
+    by_name: FxHashMap<Box<str>, Option<usize>>,
+    /// What is asked for by every other name, and without one.
+    other: Option<usize>,
+}
+
+impl AskedNames {
+    /// Asks clients of that name for a certificate, or for none.
+    pub(crate) fn add(&mut self, name: &str, auth: Option<&ClientAuth>) {
+        let index = auth.map(|auth| self.index(auth));
+        self.by_name
+            .insert(name.to_ascii_lowercase().into_boxed_str(), index);
+    }
+
+    /// Asks clients of every other name, and of none, for a certificate.
+    pub(crate) fn add_others(&mut self, auth: &ClientAuth) {
+        self.other = Some(self.index(auth));
+    }
+
+    fn index(&mut self, auth: &ClientAuth) -> usize {
+        let known = self.all.iter().position(|it| it.is(auth));
+        known.unwrap_or_else(|| {
+            self.all.push(auth.clone());
+            self.all.len() - 1
+        })
+    }
+
+    /// Whether anybody is asked.
+    pub(crate) fn is_some(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    pub(crate) fn get(&self, index: usize) -> &ClientAuth {
+        &self.all[index]
+    }
+
+    /// What is asked for of clients that connect to a name; `None`: nothing.
+    pub(crate) fn of_name(&self, name: Option<&str>) -> Option<usize> {
+        let Some(name) = name else {
+            return self.other;
+        };
+        self.of_lower(&name.to_ascii_lowercase())
+    }
+
+    /// What is asked for by the site that has an authority's host, which is read as the sites read it: without
+    /// its port and a last dot.
+    pub(crate) fn of_authority(&self, authority: Option<&[u8]>) -> Option<usize> {
+        let authority = authority.unwrap_or_default();
+        let end = match authority.first() {
+            Some(b'[') => authority
+                .iter()
+                .position(|byte| *byte == b']')
+                .map(|it| it + 1),
+            _ => authority.iter().position(|byte| *byte == b':'),
+        };
+        let host = &authority[..end.unwrap_or(authority.len())];
+        let host = host.strip_suffix(b".").unwrap_or(host);
+        match str::from_utf8(host) {
+            Ok(host) => self.of_lower(&lower(host)),
+            // No name of a site.
+            Err(_) => self.other,
+        }
+    }
+
+    fn of_lower(&self, name: &str) -> Option<usize> {
+        if let Some(index) = self.by_name.get(name) {
+            return *index;
+        }
+        let wildcard = name
+            .split_once('.')
+            .filter(|(label, _)| !label.is_empty())
+            .and_then(|(_, parent)| self.by_name.get(format!("*.{parent}").as_str()));
+        wildcard.copied().unwrap_or(self.other)
+    }
+
+    /// # Errors
+    /// No root of any name has signed it, or not for now.
+    pub(super) fn verify(
+        &self,
+        leaf: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let mut failure = rustls::Error::General("no certificate was asked for".into());
+        for auth in &self.all {
+            match auth.verify(leaf, intermediates, now) {
+                Ok(()) => return Ok(()),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+}
+
+fn lower(name: &str) -> Cow<'_, str> {
+    match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certs::Store;
+
+    fn auth() -> ClientAuth {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("certs")).unwrap();
+        store.leaf(&["a.example"]).unwrap();
+        ClientAuth::from_pem_file(&store.authority()).unwrap()
+    }
+
+    #[test]
+    fn names_and_hosts_are_read_alike_and_no_spelling_escapes() {
+        let (first, second) = (auth(), auth().optional());
+        let mut names = AskedNames::default();
+        assert!(!names.is_some());
+        names.add("a.example", Some(&first));
+        names.add("*.b.example", Some(&second));
+        names.add("open.b.example", None);
+        names.add("[2001:db8::1]", Some(&first));
+        assert!(names.is_some() && names.get(0).is_required() && !names.get(1).is_required());
+        for (authority, expected) in [
+            (&b"a.example"[..], Some(0)),
+            (b"A.Example.:8443", Some(0)),
+            (b"a.example:", Some(0)),
+            (b"x.b.example", Some(1)),
+            (b"open.b.example:443", None),
+            (b"b.example", None),
+            (b".b.example", None),
+            (b"x.y.b.example", None),
+            (b"[2001:DB8::1]:443", Some(0)),
+            (b"c.example", None),
+            (b"\xff.b.example", None),
+            (b"", None),
+        ] {
+            let text = String::from_utf8_lossy(authority);
+            assert_eq!(names.of_authority(Some(authority)), expected, "{text}");
+        }
+        assert_eq!(names.of_name(Some("X.B.example")), Some(1));
+        assert_eq!(names.of_name(None), None);
+        names.add_others(&second);
+        for authority in [&b"c.example"[..], b"\xff", b""] {
+            assert_eq!(names.of_authority(Some(authority)), Some(1));
+        }
+        assert_eq!(names.of_authority(Some(b"open.b.example")), None);
+        assert_eq!(
+            (names.of_authority(None), names.of_name(None)),
+            (Some(1), Some(1))
+        );
+    }
+}

@@ -1,0 +1,43 @@
+//! The answer to a request over HTTP/1.1, as hyper asks for it.
+
+use crate::RequestBody;
+use crate::request::body::Body;
+use crate::request::requests::{Answer, Now, Requests, Screened};
+use crate::selection::counters::Counters;
+use http::Response;
+use hyper::body::Incoming;
+use std::cell::RefCell;
+use std::convert::Infallible;
+
+/// The answer to a request over HTTP/1.1. `body`: what makes its body one that services read.
+pub(super) fn answer(
+    requests: &mut Requests<Infallible>,
+    request: hyper::Request<Incoming>,
+    now: Now,
+    read: impl FnMut() -> Option<Counters>,
+    body: impl FnOnce(Incoming) -> RequestBody,
+) -> Answer {
+    let whole = hyper::body::Body::is_end_stream(request.body());
+    let screened = requests.screen(&request, whole, 1, now, read);
+    // From here on it is known whether the body is read to its end.
+    let request = request.map(body);
+    match screened {
+        Screened::Refused(response) => Answer::Now(response),
+        Screened::Prepared(prepared) => Answer::Now(requests.respond_prepared(&prepared, now)),
+        Screened::Service => requests.ask(request, now),
+    }
+}
+
+/// Waits for an answer, and makes it one that can be sent.
+pub(super) async fn finished(
+    answer: Answer,
+    requests: &RefCell<Requests<Infallible>>,
+) -> Response<Body> {
+    match answer {
+        Answer::Now(response) => response,
+        Answer::Later(answering) => {
+            let answered = answering.response().await;
+            requests.borrow_mut().finish(answered, Now::read())
+        }
+    }
+}
