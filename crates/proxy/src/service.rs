@@ -6,12 +6,13 @@ use crate::statistics::Statistics;
 use crate::websocket;
 use altway_serve::{ClientCertificate, EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
 use altway_upstream::heads::Received;
-use altway_upstream::{Group, Interim, Reason, Refusal};
+use altway_upstream::{Group, Interim, Reason, Refusal, ResponseBody, Tunnel};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
+use std::future::ready;
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,22 +62,24 @@ impl Proxy {
 impl Service<Request<RequestBody>> for Proxy {
     type Response = Response<ProxyBody>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<ProxyBody>, Infallible>> + Send>>;
+    type Future = Answering;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
-        let shared = Arc::clone(&self.0);
-        Box::pin(async move { Ok(shared.answer(request).await) })
+        Arc::clone(&self.0).answer(request)
     }
 }
 
+/// The answer to a request.
+type Answering = Pin<Box<dyn Future<Output = Result<Response<ProxyBody>, Infallible>> + Send>>;
+
 impl Shared {
-    async fn answer(&self, mut request: Request<RequestBody>) -> Response<ProxyBody> {
+    fn answer(self: Arc<Self>, mut request: Request<RequestBody>) -> Answering {
         let version = request.version();
-        let mut timing = Timing {
+        let timing = Timing {
             statistics: Arc::clone(&self.settings.statistics),
             version,
             began: Instant::now(),
@@ -99,7 +102,7 @@ impl Shared {
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
-            return page(StatusCode::NOT_IMPLEMENTED, timing);
+            return Box::pin(ready(Ok(page(StatusCode::NOT_IMPLEMENTED, timing))));
         }
         let received = Received {
             peer,
@@ -110,10 +113,24 @@ impl Shared {
             client_cert: certificate.as_ref(),
         };
         let interim = interim.map(pass_hints);
-        let sent = self
+        let sending = self
             .group
-            .send(request, received, interim, upgrade.is_some())
-            .await;
+            .send(request, received, interim, upgrade.is_some());
+        // Nothing of the request is left here: there is one such future for each request in progress.
+        Box::pin(async move {
+            let sent = sending.await;
+            Ok(self.finish(sent, upgrade, version, timing))
+        })
+    }
+
+    /// The response to a request that was sent.
+    fn finish(
+        &self,
+        sent: Result<(Response<ResponseBody>, Option<Tunnel>), Refusal>,
+        upgrade: Option<Upgrade>,
+        version: Version,
+        mut timing: Timing,
+    ) -> Response<ProxyBody> {
         let mut response = match sent {
             Err(refusal) => self.refuse(refusal, timing),
             Ok((response, None)) => {

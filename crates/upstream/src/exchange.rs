@@ -77,11 +77,12 @@ struct Attempted {
 }
 
 /// The request and circumstances that all its attempts have in common.
-struct Exchange<'e> {
-    group: &'e Arc<Shared>,
+struct Exchange {
+    group: Arc<Shared>,
     parts: request::Parts,
     content: Content,
-    received: Received<'e>,
+    received: Received<'static>,
+    client_cert: Option<HeaderValue>,
     interim: Option<Interim>,
     is_upgrade: bool,
 }
@@ -98,31 +99,36 @@ impl Group {
     /// # Errors
     /// The status for the client where no server responds: 502, 503, 504; 408 and 400 where it did not send its
     /// content.
-    pub async fn send<B>(
+    pub fn send<B>(
         &self,
         request: Request<B>,
         received: Received<'_>,
         interim: Option<Interim>,
         is_upgrade: bool,
-    ) -> Result<(Response<ResponseBody>, Option<Tunnel>), Refusal>
+    ) -> impl Future<Output = Result<(Response<ResponseBody>, Option<Tunnel>), Refusal>> + Send + use<B>
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
+        // A future of `async fn` would hold the request twice, and there is one for each request in progress.
         let (parts, body) = request.into_parts();
         let content = Content::new(body, &parts.method, self.0.options.keep_body);
         let exchange = Exchange {
-            group: &self.0,
+            group: Arc::clone(&self.0),
             parts,
             content,
-            received,
+            client_cert: received.client_cert.cloned(),
+            received: Received {
+                client_cert: None,
+                ..received
+            },
             interim,
             is_upgrade,
         };
-        exchange.run().await
+        async move { exchange.run().await }
     }
 }
 
-impl Exchange<'_> {
+impl Exchange {
     async fn run(&self) -> Result<Answer, Refusal> {
         let mut attempts_left = self.group.options.attempts.saturating_sub(1);
         let mut tried = Vec::new();
@@ -222,7 +228,7 @@ impl Exchange<'_> {
             reason: Reason::Busy,
             retry_after: Some(BUSY_RETRY_AFTER),
         })?;
-        let in_progress = InProgress::new(self.group, member);
+        let in_progress = InProgress::new(&self.group, member);
         pool.counters.request();
         let began = Instant::now();
         let connection = match connector.server.protocol {
@@ -393,7 +399,11 @@ impl Exchange<'_> {
     /// The fields as the next hop has them.
     fn fields(&self, version: Version) -> HeaderMap {
         let mut fields = self.parts.headers.clone();
-        heads::pass_request(&mut fields, self.received, version);
+        let received = Received {
+            client_cert: self.client_cert.as_ref(),
+            ..self.received
+        };
+        heads::pass_request(&mut fields, received, version);
         let options = &self.group.options;
         if let Some(host) = &options.host {
             fields.insert(header::HOST, host.clone());

@@ -38,7 +38,7 @@ pub struct Received<'r> {
     /// Whether that peer is a proxy whose word on the client counts.
     pub is_trusted: bool,
     /// `http` or `https`, as the client sees it.
-    pub scheme: &'r str,
+    pub scheme: &'static str,
     /// The version that it came in.
     pub version: Version,
     /// Whether it came as early data (RFC 8470).
