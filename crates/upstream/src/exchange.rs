@@ -235,7 +235,7 @@ impl Exchange {
             Protocol::Http1 => {
                 let idle = match is_fresh {
                     true => None,
-                    false => pool.idle(),
+                    false => pool.idle(retry::is_idempotent(&self.parts.method)),
                 };
                 let connection = match idle {
                     Some(connection) => Ok(connection),

@@ -119,6 +119,11 @@ impl Http1 {
         }
     }
 
+    /// The same as far as the event loop knows, without a look at the socket.
+    pub(crate) fn seems_quiet(&self) -> bool {
+        self.stream.socket().seems_quiet()
+    }
+
     /// Whether it can carry another request: nothing has arrived, not even the end.
     pub(crate) fn is_quiet(&self) -> bool {
         self.stream.socket().is_quiet()

@@ -13,6 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// that it is seldom closed in the moment in which it is used.
 pub(crate) const IDLE: Duration = Duration::from_secs(55);
 
+/// Time for which a connection that has carried a response is not looked at again: servers do not close it so soon.
+const MOMENT: Duration = Duration::from_millis(5);
+
 /// The time between two looks at idle connections.
 const SWEEP: Duration = Duration::from_secs(5);
 
@@ -78,12 +81,15 @@ impl Pool {
         permit.ok()?.ok()
     }
 
-    /// An idle connection that can be used, with a look at its socket.
-    pub(crate) fn idle(&self) -> Option<Http1> {
+    /// An idle connection that can be used. `can_repeat`: the request may be sent again where it finds the connection
+    /// closed; then one that was in use a moment ago is taken for open if the event loop knows nothing else.
+    pub(crate) fn idle(&self, can_repeat: bool) -> Option<Http1> {
         let mut idle = self.lock();
-        while let Some(latest) = idle.pop() {
-            if latest.since.elapsed() < IDLE && latest.connection.is_quiet() {
-                return Some(latest.connection);
+        while let Some(Idle { connection, since }) = idle.pop() {
+            let time = since.elapsed();
+            let is_known = can_repeat && time < MOMENT && connection.seems_quiet();
+            if time < IDLE && (is_known || connection.is_quiet()) {
+                return Some(connection);
             }
         }
         None

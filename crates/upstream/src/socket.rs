@@ -4,7 +4,7 @@ use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::client::TlsStream;
@@ -17,7 +17,18 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Whether nothing has arrived, not even the end: on a connection without requests, whatever arrives ends it.
+    /// Whether nothing has arrived that the event loop knows of.
+    pub(crate) fn seems_quiet(&self) -> bool {
+        // Nobody is to be woken: there is no request that waits.
+        let mut context = Context::from_waker(Waker::noop());
+        match self {
+            Self::Tcp(stream) => stream.poll_read_ready(&mut context).is_pending(),
+            Self::Unix(stream) => stream.poll_read_ready(&mut context).is_pending(),
+        }
+    }
+
+    /// Whether nothing has arrived, not even the end: on a connection without requests, whatever arrives ends it. Costs a
+    /// system call.
     pub(crate) fn is_quiet(&self) -> bool {
         let socket = match self {
             Self::Tcp(stream) => SockRef::from(stream),

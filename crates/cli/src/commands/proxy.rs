@@ -25,8 +25,8 @@ use std::time::Duration;
 ///
 /// Each client is offered the protocol that loads fastest on its path. Without --cert and --key it makes
 /// a certificate for localhost, 127.0.0.1 and ::1 once, signed by a certificate authority of its own,
-/// and says how to trust it. At the end it says what each protocol's requests took, what was offered and
-/// why, and what failed.
+/// and says how to trust it. At the end it says what each protocol's requests and visits took, what was
+/// offered and why, what that saved, and what failed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
