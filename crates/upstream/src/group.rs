@@ -212,7 +212,7 @@ impl Group {
             let mut sum = ServerStatistics::of_nothing(name, is_available);
             sum.ejections = member.ejections.load(Ordering::Relaxed);
             sum.in_progress = member.requests.load(Ordering::Relaxed);
-            for pools in self.0.pools.iter() {
+            for pools in &self.0.pools {
                 pools[place].counters.add_to(&mut sum);
                 sum.idle_connections += pools[place].idle_connections() as u64;
             }
