@@ -61,10 +61,10 @@ impl Network {
         let now = Instant::now();
         let server = ServerConfig::new(server_tls());
         let mut client = ClientConfig::new(client_tls());
-        client.version = version;
-        let mut client = Endpoint::client(client, [1; 32]).expect("good");
-        let server = Endpoint::server(server, [2; 32]).expect("good");
-        let connection = client.connect(now, address(1), "localhost");
+        client.quic.version = version;
+        let mut client = <Endpoint>::client(&client, [1; 32]).expect("good");
+        let server = <Endpoint>::server(&server, [2; 32]).expect("good");
+        let connection = client.connect(now, address(1), "localhost", ());
         let mut network = Self {
             client,
             server,
@@ -106,7 +106,9 @@ impl Network {
                 let ids: Vec<StreamId> = self.received.keys().copied().collect();
                 if let Some(id) = ids.get(usize::from(number) % ids.len().max(1)) {
                     let code = Code::H3_REQUEST_CANCELLED;
-                    self.client.reset_stream(self.connection, *id, code);
+                    if let Some((it, quic, _)) = self.client.connection(self.connection) {
+                        it.reset_stream(quic, *id, code);
+                    }
                     self.received.remove(id);
                 }
             }
@@ -123,7 +125,9 @@ impl Network {
 
     fn request(&mut self) {
         let request = Request::get("https://a/").body(()).expect("good");
-        let sent = self.client.send_request(self.connection, &request, true);
+        let sent = self.client.with(self.connection, |it, quic| {
+            it.send_request(quic, &request, true)
+        });
         if let Ok(id) = sent {
             self.received.insert(id, 0);
             self.asked.insert(id, self.now);
@@ -204,7 +208,9 @@ impl Network {
                 let head = Response::new(());
                 if self
                     .server
-                    .send_response(handle, stream, &head, false)
+                    .with(handle, |it, quic| {
+                        it.send_response(quic, stream, &head, false)
+                    })
                     .is_ok()
                 {
                     self.answers.insert((handle, stream), 0);
@@ -226,7 +232,9 @@ impl Network {
             let len = (ANSWER - *offset).min(body::MAX_PIECE);
             let mut piece: Bytes = body::piece(seed(stream), true, *offset, len);
             let end = *offset + len == ANSWER;
-            let sent = self.server.send_data(handle, stream, &mut piece, end);
+            let sent = self.server.with(handle, |it, quic| {
+                it.send_data(quic, stream, &mut piece, end)
+            });
             *offset += len - piece.len();
             if sent.is_err() || !piece.is_empty() {
                 return;
@@ -239,7 +247,10 @@ impl Network {
             return;
         };
         loop {
-            match self.client.recv_data(handle, stream) {
+            match self
+                .client
+                .with(handle, |it, quic| it.recv_data(quic, stream))
+            {
                 Ok(Received::Data(data)) => {
                     for piece in data.chunks(body::MAX_PIECE) {
                         let expected = body::piece(seed(stream), true, *offset, piece.len());

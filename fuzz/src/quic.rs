@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use altway_quic::{Datagram, Transmit};
+use altway_quic::{Datagram, QuicEndpoint, Transmit};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 struct Identity {
@@ -60,24 +60,29 @@ pub(crate) trait Node {
     fn poll_timeout(&mut self) -> Option<Instant>;
 }
 
-macro_rules! node {
-    ($endpoint:ty) => {
-        impl Node for $endpoint {
-            fn handle_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
-                self.handle_datagram(now, datagram);
-            }
-            fn poll_transmit(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
-                self.poll_transmit(now, buf)
-            }
-            fn poll_timeout(&mut self) -> Option<Instant> {
-                self.poll_timeout()
-            }
-        }
-    };
+impl Node for altway_http3::Endpoint {
+    fn handle_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
+        self.handle_datagram(now, datagram);
+    }
+    fn poll_transmit(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.poll_transmit(now, buf)
+    }
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        self.poll_timeout()
+    }
 }
 
-node!(altway_quic::Endpoint);
-node!(altway_http3::Endpoint);
+impl Node for altway_quic::Endpoint {
+    fn handle_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
+        QuicEndpoint::handle_datagram(self, now, datagram);
+    }
+    fn poll_transmit(&mut self, now: Instant, buf: &mut Vec<u8>) -> Option<Transmit> {
+        QuicEndpoint::poll_transmit(self, now, buf)
+    }
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        QuicEndpoint::poll_timeout(self)
+    }
+}
 
 pub(crate) fn address(host: u8) -> SocketAddr {
     ([10, 0, 0, host], 443).into()

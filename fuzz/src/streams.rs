@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use altway_http3::{self as http3, Code, Event, Received, StreamId};
-use altway_quic::{self as quic, ConnectionHandle, Direction, Read};
+use altway_quic::{self as quic, ConnectionHandle, Direction, QuicConnection, QuicEndpoint, Read};
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
 
@@ -60,15 +60,15 @@ impl Pair {
             config.extended_connect = true;
             let client = quic::ClientConfig::new(client_tls());
             (
-                http3::Endpoint::server(config, [1; 32]).expect("good"),
-                quic::Endpoint::client(&client, [2; 32]).expect("good"),
+                <http3::Endpoint>::server(&config, [1; 32]).expect("good"),
+                <quic::Endpoint>::client(&client, [2; 32]).expect("good"),
             )
         } else {
             let config = http3::ClientConfig::new(client_tls());
             let server = quic::ServerConfig::new(server_tls());
             (
-                http3::Endpoint::client(config, [1; 32]).expect("good"),
-                quic::Endpoint::server(&server, [2; 32]).expect("good"),
+                <http3::Endpoint>::client(&config, [1; 32]).expect("good"),
+                <quic::Endpoint>::server(&server, [2; 32]).expect("good"),
             )
         };
         let mut pair = Self {
@@ -84,8 +84,11 @@ impl Pair {
             closed: false,
         };
         let begun = match engine_is_server {
-            true => pair.peer.connect(now, address(1), "localhost").is_ok(),
-            false => pair.engine.connect(now, address(2), "localhost").is_ok(),
+            true => pair.peer.connect(now, address(1), "localhost", ()).is_ok(),
+            false => pair
+                .engine
+                .connect(now, address(2), "localhost", ())
+                .is_ok(),
         };
         assert!(begun);
         pair.settle();
@@ -129,7 +132,9 @@ impl Pair {
         let (engine, handle) = (&mut self.engine, self.handle);
         if what == 10 && !self.engine_is_server {
             let request = Request::get("https://a/").body(()).expect("good");
-            if let Ok(id) = engine.send_request(handle, &request, which.is_multiple_of(2)) {
+            if let Ok(id) = engine.with(handle, |it, quic| {
+                it.send_request(quic, &request, which.is_multiple_of(2))
+            }) {
                 self.known.push(id);
                 self.told.insert(id);
                 self.streams.push(id);
@@ -139,15 +144,29 @@ impl Pair {
         let Some(id) = id.copied() else { return };
         // All of these may be refused: the stream may be over, or the call out of order.
         match what {
-            10 => drop(engine.send_response(handle, id, &Response::new(()), which > 128)),
+            10 => drop(engine.with(handle, |it, quic| {
+                it.send_response(quic, id, &Response::new(()), which > 128)
+            })),
             11 => {
                 let mut data = Bytes::from(vec![which; usize::from(which) * 100]);
-                drop(engine.send_data(handle, id, &mut data, which > 128));
+                drop(engine.with(handle, |it, quic| {
+                    it.send_data(quic, id, &mut data, which > 128)
+                }));
             }
-            12 => drop(engine.send_trailers(handle, id, &HeaderMap::new())),
+            12 => drop(engine.with(handle, |it, quic| {
+                it.send_trailers(quic, id, &HeaderMap::new())
+            })),
             13 => self.read(id),
-            14 => engine.reset_stream(handle, id, Code::H3_REQUEST_CANCELLED),
-            _ => engine.stop_reading(handle, id, Code::H3_NO_ERROR),
+            14 => {
+                if let Some((it, quic, _)) = engine.connection(handle) {
+                    it.reset_stream(quic, id, Code::H3_REQUEST_CANCELLED);
+                }
+            }
+            _ => {
+                if let Some((it, quic, _)) = engine.connection(handle) {
+                    it.stop_reading(quic, id, Code::H3_NO_ERROR);
+                }
+            }
         }
     }
 
@@ -173,7 +192,10 @@ impl Pair {
 
     fn read(&mut self, id: StreamId) {
         loop {
-            match self.engine.recv_data(self.handle, id) {
+            match self
+                .engine
+                .with(self.handle, |it, quic| it.recv_data(quic, id))
+            {
                 Ok(Received::Data(data)) => assert!(!data.is_empty()),
                 Ok(Received::Trailers(_)) => {}
                 Ok(Received::Pending | Received::End) | Err(_) => return,

@@ -39,6 +39,7 @@ mod spread;
 mod spread_table;
 mod summary;
 mod table;
+mod thread_table;
 mod workload;
 
 use anyhow::Result;
@@ -53,6 +54,7 @@ pub(crate) enum Bench {
     Proxy(proxy::Arguments),
     Raw(raw::Arguments),
     Spread(spread::Arguments),
+    Table(thread_table::Arguments),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
@@ -63,5 +65,6 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Proxy(arguments) => proxy::run(arguments),
         Bench::Raw(arguments) => raw::run(arguments),
         Bench::Spread(arguments) => spread::run(arguments),
+        Bench::Table(arguments) => thread_table::run(arguments),
     }
 }

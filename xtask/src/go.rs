@@ -1,8 +1,8 @@
 //! The peers that are written in Go: built from the Go module proxy, in fixed versions.
 //!
 //! `xtask/peers/go` holds programs around the library quic-go: a server for benches, both ends of a
-//! transfer without HTTP, a client and a server for tests. Caddy and Docker's plugins are taken as they
-//! are. A machine without Go, or without a way to the proxy, does without them.
+//! transfer without HTTP, a client and a server for tests. Caddy, Docker's plugins, gRPC's tests and
+//! toxiproxy are taken as they are. A machine without Go, or without a way to the proxy, does without them.
 
 use crate::shell;
 use anyhow::{Context, Result, ensure};
@@ -12,6 +12,14 @@ use std::path::{Path, PathBuf};
 pub(crate) const CADDY: &str = "v2.11.9";
 
 const CADDY_PACKAGE: &str = "github.com/caddyserver/caddy/v2/cmd/caddy";
+
+/// The interoperability tests of gRPC: a client and a server.
+const GRPC: &str = "google.golang.org/grpc/interop";
+const GRPC_VERSION: &str = "v1.85.0";
+
+/// What stands between a proxy and its servers and makes faults.
+const TOXIPROXY: &str = "github.com/Shopify/toxiproxy/v2/cmd/server";
+const TOXIPROXY_VERSION: &str = "v2.12.0";
 
 /// A server for benches around quic-go, if it is there.
 pub(crate) fn quic_go() -> Option<PathBuf> {
@@ -58,6 +66,37 @@ pub(crate) fn install_caddy() -> Result<()> {
     }
     let line = format!("go install {CADDY_PACKAGE}@{CADDY}");
     install(&line, &caddy_folder()?)
+}
+
+/// The folder of gRPC's client and server, which are called so; built unless they are there.
+///
+/// # Errors
+/// As of [`build_quic_go`].
+pub(crate) fn install_grpc() -> Result<PathBuf> {
+    let folder = folder()?.join(format!("grpc-{GRPC_VERSION}"));
+    if program(&folder, "client")
+        .and(program(&folder, "server"))
+        .is_none()
+    {
+        let packages = ["client", "server"].map(|it| format!("{GRPC}/{it}@{GRPC_VERSION}"));
+        install(&format!("go install {}", packages.join(" ")), &folder)?;
+    }
+    Ok(folder)
+}
+
+/// Toxiproxy, built unless it is there.
+///
+/// # Errors
+/// As of [`build_quic_go`].
+pub(crate) fn install_toxiproxy() -> Result<PathBuf> {
+    let folder = folder()?.join(format!("toxiproxy-{TOXIPROXY_VERSION}"));
+    if program(&folder, "server").is_none() {
+        install(
+            &format!("go install {TOXIPROXY}@{TOXIPROXY_VERSION}"),
+            &folder,
+        )?;
+    }
+    Ok(folder.join("server"))
 }
 
 /// Builds Docker's plugins; always, for Go itself sees whether something changed. They are tools of a module

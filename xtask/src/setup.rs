@@ -42,6 +42,10 @@ const NOTEBOOK: &str = "pandas==3.1.1 pyarrow==26.0.1 matplotlib==3.11.2";
 /// the `/v2`, so that Go's proxy refuses them. This one has 145 cases.
 const H2SPEC: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
 
+/// The authority for tests of Let's Encrypt. Its version stands in its folder's name, so that another one is built anew;
+/// Debian's knows nothing of renewal information.
+const PEBBLE: &str = "v2.10.1";
+
 const NO_QUESTIONS: [(&str, &str); 1] = [("DEBIAN_FRONTEND", "noninteractive")];
 
 /// A variable that tells the tests where a program is which is on no path; empty: nowhere.
@@ -54,10 +58,19 @@ pub(crate) fn run() -> Result<Vec<Variable>> {
     Ok(vec![
         ("ALTWAY_TEST_PYTHON", place(install_python())),
         ("ALTWAY_TEST_H2SPEC", place(install_h2spec())),
+        ("ALTWAY_TEST_PEBBLE", place(install_pebble())),
         ("ALTWAY_TEST_HAPROXY", place(install_haproxy_tests())),
         ("ALTWAY_TEST_AUTOBAHN", place(install_autobahn())),
         ("ALTWAY_TEST_QUIC_GO", place(install_quic_go())),
         ("ALTWAY_TEST_CADDY", place(install_caddy())),
+        (
+            "ALTWAY_TEST_GRPC",
+            place(there("gRPC's tests", go::install_grpc())),
+        ),
+        (
+            "ALTWAY_TEST_TOXIPROXY",
+            place(there("toxiproxy", go::install_toxiproxy())),
+        ),
         (
             "ALTWAY_TEST_DOCKER_PLUGINS",
             place(install_docker_plugins()),
@@ -132,6 +145,19 @@ fn install_h2spec() -> Option<PathBuf> {
     or_skip("h2spec", &installed).then_some(h2spec)
 }
 
+/// Gives pebble, if it is there or Go can build it.
+fn install_pebble() -> Option<PathBuf> {
+    let folder = target("tools")?.join(format!("pebble-{PEBBLE}"));
+    let pebble = folder.join("pebble");
+    if pebble.is_file() {
+        return Some(pebble);
+    }
+    let install = format!("go install github.com/letsencrypt/pebble/v2/cmd/pebble@{PEBBLE}");
+    let folder = folder.to_string_lossy();
+    let installed = shell::run_with(&install, &[("GOBIN", &folder), ("GOFLAGS", "")]);
+    or_skip("pebble", &installed).then_some(pebble)
+}
+
 /// Gives HAProxy's regression tests for HTTP messages, if Debian's tools can fetch them.
 fn install_haproxy_tests() -> Option<PathBuf> {
     shell::find("varnishtest")?;
@@ -181,6 +207,14 @@ fn install_quic_go() -> Option<PathBuf> {
 fn install_caddy() -> Option<PathBuf> {
     let built = go::install_caddy();
     or_skip("Caddy", &built).then(go::caddy)?
+}
+
+/// What was installed; says so where it could not be.
+fn there(name: &str, installed: Result<PathBuf>) -> Option<PathBuf> {
+    let mut place = None;
+    let installed = installed.map(|path| place = Some(path));
+    or_skip(name, &installed);
+    place
 }
 
 /// Gives the folder of `docker compose` and `docker buildx`, if there is a Docker and Go can build them.

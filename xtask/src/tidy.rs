@@ -33,6 +33,12 @@ fn faults_of(path: &str, text: &str) -> Vec<String> {
     if text.contains("allow(unsafe_code") && !may_hold_unsafe(path) {
         faults.push("`unsafe` stands outside a `sys` module".into());
     }
+    if text.contains("quinn_proto")
+        && path.starts_with("crates/quic/src/")
+        && !path.starts_with("crates/quic/src/engine/")
+    {
+        faults.push("quinn-proto stands outside `engine`".into());
+    }
     let unfinished = ["TODO", "FIXME", "XXX"]
         .into_iter()
         .filter(|mark| !path.starts_with("xtask/") && text.contains(mark));
@@ -66,5 +72,8 @@ mod tests {
         ] {
             assert_eq!(faults_of("crates/a/src/b.rs", text).len(), 1, "{text:.40}");
         }
+        let engine = "//! Head.\nuse quinn_proto::Dir;";
+        assert_eq!(faults_of("crates/quic/src/stream.rs", engine).len(), 1);
+        assert!(faults_of("crates/quic/src/engine/names.rs", engine).is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::exposition::{CONTENT_TYPE, exposition};
 use crate::listener;
-use crate::status::{Identity, ReloadStatus, seconds};
+use crate::status::{AcmeStatus, Identity, ReloadStatus, seconds};
 use crate::{Address, Explained, StartError, Status, Upstreams};
 use altway_select::{ClientClass, UnixTime};
 use altway_serve::Monitor;
@@ -24,6 +24,9 @@ const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style
 /// Reads the configuration again. Called on the admin thread, one at a time; may wait for disks.
 pub type Reload = Arc<dyn Fn() -> Reloaded + Send + Sync>;
 
+/// Tells the state of the certificates that are ordered by ACME.
+pub type AcmeReport = Arc<dyn Fn() -> AcmeStatus + Send + Sync>;
+
 /// The outcome of a reload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reloaded {
@@ -40,6 +43,7 @@ pub struct Admin {
     identity: Identity,
     upstreams: Option<Upstreams>,
     reload: Option<Reload>,
+    acme: Option<AcmeReport>,
     reloaded: Arc<Mutex<Option<ReloadStatus>>>,
 }
 
@@ -72,6 +76,7 @@ impl Admin {
             identity,
             upstreams: None,
             reload,
+            acme: None,
             reloaded: Arc::default(),
         }
     }
@@ -83,6 +88,13 @@ impl Admin {
             upstreams: Some(upstreams),
             ..self
         }
+    }
+
+    /// Tells of certificates by ACME as well.
+    #[must_use]
+    pub fn with_acme(self, report: AcmeReport) -> Self {
+        let acme = Some(report);
+        Self { acme, ..self }
     }
 
     /// Says whether the kernel holds the process to the files of its configuration: `on`, `off` or `unavailable`. Default:
@@ -121,7 +133,9 @@ impl Admin {
         let reloaded = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
         let upstreams = self.upstreams.as_ref().map(|read| read());
         let upstreams = upstreams.unwrap_or_default();
-        Status::of(&self.monitor, &self.identity, upstreams, reloaded.clone())
+        let status = Status::of(&self.monitor, &self.identity, upstreams, reloaded.clone());
+        let acme = self.acme.as_ref().map(|report| report());
+        Status { acme, ..status }
     }
 
     /// Answers one request. `is_private`: it came over a Unix socket, which is its owner's alone.

@@ -79,6 +79,7 @@ pub(crate) fn exposition(status: &Status) -> String {
     sites(&mut text, status);
     upstreams(&mut text, &status.upstreams);
     refused(&mut text, status);
+    acme(&mut text, status);
     text.0
 }
 
@@ -352,6 +353,28 @@ fn refused(text: &mut Text, status: &Status) {
             let place = (place + 1).to_string();
             let name = it.names.first().map_or("", String::as_str);
             expiry.sample(&[("certificate", &place), ("name", name)], at);
+        }
+    }
+}
+
+fn acme(text: &mut Text, status: &Status) {
+    let Some(acme) = &status.acme else {
+        return;
+    };
+    let help = "Certificates by ACME: orders and renewals by what came of them.";
+    let mut orders = text.counter("altway_acme_orders_total", help);
+    orders.sample(&[("result", "issued")], acme.issued);
+    orders.sample(&[("result", "failed")], acme.failed);
+    let help = "Failures one after the other since the name's latest certificate by ACME.";
+    let mut failures = text.gauge("altway_acme_failures", help);
+    for it in &acme.names {
+        failures.sample(&[("name", &it.name)], it.failures);
+    }
+    let help = "Time at which the name's certificate by ACME is renewed, since 1970.";
+    let mut renewals = text.gauge("altway_acme_renewal_timestamp_seconds", help);
+    for it in &acme.names {
+        if let Some(at) = it.renew_at {
+            renewals.sample(&[("name", &it.name)], at);
         }
     }
 }

@@ -27,12 +27,13 @@ mod status;
 mod upstream;
 
 pub use address::{Address, BadAddress};
-pub use answer::{Admin, Reload, Reloaded};
+pub use answer::{AcmeReport, Admin, Reload, Reloaded};
 pub use client::{Answered, CallError, call};
 pub use explained::Explained;
 pub use listener::StartError;
 pub use status::{
-    ArrivalStatus, CertificateStatus, ClassStatus, ClientStatus, DurationStatus, OfferStatus,
-    PoolStatus, ProcessStatus, ProtocolStatus, ReloadStatus, SiteStatus, Status, VisitStatus,
+    AcmeNameStatus, AcmeStatus, ArrivalStatus, CertificateStatus, ClassStatus, ClientStatus,
+    DurationStatus, OfferStatus, PoolStatus, ProcessStatus, ProtocolStatus, ReloadStatus,
+    SiteStatus, Status, VisitStatus,
 };
 pub use upstream::{UpstreamStatus, Upstreams};

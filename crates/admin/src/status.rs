@@ -39,6 +39,9 @@ pub struct Status {
     pub clients: ClientStatus,
     /// The certificates, the default first; none in clear text.
     pub certificates: Vec<CertificateStatus>,
+    /// The names whose certificates come by ACME; none without `[acme]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acme: Option<AcmeStatus>,
     /// Lines that the access log did not take; none without a log.
     pub log_dropped: Option<u64>,
     /// Lines that the selection log did not take; none without one.
@@ -207,6 +210,36 @@ pub struct CertificateStatus {
     pub not_after: Option<u64>,
 }
 
+/// Certificates that are ordered by ACME.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AcmeStatus {
+    /// Certificates that were issued since the process began.
+    pub issued: u64,
+    /// Failures of orders and renewals since then.
+    pub failed: u64,
+    /// The names, in alphabetical order.
+    pub names: Vec<AcmeNameStatus>,
+}
+
+/// A name whose certificate comes by ACME.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct AcmeNameStatus {
+    /// The name.
+    pub name: String,
+    /// The last second of its certificate, since 1970; none where there is no certificate yet.
+    pub not_after: Option<u64>,
+    /// The time of its renewal, since 1970.
+    pub renew_at: Option<u64>,
+    /// True while a new one is on its way.
+    pub is_ordering: bool,
+    /// Seconds until it is tried again, after a failure.
+    pub retry_in_s: Option<u64>,
+    /// Failures one after the other.
+    pub failures: u32,
+    /// The latest failure, since the certificate was issued.
+    pub error: Option<String>,
+}
+
 /// A reload of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -267,6 +300,7 @@ impl Status {
                 .collect(),
             clients: clients(monitor, known_clients),
             certificates: certificates(monitor),
+            acme: None,
             log_dropped,
             selection_log_dropped,
             arrivals: arrivals.iter().map(arrival).collect(),

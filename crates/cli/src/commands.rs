@@ -21,5 +21,16 @@ pub(crate) const COMMIT: Option<&str> = option_env!("ALTWAY_COMMIT");
 /// The version of this binary.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// How this binary was built, as far as its build could tell.
+pub(crate) fn build() -> altway_record::Build {
+    let text = |told: Option<&str>| told.filter(|text| !text.is_empty()).map(str::to_owned);
+    altway_record::Build {
+        dirty: option_env!("ALTWAY_DIRTY").map(|dirty| dirty == "true"),
+        compiler: text(option_env!("ALTWAY_COMPILER")),
+        target: text(option_env!("ALTWAY_TARGET")),
+        profile: text(option_env!("ALTWAY_PROFILE")),
+    }
+}
+
 /// What `--version` prints: the version, and the commit if there is one.
 pub(crate) const LONG_VERSION: &str = env!("ALTWAY_LONG_VERSION");

@@ -2,6 +2,7 @@
 //!
 //! The crates' errors say what happened; what to do about it at a command line is said here.
 
+use crate::https_record::LookUpError;
 use altway_emulate::Error as EmulateError;
 use altway_lab::{BadLink, Error as LabError};
 use altway_link::ChangeError;
@@ -65,6 +66,9 @@ fn of_ours(error: &(dyn Error + 'static)) -> Option<String> {
     }
     if let Some(SiteError::Upload(error)) = error.downcast_ref::<SiteError>() {
         return Some(of_uploads(error).into());
+    }
+    if error.is::<LookUpError>() {
+        return Some("name a resolver that answers with --resolver, as in 127.0.0.53:53".into());
     }
     if error.is::<ChangeError>() {
         return Some("`altway emulate set --help` has examples".into());
@@ -195,6 +199,7 @@ fn of_lab(error: &LabError) -> Option<String> {
         LabError::Unspoken { .. } => {
             "leave that protocol out of `protocols`, or install a version that speaks it"
         }
+        LabError::Deaf { .. } => "leave it out of `client`, or install one with alt-svc",
         LabError::Silent { .. } => {
             "see whether its command serves the folder over that protocol, and at {address}:{port}"
         }

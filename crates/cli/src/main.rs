@@ -6,8 +6,10 @@
 mod backend;
 mod commands;
 mod config_file;
+mod container;
 mod help;
 mod hint;
+mod https_record;
 mod insight;
 mod printer;
 mod signals;
@@ -97,7 +99,7 @@ fn main() -> ExitCode {
 
 /// Reads the command line.
 fn arguments() -> Arguments {
-    let matches = help::wrapped(Arguments::command()).get_matches();
+    let matches = container::variables(help::wrapped(Arguments::command())).get_matches();
     let mut arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     // One may stand before the command and the other after it, where clap sees no conflict.
     if arguments.global.quiet && arguments.global.verbose > 0 {

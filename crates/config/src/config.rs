@@ -1,6 +1,6 @@
 //! What a server is told, outside of its sites.
 
-use crate::{Limits, ListenAddress, ServerId, Site};
+use crate::{Acme, Limits, ListenAddress, ServerId, Site};
 use altway_document::words;
 use altway_units::Network;
 use std::fmt;
@@ -49,6 +49,8 @@ pub struct Config {
     pub limits: Limits,
     /// The logs that are written.
     pub log: Log,
+    /// The way to certificates that the server gets by itself; `None`: it gets none.
+    pub acme: Option<Acme>,
     /// The sites, in the order in which they were written; those of included files follow.
     pub sites: Vec<Site>,
 }
@@ -70,6 +72,7 @@ impl Default for Config {
             transport: Transport::default(),
             limits: Limits::default(),
             log: Log::default(),
+            acme: None,
             sites: Vec::new(),
         }
     }
@@ -150,6 +153,13 @@ impl Listen {
     #[must_use]
     pub fn has_http3(&self) -> bool {
         self.listeners.iter().any(Listener::has_http3)
+    }
+
+    /// Whether there is clear text for everybody, in which HTTP-01 can be answered (RFC 8555 section 8.3).
+    #[must_use]
+    pub fn has_plain_http(&self) -> bool {
+        let plain = [Security::ClearText, Security::Redirect];
+        self.listeners.iter().any(|it| plain.contains(&it.security))
     }
 
     /// Whether no listener has TLS.
@@ -282,6 +292,18 @@ words! {
     }
 }
 
+words! {
+    /// What clients that come back over HTTP/3 are answered before the handshake is done (RFC 8470).
+    EarlyData, "what early data is for" {
+        /// Nothing.
+        Off = "off",
+        /// Files: routes to other servers are answered 425.
+        Files = "files",
+        /// Files and routes to other servers.
+        All = "all",
+    }
+}
+
 /// The options of TCP and QUIC: `[transport]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transport {
@@ -291,8 +313,9 @@ pub struct Transport {
     pub quic_congestion: Option<Congestion>,
     /// Packets in the first congestion window of a QUIC connection, 2 to 1,000.
     pub initial_window: u32,
-    /// Whether clients that come back over HTTP/3 are answered a round trip earlier.
-    pub early_data: bool,
+    /// What clients that come back over HTTP/3 are answered a round trip earlier; `Files` means `Off` with ticket
+    /// keys, and where there is no HTTP/3.
+    pub early_data: EarlyData,
     /// The bytes with which every connection ID of QUIC begins.
     pub server_id: ServerId,
 }
@@ -303,7 +326,7 @@ impl Default for Transport {
             congestion: None,
             quic_congestion: None,
             initial_window: 10,
-            early_data: false,
+            early_data: EarlyData::Files,
             server_id: ServerId::default(),
         }
     }

@@ -1,13 +1,15 @@
 //! Every key of a configuration: its form, its default and its meaning, in one table. Reading, printing
 //! with comments, the JSON schema and the check of the documentation go by it.
 
+mod acme;
 mod proxy;
 mod site;
 
-pub use proxy::{HEALTH, RETRY, TIMEOUTS};
+pub use acme::{ACME, EXTERNAL_ACCOUNT};
+pub use proxy::{CLIENT_CERTIFICATE, FIELD_CHANGES, HEALTH, RETRY, TIMEOUTS};
 pub use site::{CERTIFICATE, CLIENT_CERTIFICATES, REDIRECT, RESPOND, ROUTE, SECRET, SITE, UPLOAD};
 
-use crate::{Congestion, LogFormat, Protocol, Spread};
+use crate::{Congestion, EarlyData, LogFormat, Protocol, Spread};
 
 /// A table of keys.
 #[derive(Debug, Clone, Copy)]
@@ -80,12 +82,14 @@ pub(crate) const MOST: u64 = i64::MAX as u64;
 pub(crate) const MOST_OF_32_BITS: u64 = u32::MAX as u64;
 
 /// All tables of a file, each once.
-pub const SECTIONS: [&Section; 18] = [
+pub const SECTIONS: [&Section; 22] = [
     &ROOT,
     &LISTEN,
     &TRANSPORT,
     &LIMITS,
     &LOG,
+    &ACME,
+    &EXTERNAL_ACCOUNT,
     &SITE,
     &ROUTE,
     &CERTIFICATE,
@@ -96,6 +100,8 @@ pub const SECTIONS: [&Section; 18] = [
     &HEALTH,
     &RETRY,
     &TIMEOUTS,
+    &FIELD_CHANGES,
+    &CLIENT_CERTIFICATE,
     &LISTENER,
     &UPLOAD,
     &SANDBOX,
@@ -180,6 +186,12 @@ pub const ROOT: Section = Section {
         ),
         key("limits", Form::Table(&LIMITS), "", "What clients may cost."),
         key("log", Form::Table(&LOG), "", "What is written down."),
+        key(
+            "acme",
+            Form::Table(&ACME),
+            "",
+            "Certificates that the server gets by itself.",
+        ),
         key("site", Form::Tables(&SITE), "", "What is served."),
     ],
 };
@@ -226,7 +238,7 @@ pub const LISTEN: Section = Section {
             "http",
             Form::OneOrMore(&Form::Either(&Form::Text("*:80"), &Form::Table(&LISTENER))),
             "[]",
-            "Addresses and ports for clear text: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3. Beside `https` it leads there (301, and 308 for other methods than GET and HEAD), but for `/.well-known/acme-challenge/` where a site has a route for it; alone it serves the sites.",
+            "Addresses and ports for clear text: HTTP/1.1, and HTTP/2 by prior knowledge; no HTTP/3. Beside `https` it leads there (301, and 308 for other methods than GET and HEAD), but for `/.well-known/acme-challenge/` where [acme] or a route of the site has an answer; alone it serves the sites.",
         ),
         key(
             "behind-tls-proxy",
@@ -318,9 +330,9 @@ pub const TRANSPORT: Section = Section {
         ),
         key(
             "early-data",
-            Form::Switch,
-            "false",
-            "Returning clients of HTTP/3 are answered a round trip earlier (0-RTT): GET, HEAD and OPTIONS; other methods are answered 425.",
+            Form::Words(EarlyData::WORDS),
+            "\"files\"",
+            "What returning clients of HTTP/3 are answered a round trip earlier (0-RTT), by GET, HEAD and OPTIONS: nothing, files (nothing with `ticket-keys` or `client-certificates`), or proxied requests too, which origins see with `Early-Data: 1`. What is not is answered 425, and asked for again.",
         ),
         key(
             "server-id",
@@ -442,7 +454,7 @@ pub const LIMITS: Section = Section {
             "header-timeout",
             Form::Time,
             "\"30s\"",
-            "How long the head of a request over HTTP/1.1 may take, and a connection idle before it; 1 ms or more.",
+            "How long the head of a request over HTTP/1.1 may take, which is answered 408 then, and a connection idle before it; 1 ms or more.",
         ),
         key(
             "idle-timeout",

@@ -32,6 +32,7 @@
 //! ```
 #![warn(clippy::disallowed_methods)]
 
+mod acme;
 mod config;
 mod fault;
 pub mod keys;
@@ -45,17 +46,19 @@ mod site;
 mod upload;
 mod values;
 
-pub use altway_units::{BadNetwork, Network};
+pub use acme::{Acme, AcmeChallenge, ExternalAccount, Issuer};
+pub use altway_units::{BadNetwork, BadPrefixLengths, Network, PrefixLengths};
 pub use config::{
-    Config, Congestion, DEFAULT_PORT, Listen, Listener, Log, LogFormat, MAX_LISTENERS, MAX_THREADS,
-    Protocol, Protocols, Sandbox, Security, Spread, Transport,
+    Config, Congestion, DEFAULT_PORT, EarlyData, Listen, Listener, Log, LogFormat, MAX_LISTENERS,
+    MAX_THREADS, Protocol, Protocols, Sandbox, Security, Spread, Transport,
 };
 pub use fault::{Fault, Faults, MAX_FAULTS};
 pub use limits::Limits;
 pub use plan::{Places, Plan};
 pub use print::Shown;
 pub use proxy::{
-    HealthCheck, MAX_ATTEMPTS, MAX_KEEP_BODY, MAX_UPSTREAMS, Proxy, ProxyRetry, ProxyTimeouts,
+    FieldChanges, HealthCheck, MAX_ATTEMPTS, MAX_KEEP_BODY, MAX_UPSTREAMS, Proxy, ProxyRetry,
+    ProxyTimeouts,
 };
 pub use read::{ConfigFiles, MAX_INCLUDED, MAX_TEXT, NoFiles, read, read_with_places};
 pub use schema::schema;
@@ -65,8 +68,9 @@ pub use site::{
 };
 pub use upload::{MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, Upload, UploadMethod};
 pub use values::{
-    BadAddress, BadBalance, BadCheckPath, BadClientPrefix, BadField, BadHost, BadPattern, BadRetry,
-    BadServerId, BadSiteName, BadTarget, BadUpstream, BadUrlPath, Balance, CheckPath, ClientPrefix,
-    HeaderField, HostValue, ListenAddress, PathPattern, RedirectTarget, Requested, Retry, ServerId,
-    SiteName, Upstream, UpstreamPlace, UrlPath,
+    AcmeProfile, BadAcmeValue, BadAddress, BadBalance, BadCheckPath, BadField, BadHost,
+    BadPathPrefix, BadPattern, BadRetry, BadServerId, BadSiteName, BadTarget, BadTlsName,
+    BadUpstream, BadUrlPath, Balance, CheckPath, DirectoryUrl, Email, FieldPattern, HeaderField,
+    HostValue, ListenAddress, PathPattern, PathPrefix, RedirectTarget, Requested, Retry, ServerId,
+    SiteName, TlsName, Upstream, UpstreamPlace, UpstreamProtocol, UrlPath,
 };

@@ -1,6 +1,7 @@
 //! What clients may cost: `[limits]`, each by the name of its option of `altway serve`.
 
-use crate::{ClientPrefix, Retry};
+use crate::Retry;
+use altway_units::PrefixLengths;
 use altway_units::{DataSize, LeastRate, RequestLimit};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -12,7 +13,7 @@ pub struct Limits {
     /// Memory of the process, from which all counts and sizes follow that are not given.
     pub max_memory: Option<DataSize>,
     /// Addresses that count as one client.
-    pub client_prefix: ClientPrefix,
+    pub client_prefix: PrefixLengths,
     /// Open connections over TCP, and as many over QUIC.
     pub max_connections: Option<NonZeroUsize>,
     /// Connections of one client.

@@ -1,5 +1,6 @@
 //! A configuration that holds together.
 
+mod acme;
 mod check;
 mod proxy;
 mod sites;
@@ -97,5 +98,6 @@ pub(crate) fn faults_of(config: &Config, places: &Places) -> Vec<Fault> {
     check.server(config);
     check.limits(&config.limits);
     check.sites(config);
+    check.acme(config);
     check.faults
 }

@@ -3,7 +3,7 @@
 mod values;
 
 use crate::keys::{self, Key, Section};
-use crate::{Config, Files, Route, Site};
+use crate::{Acme, Config, Files, Route, Site};
 use values::Values;
 
 /// The longest line of a comment, in characters.
@@ -72,6 +72,15 @@ impl Config {
         ];
         for (header, section, values, usual) in tables {
             page.section(Some(header), section, &values, &usual);
+        }
+        match &self.acme {
+            Some(acme) => {
+                page.header("[acme]");
+                page.keys(&keys::ACME, &acme.values(), &Acme::default().values());
+            }
+            // The table itself says that certificates are to be ordered.
+            None if shown == Shown::All => page.absent("[acme]", &keys::ACME),
+            None => {}
         }
         for site in &self.sites {
             page.site(site);
@@ -145,6 +154,15 @@ impl Page {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// A table that is not there, as comments.
+    fn absent(&mut self, header: &str, section: &Section) {
+        self.header(&format!("# {header}"));
+        for key in section.keys {
+            self.comment(key);
+            self.text.push_str(&format!("# {} =\n", key.name));
         }
     }
 

@@ -1,6 +1,9 @@
 //! Requests that are carried to servers behind this one: `proxy`.
 
-use crate::{Balance, CheckPath, HostValue, Upstream};
+use crate::{
+    Balance, Certificate, CheckPath, FieldPattern, HeaderField, HostValue, PathPrefix, TlsName,
+    Upstream,
+};
 use altway_units::{DataSize, LeastRate, Network};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,10 +30,25 @@ pub struct Proxy {
     pub retry: ProxyRetry,
     /// Host of the requests; `None`: what the client asks for.
     pub host: Option<HostValue>,
+    /// The beginning that paths lose; those that begin otherwise stay.
+    pub strip_prefix: Option<PathPrefix>,
+    /// What paths are given in front, after they have lost theirs.
+    pub add_prefix: Option<PathPrefix>,
+    /// Changes of the fields of requests.
+    pub request_headers: FieldChanges,
+    /// Changes of the fields of the servers' responses.
+    pub response_headers: FieldChanges,
     /// Networks of proxies before this one that are believed what they say of the client.
     pub trust: Vec<Network>,
     /// PEM file of the authorities that sign the servers' certificates; `None`: the system's.
     pub roots: Option<PathBuf>,
+    /// The name that servers are asked for in TLS (SNI), and that their certificates have to be for; `None`: the host
+    /// of each.
+    pub server_name: Option<TlsName>,
+    /// The certificate that servers are shown which ask for one; it has no OCSP response.
+    pub client_certificate: Option<Certificate>,
+    /// Whether each connection begins with a header of the PROXY protocol, version 2.
+    pub send_proxy_protocol: bool,
     /// Requests at a time that a worker has at one server.
     pub upstream_requests: usize,
     /// The time that servers may take.
@@ -50,12 +68,30 @@ impl Proxy {
             health: None,
             retry: ProxyRetry::default(),
             host: None,
+            strip_prefix: None,
+            add_prefix: None,
+            request_headers: FieldChanges::default(),
+            response_headers: FieldChanges::default(),
             trust: Vec::new(),
             roots: None,
+            server_name: None,
+            client_certificate: None,
+            send_proxy_protocol: false,
             upstream_requests: Self::DEFAULT_REQUESTS,
             timeouts: ProxyTimeouts::default(),
         }
     }
+}
+
+/// Changes of the fields of a message: `request-headers` and `response-headers`. Made in this order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FieldChanges {
+    /// Fields that are taken away.
+    pub remove: Vec<FieldPattern>,
+    /// Fields in place of those that have the same names. Of one name may be several.
+    pub set: Vec<HeaderField>,
+    /// Fields beside those that have the same names.
+    pub append: Vec<HeaderField>,
 }
 
 /// A request that is sent to each server again and again: `health`.

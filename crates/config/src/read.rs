@@ -3,6 +3,7 @@
 //! Each key is checked by itself here, and that a table has the keys that it needs; whether values go
 //! together is checked in `plan`, over what could be read, so that one fault does not hide another.
 
+mod acme;
 mod include;
 mod proxy;
 mod route;

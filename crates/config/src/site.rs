@@ -1,6 +1,6 @@
 //! Sites, their routes, and what routes do.
 
-use crate::{HeaderField, PathPattern, Proxy, RedirectTarget, SiteName, Upload, UrlPath};
+use crate::{HeaderField, Issuer, PathPattern, Proxy, RedirectTarget, SiteName, Upload, UrlPath};
 use altway_document::words;
 use altway_select::ModelKind;
 use std::path::PathBuf;
@@ -22,9 +22,11 @@ pub struct Site {
     /// Whether it has the requests for hosts that no site has, and connections without a name. At most
     /// one site is.
     pub is_default: bool,
-    /// Its certificates: of each name the first that suits the client. None: one of altway's own
-    /// authority, for trying things out.
+    /// Its certificates: of each name the first that suits the client. None: they come from
+    /// [`issuer`](Self::issuer).
     pub certificates: Vec<Certificate>,
+    /// The origin that is said, where there are no certificates.
+    pub issued_by: Option<Issuer>,
     /// The certificates that its clients are asked for; `None`: none.
     pub client_certificates: Option<ClientCertificates>,
     /// The policy by which a client's protocol is chosen.

@@ -14,7 +14,7 @@ use rtnetlink::packet_core::{
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::address::AddressHeaderFlags;
 use rtnetlink::packet_route::link::{LinkAttribute, Stats64};
-use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage};
+use rtnetlink::packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteMetric};
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder};
 use std::io;
@@ -132,6 +132,21 @@ impl Netlink {
         self.run("read the routes of this host", collected.try_collect())
     }
 
+    /// First congestion windows that routes give TCP connections, in packets; none of those that say nothing.
+    pub(crate) fn initial_windows(&self) -> Result<Vec<u32>, Error> {
+        let v4 = RouteMessageBuilder::<Ipv4Addr>::new().build();
+        let v6 = RouteMessageBuilder::<Ipv6Addr>::new().build();
+        let mut windows = Vec::new();
+        for every in [v4, v6] {
+            let routes = self.handle.route().get(every).execute();
+            let collected = routes.try_filter_map(async |route| Ok(initial_window(&route)));
+            let found: Vec<u32> =
+                self.run("read the routes of this host", collected.try_collect())?;
+            windows.extend(found);
+        }
+        Ok(windows)
+    }
+
     /// What passed an interface so far.
     pub(crate) fn counters(&self, index: u32) -> Result<Stats64, Error> {
         let links = self.handle.link().get().match_index(index).execute();
@@ -207,6 +222,20 @@ fn as_io(error: rtnetlink::Error) -> io::Error {
         rtnetlink::Error::NetlinkError(message) => message.to_io(),
         other => io::Error::other(other),
     }
+}
+
+fn initial_window(route: &RouteMessage) -> Option<u32> {
+    let metrics = route
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Metrics(metrics) => Some(metrics),
+            _ => None,
+        });
+    metrics?.iter().find_map(|metric| match metric {
+        RouteMetric::InitCwnd(packets) => Some(*packets),
+        _ => None,
+    })
 }
 
 fn destination(route: &RouteMessage) -> Option<Prefix> {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use altway_quic::{self as quic, ConnectionIds, Qlog, ResetKey, Retry, Tokens, Transport, Version};
+use altway_quic as quic;
 use rustls::client::Resumption;
 
 use crate::settings::Settings;
@@ -23,32 +23,16 @@ const MAX_UNIDIRECTIONAL_STREAMS: u32 = 8;
 /// A server's configuration.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Certificates and keys. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a copy
-    /// with ALPN `h3`.
-    pub tls: Arc<rustls::ServerConfig>,
-    /// QUIC's knobs.
-    pub transport: Transport,
-    /// The limits on what peers may cost.
+    /// QUIC's part, and TLS'. The endpoint works on a copy with ALPN `h3` and the number of streams that
+    /// [`Limits::max_concurrent_requests`] says. With [`early_data`](quic::ServerConfig::early_data) requests are
+    /// taken of clients that come back before the hand-shake is done:
+    /// [`Event::EarlyData`](crate::Event::EarlyData).
+    pub quic: quic::ServerConfig,
+    /// HTTP/3's limits on what peers may cost.
     pub limits: Limits,
     /// Take extended CONNECT (RFC 9220), for instance for WebSockets; such a request has a
     /// [`Protocol`](crate::Protocol). Default: off.
     pub extended_connect: bool,
-    /// For one of several endpoints of a server: what its connection IDs begin with, so that
-    /// [`worker_of`](crate::worker_of) finds it. Default: IDs that say nothing.
-    pub connection_ids: Option<ConnectionIds>,
-    /// For one of several endpoints of a server: the key of stateless resets that they share.
-    /// Default: one that follows from the seed.
-    pub reset_key: Option<ResetKey>,
-    /// For one of several endpoints of a server: the tokens of validated addresses that they share.
-    /// Default: its own, whose key follows from the seed.
-    pub tokens: Option<Tokens>,
-    /// Take requests of clients that come back before the hand-shake is done (0-RTT):
-    /// [`Event::EarlyData`](crate::Event::EarlyData). `tls` must keep its sessions itself
-    /// (`session_storage`, no `ticketer`), so that a copy of such a request is worth nothing to any
-    /// endpoint that shares that storage. Default: off.
-    pub early_data: bool,
-    /// Log what happens on connections. Default: none is.
-    pub qlog: Option<Qlog>,
 }
 
 impl ServerConfig {
@@ -56,30 +40,18 @@ impl ServerConfig {
     #[must_use]
     pub fn new(tls: Arc<rustls::ServerConfig>) -> Self {
         Self {
-            tls,
-            transport: Transport::default(),
+            quic: quic::ServerConfig::new(tls),
             limits: Limits::default(),
             extended_connect: false,
-            connection_ids: None,
-            reset_key: None,
-            tokens: None,
-            early_data: false,
-            qlog: None,
         }
     }
 
-    /// QUIC's part.
-    pub(crate) fn quic(&self) -> quic::ServerConfig {
-        let mut tls = rustls::ServerConfig::clone(&self.tls);
-        tls.alpn_protocols = vec![ALPN.to_vec()];
-        let mut config = quic::ServerConfig::new(Arc::new(tls));
-        config.transport = self.transport.clone();
-        config.limits = self.limits.quic(self.limits.max_concurrent_requests);
-        config.connection_ids = self.connection_ids;
-        config.reset_key = self.reset_key;
-        config.tokens.clone_from(&self.tokens);
-        config.early_data = self.early_data;
-        config.qlog = self.qlog.clone();
+    /// What an endpoint of QUIC is made with whose connections carry HTTP/3.
+    #[must_use]
+    pub fn over(&self) -> quic::ServerConfig {
+        let mut config = self.quic.clone();
+        Arc::make_mut(&mut config.tls).alpn_protocols = vec![ALPN.to_vec()];
+        set_streams(&mut config.limits, self.limits.max_concurrent_requests);
         config.session_context = self.limits.settings(self.extended_connect).to_bytes();
         config
     }
@@ -88,25 +60,14 @@ impl ServerConfig {
 /// A client's configuration.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// Trust anchors. Must allow TLS 1.3 and AES-128-GCM; the endpoint works on a copy with ALPN
-    /// `h3`.
-    pub tls: Arc<rustls::ClientConfig>,
-    /// The version of QUIC, which a server has to speak: no other one is tried. Default: 1.
-    pub version: Version,
-    /// QUIC's knobs.
-    pub transport: Transport,
-    /// The limits on what peers may cost.
+    /// QUIC's part, and TLS'. The endpoint works on a copy with ALPN `h3`, whose peers open no requests.
+    pub quic: quic::ClientConfig,
+    /// HTTP/3's limits on what peers may cost.
     pub limits: Limits,
     /// Remember servers there, and let requests leave before the hand-shake is done (0-RTT) where a
     /// server allowed it: [`Event::EarlyData`](crate::Event::EarlyData). Default: `None`, no early
-    /// data; whether sessions are resumed is then `tls`'s business.
+    /// data; whether sessions are resumed is then TLS' business.
     pub early_data: Option<Sessions>,
-    /// Connection IDs of this side are empty:
-    /// [`quic::ClientConfig::empty_connection_ids`](altway_quic::ClientConfig::empty_connection_ids).
-    /// Default: they are not.
-    pub empty_connection_ids: bool,
-    /// Log what happens on connections. Default: none is.
-    pub qlog: Option<Qlog>,
 }
 
 impl ClientConfig {
@@ -114,62 +75,44 @@ impl ClientConfig {
     #[must_use]
     pub fn new(tls: Arc<rustls::ClientConfig>) -> Self {
         Self {
-            tls,
-            version: Version::default(),
-            transport: Transport::default(),
+            quic: quic::ClientConfig::new(tls),
             limits: Limits::default(),
             early_data: None,
-            empty_connection_ids: false,
-            qlog: None,
         }
     }
 
-    /// QUIC's part.
-    pub(crate) fn quic(&self) -> quic::ClientConfig {
-        let mut tls = rustls::ClientConfig::clone(&self.tls);
+    /// What an endpoint of QUIC is made with whose connections carry HTTP/3.
+    #[must_use]
+    pub fn over(&self) -> quic::ClientConfig {
+        let mut config = self.quic.clone();
+        let tls = Arc::make_mut(&mut config.tls);
         tls.alpn_protocols = vec![ALPN.to_vec()];
         if let Some(sessions) = &self.early_data {
             tls.resumption = Resumption::store(sessions.store());
-        }
-        let mut config = quic::ClientConfig::new(Arc::new(tls));
-        if let Some(sessions) = &self.early_data {
             config.tokens = sessions.tokens();
         }
-        config.version = self.version;
         config.early_data = self.early_data.is_some();
-        config.empty_connection_ids = self.empty_connection_ids;
-        config.qlog = self.qlog.clone();
-        config.transport = self.transport.clone();
-        config.limits = self.limits.quic(0);
+        set_streams(&mut config.limits, 0);
         config
     }
 }
 
-/// The limits on what peers may cost. Each bound holds for hostile peers as well.
+fn set_streams(limits: &mut quic::Limits, requests: u32) {
+    limits.max_bidirectional_streams = requests;
+    limits.max_unidirectional_streams = MAX_UNIDIRECTIONAL_STREAMS;
+}
+
+/// The limits on what peers may cost beyond [QUIC's](quic::Limits). Each bound holds for hostile peers as well.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Largest head or trailer section that is accepted, in bytes as RFC 9114 section 4.2.2
     /// counts (names + values + 32 a field); announced to the peer. A server answers a larger one
-    /// with 431. Default: 64 KiB. At most 1 MiB.
+    /// with 431, and one for which there is no room: those that have not arrived whole or wait for QPACK count,
+    /// beyond 8 KiB for each connection, for [`quic::Limits::max_held_bytes`]. Default: 64 KiB. At most 1 MiB.
     pub max_field_section_size: u64,
     /// Requests of one connection in progress at once, in either role. On a server each costs an idle
     /// connection 40 bytes or so. Default: 100, the least that RFC 9114 section 6.1 recommends.
     pub max_concurrent_requests: u32,
-    /// Connections of the endpoint, those in hand-shake and those closing included; more are
-    /// refused. Default: 65,536.
-    pub max_connections: usize,
-    /// Server: bytes that the connections of the endpoint may hold together, beyond 8 KiB each for
-    /// sending and 32 KiB for receiving: those taken for sending and not acknowledged, and those that a peer
-    /// may send before the application has read on. Beyond, their windows don't grow. Field sections that have
-    /// not arrived whole or wait for QPACK count beyond 8 KiB for each connection; for one that there is no room
-    /// for, a request is answered with 431. Default: 256 MiB.
-    pub max_held_bytes: u64,
-    /// Server: when a client must first show that it receives at its address. Default: while 1,000
-    /// hand-shakes of others that have not shown it are in progress.
-    pub retry: Retry,
-    /// A hand-shake that takes longer is given up, however many packets come. 1 ms or more. Default
-    /// (`None`): as long as the idle time-out.
-    pub handshake_timeout: Option<Duration>,
     /// Size of QPACK's dynamic table that a peer may use for its fields, bytes: memory that a
     /// connection costs once its peer uses it. 0 forbids it. At most 1 MiB. Default: 4,096.
     pub qpack_table_capacity: u32,
@@ -196,7 +139,7 @@ pub struct Limits {
     /// Bytes of an exchange, heads included, that must move in [`stall`](Self::stall). Default: 1 KiB.
     pub stall_bytes: u64,
     /// Server: bytes of a request that its application does not want, as
-    /// [`Endpoint::stop_reading`](crate::Endpoint::stop_reading) says with H3_NO_ERROR, and that the client
+    /// [`Connection::stop_reading`](crate::Connection::stop_reading) says with H3_NO_ERROR, and that the client
     /// may send all the same, frame headers included. They are dropped as they arrive and cost their
     /// transfer only. STOP_SENDING follows beyond; 0 sends it at once. Default: 16 MiB.
     pub max_unwanted: u64,
@@ -211,10 +154,6 @@ impl Default for Limits {
         Self {
             max_field_section_size: 64 << 10,
             max_concurrent_requests: 100,
-            max_connections: 1 << 16,
-            max_held_bytes: 256 << 20,
-            retry: Retry::default(),
-            handshake_timeout: None,
             qpack_table_capacity: 4096,
             qpack_blocked_streams: 16,
             floods: Rate {
@@ -259,17 +198,6 @@ impl Limits {
             qpack_table_capacity: self.qpack_table_capacity.into(),
             qpack_blocked_streams: self.qpack_blocked_streams.into(),
             extended_connect,
-        }
-    }
-
-    fn quic(&self, requests: u32) -> quic::Limits {
-        quic::Limits {
-            max_bidirectional_streams: requests,
-            max_unidirectional_streams: MAX_UNIDIRECTIONAL_STREAMS,
-            max_connections: self.max_connections,
-            max_held_bytes: self.max_held_bytes,
-            retry: self.retry,
-            handshake_timeout: self.handshake_timeout,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! responses in `priorities`, heads that come again in `repeats`, slow peers in `stalls`, content that a
 //! server drops in `unwanted`; this file has the connection's own life: hand-shake, control stream, GOAWAY,
 //! closing. It holds at most
-//! [`Limits::max_concurrent_requests`] exchanges and 8 unidirectional streams, as QUIC's stream
+//! [`Limits::max_concurrent_requests`](crate::Limits::max_concurrent_requests) exchanges and 8 unidirectional streams, as QUIC's stream
 //! limits are set to these.
 
 mod early;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use altway_fields::Priority;
-use altway_quic::{self as quic, Direction, Read};
+use altway_quic::{self as quic, Direction, QuicConnection, Read};
 use rustc_hash::FxHashMap;
 
 use self::early::Early;
@@ -37,8 +37,9 @@ use crate::failure::Violation;
 use crate::frame::{self, Frame, kind};
 use crate::grease::Grease;
 use crate::settings::Settings;
+use crate::terms::Terms;
 use crate::unidirectional::{self, Incoming, Outcome, Outgoing, stream_type};
-use crate::{Code, Deliveries, Event, Limits, Role, StreamId, qpack, varint};
+use crate::{Code, Event, Role, StreamId, qpack, varint};
 
 /// What a request pays back for frames and instructions that lead nowhere.
 const FLOODS_PER_REQUEST: u32 = 16;
@@ -56,23 +57,16 @@ enum Phase {
 /// The side whose limit keeps a request from having a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StreamLimiter {
-    /// [`Limits::max_concurrent_requests`]: an exchange has to end.
+    /// [`Limits::max_concurrent_requests`](crate::Limits::max_concurrent_requests): an exchange has to end.
     Us,
     /// The peer's limit on streams: it has to raise it.
     Peer,
 }
 
-/// What all connections of an endpoint share.
-#[derive(Debug)]
-pub(crate) struct Terms {
-    pub(crate) role: Role,
-    pub(crate) limits: Limits,
-    /// What is announced to peers.
-    pub(crate) settings: Settings,
-}
-
-/// One connection.
-pub(crate) struct Connection {
+/// An HTTP/3 connection over a QUIC connection, which it is lent at every call.
+///
+/// Memory is bounded by [`Limits`](crate::Limits), QUIC's windows and its stream limits; see those.
+pub struct Connection {
     terms: Arc<Terms>,
     phase: Phase,
     events: VecDeque<Event>,
@@ -109,14 +103,19 @@ pub(crate) struct Connection {
     wants_stream: Option<StreamLimiter>,
     floods: Budget,
     resets: Budget,
-    deliveries: Deliveries,
+    /// When to look after slow exchanges, or to let go of what only saves time.
+    sweep: Option<Instant>,
     now: Instant,
     grease: Grease,
 }
 
 impl Connection {
+    /// The side of a QUIC connection that has begun. A server's may wait for
+    /// [`quic::Event::EarlyData`] or [`quic::Event::Connected`], whichever comes first: nothing comes before.
+    ///
     /// `seed` chooses the identifiers without meaning.
-    pub(crate) fn new(terms: &Arc<Terms>, memory: Option<Memory>, seed: u64, now: Instant) -> Self {
+    #[must_use]
+    pub fn new(terms: &Arc<Terms>, seed: u64, now: Instant) -> Self {
         let limits = &terms.limits;
         Self {
             terms: Arc::clone(terms),
@@ -141,24 +140,29 @@ impl Connection {
             go_away_sent: None,
             go_away_received: None,
             early: Early::default(),
-            memory,
+            memory: None,
             wants_stream: None,
             floods: Budget::new(limits.floods, now, "too many frames that lead nowhere"),
             resets: Budget::new(limits.resets, now, "too many requests given up"),
-            deliveries: Deliveries::default(),
+            sweep: None,
             now,
             grease: Grease::new(seed),
         }
     }
 
-    /// The next event for the application.
-    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+    /// Client: acts on what is remembered of the server, and remembers it.
+    pub(crate) fn remember(&mut self, memory: Option<Memory>) {
+        self.memory = memory;
+    }
+
+    /// The next event. To be asked for after each of QUIC's, and after calls for the application.
+    pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// The next stream that takes bytes again. To be asked when there are no events, so that the
-    /// streams of highest rank can use up what became free.
-    pub(crate) fn poll_writable(&mut self) -> Option<Event> {
+    /// The next stream that takes bytes again. To be asked for when there are no events, of QUIC's either, so that
+    /// the streams of highest rank can use up what became free.
+    pub fn poll_writable(&mut self) -> Option<Event> {
         loop {
             let (_, stream) = self.writable.pop_first()?;
             if self.exchanges.contains_key(&stream) {
@@ -167,39 +171,33 @@ impl Connection {
         }
     }
 
-    /// Takes in what happened to the QUIC connection, its end excepted.
-    pub(crate) fn on_quic_event(
+    /// Takes in what happened to the QUIC connection, as often as that has an event.
+    pub fn on_quic_event(
         &mut self,
-        quic: &mut quic::Connection,
-        event: &quic::Event,
+        quic: &mut impl QuicConnection,
+        event: quic::Event,
         now: Instant,
     ) {
+        self.now = now;
+        if let quic::Event::Closed { reason } = event {
+            self.forget();
+            let reason = reason.into();
+            return self.events.push_back(Event::Closed { reason });
+        }
         if self.phase == Phase::Closed {
             return;
         }
-        self.now = now;
         self.floods.set_now(now);
         self.resets.set_now(now);
-        if let Err(violation) = self.try_on_quic_event(quic, event) {
+        if let Err(violation) = self.try_on_quic_event(quic, &event) {
             self.fail(quic, violation);
         }
     }
 
-    /// The QUIC connection has ended; this is the last event.
-    pub(crate) fn on_closed(&mut self, reason: quic::CloseReason) {
-        self.forget();
-        let reason = reason.into();
-        self.events.push_back(Event::Closed { reason });
-    }
-
-    /// Refuses all requests, for an endpoint that shut down during the hand-shake.
-    pub(crate) fn refuse_requests(&mut self) {
-        self.go_away_sent = Some(0);
-    }
-
-    /// Begins a graceful shutdown: no new requests from either side. A server refuses those from
-    /// the next stream on; the ID in a client's GOAWAY is a push ID, of which there are none.
-    pub(crate) fn shutdown(&mut self, quic: &mut quic::Connection) {
+    /// Begins a graceful shutdown: GOAWAY, and no new requests from either side; those in progress go on. Once
+    /// it [has none](Self::is_idle), [`close`](Self::close) it. A server refuses those from the next stream on;
+    /// the ID in a client's GOAWAY is a push ID, of which there are none.
+    pub fn shutdown(&mut self, quic: &mut impl QuicConnection) {
         if self.go_away_sent.is_some() || self.phase == Phase::Closed {
             return;
         }
@@ -210,30 +208,27 @@ impl Connection {
         }
     }
 
-    /// Client: whether the server takes extended CONNECT (RFC 9220).
-    pub(crate) fn peer_takes_extended_connect(&self) -> bool {
+    /// Client: whether the server takes extended CONNECT (RFC 9220). False before its settings
+    /// came.
+    pub fn peer_takes_extended_connect(&self) -> bool {
         self.peer_settings.extended_connect
     }
 
-    /// Closes the connection at once; QUIC's event tells the application.
-    pub(crate) fn close(&mut self, quic: &mut quic::Connection, code: Code, reason: &[u8]) {
+    /// Closes the connection at once; [`Event::Closed`] follows, once QUIC's own has been taken in.
+    pub fn close(&mut self, quic: &mut impl QuicConnection, code: Code, reason: &[u8]) {
         quic.close(code.get(), reason);
         self.forget();
     }
 
-    /// Server: responses that have arrived.
-    pub(crate) fn deliveries(&self) -> Deliveries {
-        self.deliveries
-    }
-
-    /// Whether no exchange is in progress.
-    pub(crate) fn is_idle(&self) -> bool {
+    /// Whether no exchange is in progress, as far as this side knows.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
         self.exchanges.is_empty()
     }
 
     fn try_on_quic_event(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         event: &quic::Event,
     ) -> Result<(), Violation> {
         use quic::Event as Quic;
@@ -258,13 +253,13 @@ impl Connection {
                     stream.flush(quic);
                 }
             }
-            // `Closed` goes another way, and there is nothing else yet.
+            // The end was taken in before, and there is nothing else yet.
             _ => {}
         }
         Ok(())
     }
 
-    fn on_connected(&mut self, quic: &mut quic::Connection) {
+    fn on_connected(&mut self, quic: &mut impl QuicConnection) {
         let early = std::mem::replace(&mut self.phase, Phase::Open) == Phase::Early;
         if !early {
             self.open_streams(quic);
@@ -275,7 +270,7 @@ impl Connection {
     }
 
     /// Opens this side's streams, and says what there is to say at first.
-    fn open_streams(&mut self, quic: &mut quic::Connection) {
+    fn open_streams(&mut self, quic: &mut impl QuicConnection) {
         let out = self.control.unsent();
         self.terms.settings.encode(&mut self.grease, out);
         // Section 7.2.8: reserved types "MAY be sent on any stream where frames are allowed".
@@ -293,7 +288,7 @@ impl Connection {
 
     /// Section 6.2.3: streams of reserved types "have no semantics and can be sent when
     /// application-layer padding is desired" or to exercise the requirement to ignore them.
-    fn send_grease_stream(&mut self, quic: &mut quic::Connection) {
+    fn send_grease_stream(&mut self, quic: &mut impl QuicConnection) {
         let Some(id) = quic.open(Direction::Unidirectional) else {
             return;
         };
@@ -304,14 +299,14 @@ impl Connection {
         let _ = quic.finish(id);
     }
 
-    fn send_go_away(&mut self, quic: &mut quic::Connection, id: u64) {
+    fn send_go_away(&mut self, quic: &mut impl QuicConnection, id: u64) {
         let out = self.control.unsent();
         frame::encode_header(kind::GOAWAY, varint::len(id), out);
         varint::encode(id, out);
         self.control.flush(quic);
     }
 
-    fn tell_lasting(&mut self, quic: &mut quic::Connection) {
+    fn tell_lasting(&mut self, quic: &mut impl QuicConnection) {
         let open = self
             .outgoing()
             .iter()
@@ -328,7 +323,7 @@ impl Connection {
         ]
     }
 
-    fn on_opened(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<(), Violation> {
+    fn on_opened(&mut self, quic: &mut impl QuicConnection, id: StreamId) -> Result<(), Violation> {
         if is_request(id) {
             return self.accept_request(quic, id);
         }
@@ -338,7 +333,7 @@ impl Connection {
 
     fn read_unidirectional(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
     ) -> Result<(), Violation> {
         loop {
@@ -367,7 +362,7 @@ impl Connection {
 
     fn on_control_frame(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         frame: Frame,
     ) -> Result<(), Violation> {
         let role = self.terms.role;
@@ -415,7 +410,7 @@ impl Connection {
 
     /// Section 5.2: the ID of a server's GOAWAY is a request stream's, and later ones "MUST NOT
     /// increase"; requests from it on were not and will not be processed.
-    fn on_go_away(&mut self, quic: &mut quic::Connection, id: u64) -> Result<(), Violation> {
+    fn on_go_away(&mut self, quic: &mut impl QuicConnection, id: u64) -> Result<(), Violation> {
         let raised = self.go_away_received.is_some_and(|earlier| id > earlier);
         if raised || (self.terms.role == Role::Client && !id.is_multiple_of(4)) {
             return Err(Violation::new(Code::H3_ID_ERROR, "wrong ID in GOAWAY"));
@@ -430,7 +425,7 @@ impl Connection {
     }
 
     /// The peer broke the protocol.
-    fn fail(&mut self, quic: &mut quic::Connection, violation: Violation) {
+    fn fail(&mut self, quic: &mut impl QuicConnection, violation: Violation) {
         tracing::debug!(code = %violation.code, reason = violation.reason, "closing connection");
         self.close(quic, violation.code, violation.reason.as_bytes());
     }

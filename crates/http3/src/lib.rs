@@ -1,11 +1,11 @@
 //! HTTP/3 (RFC 9114) over `altway-quic`, for servers and clients, sans-IO.
 //!
-//! An [`Endpoint`] is one UDP socket's worth of connections. It opens no socket and reads no clock:
-//! datagrams and the time go in; [`Event`]s, batches of datagrams, the next time-out and
-//! [`PathStatistics`] come out. So it runs in virtual time as it runs on a network.
+//! A [`Connection`] speaks over a connection of QUIC, any [`QuicConnection`], which it is lent: its events and
+//! the time go in; [`Event`]s come out. An [`Endpoint`] has as many of them as there are over one UDP socket.
+//! Neither opens a socket nor reads a clock, so that both run in virtual time as they run on a network.
 //!
-//! The contract: change something (take in a datagram, run timers, call for the application), then
-//! drain events, then drain transmissions, then arm a timer; repeat.
+//! The contract: change something (take in an event of QUIC's, call for the application), then drain
+//! events, then [`flush`](Connection::flush), then have QUIC's endpoint make datagrams and arm a timer; repeat.
 //!
 //! Here are frames, QPACK (RFC 9204), the rules for messages and for streams, priorities (RFC 9218),
 //! extended CONNECT (RFC 9220), early data on request ([`Event::EarlyData`]), limits against hostile
@@ -14,7 +14,8 @@
 //!
 //! ```
 //! # use std::{sync::Arc, time::Instant};
-//! use altway_http3::{ClientConfig, Datagram, Endpoint, Event, ServerConfig};
+//! use altway_http3::quic::{self, QuicEndpoint};
+//! use altway_http3::{ClientConfig, Connection, Datagram, Event, ServerConfig, Terms};
 //!
 //! # let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
 //! # let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der())?;
@@ -27,42 +28,55 @@
 //! # let tls = rustls::ClientConfig::builder().with_root_certificates(roots);
 //! # let client_tls = Arc::new(tls.with_no_client_auth());
 //! # let (client_address, server_address) = ("10.0.0.1:1000".parse()?, "10.0.0.2:443".parse()?);
-//! let mut server = Endpoint::server(ServerConfig::new(server_tls), [0; 32])?;
-//! let mut client = Endpoint::client(ClientConfig::new(client_tls), [0; 32])?;
+//! let (server, client) = (ServerConfig::new(server_tls), ClientConfig::new(client_tls));
+//! let mut server_quic = <quic::Endpoint>::server(&server.over(), [0; 32])?;
+//! let mut client_quic = <quic::Endpoint>::client(&client.over(), [0; 32])?;
 //! let now = Instant::now();
-//! client.connect(now, server_address, "localhost")?;
+//! client_quic.connect(now, server_address, "localhost", ())?;
+//! let mut server = Connection::new(&Arc::new(Terms::server(&server)?), 0, now);
+//! let mut client = Connection::new(&Arc::new(Terms::client(&client)?), 0, now);
 //!
 //! let (mut buf, mut status) = (Vec::new(), None);
 //! while status.is_none() {
-//!     while let Some((connection, event)) = client.poll_event() {
-//!         match event {
-//!             Event::Connected => {
-//!                 let request = http::Request::get("https://localhost/").body(())?;
-//!                 client.send_request(connection, &request, true)?;
+//!     while let Some((handle, event)) = client_quic.poll_event() {
+//!         let quic = client_quic.connection(handle).expect("it goes on");
+//!         client.on_quic_event(quic, event, now);
+//!         while let Some(event) = client.poll_event() {
+//!             match event {
+//!                 Event::Connected => {
+//!                     let request = http::Request::get("https://localhost/").body(())?;
+//!                     client.send_request(quic, &request, true)?;
+//!                 }
+//!                 Event::Response { head, .. } => status = Some(head.status()),
+//!                 _ => {}
 //!             }
-//!             Event::Response { head, .. } => status = Some(head.status()),
-//!             _ => {}
 //!         }
+//!         client.flush(quic);
 //!     }
-//!     while let Some((connection, event)) = server.poll_event() {
-//!         if let Event::Request { stream, .. } = event {
-//!             let response = http::Response::builder().status(204).body(())?;
-//!             server.send_response(connection, stream, &response, true)?;
+//!     while let Some((handle, event)) = server_quic.poll_event() {
+//!         let quic = server_quic.connection(handle).expect("it goes on");
+//!         server.on_quic_event(quic, event, now);
+//!         while let Some(event) = server.poll_event() {
+//!             if let Event::Request { stream, .. } = event {
+//!                 let response = http::Response::builder().status(204).body(())?;
+//!                 server.send_response(quic, stream, &response, true)?;
+//!             }
 //!         }
+//!         server.flush(quic);
 //!     }
 //!     // The network: whatever one side sends, the other one takes in.
-//!     while let Some(transmit) = client.poll_transmit(now, &mut buf) {
+//!     while let Some(transmit) = client_quic.poll_transmit(now, &mut buf) {
 //!         for payload in buf.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
 //!             let from_client =
 //!                 Datagram { remote: client_address, local_ip: None, ecn: None, payload };
-//!             server.handle_datagram(now, from_client);
+//!             server_quic.handle_datagram(now, from_client);
 //!         }
 //!     }
-//!     while let Some(transmit) = server.poll_transmit(now, &mut buf) {
+//!     while let Some(transmit) = server_quic.poll_transmit(now, &mut buf) {
 //!         for payload in buf.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
 //!             let from_server =
 //!                 Datagram { remote: server_address, local_ip: None, ecn: None, payload };
-//!             client.handle_datagram(now, from_server);
+//!             client_quic.handle_datagram(now, from_server);
 //!         }
 //!     }
 //! }
@@ -75,7 +89,6 @@ mod budget;
 mod code;
 mod config;
 mod connection;
-mod delivery;
 mod endpoint;
 mod error;
 mod event;
@@ -91,25 +104,26 @@ mod receive;
 mod send;
 mod sessions;
 mod settings;
+mod terms;
 mod unidirectional;
 mod varint;
 
 pub use altway_fields::Priority;
 pub use altway_quic::{
-    Admission, Admit, Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn,
-    EndpointStatistics, Generation, Guard, HeldShare, PathStatistics, PeerIdentity, Qlog,
-    QlogWriter, ResetKey, Retry, ServerId, StreamId, Tokens, Transmit, Transport, Version,
-    WorkerId, worker_of, worker_perhaps_of,
+    self as quic, Admission, Congestion, ConnectionHandle, ConnectionIds, Datagram, Ecn,
+    EndpointStatistics, Generation, HeldShare, PathStatistics, PeerIdentity, Qlog, QlogWriter,
+    QuicConnection, QuicEndpoint, ResetKey, Retry, ServerId, StreamId, Tokens, Transmit, Transport,
+    UnknownCongestion, Version, WorkerId, worker_of, worker_perhaps_of,
 };
 pub use budget::Rate;
 pub use code::Code;
 pub use config::{ClientConfig, Limits, ServerConfig};
-pub use connection::EarlyData;
-pub use delivery::{Deliveries, Delivery};
-pub use endpoint::Endpoint;
+pub use connection::{Connection, EarlyData};
+pub use endpoint::{Endpoint, Slot};
 pub use error::Error;
 pub use event::{CloseReason, Event, Received};
 pub use message::Protocol;
 pub use sessions::Sessions;
+pub use terms::Terms;
 
 pub(crate) use altway_quic::Role;

@@ -3,7 +3,7 @@
 //! Body bytes are handed on by reference. What did not fit stays with the application, except the
 //! bytes of frame headers and heads, which wait here: one head at most.
 
-use altway_quic::Connection;
+use altway_quic::QuicConnection;
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::frame::{self, kind};
@@ -84,7 +84,7 @@ impl Sender {
     /// Sends a field section.
     pub(crate) fn section(
         &mut self,
-        quic: &mut Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         kind: Kind,
         section: &[u8],
@@ -105,7 +105,7 @@ impl Sender {
     /// HEADERS frame, and, if there is data, the header of a DATA frame for all of it.
     pub(crate) fn message(
         &mut self,
-        quic: &mut Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         frames: Bytes,
         data: &mut Bytes,
@@ -124,7 +124,7 @@ impl Sender {
     /// Sends body bytes: as many as fit, from the front of `data`.
     pub(crate) fn data(
         &mut self,
-        quic: &mut Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         data: &mut Bytes,
         end: bool,
@@ -139,7 +139,7 @@ impl Sender {
     /// `copied`: pieces up to so many bytes are copied.
     fn body(
         &mut self,
-        quic: &mut Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         data: &mut Bytes,
         end: bool,
@@ -170,7 +170,11 @@ impl Sender {
     }
 
     /// The stream takes bytes again. Whether the application waits for that.
-    pub(crate) fn writable(&mut self, quic: &mut Connection, id: StreamId) -> Result<bool, Error> {
+    pub(crate) fn writable(
+        &mut self,
+        quic: &mut impl QuicConnection,
+        id: StreamId,
+    ) -> Result<bool, Error> {
         self.flush(quic, id)?;
         Ok(self.unsent.is_empty() && std::mem::take(&mut self.blocked))
     }
@@ -192,7 +196,7 @@ impl Sender {
     /// Writes what waits and then `data`, up to the end of the frame. Whether all of that fitted.
     fn write(
         &mut self,
-        quic: &mut Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         data: &mut Bytes,
         copied: usize,
@@ -215,7 +219,7 @@ impl Sender {
 
     fn write_copy(
         &mut self,
-        quic: &mut Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         data: &mut Bytes,
         len: usize,
@@ -230,7 +234,7 @@ impl Sender {
         Ok(written == len)
     }
 
-    fn flush(&mut self, quic: &mut Connection, id: StreamId) -> Result<(), Error> {
+    fn flush(&mut self, quic: &mut impl QuicConnection, id: StreamId) -> Result<(), Error> {
         let mut chunks = [std::mem::take(&mut self.unsent)];
         let fitted = quic.write(id, &mut chunks);
         [self.unsent] = chunks;

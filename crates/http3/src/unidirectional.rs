@@ -1,7 +1,7 @@
 //! Unidirectional streams (RFC 9114 section 6.2): the peer's control and QPACK streams, the refusal
 //! of all others, and this side's streams of these kinds. What they carry means nothing here.
 
-use altway_quic::{Connection, Direction};
+use altway_quic::{Direction, QuicConnection};
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::failure::Violation;
@@ -153,7 +153,7 @@ impl Outgoing {
     }
 
     /// Takes a stream, if there is one; nothing is sent on it before there is something to say.
-    pub(crate) fn open(&mut self, quic: &mut Connection) {
+    pub(crate) fn open(&mut self, quic: &mut impl QuicConnection) {
         if self.stream.is_none()
             && let Some(id) = quic.open(Direction::Unidirectional)
         {
@@ -194,7 +194,7 @@ impl Outgoing {
 
     /// Writes what waits, as far as the stream takes it; QUIC's `StreamsAvailable` and `Writable`
     /// events tell when to call again.
-    pub(crate) fn flush(&mut self, quic: &mut Connection) {
+    pub(crate) fn flush(&mut self, quic: &mut impl QuicConnection) {
         if self.unsent.is_empty() {
             return;
         }

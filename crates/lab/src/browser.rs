@@ -5,10 +5,14 @@
 //! lets it load the pages of a visit, asks it for its Resource Timing, and ends it with all its
 //! processes. The time of its start is no part of what is measured.
 //!
+//! A visit of several sessions is a browser that is started for each of them with the same profile. It is not told
+//! which protocol to use: it goes where `Alt-Svc` leads it, by its own rules.
+//!
 //! Left to others: which pages, and whether what was measured counts (`client`, `rows`).
 
 mod chromium;
 mod firefox;
+mod profile;
 mod running;
 mod timing;
 mod wire;
@@ -52,16 +56,20 @@ pub struct PageLoad {
     pub address: IpAddr,
     /// The port of the server, of TCP and UDP.
     pub port: u16,
-    /// The only protocol that the browser is let use, as far as it can be told.
+    /// The only protocol that the browser is let use, as far as it can be told; in a visit of sessions it uses
+    /// whichever it is led to.
     pub protocol: Protocol,
     /// The pages, in whose order they are loaded, and what they name.
     pub visit: Visit,
     /// Base64 of the SHA-256 of the public key of the server's certificate.
     pub key_digest: String,
-    /// An empty folder for the browser's files; it is the caller's to remove.
+    /// A folder for the browser's files; it is the caller's to remove. Empty, or with the profile of a visit of
+    /// sessions that this one goes on from.
     pub folder: PathBuf,
     /// How long a page may take.
     pub timeout: Duration,
+    /// Where Chromium writes its log of its network; `None`: nowhere.
+    pub netlog: Option<PathBuf>,
 }
 
 /// Starts the browser, loads the pages and ends the browser: a record for each request of the visit,
@@ -76,20 +84,50 @@ pub fn browse(load: &PageLoad) -> Result<Vec<RequestRecord>, Error> {
     let program = program(load.browser).ok_or(Error::NoClient {
         client: load.browser,
     })?;
-    let reports = match load.browser {
-        Client::Firefox => firefox::load(load, &program),
-        _ => chromium::load(load, &program),
-    };
-    let reports = reports.map_err(|source| Error::Browser {
+    let failed = |source| Error::Browser {
         browser: load.browser,
         source,
-    })?;
-    let origin = load.origin();
-    let (visit, protocol) = (&load.visit, load.protocol);
-    Ok(timing::records(visit, protocol, &origin, &reports))
+    };
+    let mut records = Vec::new();
+    let mut begin = None;
+    for session in 0..load.visit.session_count() {
+        profile::forget_responses(&load.profile()).map_err(failed)?;
+        if let Some(apart) = load.visit.apart(session) {
+            profile::age(load.browser, &load.profile(), apart).map_err(failed)?;
+        }
+        let reports = match load.browser {
+            Client::Firefox => firefox::load(load, &program),
+            _ => chromium::load(load, &program),
+        };
+        let reports = reports.map_err(failed)?;
+        let begin = *begin.get_or_insert_with(|| timing::begin(&reports));
+        let (visit, protocol) = (&load.visit, load.protocol);
+        let first = u32::try_from(records.len()).unwrap_or(u32::MAX);
+        let of_session = timing::records(visit, protocol, &load.origin(), &reports, begin);
+        records.extend(of_session.into_iter().map(|record| shifted(record, first)));
+    }
+    Ok(records)
+}
+
+/// The same request in a session before which `first` were made.
+fn shifted(record: RequestRecord, first: u32) -> RequestRecord {
+    RequestRecord {
+        item: record.item.saturating_add(first),
+        stream: record.stream.saturating_add(first),
+        ..record
+    }
 }
 
 impl PageLoad {
+    /// Whether the browser keeps its profile, and goes where it is led.
+    fn comes_back(&self) -> bool {
+        self.visit.sessions.is_some()
+    }
+
+    fn profile(&self) -> PathBuf {
+        self.folder.join("profile")
+    }
+
     fn origin(&self) -> String {
         format!("https://{}:{}", self.host(), self.port)
     }
@@ -190,6 +228,7 @@ mod tests {
             key_digest: String::new(),
             folder: PathBuf::new(),
             timeout: Duration::from_secs(1),
+            netlog: None,
         }
     }
 

@@ -7,10 +7,11 @@ use crate::link_profile::LinkProfiles;
 use crate::progress::Progress;
 use crate::scheduler::Left;
 use crate::side_by_side::{Sharing, lanes};
+use crate::traces::TraceFiles;
 use crate::workers::{RunContext, WorkerPool};
 use crate::{Error, host};
 use altway_emulate::{Backend, Emulation, LinkReport, Privilege};
-use altway_record::{LinkSettings, Manifest, Network, Plan, SCHEMA_VERSION, Shard};
+use altway_record::{Build, LinkSettings, Manifest, Network, Plan, SCHEMA_VERSION, Shard};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub struct Context {
     pub version: String,
     /// The commit it was built from.
     pub commit: Option<String>,
+    /// How it was built.
+    pub build: Build,
     /// The command line, for the manifest.
     pub command: Vec<String>,
     /// What [`altway_emulate::enter`] gave.
@@ -75,6 +78,7 @@ impl Campaign {
             schema_version: SCHEMA_VERSION,
             altway_version: context.version.clone(),
             altway_commit: context.commit.clone(),
+            build: context.build.clone(),
             command: context.command.clone(),
             started_at: now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             plan: plan.clone(),
@@ -85,6 +89,7 @@ impl Campaign {
             networks,
             running: None,
             programs: first.programs.clone(),
+            from_samples: false,
         };
         let stamp = now.strftime("%Y%m%d-%H%M%S").to_string();
         let folder = RunFolder::create(parent, &stamp, manifest)?;
@@ -173,8 +178,16 @@ impl SetUp {
             true => 1,
             false => lanes(plan, processors()),
         };
-        let one =
-            |lane| Environments::set_up(&context.binary, plan, &profiles, context.backend, lane);
+        let one = |lane| {
+            Environments::set_up(
+                &context.binary,
+                plan,
+                &profiles,
+                context.backend,
+                lane,
+                TraceFiles::default(),
+            )
+        };
         let lanes = (0..count).map(one).collect::<Result<_, _>>()?;
         Ok(Self {
             plan: plan.clone(),

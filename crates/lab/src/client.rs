@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// How long a client may outlive its own time-out before it is ended.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// The variable by which clients are told where their TLS secrets go.
+const KEY_LOG: &str = "SSLKEYLOGFILE";
+
 /// What one transfer gave.
 #[derive(Debug)]
 pub(crate) enum Fetched {
@@ -114,6 +117,9 @@ fn fetch_with_load(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
     };
     command.args(["--protocol", &protocol.to_string(), "--json", "--visit"]);
     command.arg(visit);
+    if let Some(folder) = testbed.traces.client_qlog() {
+        command.arg("--qlog").arg(folder);
+    }
     command
         .arg("--timeout")
         .arg(duration::format(job.patience()));
@@ -146,6 +152,9 @@ fn run(mut command: Command, job: &FetchJob<'_>, stop: &AtomicBool) -> Result<En
         Client::Altway => "altway load",
         other => other.name(),
     };
+    if let Some(file) = job.testbed.traces.key_log() {
+        command.env(KEY_LOG, file);
+    }
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -159,7 +168,7 @@ fn run(mut command: Command, job: &FetchJob<'_>, stop: &AtomicBool) -> Result<En
         false => number(job.visit.session_count()).saturating_mul(2),
     };
     let start = match job.cell.client.is_browser() {
-        true => START_LIMIT,
+        true => START_LIMIT.saturating_mul(number(job.visit.session_count())),
         false => Duration::ZERO,
     };
     let limit = job.patience().saturating_mul(in_turn) + start + GRACE;

@@ -7,7 +7,8 @@ use crate::client::{FetchJob, Fetched, fetch};
 use crate::host;
 use crate::link_profile::LinkProfiles;
 use crate::processor_time::FamilyTime;
-use crate::server::{Server, Testbed, commands, server_ports};
+use crate::server::{Server, Testbed, commands, server_ports, version_of};
+use crate::traces::TraceFiles;
 use crate::workspace::Workspace;
 use altway_emulate::{Backend, Emulation, FarEnd};
 use altway_link::Config;
@@ -35,6 +36,8 @@ pub(crate) struct Environments {
     pub(crate) programs: BTreeMap<String, String>,
     networks: BTreeMap<Key, Emulation>,
     servers: BTreeMap<(Key, Shown), Server>,
+    /// What is kept of the transfers; nothing of those that are measured.
+    traces: TraceFiles,
 }
 
 impl Environments {
@@ -50,6 +53,7 @@ impl Environments {
         profiles: &LinkProfiles,
         backend: Option<Backend>,
         lane: usize,
+        traces: TraceFiles,
     ) -> Result<Self, Error> {
         let servers = commands(plan)?;
         host::check_congestion(&plan.congestions)?;
@@ -60,8 +64,15 @@ impl Environments {
         let clients = clients
             .into_iter()
             .map(|(client, version)| (client.to_string(), version));
-        let programs = versions.chain(clients).collect();
-        let networks = start_networks(plan, backend, lane)?;
+        let mut programs: BTreeMap<String, String> = versions.chain(clients).collect();
+        let networks = start_networks(plan, backend, lane, &traces)?;
+        if let (0, Some(network)) = (lane, networks.values().next()) {
+            let own = plan.commands.iter();
+            programs.extend(own.filter_map(|server| {
+                let version = version_of(binary, network, server)?;
+                Some((server.name.to_string(), version))
+            }));
+        }
         let addresses: BTreeSet<IpAddr> =
             networks.values().map(Emulation::server_address).collect();
         let workspace = Workspace::create(binary, plan, &addresses)?;
@@ -73,6 +84,7 @@ impl Environments {
             programs,
             networks,
             servers: BTreeMap::new(),
+            traces,
         };
         environments.try_links(profiles)?;
         for key in environments.networks.keys().copied().collect::<Vec<_>>() {
@@ -151,6 +163,14 @@ impl Environments {
         fetch(&job, stop)
     }
 
+    /// Ends servers and networks, when all that was logged of them is written.
+    pub(crate) fn end(mut self) {
+        self.servers.clear();
+        for (_, network) in std::mem::take(&mut self.networks) {
+            network.stop();
+        }
+    }
+
     /// Has each link of the plan run once, in each kind of network: what a backend can't do is said
     /// before anything is measured.
     fn try_links(&self, profiles: &LinkProfiles) -> Result<(), Error> {
@@ -176,6 +196,7 @@ impl Environments {
             plan: &self.plan,
             congestion: key.1,
             certificate,
+            traces: &self.traces,
         }
     }
 
@@ -240,6 +261,7 @@ fn start_networks(
     plan: &Plan,
     backend: Option<Backend>,
     lane: usize,
+    traces: &TraceFiles,
 ) -> Result<BTreeMap<Key, Emulation>, Error> {
     let mut networks = BTreeMap::new();
     for topology in &plan.topologies {
@@ -252,6 +274,7 @@ fn start_networks(
                 proxy_ports: server_ports(plan),
                 mtu: plan.mtu,
                 keep_awake: lane == 0 && networks.is_empty(),
+                packet_log: traces.pcap(),
                 ..altway_emulate::Options::default()
             };
             let network = start_network(&options, *congestion)?;

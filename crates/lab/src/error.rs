@@ -1,7 +1,7 @@
 //! Why a run can't start, go on or be resumed.
 
 use crate::BadLink;
-use altway_record::{Client, ManifestError, Protocol, SampleError, Shard};
+use altway_record::{Client, ManifestError, Protocol, ReconstructError, SampleError, Shard};
 use std::io;
 use std::path::PathBuf;
 
@@ -22,6 +22,37 @@ pub enum Error {
     /// The folder holds no run.
     #[error("{} is not a run folder: it has no manifest.json", .0.display())]
     NoRun(PathBuf),
+    /// Files of the folder are not what they were when its report was written.
+    #[error("{} is not what SHA256SUMS says: {}", run.display(), files.join(", "))]
+    Changed {
+        /// The run folder.
+        run: PathBuf,
+        /// The files that changed or are gone.
+        files: Vec<String>,
+    },
+    /// The rows make no run by themselves.
+    #[error("cannot use {}", path.display())]
+    Alone {
+        /// The file with the rows.
+        path: PathBuf,
+        /// Why.
+        source: ReconstructError,
+    },
+    /// A cell that was chosen by its number is none of the plan's.
+    #[error("there is no cell {number} in this plan")]
+    NoCell {
+        /// The number.
+        number: u32,
+    },
+    /// More transfers were chosen to be traced than are.
+    #[error(
+        "{count} transfers are too many to trace: at most {}",
+        crate::MAX_TRACED
+    )]
+    ManyTraces {
+        /// How many.
+        count: usize,
+    },
     /// Another altway is writing to the folder.
     #[error("{} is in use by another altway", .0.display())]
     InUse(PathBuf),
@@ -90,6 +121,12 @@ pub enum Error {
         program: String,
         /// What it should speak.
         protocol: Protocol,
+    },
+    /// A client of a plan of policies can't hear what it is offered.
+    #[error("{program} was built without alt-svc: it can't hear what a server offers")]
+    Deaf {
+        /// What it says of itself.
+        program: String,
     },
     /// A server runs but does not answer.
     #[error("the server `{server}` does not answer over {}", protocol.name())]

@@ -1,8 +1,10 @@
-//! The run folder: `manifest.json`, `samples.csv` and what is made from them.
+//! The run folder: `manifest.json`, `plan.toml`, `samples.csv` and what is made from them.
 
 use crate::Error;
+use crate::checksums::CHECKSUMS;
 use crate::table::{Table, folder_error};
-use altway_record::{Manifest, Running, SCHEMA_VERSION, Sample, read_samples};
+use altway_record::{Manifest, Plan, RUN_PLAN, Running, SCHEMA_VERSION, Sample, read_samples};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,6 +31,7 @@ impl RunFolder {
     pub fn create(parent: &Path, stamp: &str, manifest: Manifest) -> Result<Self, Error> {
         fs::create_dir_all(parent).map_err(folder_error("create", parent))?;
         let path = make_unused(parent, &format!("{stamp}-{}", manifest.plan.name))?;
+        write_plan(&path, &manifest.plan)?;
         write_whole(&path.join(MANIFEST), manifest.to_json().as_bytes())?;
         let table = Table::open(&path, SAMPLES)?;
         Ok(Self {
@@ -51,6 +54,8 @@ impl RunFolder {
             });
         }
         let table = Table::open(path, SAMPLES)?;
+        // They are of a report, and what is measured now is not in it.
+        let _ = fs::remove_file(path.join(CHECKSUMS));
         let has_alone = path.join(ALONE).exists();
         let alone = has_alone.then(|| Table::open(path, ALONE)).transpose()?;
         Ok(Self {
@@ -185,6 +190,56 @@ pub(crate) fn read_manifest(path: &Path) -> Result<Manifest, Error> {
     Manifest::from_json(&text).map_err(|source| Error::Manifest { path: file, source })
 }
 
+/// The plan as a file that `altway lab run` takes, and the traces that it names, which lie beside it.
+pub(crate) fn plan_files(plan: &Plan) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::from([(RUN_PLAN.to_owned(), plan.to_toml().into_bytes())]);
+    for link in &plan.links {
+        for (key, trace) in link.traces() {
+            let text = trace.map(|text| text.as_bytes().to_vec());
+            files.extend(text.map(|text| (format!("{}.{key}", link.name), text)));
+        }
+    }
+    files
+}
+
+/// Writes the plan of a run beside it where that has none, as early runs have not.
+///
+/// # Errors
+/// It can't be written.
+pub fn write_missing_plan(folder: &Path, manifest: &Manifest) -> Result<(), Error> {
+    match folder.join(RUN_PLAN).exists() {
+        true => Ok(()),
+        false => write_plan(folder, &manifest.plan),
+    }
+}
+
+fn write_plan(folder: &Path, plan: &Plan) -> Result<(), Error> {
+    let files = plan_files(plan);
+    let mut files = files.iter();
+    files.try_for_each(|(name, text)| write_whole(&folder.join(name), text))
+}
+
+/// Reads a run of which nothing but `samples.csv` may be left: the folder that it is in, what is known of
+/// it, and its rows. `path` is that folder, or a file of rows.
+///
+/// # Errors
+/// There is neither, or it is damaged.
+pub fn read_run_or_samples(path: &Path) -> Result<(PathBuf, Manifest, Vec<Sample>), Error> {
+    let (folder, file) = match path.is_file() {
+        true => (path.parent().unwrap_or(Path::new("")), path.to_owned()),
+        false => (path, path.join(SAMPLES)),
+    };
+    let is_of_run = file.file_name().is_some_and(|name| name == SAMPLES);
+    if !file.exists() || is_of_run && folder.join(MANIFEST).exists() {
+        let (manifest, samples) = read_run(folder)?;
+        return Ok((folder.into(), manifest, samples));
+    }
+    let mut samples = read_table(file.clone())?;
+    let manifest = Manifest::reconstruct(&mut samples);
+    let manifest = manifest.map_err(|source| Error::Alone { path: file, source })?;
+    Ok((folder.into(), manifest, samples))
+}
+
 /// Two runs that start in the same second get `-2`, `-3`, … behind the name.
 fn make_unused(parent: &Path, name: &str) -> Result<PathBuf, Error> {
     let mut path = parent.join(name);
@@ -203,8 +258,7 @@ fn make_unused(parent: &Path, name: &str) -> Result<PathBuf, Error> {
 pub(crate) mod tests {
     use super::*;
     use crate::table::tests::sample;
-    use altway_record::{CSV_HEADER, Host, LinkSettings, Shard};
-    use std::collections::BTreeMap;
+    use altway_record::{Build, CSV_HEADER, Host, LinkSettings, Shard};
 
     pub(crate) fn manifest() -> Manifest {
         let plan = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms\"\nsize = \"1MB\"\npairs = 1";
@@ -212,6 +266,7 @@ pub(crate) mod tests {
             schema_version: SCHEMA_VERSION,
             altway_version: "0".into(),
             altway_commit: None,
+            build: Build::default(),
             command: vec![],
             started_at: String::new(),
             plan: plan.parse().unwrap(),
@@ -223,6 +278,7 @@ pub(crate) mod tests {
                 cpu_count: 1,
                 memory_bytes: 0,
                 sysctls: BTreeMap::new(),
+                ..Host::default()
             },
             link: LinkSettings {
                 backend: "tun".into(),
@@ -235,6 +291,7 @@ pub(crate) mod tests {
             networks: vec![],
             running: None,
             programs: BTreeMap::new(),
+            from_samples: false,
         }
     }
 
@@ -251,6 +308,25 @@ pub(crate) mod tests {
             (again.samples(), again.manifest()),
             (&[sample()][..], &manifest())
         );
+    }
+
+    #[test]
+    fn the_plan_of_a_folder_is_the_plan_of_its_run_traces_included() {
+        let parent = tempfile::tempdir().unwrap();
+        let trace = "time_s,rate_mbit\n0,20\n3,2\n";
+        fs::write(parent.path().join("t.csv"), trace).unwrap();
+        let text = "name = \"p\"\nrate = \"unlimited\"\ndelay = \"0ms..2ms by 1ms\"\nsize = \"1MB\"\n\
+                    pairs = 1\nlink = [{ name = \"lte\", rate_trace = \"t.csv\" }]";
+        let file = parent.path().join("p.toml");
+        fs::write(&file, text).unwrap();
+        let plan = crate::plans::read(file.to_str().unwrap()).unwrap();
+        let manifest = Manifest {
+            plan: plan.clone(),
+            ..manifest()
+        };
+        let folder = RunFolder::create(parent.path(), "stamp", manifest).unwrap();
+        let copy = folder.path().join(RUN_PLAN);
+        assert_eq!(crate::plans::read(copy.to_str().unwrap()).unwrap(), plan);
     }
 
     #[test]
@@ -311,6 +387,25 @@ pub(crate) mod tests {
         ));
         assert!(matches!(read_run(parent.path()), Err(Error::NoRun(_))));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn rows_without_their_manifest_are_read_by_folder_or_file() {
+        let parent = tempfile::tempdir().unwrap();
+        let rows = include_bytes!("../../report/tests/data/samples.csv");
+        for name in [SAMPLES, "theirs.csv"] {
+            fs::write(parent.path().join(name), rows).unwrap();
+        }
+        for path in [parent.path().to_owned(), parent.path().join("theirs.csv")] {
+            let (folder, manifest, samples) = read_run_or_samples(&path).unwrap();
+            assert_eq!((folder.as_path(), samples.len()), (parent.path(), 31));
+            assert!(manifest.from_samples);
+        }
+        let none = read_run_or_samples(&parent.path().join("none"));
+        assert!(matches!(none, Err(Error::NoRun(_))), "{none:?}");
+        let made = RunFolder::create(parent.path(), "stamp", manifest()).unwrap();
+        let (_, known, _) = read_run_or_samples(&made.path().join(SAMPLES)).unwrap();
+        assert!(!known.from_samples);
     }
 
     #[test]

@@ -53,7 +53,52 @@ pub(crate) fn describe(network: &Emulation) -> Host {
         cpu_count: u32::try_from(parallelism).unwrap_or(u32::MAX),
         memory_bytes: memory_bytes(&read("/proc/meminfo")),
         sysctls: sysctls(read, &settings_at_the_server(network)),
+        os: told(&os_name(&read("/etc/os-release"))),
+        microcode: told(&field(&read("/proc/cpuinfo"), "microcode")),
+        governor: told(&read(GOVERNOR)),
+        clock_source: told(&read(CLOCK_SOURCE)),
+        hypervisor: hypervisor(&read("/proc/cpuinfo"), read),
     }
+}
+
+/// How the kernel chooses the frequency of the first processor.
+const GOVERNOR: &str = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor";
+
+/// What the kernel tells the time by.
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// What the firmware says of the machine, which names the hypervisor in a virtual one.
+const DMI: [&str; 2] = [
+    "/sys/class/dmi/id/sys_vendor",
+    "/sys/class/dmi/id/product_name",
+];
+
+fn told(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// `PRETTY_NAME` of os-release, without its quotes.
+fn os_name(release: &str) -> String {
+    let mut lines = release.lines();
+    let name = lines.find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.unwrap_or_default().trim_matches('"').to_owned()
+}
+
+/// The virtual machine's name; `none` where the processor says that there is none.
+fn hypervisor(cpuinfo: &str, read: impl Fn(&str) -> String) -> Option<String> {
+    let flags = field(cpuinfo, "flags");
+    if flags.is_empty() {
+        return None;
+    }
+    if !flags.split(' ').any(|flag| flag == "hypervisor") {
+        return Some("none".into());
+    }
+    let names: Vec<String> = DMI.iter().filter_map(|path| told(&read(path))).collect();
+    Some(match names.as_slice() {
+        [] => "one without a name".into(),
+        names => names.join(" "),
+    })
 }
 
 /// A namespace has settings of its own, which only a process in it sees: `grep` prints each file's
@@ -124,6 +169,23 @@ mod tests {
         );
         assert!(check_available(&wanted, "reno bbr cubic").is_ok());
         assert!(check_available(&wanted, "").is_ok());
+    }
+
+    #[test]
+    fn a_distribution_and_a_hypervisor_are_told_by_name() {
+        let release = "NAME=x\nPRETTY_NAME=\"Debian GNU/Linux 13 (trixie)\"\n";
+        assert_eq!(os_name(release), "Debian GNU/Linux 13 (trixie)");
+        assert_eq!(told(&os_name("")), None);
+        let dmi = |path: &str| match path.ends_with("sys_vendor") {
+            true => "QEMU\n".to_owned(),
+            false => "Standard PC\n".to_owned(),
+        };
+        let within = hypervisor("flags\t: fpu hypervisor", dmi);
+        assert_eq!(within.as_deref(), Some("QEMU Standard PC"));
+        assert_eq!(hypervisor("flags : fpu", dmi).as_deref(), Some("none"));
+        assert_eq!(hypervisor("", dmi), None);
+        let nameless = hypervisor("flags : hypervisor", |_| String::new());
+        assert_eq!(nameless.as_deref(), Some("one without a name"));
     }
 
     #[test]

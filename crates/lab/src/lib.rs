@@ -19,11 +19,13 @@
 
 pub mod browser;
 mod campaign;
+mod checksums;
 mod client;
 mod coordinator;
 mod deciding;
 mod environment;
 mod error;
+mod export;
 mod folder;
 mod follow;
 mod host;
@@ -42,12 +44,18 @@ mod server;
 mod side_by_side;
 mod status;
 mod table;
+mod tar;
+mod traces;
 mod workers;
 mod workspace;
 
 pub use campaign::{Campaign, Context, End};
+pub use checksums::{changed_files, write_checksums};
 pub use error::Error;
-pub use folder::{RunFolder, newest_run, read_run, write_whole};
+pub use export::{Deposit, export};
+pub use folder::{
+    RunFolder, newest_run, read_run, read_run_or_samples, write_missing_plan, write_whole,
+};
 pub use follow::Follower;
 pub use link_profile::BadLink;
 pub use merge::merge;
@@ -56,3 +64,4 @@ pub use schedule::{Transfer, schedule};
 pub use scheduler::{Left, Scheduler};
 pub use side_by_side::lanes;
 pub use status::{CellStatus, Status};
+pub use traces::{MAX_TRACED, TRACES, TraceKinds, trace, traced};

@@ -17,7 +17,7 @@ macro_rules! shipped {
     };
 }
 
-const SHIPPED: [(&str, &str); 15] = shipped![
+const SHIPPED: [(&str, &str); 16] = shipped![
     "quick",
     "delay-sweep",
     "fine-delay",
@@ -33,6 +33,7 @@ const SHIPPED: [(&str, &str); 15] = shipped![
     "browsers",
     "selection",
     "selection-quick",
+    "population",
 ];
 
 /// The names of the shipped plans.

@@ -2,8 +2,9 @@
 
 use crate::Error;
 use crate::presets::{find, preset};
-use crate::process::{involuntary_switches, process_error, start_error};
+use crate::process::{Outcome, involuntary_switches, outcome, process_error, start_error};
 use crate::processor_time::{FamilyTime, family};
+use crate::traces::TraceFiles;
 use crate::workspace::Workspace;
 use altway_emulate::{Emulation, containment};
 use altway_record::{
@@ -14,6 +15,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +47,8 @@ pub(crate) struct Testbed<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) congestion: Congestion,
     pub(crate) certificate: Certificate,
+    /// What is kept of transfers.
+    pub(crate) traces: &'a TraceFiles,
 }
 
 /// How the plan's servers are started that are not altway: its own commands and the presets.
@@ -79,6 +83,41 @@ fn command_of(plan: &Plan, name: ServerName) -> Result<(ServerCommand, Option<St
     }
     Ok((preset.command, Some(preset.version)))
 }
+
+/// What the program of a plan's own command prints first when asked for its version, as most programs can be:
+/// `None` when it does not say it soon. It is asked in a server's place, so that one that serves instead
+/// is seen by nobody and ends.
+pub(crate) fn version_of(
+    binary: &Path,
+    network: &Emulation,
+    server: &ServerCommand,
+) -> Option<String> {
+    let program = words(&server.command).into_iter().next()?;
+    let mut command = network.contained_command(binary);
+    command.arg(program).arg("--version").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().ok()?;
+    let never = AtomicBool::new(false);
+    match outcome(child, Instant::now() + VERSION_LIMIT, &never) {
+        Outcome::Ended { stdout, .. } => {
+            let line: String = stdout
+                .lines()
+                .next()?
+                .trim()
+                .chars()
+                .take(MAX_VERSION)
+                .collect();
+            (!line.is_empty()).then_some(line)
+        }
+        Outcome::Overdue | Outcome::Stopped => None,
+    }
+}
+
+/// How long a program may take to say its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(2);
+
+/// Characters of a version that are kept.
+const MAX_VERSION: usize = 200;
 
 /// The ports of the plan's servers, in their order, each with one for each certificate.
 pub(crate) fn server_ports(plan: &Plan) -> Vec<u16> {
@@ -142,8 +181,18 @@ impl Server {
         command.args(["--quic-congestion", congestion.quic()]);
         // Without a folder for what it learns, it begins with nothing and leaves nothing behind.
         command.args(["--policy", policy.name()]);
-        if matches!(&testbed.plan.scenario, Scenario::Repeat(repeat) if repeat.early_data) {
-            command.arg("--early-data");
+        match &testbed.plan.scenario {
+            Scenario::Repeat(repeat) if repeat.early_data => {
+                command.arg("--early-data");
+            }
+            // A policy is judged as the server has it for everybody.
+            _ if !testbed.plan.policies.is_empty() => {}
+            _ => {
+                command.arg("--early-data=off");
+            }
+        }
+        if let Some(folder) = testbed.traces.server_qlog() {
+            command.arg("--qlog").arg(folder);
         }
         command.arg("--cert").arg(&certificates.certificate);
         command.arg("--key").arg(&certificates.key);

@@ -13,6 +13,8 @@ use std::time::Duration;
 pub struct Status {
     /// The plan's name.
     pub plan: String,
+    /// The protocol that the others are held against.
+    pub first: Protocol,
     /// Planned transfers that are finished.
     pub done: u64,
     /// Those still to be made, at most.
@@ -132,6 +134,7 @@ impl Standing {
         let remaining = self.pace.predict(&left);
         Status {
             plan: self.plan.name.clone(),
+            first,
             done: scheduler.done() as u64,
             left: Left::total(&left),
             invalid: self.invalid,

@@ -165,7 +165,7 @@ impl Drop for WorkerPool<'_> {
 }
 
 /// The rows of one attempt; `None` when it was stopped.
-fn measure(
+pub(crate) fn measure(
     environments: &mut Environments,
     context: RunContext<'_>,
     task: &Task,

@@ -7,7 +7,7 @@ use crate::run::{Due, Run, content_length};
 use crate::slot::Opening;
 use crate::tickets::Ticket;
 use crate::udp::Driver;
-use altway_http3::{ClientConfig, Code, Error as Http3Error, Event, Received, Sessions, StreamId};
+use altway_http3::{ClientConfig, Error as Http3Error, Event, Received, Sessions, StreamId};
 use altway_record::Protocol;
 use http::{HeaderValue, Response, StatusCode, header};
 use std::io;
@@ -59,7 +59,7 @@ pub(crate) async fn serve(run: &Run<'_>, opening: Opening) -> Result<(), Failure
     if let Some(sessions) = &job.sessions {
         connection.wait_for_ticket(sessions).await;
     }
-    connection.close();
+    connection.driver.close();
     Ok(())
 }
 
@@ -91,19 +91,19 @@ async fn handshake(run: &Run<'_>, remote: SocketAddr) -> Result<Opened, Failure>
     let tls = job.tls.clone().expect("options refuse HTTP/3 without TLS");
     let seed = seed(&tls)?;
     let mut config = ClientConfig::new(tls);
-    config.version = job.quic_version;
+    config.quic.version = job.quic_version;
     config.early_data = job.sessions.clone();
-    config.qlog = job.qlog.clone();
+    config.quic.qlog = job.qlog.clone();
     config.limits.max_concurrent_requests = job.streams;
     // A server that thinks for long must run into the request's time-out, not into this one.
-    config.transport.idle_timeout = config.transport.idle_timeout.max(job.timeout);
+    config.quic.transport.idle_timeout = config.quic.transport.idle_timeout.max(job.timeout);
     // It sends requests and acknowledgements: larger packets than the smallest would carry nothing,
     // and the probes for them would take their share of the path.
-    config.transport.mtu_upper_bound = 1200;
+    config.quic.transport.mtu_upper_bound = 1200;
     // Each connection has a socket of its own, by which it is known, as a browser's has.
-    config.empty_connection_ids = true;
+    config.quic.empty_connection_ids = true;
     if job.one_each {
-        config.transport.max_udp_payload = SHORT_LIVED_PAYLOAD;
+        config.quic.transport.max_udp_payload = SHORT_LIVED_PAYLOAD;
     }
     let mut driver = Driver::connect(config, seed, remote, &job.host)?;
     let mut connected = false;
@@ -191,15 +191,6 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Says goodbye, as far as the socket takes it.
-    fn close(mut self) {
-        let (now, connection) = (Instant::now(), self.driver.connection);
-        self.driver
-            .endpoint
-            .close(now, connection, Code::H3_NO_ERROR, b"");
-        let _ = self.driver.flush();
-    }
-
     fn on_ticket(&mut self, ticket: Option<Ticket>) {
         match ticket {
             Some(ticket) => {
@@ -277,8 +268,7 @@ impl Connection<'_, '_> {
             return;
         };
         // There may be one stream at a time.
-        let (connection, code) = (self.driver.connection, Code::H3_REQUEST_CANCELLED);
-        self.driver.endpoint.reset_stream(connection, early, code);
+        self.driver.cancel(early);
         match self.driver.request(self.run.job.head(ticket)) {
             Ok(stream) => {
                 self.exchanges.go_on_as(early, stream);
@@ -292,9 +282,8 @@ impl Connection<'_, '_> {
     }
 
     fn on_readable(&mut self, stream: StreamId) {
-        let connection = self.driver.connection;
         loop {
-            match self.driver.endpoint.recv_data(connection, stream) {
+            match self.driver.read(stream) {
                 Ok(Received::Data(data)) => self.exchanges.on_data(stream, data.len()),
                 Ok(Received::Trailers(_)) => {}
                 Ok(Received::Pending) => return,
@@ -310,9 +299,7 @@ impl Connection<'_, '_> {
     /// Resets the requests whose time is over.
     fn expire(&mut self, now: Instant) {
         while let Some(stream) = self.exchanges.expire(now) {
-            let connection = self.driver.connection;
-            let code = Code::H3_REQUEST_CANCELLED;
-            self.driver.endpoint.reset_stream(connection, stream, code);
+            self.driver.cancel(stream);
         }
     }
 }

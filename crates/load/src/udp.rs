@@ -4,7 +4,7 @@
 //! is told at once by ICMP. What the datagrams mean is left to the endpoint, and what its events
 //! mean to `quic`.
 
-use altway_http3::{ClientConfig, ConnectionHandle, Endpoint, Event, StreamId};
+use altway_http3::{ClientConfig, Code, ConnectionHandle, Endpoint, Event, Received, StreamId};
 use altway_socket::{Progress, Settings, Timer, Udp, WatchedUdp};
 use http::Request;
 use std::io;
@@ -26,8 +26,8 @@ const MAX_SEGMENTS: usize = 8;
 pub(crate) struct Driver {
     udp: Udp<WatchedUdp>,
     timer: Timer,
-    pub(crate) endpoint: Endpoint,
-    pub(crate) connection: ConnectionHandle,
+    endpoint: Endpoint,
+    connection: ConnectionHandle,
 }
 
 impl Driver {
@@ -39,9 +39,9 @@ impl Driver {
         server_name: &str,
     ) -> Result<Self, ConnectError> {
         let udp = connect(remote)?;
-        config.transport.max_segments = udp.max_segments().clamp(1, MAX_SEGMENTS);
-        let mut endpoint = Endpoint::client(config, seed)?;
-        let connection = endpoint.connect(Instant::now(), remote, server_name)?;
+        config.quic.transport.max_segments = udp.max_segments().clamp(1, MAX_SEGMENTS);
+        let mut endpoint = <Endpoint>::client(&config, seed)?;
+        let connection = endpoint.connect(Instant::now(), remote, server_name, ())?;
         Ok(Self {
             udp,
             timer: Timer::new()?,
@@ -57,7 +57,31 @@ impl Driver {
 
     /// Sends a request without a body.
     pub(crate) fn request(&mut self, head: &Request<()>) -> Result<StreamId, altway_http3::Error> {
-        self.endpoint.send_request(self.connection, head, true)
+        self.endpoint.with(self.connection, |it, quic| {
+            it.send_request(quic, head, true)
+        })
+    }
+
+    /// Reads on in a response.
+    pub(crate) fn read(&mut self, stream: StreamId) -> Result<Received, altway_http3::Error> {
+        self.endpoint
+            .with(self.connection, |it, quic| it.recv_data(quic, stream))
+    }
+
+    /// Gives a request up.
+    pub(crate) fn cancel(&mut self, stream: StreamId) {
+        // Else it has ended with its connection.
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.reset_stream(quic, stream, Code::H3_REQUEST_CANCELLED);
+        }
+    }
+
+    /// Says goodbye, as far as the socket takes it.
+    pub(crate) fn close(mut self) {
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.close(quic, Code::H3_NO_ERROR, b"");
+        }
+        let _ = self.flush();
     }
 
     /// Sends what there is to send, then waits for datagrams, for the endpoint's next time-out or
@@ -88,7 +112,7 @@ impl Driver {
     }
 
     /// Sends what there is to send, as far as the socket takes it.
-    pub(crate) fn flush(&mut self) -> io::Result<Progress> {
+    fn flush(&mut self) -> io::Result<Progress> {
         let now = Instant::now();
         self.udp
             .send(|batch| self.endpoint.poll_transmit(now, batch))

@@ -7,7 +7,7 @@ use altway_http3::{
     Code, ConnectionHandle, Datagram, Endpoint, Event, Received, ServerConfig, StreamId,
 };
 use altway_load::{Error, Options, Stop, Trust};
-use altway_quic as quic;
+use altway_quic::{self as quic, QuicConnection, QuicEndpoint};
 use altway_record::Protocol;
 use bytes::Bytes;
 use common::{Identity, assert_sound, count, options, requests, run};
@@ -52,10 +52,10 @@ impl Server {
     async fn start_with(script: Script, mut config: ServerConfig) -> (SocketAddr, JoinHandle<()>) {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
-        config.transport.max_segments = 1;
+        config.quic.transport.max_segments = 1;
         let mut server = Self {
             socket,
-            endpoint: Endpoint::server(config, [1; 32]).unwrap(),
+            endpoint: <Endpoint>::server(&config, [1; 32]).unwrap(),
             script,
             unsent: BTreeMap::new(),
         };
@@ -99,7 +99,10 @@ impl Server {
                 self.on_request(connection, stream);
             }
             Event::Readable { stream } => {
-                while let Ok(Received::Data(_)) = self.endpoint.recv_data(connection, stream) {}
+                while let Ok(Received::Data(_)) = self
+                    .endpoint
+                    .with(connection, |it, quic| it.recv_data(quic, stream))
+                {}
             }
             Event::Writable { stream } => self.send_rest(connection, stream),
             _ => {}
@@ -113,7 +116,9 @@ impl Server {
             Script::Silence => {}
             Script::ResetStream => {
                 let code = Code::H3_REQUEST_REJECTED;
-                self.endpoint.reset_stream(connection, stream, code);
+                if let Some((it, quic, _)) = self.endpoint.connection(connection) {
+                    it.reset_stream(quic, stream, code);
+                }
             }
             Script::HalfABody => self.half_a_body(connection, stream),
             Script::CloseAfter(n) if stream.get() / 4 < n => {
@@ -121,8 +126,9 @@ impl Server {
             }
             Script::CloseAfter(_) => {
                 let code = Code::H3_INTERNAL_ERROR;
-                self.endpoint
-                    .close(Instant::now(), connection, code, b"enough");
+                if let Some((it, quic, _)) = self.endpoint.connection(connection) {
+                    it.close(quic, code, b"enough");
+                }
             }
         }
     }
@@ -134,7 +140,9 @@ impl Server {
             .body(())
             .unwrap();
         self.endpoint
-            .send_response(connection, stream, &head, false)
+            .with(connection, |it, quic| {
+                it.send_response(quic, stream, &head, false)
+            })
             .unwrap();
         self.unsent.insert((connection, stream), body);
         self.send_rest(connection, stream);
@@ -146,11 +154,15 @@ impl Server {
             .body(())
             .unwrap();
         self.endpoint
-            .send_response(connection, stream, &head, false)
+            .with(connection, |it, quic| {
+                it.send_response(quic, stream, &head, false)
+            })
             .unwrap();
         let mut half = PAGE.slice(..10);
         self.endpoint
-            .send_data(connection, stream, &mut half, true)
+            .with(connection, |it, quic| {
+                it.send_data(quic, stream, &mut half, true)
+            })
             .unwrap();
     }
 
@@ -160,7 +172,9 @@ impl Server {
             return;
         };
         // A client that has gone needs no answer.
-        let sent = self.endpoint.send_data(connection, stream, &mut body, true);
+        let sent = self.endpoint.with(connection, |it, quic| {
+            it.send_data(quic, stream, &mut body, true)
+        });
         if sent.is_ok() && !body.is_empty() {
             self.unsent.insert(key, body);
         }
@@ -356,7 +370,7 @@ async fn what_a_server_refuses_of_the_first_packets_is_sent_again() {
     let mut tls = identity.server_config(&["h3"]);
     tls.session_storage = Arc::new(Forgetful);
     let mut config = ServerConfig::new(Arc::new(tls));
-    config.early_data = true;
+    config.quic.early_data = true;
     let (server, _) = Server::start_with(Script::Answer, config).await;
     let options = options("https", Protocol::H3, server);
     let mut options = options.with_early_data().unwrap();
@@ -377,7 +391,7 @@ async fn full_server(identity: &Identity) -> SocketAddr {
         let mut datagram = [0; 2_048];
         loop {
             let config = quic::ServerConfig::new(Arc::clone(&tls));
-            let mut endpoint = quic::Endpoint::server(&config, [1; 32]).unwrap();
+            let mut endpoint = <quic::Endpoint>::server(&config, [1; 32]).unwrap();
             let (size, remote) = socket.recv_from(&mut datagram).await.unwrap();
             let payload = &datagram[..size];
             let first = Datagram {

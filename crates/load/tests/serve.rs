@@ -5,7 +5,9 @@ mod common;
 
 use altway_load::{EarlyDataCount, Options, Trust};
 use altway_record::{After, Protocol, RequestRecord, Sessions, Visit, VisitRequest};
-use altway_serve::{Bind, EarlyData, Security, Server, Site, StopHandle, certs, stop_channel};
+use altway_serve::{
+    Bind, EarlyData, EarlyDataFor, Security, Server, Site, StopHandle, certs, stop_channel,
+};
 use axum::Router;
 use axum::extract::Extension;
 use axum::http::StatusCode;
@@ -119,7 +121,9 @@ async fn visit_10_times(server: &Running) -> EarlyDataCount {
 
 #[tokio::test]
 async fn a_returning_visitor_s_requests_leave_with_the_first_packets() {
-    let server = Running::start_with(with_certificate, |options| options.early_data = true);
+    let server = Running::start_with(with_certificate, |options| {
+        options.early_data = EarlyDataFor::Everything;
+    });
     let count = visit_10_times(&server).await;
     assert_eq!((count.accepted, count.refused), (9, 0));
 }
@@ -136,7 +140,7 @@ async fn what_a_server_finds_too_early_is_asked_for_again_after_the_hand_shake()
         }
     };
     let server = Running::start_with(with_certificate, |options| {
-        options.early_data = true;
+        options.early_data = EarlyDataFor::Everything;
         options.site = Site::service(Router::new().fallback(careful));
     });
     let count = visit_10_times(&server).await;

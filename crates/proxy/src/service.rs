@@ -6,6 +6,7 @@ use crate::statistics::Statistics;
 use crate::websocket;
 use altway_serve::{ClientCertificate, EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
 use altway_upstream::heads::Received;
+use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
 use altway_upstream::{Group, Interim, Reason, Refusal, ResponseBody, Tunnel};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +14,7 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER
 use http::{Method, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
 use std::future::ready;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,6 +28,10 @@ pub struct Settings {
     /// Networks of proxies before this one: what they say of the client in Forwarded and X-Forwarded-For is
     /// continued, and replaced where anybody else says it.
     pub trusted: Vec<Network>,
+    /// The change of the beginning of requests' paths. What a server says in Location is not changed back.
+    pub path: PathChange,
+    /// Changes of the fields of the servers' responses, made before `fields`.
+    pub response_fields: FieldChanges,
     /// Fields of all responses, in place of those of the same names that the servers send.
     pub fields: HeaderMap,
     /// Counts what is done.
@@ -89,8 +94,9 @@ impl Shared {
         timing.statistics.request(version);
         let extensions = request.extensions_mut();
         let known = extensions.get::<Peer>();
-        let peer = known.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |it| it.address.ip());
-        let peer = peer.to_canonical();
+        let unknown = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let address = known.map_or(unknown, |it| it.address);
+        let peer = address.ip().to_canonical();
         let is_secure = known.is_none_or(|it| it.is_secure);
         let is_early = extensions.get::<EarlyData>().is_some();
         let certificate = extensions.remove::<ClientCertificate>();
@@ -102,10 +108,14 @@ impl Shared {
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
-            return Box::pin(ready(Ok(page(StatusCode::NOT_IMPLEMENTED, timing))));
+            return at_once(page(StatusCode::NOT_IMPLEMENTED, timing));
+        }
+        if self.change_path(&mut request).is_err() {
+            return at_once(page(StatusCode::BAD_REQUEST, timing));
         }
         let received = Received {
             peer,
+            port: address.port(),
             is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
             scheme: if is_secure { "https" } else { "http" },
             version,
@@ -133,7 +143,8 @@ impl Shared {
     ) -> Response<ProxyBody> {
         let mut response = match sent {
             Err(refusal) => self.refuse(refusal, timing),
-            Ok((response, None)) => {
+            Ok((mut response, None)) => {
+                self.settings.response_fields.apply(response.headers_mut());
                 let status = response.status();
                 timing
                     .statistics
@@ -146,7 +157,8 @@ impl Shared {
             }
             Ok((response, Some(tunnel))) => {
                 timing.is_whole = true;
-                let fields = response.into_parts().0.headers;
+                let mut fields = response.into_parts().0.headers;
+                self.settings.response_fields.apply(&mut fields);
                 let joined = upgrade.map(|upgrade| websocket::join(upgrade, &fields, tunnel));
                 match joined {
                     Some(Ok(response)) => return response,
@@ -156,6 +168,16 @@ impl Shared {
         };
         self.complete(response.headers_mut());
         response
+    }
+
+    fn change_path(&self, request: &mut Request<RequestBody>) -> Result<(), BadPath> {
+        let change = &self.settings.path;
+        let target = request.uri().path_and_query();
+        let changed = target.map_or(Ok(None), |target| change.apply(target))?;
+        if let Some(target) = changed {
+            *request.uri_mut() = target.into();
+        }
+        Ok(())
     }
 
     /// Adds the fields of the settings.
@@ -179,6 +201,11 @@ impl Shared {
         }
         response
     }
+}
+
+/// An answer that waits for no server.
+fn at_once(response: Response<ProxyBody>) -> Answering {
+    Box::pin(ready(Ok(response)))
 }
 
 /// The status in words.

@@ -1,5 +1,6 @@
-//! WebSockets through a proxy: whatever the client's protocol, the server behind is asked by `Upgrade` over HTTP/1.1 (RFC
-//! 6455), and once both have agreed bytes pass in both directions.
+//! WebSockets through a proxy: whatever the client's protocol, the server behind is asked in its own, by `Upgrade` over
+//! HTTP/1.1 (RFC 6455) or by an extended CONNECT over HTTP/2 (RFC 8441), and once both have agreed bytes pass in both
+//! directions.
 
 use crate::body::ProxyBody;
 use altway_serve::{OnUpgrade, RequestBody, Upgrade, UpgradeError};
@@ -53,8 +54,12 @@ pub(crate) fn join(
 
 async fn carry(on_upgrade: OnUpgrade, tunnel: Tunnel) -> Result<(), BoxError> {
     let mut client = on_upgrade.await?;
-    let (mut server, lease) = tunnel.open();
-    copy_bidirectional(&mut client, &mut server).await?;
-    drop(lease);
+    let mut server = tunnel.open();
+    // One that has closed its half, and goes then, is missed by whoever only reads from the server.
+    let gone = client.gone();
+    tokio::select! {
+        copied = copy_bidirectional(&mut client, &mut server) => copied.map(drop)?,
+        () = gone => {}
+    }
     Ok(())
 }

@@ -7,7 +7,7 @@
 //! not fit.
 //!
 //! Handshakes are counted by the connection, and other paths of established connections by
-//! [`Paths`](crate::paths::Paths).
+//! [`Paths`](crate::engine::paths::Paths).
 
 use crate::long_header::{self, PacketType};
 

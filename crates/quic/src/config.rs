@@ -3,6 +3,8 @@
 //! Everything has a default, and defaults differ by role only where the roles differ: a client
 //! downloads, so its receive windows are large; a server takes small request bodies from many.
 
+use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -119,6 +121,40 @@ pub enum Congestion {
     Bbr,
 }
 
+impl Congestion {
+    /// The name that Linux gives it.
+    #[must_use]
+    pub fn kernel_name(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::NewReno => "reno",
+            Self::Bbr => "bbr",
+        }
+    }
+}
+
+impl fmt::Display for Congestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.kernel_name())
+    }
+}
+
+impl FromStr for Congestion {
+    type Err = UnknownCongestion;
+
+    fn from_str(text: &str) -> Result<Self, UnknownCongestion> {
+        [Self::Cubic, Self::NewReno, Self::Bbr]
+            .into_iter()
+            .find(|congestion| congestion.kernel_name() == text)
+            .ok_or_else(|| UnknownCongestion(text.into()))
+    }
+}
+
+/// A text that names no [`Congestion`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a congestion control: expected cubic, reno or bbr")]
+pub struct UnknownCongestion(String);
+
 /// QUIC transport parameters.
 #[derive(Clone, Debug)]
 pub struct Transport {
@@ -225,5 +261,19 @@ impl Default for Limits {
             retry: Retry::default(),
             handshake_timeout: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn congestion_controls_parse_what_they_print() {
+        for congestion in [Congestion::Cubic, Congestion::NewReno, Congestion::Bbr] {
+            assert_eq!(congestion.to_string().parse(), Ok(congestion));
+        }
+        let error = "vegas".parse::<Congestion>().unwrap_err();
+        assert!(error.to_string().contains("cubic, reno or bbr"));
     }
 }

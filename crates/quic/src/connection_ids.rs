@@ -20,14 +20,11 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
-use std::time::Duration;
 
 use aws_lc_rs::hmac;
-use quinn_proto::{ConnectionId, ConnectionIdGenerator, EndpointConfig, InvalidCid};
 
 use crate::long_header::{self, PacketType};
-use crate::{Error, Version, WorkerId};
+use crate::{Error, WorkerId};
 
 /// Bytes of every connection ID that an endpoint of ours makes. 4 or more of them are random, and
 /// the same ones don't come twice while a connection holds them.
@@ -176,25 +173,6 @@ fn no_server_id() -> Error {
     }
 }
 
-/// The engine's settings of an endpoint: what is random in them follows from the seed.
-pub(crate) fn engine_config(
-    versions: &[Version],
-    ids: Option<ConnectionIds>,
-    reset_key: Option<ResetKey>,
-    seed: [u8; 32],
-) -> EndpointConfig {
-    let reset_key = reset_key.map_or_else(|| derive(seed, b"reset key"), |ResetKey(key)| key);
-    let reset_key = hmac::Key::new(hmac::HMAC_SHA256, &reset_key);
-    let mut config = EndpointConfig::new(Arc::new(reset_key));
-    config.rng_seed(Some(seed));
-    config.supported_versions(versions.iter().map(|version| version.number()).collect());
-    if let Some(ids) = ids {
-        let generator = Generator::new(ids, derive(seed, b"connection ids"));
-        config.cid_generator(move || Box::new(generator.clone()));
-    }
-    config
-}
-
 /// A secret for this purpose alone.
 pub(crate) fn derive(seed: [u8; 32], purpose: &[u8]) -> [u8; 32] {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &seed), purpose);
@@ -204,7 +182,7 @@ pub(crate) fn derive(seed: [u8; 32], purpose: &[u8]) -> [u8; 32] {
 /// Makes connection IDs. Their random part is a keyed hash of their number, so that who sees some
 /// can't tell which others are of the same client.
 #[derive(Clone)]
-struct Generator {
+pub(crate) struct Generator {
     ids: ConnectionIds,
     prefix: Vec<u8>,
     key: hmac::Key,
@@ -212,7 +190,7 @@ struct Generator {
 }
 
 impl Generator {
-    fn new(ids: ConnectionIds, key: [u8; 32]) -> Self {
+    pub(crate) fn new(ids: ConnectionIds, key: [u8; 32]) -> Self {
         Self {
             ids,
             prefix: [ids.server.as_bytes(), &ids.worker.to_bytes()].concat(),
@@ -220,40 +198,28 @@ impl Generator {
             made: 0,
         }
     }
-}
 
-impl ConnectionIdGenerator for Generator {
-    fn generate_cid(&mut self) -> ConnectionId {
+    /// The next one.
+    pub(crate) fn generate(&mut self) -> [u8; CONNECTION_ID_BYTES] {
         let random = hmac::sign(&self.key, &self.made.to_be_bytes());
         self.made += 1;
         let mut id = [0; CONNECTION_ID_BYTES];
         let (prefix, rest) = id.split_at_mut(self.prefix.len());
         prefix.copy_from_slice(&self.prefix);
         rest.copy_from_slice(&random.as_ref()[..rest.len()]);
-        ConnectionId::new(&id)
+        id
     }
 
-    /// What the process's other workers made, or another server, is answered with no stateless
-    /// reset. Of another process's connections those come here that have ended with it: while it
-    /// lives, their datagrams are passed on to it.
-    fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
+    /// Whether an ID may be of a connection that this worker has lost. What the process's other workers made, or
+    /// another server, is answered with no stateless reset. Of another process's connections those come here
+    /// that have ended with it: while it lives, their datagrams are passed on to it.
+    pub(crate) fn is_answerable(&self, id: &[u8]) -> bool {
         let made_by = id.strip_prefix(self.ids.server.as_bytes());
         let made_by = made_by.and_then(|rest| rest.first_chunk());
-        let made_by = WorkerId::from_bytes(*made_by.ok_or(InvalidCid)?);
-        let of_colleague =
-            made_by != self.ids.worker && made_by.generation() == self.ids.worker.generation();
-        match of_colleague {
-            true => Err(InvalidCid),
-            false => Ok(()),
-        }
-    }
-
-    fn cid_len(&self) -> usize {
-        CONNECTION_ID_BYTES
-    }
-
-    fn cid_lifetime(&self) -> Option<Duration> {
-        None
+        made_by.is_some_and(|worker| {
+            let (made_by, ours) = (WorkerId::from_bytes(*worker), self.ids.worker);
+            made_by == ours || made_by.generation() != ours.generation()
+        })
     }
 }
 
@@ -291,9 +257,8 @@ mod tests {
     #[test]
     fn an_id_names_server_and_worker_and_is_random_for_the_rest() {
         let mut generator = generator(ids(&[0xaa, 0xbb], worker(3, 0x102)), 1);
-        let made: HashSet<_> = (0..1000).map(|_| generator.generate_cid()).collect();
+        let made: HashSet<_> = (0..1000).map(|_| generator.generate()).collect();
         assert_eq!(made.len(), 1000);
-        assert!(made.iter().all(|id| id.len() == CONNECTION_ID_BYTES));
         assert!(made.iter().all(|id| id[..4] == [0xaa, 0xbb, 0x31, 2]));
         let last: HashSet<_> = made.iter().map(|id| id[7]).collect();
         assert!(last.len() > 200, "{} values of a byte", last.len());
@@ -303,7 +268,7 @@ mod tests {
     fn the_same_seed_makes_the_same_ids_and_another_one_others() {
         let made = |seed| {
             let mut generator = generator(ids(&[], worker(0, 0)), seed);
-            (generator.generate_cid(), generator.generate_cid())
+            (generator.generate(), generator.generate())
         };
         assert_eq!(made(1), made(1));
         assert_ne!(made(1), made(2));
@@ -312,9 +277,9 @@ mod tests {
     #[test]
     fn an_id_of_a_colleague_or_of_another_server_is_not_ours() {
         let mut ours = generator(ids(&[7], worker(2, 1)), 1);
-        let id = ours.generate_cid();
-        assert!(ours.validate(&id).is_ok());
-        let is_valid = |ids| generator(ids, 2).validate(&id).is_ok();
+        let id = ours.generate();
+        assert!(ours.is_answerable(&id));
+        let is_valid = |ids| generator(ids, 2).is_answerable(&id);
         assert!(is_valid(ids(&[7], worker(2, 1))));
         assert!(!is_valid(ids(&[7], worker(2, 0))));
         assert!(!is_valid(ids(&[8], worker(2, 1))));
@@ -326,7 +291,7 @@ mod tests {
     fn packets_with_ids_of_ours_name_their_worker() {
         for server in [&[][..], &[1], &[1, 2]] {
             let ids = ids(server, worker(0xf, 0xedc));
-            let id = generator(ids, 1).generate_cid();
+            let id = generator(ids, 1).generate();
             for first in [0x00, 0x40, 0x7f, 0xe0, 0xef, 0xa0] {
                 let packet = packet(first, &id);
                 assert_eq!(
@@ -341,7 +306,7 @@ mod tests {
 
     #[test]
     fn packets_with_ids_that_clients_make_up_name_a_worker_perhaps() {
-        let id = generator(ids(&[], worker(1, 2)), 1).generate_cid();
+        let id = generator(ids(&[], worker(1, 2)), 1).generate();
         let (server, named) = (ServerId::default(), Some(worker(1, 2)));
         let types = [
             (0xc0, "Initial", named),
@@ -357,7 +322,7 @@ mod tests {
 
     #[test]
     fn types_are_those_of_the_packets_version() {
-        let id = generator(ids(&[], worker(1, 2)), 1).generate_cid();
+        let id = generator(ids(&[], worker(1, 2)), 1).generate();
         let (server, named) = (ServerId::default(), Some(worker(1, 2)));
         let types = [
             (0xd0, "Initial", None, named),
@@ -367,7 +332,7 @@ mod tests {
         ];
         for (first, what, certainly, perhaps) in types {
             let mut packet = packet(first, &id);
-            packet[1..5].copy_from_slice(&Version::V2.number().to_be_bytes());
+            packet[1..5].copy_from_slice(&crate::Version::V2.number().to_be_bytes());
             assert_eq!(worker_of(&packet, server), certainly, "{what}");
             assert_eq!(worker_perhaps_of(&packet, server), perhaps, "{what}");
         }

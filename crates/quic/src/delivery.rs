@@ -2,14 +2,12 @@
 //! controller that sees batches of packets and not their numbers.
 //!
 //! All packets of a batch leave at one instant and know the same of what was delivered before, so one
-//! record stands for all of them, and the instant names it. Left to others: counting packets and
-//! round trips ([`meter`](crate::meter)).
+//! record stands for all of them, and the instant names it. Left to others: what follows from the rate
+//! ([`bbr`](crate::engine::bbr)).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use crate::DeliveryRate;
 
 /// Batches that are remembered, 64 bytes each; those beyond leave no samples. With ten packets and
 /// more in a batch, as a fast path has them, that is 12 MB under way.
@@ -21,7 +19,7 @@ const REORDERING: usize = 3;
 
 /// The estimator of one path. `N`: what a controller notes of each batch beside.
 #[derive(Clone)]
-pub(crate) struct Delivery<N = ()> {
+pub(crate) struct Delivery<N> {
     /// Bytes delivered on this path.
     delivered: u64,
     /// When the latest of them were acknowledged, or sending began anew after a silence.
@@ -38,7 +36,6 @@ pub(crate) struct Delivery<N = ()> {
     /// In the order of sending. Shared with the copies that a look at the numbers makes, so that these
     /// are cheap; no copy outlives the look, so that it is never copied itself.
     batches: Arc<VecDeque<Batch<N>>>,
-    latest: Option<Sample>,
 }
 
 /// What was known when a batch was sent.
@@ -72,7 +69,6 @@ pub(crate) struct Delivered<N> {
 struct Sample {
     bytes: u64,
     interval: Duration,
-    app_limited: bool,
 }
 
 impl<N: Copy> Delivery<N> {
@@ -86,7 +82,6 @@ impl<N: Copy> Delivery<N> {
             app_limited_until: Some(0),
             newest: None,
             batches: Arc::default(),
-            latest: None,
         }
     }
 
@@ -141,12 +136,8 @@ impl<N: Copy> Delivery<N> {
         let shown = batch.map(|batch| {
             self.first_sent = self.first_sent.max(newest);
             let sample = self.sample(&batch);
-            let counts = sample.lasted(min_rtt);
-            if counts {
-                self.keep(sample);
-            }
             Delivered {
-                rate: counts.then(|| sample.bytes_per_second()),
+                rate: sample.lasted(min_rtt).then(|| sample.bytes_per_second()),
                 bytes: sample.bytes,
                 before: batch.delivered,
                 app_limited: batch.app_limited,
@@ -183,14 +174,6 @@ impl<N: Copy> Delivery<N> {
         Some((batch.note, batch.app_limited))
     }
 
-    /// The latest sample that counts.
-    pub(crate) fn rate(&self) -> Option<DeliveryRate> {
-        self.latest.map(|sample| DeliveryRate {
-            bytes_per_second: sample.bytes_per_second(),
-            app_limited: sample.app_limited,
-        })
-    }
-
     fn sample(&self, batch: &Batch<N>) -> Sample {
         let sending = batch.sent.saturating_duration_since(batch.first_sent);
         let acknowledging = self
@@ -200,15 +183,6 @@ impl<N: Copy> Delivery<N> {
             bytes: self.delivered - batch.delivered,
             // Acknowledgements may come in a bunch, but data can't arrive faster than it is sent.
             interval: sending.max(acknowledging),
-            app_limited: batch.app_limited,
-        }
-    }
-
-    /// What the application held back says something only if it is more than was known.
-    fn keep(&mut self, sample: Sample) {
-        let slower = |latest: Sample| sample.bytes_per_second() < latest.bytes_per_second();
-        if !(sample.app_limited && self.latest.is_some_and(slower)) {
-            self.latest = Some(sample);
         }
     }
 
@@ -248,15 +222,22 @@ mod tests {
 
     /// A path that takes [`RTT`] to acknowledge, and times in ms since its beginning.
     struct Path {
-        delivery: Delivery,
+        delivery: Delivery<()>,
         began: Instant,
+        /// Bytes per second, and whether the application held back, of the latest sample.
+        rate: Option<(u64, bool)>,
     }
 
     impl Path {
         fn new() -> Self {
             let began = Instant::now();
             let delivery = Delivery::new(began);
-            Self { delivery, began }
+            let rate = None;
+            Self {
+                delivery,
+                began,
+                rate,
+            }
         }
 
         fn at(&self, ms: u64) -> Instant {
@@ -271,13 +252,13 @@ mod tests {
         fn ack(&mut self, ms: u64, sent: u64, in_flight: u64, app_limited: bool) {
             let (now, sent) = (self.at(ms), self.at(sent));
             self.delivery.on_ack(now, sent, 1_000);
-            self.delivery.on_end_acks(in_flight, app_limited, RTT);
+            self.end_acks(in_flight, app_limited);
         }
 
-        /// Bytes per second, and whether the application held back.
-        fn rate(&self) -> Option<(u64, bool)> {
-            let rate = self.delivery.rate()?;
-            Some((rate.bytes_per_second, rate.app_limited))
+        fn end_acks(&mut self, in_flight: u64, app_limited: bool) {
+            let shown = self.delivery.on_end_acks(in_flight, app_limited, RTT);
+            let shown = shown.and_then(|it| Some((it.rate?, it.app_limited)));
+            self.rate = shown.or(self.rate);
         }
 
         /// Sends 1,000 bytes each 10 ms; each is acknowledged one round trip later.
@@ -295,26 +276,16 @@ mod tests {
     fn a_steady_flow_has_its_own_rate() {
         let mut path = Path::new();
         path.steady(0..1_000, false);
-        assert_eq!(path.rate(), Some((100_000, false)));
+        assert_eq!(path.rate, Some((100_000, false)));
     }
 
     #[test]
     fn an_application_with_nothing_to_send_is_marked_until_what_it_sent_is_delivered() {
         let mut path = Path::new();
         path.steady(0..500, true);
-        assert!(path.rate().unwrap().1);
+        assert!(path.rate.unwrap().1);
         path.steady(500..1_000, false);
-        assert_eq!(path.rate(), Some((100_000, false)));
-    }
-
-    #[test]
-    fn a_slow_application_does_not_hide_what_the_path_can_do() {
-        let mut path = Path::new();
-        path.steady(0..1_000, false);
-        path.ack(1_000, 900, 0, true);
-        path.send(5_000);
-        path.ack(5_100, 5_000, 0, true);
-        assert_eq!(path.rate(), Some((100_000, false)));
+        assert_eq!(path.rate, Some((100_000, false)));
     }
 
     #[test]
@@ -326,8 +297,8 @@ mod tests {
             let (now, sent) = (path.at(1_100), path.at(sent));
             path.delivery.on_ack(now, sent, 1_000);
         }
-        path.delivery.on_end_acks(0, false, RTT);
-        assert!(path.rate().unwrap().0 <= 100_000, "{:?}", path.rate());
+        path.end_acks(0, false);
+        assert!(path.rate.unwrap().0 <= 100_000, "{:?}", path.rate);
     }
 
     #[test]
@@ -337,7 +308,7 @@ mod tests {
         path.ack(100, 0, 0, false);
         path.send(60_000);
         path.ack(60_100, 60_000, 0, false);
-        assert_eq!(path.rate().unwrap().0, 10_000);
+        assert_eq!(path.rate.unwrap().0, 10_000);
     }
 
     #[test]
@@ -345,7 +316,7 @@ mod tests {
         let mut path = Path::new();
         path.send(0);
         path.ack(99, 0, 0, false);
-        assert_eq!(path.rate(), None);
+        assert_eq!(path.rate, None);
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub enum Event {
     },
 }
 
-/// The answer of [`Connection::read`](crate::Connection::read).
+/// The answer of [`QuicConnection::read`](crate::QuicConnection::read).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// The next bytes, never empty.

@@ -4,7 +4,7 @@
 //! trip's smallest time: of that, what the peer waits with its acknowledgements and what the path
 //! varies by is no part. Slow start isn't ended at once, for a path may be slow for a moment: it grows
 //! at a quarter of its pace for some rounds (conservative slow start), and at its own again when times
-//! get shorter. Left to others: the window ([`cubic`](crate::cubic)).
+//! get shorter. Left to others: the window ([`cubic`](crate::engine::cubic)).
 
 use std::time::{Duration, Instant};
 

@@ -1,19 +1,22 @@
 //! QUIC (RFC 9000; version 2: RFC 9369) for servers and clients behind a narrow face, sans-IO.
 //!
-//! An [`Endpoint`] is one UDP socket's worth of connections. It opens no socket and reads no clock:
+//! A [`QuicEndpoint`] is one UDP socket's worth of [`QuicConnection`]s. It opens no socket and reads no clock:
 //! datagrams and the time go in; [`Event`]s, batches of datagrams, the next time-out and
-//! [`PathStatistics`] come out. So it runs in virtual time as it runs on a network. The engine below
-//! is quinn-proto; no type of it shows, so that it could be exchanged.
+//! [`PathStatistics`] come out. So it runs in virtual time as it runs on a network. Behind these two traits
+//! is quinn-proto, as [`Endpoint`] and [`Connection`]; no type of it shows, so that it can be exchanged.
 //!
 //! The contract: change something (take in a datagram, run timers, write to a stream of a
-//! [`Connection`]), then drain events, then drain transmissions, then arm a timer; repeat.
+//! connection), then drain events, then drain transmissions, then arm a timer; repeat.
 //!
 //! Left to the shell: sockets with their offloads, TLS configuration with its ALPN, and what the
 //! bytes on streams mean.
 //!
 //! ```
 //! # use std::{sync::Arc, time::Instant};
-//! use altway_quic::{ClientConfig, Datagram, Direction, Endpoint, Event, Read, ServerConfig};
+//! use altway_quic::{
+//!     ClientConfig, Datagram, Direction, Endpoint, Event, QuicConnection, QuicEndpoint, Read,
+//!     ServerConfig,
+//! };
 //!
 //! # let made = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
 //! # let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der())?;
@@ -26,10 +29,10 @@
 //! # let tls = rustls::ClientConfig::builder().with_root_certificates(roots);
 //! # let client_tls = Arc::new(tls.with_no_client_auth());
 //! # let (client_address, server_address) = ("10.0.0.1:1000".parse()?, "10.0.0.2:443".parse()?);
-//! let mut server = Endpoint::server(&ServerConfig::new(server_tls), [0; 32])?;
-//! let mut client = Endpoint::client(&ClientConfig::new(client_tls), [0; 32])?;
+//! let mut server = <Endpoint>::server(&ServerConfig::new(server_tls), [0; 32])?;
+//! let mut client = <Endpoint>::client(&ClientConfig::new(client_tls), [0; 32])?;
 //! let now = Instant::now();
-//! client.connect(now, server_address, "localhost")?;
+//! client.connect(now, server_address, "localhost", ())?;
 //!
 //! let (mut buf, mut heard) = (Vec::new(), None);
 //! while heard.is_none() {
@@ -71,55 +74,48 @@
 #![warn(clippy::disallowed_methods)]
 
 mod admission;
-mod bbr;
 mod budget;
 mod config;
 mod connection;
 mod connection_ids;
-mod crypto;
-mod cubic;
 mod datagram;
 mod delivery;
 mod endpoint;
+mod engine;
 mod error;
 mod event;
 mod hystart;
 mod identity;
 mod initial_window;
 mod long_header;
-mod loopback;
-mod meter;
 mod pacer;
-mod paths;
 mod qlog;
-mod servers;
 mod sessions;
-mod slot;
 mod statistics;
 mod stream;
 mod sync;
 mod timers;
 mod token_cache;
-mod transport;
 mod validation;
 mod version;
 mod version_information;
 mod windows;
 mod worker_id;
 
-pub use admission::{Admission, Admit, Guard};
-pub use config::{ClientConfig, Congestion, Limits, ServerConfig, Transport};
-pub use connection::Connection;
+pub use admission::Admission;
+pub use config::{ClientConfig, Congestion, Limits, ServerConfig, Transport, UnknownCongestion};
+pub use connection::QuicConnection;
 pub use connection_ids::{
     CONNECTION_ID_BYTES, ConnectionIds, ResetKey, ServerId, worker_of, worker_perhaps_of,
 };
 pub use datagram::{Datagram, Ecn, Transmit};
-pub use endpoint::Endpoint;
+pub use endpoint::QuicEndpoint;
+pub use engine::{Connection, Endpoint};
 pub use error::Error;
 pub use event::{CloseReason, ConnectionHandle, Event, Read};
 pub use identity::PeerIdentity;
 pub use qlog::{Qlog, QlogWriter};
-pub use statistics::{DeliveryRate, EndpointStatistics, PathStatistics};
+pub use statistics::{EndpointStatistics, PathStatistics};
 pub use stream::{Direction, Role, StreamId};
 pub use token_cache::TokenCache;
 pub use validation::{Retry, Tokens};

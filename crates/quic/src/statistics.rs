@@ -33,10 +33,6 @@ pub struct PathStatistics {
     pub min_rtt: Duration,
     /// Smoothed round-trip time (RFC 9002 section 5.3).
     pub smoothed_rtt: Duration,
-    /// Smoothed mean deviation of the round-trip time (`rttvar`, RFC 9002 section 5.3).
-    pub rtt_variation: Duration,
-    /// The latest sample: from sending a packet to hearing of it, with acknowledgement delay.
-    pub latest_rtt: Duration,
     /// Congestion window, bytes.
     pub congestion_window: u64,
     /// Largest UDP payload that the path is known to carry, bytes.
@@ -45,33 +41,15 @@ pub struct PathStatistics {
     pub packets_sent: u64,
     /// Packets declared lost, without MTU probes.
     pub packets_lost: u64,
-    /// Bytes in them.
-    pub bytes_lost: u64,
     /// UDP payload bytes sent.
     pub bytes_sent: u64,
     /// UDP payload bytes received.
     pub bytes_received: u64,
-    /// Ack-eliciting packets that the peer has acknowledged on this path.
-    pub packets_acked: u64,
-    /// Bytes in them.
+    /// Bytes of ack-eliciting packets that the peer has acknowledged on this path.
     pub bytes_acked: u64,
-    /// The rate at which they were delivered lately; `None` before the first sample.
-    pub delivery_rate: Option<DeliveryRate>,
     /// How often congestion showed: by lost packets, or by an acknowledgement of marked ones (ECN). The
     /// window is cut once a round trip at most.
     pub congestion_events: u64,
     /// The time from the first packet to the end of the handshake; `None` before that.
     pub handshake: Option<Duration>,
-}
-
-/// How fast data reached the peer during about one round trip: the latest sample of
-/// `draft-cheng-iccrg-delivery-rate-estimation`. One that is application-limited replaces only a
-/// slower one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeliveryRate {
-    /// Bytes of ack-eliciting packets, without the headers of UDP and IP, per second.
-    pub bytes_per_second: u64,
-    /// The application had nothing more to send, or the peer would take no more: the path may carry
-    /// more.
-    pub app_limited: bool,
 }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use quinn_proto::{Dir, Side, VarInt};
-
 /// A side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
@@ -24,7 +22,7 @@ pub enum Direction {
 
 /// A stream of one connection (RFC 9000 section 2.1), 0 … 2^62 − 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamId(u64);
+pub struct StreamId(pub(crate) u64);
 
 impl StreamId {
     /// The `index`-th stream, from 0 on, of those that `opener` opens in a direction. An index above
@@ -71,50 +69,11 @@ impl StreamId {
             _ => Direction::Unidirectional,
         }
     }
-
-    pub(crate) fn to_engine(self) -> quinn_proto::StreamId {
-        VarInt::from_u64(self.0)
-            .expect("new() and the engine keep IDs under 2^62")
-            .into()
-    }
-}
-
-impl From<quinn_proto::StreamId> for StreamId {
-    fn from(id: quinn_proto::StreamId) -> Self {
-        Self(id.into())
-    }
 }
 
 impl fmt::Display for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl From<Dir> for Direction {
-    fn from(dir: Dir) -> Self {
-        match dir {
-            Dir::Bi => Direction::Bidirectional,
-            Dir::Uni => Direction::Unidirectional,
-        }
-    }
-}
-
-impl From<Direction> for Dir {
-    fn from(direction: Direction) -> Self {
-        match direction {
-            Direction::Bidirectional => Dir::Bi,
-            Direction::Unidirectional => Dir::Uni,
-        }
-    }
-}
-
-impl From<Side> for Role {
-    fn from(side: Side) -> Self {
-        match side {
-            Side::Client => Role::Client,
-            Side::Server => Role::Server,
-        }
     }
 }
 
@@ -143,6 +102,5 @@ mod tests {
     fn an_index_beyond_what_quic_has_is_the_last() {
         let last = StreamId::new(Role::Server, Direction::Unidirectional, u64::MAX);
         assert_eq!(last.get(), (1 << 62) - 1);
-        assert_eq!(StreamId::from(last.to_engine()), last);
     }
 }

@@ -5,8 +5,8 @@
 //! send it as much as it likes. Any other client is answered up to three times what it sent
 //! ([`budget`](crate::budget)), or by Retry once [`Retry`] says so.
 //!
-//! Every validated path gets [`NEW_TOKENS`] tokens for later connections. One lives for
-//! [`NEW_TOKEN_LIFETIME`], holds for the client's IP address, and counts once.
+//! Every validated path gets a token for later connections. It lives for a day, holds for the client's IP
+//! address, and counts once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,29 +15,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use aws_lc_rs::hkdf;
-use quinn_proto::{BloomTokenLog, TimeSource, ValidationTokenConfig};
 
+use crate::engine::UsedTokens;
 use crate::{Error, Version};
-
-/// Tokens that a client gets for later connections whenever its address has been validated: one, of some
-/// 60 bytes, as a client has one connection at a time, and is given another on the next. Each has a key of
-/// its own, which is a fiftieth of a hand-shake to derive.
-const NEW_TOKENS: u32 = 1;
-
-/// How long they count: a day holds who comes back for another page, and keeps the log of those that
-/// were used short.
-const NEW_TOKEN_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// How long a token of Retry counts, which a client sends back at once: "servers SHOULD ensure that
-/// tokens sent in Retry packets are only accepted for a short time" (RFC 9000 section 8.1.4).
-const RETRY_TOKEN_LIFETIME: Duration = Duration::from_secs(15);
-
-/// Memory for remembering which tokens of NEW_TOKEN were used; shared by a server's endpoints.
-const LOG_BYTES: usize = 1 << 20;
-
-/// Tokens used in a lifetime for which that memory is laid out: then one of a thousand is taken for
-/// used without having been. It counts for nothing then, which is the worst that more of them do.
-const LOG_TOKENS: u64 = 250_000;
 
 /// When an endpoint answers a client's first packet by Retry (RFC 9000 section 8.1.2), which costs
 /// the client a round trip and the endpoint no memory. Written `always`, `never`, or as a number.
@@ -106,8 +86,9 @@ fn no_retry() -> Error {
 pub struct Tokens {
     /// Of [`Version::ALL`] in turn: RFC 9369 section 5 wants tokens to count for the version of the
     /// connection that they are from alone.
-    keys: [Arc<hkdf::Prk>; Version::ALL.len()],
-    used: Arc<BloomTokenLog>,
+    pub(crate) keys: [Arc<hkdf::Prk>; Version::ALL.len()],
+    /// Those of NEW_TOKEN that were shown.
+    pub(crate) used: Arc<UsedTokens>,
     epoch: Arc<OnceLock<(Instant, SystemTime)>>,
 }
 
@@ -122,26 +103,6 @@ impl Tokens {
     /// For one endpoint, whose time begins when the first datagram comes.
     pub(crate) fn of_one(key: [u8; 32]) -> Self {
         Self::at(key, OnceLock::new())
-    }
-
-    /// Has the engine make and take these tokens on connections of a version, dated by the clock.
-    pub(crate) fn install(
-        &self,
-        engine: &mut quinn_proto::ServerConfig,
-        version: Version,
-        clock: &Arc<Clock>,
-    ) {
-        let key = Arc::clone(&self.keys[version.index()]);
-        let mut new_tokens = ValidationTokenConfig::default();
-        new_tokens
-            .sent(NEW_TOKENS)
-            .lifetime(NEW_TOKEN_LIFETIME)
-            .log(Arc::clone(&self.used) as _);
-        engine
-            .token_key(key)
-            .retry_token_lifetime(RETRY_TOKEN_LIFETIME)
-            .validation_token_config(new_tokens)
-            .time_source(Arc::clone(clock) as _);
     }
 
     /// The clock of an endpoint.
@@ -162,7 +123,7 @@ impl Tokens {
         };
         Self {
             keys: Version::ALL.map(key_of),
-            used: Arc::new(BloomTokenLog::new_expected_items(LOG_BYTES, LOG_TOKENS)),
+            used: Arc::new(UsedTokens::default()),
             epoch: Arc::new(epoch),
         }
     }
@@ -189,10 +150,8 @@ impl Clock {
         // The endpoint that sets it and the engine that asks are one thread.
         self.nanoseconds.store(passed, Ordering::Relaxed);
     }
-}
 
-impl TimeSource for Clock {
-    fn now(&self) -> SystemTime {
+    pub(crate) fn now(&self) -> SystemTime {
         let today = self.epoch.get().map(|(_, today)| *today);
         let passed = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed));
         today.unwrap_or(SystemTime::UNIX_EPOCH) + passed
@@ -237,31 +196,16 @@ mod tests {
     }
 
     #[test]
-    fn a_token_counts_for_its_version() {
-        use quinn_proto::crypto::HandshakeTokenKey;
-        let tokens = Tokens::of_one([42; 32]);
-        let key = |version: Version| tokens.keys[version.index()].aead_from_hkdf(&[7; 16]);
-        for version in Version::ALL {
-            let mut token = b"an address".to_vec();
-            key(version).seal(&mut token, &[]).unwrap();
-            for other in Version::ALL {
-                let opened = key(other).open(&mut token.clone(), &[]).is_ok();
-                assert_eq!(opened, other == version);
-            }
-        }
-    }
-
-    #[test]
     fn tokens_do_not_print_their_key() {
         assert_eq!(format!("{:?}", Tokens::of_one([42; 32])), "Tokens(..)");
     }
 
     #[test]
     fn the_date_follows_the_time_that_is_told() {
-        let (now, today) = (Instant::now(), SystemTime::UNIX_EPOCH + NEW_TOKEN_LIFETIME);
+        let hour = Duration::from_secs(3600);
+        let (now, today) = (Instant::now(), SystemTime::UNIX_EPOCH + 24 * hour);
         let clock = Tokens::new([1; 32], now, today).clock();
         assert_eq!(clock.now(), today);
-        let hour = Duration::from_secs(3600);
         clock.set(now + hour);
         assert_eq!(clock.now(), today + hour);
         // Another endpoint of the same server may have been started after its first datagram came.

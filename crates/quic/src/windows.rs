@@ -64,6 +64,8 @@ pub(crate) struct Windows {
     owed: u64,
     /// Of the pool, for what was read and is kept.
     kept: u64,
+    /// Of the pool, for what waits to be read beyond what the window for receiving is for.
+    pinned: u64,
     pool: Pool,
     /// `None`: it may have all of the pool.
     share: Option<HeldShare>,
@@ -109,6 +111,7 @@ impl Pool {
             read: 0,
             owed: 0,
             kept: 0,
+            pinned: 0,
             pool: self.clone(),
             share,
         }
@@ -123,6 +126,21 @@ impl Pool {
         let got = take(&self.left, allowed);
         share.0.fetch_add(allowed - got, Ordering::Relaxed);
         got
+    }
+
+    /// Takes or gives back what makes `taken` be `wanted`; false, and nothing is taken, if there is not as much.
+    fn change(&self, share: Option<&HeldShare>, taken: &mut u64, wanted: u64) -> bool {
+        if let Some(missing) = wanted.checked_sub(*taken) {
+            let got = self.take(share, missing);
+            if got < missing {
+                self.give_back(share, got);
+                return false;
+            }
+        } else {
+            self.give_back(share, *taken - wanted);
+        }
+        *taken = wanted;
+        true
     }
 
     /// Bytes in all.
@@ -202,25 +220,24 @@ impl Windows {
     /// So many bytes that were read are kept now; false, and no more are counted, if the pool has not as many.
     pub(crate) fn keep(&mut self, bytes: u64) -> bool {
         let wanted = bytes.saturating_sub(FIRST_KEPT);
-        let share = self.share.as_ref();
-        if wanted <= self.kept {
-            self.pool.give_back(share, self.kept - wanted);
-            self.kept = wanted;
+        let (pool, share) = (&self.pool, self.share.as_ref());
+        pool.change(share, &mut self.kept, wanted)
+    }
+
+    /// So many bytes of memory are taken by what waits to be read, which the window for receiving covers as far as
+    /// it goes; false, and no more are counted, if the pool has not as many.
+    pub(crate) fn pin(&mut self, bytes: u64) -> bool {
+        let wanted = bytes.saturating_sub(self.receive.size + self.owed);
+        if wanted == self.pinned {
             return true;
         }
-        let missing = wanted - self.kept;
-        let got = self.pool.take(share, missing);
-        if got < missing {
-            self.pool.give_back(share, got);
-            return false;
-        }
-        self.kept = wanted;
-        true
+        let (pool, share) = (&self.pool, self.share.as_ref());
+        pool.change(share, &mut self.pinned, wanted)
     }
 
     /// Whether they are as if nothing had been held.
     pub(crate) fn are_fresh(&self) -> bool {
-        self.written == 0 && self.granted() == 0
+        self.written == 0 && self.granted() == 0 && self.pinned == 0
     }
 
     /// Nothing is held any more: the first windows for sending and receiving, if either had grown. What
@@ -249,7 +266,7 @@ impl Windows {
 
 impl Drop for Windows {
     fn drop(&mut self) {
-        let bytes = self.granted() + self.owed + self.kept;
+        let bytes = self.granted() + self.owed + self.kept + self.pinned;
         self.pool.give_back(self.share.as_ref(), bytes);
     }
 }

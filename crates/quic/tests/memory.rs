@@ -1,5 +1,5 @@
-//! Memory that a peer can have an endpoint hold: a small multiple of the bytes that came in what is held. A
-//! binary of its own, as it looks at the memory of its process.
+//! Memory that a peer can have an endpoint hold: a small multiple of the bytes that came in what is held, and
+//! no more than the pool has. A binary of its own, as it looks at the memory of its process.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_methods,
@@ -12,15 +12,28 @@
 mod tls;
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
-use altway_quic::{ClientConfig, Datagram, Direction, Endpoint, ServerConfig};
+use altway_quic::{
+    ClientConfig, ConnectionHandle, Datagram, Direction, QuicConnection, QuicEndpoint,
+    ServerConfig, StreamId,
+};
 use bytes::Bytes;
+
+type Endpoint = altway_quic::Endpoint;
 
 /// Packets of a byte each that a client sends: what fits into its first congestion window.
 const PACKETS: usize = 300;
 const CLIENTS: u16 = 4;
 const MAX_GROWTH: usize = 4 << 20;
+
+/// Streams of a client that sends sparsely, and packets of a byte on each: what its first window has room for.
+const STREAMS: usize = 100;
+const PIECES: usize = 150;
+
+/// Only one test at a time looks at the memory.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Resident bytes of this process.
 fn resident() -> usize {
@@ -50,11 +63,16 @@ fn give(endpoint: &mut Endpoint, now: Instant, remote: SocketAddr, payload: &[u8
     endpoint.handle_datagram(now, datagram);
 }
 
-/// A client whose packets of a byte come with gaps, and junk of somebody else's between them.
-fn send_with_gaps(server: &mut Endpoint, now: Instant, at: SocketAddr) -> Endpoint {
+/// A client that has shaken hands.
+fn connected(
+    server: &mut Endpoint,
+    now: Instant,
+    at: SocketAddr,
+    config: &ClientConfig,
+) -> (Endpoint, ConnectionHandle) {
     let to: SocketAddr = "10.0.0.2:443".parse().unwrap();
-    let mut client = Endpoint::client(&ClientConfig::new(tls::client()), [1; 32]).unwrap();
-    let handle = client.connect(now, to, "localhost").unwrap();
+    let mut client = Endpoint::client(config, [1; 32]).unwrap();
+    let handle = client.connect(now, to, "localhost", ()).unwrap();
     for _ in 0..10 {
         sent(&mut client, now)
             .iter()
@@ -63,23 +81,29 @@ fn send_with_gaps(server: &mut Endpoint, now: Instant, at: SocketAddr) -> Endpoi
             .iter()
             .for_each(|it| give(&mut client, now, to, it));
     }
-    let stream = client
-        .connection(handle)
-        .unwrap()
-        .open(Direction::Unidirectional)
-        .unwrap();
+    (client, handle)
+}
+
+/// The datagrams of a byte on a stream.
+fn byte(client: &mut Endpoint, now: Instant, on: ConnectionHandle, stream: StreamId) -> Vec<u8> {
+    let mut byte = [Bytes::from_static(b"x")];
+    let connection = client.connection(on).unwrap();
+    connection.write(stream, &mut byte).unwrap();
+    let [packet] = sent(client, now).try_into().unwrap();
+    packet
+}
+
+/// A client whose packets of a byte come with gaps, and junk of somebody else's between them.
+fn send_with_gaps(server: &mut Endpoint, now: Instant, at: SocketAddr) -> Endpoint {
+    let config = ClientConfig::new(tls::client());
+    let (mut client, handle) = connected(server, now, at, &config);
+    let connection = client.connection(handle).unwrap();
+    let stream = connection.open(Direction::Unidirectional).unwrap();
     let junk = vec![0x41; 16_000];
     for number in 0..PACKETS {
-        let mut byte = [Bytes::from_static(b"x")];
-        client
-            .connection(handle)
-            .unwrap()
-            .write(stream, &mut byte)
-            .unwrap();
-        let packets = sent(&mut client, now);
-        assert_eq!(packets.len(), 1, "packet {number}");
+        let packet = byte(&mut client, now, handle, stream);
         if number != 0 {
-            give(server, now, at, &packets[0]);
+            give(server, now, at, &packet);
         }
         for _ in 0..2 {
             give(server, now, "10.0.0.9:9".parse().unwrap(), &junk);
@@ -89,10 +113,32 @@ fn send_with_gaps(server: &mut Endpoint, now: Instant, at: SocketAddr) -> Endpoi
     client
 }
 
+/// A client that leaves the first byte of each of its streams out, and sends as many as follow, each in a
+/// datagram of its own. Whether the server kept the connection.
+fn send_sparsely(server: &mut Endpoint, now: Instant, at: SocketAddr) -> bool {
+    let mut config = ClientConfig::new(tls::client());
+    config.transport.initial_window = 1_000;
+    let (mut client, handle) = connected(server, now, at, &config);
+    let connection = client.connection(handle).unwrap();
+    let open = |_| connection.open(Direction::Bidirectional).unwrap();
+    let streams: Vec<_> = (0..STREAMS).map(open).collect();
+    for number in 0..=PIECES {
+        for stream in &streams {
+            let packet = byte(&mut client, now, handle, *stream);
+            if number != 0 {
+                give(server, now, at, &packet);
+            }
+        }
+        sent(server, now);
+    }
+    server.states().count() == server.open_connections()
+}
+
 #[test]
 fn a_byte_that_waits_for_those_before_it_holds_no_more_than_its_datagram() {
+    let _alone = ALONE.lock().unwrap();
     let now = Instant::now();
-    let mut server = Endpoint::server(&ServerConfig::new(tls::server()), [2; 32]).unwrap();
+    let mut server = <Endpoint>::server(&ServerConfig::new(tls::server()), [2; 32]).unwrap();
     // What the first connection needs once is there afterwards.
     let first = send_with_gaps(&mut server, now, "10.0.0.3:999".parse().unwrap());
     let before = resident();
@@ -106,6 +152,43 @@ fn a_byte_that_waits_for_those_before_it_holds_no_more_than_its_datagram() {
         growth <= MAX_GROWTH,
         "{growth} bytes for {CLIENTS} × {PACKETS}"
     );
+}
+
+#[test]
+fn pieces_of_streams_hold_no_more_than_the_pool_has() {
+    let _alone = ALONE.lock().unwrap();
+    let now = Instant::now();
+    let server = |bytes| {
+        let mut config = ServerConfig::new(tls::server());
+        config.limits.max_held_bytes = bytes;
+        Endpoint::server(&config, [2; 32]).unwrap()
+    };
+    let mut tight = server(256 << 10);
+    // What a client needs itself is there afterwards.
+    let first = send_sparsely(&mut tight, now, (first_ip(), 999).into());
+    let before = resident();
+    let kept: Vec<_> = (0..CLIENTS)
+        .map(|number| send_sparsely(&mut tight, now, (first_ip(), 1000 + number).into()))
+        .collect();
+    let growth = resident().saturating_sub(before);
+    assert!(!first && !kept.contains(&true), "{first} {kept:?}");
+    assert!(growth <= 2 << 20, "{growth} bytes of {CLIENTS} clients");
+    // Where there is room for it all, it is counted.
+    let mut roomy = server(256 << 20);
+    let before = resident();
+    assert!(send_sparsely(&mut roomy, now, (first_ip(), 1000).into()));
+    let growth = resident().saturating_sub(before) as u64;
+    let held = roomy.statistics().held_bytes;
+    let least = (STREAMS * PIECES * 40) as u64;
+    assert!(held >= least, "{held} bytes counted");
+    // What the client had is in between.
+    assert!(growth <= 2 * held, "{growth} bytes, {held} counted");
+    // Three probe time-outs later nothing is left of those that were closed.
+    let later = now + Duration::from_secs(60);
+    tight.handle_timeout(later);
+    sent(&mut tight, later);
+    let statistics = tight.statistics();
+    assert_eq!((statistics.connections, statistics.held_bytes), (0, 0));
 }
 
 fn first_ip() -> std::net::IpAddr {

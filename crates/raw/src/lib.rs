@@ -66,5 +66,5 @@ pub use options::{
 };
 pub use report::{Run, Side};
 pub use server::Server;
-pub use shares::{Measured, Share, Shares, SharesOptions, Spread, Variant, shares};
+pub use shares::{Measured, Separated, Share, Shares, SharesOptions, Spread, Variant, shares};
 pub use sys::StopHandle;

@@ -123,15 +123,6 @@ pub enum Cipher {
     ChaCha20,
 }
 
-/// The kernel's name of a congestion control, which is also ours.
-pub(crate) fn congestion_name(congestion: Congestion) -> &'static str {
-    match congestion {
-        Congestion::Cubic => "cubic",
-        Congestion::NewReno => "reno",
-        Congestion::Bbr => "bbr",
-    }
-}
-
 /// How this end's transports are set: each field switches off one thing that makes them fast, to
 /// show what it is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,10 +10,12 @@ pub(crate) mod server;
 
 use crate::costs::{Calls, Path};
 use crate::error::{Error, Trouble};
-use crate::options::{Tuning, congestion_name};
+use crate::options::Tuning;
 use crate::sys::{self, StopHandle, Watch, Woken};
 use crate::talk::Talk;
-use altway_quic::{Congestion, Connection, ConnectionHandle, Endpoint, Read, StreamId, Transport};
+use altway_quic::{
+    Congestion, ConnectionHandle, Endpoint, QuicConnection, QuicEndpoint, Read, StreamId, Transport,
+};
 use altway_socket::{Progress, Settings, Udp};
 use rustls::crypto::CryptoProvider;
 use std::io;
@@ -102,14 +104,14 @@ impl Loop {
             min_rtt_us: Some(us(path.min_rtt)),
             rtt_us: Some(us(path.smoothed_rtt)),
             packet_bytes: path.mtu.into(),
-            congestion: congestion_name(self.congestion).into(),
+            congestion: self.congestion.kernel_name().into(),
         })
     }
 }
 
 /// Writes what there is to say, as far as the stream takes it.
 fn speak(
-    connection: &mut Connection,
+    connection: &mut impl QuicConnection,
     stream: StreamId,
     talk: &mut impl Talk,
 ) -> Result<(), altway_quic::Error> {
@@ -130,7 +132,7 @@ fn speak(
 
 /// Reads what has come.
 fn listen(
-    connection: &mut Connection,
+    connection: &mut impl QuicConnection,
     stream: StreamId,
     talk: &mut impl Talk,
 ) -> Result<(), Trouble> {

@@ -12,9 +12,11 @@
 //!   calls belongs to the other shares.
 //! - *protocol*: what is left: the kernel's TCP or UDP and IP, and QUIC's or TLS's own work.
 //!
-//! They are different cuts of one cost and need not add up to the last percent; protocol takes up the
-//! difference.
+//! A share is told only where the measured variants bear it out ([`separate`]): its interval over the rounds
+//! lies between 0 and 100 %, and what the kernel is said to do (copies and calls) fits into the time that it
+//! was seen to take. Else it is "not separable here", and so is what is left.
 
+mod separate;
 mod variant;
 
 use crate::client::send_with;
@@ -25,6 +27,8 @@ use crate::report::Run;
 use crate::server::Server;
 use crate::{StopHandle, sys};
 use altway_stats::summarize;
+use separate::Parts;
+pub use separate::Separated;
 use serde::Serialize;
 use std::net::Ipv4Addr;
 use std::num::NonZeroUsize;
@@ -43,7 +47,7 @@ pub struct SharesOptions {
     /// Which end sends. Default down.
     pub direction: Direction,
     /// Rounds, each of one transfer over each variant (four over plain TCP, which is done so soon that
-    /// one says little). Default 5.
+    /// one says little). Default 7; with fewer than 6 no share has an interval, and none is told.
     pub rounds: NonZeroUsize,
 }
 
@@ -52,7 +56,7 @@ impl Default for SharesOptions {
         Self {
             size: 100_000_000,
             direction: Direction::Down,
-            rounds: NonZeroUsize::new(5).expect("five is not zero"),
+            rounds: NonZeroUsize::new(7).expect("seven is not zero"),
         }
     }
 }
@@ -106,8 +110,10 @@ pub struct Share {
     pub over: Over,
     /// encryption, copies, system calls or protocol.
     pub part: &'static str,
-    /// Of the processor time of both ends.
-    pub percent: Spread,
+    /// Of the processor time of both ends, with its interval; `None` where it can't be told.
+    pub percent: Option<Separated>,
+    /// Why it can't be told; empty where it is.
+    pub obstacle: &'static str,
 }
 
 /// A figure over all rounds.
@@ -234,8 +240,8 @@ impl Round {
         100.0 * sum(|cpu| cpu.system_us) / sum(Cpu::total_us)
     }
 
-    /// The share of `over`'s time that each part has, in percent.
-    fn parts(&self, over: Over, empty_call_ns: f64) -> [(&'static str, f64); 4] {
+    /// The share of `over`'s time that each part would have, in percent, whether that can be or not.
+    fn parts(&self, over: Over, empty_call_ns: f64) -> Parts {
         let (base, bare) = match over {
             Over::Tcp => (Variant::Tcp, Variant::Tcp),
             Over::Tls => (Variant::Tls, Variant::TlsUnencrypted),
@@ -247,12 +253,12 @@ impl Round {
         let copies = percent(self.cpu(Variant::Tcp) - self.cpu(Variant::TcpUncopied));
         // Calls for 10⁶ bytes × ns = seconds for 10⁹ bytes, times 10⁻⁶.
         let calls = percent(self.calls_per_mb(base) * empty_call_ns * 1e-6);
-        [
-            ("encryption", encryption),
-            ("copies", copies),
-            ("system calls", calls),
-            ("protocol", 100.0 - encryption - copies - calls),
-        ]
+        Parts {
+            encryption,
+            copies,
+            calls,
+            kernel: self.kernel_percent(base),
+        }
     }
 }
 
@@ -264,14 +270,8 @@ fn evaluate(size: u64, rounds: &[Round], empty_call_ns: f64) -> Shares {
         |variant| spread(&|round: &Round| 100.0 * rate(round, variant) / rate(round, Variant::Tls));
     let mut shares = Vec::new();
     for over in Over::ALL {
-        let names = rounds[0].parts(over, empty_call_ns).map(|(part, _)| part);
-        for (index, part) in names.into_iter().enumerate() {
-            shares.push(Share {
-                over,
-                part,
-                percent: spread(&|round| round.parts(over, empty_call_ns)[index].1),
-            });
-        }
+        let parts = rounds.iter().map(|round| round.parts(over, empty_call_ns));
+        shares.extend(separate::separate(over, &parts.collect::<Vec<_>>()));
     }
     Shares {
         size_bytes: size,

@@ -5,7 +5,6 @@
 
 use crate::costs::{Calls, Path};
 use crate::error::{Error, Trouble};
-use crate::options::congestion_name;
 use crate::session::Session;
 use crate::sys::{self, StopHandle, Watch, Woken};
 use crate::talk::{Exchange, Fault, Talk};
@@ -190,7 +189,7 @@ pub(crate) fn set_congestion(
     socket: &SockRef<'_>,
     congestion: Option<Congestion>,
 ) -> Result<(), Error> {
-    let Some(name) = congestion.map(congestion_name) else {
+    let Some(name) = congestion.map(Congestion::kernel_name) else {
         return Ok(());
     };
     socket

@@ -25,6 +25,7 @@ mod policy;
 mod protocol;
 mod queue;
 mod rate;
+mod reconstruct;
 mod reference;
 mod request;
 mod sample;
@@ -50,18 +51,19 @@ pub use link::{
     BadLinkName, LinkName, LinkTurn, LinkWords, MAX_LINK_NAME, MAX_LINK_TRACE, MAX_LINK_WORDS,
 };
 pub use manifest::{
-    AloneCheck, Host, LinkSettings, Manifest, ManifestError, Network, Part, Running,
+    AloneCheck, Build, Host, LinkSettings, Manifest, ManifestError, Network, Part, Running,
     SCHEMA_VERSION, SCHEMA_VERSIONS_READ,
 };
 pub use parquet::{PARQUET_FROM_ROWS, parquet};
 pub use plan::{
     Arm, DEFAULT_MTU, Files, KEYS as PLAN_KEYS, LEAST_MTU, MAX_ENVIRONMENTS, MAX_INCLUDES,
-    MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Plan, PlanError, Sampling, Stopping,
+    MAX_PAIRS, MAX_TRANSFERS, MAX_WARM_UPS, Plan, PlanError, RUN_PLAN, Sampling, Stopping,
 };
 pub use policy::Policy;
 pub use protocol::{Protocol, UnknownProtocol};
 pub use queue::QueueLimit;
 pub use rate::Rate;
+pub use reconstruct::{ReconstructError, UNNAMED_PLAN};
 pub use reference::{ReferenceError, ReferenceRow, read_reference};
 pub use request::RequestRecord;
 pub use sample::{

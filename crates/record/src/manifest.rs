@@ -23,6 +23,9 @@ pub struct Manifest {
     pub altway_version: String,
     /// Commit that it was built from, when it was built in a repository.
     pub altway_commit: Option<String>,
+    /// How it was built.
+    #[serde(default)]
+    pub build: Build,
     /// The command line that started the run.
     pub command: Vec<String>,
     /// When the run started: RFC 3339, UTC.
@@ -49,6 +52,22 @@ pub struct Manifest {
     /// Programs that took part beside altway, by their name: what each says of its version.
     #[serde(default)]
     pub programs: BTreeMap<String, String>,
+    /// Whether it was put together from the rows alone, which tell nothing of all the rest.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub from_samples: bool,
+}
+
+/// How the binary of a run was built; `None` where it can't be told.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Build {
+    /// Whether files of the repository differed from its commit: then the commit is not all of it.
+    pub dirty: Option<bool>,
+    /// The compiler with its version.
+    pub compiler: Option<String>,
+    /// The target that it was compiled for.
+    pub target: Option<String>,
+    /// The profile: `release`, or `debug`, whose figures say little.
+    pub profile: Option<String>,
 }
 
 /// One network of a run.
@@ -115,7 +134,7 @@ pub struct Part {
 }
 
 /// The machine that a run was measured on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Host {
     /// Operating system and kernel release.
     pub kernel: String,
@@ -127,6 +146,22 @@ pub struct Host {
     pub memory_bytes: u64,
     /// Kernel settings that bear on transport, by their name.
     pub sysctls: BTreeMap<String, String>,
+    /// The distribution, as `/etc/os-release` has it; this and what follows is `None` where it can't be
+    /// told.
+    #[serde(default)]
+    pub os: Option<String>,
+    /// Revision of the processor's microcode.
+    #[serde(default)]
+    pub microcode: Option<String>,
+    /// How the kernel chooses the processor's frequency.
+    #[serde(default)]
+    pub governor: Option<String>,
+    /// What the kernel tells the time by.
+    #[serde(default)]
+    pub clock_source: Option<String>,
+    /// The virtual machine that it is in, or `none`.
+    #[serde(default)]
+    pub hypervisor: Option<String>,
 }
 
 /// How the emulated link was run.
@@ -202,6 +237,14 @@ impl Manifest {
     }
 }
 
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 /// Says what a plan of schema 1 left unsaid, for there was nothing else.
 fn upgrade_plan(plan: &mut Value) {
     let queue = match plan["queue"].take() {
@@ -237,6 +280,7 @@ mod tests {
             schema_version: SCHEMA_VERSION,
             altway_version: "0.1.0".into(),
             altway_commit: None,
+            build: Build::default(),
             command: vec!["altway".into(), "lab".into(), "run".into()],
             started_at: "2026-01-01T00:00:00Z".into(),
             plan: plan.parse().unwrap(),
@@ -248,6 +292,7 @@ mod tests {
                 cpu_count: 2,
                 memory_bytes: 1 << 30,
                 sysctls: BTreeMap::from([("net.core.rmem_max".into(), "212992".into())]),
+                ..Host::default()
             },
             link: LinkSettings {
                 backend: "tun".into(),
@@ -260,6 +305,7 @@ mod tests {
             networks: vec![],
             running: None,
             programs: BTreeMap::new(),
+            from_samples: false,
         }
     }
 

@@ -12,6 +12,7 @@ mod text;
 pub use error::PlanError;
 pub use file::{Files, KEYS, MAX_INCLUDES};
 
+use crate::axis;
 use crate::words::words;
 use crate::{
     Cell, Certificate, Client, Congestion, Connection, LinkName, LinkWords, Policy, Protocol,
@@ -21,6 +22,9 @@ use crate::{
 use altway_units::{DataSize, Ratio};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+/// The file of a run folder that holds the run's plan, as `altway lab run` takes it.
+pub const RUN_PLAN: &str = "plan.toml";
 
 /// The most transfers that one plan may ask for.
 pub const MAX_TRANSFERS: u64 = 1_000_000;
@@ -292,6 +296,15 @@ impl Plan {
     /// The plan can't be sampled like that.
     pub fn sampled(self, sampling: Sampling) -> Result<Self, PlanError> {
         Self { sampling, ..self }.check()
+    }
+
+    /// The same plan, but over other one-way delays: values or ranges in words, as in a plan.
+    ///
+    /// # Errors
+    /// There are none, one of them is no delay or stands twice, or the plan grows too large.
+    pub fn over_delays(self, delays: &[String]) -> Result<Self, PlanError> {
+        let delays = axis::read(delays).map_err(PlanError::Delays)?;
+        Self { delays, ..self }.check()
     }
 
     /// The same plan, but for how many transfers are made at once.

@@ -58,8 +58,15 @@ pub struct SummaryRow {
     pub p90_us: Option<f64>,
     /// 95th percentile.
     pub p95_us: Option<f64>,
-    /// 99th percentile; empty below 1,000 transfers.
+    /// 99th percentile. Below a hundred transfers it is drawn from the slowest two: what it is worth its
+    /// interval says.
     pub p99_us: Option<f64>,
+    /// Lower end of its 95 % interval, which rests on ranks alone.
+    #[serde(default)]
+    pub p99_low_us: Option<f64>,
+    /// Upper end; empty below 368 transfers, of which the slowest may lie below the percentile.
+    #[serde(default)]
+    pub p99_high_us: Option<f64>,
     /// Standard deviation of the sample.
     pub std_dev_us: Option<f64>,
     /// Standard deviation over mean.

@@ -2,6 +2,7 @@
 
 use altway_units::DataSize;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The most requests of a visit.
 pub const MAX_VISIT_REQUESTS: usize = 2_000;
@@ -31,7 +32,8 @@ pub struct Visit {
 
 /// Sessions of a client that keeps what `Alt-Svc` said (RFC 7838): the first begins over HTTP/2, and each
 /// request goes over HTTP/3 while the client's entry is fresh. A session has at most one connection of each
-/// protocol, and ends by closing them; TLS sessions are resumed.
+/// protocol, and ends by closing them; TLS sessions are resumed. A browser goes by its own rules instead, and is
+/// started anew with the same profile for each session.
 ///
 /// A request of the session `s`, from 0, has the item `s` × the number of requests + its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +135,16 @@ impl Visit {
     pub fn session_count(&self) -> usize {
         let further = self.sessions.as_ref();
         1 + further.map_or(0, |sessions| sessions.apart_ms.len())
+    }
+
+    /// The time that passes on a client's clock before session `session`, from 0; `None` before the first, and of
+    /// one that there is not.
+    #[must_use]
+    pub fn apart(&self, session: usize) -> Option<Duration> {
+        let apart = &self.sessions.as_ref()?.apart_ms;
+        apart
+            .get(session.checked_sub(1)?)
+            .map(|millis| Duration::from_millis(*millis))
     }
 
     /// Counts the requests that are made in all.

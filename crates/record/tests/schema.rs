@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use altway_record::{
-    AloneCheck, CSV_HEADER, Host, LinkSettings, Manifest, Network, PLAN_KEYS, Plan, Running,
+    AloneCheck, Build, CSV_HEADER, Host, LinkSettings, Manifest, Network, PLAN_KEYS, Plan, Running,
     SCHEMA_VERSION, Shard, read_samples,
 };
 use serde_json::{Value, json};
@@ -152,6 +152,8 @@ fn manifest(plan: Plan) -> Manifest {
         cpu_count: 2,
         memory_bytes: 1 << 30,
         sysctls: BTreeMap::from([("net.core.rmem_max".into(), "212992".into())]),
+        os: Some("a distribution".into()),
+        ..Host::default()
     };
     let link = LinkSettings {
         backend: "tun".into(),
@@ -165,6 +167,10 @@ fn manifest(plan: Plan) -> Manifest {
         schema_version: SCHEMA_VERSION,
         altway_version: "0.1.0".into(),
         altway_commit: None,
+        build: Build {
+            dirty: Some(true),
+            ..Build::default()
+        },
         command: vec!["altway".into(), "lab".into(), "run".into()],
         started_at: "2026-01-01T00:00:00Z".into(),
         shard: Shard::WHOLE,
@@ -186,6 +192,7 @@ fn manifest(plan: Plan) -> Manifest {
             ..Running::default()
         }),
         programs: BTreeMap::from([("curl".into(), "curl 8".into())]),
+        from_samples: false,
         plan,
     };
     manifest.merged = vec![manifest.to_part()];

@@ -6,8 +6,8 @@ use crate::selection::Selection;
 use crate::{Error, Run};
 use altway_record::{Cell, Protocol, Sample, transfers};
 use altway_stats::{
-    Bootstrap, Comparison, Crossover, CrossoverPoint, Summary, benjamini_hochberg, crossover,
-    log_ratios, summarize,
+    Bootstrap, CompareOptions, Comparison, Crossover, CrossoverOptions, CrossoverPoint, Summary,
+    benjamini_hochberg, crossovers_at, log_ratios, summarize,
 };
 use std::collections::BTreeMap;
 
@@ -80,7 +80,12 @@ pub(crate) struct Series {
 /// What a series says about the place from which one protocol is faster.
 pub(crate) enum Crossing {
     /// What the falling fit found.
-    Fitted(Crossover),
+    Fitted {
+        /// Where the difference changes its sign.
+        zero: Crossover,
+        /// From where on the other protocol's lead is more than the margin.
+        lead: Crossover,
+    },
     /// The fit has a crossing, but on the wrong side of it a cell's whole interval contradicts it:
     /// the protocols take turns, and one crossing would mislead.
     Contradicted,
@@ -330,9 +335,15 @@ fn crossing(
     other: Protocol,
     options: &Bootstrap,
 ) -> Option<Crossing> {
-    let fitted = crossover(&points(cells, indices, other), options)?;
-    let Crossover::At { x, .. } = &fitted else {
-        return Some(Crossing::Fitted(fitted));
+    let options = CrossoverOptions {
+        bootstrap: *options,
+        ..CrossoverOptions::default()
+    };
+    let levels = [0.0, -CompareOptions::default().band];
+    let found = crossovers_at(&points(cells, indices, other), &options, &levels)?;
+    let [zero, lead] = found.try_into().ok()?;
+    let Crossover::At { x, .. } = zero else {
+        return Some(Crossing::Fitted { zero, lead });
     };
     let contradicts = |index: &usize| {
         let cell = &cells[*index];
@@ -340,14 +351,14 @@ fn crossing(
         let interval = pairing.and_then(|pairing| pairing.comparison.interval);
         interval.is_some_and(|interval| {
             let delay = cell.delay_ms();
-            (delay < *x && interval.high < 0.0) || (delay > *x && interval.low > 0.0)
+            (delay < x && interval.high < 0.0) || (delay > x && interval.low > 0.0)
         })
     };
     let contradicted = indices.iter().any(contradicts);
     Some(if contradicted {
         Crossing::Contradicted
     } else {
-        Crossing::Fitted(fitted)
+        Crossing::Fitted { zero, lead }
     })
 }
 

@@ -6,6 +6,7 @@
 //! not paired are compared ([`shift`](altway_stats::shift())).
 
 mod axis;
+mod figures;
 mod findings;
 mod numbers;
 mod parts;
@@ -19,6 +20,7 @@ use altway_record::Protocol;
 use serde::Serialize;
 
 pub use axis::Axis;
+pub use figures::{FiguresCell, FiguresContrast, FiguresSeries, compare_figures};
 pub use reference::{ReferenceCell, ReferenceContrast, ReferenceSeries, compare_with_reference};
 use sides::Side;
 
@@ -154,8 +156,11 @@ pub struct Growth {
 /// From which one-way delay on the second protocol is faster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Crossing {
-    /// The delay in ms; `None` when there is no such place.
+    /// The delay in ms, with straight lines between the measured ones; its interval ends at measured
+    /// delays, whatever lies between them. `None` when there is no such place.
     pub at_ms: Option<Estimate>,
+    /// From which delay on it is faster by more than 3 %, in the same way.
+    pub lead_ms: Option<Estimate>,
     /// Who is faster where, in a sentence.
     pub finding: String,
 }

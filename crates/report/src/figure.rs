@@ -229,7 +229,7 @@ pub struct Tiles {
     pub below: Protocol,
     /// Who is faster where a value is above 0.
     pub above: Protocol,
-    /// What the values are: `gain of HTTP/3 (%)`.
+    /// What the values are: `difference of HTTP/3 (%)`.
     pub value: String,
     /// From this size on the ink is full; above 0.
     pub limit: f64,

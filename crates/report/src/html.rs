@@ -22,6 +22,7 @@ pub(crate) fn page(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
     let title = format!("altway lab: {}", manifest.plan.name);
     let body = [
         headline::section(analysis),
+        contents(analysis, drawn),
         results(analysis),
         policies(analysis),
         pictures(drawn),
@@ -43,6 +44,44 @@ pub(crate) fn page(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
         body.concat(),
         charts::scripts(analysis, drawn),
     )
+}
+
+/// Links to the sections of the page, and to each picture.
+fn contents(analysis: &Analysis<'_>, drawn: &[Picture]) -> String {
+    let measured = analysis.valid() > 0;
+    let sections = [
+        ("result", "Result", measured),
+        (
+            "policies",
+            "Policies of the server",
+            analysis.selection.is_some(),
+        ),
+        ("pictures", "Pictures", !drawn.is_empty()),
+        ("conditions", "Conditions", true),
+        ("reading", "How to read this page", true),
+        ("method", "Method", true),
+        ("repeat", "How to repeat it", true),
+        ("data", "Data", true),
+    ];
+    let of_pictures: String = drawn
+        .iter()
+        .map(|picture| {
+            let figure = &picture.figure;
+            let (name, title) = (escape(&figure.name), escape(&figure.title));
+            format!("<li><a href=\"#{name}\">{title}</a></li>\n")
+        })
+        .collect();
+    let shown = sections.into_iter().filter(|(.., is_there)| *is_there);
+    let items: String = shown
+        .map(|(id, title, _)| {
+            let inner = match id {
+                "pictures" => format!("\n<ul>\n{of_pictures}</ul>\n"),
+                _ => String::new(),
+            };
+            format!("<li><a href=\"#{id}\">{title}</a>{inner}</li>\n")
+        })
+        .collect();
+    format!("<nav aria-label=\"Contents\">\n<h2>Contents</h2>\n<ul>\n{items}</ul>\n</nav>\n")
 }
 
 /// Text as HTML shows it, in elements and in quoted attributes.
@@ -101,7 +140,7 @@ fn results(analysis: &Analysis<'_>) -> String {
     if analysis.valid() == 0 {
         return String::new();
     }
-    let mut text = "<section>\n<h2>Result</h2>\n".to_owned();
+    let mut text = "<section id=\"result\">\n<h2>Result</h2>\n".to_owned();
     let folded = analysis.series.len() * analysis.others.len().max(1) > headline::MAX_FINDINGS;
     for series in &analysis.series {
         for other in &analysis.others {
@@ -124,7 +163,7 @@ fn policies(analysis: &Analysis<'_>) -> String {
     let Some(selection) = &analysis.selection else {
         return String::new();
     };
-    let mut text = "<section>\n<h2>Policies of the server</h2>\n".to_owned();
+    let mut text = "<section id=\"policies\">\n<h2>Policies of the server</h2>\n".to_owned();
     let tables = [
         ("All cells alike", selection.policy_rows()),
         ("Each cell", selection.cell_rows()),
@@ -153,7 +192,7 @@ fn comparison(analysis: &Analysis<'_>, series: &Series, other: Protocol, folded:
     }
     let verdict = Verdict::new(analysis, series, other);
     format!(
-        "<details><summary>{}: {}</summary>\n{}{table}</details>\n",
+        "<details class=\"result\"><summary>{}: {}</summary>\n{}{table}</details>\n",
         escape(&link),
         escape(&verdict.title()),
         paragraph("about", &verdict.sentence()),
@@ -165,19 +204,20 @@ fn pictures(drawn: &[Picture]) -> String {
         return String::new();
     }
     let figures: String = drawn.iter().map(figure).collect();
-    format!("<section>\n<h2>Pictures</h2>\n{figures}</section>\n")
+    format!("<section id=\"pictures\">\n<h2>Pictures</h2>\n{figures}</section>\n")
 }
 
 /// The picture stands still until the script has drawn its chart; it has its sentences on itself.
 fn figure(picture: &Picture) -> String {
     let figure = &picture.figure;
+    let name = escape(&figure.name);
     let reading = [Some(figure.reading.clone()), charts::thinned(figure)];
     let reading: Vec<String> = reading.into_iter().flatten().collect();
     format!(
-        "<figure data-figure=\"{}\">\n<h3>{}</h3>\n<p class=\"says\">{}</p>\n<div class=\"picture\">{}</div>\n\
+        "<figure data-figure=\"{name}\" id=\"{name}\">\n<h3>{}</h3>\n<p class=\"says\">{}</p>\n<div class=\"picture\">{}</div>\n\
          <figcaption>{}</figcaption>\n\
-         <details><summary>The numbers behind this picture</summary>\n{}</details>\n</figure>\n",
-        escape(&figure.name),
+         <details><summary>The numbers behind this picture</summary>\n{}</details>\n\
+         <p class=\"files\"><a href=\"{name}.svg\">{name}.svg</a> <a href=\"{name}.png\">{name}.png</a></p>\n</figure>\n",
         unbroken(&figure.title),
         unbroken(&figure.says),
         inline(picture),
@@ -209,13 +249,14 @@ fn method(analysis: &Analysis<'_>) -> String {
          beyond 3 %; a tie means that the whole interval lies within 3 %, and unclear that more \
          pairs are needed. The crossover is where a falling curve through the differences \
          (isotonic regression) passes zero; its interval comes from resampling the pairs within \
-         each delay. No transfer is left out for being slow: one is repeated only for a fault of \
+         each delay, and ends at measured delays, for between two of them the curve may fall \
+         anywhere. No transfer is left out for being slow: one is repeated only for a fault of \
          the measurement, and counted. Each cell was planned with {} a protocol.",
         analysis.judge.in_words(),
         words::count(plan.pairs as usize, "transfer"),
     );
     format!(
-        "<section>\n<h2>Method</h2>\n{}</section>\n",
+        "<section id=\"method\">\n<h2>Method</h2>\n{}</section>\n",
         paragraph("method", &sentences)
     )
 }

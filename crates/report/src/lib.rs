@@ -14,7 +14,7 @@
 //!     manifest: &manifest, // from manifest.json
 //!     samples: &samples,   // from samples.csv
 //! })?;
-//! assert!(rendered.table.contains("HTTP/3 becomes faster at"));
+//! assert!(rendered.table.contains("HTTP/3 becomes faster somewhere between 0 and 100 ms"));
 //! assert!(rendered.files().any(|(name, _)| name == "report.html"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -31,6 +31,7 @@ mod html;
 mod judge;
 mod null_arm;
 mod pictures;
+mod place;
 mod selection;
 mod summary;
 mod table;
@@ -42,9 +43,9 @@ use analysis::Analysis;
 
 pub use choice::{Choice, choices};
 pub use compare::{
-    Axis, CellContrast, CellSide, Circumstance, Contrast, Crossing, Estimate, Growth, Named,
-    PartContrast, ReferenceCell, ReferenceContrast, ReferenceSeries, SeriesContrast, compare,
-    compare_by, compare_with_reference,
+    Axis, CellContrast, CellSide, Circumstance, Contrast, Crossing, Estimate, FiguresCell,
+    FiguresContrast, FiguresSeries, Growth, Named, PartContrast, ReferenceCell, ReferenceContrast,
+    ReferenceSeries, SeriesContrast, compare, compare_by, compare_figures, compare_with_reference,
 };
 pub use error::Error;
 pub use figure::Figure;

@@ -8,8 +8,11 @@
 use crate::analysis::{Analysis, CellResult};
 use crate::table::{columns, wrapped_to};
 use crate::words;
-use altway_record::{Policy, Protocol, Sample};
+use altway_record::{Client, Policy, Protocol, Sample};
 use std::collections::BTreeMap;
+use winner::Winner;
+
+mod winner;
 
 /// Columns of a terminal.
 const WIDTH: usize = 100;
@@ -20,6 +23,9 @@ pub(crate) struct Selection {
     sessions: usize,
     /// The cells that have a better protocol, in the plan's order: their names and results.
     cells: Vec<(String, CellSelection)>,
+    winner: Option<Winner>,
+    /// Clients that were offered HTTP/3 and never went there.
+    unmoved: Vec<Client>,
 }
 
 /// One cell.
@@ -82,6 +88,8 @@ impl Selection {
             policies: plan.policies.clone(),
             sessions: plan.sessions(),
             cells: analysis.cells.iter().filter_map(named).collect(),
+            winner: Winner::of(&visits, plan.sessions()),
+            unmoved: unmoved(analysis),
         })
     }
 
@@ -160,7 +168,13 @@ impl Selection {
             1 => "its session",
             _ => "its sessions from the second on",
         };
-        let mut notes = vec![
+        let mut notes: Vec<String> = self.winner.iter().map(Winner::told).collect();
+        notes.extend(self.unmoved.iter().map(|client| {
+            format!(
+                "{client} never went over HTTP/3, whatever it was offered: what differs between its policies is noise."
+            )
+        }));
+        notes.extend([
             format!(
                 "Times are against the better protocol of each cell: the policy h2 or h3, by the time of {later}; \
                  negative is faster. Cells and sessions count alike, in log-ratios."
@@ -168,7 +182,7 @@ impl Selection {
             "The table of cells is in per cent. HTTP/3 (h3): share of body bytes that came over it. move: what the first session of the policy h3, \
              which begins over HTTP/2, takes more than its later ones, less what HTTP/2's first takes more."
                 .into(),
-        ];
+        ]);
         if self.cells.iter().any(|(_, cell)| cell.again.is_some()) {
             notes.push(
                 "h2 again: what differs between it and h2 is noise; differences as small say nothing."
@@ -300,6 +314,21 @@ impl Visits {
         let times: Vec<f64> = times.collect();
         (!times.is_empty()).then(|| mean(&times))
     }
+}
+
+/// The clients with transfers under the policy `h3` none of whose requests went over HTTP/3.
+fn unmoved(analysis: &Analysis<'_>) -> Vec<Client> {
+    let plan = &analysis.run.manifest.plan;
+    let offered = |client: Client| {
+        let samples = analysis.run.samples.iter();
+        samples
+            .filter(move |one| one.valid && one.client == client && one.policy == Some(Policy::H3))
+    };
+    let stays = |client: &Client| {
+        offered(*client).next().is_some()
+            && offered(*client).all(|one| one.protocol_used != Some(Protocol::H3))
+    };
+    plan.clients.iter().copied().filter(stays).collect()
 }
 
 /// Names the cells: by their delays, and by what else is not the same in all of them.

@@ -80,6 +80,7 @@ fn row(
     let cell = &result.cell;
     let value =
         |of: fn(&altway_stats::Summary) -> f64| arm.summary.as_ref().map(|s| rounded(of(s), 1));
+    let end = |of| value(of).filter(|end| end.is_finite());
     let compared = |of: &dyn Fn(&Pairing<'_>) -> Option<f64>| pairing.and_then(of);
     SummaryRow {
         cell: cell.index,
@@ -104,7 +105,9 @@ fn row(
         fastest_fifth_mean_us: value(|s| s.fastest_fifth_mean),
         p90_us: value(|s| s.p90),
         p95_us: value(|s| s.p95),
-        p99_us: arm.summary.and_then(|s| s.p99).map(|p99| rounded(p99, 1)),
+        p99_us: value(|s| s.p99),
+        p99_low_us: end(|s| s.p99_interval.low),
+        p99_high_us: end(|s| s.p99_interval.high),
         std_dev_us: arm
             .summary
             .and_then(|s| s.std_dev)

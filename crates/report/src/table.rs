@@ -1,15 +1,15 @@
 //! The closing table of a run, for a terminal of 100 columns.
 
 use crate::analysis::{Analysis, CellResult, Series};
-use crate::verdict::{self, Verdict};
+use crate::verdict::{self, FEW_PAIRS_WORDS, LITTLE_WORDS, Verdict, Verdictless};
 use crate::words::{self, TimeUnit};
 use altway_record::Protocol;
-use altway_stats::{FEW_PAIRS, Winner};
+use altway_stats::{FEW_PAIRS, MIN_PAIRS_FOR_VERDICT, Winner};
 
 /// Between columns.
 const GAP: &str = "  ";
 /// Marks cells with few pairs.
-const FEW: &str = "*";
+pub(crate) const FEW: &str = "*";
 
 /// The whole text, with its line end.
 pub(crate) fn closing(analysis: &Analysis<'_>) -> String {
@@ -123,16 +123,39 @@ pub(crate) fn notes(analysis: &Analysis<'_>) -> Vec<String> {
     if comparisons().any(|comparison| comparison.winner == Winner::Tie) {
         notes.push("tie: the whole interval lies within ±3 %, too little to matter.".into());
     }
-    if comparisons().any(|comparison| comparison.winner == Winner::Unclear) {
-        notes.push("unclear: neither a winner nor a tie; more pairs would tell.".into());
-    }
+    notes.extend(undecided(analysis));
     if comparisons().any(|comparison| comparison.few) {
         notes.push(format!(
             "{FEW} fewer than {FEW_PAIRS} pairs: the interval is of resamples, and narrower than it should be."
         ));
     }
+    notes.extend(crate::place::narrowing(analysis));
     notes.extend(verdict::sound(analysis).filter(|_| analysis.valid() > 0));
     notes.extend(verdict::repeats(analysis));
+    notes
+}
+
+/// What the words for cells without a verdict say, each that stands somewhere.
+fn undecided(analysis: &Analysis<'_>) -> Vec<String> {
+    let pairings = || {
+        let cells = analysis.cells.iter();
+        cells.flat_map(|cell| cell.pairings.values())
+    };
+    let has = |why| pairings().any(|pairing| Verdictless::of(pairing) == Some(why));
+    let mut notes = Vec::new();
+    if has(Verdictless::HoldsZero) {
+        notes.push("unclear: the interval holds 0; more pairs would tell.".into());
+    }
+    if has(Verdictless::Little) {
+        notes.push(format!(
+            "{LITTLE_WORDS}: the interval leaves out 0, but the difference is not more than 3 %."
+        ));
+    }
+    if has(Verdictless::FewPairs) {
+        notes.push(format!(
+            "{FEW_PAIRS_WORDS}: fewer than {MIN_PAIRS_FOR_VERDICT} decide nothing, whatever their interval says."
+        ));
+    }
     notes
 }
 
@@ -154,18 +177,14 @@ fn comparison_row(
     };
     let comparison = &pairing.comparison;
     let mark = if comparison.few { FEW } else { "" };
-    let interval = comparison
-        .percent_interval()
-        .map_or_else(missing, |(low, high)| {
-            format!("{} to {} %", words::signed(low), words::signed(high))
-        });
+    let interval = words::interval(comparison.percent_interval());
     row.extend([
         format!("{mark}{}", comparison.n),
         median(baseline),
         median(other),
         words::percent(comparison.percent()),
         interval,
-        verdict::winner(comparison.winner, baseline, other).into(),
+        verdict::winner(pairing, baseline, other).into(),
     ]);
     row
 }

@@ -1,13 +1,13 @@
 //! The sentences: who is faster where. One place, so that the terminal, the pictures' titles and
 //! the page never contradict each other.
 
-use crate::analysis::{Analysis, Crossing, Series};
-use crate::{null_arm, words};
+use crate::analysis::{Analysis, Crossing, Pairing, Series};
+use crate::{null_arm, place, words};
 use altway_record::{Protocol, transfers};
-use altway_stats::{Crossover, Interval, Winner};
+use altway_stats::{Crossover, MIN_PAIRS_FOR_VERDICT, Winner};
 
 /// Below this share of resamples with a crossing, the sentence says how few there were.
-const SURE_SHARE: f64 = 0.95;
+pub(crate) const SURE_SHARE: f64 = 0.95;
 
 /// What a series says about one protocol against the baseline.
 pub(crate) struct Verdict<'a> {
@@ -22,12 +22,22 @@ struct Tally {
     first: usize,
     second: usize,
     tie: usize,
+    /// Undecided, with 0 in the interval.
     unclear: usize,
+    /// Undecided though the interval leaves out 0: the difference is little.
+    little: usize,
+    /// Undecided for having too few pairs.
+    few: usize,
 }
 
 impl Tally {
     fn total(&self) -> usize {
-        self.first + self.second + self.tie + self.unclear
+        self.first + self.second + self.tie + self.unclear + self.little + self.few
+    }
+
+    /// Whether no measured delay says that there is a difference.
+    fn is_without_difference(&self) -> bool {
+        self.first + self.second + self.little + self.few == 0
     }
 }
 
@@ -46,23 +56,24 @@ impl<'a> Verdict<'a> {
         match self.series.crossings.get(&self.other) {
             None => format!("{} and {} have no pair yet.", self.first(), self.second()),
             Some(Crossing::Contradicted) => self.turns(),
-            Some(Crossing::Fitted(Crossover::At {
-                x,
-                interval,
-                share_of_resamples,
-            })) => {
-                let interval = interval_words(interval);
-                let place = format!("{} one-way delay ({interval})", words::milliseconds(*x));
-                let doubt = doubt(*share_of_resamples);
+            Some(Crossing::Fitted {
+                zero:
+                    zero @ Crossover::At {
+                        share_of_resamples, ..
+                    },
+                lead,
+            }) => {
+                let (place, doubt) = (place::of(zero), doubt(*share_of_resamples));
                 if tally.first + tally.second == 0 {
                     return format!(
                         "No measured delay has a clear winner; the estimated difference changes its \
-                         sign at {place}{doubt}."
+                         sign {place}{doubt}."
                     );
                 }
-                format!("{} becomes faster at {place}{doubt}.", self.second())
+                let lead = place::of_lead(lead);
+                format!("{} becomes faster {place}{doubt}{lead}.", self.second())
             }
-            Some(Crossing::Fitted(Crossover::None { .. })) => self.without_crossover(&tally),
+            Some(Crossing::Fitted { .. }) => self.without_crossover(&tally),
         }
     }
 
@@ -72,11 +83,10 @@ impl<'a> Verdict<'a> {
         let (first, second) = (self.first(), self.second());
         match self.series.crossings.get(&self.other) {
             None => format!("{first} and {second} have no pair yet"),
-            Some(Crossing::Fitted(Crossover::At { x, .. })) if tally.first + tally.second > 0 => {
-                format!(
-                    "{second} is faster from {} one-way delay on",
-                    words::milliseconds(*x)
-                )
+            Some(Crossing::Fitted { zero, .. })
+                if matches!(zero, Crossover::At { .. }) && tally.first + tally.second > 0 =>
+            {
+                format!("{second} {}", place::short(zero))
             }
             crossing
                 if matches!(crossing, Some(Crossing::Contradicted))
@@ -90,7 +100,16 @@ impl<'a> Verdict<'a> {
             }
             _ if tally.first > 0 => format!("{first} is faster at some of the measured delays"),
             _ if tally.second > 0 => format!("{second} is faster at some of the measured delays"),
-            _ => format!("No clear difference between {first} and {second}"),
+            _ if tally.tie == tally.total() => {
+                format!("{first} and {second} are equally fast, within 3 %")
+            }
+            _ if tally.is_without_difference() => {
+                format!("No clear difference between {first} and {second}")
+            }
+            _ if tally.few > 0 => {
+                format!("Too few pairs to say whether {first} or {second} is faster")
+            }
+            _ => format!("{first} and {second} differ by little"),
         }
     }
 
@@ -109,9 +128,7 @@ impl<'a> Verdict<'a> {
             (second, tally.second)
         };
         match (won, tally.total() - won) {
-            (0, _) => format!(
-                "No crossover and no clear difference between {first} and {second} {range}."
-            ),
+            (0, _) => self.without_winner(tally, &range),
             (_, 0) => format!("{winner} was faster at every measured delay {range}: no crossover."),
             (won, rest) => format!(
                 "No crossover {range}: {winner} was faster at {won} of {} delays, and {} no clear \
@@ -126,6 +143,43 @@ impl<'a> Verdict<'a> {
         }
     }
 
+    /// When no measured delay has a winner and the fitted difference does not change its sign.
+    fn without_winner(&self, tally: &Tally, range: &str) -> String {
+        let (first, second) = (self.first(), self.second());
+        if tally.tie == tally.total() {
+            return format!("{first} and {second} were equally fast, within 3 %, {range}.");
+        }
+        if tally.is_without_difference() {
+            return format!(
+                "No crossover and no clear difference between {first} and {second} {range}."
+            );
+        }
+        let mut reasons = Vec::new();
+        if tally.few > 0 {
+            let few = words::count(tally.few, "delay");
+            reasons.push(format!(
+                "{few} with fewer than {MIN_PAIRS_FOR_VERDICT} pairs"
+            ));
+        }
+        if tally.little > 0 {
+            let little = words::count(tally.little, "delay");
+            reasons.push(format!(
+                "{little} with a difference that is sure and not beyond 3 %"
+            ));
+        }
+        if tally.unclear > 0 {
+            let unclear = words::count(tally.unclear, "delay");
+            reasons.push(format!("{unclear} whose interval holds 0"));
+        }
+        if tally.tie > 0 {
+            reasons.push(words::count(tally.tie, "tie"));
+        }
+        format!(
+            "No crossover and no winner {range}: {}.",
+            words::list(&reasons)
+        )
+    }
+
     fn turns(&self) -> String {
         let (first, second, range) = (self.first(), self.second(), self.range());
         format!(
@@ -135,15 +189,18 @@ impl<'a> Verdict<'a> {
     }
 
     fn at_one_delay(&self, tally: &Tally, range: &str) -> String {
-        let who = match (tally.first, tally.second, tally.tie) {
-            (1, ..) => format!("{} was faster {range}", self.first()),
-            (_, 1, _) => format!("{} was faster {range}", self.second()),
-            (_, _, 1) => format!(
-                "{} and {} were equally fast {range}",
-                self.first(),
-                self.second()
+        let (first, second) = (self.first(), self.second());
+        let who = match tally {
+            Tally { first: 1, .. } => format!("{first} was faster {range}"),
+            Tally { second: 1, .. } => format!("{second} was faster {range}"),
+            Tally { tie: 1, .. } => {
+                format!("{first} and {second} were equally fast, within 3 %, {range}")
+            }
+            Tally { unclear: 1, .. } => format!("no clear difference {range}"),
+            Tally { little: 1, .. } => format!("{first} and {second} differ by little {range}"),
+            _ => format!(
+                "fewer than {MIN_PAIRS_FOR_VERDICT} pairs are too few to say who was faster {range}"
             ),
-            _ => format!("no clear difference {range}"),
         };
         format!("With one measured delay there is no crossover to find; {who}.")
     }
@@ -175,11 +232,13 @@ impl<'a> Verdict<'a> {
             let Some(pairing) = cell.pairings.get(&self.other) else {
                 continue;
             };
-            *match pairing.comparison.winner {
-                Winner::First => &mut tally.first,
-                Winner::Second => &mut tally.second,
-                Winner::Tie => &mut tally.tie,
-                Winner::Unclear => &mut tally.unclear,
+            *match (pairing.comparison.winner, Verdictless::of(pairing)) {
+                (_, Some(Verdictless::FewPairs)) => &mut tally.few,
+                (_, Some(Verdictless::Little)) => &mut tally.little,
+                (_, Some(Verdictless::HoldsZero)) => &mut tally.unclear,
+                (Winner::First, None) => &mut tally.first,
+                (Winner::Second, None) => &mut tally.second,
+                (Winner::Tie | Winner::Unclear, None) => &mut tally.tie,
             } += 1;
         }
         tally
@@ -194,13 +253,53 @@ impl<'a> Verdict<'a> {
     }
 }
 
-/// Who won a cell, for a table: a name, `tie` or `unclear`.
-pub(crate) fn winner(winner: Winner, baseline: Protocol, other: Protocol) -> &'static str {
-    match winner {
-        Winner::First => baseline.name(),
-        Winner::Second => other.name(),
-        Winner::Tie => "tie",
-        Winner::Unclear => "unclear",
+/// Who won a cell, for a table: a name, `tie`, or why there is no verdict. `unclear` stands only where
+/// the interval holds 0.
+pub(crate) fn winner(pairing: &Pairing<'_>, baseline: Protocol, other: Protocol) -> &'static str {
+    match Verdictless::of(pairing) {
+        Some(Verdictless::FewPairs) => FEW_PAIRS_WORDS,
+        Some(Verdictless::Little) => LITTLE_WORDS,
+        Some(Verdictless::HoldsZero) => "unclear",
+        None => match pairing.comparison.winner {
+            Winner::First => baseline.name(),
+            Winner::Second => other.name(),
+            Winner::Tie | Winner::Unclear => "tie",
+        },
+    }
+}
+
+/// Whether a cell has a winner or is a tie.
+pub(crate) fn is_decided(pairing: &Pairing<'_>) -> bool {
+    Verdictless::of(pairing).is_none()
+}
+
+/// In tables, of cells of too few pairs for any verdict.
+pub(crate) const FEW_PAIRS_WORDS: &str = "too few pairs";
+/// In tables, of cells whose difference is sure, and is hardly one.
+pub(crate) const LITTLE_WORDS: &str = "by little";
+
+/// Why a cell has neither a winner nor a tie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdictless {
+    /// Fewer pairs than a verdict takes, whatever their interval says.
+    FewPairs,
+    /// The interval leaves out 0, the estimate lies within the margin, and the interval reaches beyond.
+    Little,
+    /// The interval holds 0 and reaches beyond the margin.
+    HoldsZero,
+}
+
+impl Verdictless {
+    pub(crate) fn of(pairing: &Pairing<'_>) -> Option<Self> {
+        if pairing.comparison.winner != Winner::Unclear {
+            return None;
+        }
+        let few = pairing.comparison.n < MIN_PAIRS_FOR_VERDICT;
+        Some(match (few, pairing.excludes_zero()) {
+            (true, _) => Self::FewPairs,
+            (false, true) => Self::Little,
+            (false, false) => Self::HoldsZero,
+        })
     }
 }
 
@@ -222,6 +321,11 @@ pub(crate) fn findings(analysis: &Analysis<'_>) -> Vec<String> {
     sentences
 }
 
+/// What a report of rows alone can't tell.
+const FROM_SAMPLES: &str = "Made from samples.csv alone, which does not tell which machine and altway measured it, by which plan, \
+     what its scenario and named links were, and how many transfers were planned. Intervals are those of a \
+     number of pairs that was fixed beforehand: where cells were left early they are too narrow.";
+
 /// What the run lacks, in sentences.
 pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
     let mut sentences = Vec::new();
@@ -236,6 +340,12 @@ pub(crate) fn gaps(analysis: &Analysis<'_>) -> Vec<String> {
         ));
     }
     let manifest = analysis.run.manifest;
+    if manifest.from_samples {
+        sentences.push(FROM_SAMPLES.to_owned());
+        sentences.extend(cut_off(analysis));
+        sentences.extend(suspects(analysis));
+        return sentences;
+    }
     let plan = &manifest.plan;
     let cells = plan.cells();
     let of_this_part = cells.iter().filter(|cell| manifest.shard.has(cell)).count() as u64;
@@ -291,33 +401,6 @@ pub(crate) fn repeats(analysis: &Analysis<'_>) -> Option<String> {
     let all = words::count(transfers(analysis.run.samples).count(), "transfer");
     let was = if invalid == 1 { "was" } else { "were" };
     (invalid > 0).then(|| format!("{invalid} of {all} {was} invalid and measured again."))
-}
-
-fn interval_words(interval: &Interval) -> String {
-    let level = (interval.level * 100.0).round();
-    let (low, high) = (interval.low, interval.high);
-    match (low.is_finite(), high.is_finite()) {
-        (true, true) => {
-            let (from, to) = (words::significant(low), words::significant(high));
-            if from == to {
-                return format!("{level} % interval {low:.1} to {high:.1} ms");
-            }
-            format!("{level} % interval {from} to {to} ms")
-        }
-        (true, false) => {
-            format!(
-                "{level} % interval from {} on, with no end in the range",
-                words::milliseconds(low)
-            )
-        }
-        (false, true) => {
-            format!(
-                "{level} % interval up to {}, with no start in the range",
-                words::milliseconds(high)
-            )
-        }
-        (false, false) => format!("{level} % interval wider than the range"),
-    }
 }
 
 fn doubt(share: f64) -> String {

@@ -1,9 +1,9 @@
 //! Numbers and quantities as people read them, the same in the terminal, the pictures and the page.
 
 use altway_record::{
-    Cell, Certificate, Client, Congestion, Connection, LinkName, QueueLimit, Rate, ServerName,
-    Topology,
+    Cell, Certificate, Congestion, Connection, LinkName, QueueLimit, Rate, Topology,
 };
+use altway_stats::FEW_PAIRS;
 use altway_units::{DataSize, Ratio, duration};
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ pub(crate) fn series(cell: &Cell) -> String {
 }
 
 /// How many texts [`parts`] gives.
-pub(crate) const PARTS: usize = 10;
+pub(crate) const PARTS: usize = 11;
 
 /// Every axis of a cell but its delay, as people read it.
 pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
@@ -113,13 +113,13 @@ pub(crate) fn parts(cell: &Cell) -> [String; PARTS] {
         cell.topology.to_string(),
         congestion(cell.congestion),
         certificate(cell.certificate),
-        format!("{} from {}", cell.client, cell.server),
+        format!("client {}", cell.client),
+        format!("server {}", cell.server),
     ]
 }
 
 /// Which of [`parts`] say something: what always does, and what is not as it is by default.
 pub(crate) fn telling(cell: &Cell) -> [bool; PARTS] {
-    let ends = cell.client != Client::default() || cell.server != ServerName::default();
     [
         true,
         true,
@@ -130,7 +130,8 @@ pub(crate) fn telling(cell: &Cell) -> [bool; PARTS] {
         cell.topology != Topology::default(),
         cell.congestion != Congestion::default(),
         cell.certificate != Certificate::default(),
-        ends,
+        true,
+        true,
     ]
 }
 
@@ -162,6 +163,26 @@ pub(crate) fn chance(chance: f64) -> String {
         percent if percent < 1.0 => format!("{percent:.1} %"),
         percent => format!("{percent:.0} %"),
     }
+}
+
+/// `24 pairs`, `3 pairs (few)`.
+pub(crate) fn pairs(n: usize) -> String {
+    let few = if n < FEW_PAIRS { " (few)" } else { "" };
+    format!("{}{few}", count(n, "pair"))
+}
+
+/// The same where the column's head says what it is: `24`, `3 (few)`.
+pub(crate) fn pairs_in_table(n: usize) -> String {
+    let few = if n < FEW_PAIRS { " (few)" } else { "" };
+    format!("{n}{few}")
+}
+
+/// The ends of an interval in per cent: `−9.1 to −3.0 %`, or a dash.
+pub(crate) fn interval(ends: Option<(f64, f64)>) -> String {
+    ends.map_or_else(
+        || "–".to_owned(),
+        |(low, high)| format!("{} to {} %", signed(low), signed(high)),
+    )
 }
 
 /// `1 transfer`, `2 transfers`.

@@ -159,10 +159,14 @@ fn a_constant_in_the_set_up_moves_the_crossover_and_is_found_there() {
         }
     }
     let said = contrast.findings.join(" ");
-    assert!(said.contains("HTTP/3 becomes faster at 7"), "{said}");
+    assert!(
+        said.contains("HTTP/3 becomes faster at 72.7 ms (95 % 50.0 to 100.0)"),
+        "{said}"
+    );
     assert!(said.contains("At 50 ms HTTP/3 loses 3"), "{said}");
     assert!(said.contains("% in setting the connection up"), "{said}");
-    assert!(!said.contains("luck"), "{said}");
+    // Of delays 25 ms apart a crossover may lie anywhere between two, so a move of 20 ms may be none.
+    assert!(said.contains("which may be luck"), "{said}");
 }
 
 #[test]
@@ -185,13 +189,13 @@ fn what_one_side_has_alone_is_named_and_not_dropped() {
     assert_eq!(
         contrast.only_in_a,
         [
-            "5 Mbit/s · 0 % loss · 1 MB at 50 ms and 100 ms",
-            "9 Mbit/s · 0 % loss · 1 MB"
+            "5 Mbit/s · 0 % loss · 1 MB · client altway · server altway at 50 ms and 100 ms",
+            "9 Mbit/s · 0 % loss · 1 MB · client altway · server altway"
         ]
     );
     assert_eq!(
         contrast.only_in_b,
-        ["5 Mbit/s · 0 % loss · 1 MB at 75 ms and 150 ms"]
+        ["5 Mbit/s · 0 % loss · 1 MB · client altway · server altway at 75 ms and 150 ms"]
     );
     let table = contrast.table();
     assert!(
@@ -216,7 +220,10 @@ fn topologies_of_one_run_are_held_against_the_first() {
         .map(|one| (one.a.as_str(), one.b.as_str()))
         .collect();
     assert_eq!(names, [("direct", "router"), ("direct", "proxied")]);
-    assert_eq!(found[0].series[0].condition, "5 Mbit/s · 0 % loss · 1 MB");
+    assert_eq!(
+        found[0].series[0].condition,
+        "5 Mbit/s · 0 % loss · 1 MB · client altway · server altway"
+    );
     let change = |contrast: &Contrast| cells(contrast)[1].change_percent.value;
     assert!(change(&found[0]).abs() < 2.0);
     assert!(

@@ -135,14 +135,15 @@ fn a_map_has_a_panel_for_each_rate_and_marks_what_is_open() {
         for tile in &tiles.tiles {
             let delay = [0.0, 5.0, 15.0, 25.0][tile.at.0 as usize];
             let loss = [0.0, 1.0, 3.0, 5.0][tile.at.1 as usize];
-            // Positive where the second protocol is faster.
+            // Positive where the second protocol is faster, whose difference then is negative.
             let truth = 0.008 * (delay - zero_of_map(loss, rate));
             let value = tile.value.unwrap();
             assert!(
-                !tile.sure || truth.abs() < 0.01 || (value > 0.0) == (truth > 0.0),
+                !tile.sure || truth.abs() < 0.01 || (value < 0.0) == (truth > 0.0),
                 "{tile:?}"
             );
-            assert!(tile.sure || truth.abs() < 0.03, "{tile:?}, truth {truth}");
+            // One that is little is undecided up to the margin and the noise beyond it.
+            assert!(tile.sure || truth.abs() < 0.05, "{tile:?}, truth {truth}");
         }
     }
 }

@@ -123,6 +123,12 @@ fn policies_are_held_against_the_better_protocol_of_each_cell() {
         table.lines().all(|line| line.chars().count() <= 100),
         "{table}"
     );
+    // Against `h2`, eight pairs of which four are equal and four are shorter by 17 %.
+    assert!(
+        table.contains("No winner: learned had the shortest sessions, −9.1 % (95 %:"),
+        "{table}"
+    );
+    assert!(!table.contains("never went over HTTP/3"), "{table}");
     assert!(rendered.html.contains("Policies of the server"));
     assert!(!table.contains("planned transfers are measured"), "{table}");
 }
@@ -208,7 +214,7 @@ fn a_choice_stands_beside_what_was_measured() {
         predicted: -cell.delay.as_secs_f64(),
     };
     let text = altway_report::choices(&run, &choose).unwrap().unwrap();
-    let link = "50 Mbit/s · 0 % loss · 1 MB";
+    let link = "50 Mbit/s · 0 % loss · 1 MB · client altway · server altway";
     assert_eq!(
         line(&text, "0 ms "),
         [

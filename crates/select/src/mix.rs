@@ -43,15 +43,22 @@ struct Count {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mix {
     /// Of new connections, then of open ones.
-    counts: [[Count; SIZES]; 2],
+    counts: [Count; 2 * SIZES],
     total: f64,
+    /// Places in `counts` of those with the largest weights, the largest first, and of equal ones the first; each
+    /// page moves one of them, where each decision would look through all.
+    heaviest: [u8; HEAVIEST],
+    /// Places that are used of `heaviest`.
+    ranked: u8,
 }
 
 impl Default for Mix {
     fn default() -> Self {
         Self {
-            counts: [[Count::default(); SIZES]; 2],
+            counts: [Count::default(); 2 * SIZES],
             total: 0.0,
+            heaviest: [0; HEAVIEST],
+            ranked: 0,
         }
     }
 }
@@ -62,23 +69,54 @@ impl Mix {
         let class = (bytes >> 10)
             .checked_ilog2()
             .map_or(0, |log| log as usize + 1);
-        let count = &mut self.counts[usize::from(!cold)][class.min(SIZES - 1)];
+        let place = usize::from(!cold) * SIZES + class.min(SIZES - 1);
+        let count = &mut self.counts[place];
         count.weight += 1.0;
         count.bytes += bytes as f64;
         count.many += if requests > FEW { 1.0 } else { 0.0 };
         self.total += 1.0;
+        self.rank(place as u8);
         if self.total > MOST {
             self.halve();
         }
     }
 
     fn halve(&mut self) {
-        for count in self.counts.iter_mut().flatten() {
+        for count in &mut self.counts {
             count.weight /= 2.0;
             count.bytes /= 2.0;
             count.many /= 2.0;
         }
         self.total /= 2.0;
+        self.ranked = 0;
+        for place in 0..self.counts.len() {
+            if self.counts[place].weight > 0.0 {
+                self.rank(place as u8);
+            }
+        }
+    }
+
+    /// Moves the class at `place` up to its rank, now that its weight has grown.
+    fn rank(&mut self, place: u8) {
+        let weight = |place: u8| self.counts[usize::from(place)].weight;
+        let is_before = |a: u8, b: u8| weight(a) > weight(b) || (weight(a) == weight(b) && a < b);
+        let mut ranks = self.heaviest;
+        let ranked = usize::from(self.ranked);
+        let mut at = match ranks[..ranked].iter().position(|one| *one == place) {
+            Some(at) => at,
+            None if ranked < HEAVIEST => {
+                self.ranked += 1;
+                ranked
+            }
+            None if is_before(place, ranks[HEAVIEST - 1]) => HEAVIEST - 1,
+            None => return,
+        };
+        ranks[at] = place;
+        while at > 0 && is_before(place, ranks[at - 1]) {
+            ranks.swap(at, at - 1);
+            at -= 1;
+        }
+        self.heaviest = ranks;
     }
 
     /// Whether the host's own counts are used.
@@ -113,18 +151,15 @@ impl Mix {
         (sums.0 / weights, sums.1 / weights, sums.2 / weights)
     }
 
-    fn heaviest(&self) -> impl Iterator<Item = (Count, bool)> {
-        let mut heaviest = [(Count::default(), false); HEAVIEST];
-        for (counts, cold) in self.counts.iter().zip([true, false]) {
-            for count in counts {
-                if count.weight > heaviest[HEAVIEST - 1].0.weight {
-                    let place = heaviest.partition_point(|it| it.0.weight >= count.weight);
-                    heaviest[place..].rotate_right(1);
-                    heaviest[place] = (*count, cold);
-                }
-            }
-        }
-        heaviest.into_iter().filter(|(count, _)| count.weight > 0.0)
+    /// The heaviest classes, each with whether its connections were new.
+    fn heaviest(&self) -> impl Iterator<Item = (&Count, bool)> {
+        let places = &self.heaviest[..usize::from(self.ranked)];
+        places.iter().map(|place| {
+            (
+                &self.counts[usize::from(*place)],
+                usize::from(*place) < SIZES,
+            )
+        })
     }
 }
 
@@ -228,6 +263,24 @@ mod tests {
             }
             let (bytes, setup) = means(&mix);
             prop_assert!(bytes.is_finite() && setup.is_finite());
+        }
+
+        #[test]
+        fn the_heaviest_are_those_that_a_look_at_all_would_find(
+            pages in prop::collection::vec((0_u32..14, 0_u32..9, any::<bool>()), 0..400),
+        ) {
+            let mut mix = Mix::default();
+            for (power, requests, cold) in pages {
+                mix.add(1 << power << 8, requests, cold);
+                let mut all: Vec<usize> = (0..mix.counts.len()).collect();
+                all.retain(|place| mix.counts[*place].weight > 0.0);
+                // Stable: of equal ones the first.
+                all.sort_by(|a, b| mix.counts[*b].weight.total_cmp(&mix.counts[*a].weight));
+                all.truncate(HEAVIEST);
+                let ranked = &mix.heaviest[..usize::from(mix.ranked)];
+                let ranked: Vec<usize> = ranked.iter().map(|place| usize::from(*place)).collect();
+                prop_assert_eq!(ranked, all);
+            }
         }
     }
 }

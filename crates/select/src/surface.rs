@@ -12,26 +12,13 @@ use std::sync::LazyLock;
 mod coefficients;
 mod file;
 mod path;
+mod predictor;
 mod provenance;
 
 pub(crate) use coefficients::Coefficients;
 pub use file::SurfaceError;
+pub(crate) use predictor::Predictor;
 pub use provenance::{Source, Sources};
-
-/// Bytes of payload in a full packet.
-const SEGMENT: f64 = 1460.0;
-
-/// Bytes of the initial congestion window.
-const INITIAL_WINDOW: f64 = 10.0 * SEGMENT;
-
-/// Seconds; the least retransmission time-out of Linux.
-const MIN_RTO: f64 = 0.2;
-
-/// Bit/s; the slowest and fastest path that is told apart.
-const RATES: (f64, f64) = (1e4, 1e11);
-
-/// Seconds; the longest and shortest round trip that is told apart.
-const RTTS: (f64, f64) = (1e-5, 10.0);
 
 /// The reaction of a transport's sender to loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -188,143 +175,11 @@ impl Surface {
     /// number, counts as the nearest that is within.
     #[must_use]
     pub fn times(&self, terms: &Terms, exchange: &Exchange) -> Times {
-        let path = Known::of(terms);
-        let exchange = exchange.tamed();
-        let clean = undisturbed(path.rate2, path.rtt, &exchange, exchange.setup2);
-        let disturbed = self.disturbed(&path, &exchange, clean);
-        let slowdown = disturbed / clean;
-        let many = if exchange.many {
-            self.lead.objects
-        } else {
-            0.0
-        };
-        let lead = (self.lead.base + self.lead.growth * path.loss.min(0.06))
-            * (1.0 - (-self.lead.pace * slowdown.ln()).exp())
-            * (1.0 + many);
-        let resent = 1.0 / (1.0 - path.loss);
-        let h2 = match terms.congestion2 {
-            Congestion::LossBased => disturbed,
-            Congestion::RateBased => clean * resent,
-        };
-        let opening = if exchange.setup2 > 0.0 || exchange.setup3 > 0.0 {
-            self.quic.handshake_bytes * 8.0 / path.rate2 + self.quic.handshake_seconds
-        } else {
-            self.quic.request_seconds
-        };
-        let clean3 = undisturbed(path.rate3, path.rtt, &exchange, exchange.setup3) + opening;
-        let h3 = match terms.congestion3 {
-            Congestion::LossBased => clean3 * slowdown * (-lead).exp(),
-            Congestion::RateBased => clean3 * resent,
-        };
-        let waiting = (exchange.document + exchange.objects) * 8.0 / path.rate3 / clean3;
-        Times { h2, h3, waiting }
-    }
-
-    /// Seconds with the path's loss, which costs nothing in an exchange that sees none.
-    fn disturbed(&self, path: &Known, exchange: &Exchange, clean: f64) -> f64 {
-        let packets = (exchange.document + exchange.objects) / SEGMENT;
-        let seen = 1.0 - (-packets * path.loss).exp();
-        let limited = soft_min(path.rate2, self.loss_limited(path), self.loss.softness);
-        let slow = undisturbed(limited, path.rtt, exchange, exchange.setup2);
-        (clean * (1.0 - seen) + slow * seen).max(clean)
-    }
-
-    /// Bit/s that a sender gets which takes loss for congestion.
-    fn loss_limited(&self, path: &Known) -> f64 {
-        let loss = path.loss.max(1e-7);
-        let rtt = path.rtt + 0.0004;
-        let recovered = rtt * (2.0 * loss / 3.0).sqrt() / self.loss.numerator;
-        let timed_out = (2.0 * rtt).max(MIN_RTO)
-            * (3.0 * (3.0 * loss / 8.0).sqrt()).min(1.0)
-            * loss
-            * (1.0 + 32.0 * loss * loss);
-        SEGMENT * 8.0 / (recovered + timed_out)
+        Predictor::new(self, terms).times(exchange)
     }
 }
 
-/// Terms within their ranges.
-struct Known {
-    rate2: f64,
-    rate3: f64,
-    rtt: f64,
-    loss: f64,
-}
-
-impl Known {
-    fn of(terms: &Terms) -> Self {
-        Self {
-            rate2: within(terms.rate2, RATES),
-            rate3: within(terms.rate3, RATES),
-            rtt: within(terms.rtt, RTTS),
-            loss: within(terms.loss, (0.0, 0.4)),
-        }
-    }
-}
-
-impl Exchange {
-    fn tamed(&self) -> Self {
-        Self {
-            document: within(self.document, (1.0, 1e13)),
-            objects: within(self.objects, (0.0, 1e13)),
-            many: self.many,
-            setup2: within(self.setup2, (0.0, 10.0)),
-            setup3: within(self.setup3, (0.0, 10.0)),
-        }
-    }
-}
-
-/// The nearest value in the range; what is no number is the least.
-fn within(value: f64, (low, high): (f64, f64)) -> f64 {
-    if value.is_nan() {
-        low
-    } else {
-        value.clamp(low, high)
-    }
-}
-
-/// The smaller of both, a little less where they are close.
-fn soft_min(a: f64, b: f64, exponent: f64) -> f64 {
-    let (low, high) = if a < b { (a, b) } else { (b, a) };
-    low * (1.0 + (low / high).powf(exponent)).powf(-1.0 / exponent)
-}
-
-/// Seconds over a path without loss.
-fn undisturbed(rate: f64, rtt: f64, exchange: &Exchange, setup: f64) -> f64 {
-    let document = exchange.document;
-    let first = 0.001 + (setup + 1.0) * rtt + slow_start(document, rate, rtt, INITIAL_WINDOW);
-    if exchange.objects <= 0.0 {
-        return first;
-    }
-    let grown = (INITIAL_WINDOW + document).min(rate * rtt / 8.0 + SEGMENT);
-    first + rtt + slow_start(exchange.objects, rate, rtt, grown.max(INITIAL_WINDOW))
-}
-
-/// Seconds from the first byte to the last, with a window that doubles each round trip until it fills the path.
-///
-/// A faster path never takes longer: what the doubling rounds would cost more than the faster rate saves, just
-/// before the window fills the path, is left out.
-fn slow_start(size: f64, rate: f64, rtt: f64, window: f64) -> f64 {
-    /// Round trips that the pipe is not full for while the window doubles, each.
-    const ROUND: f64 = 0.93;
-    let rounds = ((size / window + 1.0).log2() - 1e-9).ceil() - 1.0;
-    let small = rtt * rounds.max(0.0) + size.min(window) * 8.0 / rate;
-    let time = if size + window < rate * rtt / 8.0 {
-        small
-    } else {
-        // From this rate on the time would grow with the rate.
-        let best = 8.0 * (size + window) * std::f64::consts::LN_2 / (ROUND * rtt);
-        let rate = rate.min(best.max(8.0 * window / rtt));
-        let rounds = (rate * rtt / 8.0 / window).max(1.0).log2();
-        let grown = window * (rounds.exp2() - 1.0);
-        let large = rounds * rtt * ROUND + (size - grown) * 8.0 / rate;
-        if rounds > 0.0 {
-            large.max(small)
-        } else {
-            large
-        }
-    };
-    time.max(size * 8.0 / rate)
-}
-
+#[cfg(test)]
+pub(crate) mod reference;
 #[cfg(test)]
 mod tests;

@@ -15,10 +15,11 @@ use std::time::SystemTime;
 /// those with ECDSA keys before others, as their handshakes cost the server least.
 ///
 /// A client that asks for no name, or for one that no certificate is for, is shown the first certificate,
-/// unless [`strict`](Self::strict) is set.
-#[derive(Debug, Clone)]
+/// unless [`strict`](Self::strict) is set. One that asks for a name that is [awaited](Self::awaiting) is shown none
+/// until there is one.
+#[derive(Debug, Clone, Default)]
 pub struct Certificates {
-    /// The default is the first. Never empty.
+    /// The default is the first.
     identities: Vec<Identity>,
     by_name: FxHashMap<Box<str>, Vec<usize>>,
     strict: bool,
@@ -36,13 +37,16 @@ impl Certificates {
     /// The certificate that clients are shown who ask for no name that another one is for.
     #[must_use]
     pub fn new(default: Identity) -> Self {
-        let empty = Self {
-            identities: Vec::new(),
-            by_name: FxHashMap::default(),
-            strict: false,
-            asked_names: AskedNames::default(),
-        };
-        empty.with(default)
+        Self::default().with(default)
+    }
+
+    /// Adds a name whose certificate is yet to come: handshakes of clients that ask for it are ended, where it has
+    /// none, rather than shown that of another site.
+    #[must_use]
+    pub fn awaiting(mut self, name: &str) -> Self {
+        let name = name.to_ascii_lowercase().into_boxed_str();
+        self.by_name.entry(name).or_default();
+        self
     }
 
     /// Adds a certificate, for the names that it holds.
@@ -129,7 +133,8 @@ impl Certificates {
     }
 
     fn select(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Identity> {
-        let default = || (!self.strict).then_some(&[0][..]);
+        let has_default = !self.strict && !self.identities.is_empty();
+        let default = || has_default.then_some(&[0][..]);
         let named = name.and_then(|name| self.order(name));
         let order = named.or_else(default)?;
         let mut candidates = order.iter().map(|index| &self.identities[*index]);
@@ -207,6 +212,20 @@ mod tests {
             assert_eq!(shown(Some(name)), Some(place), "{name}");
         }
         assert_eq!(shown(None), Some(0));
+    }
+
+    #[test]
+    fn a_name_that_is_awaited_is_shown_nothing_until_its_certificate_is_there() {
+        let none = Certificates::default();
+        let shown_of = |of: &Certificates, name| shown(of, name, &[ECDSA_NISTP256_SHA256]);
+        assert_eq!(shown_of(&none, Some("a.example")), None);
+        assert_eq!(shown_of(&none, None), None);
+        let some = Certificates::new(ecdsa(&["*.example"])).awaiting("A.example");
+        assert_eq!(shown_of(&some, Some("a.example")), None);
+        assert_eq!(shown_of(&some, Some("b.example")), Some(0));
+        assert_eq!(shown_of(&some, None), Some(0));
+        let there = some.with(ecdsa(&["a.example"])).awaiting("a.example");
+        assert_eq!(shown_of(&there, Some("a.example")), Some(1));
     }
 
     #[test]

@@ -176,7 +176,9 @@ impl Clients {
     pub(crate) fn is_crowded(&self, address: IpAddr) -> bool {
         let limits = &self.0.limits;
         let table = self.0.table.borrow();
-        let client = table.clients.get(&limits.client_prefix.prefix_of(address));
+        let client = table
+            .clients
+            .get(&ClientPrefix::of(address, limits.client_prefix));
         client.is_some_and(|client| {
             client.connections.get() * 2 >= limits.connections_per_client()
                 || client.handshakes.get() * 2 >= limits.handshakes_per_client()
@@ -207,7 +209,7 @@ impl Clients {
     ) -> Result<Rc<Admitted>, Incident> {
         let shared = &self.0;
         let limits = &shared.limits;
-        let prefix = limits.client_prefix.prefix_of(address);
+        let prefix = ClientPrefix::of(address, limits.client_prefix);
         shared.saw(now);
         let known = shared.table.borrow().clients.get(&prefix).map(Rc::clone);
         if let Some(client) = &known {
@@ -479,7 +481,7 @@ impl Drop for Admitted {
         }
         replace(&self.client.connections, 1, 0);
         if self.client.connections.get() == 0 {
-            let prefix = self.shared.limits.client_prefix.prefix_of(self.address);
+            let prefix = ClientPrefix::of(self.address, self.shared.limits.client_prefix);
             table.clients.remove(&prefix);
             let owed = self.client.due.get().filter(|_| self.client.rate.is_some());
             if let Some(due) = owed.filter(|due| Some(*due) > self.shared.latest.get()) {

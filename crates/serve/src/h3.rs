@@ -27,10 +27,9 @@ use crate::random::random;
 use crate::setup::{Memory, Setup};
 use crate::stop::StopSignal;
 use crate::takeover::Secrets;
-use admission::Registration;
-use altway_http3::{self as http3, Code, ConnectionHandle, Endpoint};
+use altway_http3::{self as http3, Code, ConnectionHandle, Datagram};
 use altway_socket::{Progress, Timer};
-use responses::Responses;
+use responses::{Endpoint, Responses};
 use std::future::{pending, poll_fn};
 use std::io;
 use std::net::UdpSocket;
@@ -64,35 +63,30 @@ pub(crate) fn config(
 ) -> http3::ServerConfig {
     let limits = &options.limits;
     let mut config = http3::ServerConfig::new(tls);
-    config.early_data = options.early_data;
-    config.qlog = options.qlog.clone();
-    config.transport.congestion = match congestion {
-        Congestion::Cubic => http3::Congestion::Cubic,
-        Congestion::NewReno => http3::Congestion::NewReno,
-        Congestion::Bbr => http3::Congestion::Bbr,
-    };
-    config.transport.initial_window = options.initial_window.clamp(2, 1_000);
-    config.transport.idle_timeout = limits.idle_timeout;
     (config.limits.stall, config.limits.stall_bytes) = limits.least_progress();
-    config.transport.send_window = SEND_WINDOW;
-    config.transport.loopback_mtu = Some(LOOPBACK_MTU);
     config.limits.max_concurrent_requests = limits.max_concurrent_requests;
-    config.limits.max_connections = limits.max_connections;
-    config.limits.max_held_bytes = limits.max_quic_held_bytes;
-    config.limits.retry = limits.retry;
-    config.limits.handshake_timeout = Some(limits.handshake_timeout);
+    let quic = &mut config.quic;
+    quic.qlog = options.qlog.clone();
+    quic.transport.congestion = congestion;
+    quic.transport.initial_window = options.initial_window.clamp(2, 1_000);
+    quic.transport.idle_timeout = limits.idle_timeout;
+    quic.transport.send_window = SEND_WINDOW;
+    quic.transport.loopback_mtu = Some(LOOPBACK_MTU);
+    quic.limits.max_connections = limits.max_connections;
+    quic.limits.max_held_bytes = limits.max_quic_held_bytes;
+    quic.limits.retry = limits.retry;
+    quic.limits.handshake_timeout = Some(limits.handshake_timeout);
     // A stateless reset is the server's word, whichever worker says it.
-    config.reset_key = Some(http3::ResetKey(secrets.reset_key));
+    quic.reset_key = Some(http3::ResetKey(secrets.reset_key));
     // The kernel may bring a client's answer to another worker than the one that gave the token.
     let tokens = http3::Tokens::new(secrets.token_key, Instant::now(), SystemTime::now());
-    config.tokens = Some(tokens);
+    quic.tokens = Some(tokens);
     config
 }
 
 /// The HTTP/3 side of a worker at one address.
 pub(crate) struct Driver<'a> {
     endpoint: Endpoint,
-    _registration: Registration,
     udp: Udp,
     timer: Timer,
     responses: Responses,
@@ -144,16 +138,12 @@ impl<'a> Driver<'a> {
         listener: usize,
     ) -> Result<Self, Error> {
         let udp = Udp::new(socket).map_err(Error::Worker)?;
-        let segments = config.transport.max_segments;
-        config.transport.max_segments = segments.min(udp.max_segments());
-        config.connection_ids = Some(place.ids);
-        let mut endpoint = Endpoint::server(config, random()?)?;
-        let retry = setup.limits.retry;
-        let registration = Registration::new(memory.clients.clone());
-        endpoint.set_admission(registration.callback(retry));
+        let segments = &mut config.quic.transport.max_segments;
+        *segments = udp.max_segments().min(*segments);
+        config.quic.connection_ids = Some(place.ids);
+        let endpoint = Endpoint::server(&config, random()?)?;
         Ok(Self {
             endpoint,
-            _registration: registration,
             udp,
             timer: Timer::new().map_err(Error::Worker)?,
             responses: Responses::new(Arc::clone(setup), memory.clone(), listener),
@@ -207,7 +197,7 @@ impl<'a> Driver<'a> {
             self.next(progress, sweep).await;
         }
         let mut over = pin!(sleep(linger));
-        while !linger.is_zero() && self.responses.connections().next().is_some() {
+        while !linger.is_zero() && self.endpoint.states().any(|(_, it)| it.is_open()) {
             let progress = self.turn()?;
             tokio::select! {
                 () = over.as_mut() => break,
@@ -219,7 +209,7 @@ impl<'a> Driver<'a> {
 
     /// Whether nothing is left to answer or to deliver.
     fn is_idle(&self) -> bool {
-        self.responses.is_empty() && self.endpoint.is_idle()
+        self.responses.is_empty(&self.endpoint) && self.endpoint.is_idle()
     }
 
     /// How long clients have to go by themselves.
@@ -254,7 +244,7 @@ impl<'a> Driver<'a> {
         }
         self.responses.answer(now, &mut self.endpoint);
         let mut progress = self.udp.send(now, &mut self.endpoint)?;
-        if self.close_leaving(now) && progress != Progress::Blocked {
+        if self.close_leaving() && progress != Progress::Blocked {
             progress = Progress::More;
         }
         self.timer.arm(self.endpoint.poll_timeout(), now)?;
@@ -265,50 +255,59 @@ impl<'a> Driver<'a> {
 
     /// Tells connections to go that have to make room for others.
     fn evict(&mut self, connections: Vec<ConnectionHandle>) {
-        for connection in connections {
-            if self.responses.is_evicted(connection) {
-                self.endpoint.go_away(connection);
-                self.leaving.push(connection);
+        for handle in connections {
+            if let Some((http3, quic, connection)) = self.endpoint.connection(handle)
+                && connection.is_evicted()
+            {
+                http3.shutdown(quic);
+                self.leaving.push(handle);
             }
         }
     }
 
     /// Closes those that were told to go, and have nothing in progress; whether there were any.
-    fn close_leaving(&mut self, now: Instant) -> bool {
+    fn close_leaving(&mut self) -> bool {
         let before = self.leaving.len();
         let Self {
-            leaving,
-            responses,
-            endpoint,
-            ..
+            leaving, endpoint, ..
         } = self;
-        leaving.retain(|connection| {
-            // Else it has gone, and its handle may be another one's.
-            let is_there = responses.is_evicted(*connection);
-            let at_rest = is_there && endpoint.is_at_rest(*connection);
-            if at_rest {
-                endpoint.close(now, *connection, Code::H3_NO_ERROR, b"");
+        leaving.retain(|handle| match endpoint.connection(*handle) {
+            Some((http3, quic, connection)) if connection.is_evicted() => {
+                let at_rest = http3.is_idle();
+                if at_rest {
+                    http3.close(quic, Code::H3_NO_ERROR, b"");
+                }
+                !at_rest
             }
-            is_there && !at_rest
+            // It has gone, and its handle may be another one's.
+            _ => false,
         });
         leaving.len() < before
     }
 
     /// Takes in what came, and passes on what is for others.
     fn receive(&mut self, now: Instant) -> io::Result<()> {
-        let Self { udp, endpoint, .. } = self;
-        let Some(exchange) = &mut self.exchange else {
-            return udp.receive(|datagram| endpoint.handle_datagram(now, datagram));
+        let Self {
+            udp,
+            endpoint,
+            clients,
+            setup,
+            exchange,
+            ..
+        } = self;
+        let mut take = |datagram: Datagram<'_>| take(endpoint, clients, setup, now, datagram);
+        let Some(exchange) = exchange else {
+            return udp.receive(take);
         };
         if self.reading {
             udp.receive(|datagram| {
                 if !exchange.pass_on(&datagram) {
-                    endpoint.handle_datagram(now, datagram);
+                    take(datagram);
                 }
             })?;
         }
         for forwarded in exchange.arrived() {
-            endpoint.handle_datagram(now, forwarded.datagram());
+            take(forwarded.datagram());
         }
         Ok(())
     }
@@ -324,7 +323,8 @@ impl<'a> Driver<'a> {
             () = self.udp.writable(), if progress == Progress::Blocked => {}
             () = self.timer.expired() => {}
             forwarded = next_of(&mut self.exchange) => {
-                self.endpoint.handle_datagram(Instant::now(), forwarded.datagram());
+                let Self { endpoint, clients, setup, .. } = self;
+                take(endpoint, clients, setup, Instant::now(), forwarded.datagram());
             }
             () = poll_fn(|cx| self.responses.poll(cx)) => {}
             evicted = poll_fn(|cx| self.clients.poll_evicted(self.listener, cx)) => self.evict(evicted),
@@ -334,12 +334,30 @@ impl<'a> Driver<'a> {
 
     /// Says goodbye to the clients that are still there; what doesn't leave at once never will.
     fn close(&mut self) {
-        let now = Instant::now();
-        for connection in self.responses.connections() {
-            self.endpoint.close(now, connection, Code::H3_NO_ERROR, b"");
+        for handle in responses::open(&self.endpoint) {
+            // Else it has ended by itself.
+            if let Some((http3, quic, _)) = self.endpoint.connection(handle) {
+                http3.close(quic, Code::H3_NO_ERROR, b"");
+            }
         }
-        while matches!(self.udp.send(now, &mut self.endpoint), Ok(Progress::More)) {}
+        while matches!(
+            self.udp.send(Instant::now(), &mut self.endpoint),
+            Ok(Progress::More)
+        ) {}
     }
+}
+
+/// Takes a datagram in.
+fn take(
+    endpoint: &mut Endpoint,
+    clients: &Clients,
+    setup: &Setup,
+    now: Instant,
+    datagram: Datagram<'_>,
+) {
+    endpoint.handle_datagram_by(now, datagram, |remote, validated| {
+        admission::admit(clients, setup.limits.retry, remote, validated)
+    });
 }
 
 /// The next datagram of this worker's that comes to somebody else; never where there is nobody.

@@ -3,7 +3,8 @@
 //! A line for each would let a peer fill the disk and hide the line that matters. A sum a minute
 //! tells an operator, at the default level of logging, who is turned away and why.
 
-use crate::client_prefix::{ClientPrefix, PrefixLengths};
+use crate::PrefixLengths;
+use crate::client_prefix::ClientPrefix;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::IpAddr;
@@ -109,7 +110,7 @@ impl Incidents {
 
     /// Counts one.
     pub(crate) fn record(&self, client: IpAddr, incident: Incident) {
-        let key = (self.lengths.prefix_of(client), incident);
+        let key = (ClientPrefix::of(client, self.lengths), incident);
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.totals.entry(incident).or_default() += 1;
         let has_room = counts.by_client.len() < MAX_ENTRIES;

@@ -141,6 +141,7 @@
 mod accept;
 mod certificates;
 pub mod certs;
+mod challenges;
 mod client_auth;
 mod client_prefix;
 mod clients;
@@ -189,10 +190,11 @@ pub mod ws;
 pub use altway_http3::{EarlyData, Qlog, QlogWriter, Retry, ServerId};
 pub use altway_select::model::Threshold;
 pub use altway_select::{self as select, ParseModelError as InvalidPolicy};
+pub use altway_units::{BadPrefixLengths, PrefixLengths};
 pub use altway_units::{DataSize, LeastRate, Network, Ratio, RequestLimit, RequestRate};
 pub use certificates::Certificates;
+pub use challenges::{Challenges, InvalidChallenge};
 pub use client_auth::{ClientAuth, ClientCertificate};
-pub use client_prefix::{InvalidPrefixLengths, PrefixLengths};
 pub use congestion::CongestionInUse;
 pub use embed::{
     App, ByPeer, ByRequest, EarlyHints, EarlyHintsError, PerPeer, Serve, ServeFuture,
@@ -214,8 +216,8 @@ pub use metrics::{
     OfferMetrics, PageMetrics, ProtocolMetrics, ShownCertificate, SiteMetrics,
 };
 pub use options::{
-    Bind, Congestion, DEFAULT_PORT, HostPolicy, Options, Policy, Protocols, Security, Spread,
-    Steering, UnknownCongestion, UnknownSpread,
+    Bind, Congestion, DEFAULT_PORT, EarlyDataFor, HostPolicy, Options, Policy, Protocols, Security,
+    Spread, Steering, UnknownCongestion, UnknownSpread,
 };
 pub use reload::ReloadHandle;
 pub use request::body::{Body, BodyMemory};

@@ -1,8 +1,10 @@
 //! What an operator can choose. Every value that these types can hold is valid.
 
 use crate::{
-    AccessLog, Certificates, KeyLog, Limits, Listener, PassedSocket, SelectionLog, Site, TicketKeys,
+    AccessLog, Certificates, Challenges, KeyLog, Limits, Listener, PassedSocket, SelectionLog,
+    Site, TicketKeys,
 };
+pub use altway_http3::{Congestion, UnknownCongestion};
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
@@ -35,7 +37,8 @@ pub struct Options {
     pub security: Security,
     /// The protocols that clients are given. Default: all. Without HTTP/3 there is no UDP socket and no `Alt-Svc`.
     pub protocols: Protocols,
-    /// Further addresses to listen at, over TCP; [`MAX_LISTENERS`](Self::MAX_LISTENERS) at most. Default: none.
+    /// Further addresses to listen at; [`MAX_LISTENERS`](Self::MAX_LISTENERS) at most. Those with HTTP/3 share what its
+    /// connections may hold ([`Limits::max_quic_held_bytes`]) evenly, the main address included. Default: none.
     pub listeners: Vec<Listener>,
     /// The port number that clients see, where a NAT or a container changes it: what `Alt-Svc` names (RFC 7838
     /// section 3), and where [`ListenerKind::Redirect`](crate::ListenerKind::Redirect) leads to. Default `None`: the
@@ -80,22 +83,27 @@ pub struct Options {
     /// nearest). TCP's is the route's (`initcwnd` of `ip route`), which no socket can change; the kernel's
     /// default is the same 10 (RFC 6928). Default: 10 (RFC 9002 section 7.2).
     pub initial_window: u32,
-    /// Answer clients that come back over HTTP/3 a round trip earlier: requests of GET, HEAD and OPTIONS
-    /// without content are handled before the hand-shake is done (0-RTT, RFC 9001 section 4.6). Other
-    /// methods are answered 425 (Too Early, RFC 8470), for the client to ask again; what has content
-    /// waits. Over TCP there is no early data. Default: off.
+    /// What clients that come back over HTTP/3 are answered a round trip earlier, before the handshake is done
+    /// (0-RTT, RFC 9001 section 4.6): requests of GET, HEAD and OPTIONS without content. Other methods are answered
+    /// 425 (Too Early, RFC 8470), for the client to ask again; what has content waits. Over TCP there is no early
+    /// data. Default: [`EarlyDataFor::Files`].
     ///
     /// Whoever sees such a request on its way can send it again. No copy is handled: a session is good
-    /// for one resumption, whichever worker it comes to. A service finds
+    /// for one resumption, whichever worker it comes to, and in one process. A service finds
     /// [`EarlyData`](crate::EarlyData) in a request's extensions, and may answer 425 all the same.
     ///
     /// For this, sessions of HTTP/3 are kept in memory: 32,768 of some 300 bytes, the oldest forgotten
     /// first. They end with the process, and several servers share none.
-    pub early_data: bool,
-    /// Keys of session tickets that several servers share, so that clients resume at any of them. They are not used
-    /// over QUIC with [`early_data`](Self::early_data), for which sessions are kept in memory. Default `None`: keys
-    /// of the server's own, which it changes every six hours and forgets after twelve.
+    pub early_data: EarlyDataFor,
+    /// Keys of session tickets that several servers share, so that clients resume at any of them. With them
+    /// [`EarlyDataFor::Files`] means nobody, for sessions that are kept in memory can't be shared; with
+    /// [`EarlyDataFor::Everything`] they are for TCP alone. Default `None`: keys of the server's own, which it changes
+    /// every six hours and forgets after twelve.
     pub ticket_keys: Option<TicketKeys>,
+    /// The answers to challenges of certificate authorities, which whoever orders certificates puts there while the
+    /// server runs: requests for them in clear text are answered before anything else has its say, and so are TLS
+    /// handshakes over TCP that offer the protocol `acme-tls/1` alone. Default `None`: there are none.
+    pub challenges: Option<Challenges>,
     /// Networks of proxies that begin each TCP connection with a header of the PROXY protocol, version 2, which
     /// names the client: its address counts for limits, selection and log, and is the [`Peer`](crate::Peer). From
     /// there nothing else is taken: a connection without it, or with version 1, is closed. Others' connections have
@@ -167,8 +175,9 @@ impl Options {
             congestion: None,
             quic_congestion: None,
             initial_window: 10,
-            early_data: false,
+            early_data: EarlyDataFor::default(),
             ticket_keys: None,
+            challenges: None,
             proxy_protocol_from: Vec::new(),
             key_log: None,
             qlog: None,
@@ -264,6 +273,20 @@ impl Security {
     }
 }
 
+/// What is answered in early data (RFC 8470): before it is known that the client that asks is there now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum EarlyDataFor {
+    /// Nothing: no client sends any.
+    Nobody,
+    /// Files. Requests to services are answered 425, and come again when the handshake is done, which takes a client
+    /// as long as without early data. The same as `Nobody` for a server that has no files, and for one that asks
+    /// clients for certificates.
+    #[default]
+    Files,
+    /// Files and services: what they do for GET, HEAD and OPTIONS must do no harm when it is done again.
+    Everything,
+}
+
 /// The way of new TCP connections to the workers. Those of QUIC are spread by the kernel either way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Spread {
@@ -317,63 +340,9 @@ pub enum Steering {
 #[error("`{0}` is no way of spreading connections: expected per-worker or round-robin")]
 pub struct UnknownSpread(String);
 
-/// A congestion control that both transports have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Congestion {
-    /// RFC 9438.
-    Cubic,
-    /// RFC 6582 (TCP), RFC 9002 section 7 (QUIC).
-    NewReno,
-    /// The kernel's version of TCP's; QUIC's is after draft-ietf-ccwg-bbr.
-    Bbr,
-}
-
-impl Congestion {
-    /// The name that Linux gives it.
-    #[must_use]
-    pub fn kernel_name(self) -> &'static str {
-        match self {
-            Self::Cubic => "cubic",
-            Self::NewReno => "reno",
-            Self::Bbr => "bbr",
-        }
-    }
-}
-
-impl fmt::Display for Congestion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.kernel_name())
-    }
-}
-
-impl FromStr for Congestion {
-    type Err = UnknownCongestion;
-
-    fn from_str(text: &str) -> Result<Self, UnknownCongestion> {
-        [Self::Cubic, Self::NewReno, Self::Bbr]
-            .into_iter()
-            .find(|congestion| congestion.kernel_name() == text)
-            .ok_or_else(|| UnknownCongestion(text.into()))
-    }
-}
-
-/// A text that names no [`Congestion`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a congestion control: expected cubic, reno or bbr")]
-pub struct UnknownCongestion(String);
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn congestion_controls_parse_what_they_print() {
-        for congestion in [Congestion::Cubic, Congestion::NewReno, Congestion::Bbr] {
-            assert_eq!(congestion.to_string().parse(), Ok(congestion));
-        }
-        let error = "vegas".parse::<Congestion>().unwrap_err();
-        assert!(error.to_string().contains("cubic, reno or bbr"));
-    }
 
     #[test]
     fn ways_of_spreading_parse_what_they_print() {

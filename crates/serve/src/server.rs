@@ -7,7 +7,7 @@ use crate::congestion::CongestionInUse;
 use crate::incidents::Incidents;
 use crate::listen::{self, Bound, Listeners, Sockets};
 use crate::metrics::{Monitor, ServerCounters};
-use crate::options::{Congestion, Options, Security};
+use crate::options::{Congestion, EarlyDataFor, Options, Security};
 use crate::reload::InUse;
 use crate::request::content::{Content, Current};
 use crate::request::service::Service;
@@ -69,7 +69,8 @@ impl Server {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }
         let content = Content::open(&options.site)?;
-        let tls = tls_configs(options)?;
+        let early_data = takes_early_data(options, &content);
+        let tls = tls_configs(options, early_data)?;
         let request = request(options)?;
         let congestion = CongestionInUse::of(&request, options.quic_congestion)?;
         let start = takeover::begin(&StartRequest {
@@ -85,9 +86,11 @@ impl Server {
             current: Current::new(content, host_names(options, selection.as_ref())?),
             has_hosts: options.hosts.is_some(),
             selection,
+            early_services: options.early_data == EarlyDataFor::Everything,
             log: options.access_log.clone(),
             incidents: Incidents::new(options.limits.client_prefix, Instant::now()),
             counters: ServerCounters::default(),
+            challenges: options.challenges.clone(),
         };
         service.current.replace_asked_names(asked_names);
         let setup = Arc::new(setup(options, &congestion, service, tls.as_ref(), &start));
@@ -320,16 +323,29 @@ fn listener_request(listener: &Listener) -> listen::ListenerRequest {
 }
 
 /// The settings of TLS; `None` in clear text.
-fn tls_configs(options: &Options) -> Result<Option<Tls>, Error> {
+fn tls_configs(options: &Options, early_data: bool) -> Result<Option<Tls>, Error> {
     let choices = tls::Choices {
         protocols: options.protocols,
-        early_data: options.early_data,
+        early_data,
         key_log: options.key_log.as_ref(),
         ticket_keys: options.ticket_keys.as_ref(),
+        challenges: options.challenges.as_ref(),
     };
     match &options.security {
         Security::ClearText | Security::BehindTlsProxy => Ok(None),
         Security::Tls(certificates) => tls::configs(certificates.clone(), &choices).map(Some),
+    }
+}
+
+/// Whether clients may send early data. Sites that come with a reload are not waited for.
+fn takes_early_data(options: &Options, content: &Content) -> bool {
+    match options.early_data {
+        EarlyDataFor::Nobody => false,
+        EarlyDataFor::Files => {
+            let is_for_anybody = options.ticket_keys.is_none() && asked_names(options).is_none();
+            is_for_anybody && content.files().next().is_some()
+        }
+        EarlyDataFor::Everything => true,
     }
 }
 
@@ -406,8 +422,9 @@ fn setup(
         let mut config = h3::config(quic, options, congestion, &start.secrets);
         // For WebSockets (RFC 9220); there are none among files.
         config.extended_connect = service.has_handlers();
+        config.quic.early_data = tls.early_data;
         // A worker has an endpoint for each address, and they share what it may hold.
-        config.limits.max_held_bytes /= http3_addresses(options).max(1) as u64;
+        config.quic.limits.max_held_bytes /= http3_addresses(options).max(1) as u64;
         config
     };
     Setup {

@@ -1,8 +1,8 @@
 //! HTTP/1.1 and HTTP/2 over TCP: accepts, does the TLS hand-shake, and hands the connection to
 //! [`h2`] or, for HTTP/1.1, to hyper, which no other module knows.
 //!
-//! Answers hyper gives by itself carry none of our fields: 400 for what is no HTTP/1.1, 431 for a
-//! head over [`MAX_HEAD_BYTES`].
+//! Answers hyper gives by itself carry none of our fields: 400 for what is no HTTP/1.1. Heads that are too large or too slow
+//! are answered without it ([`unheard`]).
 
 mod answer;
 mod delivery;
@@ -15,10 +15,12 @@ mod pace;
 mod preface;
 mod socket;
 mod tunnel;
+mod unheard;
 mod write_ahead;
 
 use crate::RequestBody;
 use crate::accept::{Accepting, Arrivals};
+use crate::challenges;
 use crate::client_auth::{Presented, begin_handshake};
 use crate::clients::{Admitted, Clients, Transport};
 use crate::incidents::Incident;
@@ -49,7 +51,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::task::unconstrained;
@@ -314,6 +316,11 @@ impl Context {
         };
         let mut session = session??;
         client.admitted.handshake_done();
+        let protocol = session.get_ref().1.alpn_protocol();
+        if protocol == Some(challenges::ALPN) {
+            // The handshake was all of it (RFC 8737 section 3).
+            return Ok(session.shutdown().await?);
+        }
         if self.setup.service.current.get().asked_names.is_some() {
             let presented = Presented::of(session.get_ref().1);
             let _ = client.presented.set(Rc::new(presented));
@@ -460,12 +467,18 @@ impl Context {
         });
         let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
         let driven = self.drive_http1(&mut connection, (pace, last), client, activity, stop);
-        driven.await.inspect_err(|failure| {
+        if let Err(failure) = driven.await {
             let failed = failure.downcast_ref::<hyper::Error>();
-            if gate.is_within_head() && failed.is_some_and(hyper::Error::is_timeout) {
-                self.record(client, Incident::SlowClient);
+            let is_late = failed.is_some_and(hyper::Error::is_timeout);
+            // What is being answered ends as it is: nothing may look like a part of it.
+            let unheard = gate.unheard(is_late).filter(|_| !activity.is_engaged());
+            if let Some((status, incident)) = unheard {
+                let response = requests.borrow_mut().unheard(status, incident, Now::read());
+                let stream = connection.into_parts().io.into_inner();
+                let _ = unheard::send(stream, response).await;
             }
-        })?;
+            return Err(failure);
+        }
         let Some(tunnel) = opened.take() else {
             return Ok(());
         };

@@ -1,12 +1,13 @@
 //! The TLS settings of both transports: one provider, the same certificates, one set of ticket keys, unless
 //! QUIC keeps its sessions itself.
 
+use crate::challenges;
 use crate::client_auth::Verifier;
 use crate::key_log::ForTls;
 use crate::reload::InUse;
 use crate::sessions::Sessions;
 use crate::ticket_keys::{self, TicketKeys};
-use crate::{Certificates, Error, KeyLog, Protocols};
+use crate::{Certificates, Challenges, Error, KeyLog, Protocols};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::server::ProducesTickets;
 use rustls::version::{TLS12, TLS13};
@@ -56,13 +57,19 @@ pub(crate) struct Tls {
     pub(crate) certificates: InUse,
     /// `None`: the server's own, which change by themselves.
     pub(crate) ticket_keys: Option<ticket_keys::InUse>,
+    /// Clients may send early data over QUIC, whose sessions are kept for it.
+    pub(crate) early_data: bool,
 }
 
 impl Tls {
     /// The settings of TCP with other protocols.
     pub(crate) fn over_tcp(&self, protocols: Protocols) -> Arc<ServerConfig> {
         let mut config = (*self.tcp).clone();
+        let former = config.alpn_protocols.iter();
+        let challenges = former.filter(|name| *name == challenges::ALPN).cloned();
+        let challenges: Vec<_> = challenges.collect();
         config.alpn_protocols = alpn_tcp(protocols);
+        config.alpn_protocols.extend(challenges);
         Arc::new(config)
     }
 }
@@ -75,6 +82,7 @@ pub(crate) struct Choices<'a> {
     pub(crate) early_data: bool,
     pub(crate) key_log: Option<&'a Arc<dyn KeyLog>>,
     pub(crate) ticket_keys: Option<&'a TicketKeys>,
+    pub(crate) challenges: Option<&'a Challenges>,
 }
 
 /// # Errors
@@ -89,6 +97,10 @@ pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Resu
     };
     let mut tcp = config(&certificates, &[&TLS13, &TLS12])?;
     tcp.alpn_protocols = alpn_tcp(choices.protocols);
+    if let Some(challenges) = choices.challenges {
+        tcp.alpn_protocols.push(challenges::ALPN.into());
+        tcp.cert_resolver = Arc::new(challenges.before(certificates.clone()));
+    }
     tcp.ticketer = Arc::clone(&ticketer);
     let mut quic = config(&certificates, &[&TLS13])?;
     quic.send_tls13_tickets = TICKETS_QUIC;
@@ -107,6 +119,7 @@ pub(crate) fn configs(certificates: Certificates, choices: &Choices<'_>) -> Resu
         quic: Arc::new(quic),
         certificates,
         ticket_keys,
+        early_data: choices.early_data,
     })
 }
 

@@ -141,7 +141,7 @@ pub(crate) fn fields_of(site: &Site, route: &Route) -> HeaderMap {
 }
 
 /// Puts fields in the place of those that have the same names; of one name may be several.
-fn replace(fields: &mut HeaderMap, new: &[HeaderField]) {
+pub(crate) fn replace(fields: &mut HeaderMap, new: &[HeaderField]) {
     for field in new {
         if let Ok(name) = HeaderName::try_from(field.name()) {
             fields.remove(name);

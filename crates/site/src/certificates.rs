@@ -1,42 +1,57 @@
 //! The certificates that sites name, in the order in which a server looks for them.
 
-use altway_config::{Certificate, ClientCertificates, Plan, Site};
+use altway_config::{Certificate, ClientCertificates, Issuer, Plan, Site};
 use altway_serve::{Certificates, ClientAuth, Identity};
 
-/// The certificates of all sites, those of the default site first. `read` has one that a site names; `own` makes one
-/// for these names, of all sites that name none: host names, `*.` and a host name, and addresses.
+/// The certificates of all sites, those of the default site first. `read` has one that a site names; `ordered` the one
+/// that was got for a name by ACME; `own` makes one for these names, of all sites whose certificate is of altway's own
+/// authority: host names, `*.` and a host name, and addresses.
 ///
-/// Where no site is the default one, clients that ask for a name that no certificate is for are shown none
-/// ([`Certificates::strict`]).
+/// Clients that ask for a name whose certificate is to come by ACME and is not there yet are shown none
+/// ([`Certificates::awaiting`]). Where no site is the default one, or that one has none yet, clients that ask for a
+/// name that no certificate is for are shown none ([`Certificates::strict`]).
 ///
 /// # Errors
 /// The errors of `read` and `own`.
 pub fn certificates<E>(
     plan: &Plan,
     mut read: impl FnMut(&Certificate) -> Result<Identity, E>,
+    mut ordered: impl FnMut(&str) -> Option<Identity>,
     own: impl FnOnce(&[String]) -> Result<Identity, E>,
 ) -> Result<Certificates, E> {
-    let has_default = plan.sites().iter().any(|site| site.is_default);
+    let has_acme = plan.config().acme.is_some();
     let mut sites: Vec<_> = plan.sites().iter().collect();
     sites.sort_by_key(|site| !site.is_default);
     let (mut identities, mut own_names, mut own_place) = (Vec::new(), Vec::new(), None);
+    let (mut awaited, mut has_default) = (Vec::new(), false);
     for site in sites {
-        if site.certificates.is_empty() {
-            own_place.get_or_insert(identities.len());
-            own_names.extend(names_of(site));
+        match site.issuer(has_acme) {
+            None => {
+                for certificate in &site.certificates {
+                    identities.push(read(certificate)?);
+                }
+            }
+            Some(Issuer::Own) => {
+                own_place.get_or_insert(identities.len());
+                own_names.extend(names_of(site));
+            }
+            Some(Issuer::Acme) => {
+                for name in names_of(site) {
+                    identities.extend(ordered(&name));
+                    awaited.push(name);
+                }
+            }
         }
-        for certificate in &site.certificates {
-            identities.push(read(certificate)?);
-        }
+        has_default |= site.is_default && (!identities.is_empty() || own_place.is_some());
     }
     if let Some(place) = own_place {
         identities.insert(place, own(&own_names)?);
     }
-    let mut identities = identities.into_iter();
-    let first = identities.next();
-    // A plan has one site at least, and each has a certificate or one of ours.
-    let first = first.expect("each site has a certificate");
-    let all = identities.fold(Certificates::new(first), Certificates::with);
+    let all = identities
+        .into_iter()
+        .fold(Certificates::default(), Certificates::with);
+    let names = awaited.iter();
+    let all = names.fold(all, |all, name| all.awaiting(name));
     Ok(if has_default { all } else { all.strict() })
 }
 

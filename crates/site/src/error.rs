@@ -1,6 +1,6 @@
 //! Why the sites of a configuration can't be served.
 
-use crate::UploadFolderError;
+use crate::{SecretError, UploadFolderError};
 use altway_serve::InvalidFilesOptions;
 
 /// A site that can't be served as its configuration says.
@@ -16,6 +16,9 @@ pub enum Error {
     /// The servers of a `proxy` can't be used.
     #[error(transparent)]
     Upstream(#[from] altway_upstream::Error),
+    /// The key of a client certificate is not where it should be.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
     /// The name of a server is one that no certificate can be for.
     #[error("no certificate can be for the name `{0}`")]
     ServerName(String),

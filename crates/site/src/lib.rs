@@ -12,13 +12,15 @@ mod error;
 mod files;
 mod proxy;
 mod router;
+mod secret;
 mod upload;
 
 pub use certificates::{certificates, with_client_auth};
 pub use error::Error;
 pub use files::options as files_options;
-pub use proxy::options as upstream_options;
+pub use proxy::{check as check_proxy, options as upstream_options};
 pub use router::Router;
+pub use secret::SecretError;
 pub use upload::{UPLOAD_BYTES, UploadFolderError, check as check_upload};
 
 use altway_config::{Action, PathPattern, Plan, Route, Site as SitePlan};

@@ -1,13 +1,17 @@
 //! Routes that are carried to other servers: the words of a configuration as those of the proxy.
 
-use crate::Error;
-use crate::answers::fields_of;
-use altway_config::{Balance as BalancePlan, Proxy as ProxyPlan, Route, Site};
-use altway_config::{Upstream, UpstreamPlace};
+use crate::answers::{fields_of, replace};
+use crate::{Error, secret};
+use altway_config::{Balance as BalancePlan, FieldChanges as FieldChangesPlan};
+use altway_config::{FieldPattern as FieldPatternPlan, HeaderField, PathPrefix, TlsName};
+use altway_config::{Proxy as ProxyPlan, Route, Site, Upstream, UpstreamPlace, UpstreamProtocol};
 use altway_proxy::{Proxy, Settings, Statistics};
 use altway_upstream::balance::{Balance, HashKey};
-use altway_upstream::{Address, Check, Group, Options, Protocol, Roots, Server, Slowest};
-use http::{HeaderName, HeaderValue};
+use altway_upstream::rewrite::{FieldChanges, FieldPattern, PathChange};
+use altway_upstream::{
+    Address, Check, ClientCertificate, Group, Options, Protocol, Roots, Server, Slowest,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
 
@@ -19,7 +23,13 @@ pub(crate) fn service(
     statistics: &Arc<Statistics>,
 ) -> Result<Proxy, Error> {
     let group = Group::new(options(proxy)?)?;
+    let text = |prefix: &Option<PathPrefix>| prefix.as_ref().map(|it| it.as_str().to_owned());
     let settings = Settings {
+        path: PathChange {
+            strip: text(&proxy.strip_prefix),
+            add: text(&proxy.add_prefix),
+        },
+        response_fields: changes(&proxy.response_headers),
         trusted: proxy.trust.clone(),
         fields: fields_of(site, route),
         statistics: Arc::clone(statistics),
@@ -42,7 +52,7 @@ pub fn options(proxy: &ProxyPlan) -> Result<Options, Error> {
     let servers = proxy
         .upstreams
         .iter()
-        .map(server)
+        .map(|upstream| server(upstream, proxy.server_name.as_ref()))
         .collect::<Result<_, _>>()?;
     let mut options = Options::new(servers);
     options.balance = match &proxy.balance {
@@ -63,7 +73,10 @@ pub fn options(proxy: &ProxyPlan) -> Result<Options, Error> {
     options.keep_body = proxy.retry.keep_body.as_bytes() as usize;
     let host = proxy.host.as_ref();
     options.host = host.and_then(|host| HeaderValue::from_str(host.as_str()).ok());
-    options.roots = proxy.roots.clone().map_or(Roots::System, Roots::File);
+    options.request_fields = changes(&proxy.request_headers);
+    options.roots = roots(proxy);
+    options.client_certificate = client_certificate(proxy)?;
+    options.send_proxy_protocol = proxy.send_proxy_protocol;
     options.max_requests = proxy.upstream_requests.min(MOST_REQUESTS);
     options.connect_timeout = proxy.timeouts.connect;
     options.head_timeout = proxy.timeouts.head;
@@ -75,14 +88,79 @@ pub fn options(proxy: &ProxyPlan) -> Result<Options, Error> {
     Ok(options)
 }
 
+fn roots(proxy: &ProxyPlan) -> Roots {
+    proxy.roots.clone().map_or(Roots::System, Roots::File)
+}
+
+fn client_certificate(proxy: &ProxyPlan) -> Result<Option<ClientCertificate>, Error> {
+    let Some(plan) = &proxy.client_certificate else {
+        return Ok(None);
+    };
+    let (place, key) = secret::read(&plan.key)?;
+    let read = ClientCertificate::from_pem(&plan.chain, &place, &key)?;
+    Ok(Some(read))
+}
+
+/// What of a route with `proxy` could not be used: the key that names it, and why. Opens files, and connects to nobody.
+#[must_use]
+pub fn check(proxy: &ProxyPlan) -> Vec<(&'static str, Error)> {
+    let mut faults = Vec::new();
+    if proxy.upstreams.iter().any(|it| it.is_tls)
+        && let Err(error) = roots(proxy).check()
+    {
+        let key = if proxy.roots.is_some() {
+            "roots"
+        } else {
+            "proxy"
+        };
+        faults.push((key, error.into()));
+    }
+    if let Err(error) = client_certificate(proxy) {
+        faults.push(("client-certificate", error));
+    }
+    let names = proxy
+        .upstreams
+        .iter()
+        .map(|it| server(it, proxy.server_name.as_ref()));
+    if let Some(error) = names.filter_map(Result::err).next() {
+        let key = if proxy.server_name.is_some() {
+            "server-name"
+        } else {
+            "proxy"
+        };
+        faults.push((key, error));
+    }
+    faults
+}
+
+fn changes(plan: &FieldChangesPlan) -> FieldChanges {
+    let pattern = |it: &FieldPatternPlan| match it.as_str().strip_suffix('*') {
+        Some(prefix) => Some(FieldPattern::Prefix(prefix.to_owned())),
+        // A checked plan has names only.
+        None => it.as_str().parse().ok().map(FieldPattern::Name),
+    };
+    let fields = |new: &[HeaderField]| {
+        let mut fields = HeaderMap::new();
+        replace(&mut fields, new);
+        fields
+    };
+    FieldChanges {
+        remove: plan.remove.iter().filter_map(pattern).collect(),
+        set: fields(&plan.set),
+        append: fields(&plan.append),
+    }
+}
+
 /// The largest number that a worker can count; it never has as many.
 const MOST_REQUESTS: usize = u32::MAX as usize;
 
-fn server(upstream: &Upstream) -> Result<Server, Error> {
+/// The name of a server in TLS: `asked_for`, or its host.
+fn server(upstream: &Upstream, asked_for: Option<&TlsName>) -> Result<Server, Error> {
     let tls = match &upstream.place {
         UpstreamPlace::Tcp(host, _) if upstream.is_tls => {
-            let name = ServerName::try_from(host.clone());
-            Some(name.map_err(|_| Error::ServerName(host.clone()))?)
+            let name = asked_for.map_or(host.as_str(), TlsName::as_str);
+            let read = ServerName::try_from(name.to_owned());
+            Some(read.map_err(|_| Error::ServerName(name.to_owned()))?)
         }
         _ => None,
     };
@@ -91,9 +169,10 @@ fn server(upstream: &Upstream) -> Result<Server, Error> {
             UpstreamPlace::Tcp(host, port) => Address::Tcp(host.clone(), *port),
             UpstreamPlace::Unix(path) => Address::Unix(path.clone()),
         },
-        protocol: match upstream.is_http2 {
-            true => Protocol::Http2,
-            false => Protocol::Http1,
+        protocol: match upstream.protocol {
+            UpstreamProtocol::Http1 => Protocol::Http1,
+            UpstreamProtocol::Http2 => Protocol::Http2,
+            UpstreamProtocol::Http3 => Protocol::Http3,
         },
         tls,
     })

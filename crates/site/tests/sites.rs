@@ -212,7 +212,8 @@ fn sites_without_a_certificate_share_one_for_their_names() {
         asked = names.to_vec();
         leaf(&["b.example"])
     };
-    let all = certificates(&plan, read, own).unwrap();
+    let none = |name: &str| -> Option<altway_serve::Identity> { panic!("{name}") };
+    let all = certificates(&plan, read, none, own).unwrap();
     assert_eq!(
         asked,
         ["*.b.example", "::1", "a.example"],
@@ -221,5 +222,27 @@ fn sites_without_a_certificate_share_one_for_their_names() {
     assert_eq!(all.iter().count(), 2);
     let fails = |_: &[String]| Err("no store");
     let named = |_: &altway_config::Certificate| Err("not asked first");
-    assert!(certificates(&plan, named, fails).is_err());
+    assert!(certificates(&plan, named, none, fails).is_err());
+}
+
+#[test]
+fn names_of_acme_have_what_was_ordered_for_them_and_await_the_rest() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = certs::Store::open(dir.path().join("certs")).unwrap();
+    let leaf = |names: &[&str]| store.leaf(names).unwrap().identity().unwrap();
+    let plan = plan(
+        "[acme]\nfolder = \"acme\"\n[[site]]\nnames = [\"a.example\", \"b.example\"]\nroute = [{ respond = { status = 204 } }]\n\
+         [[site]]\nnames = [\"[::1]\"]\ncertificate = \"own\"\nroute = [{ respond = { status = 204 } }]\n",
+    );
+    assert_eq!(plan.acme_names(), ["a.example", "b.example"]);
+    let read = |_: &altway_config::Certificate| -> Result<_, &str> { Err("there is none") };
+    let ordered = |name: &str| (name == "b.example").then(|| leaf(&["b.example"]));
+    let mut asked = Vec::new();
+    let own = |names: &[String]| {
+        asked = names.to_vec();
+        Ok(leaf(&["c.example"]))
+    };
+    let all = certificates(&plan, read, ordered, own).unwrap();
+    assert_eq!(all.iter().count(), 2);
+    assert_eq!(asked, ["::1"]);
 }

@@ -2,6 +2,8 @@
 //!
 //! The second's advantage is taken to grow, or at least not to shrink, along the axis; under that
 //! one assumption isotonic regression needs no formula for the curve and no smoothing constant.
+//! Between two neighbouring points the curve may then fall anywhere, so an interval ends at points
+//! that were measured: with a coarse grid it is wide, however many pairs there are.
 
 use crate::bootstrap::{Bootstrap, Interval};
 use crate::comparison::Winner;
@@ -49,10 +51,18 @@ pub enum Crossover {
     /// Left of `x` the first is faster, right of it the second; with [`Trend::FirstGains`] the other
     /// way round.
     At {
-        /// Where the fitted curve passes zero, in the unit of [`CrossoverPoint::x`].
+        /// Where the fitted curve passes zero, in the unit of [`CrossoverPoint::x`], when it is
+        /// straight between neighbouring points.
         x: f64,
-        /// Percentile interval of `x`. An end is −∞ (or +∞) when resamples without a crossing in
-        /// the measured range reach that far: then it lies somewhere below (above) the range.
+        /// The measured places around `x`, the lower first: the curve passes zero somewhere between
+        /// them, whatever its shape.
+        between: (f64, f64),
+        /// Percentile interval of `x`, as wide as the noise of the pairs alone makes it.
+        sampling: Interval,
+        /// Interval of the place where the curve passes zero, whatever its shape between the
+        /// points: percentiles of the measured places around the crossing. An end is −∞ (or +∞)
+        /// when resamples without a crossing in the measured range reach that far: then it lies
+        /// somewhere below (above) the range.
         interval: Interval,
         /// Share of resamples with a crossing in the measured range, 0 to 1.
         share_of_resamples: f64,
@@ -66,7 +76,24 @@ pub enum Crossover {
         /// [`Winner::Tie`] when it is zero everywhere. A sign alone, no test: look at the
         /// comparison of each point before believing it.
         winner: Winner,
+        /// Interval of the place, if there is one: as of [`Crossover::At`], and open at the end behind
+        /// which the curve says that it lies.
+        interval: Interval,
     },
+}
+
+impl Crossover {
+    /// Whether the grid is what makes the interval wide, and not the noise: more places between the
+    /// two neighbours of the crossing would narrow it, more pairs would not.
+    #[must_use]
+    pub fn is_coarse(&self) -> bool {
+        match self {
+            Self::At {
+                between, sampling, ..
+            } => sampling.high - sampling.low < between.1 - between.0,
+            Self::None { .. } => false,
+        }
+    }
 }
 
 /// Finds where the sign of ln(second / first) changes from above to below zero as x grows.
@@ -75,7 +102,8 @@ pub enum Crossover {
 /// regression, weighted by the number of pairs); its zero by linear interpolation between
 /// neighbouring points. Zero at a measured point is a crossing at that point; zero at several, the
 /// middle between the outer two. The interval comes from resampling the pairs within each point and
-/// fitting again.
+/// fitting again, and ends at measured places: straight lines between them are a guess that it does
+/// not rest on.
 ///
 /// Points may come in any order. `None` when there are none, when an x is repeated, when a point
 /// has no pairs, when anything is not finite, or when the options are out of range.
@@ -115,26 +143,50 @@ pub fn crossover(points: &[CrossoverPoint], options: &Bootstrap) -> Option<Cross
 /// ```
 #[must_use]
 pub fn crossover_with(points: &[CrossoverPoint], options: &CrossoverOptions) -> Option<Crossover> {
+    crossovers_at(points, options, &[0.0])?.pop()
+}
+
+/// Where the curve of [`crossover_with`] passes each of several levels of ln(second / first), from one
+/// set of resamples: 0 is the crossover, −0.03 the place from which on the second leads by 3 %.
+///
+/// ```
+/// use altway_stats::{CrossoverOptions, Crossover, CrossoverPoint, crossovers_at};
+/// let points = [(0.0, 0.05), (50.0, 0.0), (100.0, -0.05)].map(|(x, ratio)| CrossoverPoint {
+///     x,
+///     log_ratios: vec![ratio; 5],
+/// });
+/// let found = crossovers_at(&points, &CrossoverOptions::default(), &[0.0, -0.03]);
+/// let [zero, lead] = found.expect("valid points").try_into().expect("a result for each level");
+/// assert!(matches!(zero, Crossover::At { x, .. } if (x - 50.0).abs() < 1e-9));
+/// assert!(matches!(lead, Crossover::At { x, .. } if (x - 80.0).abs() < 1e-9));
+/// ```
+#[must_use]
+pub fn crossovers_at(
+    points: &[CrossoverPoint],
+    options: &CrossoverOptions,
+    levels: &[f64],
+) -> Option<Vec<Crossover>> {
+    if levels.iter().any(|level| !level.is_finite()) {
+        return None;
+    }
     let axis = Axis::new(points, options)?;
     let fit = axis.estimated();
-    let mut positions = axis.resampled_positions(&options.bootstrap);
-    positions.sort_by(f64::total_cmp);
-    let inside = positions.iter().filter(|x| x.is_finite()).count();
-    let share = inside as f64 / positions.len() as f64;
-    let x = axis.position(&fit);
-    Some(if x.is_finite() {
-        let interval = percentiles(&positions, &options.bootstrap);
-        Crossover::At {
-            x,
-            interval,
-            share_of_resamples: share,
-        }
-    } else {
-        Crossover::None {
-            share_of_resamples_without: 1.0 - share,
-            winner: sign(&fit),
-        }
-    })
+    let resampled = axis.resampled(&options.bootstrap, levels);
+    let of_level = |(level, passages): (&f64, Vec<Passage>)| {
+        axis.crossover(&fit, *level, &passages, &options.bootstrap)
+    };
+    Some(levels.iter().zip(resampled).map(of_level).collect())
+}
+
+/// Where a fitted curve passes a level.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passage {
+    /// The place, with straight lines between the points; infinite beyond the range.
+    pub(crate) at: f64,
+    /// The measured place below it, −∞ when there is none.
+    pub(crate) low: f64,
+    /// The measured place above it, +∞ when there is none.
+    pub(crate) high: f64,
 }
 
 /// The points in the order in which the second's advantage grows.
@@ -172,9 +224,41 @@ impl<'a> Axis<'a> {
         })
     }
 
-    /// Where the curve through the points' own estimates passes zero, as [`Axis::position`] says.
-    pub(crate) fn crossing(&self) -> f64 {
-        self.position(&self.estimated())
+    /// Where the curve through the points' own estimates passes zero.
+    pub(crate) fn crossing(&self) -> Passage {
+        self.passage(&self.estimated(), 0.0)
+    }
+
+    fn crossover(
+        &self,
+        fit: &[f64],
+        level: f64,
+        resampled: &[Passage],
+        options: &Bootstrap,
+    ) -> Crossover {
+        let found = self.passage(fit, level);
+        let inside = resampled.iter().filter(|one| one.at.is_finite()).count();
+        let share = inside as f64 / resampled.len() as f64;
+        let tail = |of: fn(&Passage) -> f64| percentiles(resampled.iter().map(of), options);
+        let interval = Interval {
+            low: tail(|one| one.low).low.min(found.low),
+            high: tail(|one| one.high).high.max(found.high),
+            level: options.level,
+        };
+        if !found.at.is_finite() {
+            return Crossover::None {
+                share_of_resamples_without: 1.0 - share,
+                winner: sign(fit, level),
+                interval,
+            };
+        }
+        Crossover::At {
+            x: found.at,
+            between: (found.low, found.high),
+            sampling: tail(|one| one.at),
+            interval,
+            share_of_resamples: share,
+        }
     }
 
     fn estimated(&self) -> Vec<f64> {
@@ -188,39 +272,54 @@ impl<'a> Axis<'a> {
         non_increasing(&estimates, &self.weights)
     }
 
-    pub(crate) fn resampled_positions(&self, options: &Bootstrap) -> Vec<f64> {
+    /// Where the curves through resampled pairs pass each of `levels`.
+    pub(crate) fn resampled(&self, options: &Bootstrap, levels: &[f64]) -> Vec<Vec<Passage>> {
         let mut resampler = Resampler::new(options.seed);
         let mut drawn: Vec<Vec<f64>> = self
             .points
             .iter()
             .map(|point| point.log_ratios.clone())
             .collect();
-        (0..options.resamples)
-            .map(|_| {
-                let fit = self.fit(|i, log_ratios| {
-                    resampler.fill(log_ratios, &mut drawn[i]);
-                    estimate_in_place(&mut drawn[i])
-                });
-                self.position(&fit)
-            })
-            .collect()
+        let mut passages = vec![Vec::with_capacity(options.resamples); levels.len()];
+        for _ in 0..options.resamples {
+            let fit = self.fit(|i, log_ratios| {
+                resampler.fill(log_ratios, &mut drawn[i]);
+                estimate_in_place(&mut drawn[i])
+            });
+            for (passages, level) in passages.iter_mut().zip(levels) {
+                passages.push(self.passage(&fit, *level));
+            }
+        }
+        passages
     }
 
-    /// Where `fit` passes zero. Infinite when it does not: on the side where the points begin when
-    /// the second is faster from the first point on, on the other when it has not become faster by
-    /// the last.
-    fn position(&self, fit: &[f64]) -> f64 {
-        let Some(after) = fit.iter().position(|level| *level < 0.0) else {
-            return self.beyond_the_last();
+    /// Where `fit` passes `level`. Infinite when it does not: on the side where the points begin when
+    /// it lies below from the first point on, on the other when it does not by the last.
+    fn passage(&self, fit: &[f64], level: f64) -> Passage {
+        let before = fit.iter().rposition(|value| *value > level);
+        let after = fit.iter().position(|value| *value < level);
+        let far = self.beyond_the_last();
+        let place = |i: usize| self.points[i].x;
+        let at = match (before, after) {
+            (Some(before), Some(after)) => self.between(fit, level, before, after),
+            (None, Some(_)) => -far,
+            (_, None) => far,
         };
-        let Some(before) = fit.iter().rposition(|level| *level > 0.0) else {
-            return -self.beyond_the_last();
-        };
+        let (from, to) = (before.map_or(-far, place), after.map_or(far, place));
+        Passage {
+            at,
+            low: from.min(to),
+            high: from.max(to),
+        }
+    }
+
+    /// The place between the last point above `level` and the first below it.
+    fn between(&self, fit: &[f64], level: f64, before: usize, after: usize) -> f64 {
         let x = |i: usize| self.scale.apply(self.points[i].x);
         let spaced = if after > before + 1 {
             f64::midpoint(x(before + 1), x(after - 1))
         } else {
-            let part = fit[before] / (fit[before] - fit[after]);
+            let part = (fit[before] - level) / (fit[before] - fit[after]);
             x(before) + part * (x(after) - x(before))
         };
         self.scale.invert(spaced)
@@ -235,9 +334,11 @@ impl<'a> Axis<'a> {
     }
 }
 
-/// The interval of sorted positions. Takes the outer neighbour instead of interpolating: between a
-/// number and infinity there is nothing in between.
-pub(crate) fn percentiles(sorted: &[f64], options: &Bootstrap) -> Interval {
+/// The interval of places. Takes the outer neighbour instead of interpolating: between a number and
+/// infinity there is nothing in between.
+fn percentiles(places: impl Iterator<Item = f64>, options: &Bootstrap) -> Interval {
+    let mut sorted: Vec<f64> = places.collect();
+    sorted.sort_by(f64::total_cmp);
     let last = (sorted.len() - 1) as f64;
     let (lower, upper) = options.tails();
     Interval {
@@ -247,11 +348,11 @@ pub(crate) fn percentiles(sorted: &[f64], options: &Bootstrap) -> Interval {
     }
 }
 
-/// Who a curve that does not change its sign is for.
-fn sign(fit: &[f64]) -> Winner {
-    if fit.iter().any(|level| *level > 0.0) {
+/// Who a curve that does not pass `level` is for.
+fn sign(fit: &[f64], level: f64) -> Winner {
+    if fit.iter().any(|value| *value > level) {
         Winner::First
-    } else if fit.iter().any(|level| *level < 0.0) {
+    } else if fit.iter().any(|value| *value < level) {
         Winner::Second
     } else {
         Winner::Tie
@@ -259,210 +360,4 @@ fn sign(fit: &[f64]) -> Winner {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::bootstrap::Ends;
-    use proptest::prelude::*;
-
-    const QUICK: Bootstrap = Bootstrap {
-        resamples: 400,
-        level: 0.95,
-        seed: 5,
-        ends: Ends::Percentile,
-    };
-
-    fn point(x: f64, log_ratios: &[f64]) -> CrossoverPoint {
-        CrossoverPoint {
-            x,
-            log_ratios: log_ratios.to_vec(),
-        }
-    }
-
-    /// Points without spread.
-    fn exact(values: &[(f64, f64)]) -> Vec<CrossoverPoint> {
-        values
-            .iter()
-            .map(|(x, ratio)| point(*x, &[*ratio; 6]))
-            .collect()
-    }
-
-    fn position(values: &[(f64, f64)]) -> f64 {
-        match crossover(&exact(values), &QUICK).unwrap() {
-            Crossover::At {
-                x,
-                interval,
-                share_of_resamples,
-            } => {
-                assert_eq!(
-                    (interval.low, interval.high, share_of_resamples),
-                    (x, x, 1.0)
-                );
-                x
-            }
-            none @ Crossover::None { .. } => panic!("{none:?}"),
-        }
-    }
-
-    fn winner(values: &[(f64, f64)]) -> Winner {
-        match crossover(&exact(values), &QUICK).unwrap() {
-            Crossover::None {
-                winner,
-                share_of_resamples_without,
-            } => {
-                assert_eq!(share_of_resamples_without, 1.0);
-                winner
-            }
-            found @ Crossover::At { .. } => panic!("{found:?}"),
-        }
-    }
-
-    #[test]
-    fn refuses_what_is_no_axis() {
-        assert_eq!(crossover(&[], &QUICK), None);
-        assert_eq!(crossover(&[point(0.0, &[])], &QUICK), None);
-        assert_eq!(crossover(&[point(f64::NAN, &[1.0])], &QUICK), None);
-        assert_eq!(crossover(&[point(0.0, &[f64::INFINITY])], &QUICK), None);
-        assert_eq!(crossover(&exact(&[(1.0, 0.5), (1.0, -0.5)]), &QUICK), None);
-        let broken = Bootstrap {
-            resamples: 0,
-            ..QUICK
-        };
-        assert_eq!(crossover(&exact(&[(1.0, 0.5)]), &broken), None);
-    }
-
-    #[test]
-    fn interpolates_between_the_two_neighbours_in_any_order() {
-        assert_eq!(position(&[(0.0, 0.3), (50.0, 0.1), (100.0, -0.3)]), 62.5);
-        assert_eq!(position(&[(100.0, -0.3), (0.0, 0.3), (50.0, 0.1)]), 62.5);
-    }
-
-    #[test]
-    fn zero_at_a_measured_point_is_the_crossing() {
-        assert_eq!(position(&[(0.0, 0.3), (50.0, 0.0), (100.0, -0.3)]), 50.0);
-        assert_eq!(
-            position(&[(0.0, 0.3), (50.0, 0.0), (80.0, 0.0), (100.0, -0.3)]),
-            65.0
-        );
-    }
-
-    #[test]
-    fn without_a_change_of_sign_there_is_no_crossing() {
-        assert_eq!(winner(&[(0.0, 0.3), (50.0, 0.1)]), Winner::First);
-        assert_eq!(winner(&[(0.0, -0.1), (50.0, -0.2)]), Winner::Second);
-        assert_eq!(winner(&[(0.0, 0.2)]), Winner::First);
-        assert_eq!(winner(&[(0.0, -0.2)]), Winner::Second);
-    }
-
-    #[test]
-    fn touching_zero_at_an_end_is_no_crossing() {
-        assert_eq!(winner(&[(0.0, 0.3), (50.0, 0.0)]), Winner::First);
-        assert_eq!(winner(&[(0.0, 0.0), (50.0, -0.3)]), Winner::Second);
-        assert_eq!(winner(&[(0.0, 0.0), (50.0, 0.0)]), Winner::Tie);
-    }
-
-    #[test]
-    fn an_advantage_that_shrinks_along_the_axis_is_pooled() {
-        assert_eq!(winner(&[(0.0, -0.3), (50.0, 0.1)]), Winner::Second);
-    }
-
-    #[test]
-    fn a_crossing_near_the_end_may_lie_beyond_it() {
-        let points = [
-            point(0.0, &[0.3, 0.31, 0.29, 0.3, 0.3, 0.3]),
-            point(50.0, &[-0.02, 0.05, -0.06, 0.03, -0.04, 0.02]),
-        ];
-        let Some(Crossover::At {
-            x,
-            interval,
-            share_of_resamples,
-        }) = crossover(&points, &QUICK)
-        else {
-            panic!("the estimate at 50 is below zero");
-        };
-        assert!((45.0..50.0).contains(&x), "{x}");
-        assert_eq!(interval.high, f64::INFINITY);
-        assert!(interval.low > 0.0 && interval.low <= x);
-        assert!(
-            (0.4..0.9).contains(&share_of_resamples),
-            "{share_of_resamples}"
-        );
-    }
-
-    #[test]
-    fn an_axis_along_which_the_first_gains_is_read_backwards() {
-        let options = CrossoverOptions {
-            bootstrap: QUICK,
-            trend: Trend::FirstGains,
-            ..CrossoverOptions::default()
-        };
-        let rising = exact(&[(0.0, -0.3), (50.0, -0.1), (100.0, 0.3)]);
-        let found = crossover_with(&rising, &options).unwrap();
-        let there = matches!(found, Crossover::At { x, .. } if (x - 62.5).abs() < 1e-9);
-        assert!(there, "{found:?}");
-        let never = crossover_with(&exact(&[(0.0, -0.3), (50.0, -0.1)]), &options).unwrap();
-        let all_second = matches!(
-            never,
-            Crossover::None {
-                winner: Winner::Second,
-                ..
-            }
-        );
-        assert!(all_second, "{never:?}");
-        let open = [
-            point(0.0, &[-0.3; 6]),
-            point(50.0, &[0.02, -0.05, 0.06, -0.03, 0.04, -0.02]),
-        ];
-        let Some(Crossover::At { interval, .. }) = crossover_with(&open, &options) else {
-            panic!("the estimate at 50 is above zero");
-        };
-        assert_eq!(interval.high, f64::INFINITY);
-        assert!(interval.low > 0.0);
-    }
-
-    #[test]
-    fn a_scale_moves_the_crossing_between_points_and_not_onto_others() {
-        let options = CrossoverOptions {
-            bootstrap: QUICK,
-            scale: Scale::Log1p,
-            ..CrossoverOptions::default()
-        };
-        let found = crossover_with(&exact(&[(0.0, 0.1), (1.0, 0.0), (5.0, -0.1)]), &options);
-        let Some(Crossover::At { x, .. }) = found else {
-            panic!("{found:?}");
-        };
-        assert!((x - 1.0).abs() < 1e-12);
-        let negative = exact(&[(-1.0, 0.1), (1.0, -0.1)]);
-        assert_eq!(crossover_with(&negative, &options), None);
-    }
-
-    #[test]
-    fn the_seed_alone_decides_the_interval() {
-        let points = [
-            point(0.0, &[0.30, 0.11, 0.22, 0.05]),
-            point(50.0, &[0.05, -0.12, 0.02, -0.20]),
-            point(100.0, &[-0.30, -0.11, -0.22, -0.05]),
-        ];
-        let with = |seed| crossover(&points, &Bootstrap { seed, ..QUICK });
-        assert_eq!(with(1), with(1));
-        assert_ne!(with(1), with(2));
-    }
-
-    proptest! {
-        #[test]
-        fn a_crossing_lies_in_the_measured_range(
-            cells in prop::collection::vec(prop::collection::vec(-0.5..0.5_f64, 1..6), 1..6),
-        ) {
-            let last = (cells.len() - 1) as f64 * 25.0;
-            let points: Vec<_> = cells
-                .iter()
-                .enumerate()
-                .map(|(i, log_ratios)| point(i as f64 * 25.0, log_ratios))
-                .collect();
-            let options = Bootstrap { resamples: 50, ..QUICK };
-            if let Some(Crossover::At { x, interval, .. }) = crossover(&points, &options) {
-                prop_assert!((0.0..=last).contains(&x));
-                prop_assert!(interval.low <= interval.high);
-            }
-        }
-    }
-}
+mod tests;

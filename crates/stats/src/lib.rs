@@ -59,7 +59,7 @@ pub use comparison::{
     compare_log_ratios, gain, log_ratios, probability_less,
 };
 pub use crossover::{
-    Crossover, CrossoverOptions, CrossoverPoint, Trend, crossover, crossover_with,
+    Crossover, CrossoverOptions, CrossoverPoint, Trend, crossover, crossover_with, crossovers_at,
 };
 pub use growth::{Growth, GrowthPoint, Line, MAX_SLOPE_POINTS, growth, theil_sen};
 pub use hodges_lehmann::hodges_lehmann;
@@ -73,7 +73,7 @@ pub use off_policy::{
 pub use rank_sum::{Shift, shift};
 pub use scale::Scale;
 pub use sequential::{MAX_LOOKS, Sequential, SequentialOptions, Step, StopReason};
-pub use summary::{MIN_FOR_P99, Summary, quantile, summarize};
+pub use summary::{Summary, quantile, quantile_interval, summarize};
 pub use surface::{
     AdaptiveOptions, AdaptiveStop, Band, CellOutlook, Field, FieldCrossing, Grid, GridAxis,
     MAX_GRID_CELLS, MAX_REFINEMENT, Next, Place, Point, Polyline, ZeroLine, ZeroLineOptions,

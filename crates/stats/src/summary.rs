@@ -1,8 +1,7 @@
 //! Description of one sample: location, tail and spread.
 
-/// Fewest values for which [`Summary::p99`] is given: below it less than ten values lie beyond the
-/// quantile, and its error is larger than any difference one would read from it.
-pub const MIN_FOR_P99: usize = 1_000;
+use crate::bootstrap::Interval;
+use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// What [`summarize`] says of a sample; every value in the sample's own unit unless said otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,8 +22,12 @@ pub struct Summary {
     pub p90: f64,
     /// 95th percentile (type 7). With fewer than twenty values it is drawn from the largest two.
     pub p95: f64,
-    /// 99th percentile (type 7); `None` below [`MIN_FOR_P99`] values.
-    pub p99: Option<f64>,
+    /// 99th percentile (type 7). Below a hundred values it is drawn from the largest two: only its
+    /// interval says what it is worth.
+    pub p99: f64,
+    /// Interval of the 99th percentile at level 0.95, as [`quantile_interval`] makes it: with fewer than
+    /// 368 values its upper end is infinite.
+    pub p99_interval: Interval,
     /// Mean of the smallest fifth (⌈n / 5⌉ values). Kept for comparison with earlier studies; it
     /// favours runs that met no loss, so it says nothing about a typical transfer.
     pub fastest_fifth_mean: f64,
@@ -52,7 +55,8 @@ pub fn summarize(values: &[f64]) -> Option<Summary> {
         max: sorted[n - 1],
         p90: quantile(&sorted, 0.9),
         p95: quantile(&sorted, 0.95),
-        p99: (n >= MIN_FOR_P99).then(|| quantile(&sorted, 0.99)),
+        p99: quantile(&sorted, 0.99),
+        p99_interval: quantile_interval(&sorted, 0.99, 0.95)?,
         fastest_fifth_mean: self::mean(&sorted[..n.div_ceil(5)]),
         coefficient_of_variation: std_dev.filter(|_| mean > 0.0).map(|spread| spread / mean),
     })
@@ -80,6 +84,38 @@ pub fn quantile(sorted: &[f64], q: f64) -> f64 {
         return sorted[below];
     }
     sorted[below] + part * (sorted[above] - sorted[below])
+}
+
+/// An interval of the `q`-quantile of what the values were drawn from, whatever its shape: two of the
+/// values, sorted in ascending order, chosen by the binomial distribution of how many lie below the
+/// quantile. An end is infinite where so few values say nothing of that side.
+///
+/// `None` when there are no values, or when `q` or `level` does not lie between 0 and 1.
+///
+/// ```
+/// use altway_stats::quantile_interval;
+/// let values: Vec<f64> = (1..=25).map(f64::from).collect();
+/// let tail = quantile_interval(&values, 0.99, 0.95).expect("25 values");
+/// assert_eq!((tail.low, tail.high), (23.0, f64::INFINITY));
+/// ```
+#[must_use]
+pub fn quantile_interval(sorted: &[f64], q: f64, level: f64) -> Option<Interval> {
+    let is_share = |value: f64| value > 0.0 && value < 1.0;
+    if sorted.is_empty() || !is_share(q) || !is_share(level) {
+        return None;
+    }
+    let n = sorted.len();
+    let below = Binomial::new(q, n as u64).ok()?;
+    let tail = (1.0 - level) / 2.0;
+    // The value of rank r, from 1, lies above the quantile when fewer than r values lie below that.
+    let is_above = |rank: usize| below.cdf(rank as u64 - 1);
+    let low = (1..=n).rev().find(|rank| is_above(*rank) <= tail);
+    let high = (1..=n).find(|rank| is_above(*rank) >= 1.0 - tail);
+    Some(Interval {
+        low: low.map_or(f64::NEG_INFINITY, |rank| sorted[rank - 1]),
+        high: high.map_or(f64::INFINITY, |rank| sorted[rank - 1]),
+        level,
+    })
 }
 
 /// Arithmetic mean; NaN of nothing.
@@ -123,10 +159,45 @@ mod tests {
     }
 
     #[test]
-    fn p99_wants_a_thousand_values() {
-        let values: Vec<f64> = (0..MIN_FOR_P99).map(|value| value as f64).collect();
-        assert_eq!(summarize(&values[1..]).unwrap().p99, None);
-        assert!((summarize(&values).unwrap().p99.unwrap() - 989.01).abs() < 1e-9);
+    fn the_interval_of_a_tail_is_open_until_there_are_enough_values() {
+        let interval = |n: u32| {
+            let values: Vec<f64> = (1..=n).map(f64::from).collect();
+            summarize(&values).unwrap().p99_interval
+        };
+        assert_eq!(interval(367).high, f64::INFINITY);
+        assert_eq!(interval(368).high, 368.0);
+        // Of Bin(1000, 0.99): P(B <= 982) = 0.021, P(B <= 983) = 0.026; P(B <= 996) = 0.990, P(B <= 995) = 0.971.
+        assert_eq!((interval(1_000).low, interval(1_000).high), (983.0, 997.0));
+        let values: Vec<f64> = (0..1_000).map(f64::from).collect();
+        assert!((summarize(&values).unwrap().p99 - 989.01).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_interval_of_a_quantile_covers_it_as_often_as_it_says() {
+        // Of a uniform value the quantile is q itself; splitmix64 draws.
+        let mut state = 7_u64;
+        let mut draw = || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        for (n, q) in [(25, 0.99), (400, 0.99), (60, 0.5)] {
+            let mut covered = 0;
+            for _ in 0..1_000 {
+                let mut values: Vec<f64> = (0..n).map(|_| draw()).collect();
+                values.sort_by(f64::total_cmp);
+                covered += u32::from(quantile_interval(&values, q, 0.95).unwrap().contains(q));
+            }
+            assert!(covered >= 935, "{n} values, {q}: {covered} of 1000");
+        }
+    }
+
+    #[test]
+    fn a_quantile_of_nothing_has_no_interval() {
+        assert_eq!(quantile_interval(&[], 0.5, 0.95), None);
+        assert_eq!(quantile_interval(&[1.0], 1.0, 0.95), None);
+        assert_eq!(quantile_interval(&[1.0], 0.5, 0.0), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::connect::Connector;
 use crate::content::Content;
 use crate::group::Shared;
 use crate::http1::RequestHead;
+use crate::proxy_protocol;
 use crate::resolve::REFRESH;
 use crate::{Address, Check, Protocol};
 use bytes::Bytes;
@@ -62,6 +63,14 @@ fn name(connector: &Connector) -> Option<(&str, u16)> {
     }
 }
 
+/// A name that is none of this network is mostly one that lacks something.
+fn hint(host: &str) -> &'static str {
+    match host.contains('.') || host == "localhost" {
+        true => "",
+        false => " (an application of this machine is `http://localhost:PORT`)",
+    }
+}
+
 async fn resolve(group: Weak<Shared>, member: usize) {
     let mut fails = false;
     while let Some(group) = group.upgrade() {
@@ -70,15 +79,28 @@ async fn resolve(group: Weak<Shared>, member: usize) {
             return;
         };
         match connector.names.refresh(host, port).await {
-            Ok(_) => fails = false,
+            Ok(_) if fails => {
+                fails = false;
+                let server = &connector.server;
+                tracing::warn!("the name of the upstream {server} is resolved again");
+            }
+            Ok(_) => {}
             // Said once: the resolver is asked again and again.
             Err(error) if !fails => {
                 fails = true;
-                let meanwhile = match connector.names.is_known() {
-                    true => "its former addresses stay",
-                    false => "requests get no answer from it until that is possible",
-                };
-                tracing::warn!("cannot resolve the upstream `{host}`, {meanwhile}: {error}");
+                let server = &connector.server;
+                let again = REFRESH.as_secs();
+                match connector.names.is_known() {
+                    true => tracing::warn!(
+                        "cannot resolve the name of the upstream {server}: {error}; its former addresses stay, and it \
+                         is looked up again every {again} s"
+                    ),
+                    false => tracing::warn!(
+                        "cannot resolve the name of the upstream {server}: {error}{}; until it can be, requests for it \
+                         are answered 502 or 503; it is looked up again with each of them, and every {again} s",
+                        hint(host)
+                    ),
+                }
             }
             Err(_) => {}
         }
@@ -93,9 +115,11 @@ async fn check(group: Weak<Shared>, member: usize) {
             return;
         };
         let (every, member) = (check.every, &group.members[member]);
+        let is_sent = group.options.send_proxy_protocol;
+        let preface = is_sent.then(|| proxy_protocol::header(None));
         let host = group.options.host.clone();
         let time = every.min(LONGEST_CHECK);
-        let passed = timeout(time, passes(&member.connector, check, host)).await;
+        let passed = timeout(time, passes(&member.connector, check, host, preface)).await;
         member.note(|health, now| health.checked(matches!(passed, Ok(Ok(true))), now));
         drop(group);
         // Checks of several processes don't come together for long.
@@ -103,18 +127,19 @@ async fn check(group: Weak<Shared>, member: usize) {
     }
 }
 
-/// Sends a check over a connection of its own.
+/// Sends a check over a connection of its own, which begins with `preface` and is not counted.
 async fn passes(
     connector: &Connector,
     check: &Check,
     host: Option<HeaderValue>,
+    preface: Option<Vec<u8>>,
 ) -> Result<bool, crate::BoxError> {
     let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0);
     let host = host.unwrap_or_else(|| connector.server.authority());
     const AGENT: HeaderValue = HeaderValue::from_static("altway health check");
     let status = match connector.server.protocol {
         Protocol::Http1 => {
-            let connection = connector.http1(&Arc::default()).await?;
+            let connection = connector.http1(preface.as_deref(), &Arc::default()).await?;
             let fields = HeaderMap::from_iter([(header::HOST, host), (header::USER_AGENT, AGENT)]);
             let head = RequestHead {
                 method: &Method::GET,
@@ -125,6 +150,15 @@ async fn passes(
             let mut exchange = connection.begin(head, content.attempt(None));
             exchange.response(|_, _| {}).await?.status
         }
+        Protocol::Http3 => {
+            let uri = Uri::builder().scheme("https").authority(host.to_str()?);
+            let request = Request::get(uri.path_and_query(check.path.as_str()).build()?);
+            let request = request.header(header::USER_AGENT, AGENT).body(())?;
+            let connection = connector.http3(LONGEST_CHECK, &Arc::default()).await?;
+            let sent = connection.send(request, content.attempt(None), None);
+            let response = sent.await.map_err(|(failure, _)| format!("{failure:?}"))?;
+            response.status()
+        }
         Protocol::Http2 => {
             let scheme = if connector.server.tls.is_some() {
                 "https"
@@ -134,7 +168,7 @@ async fn passes(
             let uri = Uri::builder().scheme(scheme).authority(host.to_str()?);
             let request = Request::get(uri.path_and_query(check.path.as_str()).build()?);
             let request = request.header(header::USER_AGENT, AGENT);
-            let mut sender = connector.http2(&Arc::default()).await?;
+            let mut sender = connector.http2(preface.as_deref(), &Arc::default()).await?;
             let responding = sender.send_request(request.body(content.attempt(None))?);
             responding.await?.status()
         }

@@ -3,15 +3,20 @@
 use crate::content::Outgoing;
 use crate::counters::Counters;
 use crate::http1::Http1;
+use crate::http3::Http3;
 use crate::resolve::Names;
 use crate::socket::{Socket, Stream};
 use crate::tls::Tls;
 use crate::{Address, Protocol, Server};
+use bytes::Bytes;
+use h2::Ping;
+use h2::client::SendRequest;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -39,16 +44,26 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Opens a connection over HTTP/1.1, which counts as open until it ends.
-    pub(crate) async fn http1(&self, counters: &Arc<Counters>) -> io::Result<Http1> {
-        let stream = in_time(self.timeout, self.stream()).await?;
+    /// Opens a connection over HTTP/1.1, which counts as open until it ends. `header`: of the PROXY protocol, which
+    /// stands before all else.
+    pub(crate) async fn http1(
+        &self,
+        header: Option<&[u8]>,
+        counters: &Arc<Counters>,
+    ) -> io::Result<Http1> {
+        let stream = in_time(self.timeout, self.stream(header)).await?;
         Ok(Http1::new(stream, counters.open()))
     }
 
-    /// Opens a connection over HTTP/2, which tasks of this runtime carry.
-    pub(crate) async fn http2(&self, counters: &Arc<Counters>) -> io::Result<Http2> {
+    /// Opens a connection over HTTP/2, which tasks of this runtime carry; `header` and `counters` as for
+    /// [`Self::http1`].
+    pub(crate) async fn http2(
+        &self,
+        header: Option<&[u8]>,
+        counters: &Arc<Counters>,
+    ) -> io::Result<Http2> {
         let connecting = async {
-            let stream = self.stream().await?;
+            let stream = self.stream(header).await?;
             let (sender, connection) = http2::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
                 .initial_stream_window_size(STREAM_WINDOW)
@@ -70,8 +85,75 @@ impl Connector {
         in_time(self.timeout, connecting).await
     }
 
-    async fn stream(&self) -> io::Result<Stream> {
-        let socket = self.socket().await?;
+    /// Opens a connection over HTTP/3, which a task of this runtime carries, to the first of the name's addresses that
+    /// shakes hands; `pause`: the longest of a response; `counters` as for [`Self::http1`].
+    pub(crate) async fn http3(
+        &self,
+        pause: Duration,
+        counters: &Arc<Counters>,
+    ) -> io::Result<Http3> {
+        let (Address::Tcp(host, port), Some(name), Some(tls)) =
+            (&self.server.address, &self.server.tls, &self.tls)
+        else {
+            return Err(io::Error::other("HTTP/3 needs an address and TLS"));
+        };
+        let (name, tls) = (name.to_str(), tls.config(Protocol::Http3));
+        let connecting = async {
+            let addresses = self.names.resolve(host, *port).await?;
+            let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+            let share = self.timeout / (addresses.len().max(1) as u32);
+            for address in addresses {
+                let opening = Http3::connect(Arc::clone(&tls), (address, &name), pause, counters);
+                match in_time(share, opening).await {
+                    Ok(connection) => return Ok(connection),
+                    Err(error) => failure = error,
+                }
+            }
+            Err(failure)
+        };
+        in_time(self.timeout, connecting).await
+    }
+
+    /// Opens a connection over HTTP/2 for a tunnel; `None`: the server takes no extended CONNECT.
+    /// `header` and `counters` as for [`Self::http1`].
+    pub(crate) async fn tunnel(
+        &self,
+        header: Option<&[u8]>,
+        counters: &Arc<Counters>,
+    ) -> io::Result<Option<SendRequest<Bytes>>> {
+        let connecting = async {
+            let stream = self.stream(header).await?;
+            let (sender, mut connection) = h2::client::Builder::new()
+                .initial_window_size(STREAM_WINDOW)
+                .initial_connection_window_size(STREAM_WINDOW)
+                .max_header_list_size(MAX_FIELDS)
+                .enable_push(false)
+                .handshake(stream)
+                .await
+                .map_err(io::Error::other)?;
+            let ping = connection.ping_pong();
+            let open = counters.open();
+            tokio::spawn(async move {
+                let _ = connection.await;
+                drop(open);
+            });
+            if let Some(mut ping) = ping {
+                // A server's settings are its first frame (RFC 9113 section 3.4): they are there when it answers.
+                let answer = ping.ping(Ping::opaque()).await;
+                answer.map_err(io::Error::other)?;
+            }
+            let takes_tunnels = sender.is_extended_connect_protocol_enabled();
+            Ok(takes_tunnels.then_some(sender))
+        };
+        in_time(self.timeout, connecting).await
+    }
+
+    /// A byte stream that begins with `header`, before TLS.
+    async fn stream(&self, header: Option<&[u8]>) -> io::Result<Stream> {
+        let mut socket = self.socket().await?;
+        if let Some(header) = header {
+            socket.write_all(header).await?;
+        }
         let (Some(name), Some(tls)) = (&self.server.tls, &self.tls) else {
             return Ok(Stream::Plain(socket));
         };

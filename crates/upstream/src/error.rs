@@ -23,6 +23,32 @@ pub enum Error {
         /// Where none is.
         place: String,
     },
+    /// The file of a client certificate can't be read.
+    #[error("cannot read the client certificate `{path}`")]
+    ClientChain {
+        /// The file.
+        path: PathBuf,
+        /// The fault of the file.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// The key of a client certificate can't be read.
+    #[error("cannot read the key of the client certificate in {place}")]
+    ClientKey {
+        /// Where it was found.
+        place: String,
+        /// The fault of the text.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// A client certificate and its key don't belong to each other, or can't be used.
+    #[error("the client certificate `{path}` cannot be used with the key in {place}")]
+    ClientCertificate {
+        /// The chain's file.
+        path: PathBuf,
+        /// Where the key was found.
+        place: String,
+        /// The fault.
+        source: rustls::Error,
+    },
     /// TLS can't be set up.
     #[error("cannot set up TLS")]
     Tls(#[from] rustls::Error),
@@ -50,19 +76,22 @@ pub enum Reason {
     TimedOut,
     /// A server sent what is no response.
     Malformed,
+    /// A server of HTTP/2 or HTTP/3 takes no WebSockets.
+    NoTunnel,
     /// The client did not send its content in time, or broke off.
     Client,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NoServer,
         Self::Busy,
         Self::Connect,
         Self::Closed,
         Self::TimedOut,
         Self::Malformed,
+        Self::NoTunnel,
         Self::Client,
     ];
 }
@@ -76,6 +105,7 @@ impl fmt::Display for Reason {
             Self::Closed => "the upstream closed the connection before its response",
             Self::TimedOut => "the upstream did not respond in time",
             Self::Malformed => "the upstream's response is malformed",
+            Self::NoTunnel => "the upstream takes no WebSockets over its protocol",
             Self::Client => "the client did not send its content",
         })
     }

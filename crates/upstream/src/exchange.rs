@@ -1,26 +1,32 @@
 //! One request over all its attempts: a server is chosen, the request is sent, and where that fails the decision of
 //! [`retry`] follows.
 
+mod multiplexed;
+mod websocket;
+
 use crate::balance::{Balance, HashKey};
-use crate::content::{Content, Gate, Outgoing};
+use crate::connect::Connector;
+use crate::content::{Content, Gate};
 use crate::error::{Reason, Refusal};
 use crate::group::{Group, InProgress, NoServer, Shared};
 use crate::heads::{self, Received};
-use crate::http1::{self, Http1, RequestHead, Switched};
-use crate::pool::Connection;
-use crate::response::{Lease, Pace, ResponseBody, Source};
+use crate::http1::{self, Http1, RequestHead};
+use crate::pool::{Connection, Pool};
+use crate::proxy_protocol;
+use crate::response::{Lease, Pace, ResponseBody};
 use crate::retry::{self, Failed, Failure, Sent, Verdict};
+use crate::tunnel::Tunnel;
 use crate::{BoxError, Protocol};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Request, Response, StatusCode, Uri, Version, request, uri};
+use http::{Request, Response, StatusCode, Version, request, uri};
 use http_body::Body;
 use std::fmt;
+use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
 /// Time that a server has to ask for content that waits for it (RFC 9110 section 10.1.1: no client waits for ever).
@@ -42,28 +48,20 @@ impl Interim {
     }
 }
 
+impl Interim {
+    /// Tells of one.
+    pub(crate) fn tell(&self, status: StatusCode, fields: &HeaderMap) {
+        (self.0)(status, fields);
+    }
+}
+
 impl fmt::Debug for Interim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Interim").finish_non_exhaustive()
     }
 }
 
-/// A byte stream to a server that has switched protocols. The request counts as in progress until it is dropped.
-#[derive(Debug)]
-pub struct Tunnel {
-    stream: Switched,
-    lease: Lease,
-}
-
-impl Tunnel {
-    /// The byte stream, with what keeps its place at the server.
-    #[must_use]
-    pub fn open(self) -> (impl AsyncRead + AsyncWrite + Send + Unpin, impl Send) {
-        (self.stream, self.lease)
-    }
-}
-
-/// A response, with the tunnel that it opens if its status is 101.
+/// A response, with the tunnel that it opens if it agrees to one.
 pub(crate) type Answer = (Response<ResponseBody>, Option<Tunnel>);
 
 /// An attempt that failed.
@@ -91,8 +89,8 @@ impl Group {
     /// Carries a request to one of the servers, and gives its response as it comes.
     ///
     /// The URI's path and query are the target; the fields are as the client sent them, Host among them, and are made
-    /// those of the next hop by [`heads`]. With `Upgrade` among them, which is passed on where `is_upgrade` says that
-    /// the client may have it, a response 101 brings a [`Tunnel`].
+    /// those of the next hop by [`heads`]. Where `is_upgrade` says that the client may have it, `Upgrade` among them
+    /// is passed on, over HTTP/2 as an extended CONNECT (RFC 8441), and a response that agrees brings a [`Tunnel`].
     ///
     /// Has to be called in a Tokio runtime, which is to live as long as the response.
     ///
@@ -231,49 +229,96 @@ impl Exchange {
         let in_progress = InProgress::new(&self.group, member);
         pool.counters.request();
         let began = Instant::now();
-        let connection = match connector.server.protocol {
-            Protocol::Http1 => {
-                let idle = match is_fresh {
-                    true => None,
-                    false => pool.idle(retry::is_idempotent(&self.parts.method)),
-                };
-                let connection = match idle {
-                    Some(connection) => Ok(connection),
-                    None => connector.http1(&pool.counters).await,
-                };
-                connection.map(|it| {
-                    let is_reused = it.is_reused;
-                    (Connection::Http1(it), is_reused)
-                })
-            }
-            Protocol::Http2 => {
-                let connection = pool.multiplexed(connector).await;
-                connection.map(|(it, is_reused)| (Connection::Http2(it), is_reused))
-            }
-        };
-        let (connection, is_reused) = match connection {
-            Ok(connection) => connection,
-            Err(error) => {
-                let server = &connector.server;
-                tracing::debug!("no connection to the upstream {server}: {error}");
-                return Ok(Err(Attempted::not_connected()));
-            }
-        };
         let lease = Lease::new(pool, permit, in_progress);
-        let outcome = match connection {
-            Connection::Http1(connection) => self.over_http1(connection, lease).await,
-            Connection::Http2(sender) => {
-                let scheme = match connector.server.tls {
-                    Some(_) => uri::Scheme::HTTPS,
-                    None => uri::Scheme::HTTP,
-                };
-                self.over_http2(sender, is_reused, lease, scheme).await
+        let outcome = match (self.is_upgrade, connector.server.protocol) {
+            // Boxed: they are few, and the future of every other request would have room for them.
+            (true, Protocol::Http2) => Box::pin(self.tunnel_over_http2(member, lease)).await?,
+            (true, Protocol::Http3) => {
+                Box::pin(self.tunnel_over_http3(member, lease, is_fresh)).await?
             }
+            _ => self.carry(member, lease, is_fresh).await,
         };
         if outcome.is_ok() {
             pool.counters.responded(began.elapsed());
         }
         Ok(outcome)
+    }
+
+    /// Sends the request over a connection.
+    async fn carry(
+        &self,
+        member: usize,
+        lease: Lease,
+        is_fresh: bool,
+    ) -> Result<Answer, Attempted> {
+        let connector = &self.group.members[member].connector;
+        let connection = self
+            .connection(self.group.pool(member), connector, is_fresh)
+            .await;
+        let (connection, is_reused) = match connection {
+            Ok(connection) => connection,
+            Err(error) => {
+                let server = &connector.server;
+                tracing::debug!("no connection to the upstream {server}: {error}");
+                self.group.members[member].not_connected(&error);
+                return Err(Attempted::not_connected());
+            }
+        };
+        // Once more over the shared connection tells as much of the server as a new one would, and is not for ever.
+        let is_reused = is_reused && !is_fresh;
+        match connection {
+            Connection::Http1(connection) => self.over_http1(connection, lease).await,
+            Connection::Http2(sender) => {
+                let scheme = scheme(connector);
+                self.over_http2(sender, is_reused, lease, scheme).await
+            }
+            Connection::Http3(connection) => self.over_http3(connection, is_reused, lease).await,
+        }
+    }
+
+    /// A connection, and whether it has carried requests before. `is_fresh`: a new one.
+    async fn connection(
+        &self,
+        pool: &Pool,
+        connector: &Connector,
+        is_fresh: bool,
+    ) -> io::Result<(Connection, bool)> {
+        let header = self.proxy_protocol();
+        let counters = &pool.counters;
+        match (connector.server.protocol, header.as_deref()) {
+            (Protocol::Http1, header) => {
+                let idle = match header.is_some() || is_fresh {
+                    true => None,
+                    false => pool.idle(retry::is_idempotent(&self.parts.method)),
+                };
+                let connection = match idle {
+                    Some(connection) => connection,
+                    None => connector.http1(header, counters).await?,
+                };
+                let is_reused = connection.is_reused;
+                Ok((Connection::Http1(connection), is_reused))
+            }
+            (Protocol::Http2, None) => {
+                let (connection, is_reused) = pool.multiplexed(connector).await?;
+                Ok((Connection::Http2(connection), is_reused))
+            }
+            (Protocol::Http2, header) => {
+                let connection = connector.http2(header, counters).await?;
+                Ok((Connection::Http2(connection), false))
+            }
+            (Protocol::Http3, _) => {
+                let pause = self.group.options.idle_timeout;
+                let (connection, is_reused) = pool.http3(connector, pause).await?;
+                Ok((Connection::Http3(connection), is_reused))
+            }
+        }
+    }
+
+    /// The header that names the client, where the servers are sent one.
+    fn proxy_protocol(&self) -> Option<Vec<u8>> {
+        let client = (self.received.peer, self.received.port).into();
+        let is_sent = self.group.options.send_proxy_protocol;
+        is_sent.then(|| proxy_protocol::header(Some(client)))
     }
 
     async fn over_http1(&self, connection: Http1, lease: Lease) -> Result<Answer, Attempted> {
@@ -325,75 +370,14 @@ impl Exchange {
             fields,
             content,
         } = response;
-        match content {
-            http1::Content::Http(incoming) => {
-                let body = ResponseBody::new(Source::Http1(incoming), lease, pace);
-                (passed(status, version, fields, body), None)
-            }
+        let (body, tunnel) = match content {
+            http1::Content::Http(incoming) => (ResponseBody::new(incoming, lease, pace), None),
             http1::Content::Switched(stream) => {
-                let body = ResponseBody::empty(pace);
-                let response = passed(status, version, fields, body);
-                (response, Some(Tunnel { stream, lease }))
+                let tunnel = Tunnel::http1(stream, lease);
+                (ResponseBody::empty(pace), Some(tunnel))
             }
-        }
-    }
-
-    async fn over_http2(
-        &self,
-        mut sender: crate::connect::Http2,
-        is_reused: bool,
-        lease: Lease,
-        scheme: uri::Scheme,
-    ) -> Result<Answer, Attempted> {
-        let failed = |failure, sent| Attempted {
-            failure,
-            is_reused,
-            sent,
-            has_begun: false,
-            by_client: false,
         };
-        if self.is_upgrade {
-            // The client of HTTP/2 has no extended CONNECT (RFC 8441).
-            return Err(failed(Failure::Malformed, Sent::Nothing));
-        }
-        let Some(request) = self.request_http2(scheme) else {
-            return Err(failed(Failure::Malformed, Sent::Nothing));
-        };
-        match self.in_time(sender.try_send_request(request), None).await {
-            Err(late) => Err(Attempted {
-                by_client: late.by_client,
-                ..failed(Failure::TimedOut, Sent::Some)
-            }),
-            Ok(Err(mut error)) => {
-                let is_whole = error.take_message().is_some();
-                let sent = if is_whole { Sent::Nothing } else { Sent::Some };
-                Err(failed(failure_of(error.error()), sent))
-            }
-            Ok(Ok(response)) => {
-                let version = response.version();
-                let (parts, incoming) = response.into_parts();
-                let body = ResponseBody::new(Source::Http2(incoming), lease, self.pace());
-                Ok((passed(parts.status, version, parts.headers, body), None))
-            }
-        }
-    }
-
-    /// The request for HTTP/2: `None` where its host is none.
-    fn request_http2(&self, scheme: uri::Scheme) -> Option<Request<Outgoing>> {
-        let mut fields = self.fields(Version::HTTP_2);
-        fields.remove(header::EXPECT);
-        let host = fields.remove(header::HOST)?;
-        let mut parts = uri::Parts::default();
-        parts.scheme = Some(scheme);
-        parts.authority = Some(host.to_str().ok()?.parse().ok()?);
-        let target = self.parts.uri.path_and_query().cloned();
-        parts.path_and_query = Some(target.unwrap_or(uri::PathAndQuery::from_static("/")));
-        let mut request = Request::new(self.content.attempt(None));
-        *request.method_mut() = self.parts.method.clone();
-        *request.uri_mut() = Uri::from_parts(parts).ok()?;
-        *request.version_mut() = Version::HTTP_2;
-        *request.headers_mut() = fields;
-        Some(request)
+        (passed(status, version, fields, body), tunnel)
     }
 
     /// The fields as the next hop has them.
@@ -410,6 +394,7 @@ impl Exchange {
         } else if !fields.contains_key(header::HOST) {
             fields.insert(header::HOST, options.servers[0].authority());
         }
+        options.request_fields.apply(&mut fields);
         fields
     }
 
@@ -444,7 +429,7 @@ impl Exchange {
         {
             heads::pass_response(&mut fields, Version::HTTP_11);
             fields.remove(header::VIA);
-            (interim.0)(status, &fields);
+            interim.tell(status, &fields);
         }
     }
 
@@ -478,7 +463,7 @@ impl Exchange {
     }
 }
 
-/// A response as the next hop has it.
+/// A response as the hop to the client has it.
 fn passed(
     status: StatusCode,
     version: Version,
@@ -490,6 +475,13 @@ fn passed(
     *response.status_mut() = status;
     *response.headers_mut() = fields;
     response
+}
+
+fn scheme(connector: &Connector) -> uri::Scheme {
+    match connector.server.tls {
+        Some(_) => uri::Scheme::HTTPS,
+        None => uri::Scheme::HTTP,
+    }
 }
 
 /// Time went by without a response.
@@ -524,26 +516,4 @@ fn reason(failure: Failure) -> Reason {
         Failure::TimedOut => Reason::TimedOut,
         Failure::Malformed => Reason::Malformed,
     }
-}
-
-/// Tells what the protocol's error says of the server.
-fn failure_of(error: &hyper::Error) -> Failure {
-    if error.is_parse() {
-        return Failure::Malformed;
-    }
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        if let Some(error) = cause.downcast_ref::<h2::Error>() {
-            let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
-            // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
-            let has_gone = error.is_go_away()
-                && error.is_remote()
-                && error.reason() == Some(h2::Reason::NO_ERROR);
-            if is_refused || has_gone {
-                return Failure::Unprocessed;
-            }
-        }
-        source = cause.source();
-    }
-    Failure::Connection
 }

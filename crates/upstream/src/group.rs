@@ -7,8 +7,9 @@ use crate::counters::ServerStatistics;
 use crate::health::Health;
 use crate::pool::Pool;
 use crate::resolve::Names;
+use crate::rewrite::FieldChanges;
 use crate::tls::Tls;
-use crate::{Error, Protocol, Roots, Server};
+use crate::{ClientCertificate, Error, Protocol, Roots, Server};
 use http::HeaderValue;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -44,8 +45,15 @@ pub struct Options {
     pub max_requests: usize,
     /// Host of the requests; `None`: what the client has asked for.
     pub host: Option<HeaderValue>,
+    /// Changes of the fields of requests, made after those of [`heads`](crate::heads).
+    pub request_fields: FieldChanges,
     /// The authorities of the servers' certificates.
     pub roots: Roots,
+    /// The certificate that servers are shown which ask for one.
+    pub client_certificate: Option<ClientCertificate>,
+    /// Whether each connection begins with a header of the PROXY protocol, version 2, that names the client. No
+    /// connection has a second request then.
+    pub send_proxy_protocol: bool,
 }
 
 impl Options {
@@ -64,7 +72,10 @@ impl Options {
             slowest: None,
             max_requests: 1_000,
             host: None,
+            request_fields: FieldChanges::default(),
             roots: Roots::default(),
+            client_certificate: None,
+            send_proxy_protocol: false,
         }
     }
 }
@@ -121,6 +132,8 @@ pub(crate) struct Member {
     health: Mutex<Health>,
     ejections: AtomicU64,
     requests: AtomicUsize,
+    /// The reason why the latest connection could not be had; cleared when it is told.
+    unconnected: Mutex<Option<String>>,
 }
 
 /// Bytes of a connection over HTTP/1.1 in clear text, with its place in the event loop.
@@ -129,8 +142,14 @@ const CONNECTION_BYTES: u64 = 1 << 10;
 /// Bytes of a connection over HTTP/1.1 with TLS.
 const TLS_BYTES: u64 = 32 << 10;
 
-/// Bytes of a connection over HTTP/2: its window and its tables.
-const HTTP2_BYTES: u64 = 5 << 20;
+/// Bytes of a connection over HTTP/2 or HTTP/3: its window and its tables.
+const MULTIPLEXED_BYTES: u64 = 5 << 20;
+
+/// Bytes of a connection over HTTP/2 that carries one request: the stream's window, and TLS.
+const HTTP2_BYTES: u64 = 288 << 10;
+
+/// Bytes of an exchange over HTTP/3: its place at the connection, and a datagram's piece of content in each direction.
+const EXCHANGE_BYTES: u64 = 4 << 10;
 
 /// The choice that a request is given: there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,7 +171,9 @@ impl Group {
             return Err(Error::NoServers);
         }
         let has_tls = options.servers.iter().any(|server| server.tls.is_some());
-        let tls = has_tls.then(|| Tls::new(&options.roots)).transpose()?;
+        let shown = options.client_certificate.as_ref();
+        let tls = has_tls.then(|| Tls::new(&options.roots, shown));
+        let tls = tls.transpose()?;
         let members = options.servers.iter().map(|server| Member {
             id: server.id(),
             connector: Connector {
@@ -164,6 +185,7 @@ impl Group {
             health: Mutex::default(),
             ejections: AtomicU64::new(0),
             requests: AtomicUsize::new(0),
+            unconnected: Mutex::default(),
         });
         let shared = Arc::new(Shared {
             members: members.collect(),
@@ -176,12 +198,17 @@ impl Group {
     }
 
     /// The most bytes that a worker holds for the group: connections, those that wait for a request among them, and what
-    /// HTTP/2 has received ahead of its readers. Of responses over HTTP/1.1 no more is read than is given on.
+    /// HTTP/2 and HTTP/3 have received ahead of their readers. Of responses over HTTP/1.1 no more is read than is given
+    /// on. Not in it are WebSockets to servers of HTTP/2, which hold 288 KiB each where their clients read nothing.
     #[must_use]
     pub fn memory(options: &Options) -> u64 {
         let most = options.max_requests as u64;
         let of = |server: &Server| match (server.protocol, &server.tls) {
-            (Protocol::Http2, _) => HTTP2_BYTES,
+            (Protocol::Http2, _) if options.send_proxy_protocol => most.saturating_mul(HTTP2_BYTES),
+            (Protocol::Http2, _) => MULTIPLEXED_BYTES,
+            (Protocol::Http3, _) => {
+                MULTIPLEXED_BYTES.saturating_add(most.saturating_mul(EXCHANGE_BYTES))
+            }
             (Protocol::Http1, None) => most.saturating_mul(CONNECTION_BYTES),
             (Protocol::Http1, Some(_)) => most.saturating_mul(TLS_BYTES),
         };
@@ -226,8 +253,9 @@ impl Shared {
     /// This worker's pool of a server.
     pub(crate) fn pool(&self, member: usize) -> &Arc<Pool> {
         let most = self.options.max_requests;
-        let new = || self.members.iter().map(|_| Arc::new(Pool::new(most)));
-        &self.pools.get_or(|| new().collect())[member]
+        let is_of_one_client = self.options.send_proxy_protocol;
+        let new = |_| Arc::new(Pool::new(most, is_of_one_client));
+        &self.pools.get_or(|| self.members.iter().map(new).collect())[member]
     }
 
     /// The server for a request that has failed at those in `tried`: a healthy one; for one that has failed, rather one
@@ -301,6 +329,16 @@ impl Member {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unconnected(&self) -> MutexGuard<'_, Option<String>> {
+        let reason = self.unconnected.lock();
+        reason.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes why a connection could not be had, for when the server is down for it.
+    pub(crate) fn not_connected(&self, error: &std::io::Error) {
+        *self.unconnected() = Some(error.to_string());
+    }
+
     /// Notes a change of its health, and tells of it.
     pub(crate) fn note(&self, change: impl FnOnce(&mut Health, Instant)) {
         let now = Instant::now();
@@ -313,7 +351,11 @@ impl Member {
         match (before, after) {
             (true, false) => {
                 self.ejections.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!("upstream {server} is down: it is given no requests");
+                let why = self.unconnected().take();
+                let why = why.map_or_else(String::new, |why| {
+                    format!(", for there is no connection: {why}")
+                });
+                tracing::warn!("upstream {server} is down: it is given no requests{why}");
             }
             (false, true) => tracing::warn!("upstream {server} is up again"),
             _ => {}

@@ -35,6 +35,8 @@ const MAX_FORWARDED: usize = 2_048;
 pub struct Received<'r> {
     /// The address that the request came from: that of the client, or of a proxy before this one.
     pub peer: IpAddr,
+    /// Its port.
+    pub port: u16,
     /// Whether that peer is a proxy whose word on the client counts.
     pub is_trusted: bool,
     /// `http` or `https`, as the client sees it.
@@ -272,6 +274,7 @@ mod tests {
     fn received() -> Received<'static> {
         Received {
             peer: PEER,
+            port: 1,
             is_trusted: false,
             scheme: "https",
             version: Version::HTTP_2,
@@ -355,6 +358,7 @@ mod tests {
         let received = Received {
             is_trusted: true,
             peer: "2001:db8::1".parse().unwrap(),
+            port: 1,
             scheme: "http",
             version: Version::HTTP_11,
             is_early: false,

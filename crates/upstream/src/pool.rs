@@ -3,6 +3,7 @@
 use crate::connect::{Connector, Http2};
 use crate::counters::Counters;
 use crate::http1::Http1;
+use crate::http3::Http3;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,11 @@ pub(crate) struct Pool {
     idle: Mutex<Vec<Idle>>,
     /// The one connection over HTTP/2, which all requests share.
     shared: tokio::sync::Mutex<Option<Multiplexed>>,
+    /// The one over HTTP/3.
+    http3: tokio::sync::Mutex<Option<Http3>>,
     is_swept: AtomicBool,
+    /// Each connection carries one request, as its header of the PROXY protocol speaks for one client.
+    is_of_one_client: bool,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
     most: usize,
@@ -50,15 +55,18 @@ struct Multiplexed {
 pub(crate) enum Connection {
     Http1(Http1),
     Http2(Http2),
+    Http3(Http3),
 }
 
 impl Pool {
-    /// `most`: requests at a time; as many more may wait.
-    pub(crate) fn new(most: usize) -> Self {
+    /// `most`: requests at a time; as many more may wait. `is_of_one_client`: no connection is kept for another request.
+    pub(crate) fn new(most: usize, is_of_one_client: bool) -> Self {
         Self {
             idle: Mutex::default(),
             shared: tokio::sync::Mutex::default(),
+            http3: tokio::sync::Mutex::default(),
             is_swept: AtomicBool::new(false),
+            is_of_one_client,
             permits: Arc::new(Semaphore::new(most)),
             waiting: AtomicUsize::new(0),
             most,
@@ -97,6 +105,9 @@ impl Pool {
 
     /// Takes back a connection that has carried a whole request and a whole response.
     pub(crate) fn put(self: &Arc<Self>, connection: Http1) {
+        if self.is_of_one_client {
+            return;
+        }
         let since = Instant::now();
         self.lock().push(Idle { connection, since });
         if !self.is_swept.swap(true, Ordering::Relaxed) {
@@ -117,12 +128,29 @@ impl Pool {
             return Ok((known.sender.clone(), is_used));
         }
         *shared = None;
-        let sender = connector.http2(&self.counters).await?;
+        let sender = connector.http2(None, &self.counters).await?;
         *shared = Some(Multiplexed {
             sender: sender.clone(),
             is_used: true,
         });
         Ok((sender, false))
+    }
+
+    /// The same over HTTP/3; `pause`: the longest of a response.
+    pub(crate) async fn http3(
+        &self,
+        connector: &Connector,
+        pause: Duration,
+    ) -> io::Result<(Http3, bool)> {
+        let mut shared = self.http3.lock().await;
+        if let Some(known) = shared.as_ref().filter(|known| !known.is_closed()) {
+            return Ok((known.clone(), true));
+        }
+        *shared = None;
+        // Boxed: it is long, and the future of every request would have room for it.
+        let connection = Box::pin(connector.http3(pause, &self.counters)).await?;
+        *shared = Some(connection.clone());
+        Ok((connection, false))
     }
 
     /// Connections that wait for a request.

@@ -3,13 +3,15 @@
 use crate::Slowest;
 use crate::group::InProgress;
 use crate::http1::{self, Http1};
+use crate::http3::Http3Body;
 use crate::pool::Pool;
 use crate::{BoxError, heads};
 use bytes::Bytes;
+use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep};
@@ -46,15 +48,6 @@ impl Lease {
     }
 }
 
-/// Content as a protocol's client gives it.
-#[derive(Debug)]
-pub(crate) enum Source {
-    Http1(http1::Incoming),
-    Http2(hyper::body::Incoming),
-    /// There is none.
-    None,
-}
-
 /// The content of a response, as the server sends it. To drop it before its end ends the connection to the server.
 #[derive(Debug)]
 pub struct ResponseBody {
@@ -85,15 +78,101 @@ struct Wait {
     came: u64,
 }
 
+/// Content as a protocol's client gives it.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Http1(http1::Incoming),
+    Http2(hyper::body::Incoming),
+    /// Of a tunnel over HTTP/2 that was refused.
+    Refused(RecvStream),
+    Http3(Http3Body),
+    /// There is none.
+    None,
+}
+
+impl From<http1::Incoming> for Source {
+    fn from(incoming: http1::Incoming) -> Self {
+        Self::Http1(incoming)
+    }
+}
+
+impl From<hyper::body::Incoming> for Source {
+    fn from(incoming: hyper::body::Incoming) -> Self {
+        Self::Http2(incoming)
+    }
+}
+
+impl From<RecvStream> for Source {
+    fn from(stream: RecvStream) -> Self {
+        Self::Refused(stream)
+    }
+}
+
+impl From<Http3Body> for Source {
+    fn from(body: Http3Body) -> Self {
+        Self::Http3(body)
+    }
+}
+
+impl Source {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match self {
+            Self::Http1(incoming) => incoming.poll_frame(cx),
+            Self::Http2(incoming) => {
+                let frame = ready!(Pin::new(incoming).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
+            }
+            Self::Refused(stream) => {
+                let data = ready!(stream.poll_data(cx));
+                Poll::Ready(data.map(|data| {
+                    let data = data?;
+                    stream.flow_control().release_capacity(data.len())?;
+                    Ok(Frame::data(data))
+                }))
+            }
+            Self::Http3(body) => body.poll_frame(cx),
+            Self::None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Http1(incoming) => incoming.is_end_stream(),
+            Self::Http2(incoming) => incoming.is_end_stream(),
+            Self::Refused(stream) => stream.is_end_stream(),
+            Self::Http3(body) => body.is_end_stream(),
+            Self::None => true,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Http1(incoming) => incoming.size_hint(),
+            Self::Http2(incoming) => incoming.size_hint(),
+            Self::Http3(body) if !body.is_end_stream() => SizeHint::default(),
+            Self::Refused(_) => SizeHint::default(),
+            Self::Http3(_) | Self::None => SizeHint::with_exact(0),
+        }
+    }
+
+    /// Whether the length of the content is known.
+    fn has_length(&self) -> bool {
+        match self {
+            Self::Http3(body) => body.has_length(),
+            source => source.size_hint().exact().is_some(),
+        }
+    }
+}
+
 impl ResponseBody {
-    pub(crate) fn new(source: Source, lease: Lease, pace: Pace) -> Self {
+    pub(crate) fn new(source: impl Into<Source>, lease: Lease, pace: Pace) -> Self {
         let mut body = Self {
-            source,
+            source: source.into(),
             lease: Some(lease),
             pace,
             wait: None,
         };
-        if body.pace.slowest.is_none() && body.size_hint().exact().is_some() {
+        if body.pace.slowest.is_none() && body.source.has_length() {
             body.pace.slowest = Some(Slowest {
                 bytes: LEAST_BYTES,
                 time: body.pace.idle_timeout,
@@ -117,18 +196,17 @@ impl ResponseBody {
     pub fn is_received(&self) -> bool {
         match &self.source {
             Source::Http1(incoming) => incoming.is_read(),
-            Source::Http2(incoming) => incoming.is_end_stream(),
-            Source::None => true,
+            source => source.is_end_stream(),
         }
     }
 
-    /// Bytes in memory that it has received and not given. Over HTTP/2 they are in the connection's window and do not
-    /// count here.
+    /// Bytes in memory that it has received and not given. Over HTTP/2 and HTTP/3 they are in the connection's window and
+    /// do not count here.
     #[must_use]
     pub fn held(&self) -> usize {
         match &self.source {
             Source::Http1(incoming) => incoming.held(),
-            Source::Http2(_) | Source::None => 0,
+            _ => 0,
         }
     }
 
@@ -205,15 +283,10 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let polled = match &mut self.source {
-            Source::Http1(incoming) => incoming.poll_frame(cx),
-            Source::Http2(incoming) => {
-                let polled = Pin::new(incoming).poll_frame(cx);
-                polled.map(|frame| frame.map(|it| it.map_err(Into::into)))
-            }
-            Source::None => return Poll::Ready(None),
-        };
-        let mut frame = match polled {
+        if let Source::None = self.source {
+            return Poll::Ready(None);
+        }
+        let mut frame = match self.source.poll_frame(cx) {
             Poll::Pending => return self.wait(cx),
             Poll::Ready(frame) => frame,
         };
@@ -238,18 +311,10 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.source {
-            Source::Http1(incoming) => incoming.is_end_stream(),
-            Source::Http2(incoming) => incoming.is_end_stream(),
-            Source::None => true,
-        }
+        self.source.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
-            Source::Http1(incoming) => incoming.size_hint(),
-            Source::Http2(incoming) => incoming.size_hint(),
-            Source::None => SizeHint::with_exact(0),
-        }
+        self.source.size_hint()
     }
 }

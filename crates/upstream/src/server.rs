@@ -22,6 +22,8 @@ pub enum Protocol {
     Http1,
     /// HTTP/2: with TLS by ALPN, in clear text by prior knowledge (RFC 9113 section 3.3).
     Http2,
+    /// HTTP/3, always with TLS. Nothing else is tried where it does not come through.
+    Http3,
 }
 
 /// A server behind a proxy.
@@ -62,13 +64,14 @@ impl fmt::Display for Server {
             (Address::Unix(path), Protocol::Http1, _) => {
                 return write!(f, "unix:{}", path.display());
             }
-            (Address::Unix(path), Protocol::Http2, _) => {
+            (Address::Unix(path), Protocol::Http2 | Protocol::Http3, _) => {
                 return write!(f, "unix+h2c:{}", path.display());
             }
             (_, Protocol::Http1, None) => f.write_str("http://")?,
             (_, Protocol::Http1, Some(_)) => f.write_str("https://")?,
             (_, Protocol::Http2, None) => f.write_str("h2c://")?,
             (_, Protocol::Http2, Some(_)) => f.write_str("h2://")?,
+            (_, Protocol::Http3, _) => f.write_str("h3://")?,
         }
         f.write_str(self.authority().to_str().unwrap_or_default())
     }

@@ -1,10 +1,12 @@
-//! TLS to servers: whose certificates are believed.
+//! TLS to servers: whose certificates are believed, and which one they are shown.
 
 use crate::{Error, Protocol};
-use rustls::pki_types::CertificateDer;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The authorities that sign servers' certificates.
@@ -17,21 +19,22 @@ pub enum Roots {
     File(PathBuf),
 }
 
-/// The configuration of every handshake, for each protocol: that is offered alone, so that no server answers with another.
-#[derive(Debug, Clone)]
-pub(crate) struct Tls {
-    http1: Arc<ClientConfig>,
-    http2: Arc<ClientConfig>,
-}
+impl Roots {
+    /// Reads the roots, as [`Group::new`](crate::Group::new) does.
+    ///
+    /// # Errors
+    /// They can't be read, or there are none.
+    pub fn check(&self) -> Result<(), Error> {
+        self.store().map(drop)
+    }
 
-impl Tls {
-    pub(crate) fn new(roots: &Roots) -> Result<Self, Error> {
-        let (certificates, place) = match roots {
-            Roots::System => {
+    fn store(&self) -> Result<RootCertStore, Error> {
+        let (certificates, place) = match self {
+            Self::System => {
                 let found = rustls_native_certs::load_native_certs();
                 (found.certs, "the system's store".to_owned())
             }
-            Roots::File(path) => {
+            Self::File(path) => {
                 let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
                 let read = read.map_err(|source| Error::Roots {
                     path: path.clone(),
@@ -42,14 +45,71 @@ impl Tls {
         };
         let mut store = RootCertStore::empty();
         store.add_parsable_certificates(certificates);
-        if store.is_empty() {
-            return Err(Error::NoRoots { place });
+        match store.is_empty() {
+            true => Err(Error::NoRoots { place }),
+            false => Ok(store),
         }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
+    }
+}
+
+/// A certificate with its key, which is shown to servers that ask for one.
+#[derive(Debug, Clone)]
+pub struct ClientCertificate(Arc<CertifiedKey>);
+
+impl ClientCertificate {
+    /// The chain of a PEM file, this server's own certificate first, and the key in `pem`, which was found in `place`.
+    ///
+    /// # Errors
+    /// Either can't be read, or they don't belong to each other.
+    pub fn from_pem(chain: &Path, place: &str, pem: &[u8]) -> Result<Self, Error> {
+        let read =
+            CertificateDer::pem_file_iter(chain).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let unread = |source| Error::ClientChain {
+            path: chain.to_owned(),
+            source,
+        };
+        let certificates = read.map_err(unread)?;
+        if certificates.is_empty() {
+            return Err(unread(rustls::pki_types::pem::Error::NoItemsFound));
+        }
+        let key = PrivateKeyDer::from_pem_slice(pem).map_err(|source| Error::ClientKey {
+            place: place.to_owned(),
+            source,
+        })?;
+        let certified = CertifiedKey::from_der(certificates, key, &provider());
+        let certified = certified.map_err(|source| Error::ClientCertificate {
+            path: chain.to_owned(),
+            place: place.to_owned(),
+            source,
+        })?;
+        Ok(Self(Arc::new(certified)))
+    }
+}
+
+fn provider() -> CryptoProvider {
+    aws_lc_rs::default_provider()
+}
+
+/// The configuration of every handshake, for each protocol: that is offered alone, so that no server answers with another.
+#[derive(Debug, Clone)]
+pub(crate) struct Tls {
+    http1: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
+    http3: Arc<ClientConfig>,
+}
+
+impl Tls {
+    pub(crate) fn new(roots: &Roots, shown: Option<&ClientCertificate>) -> Result<Self, Error> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider()))
             .with_protocol_versions(rustls::ALL_VERSIONS)?
-            .with_root_certificates(store)
-            .with_no_client_auth();
+            .with_root_certificates(roots.store()?);
+        let config = match shown {
+            None => builder.with_no_client_auth(),
+            Some(ClientCertificate(certified)) => {
+                let shown = SingleCertAndKey::from(Arc::clone(certified));
+                builder.with_client_cert_resolver(Arc::new(shown))
+            }
+        };
         let with = |alpn: &str| {
             let mut config = config.clone();
             config.alpn_protocols = vec![alpn.into()];
@@ -58,6 +118,7 @@ impl Tls {
         Ok(Self {
             http1: with("http/1.1"),
             http2: with("h2"),
+            http3: with("h3"),
         })
     }
 
@@ -65,6 +126,7 @@ impl Tls {
         Arc::clone(match protocol {
             Protocol::Http1 => &self.http1,
             Protocol::Http2 => &self.http2,
+            Protocol::Http3 => &self.http3,
         })
     }
 }

@@ -115,6 +115,44 @@ pub(crate) fn run(
     Ok(Report::parse(&report)?.outcome(load, transport))
 }
 
+/// As [`run`], with the time of each request besides: microseconds until the end of its response.
+///
+/// # Errors
+/// As for [`run`]; or h2load's log can't be read.
+pub(crate) fn run_logged(
+    load: Load,
+    transport: Transport,
+    server: SocketAddrV4,
+    seat: Seat,
+    stop: &Stop,
+) -> Result<(Outcome, Vec<f64>)> {
+    let program = shell::find("h2load").context("h2load is not installed")?;
+    let log = tempfile::NamedTempFile::new().context("cannot make a file for h2load's log")?;
+    let mut command = Command::new(program);
+    command.arg(format!("--log-file={}", log.path().display()));
+    command.args(arguments(load, transport, server));
+    let report = process::output(&mut command, seat, LIMIT, stop).context("h2load failed")?;
+    let outcome = Report::parse(&report)?.outcome(load, transport);
+    let log = std::fs::read_to_string(log.path()).context("cannot read h2load's log")?;
+    Ok((outcome, times(&log)?))
+}
+
+/// The third column of h2load's log of those that succeeded.
+fn times(log: &str) -> Result<Vec<f64>> {
+    let row = |line: &str| {
+        let columns: Vec<&str> = line.split('\t').collect();
+        let [_, status, time, ..] = columns.as_slice() else {
+            bail!("no time in h2load's log: `{line}`");
+        };
+        let time: f64 = time
+            .parse()
+            .with_context(|| format!("no time in h2load's log: `{line}`"))?;
+        Ok(status.starts_with('2').then_some(time))
+    };
+    let times: Vec<Option<f64>> = log.lines().map(row).collect::<Result<_>>()?;
+    Ok(times.into_iter().flatten().collect())
+}
+
 fn arguments(load: Load, transport: Transport, server: SocketAddrV4) -> Vec<String> {
     let figures = [
         ("-n", load.requests),
@@ -190,6 +228,15 @@ time for request:      312us     14.20ms      2.40ms       890us    71.20%
 
     fn server(port: u16) -> SocketAddrV4 {
         SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, port)
+    }
+
+    #[test]
+    fn reads_the_times_of_a_log() {
+        let log =
+            "1790000000000000\t200\t345\n1790000000000100\t-1\t900\n1790000000000200\t204\t12\n";
+        assert_eq!(times(log).unwrap(), [345.0, 12.0]);
+        assert!(times("1\t200\n").is_err());
+        assert!(times("1\t200\tsoon\n").is_err());
     }
 
     #[test]

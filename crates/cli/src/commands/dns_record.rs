@@ -2,11 +2,12 @@
 
 use crate::Answer;
 use crate::hint::mistake;
+use crate::https_record::{HttpsRecord, look_up};
 use crate::printer::Printer;
 use altway_select::ModelKind;
 use anyhow::Result;
 use serde::Serialize;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
 /// The longest name in the DNS, and the longest of its labels (RFC 1035 section 2.3.4).
@@ -24,7 +25,10 @@ const HTTPS_PORT: u16 = 443;
 #[command(after_long_help = "\
 Examples:
   altway dns-record example.org
-  altway dns-record example.org --port 8443 --policy h3")]
+  altway dns-record example.org --port 8443 --policy h3
+  altway dns-record example.org --check
+
+Exit code: 1 when --check finds a record that does not suit the policy.")]
 pub(crate) struct Arguments {
     /// The name that visitors use.
     host: String,
@@ -37,6 +41,12 @@ pub(crate) struct Arguments {
     /// Seconds that resolvers may keep the record.
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=2_147_483_647))]
     ttl: u32,
+    /// Look up what is published, and say whether it suits the policy.
+    #[arg(long)]
+    check: bool,
+    /// The resolver to ask, in place of the system's.
+    #[arg(long, value_name = "IP:PORT", requires = "check")]
+    resolver: Option<SocketAddr>,
     /// Print the record and the reasons as JSON.
     #[arg(long)]
     json: bool,
@@ -72,7 +82,77 @@ const ALWAYS_H3: [&str; 2] = [
 const ALWAYS_H2: [&str; 1] =
     ["Nobody is to get HTTP/3: a record without h3 says so before the first connection."];
 
+/// What is published, and what is wrong with it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Published {
+    /// Name in the DNS that was asked for.
+    name: String,
+    /// Protocols of each record; empty where there is none.
+    records: Vec<Vec<String>>,
+    /// How it keeps the server from what its policy says; `None`: it does not.
+    pub(crate) fault: Option<&'static str>,
+}
+
+/// What a record does to a policy that chooses, or gives HTTP/2 to all.
+const BYPASSES: &str =
+    "browsers begin over HTTP/3 without asking the server, and no Alt-Svc field takes that back";
+
+/// What a record does to a policy that leads clients to HTTP/3 by Alt-Svc.
+const HINDERS: &str = "clients that heed RFC 9460 section 9.3 don't follow Alt-Svc to HTTP/3, which the record does \
+                       not have";
+
+impl Published {
+    /// What resolvers say of `host`, for a server at `port` with that policy.
+    ///
+    /// # Errors
+    /// The host has no name that could have a record, or no resolver tells.
+    pub(crate) fn look_up(
+        host: &str,
+        port: u16,
+        policy: &ModelKind,
+        resolver: Option<SocketAddr>,
+    ) -> Result<Self> {
+        let host = name(host)?;
+        let name = owner(&host, port);
+        let records = look_up(&name, resolver)?;
+        let fault = fault(&records, policy);
+        let records = records.into_iter().map(|record| record.alpn).collect();
+        Ok(Self {
+            name,
+            records,
+            fault,
+        })
+    }
+
+    /// The records in a few words.
+    pub(crate) fn seen(&self) -> String {
+        let name = self.name.trim_end_matches('.');
+        if self.records.is_empty() {
+            return format!("{name} has no HTTPS record");
+        }
+        let records = self.records.iter().map(|alpn| match alpn.is_empty() {
+            true => "no alpn".to_owned(),
+            false => format!("alpn={}", alpn.join(",")),
+        });
+        let records: Vec<_> = records.collect();
+        format!("{name} has an HTTPS record with {}", records.join(", "))
+    }
+}
+
+fn fault(records: &[HttpsRecord], policy: &ModelKind) -> Option<&'static str> {
+    // An alias says nothing of protocols.
+    let mut services = records.iter().filter(|record| record.priority > 0);
+    let has_http3 = |record: &HttpsRecord| record.alpn.iter().any(|alpn| alpn == "h3");
+    match policy {
+        ModelKind::FixedH3 => services.any(|record| !has_http3(record)).then_some(HINDERS),
+        _ => services.any(has_http3).then_some(BYPASSES),
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    if arguments.check {
+        return check(arguments, printer);
+    }
     let host = name(&arguments.host)?;
     let record = |alpn: &str| record(&host, arguments.port.get(), arguments.ttl, alpn);
     let advice = match arguments.policy {
@@ -98,6 +178,25 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         printer.data(&advice.zone(&host))?;
     }
     Ok(Answer::Done)
+}
+
+fn check(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
+    let Arguments { host, policy, .. } = arguments;
+    let port = arguments.port.get();
+    let published = Published::look_up(host, port, policy, arguments.resolver)?;
+    if arguments.json {
+        printer.json(&published)?;
+    } else {
+        let verdict = match published.fault {
+            Some(fault) => format!("Under the policy {policy} that is wrong: {fault}."),
+            None => format!("That suits the policy {policy}."),
+        };
+        printer.data(&format!("{}.\n{verdict}\n", published.seen()))?;
+    }
+    Ok(match published.fault {
+        Some(_) => Answer::No,
+        None => Answer::Done,
+    })
 }
 
 impl Advice {
@@ -139,10 +238,16 @@ fn commented(paragraph: &str) -> String {
 /// A record in ServiceMode. One of another port stands at a name of its own (RFC 9460 section 9.1) and names its
 /// target; the port need not be repeated in it (section 7.2).
 fn record(host: &str, port: u16, ttl: u32, alpn: &str) -> String {
-    if port == HTTPS_PORT {
-        format!("{host} {ttl} IN HTTPS 1 . alpn=\"{alpn}\"")
-    } else {
-        format!("_{port}._https.{host} {ttl} IN HTTPS 1 {host} alpn=\"{alpn}\"")
+    let owner = owner(host, port);
+    let target = if port == HTTPS_PORT { "." } else { host };
+    format!("{owner} {ttl} IN HTTPS 1 {target} alpn=\"{alpn}\"")
+}
+
+/// The name at which the record of a host and port stands.
+fn owner(host: &str, port: u16) -> String {
+    match port {
+        HTTPS_PORT => host.to_owned(),
+        _ => format!("_{port}._https.{host}"),
     }
 }
 
@@ -211,6 +316,26 @@ mod tests {
         ] {
             assert!(name(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_record_is_wrong_by_the_policy() {
+        let records = |alpn: &[&str]| {
+            let alpn = alpn.iter().map(|one| (*one).to_owned()).collect();
+            [HttpsRecord { priority: 1, alpn }]
+        };
+        let of = |alpn: &[&str], policy: &str| fault(&records(alpn), &policy.parse().unwrap());
+        assert_eq!(of(&["h3", "h2"], "learned"), Some(BYPASSES));
+        assert_eq!(of(&["h3", "h2"], "h2"), Some(BYPASSES));
+        assert_eq!(of(&["h3", "h2"], "h3"), None);
+        assert_eq!(of(&["h2"], "h3"), Some(HINDERS));
+        assert_eq!(of(&["h2"], "learned"), None);
+        assert_eq!(fault(&[], &ModelKind::FixedH3), None);
+        let alias = [HttpsRecord {
+            priority: 0,
+            alpn: vec![],
+        }];
+        assert_eq!(fault(&alias, &ModelKind::FixedH3), None);
     }
 
     #[test]

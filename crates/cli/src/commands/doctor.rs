@@ -1,23 +1,49 @@
 //! `altway doctor`: what this machine allows and hinders.
 
 use crate::Answer;
+use crate::commands::dns_record::Published;
 use crate::printer::Printer;
 use altway_emulate::probe::{Finding, State, Topic, findings};
+use altway_select::ModelKind;
+use altway_serve::Identity;
 use anyhow::Result;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Tell what this machine allows and hinders: each with what was seen, what it costs and how to
 /// mend it. Nothing is changed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
+Examples:
+  altway doctor
+  altway doctor --host www.example.org
+
 Exit code: 0 when the lab can run here, 1 when it can't.")]
 pub(crate) struct Arguments {
+    /// Look at a chain of certificates too (PEM, the server's own first): its dates, who may read its key, and
+    /// whether it costs QUIC clients a round trip.
+    #[arg(long, value_name = "FILE", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The chain's key, PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<PathBuf>,
+    /// A name that visitors of your server use: look up whether its HTTPS record (RFC 9460) keeps the server from
+    /// choosing. May be given several times.
+    #[arg(long, value_name = "HOST")]
+    host: Vec<String>,
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
-    let findings = findings();
+    let mut findings = findings();
+    if let Some((chain, key)) = arguments.cert.as_deref().zip(arguments.key.as_deref()) {
+        findings.extend(certificate(chain, key)?);
+    }
+    for host in &arguments.host {
+        findings.push(https_record(host)?);
+    }
     if arguments.json {
         printer.json(&findings)?;
     } else {
@@ -28,6 +54,42 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         Answer::Done
     } else {
         Answer::No
+    })
+}
+
+/// What is to be mended about a certificate, or that nothing is.
+fn certificate(chain: &Path, key: &Path) -> Result<Vec<Finding>> {
+    let identity = Identity::from_pem_files(chain, key)?;
+    let warnings = identity.warnings(SystemTime::now());
+    let of = |state, seen| Finding {
+        topic: Topic::Certificate,
+        state,
+        seen,
+        cost: None,
+        mend: None,
+    };
+    if warnings.is_empty() {
+        let seen = format!("{} fits QUIC's first flight and is valid", chain.display());
+        return Ok(vec![of(State::Ok, seen)]);
+    }
+    let warnings = warnings.iter();
+    Ok(warnings
+        .map(|one| of(State::Limited, one.to_string()))
+        .collect())
+}
+
+/// What the DNS says of HTTP/3 at a host whose server chooses.
+fn https_record(host: &str) -> Result<Finding> {
+    let published = Published::look_up(host, 443, &ModelKind::Learned, None)?;
+    let wrong = published.fault.is_some();
+    Ok(Finding {
+        topic: Topic::HttpsRecord,
+        state: if wrong { State::Limited } else { State::Ok },
+        seen: published.seen(),
+        cost: published.fault.map(str::to_owned),
+        mend: wrong.then(|| {
+            format!("remove it, or leave h3 out of it: `altway dns-record {host}` says how and why")
+        }),
     })
 }
 
@@ -95,6 +157,26 @@ mod tests {
             Topic::Namespaces,
             State::Limited
         )]));
+    }
+
+    #[test]
+    fn a_chain_that_costs_quic_clients_a_round_trip_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = altway_serve::certs::Store::open(folder.path()).unwrap();
+        let names = ["localhost".to_owned()];
+        let found = |chain: &Path, key: &Path| {
+            let [finding] = certificate(chain, key).unwrap().try_into().unwrap();
+            (finding.state, finding.seen)
+        };
+        let leaf = store.leaf(&names).unwrap();
+        assert_eq!(found(&leaf.certificate, &leaf.key).0, State::Ok);
+        let chain = store.rsa_chain(&names).unwrap();
+        let (state, seen) = found(&chain.certificate, &chain.key);
+        assert_eq!(state, State::Limited);
+        assert!(
+            seen.contains("3 certificates") && seen.contains("a round trip"),
+            "{seen}"
+        );
     }
 
     #[test]

@@ -5,8 +5,10 @@
 mod browse;
 mod choice;
 mod compare;
+mod export;
 mod null;
 mod plan;
+mod traced;
 mod watch;
 
 use crate::hint::mistake;
@@ -18,6 +20,7 @@ use altway_record::{
     Manifest, PARQUET_FROM_ROWS, Plan, Running, Sample, Sampling, Shard, SideBySide, transfers,
 };
 use altway_report::{Rendered, Run};
+use altway_stats::FEW_PAIRS;
 use altway_units::duration;
 use anyhow::{Context, Result};
 use clap::Subcommand;
@@ -51,6 +54,7 @@ enum LabCommand {
     /// Draw the tables, pictures and report of a run again, from its samples alone.
     Report(ReportArguments),
     Compare(compare::Arguments),
+    Export(export::Arguments),
     CheckNull(null::Arguments),
     /// Join the runs of a plan's shards into one.
     Merge(MergeArguments),
@@ -74,6 +78,7 @@ Examples:
   altway lab run
   altway lab run delay-sweep
   altway lab run my-plan.toml --runs /data/runs
+  altway lab run delay-sweep --delays '0ms..25ms by 5ms'
   altway lab run bandwidth-map-whole --shard 2/5")]
 struct RunArguments {
     /// The name of a plan that ships, or a TOML file.
@@ -82,6 +87,10 @@ struct RunArguments {
     /// Make the run folder in here.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
+    /// Measure these one-way delays in place of the plan's: values, or ranges as in a plan, with commas
+    /// between them.
+    #[arg(long, value_name = "DELAYS", value_delimiter = ',')]
+    delays: Vec<String>,
     /// Measure a part of the cells alone; other machines measure the others, and `altway lab merge`
     /// joins them [default: all].
     #[arg(long, value_name = "PART/PARTS", default_value_t = Shard::WHOLE, hide_default_value = true)]
@@ -101,6 +110,8 @@ struct RunArguments {
     /// Print the summary as JSON instead of the table.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    traced: traced::Traced,
 }
 
 /// Go on with a run that was stopped, killed or ran out of disk.
@@ -131,9 +142,11 @@ struct ShowArguments {
 }
 
 /// Draw the tables, pictures and report of a run again, from its samples alone.
+///
+/// Without a manifest beside them the report says what it can't tell.
 #[derive(Debug, clap::Args)]
 struct ReportArguments {
-    /// The run folder.
+    /// The run folder, or a samples.csv, beside which the report is written.
     run: PathBuf,
     /// Write samples.parquet too, as is done of itself for runs of 20,000 rows and more.
     #[arg(long)]
@@ -161,22 +174,7 @@ struct MergeArguments {
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.command {
         LabCommand::Plan(arguments) => plan::run(arguments, printer),
-        LabCommand::Run(arguments) => {
-            let plan = read_plan(&arguments.plan)?;
-            let plan = match arguments.adaptive {
-                true => plan.sampled(Sampling::Adaptive)?,
-                false => plan,
-            };
-            let plan = match arguments.side_by_side {
-                Some(side_by_side) => plan.at_once(side_by_side),
-                None => plan,
-            };
-            let context = context(arguments.backend.backend())?;
-            // Before there is a run folder, so that no Ctrl-C leaves one without a word.
-            let stop = signals::stop_flag()?;
-            let campaign = Campaign::begin(&context, &plan, arguments.shard, &arguments.runs)?;
-            measure(campaign, &stop, arguments.json, printer)
-        }
+        LabCommand::Run(arguments) => run_plan(arguments, printer),
         LabCommand::Resume(arguments) => {
             let context = context(arguments.backend.backend())?;
             let stop = signals::stop_flag()?;
@@ -186,7 +184,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         LabCommand::Watch(arguments) => watch::run(arguments, printer),
         LabCommand::Show(arguments) => {
             let run = named_or_newest(arguments.run.as_deref(), &arguments.runs)?;
-            let (manifest, samples) = altway_lab::read_run(&run)?;
+            let (_, manifest, samples) = altway_lab::read_run_or_samples(&run)?;
             printer.say(&format!("{}", run.display()));
             answer(&render(&manifest, &samples)?, arguments.json, printer)?;
             if !arguments.json {
@@ -195,19 +193,52 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
             Ok(Answer::Done)
         }
         LabCommand::Report(arguments) => {
-            let (manifest, samples) = altway_lab::read_run(&arguments.run)?;
-            let rendered = write_report(&arguments.run, &manifest, &samples)?;
+            let (folder, manifest, samples) = altway_lab::read_run_or_samples(&arguments.run)?;
+            say_what_changed(&folder, printer)?;
             if arguments.parquet {
-                write_parquet(&arguments.run, &samples)?;
+                write_parquet(&folder, &samples)?;
             }
+            let rendered = write_report(&folder, &manifest, &samples)?;
             answer(&rendered, arguments.json, printer)
         }
         LabCommand::Compare(arguments) => compare::run(arguments, printer),
+        LabCommand::Export(arguments) => export::run(arguments, printer),
         LabCommand::CheckNull(arguments) => null::run(arguments, printer),
         LabCommand::Merge(arguments) => merge(arguments, printer),
         LabCommand::Browse(arguments) => browse::browse(arguments, printer),
         LabCommand::Tether(arguments) => browse::tether(arguments),
     }
+}
+
+fn run_plan(arguments: &RunArguments, printer: &Printer) -> Result<Answer> {
+    let plan = read_plan(&arguments.plan)?;
+    let plan = match arguments.delays.is_empty() {
+        true => plan,
+        false => plan.over_delays(&arguments.delays)?,
+    };
+    let plan = match arguments.adaptive {
+        true => plan.sampled(Sampling::Adaptive)?,
+        false => plan,
+    };
+    let plan = match arguments.side_by_side {
+        Some(side_by_side) => plan.at_once(side_by_side),
+        None => plan,
+    };
+    let traces = arguments.traced.transfers(&plan, arguments.shard)?;
+    let context = context(arguments.backend.backend())?;
+    // Before there is a run folder, so that no Ctrl-C leaves one without a word.
+    let stop = signals::stop_flag()?;
+    let campaign = Campaign::begin(&context, &plan, arguments.shard, &arguments.runs)?;
+    let folder = campaign.folder();
+    let (run, manifest) = (folder.path().to_owned(), folder.manifest().clone());
+    let answer = measure(campaign, &stop, arguments.json, printer)?;
+    if !traces.is_empty() {
+        let run = (run.as_path(), &manifest);
+        arguments
+            .traced
+            .make(&traces, (&context, &stop), run, printer)?;
+    }
+    Ok(answer)
 }
 
 fn merge(arguments: &MergeArguments, printer: &Printer) -> Result<Answer> {
@@ -249,6 +280,7 @@ fn context(backend: Option<Backend>) -> Result<LabContext> {
         binary: std::env::current_exe().context("cannot find altway's own binary")?,
         version: commands::VERSION.into(),
         commit: commands::COMMIT.map(Into::into),
+        build: commands::build(),
         command: std::env::args().collect(),
         privilege,
         backend,
@@ -357,15 +389,30 @@ fn show(bar: &ProgressBar, progress: &Progress) {
     bar.set_position(progress.done);
     let mut message = format!("{} left", in_words(progress.remaining));
     if let Some(estimate) = progress.estimate {
+        let cell = &estimate.cell;
         message.push_str(&format!(
-            "; at {}: {} {:+.1} % ({} pairs)",
-            duration::format(estimate.cell.delay),
-            estimate.protocol,
-            estimate.difference_percent,
-            estimate.pairs
+            "; {} to {} at {}: {} {} time ({})",
+            cell.server,
+            cell.client,
+            duration::format(cell.delay),
+            estimate.protocol.name(),
+            percent(estimate.difference_percent),
+            pairs(estimate.pairs),
         ));
     }
     bar.set_message(message);
+}
+
+/// A difference as reports have it: `−3.1 %`, negative is faster.
+fn percent(difference: f64) -> String {
+    format!("{difference:+.1} %").replace('-', "−")
+}
+
+/// `24 pairs`, `3 pairs, few`.
+fn pairs(pairs: u64) -> String {
+    let noun = if pairs == 1 { "pair" } else { "pairs" };
+    let few = usize::try_from(pairs).is_ok_and(|pairs| pairs < FEW_PAIRS);
+    format!("{pairs} {noun}{}", if few { ", few" } else { "" })
 }
 
 /// What the time of a run went into, and what making transfers side by side did.
@@ -421,7 +468,26 @@ fn write_report(path: &Path, manifest: &Manifest, samples: &[Sample]) -> Result<
     if samples.len() >= PARQUET_FROM_ROWS {
         write_parquet(path, samples)?;
     }
+    // Of a folder that is not a run's own, other files are none of its business.
+    if !manifest.from_samples {
+        altway_lab::write_missing_plan(path, manifest)?;
+        altway_lab::write_checksums(path)?;
+    }
     Ok(rendered)
+}
+
+/// That what was measured is not what it was when the last report was written.
+fn say_what_changed(folder: &Path, printer: &Printer) -> Result<()> {
+    let measured = |name: &String| name == "samples.csv" || name == "manifest.json";
+    let changed: Vec<String> = altway_lab::changed_files(folder)?;
+    let changed: Vec<String> = changed.into_iter().filter(measured).collect();
+    if !changed.is_empty() {
+        printer.say(&format!(
+            "{} changed since the last report (SHA256SUMS); the new one is of what is there now",
+            changed.join(" and ")
+        ));
+    }
+    Ok(())
 }
 
 fn write_parquet(path: &Path, samples: &[Sample]) -> Result<()> {

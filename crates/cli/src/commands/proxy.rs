@@ -1,5 +1,6 @@
 //! `altway proxy`: three protocols in front of a server that is there already.
 
+mod acme;
 mod summary;
 
 use super::serve::limits::{self, Spelling};
@@ -8,9 +9,9 @@ use crate::hint::mistake;
 use crate::printer::Printer;
 use crate::{Answer, config_file};
 use altway_config::{
-    Action, Balance, Certificate, CheckPath, Config, HealthCheck, HostValue, Listen, ListenAddress,
-    Listener, Log, Network, PathPattern, Plan, Protocols, Proxy, Route, Sandbox, Secret, Security,
-    Site, Transport, Upstream,
+    Action, Balance, Certificate, CheckPath, Config, EarlyData, HealthCheck, HostValue, Listen,
+    ListenAddress, Log, Network, PathPattern, Plan, Proxy, Route, Sandbox, Secret, Site, Transport,
+    Upstream,
 };
 use altway_proxy::Statistics;
 use altway_serve::{LogFormat, Policy};
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 /// Put HTTP/1.1, HTTP/2 and HTTP/3 in front of a server: `altway proxy http://localhost:3000`.
 ///
-/// Each client is offered the protocol that loads fastest on its path. Without --cert and --key it makes
+/// Each client is offered the protocol that loads fastest on its path. Without --cert, --key and --acme it makes
 /// a certificate for localhost, 127.0.0.1 and ::1 once, signed by a certificate authority of its own,
 /// and says how to trust it. At the end it says what each protocol's requests and visits took, what was
 /// offered and why, what that saved, and what failed.
@@ -31,12 +32,13 @@ use std::time::Duration;
 #[command(after_long_help = "\
 Examples:
   altway proxy http://localhost:3000
+  altway proxy localhost:3000 --acme example.org --acme-email ops@example.org
   altway proxy localhost:3000 --listen '*:443' -c fullchain.pem -k key.pem
   altway proxy http://10.0.1.1:8080 http://10.0.1.2:8080 --balance least-requests --health /healthz
   altway proxy unix:/run/app.sock --state-dir /var/lib/altway --access-log -
 
 Origins: http://HOST:PORT (the scheme may be left out), https://HOST, h2c://HOST:PORT (HTTP/2 in clear
-text, for gRPC), h2://HOST (HTTP/2 over TLS), unix:/PATH.
+text, for gRPC), h2://HOST (HTTP/2 over TLS), h3://HOST (HTTP/3), unix:/PATH.
 
 The servers are told the client in Forwarded, X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host,
 whatever the client says there. Host is the client's unless --host sets it. Their Alt-Svc never passes.
@@ -51,9 +53,11 @@ pub(crate) struct Arguments {
     /// The server, or several that answer alike.
     #[arg(value_name = "ORIGIN", required = true, value_parser = origin)]
     origins: Vec<Upstream>,
-    /// Address and port to listen at, TCP and UDP; * is all addresses, port 0 any that is free.
-    #[arg(short, long, value_name = "ADDRESS:PORT", default_value = "*:8443")]
-    listen: ListenAddress,
+    /// Address and port to listen at, TCP and UDP; * is all addresses, port 0 any that is free. Default: *:8443.
+    #[arg(short, long, value_name = "ADDRESS:PORT")]
+    listen: Option<ListenAddress>,
+    #[command(flatten)]
+    acme: acme::Options,
     /// Certificate chain, PEM, the server's own first.
     #[arg(short, long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
@@ -167,16 +171,14 @@ impl Arguments {
             threads: self.threads,
             grace: self.grace,
             listen: Listen {
-                listeners: vec![Listener {
-                    address: self.listen,
-                    security: Security::Tls,
-                    protocols: Protocols::default(),
-                    alt_svc_port: None,
-                }],
+                listeners: self.acme.listeners(self.listen),
                 ..Listen::default()
             },
             transport: Transport {
-                early_data: self.early_data,
+                early_data: match self.early_data {
+                    true => EarlyData::All,
+                    false => EarlyData::Off,
+                },
                 ..Transport::default()
             },
             limits,
@@ -185,6 +187,7 @@ impl Arguments {
                 format: translated(self.access_log_format),
                 ..Log::default()
             },
+            acme: self.acme.config(self.state_dir.as_deref())?,
             sites: vec![self.site()],
             ..Config::default()
         })
@@ -207,6 +210,7 @@ impl Arguments {
         proxy.trust.clone_from(&self.trust);
         proxy.roots.clone_from(&self.roots);
         Site {
+            names: self.acme.names().to_vec(),
             is_default: true,
             certificates: certificate.into_iter().collect(),
             policy: self.policy.clone(),

@@ -7,8 +7,7 @@ mod table;
 
 use crate::Answer;
 use crate::printer::Printer;
-use altway_raw::Tuning;
-use altway_serve::Congestion;
+use altway_raw::{Congestion, Tuning};
 use anyhow::Result;
 use clap::Subcommand;
 
@@ -67,11 +66,7 @@ struct TuningArguments {
 impl TuningArguments {
     fn tuning(&self) -> Tuning {
         Tuning {
-            congestion: self.congestion.map(|congestion| match congestion {
-                Congestion::Cubic => altway_raw::Congestion::Cubic,
-                Congestion::NewReno => altway_raw::Congestion::NewReno,
-                Congestion::Bbr => altway_raw::Congestion::Bbr,
-            }),
+            congestion: self.congestion,
             gso: !self.no_gso,
             gro: !self.no_gro,
             batches: !self.one_packet,

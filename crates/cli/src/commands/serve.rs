@@ -1,5 +1,6 @@
 //! `altway serve`: the files of a folder over three protocols.
 
+pub(super) mod acme;
 mod admin;
 pub(super) mod certificate;
 mod files;
@@ -174,10 +175,12 @@ pub(super) fn run_plan(
     queue_stderr(printer);
     let site = setup::site(plan, &how.statistics)?;
     let stamps = watch::Stamps::of(plan);
+    let acme = acme::open(plan)?;
     let mut options = setup::options(plan, site, spelling, printer)?;
     options.passed = passed::sockets(&plan.config().listen)?;
     let watchdog = notify::watchdog();
     options.heartbeat = watchdog.map(notify::heartbeat);
+    options.challenges = acme.as_ref().map(acme::Acme::challenges);
     // Before the server can be told of: a signal that nobody handles would end it.
     let selection_log = options.selection_log.clone();
     reopen_at_signal(options.access_log.clone(), selection_log, *printer)?;
@@ -198,6 +201,7 @@ pub(super) fn run_plan(
     if !plan.config().listen.is_clear_text() {
         reloading.watch()?;
     }
+    let ordered = Arc::clone(&reloading);
     let serving = serving(&server, plan) + how.to.as_deref().unwrap_or_default();
     let monitor = server.monitor();
     let manager = Manager::new(&serving);
@@ -210,12 +214,19 @@ pub(super) fn run_plan(
     )
     .with_upstreams(admin::upstreams(&how.statistics))
     .with_sandbox(state.word());
+    let admin = match &acme {
+        Some(_) => admin.with_acme(acme::report(Arc::clone(&ordered))),
+        None => admin,
+    };
     obey_signals(handle, admin.clone(), stopped, *printer)?;
     let takes_over = options.takeover.is_some();
     let _listening = admin::start(&admin, admin_at.as_ref(), takes_over)?;
     if let Some(account) = account {
         account.adopt(&places);
         account.become_it(&places, printer)?;
+    }
+    if let Some(acme) = acme {
+        acme.start(&ordered, printer)?;
     }
     if let Some(watchdog) = watchdog {
         notify::watch(watchdog, options.threads.get(), server.monitor())?;

@@ -137,6 +137,7 @@ fn text(status: &Status) -> String {
     clients(&mut lines, status);
     troubles(&mut lines, status);
     certificates(&mut lines, status);
+    acme(&mut lines, status);
     if let Some(reload) = &status.reload {
         let ago = span(status.now.saturating_sub(reload.at));
         let word = if reload.success {
@@ -276,6 +277,37 @@ fn certificates(lines: &mut Lines, status: &Status) {
             }
             None => lines.add(format_args!("  {names}")),
         }
+    }
+}
+
+fn acme(lines: &mut Lines, status: &Status) {
+    let Some(acme) = &status.acme else {
+        return;
+    };
+    lines.part(&format!(
+        "certificates by ACME: {} issued, {} failures",
+        acme.issued, acme.failed
+    ));
+    for it in &acme.names {
+        let mut state = match it.not_after {
+            None => "none yet".to_owned(),
+            Some(end) if end < status.now => "expired".to_owned(),
+            Some(end) => format!("for {} more", span(end - status.now)),
+        };
+        if let (Some(at), false) = (it.renew_at, it.is_ordering) {
+            let left = span(at.saturating_sub(status.now));
+            state += &format!(", renewed in {left}");
+        }
+        if it.is_ordering {
+            state += ", ordering";
+        }
+        if let Some(error) = &it.error {
+            state += &format!("; last failure: {error}");
+        }
+        if let Some(wait) = it.retry_in_s {
+            state += &format!("; again in {}", span(wait));
+        }
+        lines.add(format_args!("  {}: {state}", it.name));
     }
 }
 

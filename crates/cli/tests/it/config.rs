@@ -83,7 +83,7 @@ fn every_option_of_serve_has_its_key() {
         "congestion = \"reno\"",
         "quic-congestion = \"bbr\"",
         "initial-window = 20",
-        "early-data = true",
+        "early-data = \"all\"",
         "max-memory = \"1GiB\"",
         "client-prefix = \"24,64\"",
         "max-connections-per-client = 10",

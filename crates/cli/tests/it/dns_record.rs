@@ -1,6 +1,7 @@
 //! `altway dns-record`: which HTTPS record a host is to have.
 
-use crate::common::{Dir, refusal, success};
+use crate::common::{Dir, refusal, success, text};
+use std::net::{Ipv4Addr, UdpSocket};
 
 #[test]
 fn where_the_server_chooses_no_record_is_published() {
@@ -63,4 +64,75 @@ fn a_host_that_has_no_record() {
         assert!(said.contains(&format!("`{host}` is no name")), "{said}");
         assert!(said.contains(&format!("hint: {hint}")), "{said}");
     }
+}
+
+/// A resolver that answers one question with an HTTPS record of these protocols; its address.
+fn resolver(alpn: &'static [u8]) -> String {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 512];
+        let (length, client) = socket.recv_from(&mut buffer).unwrap();
+        // What was asked stands before the 11 bytes of EDNS.
+        let mut answer = buffer[..length - 11].to_vec();
+        answer[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]);
+        answer.extend_from_slice(&[0xc0, 12, 0, 65, 0, 1, 0, 0, 1, 44, 0, 7 + alpn.len() as u8]);
+        answer.extend_from_slice(&[0, 1, 0, 0, 1, 0, alpn.len() as u8]);
+        answer.extend_from_slice(alpn);
+        socket.send_to(&answer, client).unwrap();
+    });
+    address
+}
+
+#[test]
+fn what_is_published_is_held_against_the_policy() {
+    let dir = Dir::new();
+    let check = |alpn: &'static [u8], policy: &str| {
+        let resolver = resolver(alpn);
+        let words = [
+            "dns-record",
+            "example.org",
+            "--check",
+            "--resolver",
+            &resolver,
+            "--policy",
+            policy,
+        ];
+        let output = dir.altway(words).output().unwrap();
+        (output.status.code(), text(&output.stdout))
+    };
+    let (code, said) = check(b"\x02h3\x02h2", "learned");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.starts_with("example.org has an HTTPS record with alpn=h3,h2.\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("browsers begin over HTTP/3 without asking"),
+        "{said}"
+    );
+    assert_eq!(check(b"\x02h3\x02h2", "h3").0, Some(0));
+    assert_eq!(check(b"\x02h2", "learned").0, Some(0));
+    assert_eq!(check(b"\x02h2", "h3").0, Some(1));
+}
+
+#[test]
+fn a_resolver_that_does_not_answer() {
+    let dir = Dir::new();
+    // Nobody reads what comes here.
+    let silent = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let resolver = silent.local_addr().unwrap().to_string();
+    let words = [
+        "dns-record",
+        "example.org",
+        "--check",
+        "--resolver",
+        &resolver,
+    ];
+    let said = refusal(&mut dir.altway(words));
+    assert!(
+        said.contains(&format!("{resolver} does not answer")),
+        "{said}"
+    );
+    assert!(said.contains("hint: name a resolver"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! The clients of HAProxy's regression tests for HTTP messages, against `altway serve`.
+//! The clients of HAProxy's regression tests for HTTP messages, against `altway serve` and a proxy in front of it.
 //!
 //! A test of theirs is a script of varnishtest with clients, HAProxy, and servers behind it. Its clients
 //! run here as they are, but for the address, and for a WINDOW_UPDATE behind the first SETTINGS of HTTP/2,
@@ -7,6 +7,7 @@
 //! proxy has (CONNECT, answers of the servers, a time-out of HAProxy) are left out.
 
 use crate::common::{Dir, Serving, installed, provided, text};
+use crate::proxy_suites;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -107,6 +108,29 @@ fn clients_of_haproxys_tests_get_what_they_expect_or_a_stricter_answer() {
         let server = Serving::start(&dir, &[option]);
         for clients in CASES.iter().filter(|clients| clients.option == option) {
             clients.run(Path::new(&folder), &dir, &server);
+        }
+    }
+}
+
+#[test]
+fn clients_of_haproxys_tests_get_the_same_through_a_proxy() {
+    let Some(folder) = provided("HAProxy's test suite", "ALTWAY_TEST_HAPROXY") else {
+        return;
+    };
+    if !installed("varnishtest") {
+        return;
+    }
+    let dir = Dir::new();
+    dir.file("site/index.html", "hello");
+    for page in ["c2", "c3", "c4", "c20", "c21", "c22", "c23"] {
+        dir.file(&format!("site/{page}"), "hello");
+    }
+    let served = Serving::start(&dir, &[CLEAR]);
+    let origin = format!("http://127.0.0.1:{}", served.port);
+    for (option, listen) in [(CLEAR, ""), (BEHIND_TLS, "behind-tls-proxy = true")] {
+        let proxy = proxy_suites::front(&dir, listen, &origin);
+        for clients in CASES.iter().filter(|clients| clients.option == option) {
+            clients.run(Path::new(&folder), &dir, &proxy);
         }
     }
 }

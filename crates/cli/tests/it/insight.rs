@@ -110,14 +110,14 @@ fn each_connection_of_http3_has_a_qlog_at_both_ends() {
 
 #[test]
 fn requests_of_returning_clients_leave_with_the_first_packets() {
-    let (dir, server) = serving(&["--early-data"]);
+    let (dir, server) = serving(&[]);
     let said = load(&dir, &server, &["-p", "h3", "-n", "10", "--early-data"]);
     let expected = "early data: 9 requests accepted, 0 refused";
     assert!(said.contains(expected), "{said}");
     // A server that has forgotten them all is another process.
     let port = server.port;
     assert_eq!(server.terminate(), Some(0));
-    let server = Serving::start_on(&dir, port, &[]);
+    let server = Serving::start_on(&dir, port, &["--early-data=off"]);
     let said = load(&dir, &server, &["-p", "h3", "-n", "3", "--early-data"]);
     assert!(
         said.contains("early data: 0 requests accepted, 0 refused"),

@@ -6,10 +6,12 @@
     reason = "a test ends where it fails"
 )]
 
+mod acme;
 mod admin_page;
 mod attacks;
 mod backends;
 mod bad_input;
+mod browsers_move;
 mod certificates;
 mod common;
 mod config;
@@ -27,6 +29,7 @@ mod interop_h2;
 mod interop_h3;
 mod lab;
 mod lab_browsers;
+mod lab_checked;
 mod lab_compare;
 mod lab_faults;
 mod lab_links;
@@ -39,6 +42,7 @@ mod peers;
 mod policy;
 mod priorities;
 mod proxy;
+mod proxy_suites;
 mod raw;
 mod report_page;
 mod rounds;

@@ -1,6 +1,6 @@
 //! `altway proxy` in front of a server: what clients of every protocol get, and what is told at the end.
 
-use crate::common::{Dir, refusal, success};
+use crate::common::{Dir, eventually, refusal, success};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -84,6 +84,9 @@ fn what_is_no_origin_is_refused_in_a_sentence() {
         said.contains("it has a path: requests keep their own"),
         "{said}"
     );
+    let said = refusal(&mut dir.altway(["proxy", "3000"]));
+    let hint = "its host is a number: a port of this machine is `localhost:PORT`";
+    assert!(said.contains(hint), "{said}");
     let said = refusal(&mut dir.altway(["proxy", "localhost:1", "--roots", "ca.pem"]));
     assert!(
         said.contains("--roots is for origins that speak TLS"),
@@ -94,4 +97,30 @@ fn what_is_no_origin_is_refused_in_a_sentence() {
         said.contains("`http://localhost:1` stands twice in `proxy`"),
         "{said}"
     );
+}
+
+#[test]
+fn a_name_that_nobody_resolves_is_told_of_once_with_what_follows() {
+    let dir = Dir::new();
+    let mut command = dir.altway(["proxy", "--listen", "127.0.0.1:0", "--json", "-n", "1"]);
+    // A name that no resolver has (RFC 6761 section 6.4).
+    command.arg("nobody.invalid").stdout(Stdio::piped());
+    let log = std::fs::File::create(dir.path().join("log")).unwrap();
+    let mut child = command.stderr(log).spawn().unwrap();
+    // It is told while the server begins; a signal would end it without a word before it has.
+    let mut line = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    let told = || std::fs::read_to_string(dir.path().join("log")).unwrap();
+    eventually("the name is told of", || told().contains("cannot resolve"));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let told = told();
+    assert_eq!(told.matches("cannot resolve").count(), 1, "{told}");
+    for part in [
+        "cannot resolve the name of the upstream http://nobody.invalid:80: ",
+        "requests for it are answered 502 or 503; it is looked up again with each of them, and every 30 s",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
 }

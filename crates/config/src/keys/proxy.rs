@@ -1,5 +1,6 @@
 //! The keys of what a route with `proxy` has.
 
+use super::site::{HEADERS, SECRET};
 use super::{Form, Key, MOST, Section, key};
 
 /// `proxy` of a route.
@@ -7,7 +8,7 @@ pub(super) const PROXY: Key = key(
     "proxy",
     Form::OneOrMore(&Form::Text("http://10.0.1.1:8080")),
     "",
-    "Servers that the requests are carried to: `http://HOST:PORT`, `https://HOST`, `h2c://HOST:PORT` (HTTP/2 in clear text), `h2://HOST` (HTTP/2 over TLS), `unix:/PATH`. They are told the client in Forwarded and X-Forwarded-For, and never read Alt-Svc to it.",
+    "Servers that the requests are carried to: `http://HOST:PORT`, `https://HOST`, `h2c://HOST:PORT` (HTTP/2 in clear text), `h2://HOST` (HTTP/2 over TLS), `h3://HOST` (HTTP/3, which nothing takes the place of where UDP does not pass), `unix:/PATH`. They are told the client in Forwarded and X-Forwarded-For, and never read Alt-Svc to it.",
 );
 
 /// `balance` of a route.
@@ -42,6 +43,38 @@ pub(super) const HOST: Key = key(
     "Host of the requests, where the servers go by it. With `proxy`.",
 );
 
+/// `strip-prefix` of a route.
+pub(super) const STRIP_PREFIX: Key = key(
+    "strip-prefix",
+    Form::Text("/api"),
+    "(paths stay)",
+    "Beginning that the paths of requests lose: with `/api`, `/api/users` becomes `/users`, and `/api` becomes `/`. Paths that begin otherwise, also `/apis`, stay. Location and other fields of responses are not changed. With `proxy`.",
+);
+
+/// `add-prefix` of a route.
+pub(super) const ADD_PREFIX: Key = key(
+    "add-prefix",
+    Form::Text("/v2"),
+    "(nothing)",
+    "What stands before the paths of requests: with `/v2`, `/users` becomes `/v2/users`. After `strip-prefix`. With `proxy`.",
+);
+
+/// `request-headers` of a route.
+pub(super) const REQUEST_HEADERS: Key = key(
+    "request-headers",
+    Form::Table(&FIELD_CHANGES),
+    "{}",
+    "Changes of what the servers are told, Forwarded and X-Forwarded-For included. Host (see `host`), Via and what belongs to framing or to a connection can't be changed. With `proxy`.",
+);
+
+/// `response-headers` of a route.
+pub(super) const RESPONSE_HEADERS: Key = key(
+    "response-headers",
+    Form::Table(&FIELD_CHANGES),
+    "{}",
+    "Changes of what the servers' responses say; `headers` comes after it, and counts for the proxy's own answers as well. Alt-Svc, Content-Encoding and what belongs to framing or to a connection can't be changed. With `proxy`.",
+);
+
 /// `trust` of a route.
 pub(super) const TRUST: Key = key(
     "trust",
@@ -56,6 +89,30 @@ pub(super) const ROOTS: Key = key(
     Form::Path,
     "(the system's)",
     "PEM file of the authorities that sign the servers' certificates. With `proxy`.",
+);
+
+/// `server-name` of a route.
+pub(super) const SERVER_NAME: Key = key(
+    "server-name",
+    Form::Text("api.internal"),
+    "(the host of each server)",
+    "Name that servers which speak TLS are asked for (SNI), and that their certificates have to be for. An address is not asked for, but has to be in the certificate. With `proxy`.",
+);
+
+/// `client-certificate` of a route.
+pub(super) const CLIENT_CERTIFICATE_KEY: Key = key(
+    "client-certificate",
+    Form::Table(&CLIENT_CERTIFICATE),
+    "(none)",
+    "Certificate that is shown to servers which speak TLS and ask for one. Read at the start and at each reload. With `proxy`.",
+);
+
+/// `send-proxy-protocol` of a route.
+pub(super) const SEND_PROXY_PROTOCOL: Key = key(
+    "send-proxy-protocol",
+    Form::Switch,
+    "false",
+    "Each connection to a server begins with a header of the PROXY protocol, version 2, which names the client. As the header stands once in a connection, each request has one of its own: this costs a connection, and TLS, a request. With `proxy`.",
 );
 
 /// `upstream-requests` of a route.
@@ -73,6 +130,52 @@ pub(super) const TIMEOUTS_KEY: Key = key(
     "",
     "How long servers may take. With `proxy`.",
 );
+
+/// `request-headers` and `response-headers`.
+pub const FIELD_CHANGES: Section = Section {
+    title: "`request-headers` and `response-headers`",
+    about: "Changes of the fields of messages that pass, made in this order.",
+    keys: &[
+        key(
+            "remove",
+            Form::OneOrMore(&Form::Text("x-internal-*")),
+            "[]",
+            "Names of fields that are taken away, in any case; `x-internal-*` is every name that begins so.",
+        ),
+        key(
+            "set",
+            HEADERS,
+            "{}",
+            "Fields in place of those that have the same names. A list gives several of one name.",
+        ),
+        key(
+            "append",
+            HEADERS,
+            "{}",
+            "Fields beside those that have the same names.",
+        ),
+    ],
+};
+
+/// `client-certificate`.
+pub const CLIENT_CERTIFICATE: Section = Section {
+    title: "`client-certificate`",
+    about: "A certificate that servers behind this one are shown, and its key.",
+    keys: &[
+        key(
+            "chain",
+            Form::Path,
+            "(required)",
+            "PEM file of the chain, this server's own certificate first.",
+        ),
+        key(
+            "key",
+            Form::Either(&Form::Path, &Form::Table(&SECRET)),
+            "(required)",
+            "Its private key, PEM: a file, or a secret of the environment or of systemd.",
+        ),
+    ],
+};
 
 /// `health`.
 pub const HEALTH: Section = Section {

@@ -2,7 +2,7 @@
 
 use super::proxy;
 use super::{Form, Section, key};
-use crate::{Coding, MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, OnTheFly, UploadMethod};
+use crate::{Coding, Issuer, MAX_CONCURRENT_UPLOADS, MAX_UPLOAD_PARTS, OnTheFly, UploadMethod};
 
 /// `[[site]]`.
 pub const SITE: Section = Section {
@@ -23,9 +23,12 @@ pub const SITE: Section = Section {
         ),
         key(
             "certificate",
-            Form::OneOrMore(&Form::Table(&CERTIFICATE)),
-            "(one of altway's own authority, which browsers do not trust by themselves)",
-            "Its certificate and key, or several; of those that suit a client the first is used.",
+            Form::Either(
+                &Form::OneOrMore(&Form::Table(&CERTIFICATE)),
+                &Form::Words(Issuer::WORDS),
+            ),
+            "(`acme` where there is [acme] and the site has names, else `own`)",
+            "Its certificate and key, or several; of those that suit a client the first is used. `acme`: the server gets one for each name from the authority of [acme]. `own`: one of altway's own authority, which browsers do not trust by themselves.",
         ),
         key(
             "client-certificates",
@@ -60,7 +63,7 @@ pub const SITE: Section = Section {
     ],
 };
 
-const HEADERS: Form = Form::Map(
+pub(super) const HEADERS: Form = Form::Map(
     "a header field's name",
     "X-Frame-Options",
     &Form::OneOrMore(&Form::Text("DENY")),
@@ -219,8 +222,15 @@ pub const ROUTE: Section = Section {
         proxy::HEALTH_KEY,
         proxy::RETRY_KEY,
         proxy::HOST,
+        proxy::STRIP_PREFIX,
+        proxy::ADD_PREFIX,
+        proxy::REQUEST_HEADERS,
+        proxy::RESPONSE_HEADERS,
         proxy::TRUST,
         proxy::ROOTS,
+        proxy::SERVER_NAME,
+        proxy::CLIENT_CERTIFICATE_KEY,
+        proxy::SEND_PROXY_PROTOCOL,
         proxy::UPSTREAM_REQUESTS,
         proxy::TIMEOUTS_KEY,
         key(

@@ -3,7 +3,8 @@
 use super::Places;
 use crate::fault::Fault;
 use crate::{
-    Config, Limits, Listen, Listener, MAX_LISTENERS, MAX_THREADS, Protocol, Protocols, Transport,
+    Config, EarlyData, Limits, Listen, Listener, MAX_LISTENERS, MAX_THREADS, Protocol, Protocols,
+    Transport,
 };
 use altway_units::DataSize;
 use std::num::NonZeroUsize;
@@ -115,7 +116,7 @@ impl<'p> Check<'p> {
     }
 
     fn transport(&mut self, transport: &Transport, has_http3: bool) {
-        if transport.early_data && !has_http3 {
+        if transport.early_data == EarlyData::All && !has_http3 {
             self.fault(
                 "transport.early-data",
                 "`early-data` needs HTTP/3, which this server does not give",

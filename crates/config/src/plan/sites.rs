@@ -179,7 +179,7 @@ impl Check<'_> {
     fn route(&mut self, route: &Route, path: &str) {
         match &route.action {
             Action::Files(files) => self.files(files, path),
-            Action::Proxy(proxy) => self.proxy(proxy, path),
+            Action::Proxy(proxy) => self.proxy(proxy, &route.path, path),
             Action::Redirect(redirect) => self.redirect(redirect, &route.path, path),
             Action::Respond(respond) => self.respond(respond, path),
             Action::Upload(upload) => self.upload(upload, &route.path, path),

@@ -1,9 +1,10 @@
 //! The values of each table as TOML writes them.
 
 use crate::{
-    Action, Certificate, ClientCertificates, Config, Files, HeaderField, HealthCheck, Limits,
-    Listen, Listener, Log, Protocols, Proxy, ProxyRetry, ProxyTimeouts, Redirect, Respond, Retry,
-    Route, Sandbox, Secret, Security, Site, Transport, Upload,
+    Acme, Action, Certificate, ClientCertificates, Config, ExternalAccount, FieldChanges, Files,
+    HeaderField, HealthCheck, Limits, Listen, Listener, Log, Protocols, Proxy, ProxyRetry,
+    ProxyTimeouts, Redirect, Respond, Retry, Route, Sandbox, Secret, Security, Site, Transport,
+    Upload,
 };
 use altway_document::quoted;
 use altway_units::{DataSize, duration};
@@ -79,7 +80,7 @@ impl Transport {
             ("congestion", text(self.congestion)),
             ("quic-congestion", text(self.quic_congestion)),
             ("initial-window", number(Some(self.initial_window))),
-            ("early-data", Some(self.early_data.to_string())),
+            ("early-data", text(Some(self.early_data))),
             ("server-id", text(Some(&self.server_id))),
         ])
     }
@@ -143,11 +144,30 @@ impl Log {
     }
 }
 
+impl Acme {
+    pub(super) fn values(&self) -> Values {
+        let account = self.external_account.as_ref();
+        let account = account.map(|ExternalAccount { id, key }| {
+            format!("{{ id = {}, key = {} }}", quoted(id), secret(key))
+        });
+        let challenges = (!self.challenges.is_empty()).then(|| list(&self.challenges));
+        Values::from([
+            ("email", text(self.email.as_ref())),
+            ("directory", text(Some(&self.directory))),
+            ("profile", text(self.profile.as_ref())),
+            ("challenges", challenges),
+            ("folder", path(self.folder.as_ref())),
+            ("roots", path(self.roots.as_ref())),
+            ("external-account", account),
+        ])
+    }
+}
+
 impl Site {
     pub(super) fn values(&self) -> Values {
         let certificates: Vec<_> = self.certificates.iter().map(certificate).collect();
         let certificate = match certificates.as_slice() {
-            [] => None,
+            [] => self.issued_by.map(|issuer| quoted(&issuer.to_string())),
             [one] => Some(one.clone()),
             several => Some(format!("[{}]", several.join(", "))),
         };
@@ -249,8 +269,21 @@ impl Proxy {
             ("health", health),
             ("retry", given(self.retry == usual.retry, retry)),
             ("host", text(self.host.as_ref())),
+            ("strip-prefix", text(self.strip_prefix.as_ref())),
+            ("add-prefix", text(self.add_prefix.as_ref())),
+            ("request-headers", field_changes(&self.request_headers)),
+            ("response-headers", field_changes(&self.response_headers)),
             ("trust", (!self.trust.is_empty()).then(|| list(&self.trust))),
             ("roots", path(self.roots.as_ref())),
+            ("server-name", text(self.server_name.as_ref())),
+            (
+                "client-certificate",
+                self.client_certificate.as_ref().map(certificate),
+            ),
+            (
+                "send-proxy-protocol",
+                given(!self.send_proxy_protocol, "true".into()),
+            ),
             (
                 "upstream-requests",
                 given(
@@ -351,13 +384,17 @@ fn clients(of: &ClientCertificates) -> String {
     format!("{{ roots = {roots}{required} }}")
 }
 
-fn certificate(certificate: &Certificate) -> String {
-    let of = |path: &PathBuf| quoted(&path.to_string_lossy());
-    let key = match &certificate.key {
-        Secret::File(file) => of(file),
+fn secret(of: &Secret) -> String {
+    match of {
+        Secret::File(file) => quoted(&file.to_string_lossy()),
         Secret::Env(name) => format!("{{ env = {} }}", quoted(name)),
         Secret::Credential(name) => format!("{{ credential = {} }}", quoted(name)),
-    };
+    }
+}
+
+fn certificate(certificate: &Certificate) -> String {
+    let of = |path: &PathBuf| quoted(&path.to_string_lossy());
+    let key = secret(&certificate.key);
     let ocsp = certificate.ocsp.as_ref();
     let ocsp = ocsp.map_or_else(String::new, |file| format!(", ocsp = {}", of(file)));
     format!(
@@ -384,6 +421,21 @@ fn headers(fields: &[HeaderField]) -> Option<String> {
         ((*name).to_owned(), value)
     };
     map(names.iter().map(of).collect())
+}
+
+fn field_changes(changes: &FieldChanges) -> Option<String> {
+    let entries = [
+        (
+            "remove",
+            (!changes.remove.is_empty()).then(|| list(&changes.remove)),
+        ),
+        ("set", headers(&changes.set)),
+        ("append", headers(&changes.append)),
+    ];
+    let entries = entries.into_iter();
+    map(entries
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect())
 }
 
 /// Entries whose values are TOML already, as they come.

@@ -2,20 +2,36 @@
 
 use super::walk::{Table, Walk};
 use crate::keys;
-use crate::{HealthCheck, Proxy, ProxyRetry, ProxyTimeouts};
+use crate::{
+    BadField, FieldChanges, FieldPattern, HeaderField, HealthCheck, Proxy, ProxyRetry,
+    ProxyTimeouts,
+};
 use altway_document::entries;
 
 /// The keys that say more of `proxy`.
-const OF_PROXY: [&str; 8] = [
+const OF_PROXY: [&str; 15] = [
     "balance",
     "health",
     "retry",
     "host",
+    "strip-prefix",
+    "add-prefix",
+    "request-headers",
+    "response-headers",
     "trust",
     "roots",
+    "server-name",
+    "client-certificate",
+    "send-proxy-protocol",
     "upstream-requests",
     "timeouts",
 ];
+
+/// Makes a field of a name and a value.
+pub(super) type NewField = fn(&str, &str) -> Result<HeaderField, BadField>;
+
+/// Makes a pattern of names.
+type NewPattern = fn(&str) -> Result<FieldPattern, BadField>;
 
 impl Walk {
     pub(super) fn proxy(&mut self, table: &Table<'_, '_>) -> Option<Proxy> {
@@ -29,8 +45,28 @@ impl Walk {
         proxy.health = self.health(table);
         proxy.retry = self.proxy_retry(table);
         proxy.host = self.parsed(table, "host");
+        proxy.strip_prefix = self.parsed(table, "strip-prefix");
+        proxy.add_prefix = self.parsed(table, "add-prefix");
+        let request = (
+            HeaderField::of_request as NewField,
+            FieldPattern::of_request as NewPattern,
+        );
+        proxy.request_headers = self.field_changes(table, "request-headers", request);
+        let response = (
+            HeaderField::of_response as NewField,
+            FieldPattern::of_response as NewPattern,
+        );
+        proxy.response_headers = self.field_changes(table, "response-headers", response);
         proxy.trust = self.list(table, "trust", true).unwrap_or_default();
         proxy.roots = self.file_path(table, "roots");
+        proxy.server_name = self.parsed(table, "server-name");
+        if let Some(value) = table.get("client-certificate") {
+            let (path, section) = (table.path("client-certificate"), &keys::CLIENT_CERTIFICATE);
+            proxy.client_certificate = self.certificate(value, &path, section);
+        }
+        proxy.send_proxy_protocol = self
+            .switch(table, "send-proxy-protocol")
+            .unwrap_or_default();
         proxy.timeouts = self.timeouts(table);
         if let Some(most) = self.count(table, "upstream-requests", 1, keys::MOST) {
             proxy.upstream_requests = most;
@@ -46,6 +82,28 @@ impl Walk {
                 let hint = "leave it out, or give `proxy = \"http://localhost:3000\"`";
                 self.fault(key.span(), message, Some(hint.into()));
             }
+        }
+    }
+
+    fn field_changes(
+        &mut self,
+        of: &Table<'_, '_>,
+        key: &str,
+        (field, pattern): (NewField, NewPattern),
+    ) -> FieldChanges {
+        let Some(table) = self.table(of, key, &keys::FIELD_CHANGES) else {
+            return FieldChanges::default();
+        };
+        let mut remove = Vec::new();
+        for (_, value) in self.values(&table, "remove", true).unwrap_or_default() {
+            if let Some(text) = self.as_text(value, "remove") {
+                remove.extend(self.accept(value.span(), pattern(text)));
+            }
+        }
+        FieldChanges {
+            remove,
+            set: self.fields(&table, "set", field),
+            append: self.fields(&table, "append", field),
         }
     }
 

@@ -45,6 +45,7 @@ impl Walk {
         if let Some(table) = self.table(root, "log", &keys::LOG) {
             config.log = self.log(&table);
         }
+        config.acme = self.acme(root);
         self.sites(root, &mut config.sites);
         self.includes(root)
     }
@@ -245,7 +246,7 @@ impl Walk {
             &mut transport.initial_window,
             self.count(table, "initial-window", 2, 1_000),
         );
-        set(&mut transport.early_data, self.switch(table, "early-data"));
+        set(&mut transport.early_data, self.parsed(table, "early-data"));
         set(&mut transport.server_id, self.parsed(table, "server-id"));
         transport
     }

@@ -1,9 +1,10 @@
 //! Sites and their certificates.
 
+use super::proxy::NewField;
 use super::walk::{Refusal, Table, Walk};
-use crate::keys;
+use crate::keys::{self, Section};
 use crate::values::HeaderField;
-use crate::{Certificate, ClientCertificates, Secret, Site};
+use crate::{Certificate, ClientCertificates, Issuer, Secret, Site};
 use altway_document::{Value, did_you_mean, entries};
 use altway_select::{ModelKind, ParseModelError};
 use toml::de::DeValue;
@@ -35,6 +36,7 @@ impl Refusal for crate::BadField {
             Self::OfTheServer(name) if name == "alt-svc" => {
                 Some("`policy` says who is offered HTTP/3".into())
             }
+            Self::OfTheServer(name) if name == "host" => Some("`host` of the route says it".into()),
             Self::OfTheServer(_) => Some("leave it out".into()),
             _ => None,
         }
@@ -81,12 +83,19 @@ impl Walk {
         let mut site = Site {
             names: self.list(table, "names", true).unwrap_or_default(),
             is_default: self.switch(table, "default").unwrap_or_default(),
-            certificates: self.certificates(table),
+            certificates: Vec::new(),
+            issued_by: None,
             client_certificates: self.client_certificates(table),
             policy: self.policy(table).unwrap_or_default(),
             headers: self.headers(table),
             routes: Vec::new(),
         };
+        match table.get("certificate") {
+            Some(value) if matches!(value.get_ref(), DeValue::String(_)) => {
+                site.issued_by = self.issuer(value);
+            }
+            _ => site.certificates = self.certificates(table),
+        }
         self.refuse_empty(table, "names");
         self.refuse_empty(table, "route");
         for value in self.tables(table, "route") {
@@ -110,11 +119,28 @@ impl Walk {
         }
     }
 
+    fn issuer(&mut self, value: &Value<'_>) -> Option<Issuer> {
+        let read = self.as_text(value, "certificate")?.parse::<Issuer>();
+        let files =
+            "files are given like `{ chain = \"/etc/ssl/site.pem\", key = \"/etc/ssl/site.key\" }`";
+        let fault = |unknown: altway_document::UnknownWord| {
+            let hint = unknown.hint().unwrap_or_else(|| files.into());
+            (unknown.sentence(), hint)
+        };
+        match read.map_err(fault) {
+            Ok(issuer) => Some(issuer),
+            Err((message, hint)) => {
+                self.fault(value.span(), message, Some(hint));
+                None
+            }
+        }
+    }
+
     fn certificates(&mut self, table: &Table<'_, '_>) -> Vec<Certificate> {
         let values = self.values(table, "certificate", true).unwrap_or_default();
         let values = values.into_iter();
         values
-            .filter_map(|(path, value)| self.certificate(value, &path))
+            .filter_map(|(path, value)| self.certificate(value, &path, &keys::CERTIFICATE))
             .collect()
     }
 
@@ -128,8 +154,14 @@ impl Walk {
         Some(ClientCertificates { roots, required })
     }
 
-    fn certificate(&mut self, value: &Value<'_>, path: &str) -> Option<Certificate> {
-        let table = self.as_table(value, path, "certificate", &keys::CERTIFICATE)?;
+    pub(super) fn certificate(
+        &mut self,
+        value: &Value<'_>,
+        path: &str,
+        section: &'static Section,
+    ) -> Option<Certificate> {
+        let name = section.title.trim_matches('`');
+        let table = self.as_table(value, path, name, section)?;
         let chain = self.file_path(&table, "chain");
         let key = table
             .get("key")
@@ -151,7 +183,7 @@ impl Walk {
     }
 
     /// A file, or a table with one of the ways to find it.
-    fn secret(&mut self, value: &Value<'_>, of: &Table<'_, '_>) -> Option<Secret> {
+    pub(super) fn secret(&mut self, value: &Value<'_>, of: &Table<'_, '_>) -> Option<Secret> {
         if matches!(value.get_ref(), DeValue::String(_)) {
             return self.as_file_path(value, "key").map(Secret::File);
         }
@@ -202,20 +234,30 @@ impl Walk {
         })
     }
 
-    /// Fields by their names, each with a value or several.
+    /// Fields of responses by their names, each with a value or several.
     pub(super) fn headers(&mut self, of: &Table<'_, '_>) -> Vec<HeaderField> {
+        self.fields(of, "headers", HeaderField::new)
+    }
+
+    /// Fields by their names, each with a value or several; `new` makes one of both.
+    pub(super) fn fields(
+        &mut self,
+        of: &Table<'_, '_>,
+        key: &'static str,
+        new: NewField,
+    ) -> Vec<HeaderField> {
         let mut fields: Vec<HeaderField> = Vec::new();
-        let Some(value) = of.get("headers") else {
+        let Some(value) = of.get(key) else {
             return fields;
         };
         let DeValue::Table(tree) = value.get_ref() else {
-            self.expected(value, "headers", "a table of names and values");
+            self.expected(value, key, "a table of names and values");
             return fields;
         };
         let table = Table {
             tree,
-            prefix: of.path("headers."),
-            title: "`headers`",
+            prefix: of.path(&format!("{key}.")),
+            title: key,
             span: value.span(),
         };
         for (name, _) in entries(tree) {
@@ -226,7 +268,7 @@ impl Walk {
                 let Some(text) = self.as_text(value, name) else {
                     continue;
                 };
-                let field = HeaderField::new(name, text);
+                let field = new(name, text);
                 let at = if matches!(field, Err(crate::BadField::Value(_))) {
                     value.span()
                 } else {

@@ -96,10 +96,12 @@ impl Refusal for crate::BadAddress {}
 impl Refusal for crate::BadBalance {}
 impl Refusal for crate::BadCheckPath {}
 impl Refusal for crate::BadHost {}
-impl Refusal for crate::BadClientPrefix {}
+impl Refusal for altway_units::BadPrefixLengths {}
+impl Refusal for crate::BadPathPrefix {}
 impl Refusal for crate::BadPattern {}
 impl Refusal for crate::BadServerId {}
 impl Refusal for crate::BadSiteName {}
+impl Refusal for crate::BadTlsName {}
 impl Refusal for crate::BadUrlPath {}
 
 impl Walk {

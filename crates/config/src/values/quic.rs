@@ -1,4 +1,4 @@
-//! Values of QUIC and of clients' addresses, in the words that `altway serve` takes.
+//! Values of QUIC, in the words that `altway serve` takes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -52,67 +52,6 @@ impl FromStr for Retry {
 #[error("`{0}` is not a time for Retry: expected always, never or a number of handshakes")]
 pub struct BadRetry(String);
 
-/// How many leading bits of an address tell one client from another: 1 to 32 of IPv4, 1 to 128 of IPv6.
-///
-/// Text form: `32,48`, which is the default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ClientPrefix {
-    ipv4: u8,
-    ipv6: u8,
-}
-
-impl ClientPrefix {
-    /// Bits of IPv4.
-    #[must_use]
-    pub fn ipv4(self) -> u8 {
-        self.ipv4
-    }
-
-    /// Bits of IPv6.
-    #[must_use]
-    pub fn ipv6(self) -> u8 {
-        self.ipv6
-    }
-}
-
-impl Default for ClientPrefix {
-    fn default() -> Self {
-        Self { ipv4: 32, ipv6: 48 }
-    }
-}
-
-impl fmt::Display for ClientPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{}", self.ipv4, self.ipv6)
-    }
-}
-
-impl FromStr for ClientPrefix {
-    type Err = BadClientPrefix;
-
-    fn from_str(text: &str) -> Result<Self, BadClientPrefix> {
-        let lengths = text.split_once(',').and_then(|(ipv4, ipv6)| {
-            let ipv4 = ipv4
-                .trim()
-                .parse()
-                .ok()
-                .filter(|bits| (1..=32).contains(bits))?;
-            let ipv6 = ipv6
-                .trim()
-                .parse()
-                .ok()
-                .filter(|bits| (1..=128).contains(bits))?;
-            Some(Self { ipv4, ipv6 })
-        });
-        lengths.ok_or_else(|| BadClientPrefix(text.into()))
-    }
-}
-
-/// A text that names no [`ClientPrefix`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no pair of prefix lengths: expected bits of IPv4 and of IPv6, as in `32,48`")]
-pub struct BadClientPrefix(String);
-
 /// What every connection ID of QUIC begins with, for a load balancer that steers by it: no, one or two
 /// bytes.
 ///
@@ -162,16 +101,10 @@ mod tests {
         for text in ["always", "never", "0", "1000"] {
             assert_eq!(text.parse::<Retry>().unwrap().to_string(), text);
         }
-        for text in ["32,48", "1,1", "24,128"] {
-            assert_eq!(text.parse::<ClientPrefix>().unwrap().to_string(), text);
-        }
         for text in ["", "7f", "0102"] {
             assert_eq!(text.parse::<ServerId>().unwrap().to_string(), text);
         }
         assert!("-1".parse::<Retry>().is_err());
-        for text in ["32", "0,48", "33,48", "32,129", "32,0"] {
-            assert!(text.parse::<ClientPrefix>().is_err(), "{text}");
-        }
         for text in ["7", "010203", "0g"] {
             assert!(text.parse::<ServerId>().is_err(), "{text}");
         }

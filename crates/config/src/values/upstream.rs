@@ -7,15 +7,26 @@ use std::str::FromStr;
 /// A server that requests are carried to.
 ///
 /// Text form: `http://10.0.1.1:8080`, `https://HOST`, `h2c://HOST:PORT` (HTTP/2 by prior knowledge), `h2://HOST` (HTTP/2
-/// over TLS), `unix:/run/api.sock`, `unix+h2c:/run/api.sock`.
+/// over TLS), `h3://HOST` (HTTP/3), `unix:/run/api.sock`, `unix+h2c:/run/api.sock`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Upstream {
     /// The place of the server.
     pub place: UpstreamPlace,
-    /// Whether it is spoken to over HTTP/2, not HTTP/1.1.
-    pub is_http2: bool,
+    /// The protocol that it is spoken to in.
+    pub protocol: UpstreamProtocol,
     /// Whether it is spoken to over TLS, with the host as its name.
     pub is_tls: bool,
+}
+
+/// The protocol that a server is spoken to in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum UpstreamProtocol {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// HTTP/3, always over TLS.
+    Http3,
 }
 
 /// The place of a server.
@@ -28,16 +39,18 @@ pub enum UpstreamPlace {
 }
 
 impl Upstream {
-    const SCHEMES: [(&'static str, bool, bool); 4] = [
-        ("http", false, false),
-        ("https", false, true),
-        ("h2c", true, false),
-        ("h2", true, true),
+    const SCHEMES: [(&'static str, UpstreamProtocol, bool); 5] = [
+        ("http", UpstreamProtocol::Http1, false),
+        ("https", UpstreamProtocol::Http1, true),
+        ("h2c", UpstreamProtocol::Http2, false),
+        ("h2", UpstreamProtocol::Http2, true),
+        ("h3", UpstreamProtocol::Http3, true),
     ];
 
     fn scheme(&self) -> &'static str {
-        let this =
-            |(_, http2, tls): &&(&str, bool, bool)| (*http2, *tls) == (self.is_http2, self.is_tls);
+        let this = |(_, protocol, tls): &&(&str, UpstreamProtocol, bool)| {
+            (*protocol, *tls) == (self.protocol, self.is_tls)
+        };
         let found = Self::SCHEMES.iter().find(this);
         found.map_or("http", |(scheme, ..)| scheme)
     }
@@ -51,7 +64,8 @@ impl fmt::Display for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             UpstreamPlace::Unix(path) => {
-                let scheme = if self.is_http2 { "unix+h2c" } else { "unix" };
+                let is_http1 = self.protocol == UpstreamProtocol::Http1;
+                let scheme = if is_http1 { "unix" } else { "unix+h2c" };
                 write!(f, "{scheme}:{}", path.display())
             }
             UpstreamPlace::Tcp(host, port) => {
@@ -79,14 +93,17 @@ impl FromStr for Upstream {
         if text.chars().any(|it| it.is_whitespace() || it.is_control()) {
             return bad("it has spaces or control characters");
         }
-        for (scheme, is_http2) in [("unix:", false), ("unix+h2c:", true)] {
+        for (scheme, protocol) in [
+            ("unix:", UpstreamProtocol::Http1),
+            ("unix+h2c:", UpstreamProtocol::Http2),
+        ] {
             if let Some(path) = text.strip_prefix(scheme) {
                 if !path.starts_with('/') {
                     return bad("the path of its Unix socket does not begin with `/`");
                 }
                 return Ok(Self {
                     place: UpstreamPlace::Unix(path.into()),
-                    is_http2,
+                    protocol,
                     is_tls: false,
                 });
             }
@@ -95,8 +112,8 @@ impl FromStr for Upstream {
             return bad("it has no scheme");
         };
         let mut schemes = Self::SCHEMES.iter();
-        let Some((_, is_http2, is_tls)) = schemes.find(|(name, ..)| *name == scheme) else {
-            return bad("its scheme is none of http, https, h2c, h2 and unix");
+        let Some((_, protocol, is_tls)) = schemes.find(|(name, ..)| *name == scheme) else {
+            return bad("its scheme is none of http, https, h2c, h2, h3 and unix");
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '?', '#']) {
@@ -114,12 +131,18 @@ impl FromStr for Upstream {
         let host = match host.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
             Some(ip) if ip.parse::<std::net::Ipv6Addr>().is_ok() => ip,
             Some(_) => return bad("there is no IPv6 address in its brackets"),
+            None if !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_digit()) => {
+                return bad("its host is a number: a port of this machine is `localhost:PORT`");
+            }
+            None if host.is_empty() => {
+                return bad("it has no host: a port of this machine is `localhost:PORT`");
+            }
             None if is_host(host) => host,
             None => return bad("its host is neither a name nor an address"),
         };
         Ok(Self {
             place: UpstreamPlace::Tcp(host.into(), port),
-            is_http2: *is_http2,
+            protocol: *protocol,
             is_tls: *is_tls,
         })
     }
@@ -234,6 +257,40 @@ impl FromStr for HostValue {
 #[error("`{}` is not a host: expected a name, perhaps with a port", .0.escape_debug())]
 pub struct BadHost(String);
 
+/// The name that a server is asked for in TLS, and that its certificate has to be for: a host name or an address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TlsName(String);
+
+impl TlsName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TlsName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for TlsName {
+    type Err = BadTlsName;
+
+    fn from_str(text: &str) -> Result<Self, BadTlsName> {
+        match is_host(text) || text.parse::<std::net::Ipv6Addr>().is_ok() {
+            true => Ok(Self(text.into())),
+            false => Err(BadTlsName(text.into())),
+        }
+    }
+}
+
+/// A text that no certificate can be for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is not the name of a server: expected one like `api.internal`, without a port", .0.escape_debug())]
+pub struct BadTlsName(String);
+
 /// The target of a request: a path, perhaps with a query (RFC 9112 section 3.2.1).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CheckPath(String);
@@ -281,6 +338,7 @@ mod tests {
             ("https://api.example.org/", "https://api.example.org:443"),
             ("h2c://[::1]:50051", "h2c://[::1]:50051"),
             ("h2://[2001:db8::1]", "h2://[2001:db8::1]:443"),
+            ("h3://api.example.org", "h3://api.example.org:443"),
             ("unix:/run/api.sock", "unix:/run/api.sock"),
             ("unix+h2c:/run/grpc.sock", "unix+h2c:/run/grpc.sock"),
         ] {
@@ -302,6 +360,7 @@ mod tests {
             "http://a:65536",
             "http://a:x",
             "http://user@a",
+            "http://3000",
             "http://[::g]",
             "http://[::1",
             "http://::1",
@@ -336,6 +395,12 @@ mod tests {
         }
         for text in ["", "a/b", "a b", "a/", "http://a"] {
             assert!(text.parse::<HostValue>().is_err(), "{text}");
+        }
+        for text in ["api.internal", "10.0.0.1", "2001:db8::1"] {
+            assert_eq!(text.parse::<TlsName>().unwrap().to_string(), text);
+        }
+        for text in ["", "a:443", "[::1]", "https://a", "a b"] {
+            assert!(text.parse::<TlsName>().is_err(), "{text}");
         }
     }
 }

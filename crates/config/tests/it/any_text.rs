@@ -11,6 +11,8 @@ fn line() -> impl Strategy<Value = String> {
         keys::TRANSPORT,
         keys::LIMITS,
         keys::LOG,
+        keys::ACME,
+        keys::EXTERNAL_ACCOUNT,
         keys::SITE,
         keys::ROUTE,
         keys::CERTIFICATE,
@@ -49,6 +51,11 @@ fn line() -> impl Strategy<Value = String> {
         "1.5",
         "{ chain = \"a\", key = { env = \"K\" } }",
         "\"learned\"",
+        "\"acme\"",
+        "\"own\"",
+        "\"https://ca.example/dir\"",
+        "\"tls-alpn-01\"",
+        "{ id = \"a\", key = \"k\" }",
         "2026-11-25",
         "'''\n'''",
         "[[]]",
@@ -57,7 +64,7 @@ fn line() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => (prop::sample::select(names), prop::sample::select(values.to_vec()))
             .prop_map(|(name, value)| format!("{name} = {value}\n")),
-        4 => prop::sample::select(&["[[site]]\n", "[[site.route]]\n", "[listen]\n", "[limits]\n", "[log]\n", "[site]\n", "[transport]\n"][..])
+        4 => prop::sample::select(&["[[site]]\n", "[[site.route]]\n", "[listen]\n", "[limits]\n", "[log]\n", "[acme]\n", "[site]\n", "[transport]\n"][..])
             .prop_map(str::to_owned),
         1 => ".{0,12}\n",
     ]

@@ -2,8 +2,8 @@
 
 use crate::{Disk, folder};
 use altway_config::{
-    Action, Coding, Config, Files, LogFormat, NoFiles, OnTheFly, PathPattern, Plan, Route, Secret,
-    Security, Shown, Site, read,
+    AcmeChallenge, Action, Coding, Config, Files, Issuer, LogFormat, NoFiles, OnTheFly,
+    PathPattern, Plan, Route, Secret, Security, Shown, Site, read,
 };
 use std::path::Path;
 
@@ -21,6 +21,20 @@ fn files(route: &Route) -> &Files {
 }
 
 #[test]
+fn what_the_process_keeps_and_asks_of_its_clients_is_read() {
+    let plan = whole();
+    let config = plan.config();
+    let account = (config.user.as_deref(), config.group.as_deref());
+    assert_eq!(account, (Some("altway"), Some("ssl-cert")));
+    let sandbox = &config.sandbox;
+    assert!(sandbox.is_on && sandbox.read.len() == 2);
+    assert_eq!(sandbox.write, [Path::new("/srv/incoming")]);
+    let clients = plan.sites()[0].client_certificates.as_ref().unwrap();
+    assert_eq!(clients.roots, Path::new("/etc/ssl/clients.pem"));
+    assert!(!clients.required);
+}
+
+#[test]
 fn every_key_is_read() {
     let plan = whole();
     let config = plan.config();
@@ -35,11 +49,6 @@ fn every_key_is_read() {
     let own = config.listen.listeners[1].alt_svc_port.map(u16::from);
     assert_eq!(own, Some(9443));
     assert_eq!(config.ticket_keys.len(), 2);
-    let account = (config.user.as_deref(), config.group.as_deref());
-    assert_eq!(account, (Some("altway"), Some("ssl-cert")));
-    let sandbox = &config.sandbox;
-    assert!(sandbox.is_on && sandbox.read.len() == 2);
-    assert_eq!(sandbox.write, [Path::new("/srv/incoming")]);
     assert_eq!(config.listen.proxy_protocol_from.len(), 2);
     assert_eq!(config.admin.as_deref(), Some("/run/altway/admin.sock"));
     let rate = config.limits.requests_per_prefix.map(|it| it.to_string());
@@ -52,13 +61,15 @@ fn every_key_is_read() {
     assert_eq!(config.limits.retry.to_string(), "never");
     assert_eq!(config.log.access.as_deref(), Some(Path::new("-")));
     assert_eq!(config.log.format, LogFormat::Json);
+    let acme = config.acme.as_ref().unwrap();
+    assert_eq!(acme.email.as_ref().unwrap().to_string(), "ops@example.org");
+    assert_eq!(acme.directory.as_str(), "https://ca.example:14000/dir");
+    let account = acme.external_account.as_ref().unwrap();
+    assert_eq!(account.key, Secret::Credential("eab".into()));
     let site = &plan.sites()[0];
     assert_eq!(site.policy.to_string(), "surface:surface.toml");
     assert_eq!(site.certificates[1].key, Secret::Credential("ecdsa".into()));
     assert_eq!(site.headers.len(), 3);
-    let clients = site.client_certificates.as_ref().unwrap();
-    assert_eq!(clients.roots, Path::new("/etc/ssl/clients.pem"));
-    assert!(!clients.required);
     let served = files(&site.routes[4]);
     assert_eq!(
         served.precompressed,
@@ -73,6 +84,17 @@ fn every_key_is_read() {
     assert_eq!((proxy.retry.attempts, proxy.upstream_requests), (3, 100));
     assert_eq!(proxy.timeouts.idle.as_secs(), 3_600);
     assert!(proxy.trust[0].contains([10, 9, 8, 7].into()));
+    let prefixes = (&proxy.strip_prefix, &proxy.add_prefix);
+    let prefix = |text: &str| Some(text.parse().unwrap());
+    assert_eq!(prefixes, (&prefix("/api"), &prefix("/v2")));
+    let name = proxy.server_name.as_ref().map(ToString::to_string);
+    assert_eq!(name.as_deref(), Some("api.internal"));
+    let shown = proxy.client_certificate.as_ref().map(|it| &it.key);
+    assert_eq!(shown, Some(&Secret::Credential("client".into())));
+    assert!(proxy.send_proxy_protocol);
+    assert_eq!(proxy.request_headers.remove[1].as_str(), "x-internal-*");
+    assert_eq!(proxy.request_headers.append.len(), 2);
+    assert_eq!(proxy.response_headers.set[0].to_string(), "x-from: api");
     let patterns: Vec<_> = served
         .cache
         .iter()
@@ -99,6 +121,49 @@ fn included_sites_follow_in_the_order_of_their_files_and_their_paths_begin_in_th
     assert_eq!(names, ["a.example", "b.example"]);
     assert_eq!(files(&plan.sites()[1].routes[0]).root, Path::new("sites/a"));
     assert_eq!(files(&plan.sites()[2].routes[0]).root, Path::new("/srv/b"));
+}
+
+#[test]
+fn sites_with_names_and_without_certificates_have_theirs_by_acme() {
+    let text = r#"
+        state = "/state"
+        [listen]
+        https = "*:443"
+        http = "*:80"
+        [acme]
+        [[site]]
+        names = ["a.example", "b.example"]
+        route = [{ files = "a" }]
+        [[site]]
+        names = ["c.example", "*.d.example"]
+        certificate = "own"
+        route = [{ files = "c" }]
+        [[site]]
+        names = ["e.example"]
+        certificate = { chain = "e.pem", key = "e.key" }
+        route = [{ files = "e" }]
+        [[site]]
+        default = true
+        route = [{ files = "f" }]
+    "#;
+    let plan = read("altway.toml", text, &mut NoFiles).unwrap();
+    assert_eq!(plan.acme_names(), ["a.example", "b.example"]);
+    let folder = plan.acme_folder().unwrap();
+    assert_eq!(folder, Path::new("/state/acme"));
+    let (http, tls) = (AcmeChallenge::Http01, AcmeChallenge::TlsAlpn01);
+    assert_eq!(plan.acme_challenges(), [http, tls]);
+    let issuers = plan.sites().iter().map(|site| site.issuer(true));
+    let issuers: Vec<_> = issuers.collect();
+    let (acme, own) = (Some(Issuer::Acme), Some(Issuer::Own));
+    assert_eq!(issuers, [acme, own, None, own]);
+    for shown in [Shown::Given, Shown::All] {
+        let text = plan.config().to_toml(shown);
+        let again = read("altway.toml", &text, &mut NoFiles);
+        assert_eq!(again.as_ref(), Ok(&plan), "{text}");
+    }
+    let without = text.replace("http = \"*:80\"", "");
+    let plan = read("altway.toml", &without, &mut NoFiles).unwrap();
+    assert_eq!(plan.acme_challenges(), [tls], "nobody could ask at port 80");
 }
 
 #[test]

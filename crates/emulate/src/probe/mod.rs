@@ -48,12 +48,18 @@ pub enum Topic {
     CongestionControl,
     /// What servers make of paths that lose packets by chance.
     LossyPaths,
+    /// The first congestion windows of TCP, which routes say, and of QUIC.
+    InitialWindow,
+    /// The record in the DNS that leads browsers to HTTP/3. Looked up only for names that are asked about.
+    HttpsRecord,
     /// How many processors there are.
     Processors,
     /// How many files, and so connections, a process may open.
     OpenFiles,
     /// The version of the kernel.
     Kernel,
+    /// A chain of certificates that a server is to show; no part of [`findings`].
+    Certificate,
 }
 
 /// How good a finding is.
@@ -81,6 +87,7 @@ pub fn findings() -> Vec<Finding> {
         network::udp_offload(),
         network::congestion_control(),
         network::lossy_paths(),
+        network::initial_window(),
         network::netem(),
         machine::processors(),
         machine::open_files(),
@@ -102,9 +109,12 @@ impl Topic {
             Self::UdpOffload => "UDP GSO and GRO",
             Self::CongestionControl => "TCP congestion control",
             Self::LossyPaths => "lossy paths",
+            Self::InitialWindow => "initial window",
+            Self::HttpsRecord => "HTTPS record",
             Self::Processors => "processors",
             Self::OpenFiles => "open files",
             Self::Kernel => "kernel",
+            Self::Certificate => "certificate",
         }
     }
 }
@@ -148,7 +158,7 @@ mod tests {
     fn each_topic_has_one_finding_and_each_flaw_says_what_it_costs() {
         let findings = findings();
         let topics: HashSet<_> = findings.iter().map(|finding| finding.topic).collect();
-        assert_eq!((topics.len(), findings.len()), (12, 12));
+        assert_eq!((topics.len(), findings.len()), (13, 13));
         for finding in findings {
             assert!(!finding.seen.is_empty(), "{finding:?}");
             assert_eq!(

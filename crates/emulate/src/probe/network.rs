@@ -123,6 +123,44 @@ pub(super) fn lossy_paths() -> Finding {
         .mend(mend)
 }
 
+/// Packets of TCP's first congestion window where no route says another (RFC 6928), and of QUIC's (RFC 9002 section
+/// 7.2).
+const INITIAL_WINDOW: u32 = 10;
+
+/// The routes by which TCP's window differs from QUIC's, which `altway serve` sets for all clients alike.
+pub(super) fn initial_window() -> Finding {
+    let topic = Topic::InitialWindow;
+    let routes = Netlink::open().and_then(|netlink| netlink.initial_windows());
+    let windows = match routes {
+        Ok(windows) => windows,
+        Err(error) => {
+            return Finding::flawed(topic, State::Limited, describe(&error))
+                .cost("unknown: a route may begin TCP with another window than QUIC has");
+        }
+    };
+    let mut differing: Vec<u32> = windows;
+    differing.retain(|window| *window != INITIAL_WINDOW);
+    differing.sort_unstable();
+    differing.dedup();
+    let Some(largest) = differing.last() else {
+        let seen = format!("{INITIAL_WINDOW} packets over TCP by all routes, as over QUIC");
+        return Finding::ok(topic, seen);
+    };
+    let said: Vec<String> = differing.iter().map(u32::to_string).collect();
+    let seen = format!(
+        "routes with initcwnd {}; QUIC begins with {INITIAL_WINDOW}",
+        said.join(", ")
+    );
+    Finding::flawed(topic, State::Limited, seen)
+        .cost(
+            "clients on these routes get their first round trips faster over the transport with the larger \
+             window, which is no property of the protocol; the policy takes both for equal",
+        )
+        .mend(format!(
+            "altway serve --initial-window {largest}, or `ip route change` without initcwnd"
+        ))
+}
+
 /// netem is tried in a scratch namespace, with a request that lacks its options: a kernel that has
 /// it calls the request invalid, one that hasn't does not know the name.
 pub(super) fn netem() -> Finding {

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use altway_quic::{self as quic, Direction};
+use altway_quic::{Direction, QuicConnection};
 use http::{Method, Request, StatusCode};
 use rustls::pki_types::ServerName;
 
@@ -52,7 +52,7 @@ pub(crate) struct Memory {
 
 impl Connection {
     /// Streams can be used already.
-    pub(super) fn on_early_data(&mut self, quic: &mut quic::Connection) {
+    pub(super) fn on_early_data(&mut self, quic: &mut impl QuicConnection) {
         self.phase = Phase::Early;
         if let Some(memory) = &self.memory {
             self.early.remembered = memory.sessions.settings(&memory.server);
@@ -88,7 +88,7 @@ impl Connection {
     }
 
     /// The hand-shake is done: nothing is early any more. `refused`: what was sent early was.
-    pub(super) fn end_early(&mut self, quic: &mut quic::Connection, refused: bool) {
+    pub(super) fn end_early(&mut self, quic: &mut impl QuicConnection, refused: bool) {
         let sent = std::mem::take(&mut self.early.sent);
         if refused {
             self.send_again(quic, sent);
@@ -135,7 +135,7 @@ impl Connection {
     /// application may be told of it now.
     pub(super) fn admit_early(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         mut head: Arc<Request<()>>,
         follow: Follow,
@@ -188,7 +188,7 @@ impl Connection {
     /// request gets the one that the application knows it by.
     fn send_again(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         requests: Vec<(StreamId, Option<Request<()>>)>,
     ) {
         for (id, head) in requests {

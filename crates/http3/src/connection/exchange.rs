@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::time::Instant;
 
 use altway_fields::Priority;
-use altway_quic::{self as quic, Direction};
+use altway_quic::{Direction, QuicConnection};
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 
@@ -20,7 +20,7 @@ use crate::failure::{Failure, Violation};
 use crate::message::{self, Protocol};
 use crate::receive::{Piece, Receiver};
 use crate::send::{Kind, Sender};
-use crate::{Code, Delivery, Error, Event, Received, Role, StreamId, qpack};
+use crate::{Code, Error, Event, Received, Role, StreamId, qpack};
 
 /// One request and its response.
 #[derive(Debug)]
@@ -51,10 +51,6 @@ pub(super) struct Exchange {
     /// It is sent after this one, whatever its rank.
     pub(super) yields_to: Option<StreamId>,
     pub(super) progress: Progress,
-    /// When its first byte came, or went.
-    began: Instant,
-    /// Bytes of this side's message, without frame headers.
-    sent: u64,
     /// Bytes that are counted in the connection's.
     pub(super) kept: usize,
 }
@@ -77,8 +73,6 @@ impl Exchange {
             raised: false,
             yields_to: None,
             progress: Progress::new(now, method),
-            began: now,
-            sent: 0,
             kept: 0,
         }
     }
@@ -90,7 +84,6 @@ impl Exchange {
 
     pub(super) fn on_sent(&mut self, bytes: usize) {
         self.progress.moved += bytes as u64;
-        self.sent += bytes as u64;
     }
 
     fn is_over(&self) -> bool {
@@ -99,10 +92,18 @@ impl Exchange {
 }
 
 impl Connection {
-    /// Client: opens a stream and sends a request's head.
-    pub(crate) fn send_request(
+    /// Client: opens a stream and sends a request's head, whose URI must be absolute. `end`: there
+    /// is no body.
+    ///
+    /// # Errors
+    /// [`Error::StreamsExhausted`]: wait for [`Event::StreamsAvailable`]; this is also the answer
+    /// before [`Event::Connected`], but for requests that [`Event::EarlyData`] allows.
+    /// [`Error::UnknownConnection`] also when the connection has ended, though [`Event::Closed`] is
+    /// still to come. [`Error::GoingAway`] after GOAWAY from either side.
+    /// [`Error::InvalidMessage`], [`Error::HeadTooLarge`], [`Error::WrongRole`].
+    pub fn send_request(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         head: &http::Request<()>,
         end: bool,
     ) -> Result<StreamId, Error> {
@@ -136,10 +137,16 @@ impl Connection {
         Ok(id)
     }
 
-    /// Server: sends a response's head; any number of interim ones, then the final one.
-    pub(crate) fn send_response(
+    /// Server: sends a response's head. `end`: there is no body. Interim responses (1xx) may come
+    /// before the final one, with `end` false.
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`] if the exchange is over, [`Error::OutOfOrder`] for a second final
+    /// head, [`Error::InvalidMessage`], [`Error::HeadTooLarge`],
+    /// [`Error::WrongRole`].
+    pub fn send_response(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         head: &http::Response<()>,
         end: bool,
@@ -159,10 +166,14 @@ impl Connection {
         self.send_section(quic, id, &section, kind)
     }
 
-    /// Sends trailers, and with them the end.
-    pub(crate) fn send_trailers(
+    /// Sends trailers, and with them the end of a message whose body was sent without. Where there is no
+    /// field to send, the end alone.
+    ///
+    /// # Errors
+    /// As [`send_data`](Self::send_data); [`Error::HeadTooLarge`].
+    pub fn send_trailers(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         fields: &HeaderMap,
     ) -> Result<(), Error> {
@@ -175,10 +186,20 @@ impl Connection {
         self.send_section(quic, id, &section, Kind::Trailers)
     }
 
-    /// Sends body bytes, as many as fit.
-    pub(crate) fn send_data(
+    /// Sends body bytes: takes as many as fit from the front of `data`, without copying. If any are
+    /// left, wait for [`Event::Writable`] and call again with at least these bytes. `end` counts
+    /// once `data` is empty.
+    ///
+    /// A server's stream is also done with reading once the peer has acknowledged all of the
+    /// response: [`Event::Readable`](crate::Event::Readable) tells an application that waits for more.
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`] if the exchange is over or the peer stopped it,
+    /// [`Error::OutOfOrder`] before the head, after the end, or at an end short of what an earlier
+    /// call began to send.
+    pub fn send_data(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         data: &mut Bytes,
         end: bool,
@@ -191,10 +212,15 @@ impl Connection {
         self.check_written(quic, id, sent)
     }
 
-    /// Reads body bytes and trailers.
-    pub(crate) fn recv_data(
+    /// Reads body bytes, and the trailers behind them. Reading gives the peer credit to send on; not
+    /// reading holds it back.
+    ///
+    /// # Errors
+    /// [`Error::StreamReset`] if the exchange failed; this tells it, no event follows.
+    /// [`Error::UnknownStream`] after the end or a reset.
+    pub fn recv_data(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
     ) -> Result<Received, Error> {
         let exchange = self.exchanges.get_mut(&id).ok_or(Error::UnknownStream)?;
@@ -244,8 +270,9 @@ impl Connection {
         })
     }
 
-    /// Gives the exchange up, in both directions.
-    pub(crate) fn reset_stream(&mut self, quic: &mut quic::Connection, id: StreamId, code: Code) {
+    /// Gives an exchange up in both directions (RESET_STREAM and STOP_SENDING). No event follows.
+    /// Without effect on what is over already.
+    pub fn reset_stream(&mut self, quic: &mut impl QuicConnection, id: StreamId, code: Code) {
         let Some(exchange) = self.exchanges.remove(&id) else {
             return;
         };
@@ -263,7 +290,7 @@ impl Connection {
         self.offer_streams(StreamLimiter::Us);
     }
 
-    pub(super) fn on_writable(&mut self, quic: &mut quic::Connection, id: StreamId) {
+    pub(super) fn on_writable(&mut self, quic: &mut impl QuicConnection, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
@@ -277,22 +304,16 @@ impl Connection {
     }
 
     /// The peer has acknowledged all that this side sent.
-    pub(super) fn on_finished(&mut self, quic: &mut quic::Connection, id: StreamId) {
+    pub(super) fn on_finished(&mut self, quic: &mut impl QuicConnection, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
         exchange.sender = None;
-        let delivery = Delivery {
-            time: self.now.saturating_duration_since(exchange.began),
-            bytes: exchange.sent,
-        };
         let waits_for_more = exchange.receiver.is_some() && !exchange.readable;
         if exchange.raised {
             self.end_precedence(quic, id);
         }
         if self.terms.role == Role::Server {
-            self.deliveries.count += 1;
-            self.deliveries.latest = Some(delivery);
             self.resets.earn(1);
             // Whoever has the whole response needs no more of its request to be read. This frees
             // streams whose application answered early and forgot them; one that waits for more is told.
@@ -309,7 +330,7 @@ impl Connection {
     }
 
     /// The peer wants no more of what this side sends. For a server, the exchange is over.
-    pub(super) fn on_stopped(&mut self, quic: &mut quic::Connection, id: StreamId, code: Code) {
+    pub(super) fn on_stopped(&mut self, quic: &mut impl QuicConnection, id: StreamId, code: Code) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             // For instance the stream without meaning.
             return quic.reset(id, code.get());
@@ -330,7 +351,7 @@ impl Connection {
     }
 
     /// Client: gives up the requests that the server will not process.
-    pub(super) fn reject_from(&mut self, quic: &mut quic::Connection, first: u64) {
+    pub(super) fn reject_from(&mut self, quic: &mut impl QuicConnection, first: u64) {
         let mut rejected: Vec<StreamId> = self
             .exchanges
             .keys()
@@ -357,7 +378,7 @@ impl Connection {
     /// Ends an exchange that failed and tells the application, if it knows of it.
     pub(super) fn fail_exchange(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         failure: Failure,
     ) {
@@ -388,7 +409,7 @@ impl Connection {
     }
 
     /// Sends the end of a message whose body was sent without.
-    fn end_message(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<(), Error> {
+    fn end_message(&mut self, quic: &mut impl QuicConnection, id: StreamId) -> Result<(), Error> {
         let exchange = self.exchanges.get_mut(&id).ok_or(Error::UnknownStream)?;
         let sender = exchange.sender.as_mut().ok_or(Error::UnknownStream)?;
         sender.check(Kind::Trailers)?;
@@ -397,7 +418,7 @@ impl Connection {
 
     fn send_section(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         section: &qpack::Section,
         kind: Kind,
@@ -418,7 +439,7 @@ impl Connection {
     /// when its call fails, and nothing would be left to count.
     pub(super) fn check_written(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         written: Result<(), Error>,
     ) -> Result<(), Error> {
@@ -437,7 +458,7 @@ impl Connection {
     /// Ends an exchange that failed; the code to tell, or `None` if the connection went with it.
     fn end_exchange(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         failure: Failure,
     ) -> Option<Code> {
@@ -466,7 +487,7 @@ impl Connection {
         }
     }
 
-    fn open_request(&mut self, quic: &mut quic::Connection) -> Result<StreamId, Error> {
+    fn open_request(&mut self, quic: &mut impl QuicConnection) -> Result<StreamId, Error> {
         if self.exchanges.len() >= self.terms.limits.max_concurrent_requests as usize {
             self.wants_stream = Some(StreamLimiter::Us);
             return Err(Error::StreamsExhausted);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use altway_quic as quic;
+use altway_quic::QuicConnection;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 
@@ -33,7 +33,7 @@ impl Connection {
     /// Server: takes in a stream that the client opened.
     pub(super) fn accept_request(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
     ) -> Result<(), Violation> {
         if self.terms.role == Role::Client {
@@ -58,7 +58,7 @@ impl Connection {
         Ok(())
     }
 
-    pub(super) fn on_readable(&mut self, quic: &mut quic::Connection, id: StreamId) {
+    pub(super) fn on_readable(&mut self, quic: &mut impl QuicConnection, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
@@ -83,7 +83,7 @@ impl Connection {
     /// A head's entries are there.
     pub(super) fn go_on_with_head(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         section: Bytes,
     ) {
@@ -97,7 +97,7 @@ impl Connection {
     /// The entries of trailers are there.
     pub(super) fn go_on_with_trailers(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         section: &Bytes,
     ) {
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    fn read_head(&mut self, quic: &mut quic::Connection, id: StreamId) {
+    fn read_head(&mut self, quic: &mut impl QuicConnection, id: StreamId) {
         let read = self.try_read_head(quic, id);
         let read = match (read, self.check_kept(quic, id)) {
             // It is too large for the room that there is.
@@ -148,7 +148,11 @@ impl Connection {
         }
     }
 
-    fn try_read_head(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<(), Failure> {
+    fn try_read_head(
+        &mut self,
+        quic: &mut impl QuicConnection,
+        id: StreamId,
+    ) -> Result<(), Failure> {
         loop {
             let Some(exchange) = self.exchanges.get_mut(&id) else {
                 return Ok(());
@@ -170,7 +174,7 @@ impl Connection {
 
     fn on_head(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         section: Bytes,
     ) -> Result<Taken, Failure> {
@@ -213,7 +217,12 @@ impl Connection {
         })
     }
 
-    fn begin_request(&mut self, quic: &mut quic::Connection, id: StreamId, request: RequestHead) {
+    fn begin_request(
+        &mut self,
+        quic: &mut impl QuicConnection,
+        id: StreamId,
+        request: RequestHead,
+    ) {
         let RequestHead {
             head,
             body,
@@ -232,7 +241,7 @@ impl Connection {
     /// Server: tells the application of a request, if it may be told now.
     pub(super) fn announce_request(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         head: Arc<Request<()>>,
         follow: Follow,
@@ -252,7 +261,7 @@ impl Connection {
 
     fn on_response(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         fields: Fields,
     ) -> Result<Taken, Malformed> {
@@ -302,7 +311,7 @@ impl Connection {
     /// What is known of the body; `None`: the exchange is over.
     pub(super) fn poll_follow(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
     ) -> Option<Follow> {
         let receiver = self.exchanges.get_mut(&id)?.receiver.as_mut()?;
@@ -336,7 +345,11 @@ impl Connection {
     }
 
     /// A head above the limit. RFC 9114 section 4.2.2: a server "can choose to send" status 431.
-    fn on_large_head(&mut self, quic: &mut quic::Connection, id: StreamId) -> Result<(), Failure> {
+    fn on_large_head(
+        &mut self,
+        quic: &mut impl QuicConnection,
+        id: StreamId,
+    ) -> Result<(), Failure> {
         if self.terms.role == Role::Client {
             return Err(Failure::Stream(Code::H3_EXCESSIVE_LOAD));
         }
@@ -349,7 +362,7 @@ impl Connection {
     /// with `failing` where that can't be.
     pub(super) fn answer_untold(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         status: StatusCode,
         failing: Code,

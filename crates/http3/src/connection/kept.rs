@@ -1,7 +1,7 @@
 //! Field sections that have not arrived whole, or that wait: what they hold was read, so that the peer may
 //! send as much again. It comes out of the pool that bounds all that connections hold.
 
-use altway_quic as quic;
+use altway_quic::QuicConnection;
 
 use super::Connection;
 use super::exchange::Exchange;
@@ -17,7 +17,7 @@ impl Connection {
     /// H3_EXCESSIVE_LOAD: it holds more than before, and there is no room for it.
     pub(super) fn check_kept(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
     ) -> Result<(), Failure> {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
@@ -36,7 +36,7 @@ impl Connection {
     }
 
     /// Counts anew, as exchanges end in many ways.
-    pub(super) fn count_kept(&mut self, quic: &mut quic::Connection) {
+    pub(super) fn count_kept(&mut self, quic: &mut impl QuicConnection) {
         if self.kept == 0 {
             return;
         }

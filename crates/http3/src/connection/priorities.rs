@@ -5,7 +5,7 @@
 //! requests share alike.
 
 use altway_fields::Priority;
-use altway_quic as quic;
+use altway_quic::QuicConnection;
 use bytes::Bytes;
 
 use super::Connection;
@@ -38,10 +38,15 @@ pub(super) fn of_request(head: &http::Request<()>) -> Priority {
 }
 
 impl Connection {
-    /// Client: wishes another priority for a response.
-    pub(crate) fn send_priority(
+    /// Client: wishes another priority for a response than the request's Priority field said
+    /// (PRIORITY_UPDATE, RFC 9218).
+    ///
+    /// # Errors
+    /// [`Error::UnknownStream`] if the exchange is over; [`Error::OutOfOrder`] when 4 KiB of such
+    /// wishes wait already, [`Error::WrongRole`].
+    pub fn send_priority(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         priority: Priority,
     ) -> Result<(), Error> {
@@ -71,7 +76,7 @@ impl Connection {
     /// PRIORITY_UPDATE came (section 7.2).
     pub(super) fn on_priority_update(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: u64,
         field: &Bytes,
     ) -> Result<(), Violation> {
@@ -105,7 +110,7 @@ impl Connection {
     /// The request's own wish, unless a PRIORITY_UPDATE came before it: that is newer.
     pub(super) fn prioritise_request(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         own: Priority,
     ) {
@@ -115,7 +120,7 @@ impl Connection {
     }
 
     /// The message of this stream is over: what made way for it gets its own rank back.
-    pub(super) fn end_precedence(&mut self, quic: &mut quic::Connection, id: StreamId) {
+    pub(super) fn end_precedence(&mut self, quic: &mut impl QuicConnection, id: StreamId) {
         for (other, exchange) in &mut self.exchanges {
             if exchange.yields_to == Some(id) {
                 exchange.yields_to = None;
@@ -124,7 +129,7 @@ impl Connection {
         }
     }
 
-    fn prioritise(&mut self, quic: &mut quic::Connection, id: StreamId, priority: Priority) {
+    fn prioritise(&mut self, quic: &mut impl QuicConnection, id: StreamId, priority: Priority) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
@@ -141,7 +146,7 @@ impl Connection {
     /// QUIC sees a new priority when a stream's turn comes by the old one. That is soon for a stream
     /// that is lowered; but one that is raised would wait until all between are done. So these go
     /// behind it instead, until it is over.
-    fn make_way(&mut self, quic: &mut quic::Connection, id: StreamId, old: i32, new: i32) {
+    fn make_way(&mut self, quic: &mut impl QuicConnection, id: StreamId, old: i32, new: i32) {
         for (other, exchange) in &mut self.exchanges {
             if *other != id && (old..new).contains(&exchange.rank) {
                 exchange.yields_to = Some(id);

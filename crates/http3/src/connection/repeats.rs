@@ -7,7 +7,7 @@
 use std::sync::{Arc, Weak};
 
 use altway_fields::Priority;
-use altway_quic as quic;
+use altway_quic::QuicConnection;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 
@@ -88,10 +88,18 @@ impl LastRequest {
 }
 
 impl Connection {
-    /// Server: sends a response's final head, and body bytes behind it, as many as fit.
-    pub(crate) fn send_message(
+    /// Server: sends a response's final head, and body bytes behind it: takes as many as fit from the
+    /// front of `data`, as [`send_data`](Self::send_data) does, which sends what is left. `end` counts
+    /// once `data` is empty.
+    ///
+    /// For responses that are the same again and again: a head that is sent once more, as the same
+    /// `Arc`, is not encoded anew as long as the peer's table allows.
+    ///
+    /// # Errors
+    /// As [`send_response`](Self::send_response) and [`send_data`](Self::send_data).
+    pub fn send_message(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         id: StreamId,
         head: &Arc<Response<()>>,
         data: &mut Bytes,

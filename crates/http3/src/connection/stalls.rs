@@ -1,9 +1,9 @@
 //! Slow peers: exchanges that could move and don't are given up. Resting ones: what a connection that
 //! has none keeps for the next is let go.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use altway_quic as quic;
+use altway_quic::QuicConnection;
 use http::Method;
 
 use super::Connection;
@@ -14,6 +14,9 @@ use crate::{Code, Event, Role, StreamId};
 
 /// Content that nobody wants moves if so many bytes do within [`Limits::linger`](crate::Limits::linger).
 pub(super) const MIN_PROGRESS: u64 = 1024;
+
+/// How long a connection without exchanges keeps what only saves time.
+const REST: Duration = Duration::from_secs(1);
 
 /// How an exchange moves.
 #[derive(Clone, Copy, Debug)]
@@ -39,11 +42,23 @@ impl Progress {
 }
 
 impl Connection {
-    /// Gives up what has not moved. To be called four times in [`Limits::stall`] or more often, as long as
-    /// there are exchanges, and once more.
-    ///
-    /// [`Limits::stall`]: crate::Limits::stall
-    pub(crate) fn sweep(&mut self, quic: &mut quic::Connection, now: Instant) {
+    /// When to call [`handle_timeout`](Self::handle_timeout); `None` while there is nothing to look after. To be
+    /// asked once there are no events; the answer stays the same until then.
+    pub fn poll_timeout(&mut self, now: Instant) -> Option<Instant> {
+        if self.sweep.is_none() && !self.is_idle() {
+            // Four times in the time that an exchange has, and once more when there is none.
+            self.sweep = Some(now + (self.terms.limits.stall / 4).min(REST));
+        }
+        self.sweep
+    }
+
+    /// Gives up exchanges that have not moved for [`Limits::stall`](crate::Limits::stall). Calls too early do
+    /// nothing.
+    pub fn handle_timeout(&mut self, quic: &mut impl QuicConnection, now: Instant) {
+        if self.sweep.is_none_or(|at| at > now) {
+            return;
+        }
+        self.sweep = None;
         let role = self.terms.role;
         let (stall, least) = (self.terms.limits.stall, self.terms.limits.stall_bytes);
         let mut stalled: Vec<StreamId> = Vec::new();

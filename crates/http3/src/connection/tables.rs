@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use altway_quic as quic;
+use altway_quic::QuicConnection;
 use bytes::Bytes;
 
 use super::Connection;
@@ -29,7 +29,7 @@ impl Connection {
     /// Bytes of the peer's encoder stream.
     pub(super) fn on_encoder_stream(
         &mut self,
-        quic: &mut quic::Connection,
+        quic: &mut impl QuicConnection,
         piece: &[u8],
     ) -> Result<(), Violation> {
         let instructions = self.decoder.on_encoder_stream(piece)?;
@@ -70,9 +70,9 @@ impl Connection {
         self.decoder.cancel(id.get());
     }
 
-    /// Sends what the tables have to say to each other. Once for all that a turn brought: each time
-    /// costs a write on a stream.
-    pub(crate) fn flush_tables(&mut self, quic: &mut quic::Connection) {
+    /// Writes what the compression tables of both sides have to say to each other. To be called before the
+    /// connection's datagrams are made; once for all that a turn brought, as each time costs a write on a stream.
+    pub fn flush(&mut self, quic: &mut impl QuicConnection) {
         for (instructions, stream) in [
             (self.encoder.instructions(), &mut self.encoder_stream),
             (self.decoder.instructions(), &mut self.decoder_stream),
@@ -90,7 +90,7 @@ impl Connection {
     }
 
     /// Goes on with the sections whose entries are there, in the order in which they came.
-    fn unpark(&mut self, quic: &mut quic::Connection) {
+    fn unpark(&mut self, quic: &mut impl QuicConnection) {
         let inserted = self.decoder.insert_count();
         while let Some(ready) = self.waiting.iter().position(|(it, _)| *it <= inserted) {
             let (_, id) = self.waiting.remove(ready);

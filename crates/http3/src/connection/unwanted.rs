@@ -10,7 +10,7 @@
 
 use std::time::Instant;
 
-use altway_quic::{self as quic, Read};
+use altway_quic::{QuicConnection, Read};
 
 use super::Connection;
 use super::stalls::MIN_PROGRESS;
@@ -29,9 +29,11 @@ pub(super) struct Unwanted {
 }
 
 impl Connection {
-    /// Wants no more of the peer's message; this side's goes on. A server drops what comes first if it
-    /// has nothing against it.
-    pub(crate) fn stop_reading(&mut self, quic: &mut quic::Connection, id: StreamId, code: Code) {
+    /// Wants no more of the peer's body (STOP_SENDING); what this side sends goes on. A server that
+    /// needs no body says so with H3_NO_ERROR: then up to [`Limits::max_unwanted`](crate::Limits::max_unwanted)
+    /// bytes of it are dropped first, for as long as [`Limits::linger`](crate::Limits::linger) lets them,
+    /// as some clients lose a response that STOP_SENDING accompanies. Without effect on what is over already.
+    pub fn stop_reading(&mut self, quic: &mut impl QuicConnection, id: StreamId, code: Code) {
         let Some(exchange) = self.exchanges.get_mut(&id) else {
             return;
         };
@@ -58,7 +60,7 @@ impl Connection {
     }
 
     /// Drops what has come of an unwanted message.
-    pub(super) fn discard(&mut self, quic: &mut quic::Connection, id: StreamId) {
+    pub(super) fn discard(&mut self, quic: &mut impl QuicConnection, id: StreamId) {
         let exchange = self.exchanges.get_mut(&id);
         let Some(unwanted) = exchange.and_then(|it| it.unwanted.as_mut()) else {
             return;
@@ -86,7 +88,7 @@ impl Connection {
     }
 
     /// Aborts unwanted messages that don't move.
-    pub(super) fn abort_unmoved(&mut self, quic: &mut quic::Connection, now: Instant) {
+    pub(super) fn abort_unmoved(&mut self, quic: &mut impl QuicConnection, now: Instant) {
         let linger = self.terms.limits.linger;
         // A peer that was told to go must not stay by sending on.
         let is_leaving = self.go_away_sent.is_some();
@@ -111,7 +113,7 @@ impl Connection {
         }
     }
 
-    fn abort_reading(&mut self, quic: &mut quic::Connection, id: StreamId, code: Code) {
+    fn abort_reading(&mut self, quic: &mut impl QuicConnection, id: StreamId, code: Code) {
         quic.stop(id, code.get());
         self.end_reading(id);
     }

@@ -61,7 +61,9 @@ impl Client {
         head: &Request<()>,
         body: Bytes,
     ) -> Result<StreamId, Error> {
-        let stream = endpoint.send_request(connection, head, body.is_empty())?;
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, head, body.is_empty())
+        })?;
         self.fetches.insert(
             stream,
             Fetch {
@@ -119,7 +121,7 @@ impl Client {
     ) {
         let fetch = self.fetches.get_mut(&stream).unwrap();
         loop {
-            match endpoint.recv_data(connection, stream) {
+            match endpoint.with(connection, |it, quic| it.recv_data(quic, stream)) {
                 Ok(Received::Data(data)) => {
                     assert!(fetch.trailers.is_none());
                     fetch.body.extend_from_slice(&data);
@@ -169,7 +171,9 @@ impl Client {
         let fetch = self.fetches.get_mut(&stream).unwrap();
         if !fetch.upload.is_empty() {
             let end = fetch.upload_trailers.is_none();
-            match endpoint.send_data(connection, stream, &mut fetch.upload, end) {
+            match endpoint.with(connection, |it, quic| {
+                it.send_data(quic, stream, &mut fetch.upload, end)
+            }) {
                 Ok(()) | Err(Error::UnknownStream) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -178,7 +182,9 @@ impl Client {
             && let Some(trailers) = fetch.upload_trailers.take()
         {
             endpoint
-                .send_trailers(connection, stream, &trailers)
+                .with(connection, |it, quic| {
+                    it.send_trailers(quic, stream, &trailers)
+                })
                 .unwrap();
         }
     }
@@ -258,7 +264,7 @@ impl Server {
             return;
         }
         loop {
-            match endpoint.recv_data(connection, stream) {
+            match endpoint.with(connection, |it, quic| it.recv_data(quic, stream)) {
                 Ok(Received::Data(data)) => {
                     self.received += data.len() as u64;
                     work.body.extend_from_slice(&data);
@@ -284,25 +290,35 @@ impl Server {
         match work.path.as_str() {
             "/hang" => return,
             "/abort" => {
-                endpoint.reset_stream(connection, stream, Code::H3_INTERNAL_ERROR);
+                if let Some((it, quic, _)) = endpoint.connection(connection) {
+                    it.reset_stream(quic, stream, Code::H3_INTERNAL_ERROR);
+                }
                 return;
             }
             "/trickle" => {
                 endpoint
-                    .send_response(connection, stream, &head, false)
+                    .with(connection, |it, quic| {
+                        it.send_response(quic, stream, &head, false)
+                    })
                     .unwrap();
                 return;
             }
             "/hints" => {
                 *head.status_mut() = StatusCode::EARLY_HINTS;
                 endpoint
-                    .send_response(connection, stream, &head, false)
+                    .with(connection, |it, quic| {
+                        it.send_response(quic, stream, &head, false)
+                    })
                     .unwrap();
                 *head.status_mut() = StatusCode::OK;
                 work.answer = pattern(10);
             }
             "/echo" => work.answer = std::mem::take(&mut work.body).into(),
-            "/early" => endpoint.stop_reading(connection, stream, Code::H3_NO_ERROR),
+            "/early" => {
+                if let Some((it, quic, _)) = endpoint.connection(connection) {
+                    it.stop_reading(quic, stream, Code::H3_NO_ERROR);
+                }
+            }
             path => match path.strip_prefix("/bytes/") {
                 Some(len) => work.answer = pattern(len.parse().unwrap()),
                 None => *head.status_mut() = StatusCode::NO_CONTENT,
@@ -315,7 +331,9 @@ impl Server {
         }
         let end = work.answer.is_empty() && work.trailers.is_none();
         endpoint
-            .send_response(connection, stream, &head, end)
+            .with(connection, |it, quic| {
+                it.send_response(quic, stream, &head, end)
+            })
             .unwrap();
         self.write(endpoint, connection, stream);
     }
@@ -327,13 +345,17 @@ impl Server {
         if !work.answer.is_empty() {
             let end = work.trailers.is_none();
             endpoint
-                .send_data(connection, stream, &mut work.answer, end)
+                .with(connection, |it, quic| {
+                    it.send_data(quic, stream, &mut work.answer, end)
+                })
                 .unwrap();
         }
         if work.answer.is_empty() {
             if let Some(trailers) = work.trailers.take() {
                 endpoint
-                    .send_trailers(connection, stream, &trailers)
+                    .with(connection, |it, quic| {
+                        it.send_trailers(quic, stream, &trailers)
+                    })
                     .unwrap();
             }
             self.work.remove(&(connection, stream));

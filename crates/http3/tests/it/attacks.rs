@@ -237,11 +237,15 @@ fn send_too_much(peer: &mut Raw) {
     let connection = peer.connection;
     let endpoint = &mut peer.endpoint;
     endpoint
-        .send_response(connection, stream, &head, false)
+        .with(connection, |it, quic| {
+            it.send_response(quic, stream, &head, false)
+        })
         .unwrap();
     let mut body = pattern(100_000);
     endpoint
-        .send_data(connection, stream, &mut body, true)
+        .with(connection, |it, quic| {
+            it.send_data(quic, stream, &mut body, true)
+        })
         .unwrap();
     assert!(!body.is_empty());
 }
@@ -259,7 +263,9 @@ fn an_application_that_takes_its_time_is_not_the_peers_fault() {
     let head = http::Response::new(());
     let connection = peer.connection;
     peer.endpoint
-        .send_response(connection, stream, &head, true)
+        .with(connection, |it, quic| {
+            it.send_response(quic, stream, &head, true)
+        })
         .unwrap();
     peer.run();
     assert_eq!(peer.read(id).unwrap()[0], HEADERS);
@@ -308,7 +314,7 @@ fn a_peer_that_takes_no_acknowledgements_cannot_pile_them_up() {
 fn sparing(bytes: u64) -> Raw {
     Raw::client_with(|server, _| {
         server.limits.max_field_section_size = 64 << 10;
-        server.limits.max_held_bytes = bytes;
+        server.quic.limits.max_held_bytes = bytes;
     })
 }
 

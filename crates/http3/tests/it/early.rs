@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use altway_http3::{
     ClientConfig, Code, ConnectionHandle, Datagram, EarlyData, Endpoint, Error, Event,
-    ServerConfig, Sessions,
+    QuicConnection, ServerConfig, Sessions,
 };
 use bytes::Bytes;
 use http::{Method, Request};
@@ -28,7 +28,7 @@ fn pair(change: impl FnOnce(&mut ServerConfig)) -> Pair {
     };
     Pair::with(path, |client, server| {
         client.early_data = Some(Sessions::new());
-        server.early_data = true;
+        server.quic.early_data = true;
         change(server);
     })
 }
@@ -49,9 +49,9 @@ fn again(pair: &mut Pair) {
 }
 
 fn leave(pair: &mut Pair) {
-    let now = pair.now;
-    pair.client
-        .close(now, pair.connection, Code::H3_NO_ERROR, b"");
+    if let Some((it, quic, _)) = pair.client.connection(pair.connection) {
+        it.close(quic, Code::H3_NO_ERROR, b"");
+    }
     pair.run_for(Duration::from_secs(10));
     (pair.early, pair.connected) = (false, false);
     pair.closed = None;
@@ -60,7 +60,10 @@ fn leave(pair: &mut Pair) {
 
 fn come(pair: &mut Pair) {
     let server = SERVER.parse().unwrap();
-    pair.connection = pair.client.connect(pair.now, server, "localhost").unwrap();
+    pair.connection = pair
+        .client
+        .connect(pair.now, server, "localhost", ())
+        .unwrap();
     pair.flight.clear();
 }
 
@@ -101,23 +104,23 @@ fn a_client_that_is_known_again_gets_a_window_at_once_from_any_endpoint() {
         config.early_data = Some(sessions.clone());
         config
     };
-    let tls = config().tls;
+    let tls = config().quic.tls;
     let path = Path {
         delay: DELAY,
         ..Path::default()
     };
     let mut pair = Pair::with(path, |client, server| {
         *client = config();
-        client.tls = Arc::clone(&tls);
-        server.early_data = true;
+        client.quic.tls = Arc::clone(&tls);
+        server.quic.early_data = true;
     })
     .connected();
     pair.run_for(Duration::from_secs(1));
     for _ in 0..2 {
         leave(&mut pair);
         let mut other = config();
-        other.tls = Arc::clone(&tls);
-        pair.client = Endpoint::client(other, [9; 32]).unwrap();
+        other.quic.tls = Arc::clone(&tls);
+        pair.client = <Endpoint>::client(&other, [9; 32]).unwrap();
         come(&mut pair);
         let time = time_to_fetch(&mut pair, &get("/bytes/9000"));
         assert_eq!((time, pair.refused), (ROUND_TRIP, false));
@@ -127,7 +130,7 @@ fn a_client_that_is_known_again_gets_a_window_at_once_from_any_endpoint() {
 
 #[test]
 fn a_server_without_early_data_answers_after_two_round_trips() {
-    let mut pair = returning(|server| server.early_data = false);
+    let mut pair = returning(|server| server.quic.early_data = false);
     assert_eq!(time_to_fetch(&mut pair, &get("/bytes/500")), 2 * ROUND_TRIP);
     assert!(!pair.early && pair.files.early_requests == 0);
 }
@@ -137,14 +140,16 @@ fn refused_requests_are_sent_again_by_themselves_on_the_same_streams() {
     let mut pair = returning(|_| {});
     // A server that was restarted knows no sessions any more.
     let mut restarted = ServerConfig::new(tls::server());
-    restarted.early_data = true;
-    pair.server = Endpoint::server(restarted, [3; 32]).unwrap();
+    restarted.quic.early_data = true;
+    pair.server = <Endpoint>::server(&restarted, [3; 32]).unwrap();
     let began = pair.elapsed();
     assert!(pair.run_until(|pair| pair.early));
     let streams =
         [500, 600, 700].map(|len| pair.start(&get(&format!("/bytes/{len}")), Bytes::new()));
     let code = Code::H3_REQUEST_CANCELLED;
-    pair.client.reset_stream(pair.connection, streams[1], code);
+    if let Some((it, quic, _)) = pair.client.connection(pair.connection) {
+        it.reset_stream(quic, streams[1], code);
+    }
     pair.fetches.fetches.remove(&streams[1]);
     assert!(pair.run_until(|pair| pair.fetches.all_done()));
     assert_eq!(pair.elapsed() - began, 2 * ROUND_TRIP, "it costs nothing");
@@ -162,7 +167,7 @@ fn a_server_that_allows_fewer_requests_than_before_has_the_others_rejected() {
     let mut pair = returning(|_| {});
     let mut restarted = ServerConfig::new(tls::server());
     restarted.limits.max_concurrent_requests = 1;
-    pair.server = Endpoint::server(restarted, [3; 32]).unwrap();
+    pair.server = <Endpoint>::server(&restarted, [3; 32]).unwrap();
     assert!(pair.run_until(|pair| pair.early));
     let streams = [0, 1].map(|_| pair.start(&get("/bytes/5"), Bytes::new()));
     assert!(pair.run_until(|pair| pair.fetches.all_done()));
@@ -177,7 +182,9 @@ fn a_client_keeps_what_could_do_harm_until_the_hand_shake_is_done() {
     let mut pair = returning(|_| {});
     assert!(pair.run_until(|pair| pair.early));
     for (head, end) in [(post("/echo"), true), (get("/"), false)] {
-        let early = pair.client.send_request(pair.connection, &head, end);
+        let early = pair.client.with(pair.connection, |it, quic| {
+            it.send_request(quic, &head, end)
+        });
         assert!(matches!(early, Err(Error::StreamsExhausted)));
     }
     assert!(pair.run_until(|pair| pair.connected && pair.fetches.streams_available));
@@ -192,7 +199,7 @@ fn a_first_flight_that_is_sent_again_is_handled_once() {
     let mut tls = rustls::ServerConfig::clone(&tls::server());
     tls.session_storage = sessions;
     let mut shared = ServerConfig::new(Arc::new(tls));
-    shared.early_data = true;
+    shared.quic.early_data = true;
     let first = shared.clone();
     let mut pair = returning(move |server| *server = first);
     assert_eq!(time_to_fetch(&mut pair, &get("/bytes/5")), ROUND_TRIP);
@@ -206,7 +213,7 @@ fn a_first_flight_that_is_sent_again_is_handled_once() {
     assert_eq!(pair.files.requests, 1);
     // Once it is over; and to another worker of the same server.
     again(&mut pair);
-    let mut other = Endpoint::server(shared, [4; 32]).unwrap();
+    let mut other = <Endpoint>::server(&shared, [4; 32]).unwrap();
     for endpoint in [&mut pair.server, &mut other] {
         let open = endpoint.open_connections();
         replay(endpoint, "10.9.9.9:9", &flight, pair.now);
@@ -233,12 +240,12 @@ fn raw_returning(begin: impl FnOnce(&mut quinn_proto::Connection)) -> Raw {
     let mut client = rustls::ClientConfig::clone(&tls::client());
     client.enable_early_data = true;
     let mut server = ServerConfig::new(tls::server());
-    server.early_data = true;
+    server.quic.early_data = true;
     let transport = quinn_proto::TransportConfig::default;
-    Raw::client_of(&client, server.clone(), transport(), |quic| {
+    Raw::client_of(&client, &server, transport(), |quic| {
         assert!(!quic.has_0rtt());
     });
-    Raw::silent_client(&client, server, transport(), |quic| {
+    Raw::silent_client(&client, &server, transport(), |quic| {
         assert!(quic.has_0rtt());
         begin(quic);
     })
@@ -369,7 +376,7 @@ fn changed_settings(first: &[u8], then: &[u8]) -> Raw {
     let mut client = ClientConfig::new(tls::client());
     client.early_data = Some(Sessions::new());
     for settings in [first, then] {
-        let mut peer = Raw::server_of(&server, client.clone());
+        let mut peer = Raw::server_of(&server, &client);
         let early = peer.events.iter().any(|it| matches!(it, Event::EarlyData));
         assert_eq!(early, settings == then);
         peer.uni(&[&[0x00][..], &frame(SETTINGS, settings)].concat());
@@ -405,7 +412,7 @@ fn a_server_whose_limits_have_changed_resumes_no_sessions() {
         let mut tls = rustls::ServerConfig::clone(&tls::server());
         tls.session_storage = Arc::clone(&sessions) as _;
         let mut config = ServerConfig::new(Arc::new(tls));
-        config.early_data = true;
+        config.quic.early_data = true;
         change(&mut config);
         config
     };
@@ -417,7 +424,7 @@ fn a_server_whose_limits_have_changed_resumes_no_sessions() {
     ] {
         let before = server(|_| {});
         let mut pair = returning(move |config| *config = before);
-        pair.server = Endpoint::server(server(change), [3; 32]).unwrap();
+        pair.server = <Endpoint>::server(&server(change), [3; 32]).unwrap();
         assert!(pair.run_until(|pair| pair.early));
         assert_eq!(
             time_to_fetch(&mut pair, &get("/bytes/5")) > ROUND_TRIP,
@@ -434,7 +441,7 @@ fn a_client_counts_the_tickets_it_has() {
     let path = Path::default();
     let mut pair = Pair::with(path, |client, server| {
         client.early_data = Some(shared);
-        server.early_data = true;
+        server.quic.early_data = true;
     });
     assert!(!sessions.has_ticket("localhost"));
     pair.run_for(Duration::from_secs(1));
@@ -449,10 +456,8 @@ fn a_server_knows_its_client_s_address_before_it_knows_its_path() {
     pair.start(&get("/hang"), Bytes::new());
     assert!(pair.run_until(|pair| pair.files.early_requests == 1));
     let handle = ConnectionHandle(0);
-    assert_eq!(
-        pair.server.remote_address(handle),
-        Some(CLIENT.parse().unwrap())
-    );
+    let (_, quic, _) = pair.server.connection(handle).unwrap();
+    assert_eq!(quic.remote_address(), CLIENT.parse().unwrap());
     assert!(pair.server.path_statistics(handle).is_none());
-    assert_eq!(pair.server.remote_address(ConnectionHandle(9)), None);
+    assert!(pair.server.connection(ConnectionHandle(9)).is_none());
 }

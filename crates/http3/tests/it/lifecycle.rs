@@ -28,13 +28,16 @@ fn a_cancelled_request_is_told_with_its_code() {
     let mut pair = Pair::new().connected();
     let stream = pair.start(&get("/hang"), Bytes::new());
     pair.run_for(BRIEF);
-    pair.client
-        .reset_stream(pair.connection, stream, Code::H3_REQUEST_CANCELLED);
+    if let Some((it, quic, _)) = pair.client.connection(pair.connection) {
+        it.reset_stream(quic, stream, Code::H3_REQUEST_CANCELLED);
+    }
     pair.fetches.fetches.clear();
     pair.run_for(BRIEF);
     assert_eq!(pair.files.resets, [Code::H3_REQUEST_CANCELLED]);
     assert!(pair.server.is_idle());
-    let gone = pair.client.recv_data(pair.connection, stream);
+    let gone = pair
+        .client
+        .with(pair.connection, |it, quic| it.recv_data(quic, stream));
     assert!(matches!(gone, Err(Error::UnknownStream)));
 }
 
@@ -45,8 +48,9 @@ fn an_upload_cut_short_is_told_even_if_nobody_reads() {
     let mut pair = pair.connected();
     let stream = pair.start(&post("/echo"), pattern(5_000_000));
     pair.run_for(BRIEF);
-    pair.client
-        .reset_stream(pair.connection, stream, Code::H3_REQUEST_CANCELLED);
+    if let Some((it, quic, _)) = pair.client.connection(pair.connection) {
+        it.reset_stream(quic, stream, Code::H3_REQUEST_CANCELLED);
+    }
     pair.run_for(BRIEF);
     assert_eq!(pair.files.resets, [Code::H3_REQUEST_CANCELLED]);
 }
@@ -75,14 +79,16 @@ fn a_black_hole_ends_in_a_time_out_and_not_in_a_hang() {
     assert!(pair.run_until(|pair| pair.closed.is_some() && !pair.server_closed.is_empty()));
     assert_eq!(pair.closed, Some(CloseReason::TimedOut));
     assert!(!pair.fetches.fetches[&stream].done);
-    let void = pair.client.recv_data(pair.connection, stream);
+    let void = pair
+        .client
+        .with(pair.connection, |it, quic| it.recv_data(quic, stream));
     assert!(matches!(void, Err(Error::UnknownConnection)));
 }
 
 #[test]
 fn keep_alive_holds_a_connection_open() {
     let mut pair = Pair::with(Path::default(), |client, _| {
-        client.transport.keep_alive = Some(Duration::from_secs(10));
+        client.quic.transport.keep_alive = Some(Duration::from_secs(10));
     })
     .connected();
     pair.run_for(Duration::from_secs(300));
@@ -101,7 +107,7 @@ fn nobody_there_times_out() {
 #[test]
 fn an_untrusted_certificate_closes_before_anything_is_sent() {
     let mut pair = Pair::with(Path::default(), |client, _| {
-        client.tls = tls::distrustful_client();
+        client.quic.tls = tls::distrustful_client();
     });
     assert!(pair.run_until(|pair| pair.closed.is_some()));
     match pair.closed.clone().unwrap() {
@@ -119,8 +125,9 @@ fn an_untrusted_certificate_closes_before_anything_is_sent() {
 #[test]
 fn closing_tells_both_sides_with_code_and_reason() {
     let mut pair = Pair::new().connected();
-    pair.client
-        .close(pair.now, pair.connection, Code::H3_NO_ERROR, b"done");
+    if let Some((it, quic, _)) = pair.client.connection(pair.connection) {
+        it.close(quic, Code::H3_NO_ERROR, b"done");
+    }
     pair.run_for(BRIEF);
     let (code, reason) = (Code::H3_NO_ERROR, "done".to_owned());
     assert_eq!(
@@ -132,7 +139,9 @@ fn closing_tells_both_sides_with_code_and_reason() {
     );
     assert_eq!(pair.closed, Some(CloseReason::Local { code, reason }));
     assert!(pair.client.is_idle());
-    let void = pair.client.send_request(pair.connection, &get("/"), true);
+    let void = pair.client.with(pair.connection, |it, quic| {
+        it.send_request(quic, &get("/"), true)
+    });
     assert!(matches!(void, Err(Error::UnknownConnection)));
     assert!(
         pair.last_statistics.is_some(),
@@ -162,7 +171,9 @@ fn a_server_going_away_finishes_what_it_began_and_refuses_what_comes() {
         Some(Code::H3_REQUEST_REJECTED)
     );
     assert_eq!(pair.files.requests, 1);
-    let after = pair.client.send_request(pair.connection, &get("/"), true);
+    let after = pair.client.with(pair.connection, |it, quic| {
+        it.send_request(quic, &get("/"), true)
+    });
     assert!(matches!(after, Err(Error::GoingAway)));
     pair.run_for(BRIEF);
     assert!(pair.server.is_idle());
@@ -215,11 +226,13 @@ fn a_client_going_away_sends_no_more() {
     let mut pair = Pair::new().connected();
     let stream = pair.start(&get("/bytes/1000000"), Bytes::new());
     pair.client.shutdown(pair.now);
-    let refused = pair.client.send_request(pair.connection, &get("/"), true);
+    let refused = pair.client.with(pair.connection, |it, quic| {
+        it.send_request(quic, &get("/"), true)
+    });
     assert!(matches!(refused, Err(Error::GoingAway)));
     let refused = pair
         .client
-        .connect(pair.now, SERVER.parse().unwrap(), "localhost");
+        .connect(pair.now, SERVER.parse().unwrap(), "localhost", ());
     assert!(matches!(refused, Err(Error::GoingAway)));
     assert!(pair.run_until(|pair| pair.fetches.all_done()));
     assert_eq!(pair.fetches.fetches[&stream].body.len(), 1_000_000);
@@ -229,15 +242,15 @@ fn a_client_going_away_sends_no_more() {
 fn the_connection_limit_refuses_the_next_one() {
     let config = |limit| {
         let mut config = ClientConfig::new(tls::client());
-        config.limits.max_connections = limit;
+        config.quic.limits.max_connections = limit;
         config
     };
     let now = Instant::now();
-    let mut client = Endpoint::client(config(1), [1; 32]).unwrap();
+    let mut client = <Endpoint>::client(&config(1), [1; 32]).unwrap();
     client
-        .connect(now, SERVER.parse().unwrap(), "localhost")
+        .connect(now, SERVER.parse().unwrap(), "localhost", ())
         .unwrap();
-    let second = client.connect(now, SERVER.parse().unwrap(), "localhost");
+    let second = client.connect(now, SERVER.parse().unwrap(), "localhost", ());
     assert!(matches!(
         second,
         Err(Error::Quic(quic::Error::TooManyConnections { limit: 1 }))
@@ -247,7 +260,7 @@ fn the_connection_limit_refuses_the_next_one() {
 #[test]
 fn a_full_server_refuses() {
     let mut pair = Pair::with(Path::default(), |_, server| {
-        server.limits.max_connections = 1;
+        server.quic.limits.max_connections = 1;
     });
     pair = pair.connected();
     let mut other = Pair::new();
@@ -263,16 +276,19 @@ fn a_full_server_refuses() {
 fn calls_out_of_order_are_refused_and_harm_nothing() {
     let mut pair = Pair::new().connected();
     let stream = pair.start(&post("/echo"), Bytes::from_static(b"whole"));
-    let late = pair
-        .client
-        .send_data(pair.connection, stream, &mut pattern(1), true);
+    let late = pair.client.with(pair.connection, |it, quic| {
+        it.send_data(quic, stream, &mut pattern(1), true)
+    });
     assert!(matches!(late, Err(Error::OutOfOrder { .. })));
-    let early = pair.client.recv_data(pair.connection, stream).unwrap();
+    let early = pair
+        .client
+        .with(pair.connection, |it, quic| it.recv_data(quic, stream))
+        .unwrap();
     assert_eq!(early, Received::Pending);
     let head = http::Response::new(());
-    let role = pair
-        .client
-        .send_response(pair.connection, stream, &head, true);
+    let role = pair.client.with(pair.connection, |it, quic| {
+        it.send_response(quic, stream, &head, true)
+    });
     assert!(matches!(role, Err(Error::WrongRole { .. })));
     assert!(pair.run_until(|pair| pair.fetches.all_done()));
     assert_eq!(pair.fetches.fetches[&stream].body, b"whole");
@@ -281,10 +297,10 @@ fn calls_out_of_order_are_refused_and_harm_nothing() {
 #[test]
 fn a_connection_that_its_server_closes_with_the_hand_shake_is_no_lack_of_streams() {
     let now = Instant::now();
-    let mut client = Endpoint::client(ClientConfig::new(tls::client()), [1; 32]).unwrap();
-    let mut server = Endpoint::server(ServerConfig::new(tls::server()), [2; 32]).unwrap();
+    let mut client = <Endpoint>::client(&ClientConfig::new(tls::client()), [1; 32]).unwrap();
+    let mut server = <Endpoint>::server(&ServerConfig::new(tls::server()), [2; 32]).unwrap();
     let handle = client
-        .connect(now, SERVER.parse().unwrap(), "localhost")
+        .connect(now, SERVER.parse().unwrap(), "localhost", ())
         .unwrap();
     let (ours, theirs) = (CLIENT.parse().unwrap(), SERVER.parse().unwrap());
     carry(&mut client, &mut server, ours, now);
@@ -293,11 +309,13 @@ fn a_connection_that_its_server_closes_with_the_hand_shake_is_no_lack_of_streams
     carry(&mut client, &mut server, ours, now);
     let (other, event) = server.poll_event().unwrap();
     assert!(matches!(event, Event::Connected));
-    server.close(now, other, Code::H3_EXCESSIVE_LOAD, b"full");
+    if let Some((it, quic, _)) = server.connection(other) {
+        it.close(quic, Code::H3_EXCESSIVE_LOAD, b"full");
+    }
     carry(&mut server, &mut client, theirs, now);
     let event = client.poll_event();
     assert!(matches!(event, Some((_, Event::Connected))), "{event:?}");
-    let refused = client.send_request(handle, &get("/"), true);
+    let refused = client.with(handle, |it, quic| it.send_request(quic, &get("/"), true));
     assert!(matches!(refused, Err(Error::UnknownConnection)));
     let Some((_, Event::Closed { reason })) = client.poll_event() else {
         panic!("the reason follows");
@@ -309,35 +327,35 @@ fn a_connection_that_its_server_closes_with_the_hand_shake_is_no_lack_of_streams
 #[test]
 fn a_bad_name_or_address_is_refused() {
     let now = Instant::now();
-    let mut client = Endpoint::client(ClientConfig::new(tls::client()), [1; 32]).unwrap();
-    let name = client.connect(now, SERVER.parse().unwrap(), "not a name");
+    let mut client = <Endpoint>::client(&ClientConfig::new(tls::client()), [1; 32]).unwrap();
+    let name = client.connect(now, SERVER.parse().unwrap(), "not a name", ());
     assert!(matches!(
         name,
         Err(Error::Quic(quic::Error::InvalidServerName { .. }))
     ));
-    let address = client.connect(now, "10.0.0.1:0".parse().unwrap(), "localhost");
+    let address = client.connect(now, "10.0.0.1:0".parse().unwrap(), "localhost", ());
     assert!(matches!(
         address,
         Err(Error::Quic(quic::Error::InvalidAddress { .. }))
     ));
-    let mut server = Endpoint::server(ServerConfig::new(tls::server()), [1; 32]).unwrap();
-    let role = server.connect(now, SERVER.parse().unwrap(), "localhost");
+    let mut server = <Endpoint>::server(&ServerConfig::new(tls::server()), [1; 32]).unwrap();
+    let role = server.connect(now, SERVER.parse().unwrap(), "localhost", ());
     assert!(matches!(role, Err(Error::Quic(quic::Error::NotAClient))));
 }
 
 #[test]
 fn many_connections_share_a_socket_and_their_slots_come_back() {
     let mut pair = Pair::new().connected();
-    let now = pair.now;
     for _ in 0..3 {
-        pair.client
-            .close(now, pair.connection, Code::H3_NO_ERROR, b"");
+        if let Some((it, quic, _)) = pair.client.connection(pair.connection) {
+            it.close(quic, Code::H3_NO_ERROR, b"");
+        }
         pair.run_for(Duration::from_secs(10));
         assert!(pair.closed.take().is_some());
         assert_eq!(pair.client.open_connections(), 0);
         let again = pair
             .client
-            .connect(pair.now, SERVER.parse().unwrap(), "localhost")
+            .connect(pair.now, SERVER.parse().unwrap(), "localhost", ())
             .unwrap();
         assert_eq!(again, pair.connection);
         pair.connected = false;
@@ -349,20 +367,22 @@ fn many_connections_share_a_socket_and_their_slots_come_back() {
 
 #[test]
 fn events_of_a_void_handle_do_not_exist() {
-    let mut client = Endpoint::client(ClientConfig::new(tls::client()), [1; 32]).unwrap();
+    let mut client = <Endpoint>::client(&ClientConfig::new(tls::client()), [1; 32]).unwrap();
     assert!(client.poll_event().is_none());
     assert!(client.poll_timeout().is_none());
     assert!(client.is_idle());
     let handle = altway_http3::ConnectionHandle(5);
     assert!(matches!(
-        client.send_request(handle, &get("/"), true),
+        client.with(handle, |it, quic| it.send_request(quic, &get("/"), true)),
         Err(Error::UnknownConnection)
     ));
     let now = Instant::now();
     let handle = client
-        .connect(now, SERVER.parse().unwrap(), "localhost")
+        .connect(now, SERVER.parse().unwrap(), "localhost", ())
         .unwrap();
-    client.close(now, handle, Code::H3_NO_ERROR, b"");
+    if let Some((it, quic, _)) = client.connection(handle) {
+        it.close(quic, Code::H3_NO_ERROR, b"");
+    }
     let event = client.poll_event();
     assert!(
         matches!(event, Some((_, Event::Closed { .. }))),
@@ -374,7 +394,7 @@ fn events_of_a_void_handle_do_not_exist() {
 fn tls_without_version_1_3_is_refused_at_once() {
     let config = ServerConfig::new(tls::server_without_tls_1_3());
     assert!(matches!(
-        Endpoint::server(config, [1; 32]),
+        <Endpoint>::server(&config, [1; 32]),
         Err(Error::Quic(quic::Error::Tls(_)))
     ));
 }
@@ -382,27 +402,33 @@ fn tls_without_version_1_3_is_refused_at_once() {
 #[test]
 fn a_body_cut_shorter_than_its_frame_is_refused() {
     let mut pair = Pair::with(Path::default(), |client, _| {
-        client.transport.send_window = 5000;
+        client.quic.transport.send_window = 5000;
     });
     pair = pair.connected();
     let stream = pair
         .client
-        .send_request(pair.connection, &post("/echo"), false)
+        .with(pair.connection, |it, quic| {
+            it.send_request(quic, &post("/echo"), false)
+        })
         .unwrap();
     let mut data = pattern(10_000);
     pair.client
-        .send_data(pair.connection, stream, &mut data, true)
+        .with(pair.connection, |it, quic| {
+            it.send_data(quic, stream, &mut data, true)
+        })
         .unwrap();
     assert!((5000..6000).contains(&data.len()), "{} left", data.len());
     // Give up on acknowledged credit coming: ask for the end without the rest.
-    let cut = pair
-        .client
-        .send_data(pair.connection, stream, &mut Bytes::new(), true);
+    let cut = pair.client.with(pair.connection, |it, quic| {
+        it.send_data(quic, stream, &mut Bytes::new(), true)
+    });
     assert!(matches!(cut, Err(Error::OutOfOrder { .. })));
     // The rest may come in other pieces than it was announced in.
     let mut rest = data.split_to(100);
     pair.client
-        .send_data(pair.connection, stream, &mut rest, false)
+        .with(pair.connection, |it, quic| {
+            it.send_data(quic, stream, &mut rest, false)
+        })
         .unwrap();
     assert_eq!(rest.len(), 100, "the window is full");
 }
@@ -411,13 +437,13 @@ fn a_body_cut_shorter_than_its_frame_is_refused() {
 fn connections_take_turns_in_sending() {
     let now = Instant::now();
     let mut config = ServerConfig::new(tls::server());
-    config.transport.max_segments = 1;
-    let mut server = Endpoint::server(config, [2; 32]).unwrap();
+    config.quic.transport.max_segments = 1;
+    let mut server = <Endpoint>::server(&config, [2; 32]).unwrap();
     let addresses = ["10.0.0.1:1", "10.0.0.1:2"].map(|address| address.parse().unwrap());
     let mut clients = addresses.map(|_| {
-        let mut client = Endpoint::client(ClientConfig::new(tls::client()), [1; 32]).unwrap();
+        let mut client = <Endpoint>::client(&ClientConfig::new(tls::client()), [1; 32]).unwrap();
         client
-            .connect(now, SERVER.parse().unwrap(), "localhost")
+            .connect(now, SERVER.parse().unwrap(), "localhost", ())
             .unwrap();
         client
     });
@@ -426,7 +452,11 @@ fn connections_take_turns_in_sending() {
         for (client, remote) in clients.iter_mut().zip(addresses) {
             while let Some((connection, event)) = client.poll_event() {
                 assert!(matches!(event, Event::Connected), "{event:?}");
-                client.send_request(connection, &get("/"), true).unwrap();
+                client
+                    .with(connection, |it, quic| {
+                        it.send_request(quic, &get("/"), true)
+                    })
+                    .unwrap();
             }
             carry(client, &mut server, remote, now);
         }
@@ -453,10 +483,14 @@ fn connections_take_turns_in_sending() {
     for (connection, stream) in requests {
         let head = http::Response::new(());
         server
-            .send_response(connection, stream, &head, false)
+            .with(connection, |it, quic| {
+                it.send_response(quic, stream, &head, false)
+            })
             .unwrap();
         server
-            .send_data(connection, stream, &mut pattern(100_000), true)
+            .with(connection, |it, quic| {
+                it.send_data(quic, stream, &mut pattern(100_000), true)
+            })
             .unwrap();
     }
     let mut order = Vec::new();

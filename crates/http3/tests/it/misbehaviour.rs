@@ -64,7 +64,9 @@ fn respond(bytes: &[u8], end: bool) -> Raw {
     let mut peer = Raw::server();
     let stream = peer
         .endpoint
-        .send_request(peer.connection, &get("/"), true)
+        .with(peer.connection, |it, quic| {
+            it.send_request(quic, &get("/"), true)
+        })
         .unwrap();
     assert_eq!(stream.get(), 0);
     peer.run();
@@ -381,7 +383,9 @@ fn requests_beyond_a_go_away_come_back_as_rejected() {
     let mut peer = Raw::server();
     for _ in 0..3 {
         peer.endpoint
-            .send_request(peer.connection, &get("/"), true)
+            .with(peer.connection, |it, quic| {
+                it.send_request(quic, &get("/"), true)
+            })
             .unwrap();
     }
     peer.run();

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use altway_http3::{
-    ClientConfig, CloseReason, ConnectionHandle, Datagram, Deliveries, Ecn, Endpoint, Event,
-    PathStatistics, ServerConfig,
+    ClientConfig, CloseReason, ConnectionHandle, Datagram, Ecn, Endpoint, Event, PathStatistics,
+    ServerConfig,
 };
 
 use altway_link::{Config as Link, Direction, Queue, Rate, seed_for};
@@ -89,8 +89,6 @@ pub(crate) struct Pair {
     pub(crate) server_connected: u32,
     /// The server's side of the connection that began last.
     pub(crate) server_connection: Option<ConnectionHandle>,
-    /// What it had delivered when its end was told.
-    pub(crate) last_deliveries: Option<Deliveries>,
     pub(crate) server_closed: Vec<CloseReason>,
     pub(crate) went_away: bool,
     pub(crate) datagrams: u64,
@@ -122,10 +120,10 @@ impl Pair {
         let mut server = ServerConfig::new(tls::server());
         change(&mut client, &mut server);
         let now = Instant::now();
-        let mut client = Endpoint::client(client, [1; 32]).unwrap();
-        let server = Endpoint::server(server, [2; 32]).unwrap();
+        let mut client = <Endpoint>::client(&client, [1; 32]).unwrap();
+        let server = <Endpoint>::server(&server, [2; 32]).unwrap();
         let connection = client
-            .connect(now, SERVER.parse().unwrap(), "localhost")
+            .connect(now, SERVER.parse().unwrap(), "localhost", ())
             .unwrap();
         Self {
             now,
@@ -143,7 +141,6 @@ impl Pair {
             last_statistics: None,
             server_connected: 0,
             server_connection: None,
-            last_deliveries: None,
             server_closed: Vec::new(),
             went_away: false,
             datagrams: 0,
@@ -319,10 +316,7 @@ impl Pair {
                     self.server_connected += 1;
                     self.server_connection = Some(connection);
                 }
-                Event::Closed { reason } => {
-                    self.server_closed.push(reason);
-                    self.last_deliveries = Some(self.server.deliveries(connection));
-                }
+                Event::Closed { reason } => self.server_closed.push(reason),
                 event => self.files.on_event(&mut self.server, connection, event),
             }
         }

@@ -95,7 +95,9 @@ fn a_path_that_comes_back_too_late_has_ended_in_a_time_out() {
     pair.black_hole = false;
     pair.run_for(Duration::from_secs(5));
     assert_eq!(pair.closed, Some(CloseReason::TimedOut));
-    let void = pair.client.recv_data(pair.connection, stream);
+    let void = pair
+        .client
+        .with(pair.connection, |it, quic| it.recv_data(quic, stream));
     assert!(matches!(void, Err(Error::UnknownConnection)));
     assert_eq!(pair.server.open_connections(), 0);
 }

@@ -35,7 +35,9 @@ fn wish(pair: &mut Pair, stream: StreamId, urgency: u8) -> Result<(), Error> {
         incremental: false,
     };
     let connection = pair.connection;
-    pair.client.send_priority(connection, stream, priority)
+    pair.client.with(connection, |it, quic| {
+        it.send_priority(quic, stream, priority)
+    })
 }
 
 /// In which order responses of these priorities are complete: indices.
@@ -91,7 +93,7 @@ fn a_wish_can_change_while_responses_are_on_their_way() {
 #[test]
 fn urgency_decides_who_gets_a_full_send_window() {
     let mut pair = Pair::with(Path::default(), |_, server| {
-        server.transport.send_window = 20_000;
+        server.quic.transport.send_window = 20_000;
     })
     .connected();
     for priority in ["u=6", "u=5", "u=4", "u=0", "u=1", "u=2"] {

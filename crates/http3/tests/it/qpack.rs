@@ -108,7 +108,7 @@ fn a_client_takes_responses_that_refer_to_the_table_and_wait_for_it() {
     let (connection, request) = (peer.connection, get("/"));
     let stream = peer
         .endpoint
-        .send_request(connection, &request, true)
+        .with(connection, |it, quic| it.send_request(quic, &request, true))
         .unwrap();
     peer.run();
     let id = StreamId::new(Side::Client, Dir::Bi, stream.index());
@@ -141,7 +141,7 @@ fn a_peer_that_offers_no_table_sees_no_instructions() {
     for _ in 0..5 {
         let (connection, request) = (peer.connection, get("/"));
         peer.endpoint
-            .send_request(connection, &request, true)
+            .with(connection, |it, quic| it.send_request(quic, &request, true))
             .unwrap();
         peer.run();
     }
@@ -156,11 +156,15 @@ fn answered(peer: &mut Raw) -> Vec<u8> {
     let head = Response::builder().header("x-b", "2").body(()).unwrap();
     let (endpoint, connection) = (&mut peer.endpoint, peer.connection);
     endpoint
-        .send_response(connection, stream, &head, true)
+        .with(connection, |it, quic| {
+            it.send_response(quic, stream, &head, true)
+        })
         .unwrap();
     // What can't be sent must not be awaited either.
     for _ in 0..2000 {
-        let second = endpoint.send_response(connection, stream, &head, true);
+        let second = endpoint.with(connection, |it, quic| {
+            it.send_response(quic, stream, &head, true)
+        });
         assert!(second.is_err());
     }
     peer.run();

@@ -52,14 +52,14 @@ impl Raw {
         server.limits.max_concurrent_requests = 256;
         let mut transport = quinn_proto::TransportConfig::default();
         change(&mut server, &mut transport);
-        Self::client_of(&tls::client(), server, transport, |_| {})
+        Self::client_of(&tls::client(), &server, transport, |_| {})
     }
 
     /// The same, with what it knows of earlier connections in `tls`; `begin` comes before the first
     /// packet.
     pub(crate) fn client_of(
         tls: &rustls::ClientConfig,
-        server: ServerConfig,
+        server: &ServerConfig,
         transport: quinn_proto::TransportConfig,
         begin: impl FnOnce(&mut quinn_proto::Connection),
     ) -> Self {
@@ -72,7 +72,7 @@ impl Raw {
     /// The same, before anything is sent.
     pub(crate) fn silent_client(
         tls: &rustls::ClientConfig,
-        server: ServerConfig,
+        server: &ServerConfig,
         transport: quinn_proto::TransportConfig,
         begin: impl FnOnce(&mut quinn_proto::Connection),
     ) -> Self {
@@ -87,27 +87,27 @@ impl Raw {
             .connect(now, config, SERVER.parse().unwrap(), "localhost")
             .unwrap();
         begin(&mut quic);
-        let endpoint = Endpoint::server(server, [2; 32]).unwrap();
+        let endpoint = <Endpoint>::server(server, [2; 32]).unwrap();
         let connection = ConnectionHandle(0);
         Self::join(endpoint, connection, raw, handle, quic, true, now)
     }
 
     /// A raw server against our client.
     pub(crate) fn server() -> Self {
-        Self::server_of(&tls::server(), ClientConfig::new(tls::client()))
+        Self::server_of(&tls::server(), &ClientConfig::new(tls::client()))
     }
 
     /// The same, with these configurations.
-    pub(crate) fn server_of(tls: &rustls::ServerConfig, client: ClientConfig) -> Self {
+    pub(crate) fn server_of(tls: &rustls::ServerConfig, client: &ClientConfig) -> Self {
         let mut tls = tls.clone();
         tls.alpn_protocols = vec![b"h3".to_vec()];
         let crypto = QuicServerConfig::try_from(tls).unwrap();
         let config = quinn_proto::ServerConfig::with_crypto(Arc::new(crypto));
         let mut raw = raw_endpoint(Some(config));
         let now = Instant::now();
-        let mut endpoint = Endpoint::client(client, [1; 32]).unwrap();
+        let mut endpoint = <Endpoint>::client(client, [1; 32]).unwrap();
         let connection = endpoint
-            .connect(now, SERVER.parse().unwrap(), "localhost")
+            .connect(now, SERVER.parse().unwrap(), "localhost", ())
             .unwrap();
         let (mut buf, mut answer) = (Vec::new(), Vec::new());
         endpoint.poll_transmit(now, &mut buf).unwrap();
@@ -224,7 +224,10 @@ impl Raw {
 
     fn read_body(&mut self, stream: altway_http3::StreamId) {
         loop {
-            match self.endpoint.recv_data(self.connection, stream) {
+            match self
+                .endpoint
+                .with(self.connection, |it, quic| it.recv_data(quic, stream))
+            {
                 Ok(Received::Data(data)) => self.body.extend_from_slice(&data),
                 Ok(Received::Trailers(fields)) => {
                     assert!(self.trailers.replace(fields).is_none());
@@ -269,7 +272,9 @@ impl Raw {
         for event in std::mem::take(&mut self.events) {
             if let Event::Request { stream, .. } = event {
                 let code = Code::H3_REQUEST_REJECTED;
-                self.endpoint.reset_stream(self.connection, stream, code);
+                if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+                    it.reset_stream(quic, stream, code);
+                }
             }
         }
         self.turns();

@@ -114,7 +114,9 @@ fn answered(peer: &mut Raw, head: &Arc<Response<()>>, content: &'static [u8]) ->
     let mut data = Bytes::from_static(content);
     let (endpoint, connection) = (&mut peer.endpoint, peer.connection);
     endpoint
-        .send_message(connection, stream, head, &mut data, true)
+        .with(connection, |it, quic| {
+            it.send_message(quic, stream, head, &mut data, true)
+        })
         .unwrap();
     assert!(data.is_empty());
     peer.run();
@@ -211,8 +213,9 @@ fn only_a_server_sends_a_message_and_only_once() {
     let (stream, connection) = (peer.stream_of_request(), peer.connection);
     let send = |peer: &mut Raw, head: &Arc<Response<()>>| {
         let data = &mut Bytes::from_static(b"c");
-        peer.endpoint
-            .send_message(connection, stream, head, data, true)
+        peer.endpoint.with(connection, |it, quic| {
+            it.send_message(quic, stream, head, data, true)
+        })
     };
     let early_hints = Arc::new(Response::builder().status(103).body(()).unwrap());
     let refused = send(&mut peer, &early_hints);

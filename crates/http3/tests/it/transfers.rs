@@ -90,8 +90,8 @@ fn loss_and_delay_cost_time_and_not_bytes() {
     {
         let path = milliseconds(100, 0.05, seed as u64);
         let mut pair = Pair::with(path, |client, server| {
-            client.transport.congestion = congestion;
-            server.transport.congestion = congestion;
+            client.quic.transport.congestion = congestion;
+            server.quic.transport.congestion = congestion;
         })
         .connected();
         let fetch = pair.fetch(&post("/echo"), pattern(300_000));
@@ -161,7 +161,9 @@ fn trailers_come_after_the_body_in_both_directions() {
         let mut pair = Pair::new().connected();
         let stream = pair
             .client
-            .send_request(pair.connection, &post("/echo"), false)
+            .with(pair.connection, |it, quic| {
+                it.send_request(quic, &post("/echo"), false)
+            })
             .unwrap();
         pair.fetches.upload(stream, pattern(body), trailers.clone());
         pair.fetches
@@ -170,9 +172,9 @@ fn trailers_come_after_the_body_in_both_directions() {
         let fetch = &pair.fetches.fetches[&stream];
         assert_eq!(fetch.body, pattern(body));
         assert_eq!(fetch.trailers, Some(trailers.clone()), "{body}");
-        let late = pair
-            .client
-            .send_trailers(pair.connection, stream, &trailers);
+        let late = pair.client.with(pair.connection, |it, quic| {
+            it.send_trailers(quic, stream, &trailers)
+        });
         assert!(late.is_err());
     }
 }
@@ -185,11 +187,18 @@ fn whoever_reads_without_being_told_has_body_trailers_and_end_in_their_order() {
     let mut pair = Pair::new().connected();
     pair.fetches.lazy = true;
     let (connection, head) = (pair.connection, post("/echo"));
-    let stream = pair.client.send_request(connection, &head, false).unwrap();
+    let stream = pair
+        .client
+        .with(connection, |it, quic| it.send_request(quic, &head, false))
+        .unwrap();
     pair.fetches.upload(stream, pattern(100), trailers.clone());
     pair.fetches.write(&mut pair.client, connection, stream);
     pair.run_for(Duration::from_secs(1));
-    let mut read = || pair.client.recv_data(connection, stream).unwrap();
+    let mut read = || {
+        pair.client
+            .with(connection, |it, quic| it.recv_data(quic, stream))
+            .unwrap()
+    };
     assert_eq!(read(), Received::Data(pattern(100)));
     assert_eq!(read(), Received::Trailers(trailers));
     assert_eq!(read(), Received::End);
@@ -202,7 +211,11 @@ fn trailers_without_a_field_are_the_end_alone_in_both_directions() {
     for none in [http::HeaderMap::new(), connection_specific] {
         let mut pair = Pair::new().connected();
         let (client, head) = (&mut pair.client, post("/echo"));
-        let stream = client.send_request(pair.connection, &head, false).unwrap();
+        let stream = client
+            .with(pair.connection, |it, quic| {
+                it.send_request(quic, &head, false)
+            })
+            .unwrap();
         pair.fetches.upload(stream, pattern(7), none.clone());
         pair.fetches.write(client, pair.connection, stream);
         assert!(pair.run_until(|pair| pair.fetches.all_done()));
@@ -214,7 +227,7 @@ fn trailers_without_a_field_are_the_end_alone_in_both_directions() {
         assert!(pair.run_until(|pair| pair.fetches.fetches[&stream].head.is_some()));
         let connection = pair.server_connection.unwrap();
         pair.server
-            .send_trailers(connection, stream, &none)
+            .with(connection, |it, quic| it.send_trailers(quic, stream, &none))
             .unwrap();
         assert!(pair.run_until(|pair| pair.fetches.all_done()));
         assert_eq!(pair.fetches.fetches[&stream].trailers, None);
@@ -226,10 +239,14 @@ fn trailers_out_of_order_are_refused_and_harm_nothing() {
     let mut pair = Pair::new().connected();
     let stream = pair.start(&get("/hang"), Bytes::new());
     let fields = http::HeaderMap::new();
-    let after = pair.client.send_trailers(pair.connection, stream, &fields);
+    let after = pair.client.with(pair.connection, |it, quic| {
+        it.send_trailers(quic, stream, &fields)
+    });
     assert!(matches!(after, Err(Error::OutOfOrder { .. })));
     pair.run_for(Duration::from_millis(100));
-    let before = pair.server.send_trailers(pair.connection, stream, &fields);
+    let before = pair.server.with(pair.connection, |it, quic| {
+        it.send_trailers(quic, stream, &fields)
+    });
     assert!(matches!(before, Err(Error::OutOfOrder { .. })));
     assert!(pair.closed.is_none());
 }
@@ -249,9 +266,11 @@ fn extended_connect_waits_for_the_servers_word() {
         })
         .connected();
         pair.run_for(Duration::from_millis(100));
-        let takes = pair.client.peer_takes_extended_connect(pair.connection);
-        assert_eq!(takes, extended);
-        let sent = pair.client.send_request(pair.connection, &connect(), false);
+        let (it, ..) = pair.client.connection(pair.connection).unwrap();
+        assert_eq!(it.peer_takes_extended_connect(), extended);
+        let sent = pair.client.with(pair.connection, |it, quic| {
+            it.send_request(quic, &connect(), false)
+        });
         if !extended {
             assert!(matches!(sent, Err(Error::InvalidMessage { .. })));
             continue;
@@ -270,7 +289,9 @@ fn a_head_above_the_servers_limit_is_not_sent() {
         .insert("x-large", "x".repeat(70_000).parse().unwrap());
     let error = pair
         .client
-        .send_request(pair.connection, &head, true)
+        .with(pair.connection, |it, quic| {
+            it.send_request(quic, &head, true)
+        })
         .unwrap_err();
     assert!(
         matches!(error, Error::HeadTooLarge { limit: 65_536, .. }),
@@ -307,7 +328,9 @@ fn a_response_head_above_the_clients_limit_is_not_sent() {
         .insert("server", "altway".parse().unwrap());
     let error = pair
         .server
-        .send_response(pair.connection, stream, &head, true)
+        .with(pair.connection, |it, quic| {
+            it.send_response(quic, stream, &head, true)
+        })
         .unwrap_err();
     assert!(
         matches!(
@@ -374,7 +397,7 @@ fn upload_and_download_go_on_at_once() {
 #[test]
 fn single_segments_do_without_offload() {
     let mut pair = Pair::with(Path::default(), |_, server| {
-        server.transport.max_segments = 1;
+        server.quic.transport.max_segments = 1;
     })
     .connected();
     assert_eq!(
@@ -391,7 +414,9 @@ fn streams_run_out_and_come_back() {
     .connected();
     pair.start(&get("/bytes/10"), Bytes::new());
     pair.start(&get("/bytes/10"), Bytes::new());
-    let third = pair.client.send_request(pair.connection, &get("/"), true);
+    let third = pair.client.with(pair.connection, |it, quic| {
+        it.send_request(quic, &get("/"), true)
+    });
     assert!(matches!(third, Err(Error::StreamsExhausted)));
     assert!(pair.run_until(|pair| pair.fetches.streams_available));
     pair.start(&get("/bytes/10"), Bytes::new());
@@ -405,7 +430,9 @@ fn a_client_keeps_to_its_own_limit_too() {
     })
     .connected();
     pair.start(&get("/bytes/10"), Bytes::new());
-    let second = pair.client.send_request(pair.connection, &get("/"), true);
+    let second = pair.client.with(pair.connection, |it, quic| {
+        it.send_request(quic, &get("/"), true)
+    });
     assert!(matches!(second, Err(Error::StreamsExhausted)));
     assert!(pair.run_until(|pair| pair.fetches.streams_available));
     pair.start(&get("/bytes/10"), Bytes::new());

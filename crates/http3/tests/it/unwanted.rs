@@ -28,9 +28,9 @@ fn is_answered(fetch: &Fetch) -> bool {
 impl Pair {
     /// Begins an upload that does not end.
     fn begin(&mut self, path: &str, bytes: usize) -> StreamId {
-        let sent = self
-            .client
-            .send_request(self.connection, &post(path), false);
+        let sent = self.client.with(self.connection, |it, quic| {
+            it.send_request(quic, &post(path), false)
+        });
         let stream = sent.unwrap();
         self.fetches.fetches.insert(stream, Fetch::default());
         self.send(stream, bytes);
@@ -40,9 +40,9 @@ impl Pair {
     fn send(&mut self, stream: StreamId, bytes: usize) {
         let mut data = pattern(bytes);
         // Refused once the server has had enough.
-        let _ = self
-            .client
-            .send_data(self.connection, stream, &mut data, false);
+        let _ = self.client.with(self.connection, |it, quic| {
+            it.send_data(quic, stream, &mut data, false)
+        });
     }
 
     /// Sends so many bytes again and again. When the client was stopped, if it was in that time.
@@ -151,14 +151,17 @@ fn nothing_is_asked_of_an_unwanted_body_before_its_response() {
     let stream = pair.begin("/hang", 10_000);
     pair.run_for(BRIEF);
     let connection = pair.server_connection.unwrap();
-    pair.server
-        .stop_reading(connection, stream, Code::H3_NO_ERROR);
+    if let Some((it, quic, _)) = pair.server.connection(connection) {
+        it.stop_reading(quic, stream, Code::H3_NO_ERROR);
+    }
     pair.run_for(Duration::from_secs(20));
     let fetch = &pair.fetches.fetches[&stream];
     assert_eq!((fetch.stopped, fetch.reset), (None, None));
     let head = Response::new(());
     pair.server
-        .send_response(connection, stream, &head, true)
+        .with(connection, |it, quic| {
+            it.send_response(quic, stream, &head, true)
+        })
         .unwrap();
     pair.run_for(LINGER + LATE + BRIEF);
     let fetch = &pair.fetches.fetches[&stream];
@@ -194,7 +197,9 @@ fn unwanted_bodies_count_as_requests_in_progress() {
         pair.begin("/early", 10_000);
     }
     pair.run_for(BRIEF);
-    let third = pair.client.send_request(pair.connection, &post("/"), true);
+    let third = pair.client.with(pair.connection, |it, quic| {
+        it.send_request(quic, &post("/"), true)
+    });
     assert!(third.is_err(), "{third:?}");
     pair.run_for(LINGER + LATE);
     assert!(pair.fetches.streams_available);
@@ -209,12 +214,15 @@ fn a_client_that_resets_an_unwanted_body_has_its_response() {
     let id = peer.bi(&[request(&[]), frame(DATA, b"some")].concat());
     let stream = peer.stream_of_request();
     let connection = peer.connection;
-    peer.endpoint
-        .stop_reading(connection, stream, Code::H3_NO_ERROR);
+    if let Some((it, quic, _)) = peer.endpoint.connection(connection) {
+        it.stop_reading(quic, stream, Code::H3_NO_ERROR);
+    }
     peer.reset(id, 0x10c);
     assert_eq!(peer.reset_code(), None);
     let head = Response::new(());
-    let sent = peer.endpoint.send_response(connection, stream, &head, true);
+    let sent = peer.endpoint.with(connection, |it, quic| {
+        it.send_response(quic, stream, &head, true)
+    });
     sent.unwrap();
     peer.run();
     assert!(!peer.read(id).unwrap().is_empty());
@@ -228,10 +236,13 @@ fn what_is_dropped_need_not_be_well_formed() {
     let stream = peer.stream_of_request();
     let connection = peer.connection;
     let head = Response::new(());
-    let sent = peer.endpoint.send_response(connection, stream, &head, true);
+    let sent = peer.endpoint.with(connection, |it, quic| {
+        it.send_response(quic, stream, &head, true)
+    });
     sent.unwrap();
-    peer.endpoint
-        .stop_reading(connection, stream, Code::H3_NO_ERROR);
+    if let Some((it, quic, _)) = peer.endpoint.connection(connection) {
+        it.stop_reading(quic, stream, Code::H3_NO_ERROR);
+    }
     // SETTINGS may not stand on a request stream.
     peer.write(id, &frame(0x04, b""));
     peer.finish(id);

@@ -4,7 +4,7 @@
 use super::running::{Running, tethered};
 use super::timing::Report;
 use super::wire::{Framing, Wire};
-use super::{Driven, PageLoad, START_LIMIT, tour};
+use super::{ANSWER_LIMIT, Driven, PageLoad, START_LIMIT, tour};
 use crate::server::in_url;
 use altway_record::Protocol;
 use rustix::process::geteuid;
@@ -45,7 +45,11 @@ const PLAIN: [&str; 21] = [
     "--remote-debugging-pipe",
 ];
 
-/// Starts it, loads the pages and ends it.
+/// A port at which no page is.
+const DECOY_PORT: u16 = 9;
+
+/// Starts it, loads the pages and ends it; one that comes back ends by itself, when it has written down what it
+/// keeps.
 pub(super) fn load(load: &PageLoad, program: &Path) -> io::Result<Vec<Report>> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = tethered("sh")?;
@@ -55,14 +59,24 @@ pub(super) fn load(load: &PageLoad, program: &Path) -> io::Result<Vec<Report>> {
         .stdin(OwnedFd::from(theirs.try_clone()?))
         .stdout(OwnedFd::from(theirs));
     let mut running = Running::start(command, &load.folder)?;
-    let loaded = Chromium::attach(ours).and_then(|mut chromium| tour(&mut chromium, load));
-    loaded.map_err(|error| running.explain(error))
+    let loaded = Chromium::attach(ours).and_then(|mut chromium| {
+        let reports = tour(&mut chromium, load)?;
+        if load.comes_back() {
+            chromium.close()?;
+        }
+        Ok(reports)
+    });
+    let reports = loaded.map_err(|error| running.explain(error))?;
+    if load.comes_back() {
+        running.await_end()?;
+    }
+    Ok(reports)
 }
 
 fn flags(load: &PageLoad) -> Vec<String> {
     let PageLoad { host, port, .. } = load;
     let mut flags: Vec<String> = PLAIN.map(str::to_owned).into();
-    let profile = load.folder.join("profile");
+    let profile = load.profile();
     flags.push(format!("--user-data-dir={}", profile.display()));
     // Other names lead nowhere; but the loopback does, for it would ask public name servers why not.
     flags.push(format!(
@@ -72,6 +86,11 @@ fn flags(load: &PageLoad) -> Vec<String> {
     let digest = &load.key_digest;
     flags.push(format!("--ignore-certificate-errors-spki-list={digest}"));
     match load.protocol {
+        // A decoy port forces nothing, and naming the host lets it trust an authority of our own over QUIC.
+        _ if load.comes_back() => flags.extend([
+            "--enable-quic".into(),
+            format!("--origin-to-force-quic-on={host}:{DECOY_PORT}"),
+        ]),
         Protocol::H1 => flags.extend(["--disable-quic".into(), "--disable-http2".into()]),
         Protocol::H2 => flags.push("--disable-quic".into()),
         // Forces it from the first request on, and lets it trust an authority of our own.
@@ -79,6 +98,9 @@ fn flags(load: &PageLoad) -> Vec<String> {
             "--enable-quic".into(),
             format!("--origin-to-force-quic-on={host}:{port}"),
         ]),
+    }
+    if let Some(file) = &load.netlog {
+        flags.push(format!("--log-net-log={}", file.display()));
     }
     if geteuid().is_root() {
         // Chromium refuses to run as root with its sandbox.
@@ -136,6 +158,16 @@ impl Chromium {
                 return Err(io::Error::other(format!("{method}: {error}")));
             }
             return Ok(message["result"].take());
+        }
+    }
+
+    /// Tells it to end. It may be gone before it has answered.
+    fn close(&mut self) -> io::Result<()> {
+        self.session = None;
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        match self.call("Browser.close", &json!({}), deadline) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(error),
+            _ => Ok(()),
         }
     }
 

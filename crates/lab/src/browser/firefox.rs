@@ -4,7 +4,7 @@
 use super::running::{Running, tethered};
 use super::timing::Report;
 use super::wire::{Framing, Wire};
-use super::{Driven, PageLoad, START_LIMIT, tour};
+use super::{ANSWER_LIMIT, Driven, PageLoad, START_LIMIT, tour};
 use altway_record::Protocol;
 use serde_json::{Value, json};
 use std::fs;
@@ -41,20 +41,32 @@ user_pref("datareporting.policy.dataSubmissionEnabled", false);
 user_pref("toolkit.telemetry.server", "");
 "#;
 
-/// Starts it, loads the pages and ends it.
+/// Starts it, loads the pages and ends it; one that comes back ends by itself, when it has written down what it
+/// keeps.
 pub(super) fn load(load: &PageLoad, program: &Path) -> io::Result<Vec<Report>> {
-    let profile = load.folder.join("profile");
-    fs::create_dir(&profile)?;
+    let profile = load.profile();
+    fs::create_dir_all(&profile)?;
     fs::write(profile.join("user.js"), preferences(load))?;
+    // What it said when it ran before.
+    let _ = fs::remove_file(profile.join(PORT_FILE));
     let mut command = tethered(program)?;
     command.args(["--headless", "--marionette", "--no-remote", "--profile"]);
     command.arg(&profile);
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut running = Running::start(command, &load.folder)?;
     let port = await_port(&profile.join(PORT_FILE), &mut running)?;
-    let loaded =
-        Firefox::attach(port, load.timeout).and_then(|mut firefox| tour(&mut firefox, load));
-    loaded.map_err(|error| running.explain(error))
+    let loaded = Firefox::attach(port, load.timeout).and_then(|mut firefox| {
+        let reports = tour(&mut firefox, load)?;
+        if load.comes_back() {
+            firefox.close()?;
+        }
+        Ok(reports)
+    });
+    let reports = loaded.map_err(|error| running.explain(error))?;
+    if load.comes_back() {
+        running.await_end()?;
+    }
+    Ok(reports)
 }
 
 fn preferences(load: &PageLoad) -> String {
@@ -62,6 +74,12 @@ fn preferences(load: &PageLoad) -> String {
     let mut set = |name: &str, value: Value| {
         text.push_str(&format!("user_pref(\"{name}\", {value});\n"));
     };
+    if load.comes_back() {
+        set("network.http.http3.enable", true.into());
+        // Its cache would answer in the server's place.
+        set("browser.cache.disk.enable", false.into());
+        return text;
+    }
     let (host, port) = (load.host(), load.port);
     let (http2, http3) = match load.protocol {
         Protocol::H1 => (false, false),
@@ -124,6 +142,13 @@ impl Firefox {
         let limits = json!({"pageLoad": u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)});
         firefox.call("WebDriver:SetTimeouts", &limits, deadline)?;
         Ok(firefox)
+    }
+
+    /// Tells it to end.
+    fn close(&mut self) -> io::Result<()> {
+        let how = json!({"flags": ["eAttemptQuit"]});
+        let deadline = Instant::now() + ANSWER_LIMIT;
+        self.call("Marionette:Quit", &how, deadline).map(|_| ())
     }
 
     fn call(&mut self, command: &str, parameters: &Value, deadline: Instant) -> io::Result<Value> {

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// How long processes that were killed may take to end.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a browser that was told to end may take to write down what it keeps.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(30);
+
 /// How long a browser that has closed its end may take until it is known how it ended.
 const DYING_LIMIT: Duration = Duration::from_millis(500);
 
@@ -103,6 +106,19 @@ impl Running {
         error
     }
 
+    /// Waits until a browser that was told to end has ended.
+    pub(super) fn await_end(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + FAREWELL_LIMIT;
+        while Instant::now() < deadline {
+            if self.child.try_wait()?.is_some() {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK_PERIOD);
+        }
+        let late = "it did not end when it was told to";
+        Err(io::Error::new(io::ErrorKind::TimedOut, late))
+    }
+
     /// How it ended, if it has.
     pub(super) fn ending(&mut self) -> Option<io::Error> {
         let status = self.child.try_wait().ok()??;
@@ -182,6 +198,15 @@ mod tests {
             "it ended by itself (exit status: 3): last"
         );
         let _ = running.child.wait();
+        std::mem::forget(running);
+    }
+
+    #[test]
+    fn a_browser_that_writes_down_what_it_keeps_is_waited_for() {
+        let (mut running, folder) = started("sleep 0.2; echo kept >&2");
+        running.await_end().unwrap();
+        let log = fs::read_to_string(folder.path().join("log")).unwrap();
+        assert_eq!(log, "kept\n");
         std::mem::forget(running);
     }
 

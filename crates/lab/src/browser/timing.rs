@@ -50,14 +50,20 @@ impl Report {
     }
 }
 
-/// A record for each request of a visit to `origin`, by item, whether or not the browser made it.
+/// The time at which the first page began, in milliseconds since 1970.
+pub(super) fn begin(reports: &[Report]) -> f64 {
+    reports.first().map_or(0.0, |report| report.origin)
+}
+
+/// A record for each request of a visit to `origin`, by item, whether or not the browser made it; times count
+/// from `begin`.
 pub(super) fn records(
     visit: &Visit,
     protocol: Protocol,
     origin: &str,
     reports: &[Report],
+    begin: f64,
 ) -> Vec<RequestRecord> {
-    let begin = reports.first().map_or(0.0, |report| report.origin);
     let record = |(item, path): (u32, &str)| {
         let url = format!("{origin}{path}");
         let made = reports.iter().find_map(|report| {
@@ -177,7 +183,13 @@ mod tests {
             Protocol::H3,
         );
         let reports = [Report::parse(&text).unwrap()];
-        records(&visit, Protocol::H3, "https://a.test", &reports)
+        records(
+            &visit,
+            Protocol::H3,
+            "https://a.test",
+            &reports,
+            begin(&reports),
+        )
     }
 
     fn errors(entries: &[&str]) -> Vec<String> {
@@ -270,7 +282,13 @@ mod tests {
         let opener = PAGE.replace("1030", "125");
         let page = PAGE.replace("1030", "1125");
         let reports = [of("1000.5", &opener), of("3000.75", &page)];
-        let records = records(&visit, Protocol::H3, "https://a.test", &reports);
+        let records = records(
+            &visit,
+            Protocol::H3,
+            "https://a.test",
+            &reports,
+            begin(&reports),
+        );
         assert_eq!((records[0].start_us, records[1].start_us), (0, 2_000_250));
     }
 }

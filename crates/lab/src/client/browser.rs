@@ -64,6 +64,9 @@ fn command(job: &FetchJob<'_>, visit: &Path, folder: &Path) -> Command {
     ]);
     command.arg("--visit").arg(visit);
     command.arg("--folder").arg(folder);
+    if let Some(file) = testbed.traces.netlog(job.cell.client) {
+        command.arg("--netlog").arg(file);
+    }
     command
         .arg("--timeout")
         .arg(duration::format(job.patience()));

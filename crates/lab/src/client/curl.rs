@@ -1,10 +1,14 @@
-//! curl as the client: single objects, over a new connection or after a first request.
+//! curl as the client: single objects, over a new connection or after a first request. One that comes back is a new
+//! process for each session, with one file of what `Alt-Svc` said.
 
 use super::{FetchJob, Fetched, run};
 use crate::{Error, presets};
 use altway_record::{Client, Plan, Protocol, RequestRecord};
 use serde::Deserialize;
+use std::io;
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Whether curl is there and speaks what the plan asks for: its version.
 pub(super) fn check(plan: &Plan) -> Result<String, Error> {
@@ -19,13 +23,30 @@ pub(super) fn check(plan: &Plan) -> Result<String, Error> {
         Protocol::H2 => has("HTTP2"),
         Protocol::H3 => has("HTTP3"),
     };
+    if !plan.policies.is_empty() && has("HTTP2") {
+        if !has("alt-svc") {
+            return Err(Error::Deaf {
+                program: short(&version),
+            });
+        }
+        if !has("HTTP3") {
+            let curl = short(&version);
+            tracing::warn!("{curl} has no HTTP/3: it stays on HTTP/2, whatever it is offered");
+        }
+        return Ok(version);
+    }
     match plan.protocols.iter().find(|protocol| !speaks(protocol)) {
         None => Ok(version),
         Some(protocol) => Err(Error::Unspoken {
-            program: version.split(" (").next().unwrap_or_default().to_owned(),
+            program: short(&version),
             protocol: *protocol,
         }),
     }
+}
+
+/// `curl 7.88.1`, without the system that it was built for.
+fn short(version: &str) -> String {
+    version.split(" (").next().unwrap_or_default().to_owned()
 }
 
 /// What `--write-out '%{json}'` says of a request; times are in seconds since its start.
@@ -43,13 +64,108 @@ struct Written {
 }
 
 pub(super) fn fetch(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
+    match job.visit.sessions.is_some() {
+        true => come_back(job, stop),
+        false => fetch_once(job, None, stop).unwrap_or_else(|other| other),
+    }
+}
+
+/// All sessions of a visit, which share what they were offered.
+fn come_back(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
+    let kept = match tempfile::NamedTempFile::new() {
+        Ok(kept) => kept,
+        Err(error) => return Fetched::Failed(format!("curl's file can't be made: {error}")),
+    };
+    let mut all = Vec::new();
+    let (mut switches, mut time) = (0, Some(Duration::ZERO));
+    for session in 0..job.visit.session_count() {
+        let aged = job
+            .visit
+            .apart(session)
+            .map(|apart| age(kept.path(), apart));
+        if let Some(Err(error)) = aged {
+            return Fetched::Failed(format!("curl's file can't be made older: {error}"));
+        }
+        let made = fetch_once(job, Some(kept.path()), stop);
+        let Ok(Fetched::Measured {
+            records,
+            involuntary_switches,
+            cpu,
+        }) = made
+        else {
+            return made.unwrap_or_else(|other| other);
+        };
+        let (first, start) = (all.len(), end_of(&all));
+        all.extend(
+            records
+                .into_iter()
+                .map(|record| later(record, first, start)),
+        );
+        switches += involuntary_switches;
+        time = time.zip(cpu).map(|(time, cpu)| time + cpu);
+    }
+    Fetched::Measured {
+        records: all,
+        involuntary_switches: switches,
+        cpu: time,
+    }
+}
+
+/// When the last of these requests ended, in microseconds.
+fn end_of(records: &[RequestRecord]) -> u64 {
+    records
+        .last()
+        .map_or(0, |record| record.start_us + record.total_us)
+}
+
+/// The same request in a session that begins at `start`, before which `first` were made.
+fn later(record: RequestRecord, first: usize, start: u64) -> RequestRecord {
+    let first = u32::try_from(first).unwrap_or(u32::MAX);
+    RequestRecord {
+        item: record.item.saturating_add(first),
+        stream: record.stream.saturating_add(first),
+        start_us: record.start_us.saturating_add(start),
+        ..record
+    }
+}
+
+/// Has `time` pass for what curl was offered: each line has the end of an entry in UTC, between quotes.
+fn age(file: &Path, time: Duration) -> io::Result<()> {
+    let text = std::fs::read_to_string(file)?;
+    let lines: Vec<String> = text.lines().map(|line| aged(line, time)).collect();
+    std::fs::write(file, lines.join("\n") + "\n")
+}
+
+/// A comment, or a line of another form, stays as it is.
+fn aged(line: &str, time: Duration) -> String {
+    const FORM: &str = "%Y%m%d %H:%M:%S";
+    let older = || {
+        let (before, rest) = line.split_once('"')?;
+        let (end, after) = rest.split_once('"')?;
+        let end = jiff::civil::DateTime::strptime(FORM, end).ok()?;
+        let earlier = end
+            .checked_sub(jiff::SignedDuration::try_from(time).ok()?)
+            .ok()?;
+        Some(format!("{before}\"{}\"{after}", earlier.strftime(FORM)))
+    };
+    older().unwrap_or_else(|| line.to_owned())
+}
+
+/// The requests of one session in one process, which keeps what it is offered in a file, if it is given one and may
+/// go where it is led.
+fn fetch_once(
+    job: &FetchJob<'_>,
+    kept: Option<&Path>,
+    stop: &AtomicBool,
+) -> Result<Fetched, Fetched> {
     let testbed = job.testbed;
     let mut command = testbed.network.client_command("curl");
-    command.arg(match job.protocol {
-        Protocol::H1 => "--http1.1",
-        Protocol::H2 => "--http2",
-        Protocol::H3 => "--http3-only",
-    });
+    match (kept, job.protocol) {
+        (Some(file), _) => command.arg("--http2").arg("--alt-svc").arg(file),
+        (None, Protocol::H1) => command.arg("--http1.1"),
+        (None, Protocol::H2) => command.arg("--http2"),
+        (None, Protocol::H3) => command.arg("--http3-only"),
+    };
     // No file of the user's may change what is measured.
     command.args(["--disable", "--silent", "--show-error", "--noproxy", "*"]);
     command.args(["--write-out", "%{json}\\n", "--cacert"]);
@@ -66,20 +182,18 @@ pub(super) fn fetch(job: &FetchJob<'_>, stop: &AtomicBool) -> Fetched {
         let url = format!("{}{}", job.origin(), request.path);
         command.args(["--output", "/dev/null", &url]);
     }
-    match run(command, job, stop) {
-        Ok(ended) => match parse(&ended.stdout, job.protocol) {
-            Some(records) => Fetched::Measured {
-                records,
-                involuntary_switches: ended.involuntary_switches,
-                cpu: ended.cpu,
-            },
-            None => {
-                let said = ended.stderr.trim();
-                Fetched::Failed(format!("`curl` gave no measurement: {said}"))
-            }
+    let ended = run(command, job, stop)?;
+    Ok(match parse(&ended.stdout, job.protocol) {
+        Some(records) => Fetched::Measured {
+            records,
+            involuntary_switches: ended.involuntary_switches,
+            cpu: ended.cpu,
         },
-        Err(fetched) => fetched,
-    }
+        None => {
+            let said = ended.stderr.trim();
+            Fetched::Failed(format!("`curl` gave no measurement: {said}"))
+        }
+    })
 }
 
 /// A line a request, in their order; each begins when the one before has ended.
@@ -154,6 +268,26 @@ mod tests {
             (None, 2_500_000)
         );
         assert_eq!(records[1].protocol_used, Some(Protocol::H2));
+    }
+
+    #[test]
+    fn what_curl_was_offered_grows_older() {
+        let line = r#"h2 altway.test 8443 h3 altway.test 8443 "20261225 00:30:00" 0 0"#;
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(
+            aged(line, hour),
+            line.replace("20261225 00:30", "20261224 23:30")
+        );
+        for other in ["# Your alt-svc cache.", "h2 a 1 h3 a 1 \"soon\" 0 0", ""] {
+            assert_eq!(aged(other, hour), other);
+        }
+    }
+
+    #[test]
+    fn sessions_follow_each_other() {
+        let records = parse(LINE, Protocol::H2).unwrap();
+        let second = later(records[0].clone(), 1, end_of(&records));
+        assert_eq!((second.item, second.start_us), (1, 2_500_000));
     }
 
     #[test]

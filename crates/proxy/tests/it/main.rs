@@ -7,6 +7,8 @@
 mod common;
 mod faults;
 mod messages;
+mod places;
 mod retries;
 mod streams;
+mod tls;
 mod websockets;

@@ -287,3 +287,41 @@ async fn what_servers_did_is_counted() {
     assert_eq!(dead.failures, [dead.requests, 0, 0, 0, 0, 0]);
     assert_eq!((well.in_progress, dead.in_progress), (0, 0));
 }
+
+#[tokio::test]
+async fn a_server_that_resets_every_stream_is_not_asked_for_ever() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requests);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let counted = Arc::clone(&counted);
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                let mut is_first = true;
+                while let Some(Ok((_, mut respond))) = connection.accept().await {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    match std::mem::take(&mut is_first) {
+                        true => drop(respond.send_response(http::Response::new(()), true)),
+                        false => respond.send_reset(h2::Reason::INTERNAL_ERROR),
+                    }
+                }
+            });
+        }
+    });
+    let mut options = to(address);
+    options.servers = vec![tcp(address, Protocol::Http2)];
+    let running = proxy(options);
+    let mut client = Client::new(running.address, Version::HTTP_2).await;
+    assert_eq!(client.ask(Request::get("/"), "").await.status(), 200);
+    for method in ["GET", "POST"] {
+        let before = requests.load(Ordering::SeqCst);
+        let request = Request::builder().method(method).uri("/");
+        let asked = tokio::time::timeout(Duration::from_secs(5), client.ask(request, ""));
+        assert_eq!(asked.await.unwrap().status(), 502, "{method}");
+        let times = requests.load(Ordering::SeqCst) - before;
+        // Two attempts, and each once more, as its connection has been used before.
+        assert!((1..=4).contains(&times), "{method}: {times}");
+    }
+}

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use altway_quic::{Endpoint, Event, Limits, Retry};
+use altway_quic::{Event, Limits, Retry};
 
+use crate::engine::{Endpoint, QuicEndpoint};
 use crate::pair::{Pair, delay};
 use crate::tls;
 use crate::wire::{

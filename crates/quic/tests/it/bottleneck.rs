@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use altway_link::{Config as Link, Direction as Way, Queue, Rate, seed_for};
 use altway_quic::{
-    ClientConfig, Congestion, ConnectionHandle, Datagram, Direction, Endpoint, Event,
-    PathStatistics, Read, ServerConfig, StreamId,
+    ClientConfig, Congestion, ConnectionHandle, Datagram, Direction, Event, PathStatistics, Read,
+    ServerConfig, StreamId,
 };
 use altway_units::{DataSize, Ratio, Timestamp};
 use bytes::Bytes;
 
+use crate::engine::{Endpoint, QuicConnection, QuicEndpoint};
 use crate::pair::{CLIENT, SERVER};
 use crate::tls;
 
@@ -192,7 +193,7 @@ impl Flow {
         let mut client = Endpoint::client(&client, [1 + seed; 32]).unwrap();
         let to = SERVER.parse().unwrap();
         Self {
-            client_connection: client.connect(began, to, "localhost").unwrap(),
+            client_connection: client.connect(began, to, "localhost", ()).unwrap(),
             client,
             server: Endpoint::server(&server, [101 + seed; 32]).unwrap(),
             server_connection: None,

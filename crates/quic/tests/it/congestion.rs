@@ -6,6 +6,7 @@ use altway_link::{Config as Link, Queue, Rate};
 use altway_quic::{Congestion, Direction, PathStatistics};
 use altway_units::{DataSize, Ratio};
 
+use crate::engine::QuicEndpoint;
 use crate::pair::{Pair, delay, pattern};
 
 /// A server that has sent `bytes`, and how long that took.

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use altway_quic::{
-    ClientConfig, CloseReason, ConnectionIds, Direction, Endpoint, Error, Generation, ResetKey,
-    ServerConfig, ServerId, WorkerId,
+    ClientConfig, CloseReason, ConnectionIds, Direction, Error, Generation, ResetKey, ServerConfig,
+    ServerId, WorkerId,
 };
 
+use crate::engine::{Endpoint, QuicEndpoint};
 use crate::pair::{Pair, delay, pattern};
 use crate::tls;
 
@@ -141,7 +142,7 @@ fn with_empty_ids_an_endpoint_has_one_connection() {
     let mut client = Endpoint::client(&config, [1; 32]).unwrap();
     let mut connect = |port: u16| {
         let server = (std::net::Ipv4Addr::LOCALHOST, port).into();
-        client.connect(std::time::Instant::now(), server, "localhost")
+        client.connect(std::time::Instant::now(), server, "localhost", ())
     };
     assert!(connect(1).is_ok());
     let refused = connect(2).unwrap_err();

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use altway_quic::{
-    ClientConfig, CloseReason, ConnectionHandle, Direction, Endpoint, Error, Role, ServerConfig,
+    ClientConfig, CloseReason, ConnectionHandle, Direction, Error, Role, ServerConfig,
 };
 
+use crate::engine::{Endpoint, QuicConnection, QuicEndpoint};
 use crate::pair::{Pair, SERVER, delay, pattern};
 use crate::tls;
 
@@ -99,21 +100,21 @@ fn what_cannot_be_connected_to_is_refused() {
     let now = Instant::now();
     let server = SERVER.parse().unwrap();
     let mut endpoint = client(|config| config.limits.max_connections = 1);
-    let name = endpoint.connect(now, server, "not a name");
+    let name = endpoint.connect(now, server, "not a name", ());
     assert!(matches!(name, Err(Error::InvalidServerName { .. })));
-    let address = endpoint.connect(now, "10.0.0.1:0".parse().unwrap(), "localhost");
+    let address = endpoint.connect(now, "10.0.0.1:0".parse().unwrap(), "localhost", ());
     assert!(matches!(address, Err(Error::InvalidAddress { .. })));
-    endpoint.connect(now, server, "localhost").unwrap();
-    let second = endpoint.connect(now, server, "localhost");
+    endpoint.connect(now, server, "localhost", ()).unwrap();
+    let second = endpoint.connect(now, server, "localhost", ());
     assert!(matches!(
         second,
         Err(Error::TooManyConnections { limit: 1 })
     ));
     endpoint.shutdown();
-    let late = endpoint.connect(now, server, "localhost");
+    let late = endpoint.connect(now, server, "localhost", ());
     assert!(matches!(late, Err(Error::ShuttingDown)));
     let mut endpoint = Endpoint::server(&ServerConfig::new(tls::server()), [1; 32]).unwrap();
-    let role = endpoint.connect(now, server, "localhost");
+    let role = endpoint.connect(now, server, "localhost", ());
     assert!(matches!(role, Err(Error::NotAClient)));
 }
 

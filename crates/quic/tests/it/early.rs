@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use altway_quic::{ClientConfig, Datagram, Direction, Endpoint, Error, ServerConfig, StreamId};
+use altway_quic::{ClientConfig, Datagram, Direction, Error, ServerConfig, StreamId};
 use rustls::server::ServerSessionMemoryCache;
 
+use crate::engine::{Endpoint, QuicConnection, QuicEndpoint};
 use crate::pair::{CLIENT, Pair, delay, pattern};
 use crate::tls;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use altway_link::{Config as Link, Queue, Rate};
 use altway_quic::{Direction, Ecn, PathStatistics};
 
+use crate::engine::QuicEndpoint;
 use crate::pair::{Pair, delay, pattern};
 
 /// 20 Mbit/s and 40 ms there and back: 100 KB under way fill it.

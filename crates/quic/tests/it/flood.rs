@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use altway_quic::{CloseReason, Datagram, Direction, Endpoint, Event, Retry};
+use altway_quic::{CloseReason, Datagram, Direction, Event, Retry};
 
+use crate::engine::{Endpoint, QuicEndpoint};
 use crate::pair::{Pair, delay, pattern};
 use crate::wire::{
     client, client_address, connect, events, exchange, give, initial, pass, sent,

@@ -11,6 +11,7 @@ use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::quic::{Algorithm, HeaderProtectionKey, PacketKey, Tag};
 use rustls::{Error, SupportedCipherSuite, Tls13CipherSuite};
 
+use crate::engine::QuicConnection;
 use crate::pair::{Pair, delay, pattern};
 use crate::tls;
 

@@ -14,6 +14,7 @@ mod connection_ids;
 mod connections;
 mod early;
 mod ecn;
+mod engine;
 mod flood;
 mod keys;
 mod migration;

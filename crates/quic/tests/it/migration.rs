@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use altway_quic::{Direction, Endpoint};
+use altway_quic::Direction;
 
+use crate::engine::{Endpoint, QuicConnection, QuicEndpoint};
 use crate::pair::{Pair, delay, pattern};
 use crate::wire::{client, client_address, connect, events, exchange, give, sent, server};
 

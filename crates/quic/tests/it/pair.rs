@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use altway_link::{Config as Link, Direction as Way, seed_for};
 use altway_quic::{
-    ClientConfig, CloseReason, Connection, ConnectionHandle, Datagram, Direction, Ecn, Endpoint,
-    Event, Read, ServerConfig, ServerId, StreamId, WorkerId, worker_of,
+    ClientConfig, CloseReason, ConnectionHandle, Datagram, Direction, Ecn, Event, Read,
+    ServerConfig, ServerId, StreamId, WorkerId, worker_of,
 };
 use altway_units::{DataSize, Timestamp};
 use bytes::Bytes;
 
+use crate::engine::{Connection, Endpoint, QuicConnection, QuicEndpoint};
 use crate::tls;
 
 pub(crate) const CLIENT: &str = "10.0.0.1:1000";
@@ -103,7 +104,7 @@ impl Pair {
         let mut client = Endpoint::client(&client, [1; 32]).unwrap();
         let server = Endpoint::server(&server, [2; 32]).unwrap();
         let handle = client
-            .connect(began, SERVER.parse().unwrap(), "localhost")
+            .connect(began, SERVER.parse().unwrap(), "localhost", ())
             .unwrap();
         let mut client = End::new(client, CLIENT, Way::new(link.clone(), seed_for(seed, true)));
         client.connection = Some(handle);
@@ -148,7 +149,7 @@ impl Pair {
         let handle = self
             .client
             .endpoint
-            .connect(now, SERVER.parse().unwrap(), "localhost");
+            .connect(now, SERVER.parse().unwrap(), "localhost", ());
         self.client.connection = Some(handle.unwrap());
     }
 

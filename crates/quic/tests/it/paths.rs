@@ -6,6 +6,7 @@ use altway_link::{Config as Link, Queue, Rate};
 use altway_quic::{CloseReason, Congestion, Direction, ServerConfig};
 use altway_units::Ratio;
 
+use crate::engine::QuicEndpoint;
 use crate::pair::{CLIENT, Pair, delay, pattern};
 
 fn lossy(ms: u64, percent: u32) -> Link {

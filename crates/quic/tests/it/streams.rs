@@ -5,6 +5,7 @@ use std::time::Duration;
 use altway_quic::{Direction, Error, Read, Role, StreamId};
 use bytes::Bytes;
 
+use crate::engine::{QuicConnection, QuicEndpoint};
 use crate::pair::{Pair, delay, pattern};
 
 const BRIEF: Duration = Duration::from_millis(100);

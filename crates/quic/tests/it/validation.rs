@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use altway_quic::{CloseReason, Endpoint, Event, Retry, TokenCache, Tokens, Version};
+use altway_quic::{CloseReason, Event, Retry, TokenCache, Tokens, Version};
 
+use crate::engine::{Endpoint, QuicConnection, QuicEndpoint};
 use crate::wire::{
     client, client_address, connect, events, exchange, give, initial, sent, server, server_address,
     server_with_limits,

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use altway_quic::{
-    ClientConfig, CloseReason, ConnectionIds, Direction, Endpoint, Event, ResetKey, Retry,
-    ServerConfig, Version,
+    ClientConfig, CloseReason, ConnectionIds, Direction, Event, ResetKey, Retry, ServerConfig,
+    Version,
 };
 use altway_units::Ratio;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use rustls::server::ServerSessionMemoryCache;
 
+use crate::engine::{Endpoint, QuicConnection, QuicEndpoint};
 use crate::pair::{Pair, delay, pattern};
 use crate::tls;
 use crate::wire::{

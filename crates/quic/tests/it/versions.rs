@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use altway_quic::{CloseReason, Event, Version};
 
+use crate::engine::QuicEndpoint;
 use crate::wire::{
     client, client_address, connect, events, give, initial, sent, server, server_address,
 };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use altway_quic::{Direction, StreamId};
 
+use crate::engine::QuicConnection;
 use crate::pair::{Pair, delay, pattern};
 
 const FIRST: usize = 8 << 10;

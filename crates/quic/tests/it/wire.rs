@@ -4,10 +4,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use altway_quic::{
-    ClientConfig, ConnectionHandle, Datagram, Endpoint, Event, Limits, ServerConfig,
-};
+use altway_quic::{ClientConfig, ConnectionHandle, Datagram, Event, Limits, ServerConfig};
 
+use crate::engine::{Endpoint, QuicEndpoint};
 use crate::pair::SERVER;
 use crate::tls;
 
@@ -38,7 +37,9 @@ pub(crate) fn server_with_limits(change: impl FnOnce(&mut Limits)) -> Endpoint {
 
 /// Begins a connection.
 pub(crate) fn connect(client: &mut Endpoint, now: Instant) -> ConnectionHandle {
-    client.connect(now, server_address(), "localhost").unwrap()
+    client
+        .connect(now, server_address(), "localhost", ())
+        .unwrap()
 }
 
 /// The first datagram of a connection that nothing becomes of.

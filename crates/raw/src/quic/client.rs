@@ -7,7 +7,8 @@ use crate::options::Options;
 use crate::session::Session;
 use crate::talk::{Exchange, Fault};
 use altway_quic::{
-    ClientConfig, CloseReason, ConnectionHandle, Direction, Endpoint, Event, StreamId,
+    ClientConfig, CloseReason, ConnectionHandle, Direction, Endpoint, Event, QuicConnection,
+    QuicEndpoint, StreamId,
 };
 use altway_socket::route_udp_payload;
 use std::io;
@@ -47,8 +48,8 @@ impl Client {
             .mtu
             .unwrap_or_else(|| route_mtu(udp.socket()));
         config.transport = transport(&options.tuning, mtu, &udp, options.patience);
-        let mut endpoint = Endpoint::client(&config, seed)?;
-        let connection = endpoint.connect(Instant::now(), remote, &options.host)?;
+        let mut endpoint = <Endpoint>::client(&config, seed)?;
+        let connection = endpoint.connect(Instant::now(), remote, &options.host, ())?;
         Ok(Self {
             carrier: Loop::new(endpoint, udp, &options.tuning),
             connection,

@@ -7,7 +7,9 @@ use crate::options::ServerOptions;
 use crate::payload::Payload;
 use crate::sys::StopHandle;
 use crate::talk::{Duty, Responder};
-use altway_quic::{ConnectionHandle, Endpoint, Event, ServerConfig, StreamId};
+use altway_quic::{
+    ConnectionHandle, Endpoint, Event, QuicConnection, QuicEndpoint, ServerConfig, StreamId,
+};
 use std::collections::HashMap;
 use std::io;
 use std::net::UdpSocket;
@@ -62,7 +64,7 @@ impl Server {
         config.limits.max_unidirectional_streams = 0;
         config.limits.max_connections = MAX_CONNECTIONS;
         Ok(Self {
-            carrier: Loop::new(Endpoint::server(&config, seed)?, udp, &options.tuning),
+            carrier: Loop::new(<Endpoint>::server(&config, seed)?, udp, &options.tuning),
             payload,
             clients: HashMap::new(),
             stop,

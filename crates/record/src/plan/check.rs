@@ -269,17 +269,6 @@ impl Plan {
             || "`policy` is an option of `altway serve`: other servers have none",
             || "leave `server` out",
         )?;
-        let other = self.clients.iter().find(|one| **one != Client::Altway);
-        refuse(
-            other.is_some(),
-            || {
-                let client = other.copied().unwrap_or_default();
-                format!(
-                    "the client `{client}` can't be told how much time has passed between sessions"
-                )
-            },
-            || "leave `client` out",
-        )?;
         let scenario = self.scenario.name();
         refuse(
             !matches!(self.scenario, Scenario::Download | Scenario::Page(_)),

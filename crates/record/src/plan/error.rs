@@ -39,6 +39,9 @@ pub enum PlanError {
         /// What is wrong with it. Not the error's source, or it would be told twice.
         fault: AxisError,
     },
+    /// Delays that were given beside the plan and can't be.
+    #[error("the delays can't be used: {0}")]
+    Delays(AxisError),
     /// A value of a table that can't be.
     #[error("{place}: `{key}`: {reason}")]
     Value {

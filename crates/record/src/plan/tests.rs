@@ -383,6 +383,20 @@ fn policies_are_arms_and_their_clients_come_back() {
 }
 
 #[test]
+fn every_client_can_come_back_to_a_policy() {
+    let all =
+        "policy = [\"h2\", \"h3\"]\nclient = [\"altway\", \"chromium\", \"firefox\", \"curl\"]";
+    let plan = with(all);
+    for cell in plan.cells() {
+        let visit = plan.visit(&cell, Protocol::H3);
+        assert_eq!(visit.session_count(), 3, "{}", cell.client);
+        assert_eq!(visit.check(), Ok(()));
+        let apart = [0, 1, 2, 3].map(|session| visit.apart(session).map(|it| it.as_secs()));
+        assert_eq!(apart, [None, Some(10), Some(3_600), None]);
+    }
+}
+
+#[test]
 fn refuses_policies_that_can_not_be_compared() {
     let all = "policy = [\"h2\", \"h3\", \"learned\"]";
     for (more, what) in [
@@ -399,8 +413,8 @@ fn refuses_policies_that_can_not_be_compared() {
             "other servers have none",
         ),
         (
-            format!("{all}\nclient = [\"altway\", \"chromium\"]"),
-            "the client `chromium`",
+            format!("{all}\nclient = \"curl\"\nscenario = \"page\""),
+            "the client `curl`",
         ),
         (
             format!("{all}\nscenario = \"repeat\""),
@@ -443,4 +457,27 @@ fn congestion_controls_are_of_both_transports_or_of_each() {
     // QUIC keeps its default there, which is all that such a server can be asked for.
     let mixed = "congestion = \"tcp-bbr-quic-cubic\"\nserver = \"nginx\"";
     assert!(format!("{text}{mixed}").parse::<Plan>().is_ok());
+}
+
+#[test]
+fn delays_beside_a_plan_take_the_place_of_its_own() {
+    let plan = || -> Plan {
+        let text = "name = \"p\"\nrate = \"5mbit\"\ndelay = \"0ms..200ms by 25ms\"\nsize = \"1MB\"\npairs = 5";
+        text.parse().unwrap()
+    };
+    let over = |delays: &[&str]| {
+        let delays: Vec<String> = delays.iter().map(ToString::to_string).collect();
+        plan().over_delays(&delays)
+    };
+    let finer = over(&["0ms..2ms by 1ms", "2500us"]).unwrap();
+    let expected = [0, 1_000, 2_000, 2_500].map(Duration::from_micros);
+    assert_eq!(finer.delays, expected);
+    assert_eq!((finer.pairs, finer.rates), (plan().pairs, plan().rates));
+    let said = |delays: &[&str]| over(delays).unwrap_err().to_string();
+    assert_eq!(said(&[]), "the delays can't be used: it has no values");
+    assert_eq!(
+        said(&["1ms", "1ms"]),
+        "the delays can't be used: `1ms` stands twice"
+    );
+    assert!(said(&["fast"]).starts_with("the delays can't be used: "));
 }

@@ -54,8 +54,8 @@ fn crossover(series: &SeriesContrast) -> Option<String> {
     });
     Some(format!(
         "{second} becomes faster at {} one-way delay in B instead of {} in A{shift}.",
-        words::milliseconds(b.value),
-        words::milliseconds(a.value),
+        interval(&b, "ms"),
+        interval(&a, "ms"),
     ))
 }
 

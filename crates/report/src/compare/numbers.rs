@@ -138,6 +138,7 @@ impl<'s, 'a> SeriesSide<'s, 'a> {
         let crossing = self.series.crossings.get(&second);
         Crossing {
             at_ms: crossing.and_then(place),
+            lead_ms: crossing.and_then(lead),
             finding: Verdict::new(self.analysis, self.series, second).sentence(),
         }
     }
@@ -146,10 +147,23 @@ impl<'s, 'a> SeriesSide<'s, 'a> {
 /// Where a series crosses, in ms, if it does.
 pub(super) fn place(crossing: &analysis::Crossing) -> Option<Estimate> {
     match crossing {
-        analysis::Crossing::Fitted(Crossover::At { x, interval, .. }) => {
-            Some(Estimate::new(*x, Some(*interval)))
-        }
-        _ => None,
+        analysis::Crossing::Fitted { zero, .. } => estimate_of(zero),
+        analysis::Crossing::Contradicted => None,
+    }
+}
+
+/// From where on a series' second protocol leads by more than the margin, in ms, if it does.
+fn lead(crossing: &analysis::Crossing) -> Option<Estimate> {
+    match crossing {
+        analysis::Crossing::Fitted { lead, .. } => estimate_of(lead),
+        analysis::Crossing::Contradicted => None,
+    }
+}
+
+fn estimate_of(found: &Crossover) -> Option<Estimate> {
+    match found {
+        Crossover::At { x, interval, .. } => Some(Estimate::new(*x, Some(*interval))),
+        Crossover::None { .. } => None,
     }
 }
 

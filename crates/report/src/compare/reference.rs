@@ -1,4 +1,5 @@
-//! A run beside the figures of somebody else, of whom the means alone are known.
+//! A run beside the figures of somebody else, of whom the means alone are known; two tables of such
+//! figures are held against each other by `figures`.
 //!
 //! Only the run's own figures carry an interval; what the others' noise was, nobody can say.
 
@@ -121,18 +122,18 @@ pub fn compare_with_reference(
 }
 
 /// What figures have in common, whoever measured them: topology, rate, loss, size.
-type Condition = (String, Option<u64>, u32, u64);
+pub(super) type Condition = (String, Option<u64>, u32, u64);
 
 /// Means of both protocols by delay, in µs.
-type Means = BTreeMap<u64, (f64, f64)>;
+pub(super) type Means = BTreeMap<u64, (f64, f64)>;
 
 /// Mean times by condition, delay and protocol.
-struct Reference {
-    means: BTreeMap<Condition, BTreeMap<u64, BTreeMap<Protocol, f64>>>,
+pub(super) struct Reference {
+    pub(super) means: BTreeMap<Condition, BTreeMap<u64, BTreeMap<Protocol, f64>>>,
 }
 
 impl Reference {
-    fn new(rows: &[ReferenceRow]) -> Self {
+    pub(super) fn new(rows: &[ReferenceRow]) -> Self {
         let mut means: BTreeMap<_, BTreeMap<_, BTreeMap<_, _>>> = BTreeMap::new();
         for row in rows {
             let condition = (
@@ -185,17 +186,22 @@ fn condition(cell: &Cell) -> Condition {
     )
 }
 
-fn in_words((topology, rate, loss, size): &Condition, delay: u64) -> String {
+fn in_words(condition: &Condition, delay: u64) -> String {
+    format!(
+        "{} at {} ms",
+        condition_words(condition),
+        delay as f64 / 1e3
+    )
+}
+
+/// `direct · 5 Mbit/s · 0 % loss · 1 MB`.
+pub(super) fn condition_words((topology, rate, loss, size): &Condition) -> String {
     let rate = rate.map_or_else(
         || "no rate limit".to_owned(),
         |rate| format!("{} Mbit/s", rate as f64 / 1e6),
     );
-    let (size, loss, delay) = (
-        *size as f64 / 1e6,
-        f64::from(*loss) / 1e7,
-        delay as f64 / 1e3,
-    );
-    format!("{topology} · {rate} · {loss} % loss · {size} MB at {delay} ms")
+    let (size, loss) = (*size as f64 / 1e6, f64::from(*loss) / 1e7);
+    format!("{topology} · {rate} · {loss} % loss · {size} MB")
 }
 
 fn delay_us(cell: &Cell) -> u64 {
@@ -277,7 +283,7 @@ fn mean(analysis: &Analysis<'_>, arm: &Arm<'_>) -> Option<Estimate> {
     Some(Estimate::new(arm.summary?.mean, interval))
 }
 
-fn crossovers(there: &Means) -> Vec<f64> {
+pub(super) fn crossovers(there: &Means) -> Vec<f64> {
     let means: Vec<_> = there
         .iter()
         .map(|(delay, (first, second))| (*delay as f64 / 1e3, *first, *second))
@@ -289,7 +295,7 @@ fn crossovers(there: &Means) -> Vec<f64> {
         .collect()
 }
 
-fn growth(there: &Means) -> Option<[f64; 2]> {
+pub(super) fn growth(there: &Means) -> Option<[f64; 2]> {
     let delays: Vec<f64> = there.keys().map(|delay| *delay as f64 / 1e3).collect();
     let slope = |of: fn(&(f64, f64)) -> f64| {
         let times: Vec<f64> = there.values().map(|means| of(means) / 1e3).collect();

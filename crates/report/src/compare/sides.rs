@@ -193,10 +193,43 @@ pub(super) fn also_different(a: &Manifest, b: &Manifest) -> Vec<String> {
         let one = |(name, version): (&String, &String)| format!("{name} {version}");
         words::list(&of.programs.iter().map(one).collect::<Vec<_>>())
     };
+    let told = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "not told".into());
+    let built = |of: &Manifest| {
+        let build = &of.build;
+        let dirty = build
+            .dirty
+            .filter(|dirty| *dirty)
+            .map(|_| "with changes that no commit has");
+        let parts = [&build.compiler, &build.target, &build.profile];
+        let parts = parts.into_iter().flatten().map(String::as_str).chain(dirty);
+        parts.collect::<Vec<_>>().join(", ")
+    };
     let machine = |of: &Manifest| format!("{} × {}", of.host.cpu_count, of.host.cpu);
     let facts = [
         ("altway", version(a), version(b)),
         ("programs", programs(a), programs(b)),
+        ("build", built(a), built(b)),
+        ("distribution", told(&a.host.os), told(&b.host.os)),
+        (
+            "microcode",
+            told(&a.host.microcode),
+            told(&b.host.microcode),
+        ),
+        (
+            "frequency governor",
+            told(&a.host.governor),
+            told(&b.host.governor),
+        ),
+        (
+            "clock source",
+            told(&a.host.clock_source),
+            told(&b.host.clock_source),
+        ),
+        (
+            "hypervisor",
+            told(&a.host.hypervisor),
+            told(&b.host.hypervisor),
+        ),
         ("kernel", a.host.kernel.clone(), b.host.kernel.clone()),
         ("processors", machine(a), machine(b)),
         ("backend", a.link.backend.clone(), b.link.backend.clone()),

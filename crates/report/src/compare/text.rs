@@ -2,11 +2,13 @@
 
 use super::findings::interval;
 use super::{
-    CellContrast, CellSide, Circumstance, Contrast, Estimate, Growth, ReferenceCell,
-    ReferenceContrast, ReferenceSeries, SeriesContrast,
+    CellContrast, CellSide, Circumstance, Contrast, Estimate, FiguresCell, FiguresContrast,
+    FiguresSeries, Growth, ReferenceCell, ReferenceContrast, ReferenceSeries, SeriesContrast,
 };
-use crate::table::{columns, wrapped_to};
+use crate::table::{FEW, columns, wrapped_to};
+use crate::verdict::{FEW_PAIRS_WORDS, LITTLE_WORDS};
 use crate::words::{self, TimeUnit};
+use altway_stats::{FEW_PAIRS, MIN_PAIRS_FOR_VERDICT};
 use std::time::Duration;
 
 pub(super) fn of(contrast: &Contrast) -> String {
@@ -43,6 +45,62 @@ pub(super) fn of_reference(contrast: &ReferenceContrast) -> String {
     text.push_str("\nFindings\n");
     text.push_str(&list(&contrast.findings));
     text.trim_start().to_owned()
+}
+
+pub(super) fn of_figures(contrast: &FiguresContrast) -> String {
+    let mut text = format!("A: {}\nB: {}\n", contrast.a, contrast.b);
+    for series in &contrast.series {
+        text.push_str(&of_two_tables(series));
+    }
+    if contrast.unmatched > 0 {
+        let unmatched = words::count(contrast.unmatched, "condition");
+        text.push_str(&format!(
+            "\n{unmatched} in one of the two alone, and left out above\n"
+        ));
+    }
+    text.push_str("\nFindings\n");
+    text.push_str(&list(&contrast.findings));
+    text
+}
+
+fn of_two_tables(series: &FiguresSeries) -> String {
+    let (first, second) = (series.first, series.second);
+    let times = series.cells.iter().flat_map(|cell| [cell.a_us, cell.b_us]);
+    let unit = TimeUnit::for_times(times.flatten());
+    let head = [
+        "delay".into(),
+        format!("{first} A"),
+        "B".into(),
+        format!("{second} A"),
+        "B".into(),
+        "difference A, %".into(),
+        "B".into(),
+        "agrees".into(),
+    ];
+    let row = |cell: &FiguresCell| {
+        vec![
+            words::delay(Duration::from_micros(cell.delay_us)),
+            unit.number(cell.a_us[0]),
+            unit.number(cell.b_us[0]),
+            unit.number(cell.a_us[1]),
+            unit.number(cell.b_us[1]),
+            words::signed(cell.difference_a_percent),
+            words::signed(cell.difference_b_percent),
+            if cell.agrees { "yes" } else { "no" }.into(),
+        ]
+    };
+    let rows: Vec<_> = series.cells.iter().map(row).collect();
+    let condition = match series.condition_a == series.condition_b {
+        true => series.condition_a.clone(),
+        false => format!("{} in A, {} in B", series.condition_a, series.condition_b),
+    };
+    let title = format!(
+        "{} against {} · {condition}; means in {}",
+        second.name(),
+        first.name(),
+        unit.name()
+    );
+    table(&title, &head, &rows)
 }
 
 fn beside(series: &ReferenceSeries) -> String {
@@ -165,9 +223,9 @@ fn differences(series: &SeriesContrast) -> String {
         vec![
             delay(cell),
             number(&cell.a.difference_percent, 1),
-            cell.a.winner.clone(),
+            winner(&cell.a),
             number(&cell.b.difference_percent, 1),
-            cell.b.winner.clone(),
+            winner(&cell.b),
             number(&cell.change_percent, 1),
             if cell.p_adjusted < 0.05 { "clear" } else { "" }.into(),
         ]
@@ -178,7 +236,25 @@ fn differences(series: &SeriesContrast) -> String {
         series.first.name()
     );
     let rows: Vec<_> = series.cells.iter().map(row).collect();
-    table(&title, &head, &rows)
+    let sides = || series.cells.iter().flat_map(|cell| [&cell.a, &cell.b]);
+    let few = match sides().any(|side| side.pairs < FEW_PAIRS) {
+        true => format!(
+            "  {FEW} fewer than {FEW_PAIRS} pairs: the interval is narrower than it should be\n"
+        ),
+        false => String::new(),
+    };
+    table(&title, &head, &rows) + &few
+}
+
+/// Who is faster in an environment, or why that is not said; marked where pairs are few.
+fn winner(side: &CellSide) -> String {
+    let mark = if side.pairs < FEW_PAIRS { FEW } else { "" };
+    let word = match side.winner.as_str() {
+        "unclear" if side.pairs < MIN_PAIRS_FOR_VERDICT => FEW_PAIRS_WORDS,
+        "unclear" if side.difference_percent.excludes_zero() => LITTLE_WORDS,
+        word => word,
+    };
+    format!("{word}{mark}")
 }
 
 /// `−1.2 (−1.5…−0.9)`: the estimate and its interval.

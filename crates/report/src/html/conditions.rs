@@ -13,7 +13,7 @@ const MAX_FAULTS: usize = 10;
 
 /// What was configured beside what was seen.
 pub(super) fn section(analysis: &Analysis<'_>) -> String {
-    let mut text = "<section>\n<h2>Conditions</h2>\n".to_owned();
+    let mut text = "<section id=\"conditions\">\n<h2>Conditions</h2>\n".to_owned();
     text.push_str(&facts("The run", &run(analysis)));
     text.push_str(&facts("The machine", &machine(analysis)));
     text.push_str(&facts("The link, as configured", &configured(analysis)));
@@ -34,26 +34,80 @@ fn limitations(manifest: &Manifest) -> BTreeSet<&str> {
     all.map(String::as_str).collect()
 }
 
-/// The command and the plan.
+/// What somebody on another machine needs to make the same run.
 pub(super) fn reproduction(analysis: &Analysis<'_>) -> String {
     let manifest = analysis.run.manifest;
-    let command = manifest
-        .command
-        .iter()
-        .map(|word| quoted(word))
-        .collect::<Vec<_>>()
-        .join(" ");
-    format!(
-        "<section>\n<h2>How to repeat it</h2>\n<pre>{}</pre>\n\
-         <details><summary>The plan</summary>\n<pre>{}</pre></details>\n{}</section>\n",
-        escape(&command),
+    if manifest.from_samples {
+        let told = "samples.csv does not tell by which plan and program it was measured.";
+        return format!(
+            "<section id=\"repeat\">\n<h2>How to repeat it</h2>\n{}</section>\n",
+            paragraph("note", told)
+        );
+    }
+    let mut text = "<section id=\"repeat\">\n<h2>How to repeat it</h2>\n<ol>\n".to_owned();
+    for step in steps(manifest) {
+        text.push_str(&format!("<li>{step}</li>\n"));
+    }
+    let command = manifest.command.iter().map(|word| quoted(word));
+    let command = command.collect::<Vec<_>>().join(" ");
+    text.push_str(&format!(
+        "</ol>\n<details><summary>plan.toml</summary>\n<pre>{}</pre></details>\n\
+         <details><summary>The command as it was given here</summary>\n<pre>{}</pre></details>\n{}</section>\n",
         escape(&manifest.plan.to_toml()),
+        escape(&command),
         paragraph(
             "note",
-            "The same seed gives the same order of transfers and the same losses on the link; \
+            "The same plan, seed included, gives the same order of transfers and the same losses on the link; \
              times differ with the machine."
         ),
-    )
+    ));
+    text
+}
+
+/// The steps as HTML: the program, the plan, the command, the comparison.
+fn steps(manifest: &Manifest) -> Vec<String> {
+    let version = escape(&manifest.altway_version);
+    let program = match &manifest.altway_commit {
+        Some(commit) => format!(
+            "Take altway {version}, built from commit <code>{}</code>{}.",
+            escape(commit),
+            escape(dirty(manifest))
+        ),
+        None => format!("Take altway {version}."),
+    };
+    let mut steps = vec![program];
+    if !manifest.programs.is_empty() {
+        let programs = manifest.programs.iter();
+        let programs: Vec<String> = programs
+            .map(|(name, version)| format!("{name} ({version})"))
+            .collect();
+        steps.push(format!(
+            "Install what it was measured with: {}.",
+            escape(&words::list(&programs))
+        ));
+    }
+    let traces = manifest.plan.links.iter().flat_map(LinkWords::traces);
+    let beside = match traces.filter(|(_, trace)| trace.is_some()).count() {
+        0 => "",
+        _ => ", with the traces that it names beside it",
+    };
+    steps.push(format!(
+        "Take <a href=\"plan.toml\"><code>plan.toml</code></a> from this run's folder, or the text below{beside}."
+    ));
+    let shard = match manifest.shard {
+        altway_record::Shard::WHOLE => String::new(),
+        part => format!(" --shard {part}"),
+    };
+    let backend = escape(&manifest.link.backend);
+    steps.push(format!(
+        "On Linux, as root or where user namespaces are allowed (<code>altway doctor</code> says whether): \
+         <pre>altway lab run plan.toml --backend {backend}{shard}</pre>"
+    ));
+    steps.push(
+        "Hold the new run against this one: <pre>altway lab compare THIS-FOLDER NEW-FOLDER</pre>"
+            .into(),
+    );
+    steps
 }
 
 type Facts = Vec<(&'static str, String)>;
@@ -79,24 +133,55 @@ fn run(analysis: &Analysis<'_>) -> Facts {
         .altway_commit
         .as_deref()
         .map(|hash| hash.get(..12).unwrap_or(hash));
+    let transfers = match manifest.from_samples {
+        true => analysis.valid().to_string(),
+        false => format!("{} of {}", analysis.valid(), manifest.plan.transfers()),
+    };
+    let mut facts = vec![("transfers that count", transfers)];
+    facts.push(("transfers repeated", repeated(analysis.run.samples)));
+    if manifest.from_samples {
+        facts.push(("altway, start and seed", NOT_TOLD.into()));
+        return facts;
+    }
     let mut version = manifest.altway_version.clone();
     if let Some(commit) = commit {
-        version.push_str(&format!(" ({commit})"));
+        version.push_str(&format!(" ({commit}{})", dirty(manifest)));
     }
-    let mut facts = vec![
-        ("altway", version),
-        ("started", manifest.started_at.clone()),
-        ("seed", manifest.plan.seed.to_string()),
-        (
-            "transfers that count",
-            format!("{} of {}", analysis.valid(), manifest.plan.transfers()),
-        ),
-    ];
-    facts.push(("transfers repeated", repeated(analysis.run.samples)));
+    facts.splice(
+        0..0,
+        [
+            ("altway", version),
+            ("started", manifest.started_at.clone()),
+            ("seed", manifest.plan.seed.to_string()),
+        ],
+    );
+    let build = &manifest.build;
+    let built = [&build.compiler, &build.target, &build.profile];
+    let built: Vec<String> = built.into_iter().flatten().cloned().collect();
+    if !built.is_empty() {
+        facts.push(("built by", built.join(", ")));
+    }
+    let programs = manifest.programs.iter();
+    facts.extend(programs.map(|(name, version)| ("program", format!("{name}: {version}"))));
     if let Some(running) = &manifest.running {
         facts.extend(how_it_went(running));
     }
     facts
+}
+
+/// What our client's hello is like; browsers have their own.
+const HELLO: &str = "altway's has key shares of X25519MLKEM768 and X25519: some 1,500 bytes, two datagrams over QUIC; \
+                     other clients have their own";
+
+/// Of what only a manifest tells.
+const NOT_TOLD: &str = "not told by samples.csv";
+
+/// Behind a commit: whether it was all of the source.
+fn dirty(manifest: &Manifest) -> &'static str {
+    match manifest.build.dirty {
+        Some(true) => ", with changes that no commit has",
+        Some(false) | None => "",
+    }
 }
 
 /// What the time went into, and what making transfers side by side did.
@@ -146,6 +231,9 @@ fn repeated(samples: &[Sample]) -> String {
 
 fn machine(analysis: &Analysis<'_>) -> Facts {
     let host = &analysis.run.manifest.host;
+    if analysis.run.manifest.from_samples {
+        return vec![("all of it", NOT_TOLD.into())];
+    }
     let memory = host.memory_bytes as f64 / (1 << 30) as f64;
     let sysctls: Vec<String> = host
         .sysctls
@@ -160,6 +248,17 @@ fn machine(analysis: &Analysis<'_>) -> Facts {
         ),
         ("memory", format!("{memory:.1} GiB")),
     ];
+    let more = [
+        ("distribution", &host.os),
+        ("microcode", &host.microcode),
+        ("frequency governor", &host.governor),
+        ("clock source", &host.clock_source),
+        ("hypervisor", &host.hypervisor),
+    ];
+    let told = more
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.clone()?)));
+    facts.extend(told);
     if !sysctls.is_empty() {
         facts.push(("kernel settings", sysctls.join(", ")));
     }
@@ -201,18 +300,25 @@ fn configured(analysis: &Analysis<'_>) -> Facts {
             "loss in each direction",
             of_axis(&plan.losses, |loss| words::ratio(*loss)),
         ),
-        ("carried by", link.backend.clone()),
-        ("processors", awake.into()),
-        ("privilege", link.privilege.clone()),
-        ("largest packet", format!("{} bytes", link.mtu_bytes)),
         ("queue", listed(queues)),
         (
             "congestion control of the server",
             listed(congestions.collect()),
         ),
         ("certificate of the server", listed(certificates.collect())),
-        ("priority of the link's thread", priority.into()),
+        ("client's hello", HELLO.into()),
     ];
+    if analysis.run.manifest.from_samples {
+        facts.push(("what carried the link, and how", NOT_TOLD.into()));
+    } else {
+        facts.extend([
+            ("carried by", link.backend.clone()),
+            ("processors", awake.into()),
+            ("privilege", link.privilege.clone()),
+            ("largest packet", format!("{} bytes", link.mtu_bytes)),
+            ("priority of the link's thread", priority.into()),
+        ]);
+    }
     let links = plan.links.iter().filter(|link| !link.is_plain());
     facts.extend(links.map(|link| ("link", format!("{}: {}", link.name, course(link)))));
     facts

@@ -28,6 +28,7 @@ pub(super) fn section(analysis: &Analysis<'_>) -> String {
             .collect();
         text.push_str(&format!("<ul class=\"findings\">\n{items}</ul>\n"));
     }
+    text.push_str(&paragraph("about", &conditions(analysis)));
     if !manifest.plan.description.is_empty() {
         text.push_str(&paragraph("about", &manifest.plan.description));
     }
@@ -35,6 +36,22 @@ pub(super) fn section(analysis: &Analysis<'_>) -> String {
         text.push_str(&paragraph("warning", &gap));
     }
     text
+}
+
+/// Under what conditions all of it holds: those of the one series, or who fetched from whom.
+fn conditions(analysis: &Analysis<'_>) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for series in &analysis.series {
+        let cell = &analysis.cells[series.cells[0]].cell;
+        let one = match analysis.series.as_slice() {
+            [_] => words::series(cell),
+            _ => format!("client {} · server {}", cell.client, cell.server),
+        };
+        if !all.contains(&one) {
+            all.push(one);
+        }
+    }
+    all.join("; ")
 }
 
 fn heading(analysis: &Analysis<'_>, findings: &[String]) -> String {

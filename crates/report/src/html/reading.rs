@@ -6,7 +6,7 @@ use crate::words;
 
 /// Questions that the tables and pictures raise, with their answers.
 pub(super) fn section(analysis: &Analysis<'_>) -> String {
-    let mut text = "<section>\n<h2>How to read this page</h2>\n<dl>\n".to_owned();
+    let mut text = "<section id=\"reading\">\n<h2>How to read this page</h2>\n<dl>\n".to_owned();
     for (term, meaning) in terms(analysis) {
         text.push_str(&format!(
             "<dt>{}</dt><dd>{}</dd>\n",
@@ -25,18 +25,21 @@ pub(super) fn files() -> String {
             "a row a request, as measured; everything else is made from it",
         ),
         ("manifest.json", "the plan, the machine and the link"),
+        ("plan.toml", "the plan, as altway lab run takes it"),
         (
             "summary.csv",
             "a row for each cell and protocol: the numbers of this page",
         ),
-        ("*.svg, *.png", "the pictures"),
     ];
     let items: String = files
         .iter()
-        .map(|(name, what)| format!("<li><code>{name}</code>: {what}</li>\n"))
+        .map(|(name, what)| {
+            format!("<li><a href=\"{name}\"><code>{name}</code></a>: {what}</li>\n")
+        })
         .collect();
     format!(
-        "<section>\n<h2>Data</h2>\n<ul>\n{items}</ul>\n{}</section>\n",
+        "<section id=\"data\">\n<h2>Data</h2>\n<ul>\n{items}<li>the pictures, as SVG and PNG: below each of \
+         them</li>\n</ul>\n{}</section>\n",
         paragraph(
             "note",
             "altway lab report FOLDER makes this page, the summary and the pictures again, byte for byte."
@@ -77,15 +80,17 @@ fn terms(analysis: &Analysis<'_>) -> Vec<(&'static str, String)> {
             ),
             (
                 "Winner",
-                "Named when the interval leaves out 0 and the difference is more than 3 %. Smaller \
-                 ones are no reason to change a protocol: a tie."
+                "Named when the interval leaves out 0 and the difference is more than 3 %. A tie: the \
+                 whole interval lies within 3 %, too little to change a protocol for. Else it is \
+                 undecided: unclear, by little, or of too few pairs, as the notes below the table say."
                     .into(),
             ),
             (
                 "Crossover",
                 format!(
                     "The delay from which {second} is the faster one; over several axes, the line \
-                     where the difference is 0."
+                     where the difference is 0. Its interval ends at measured delays, since between two \
+                     of them nothing is known; closer delays make it narrower."
                 ),
             ),
         ]);

@@ -348,6 +348,9 @@
     });
   };
 
+  // Panels that are shown side by side at most.
+  const MOST_PANELS = 24;
+
   // ---- a figure -----------------------------------------------------------------------------------
 
   // Whether there is a panel for every choice; else the figure has a choice of its own.
@@ -400,7 +403,9 @@
     const isPlaced = fillsItsAxes(figure);
     let which = 0;
     let zoom = null;
-    let every = false;
+    // A narrow page has room for one panel a row, and each is to be seen there without a choice.
+    const isNarrow = holder.clientWidth < 560 && figure.panels.length > 1 && figure.panels.length <= MOST_PANELS;
+    let every = isNarrow;
     let width = 0;
 
     const button = (text, what) => {
@@ -459,13 +464,13 @@
       select.addEventListener("change", () => ((which = select.selectedIndex), paint()));
       buttons.append(select);
     }
-    if (figure.panels.length > 1 && figure.panels.length <= 24) {
+    if (figure.panels.length > 1 && figure.panels.length <= MOST_PANELS) {
       const all = button(`All ${figure.panels.length} side by side`, () => {
         every = !every;
         all.setAttribute("aria-pressed", every);
         paint();
       });
-      all.setAttribute("aria-pressed", "false");
+      all.setAttribute("aria-pressed", every);
     }
     const place = element("div", { class: "interactive" }, legendOf(figure), chart, buttons, tip);
     holder.after(place);

@@ -1,4 +1,4 @@
-//! Maps of the gain over two quantities, as over delay and loss, and their zero lines: one map for
+//! Maps of the difference over two quantities, as over delay and loss, and their zero lines: one map for
 //! each value of a third, as of the rate, and again for whatever else a run varies.
 
 use super::dims::{Dim, groups, varied};

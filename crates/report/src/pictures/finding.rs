@@ -2,7 +2,7 @@
 
 use super::dims::Names;
 use crate::analysis::{Analysis, CellResult, Pairing};
-use crate::verdict::Verdict;
+use crate::verdict::{Verdict, Verdictless};
 use crate::words;
 use altway_record::Protocol;
 use altway_stats::Winner;
@@ -13,25 +13,32 @@ pub(super) struct Count {
     pub(super) first: usize,
     pub(super) second: usize,
     pub(super) tie: usize,
+    /// Undecided: the interval holds 0.
     pub(super) open: usize,
+    /// Undecided: the difference is sure, but not beyond the margin.
+    pub(super) little: usize,
+    /// Undecided: too few pairs.
+    pub(super) few: usize,
 }
 
 impl Count {
     pub(super) fn of<'b, 'r: 'b>(pairings: impl Iterator<Item = &'b Pairing<'r>>) -> Self {
         let mut count = Self::default();
         for pairing in pairings {
-            *match pairing.comparison.winner {
-                Winner::First => &mut count.first,
-                Winner::Second => &mut count.second,
-                Winner::Tie => &mut count.tie,
-                Winner::Unclear => &mut count.open,
+            *match (pairing.comparison.winner, Verdictless::of(pairing)) {
+                (_, Some(Verdictless::FewPairs)) => &mut count.few,
+                (_, Some(Verdictless::Little)) => &mut count.little,
+                (_, Some(Verdictless::HoldsZero)) => &mut count.open,
+                (Winner::First, None) => &mut count.first,
+                (Winner::Second, None) => &mut count.second,
+                (Winner::Tie | Winner::Unclear, None) => &mut count.tie,
             } += 1;
         }
         count
     }
 
     pub(super) fn all(self) -> usize {
-        self.first + self.second + self.tie + self.open
+        self.first + self.second + self.tie + self.open + self.little + self.few
     }
 
     /// `HTTP/3 is faster in 12 of 16 cells, HTTP/2 in 3; 1 leaves it open`, the winner of more first.
@@ -57,6 +64,8 @@ impl Count {
         let rest = [
             (self.tie, "is a tie", "are ties"),
             (self.open, "leaves it open", "leave it open"),
+            (self.little, "differs by little", "differ by little"),
+            (self.few, "has too few pairs", "have too few pairs"),
         ];
         for (count, one, many) in rest.into_iter().filter(|(count, ..)| *count > 0) {
             let what = if count == 1 { one } else { many };
@@ -136,6 +145,7 @@ mod tests {
             second,
             tie,
             open,
+            ..Count::default()
         };
         count.sentence(Protocol::H2, Protocol::H3)
     }

@@ -32,7 +32,8 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
              hardly matters.{}{}{}",
             analysis.baseline.name(),
             if lanes.dim == Dim::Delay {
-                " Vertical: crossover with its interval."
+                " Vertical: the interval of the crossover, with a line at its estimate where the measured \
+                 delays tell so much."
             } else {
                 ""
             },
@@ -206,9 +207,12 @@ fn differences(
 
 /// The crossover as a line with its interval behind it, cut to the axis.
 fn crossing(series: &Line, other: Protocol, x: &Axis, y: &Axis) -> Vec<Mark> {
-    let Some(Crossing::Fitted(Crossover::At {
+    let Some(Crossing::Fitted { zero, .. }) = series.crossings.get(&other) else {
+        return Vec::new();
+    };
+    let Crossover::At {
         x: at, interval, ..
-    })) = series.crossings.get(&other)
+    } = zero
     else {
         return Vec::new();
     };
@@ -224,12 +228,16 @@ fn crossing(series: &Line, other: Protocol, x: &Axis, y: &Axis) -> Vec<Mark> {
         (Align::Before, -step)
     };
     let ink = Ink::Protocol(other);
+    let area = Mark::Area {
+        name: "95 % interval of the crossover".into(),
+        ink,
+        outline: rectangle((cut(interval.low), cut(interval.high)), (bottom, top)),
+    };
+    if zero.is_coarse() {
+        return vec![area];
+    }
     vec![
-        Mark::Area {
-            name: "95 % interval of the crossover".into(),
-            ink,
-            outline: rectangle((cut(interval.low), cut(interval.high)), (bottom, top)),
-        },
+        area,
         Mark::Rule {
             name: format!("crossover at {}", words::milliseconds(*at)),
             ink,
@@ -265,14 +273,11 @@ fn table(analysis: &Analysis<'_>, names: &Names, shown: &[&Vec<&CellResult<'_>>]
                 continue;
             };
             let comparison = &pairing.comparison;
-            let interval = comparison.percent_interval().map_or_else(
-                || "–".to_owned(),
-                |(low, high)| format!("{} to {} %", words::signed(low), words::signed(high)),
-            );
+            let interval = words::interval(comparison.percent_interval());
             rows.push(vec![
                 names.row(&cell.cell),
                 other.name().to_owned(),
-                comparison.n.to_string(),
+                words::pairs_in_table(comparison.n),
                 words::percent(comparison.percent()),
                 interval,
                 format!("{:.4}", pairing.p_adjusted),

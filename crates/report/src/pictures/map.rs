@@ -1,5 +1,5 @@
-//! The gain over two quantities: a cell each, coloured by the winner, with the zero line and its
-//! band.
+//! The difference over two quantities: a cell each, coloured by who is faster, with the zero line and
+//! its band.
 
 use super::atlas::{Atlas, Map};
 use super::axes;
@@ -14,8 +14,11 @@ use crate::{verdict, words};
 use altway_record::{Cell, Protocol};
 use altway_stats::{Point, Polyline};
 
-/// Gains below this, in per cent, never take a map's full colour.
+/// Differences below this, in per cent, never take a map's full colour.
 const LEAST_LIMIT: f64 = 5.0;
+
+/// What the hatching of a map's cells says.
+pub(super) const UNDECIDED: &str = "Hatched: undecided, neither a winner nor a tie within ±3 %.";
 
 pub(super) fn figure(analysis: &Analysis<'_>, atlas: &Atlas<'_>) -> Figure {
     let names = Names::new(analysis);
@@ -54,8 +57,8 @@ fn says(analysis: &Analysis<'_>, atlas: &Atlas<'_>, names: &Names) -> String {
 fn reading(analysis: &Analysis<'_>, atlas: &Atlas<'_>, shown: &[&Map<'_>]) -> String {
     let (first, second) = (analysis.baseline.name(), atlas.other.name());
     let mut text = format!(
-        "In each cell the gain of {second} in per cent: how much more time {first} takes. Hatched: \
-         the 95 % interval holds 0. A tie lies within ±3 %. Line: neither is faster; shaded around it: it stays open who is."
+        "In each cell the difference of {second} from {first} in per cent: negative is faster. {UNDECIDED} \
+         Line: neither is faster; shaded around it: it stays open who is."
     );
     if atlas.placeless {
         text.push_str(" Cells without a rate limit have no place here.");
@@ -72,24 +75,24 @@ pub(super) fn legend(protocols: impl Iterator<Item = Protocol>) -> Vec<Key> {
     protocols.map(key).collect()
 }
 
-/// From which gain on the colour is full: most cells stay below it, so that one does not pale all.
+/// From which difference on the colour is full: most cells stay below it, so that one does not pale all.
 fn limit(maps: &[&Map<'_>], other: Protocol) -> f64 {
     let results = maps.iter().flat_map(|map| map.results.iter().flatten());
-    let gains = results.filter_map(|result| Some(gain(result.pairings.get(&other)?)));
-    limit_of(gains)
+    let found = results.filter_map(|result| Some(difference(result.pairings.get(&other)?)));
+    limit_of(found)
 }
 
-/// The same, of gains in per cent.
-pub(super) fn limit_of(gains: impl Iterator<Item = f64>) -> f64 {
-    let sizes: Vec<f64> = gains.map(f64::abs).collect();
+/// The same, of differences in per cent.
+pub(super) fn limit_of(differences: impl Iterator<Item = f64>) -> f64 {
+    let sizes: Vec<f64> = differences.map(f64::abs).collect();
     if sizes.is_empty() {
         return LEAST_LIMIT;
     }
     quantile_of(&sizes, 0.9).max(LEAST_LIMIT)
 }
 
-fn gain(pairing: &Pairing<'_>) -> f64 {
-    100.0 * pairing.comparison.gain()
+fn difference(pairing: &Pairing<'_>) -> f64 {
+    pairing.comparison.percent()
 }
 
 /// A cell of a map, at a place.
@@ -109,21 +112,26 @@ pub(super) fn tile(
             note: "not measured".into(),
         };
     };
-    let (low, high) = pairing.comparison.gain_interval().unwrap_or((0.0, 0.0));
-    let value = gain(pairing);
+    let value = difference(pairing);
+    let interval = pairing.comparison.percent_interval().map_or_else(
+        || "no interval".to_owned(),
+        |(low, high)| {
+            let (low, high) = (words::signed(low), words::signed(high));
+            format!("95 % interval {low} to {high} %")
+        },
+    );
     Tile {
         at,
         value: Some(value),
-        sure: pairing.excludes_zero(),
+        sure: verdict::is_decided(pairing),
         text: words::signed(value),
         note: format!(
-            "gain of {} over {} {}, 95 % interval {} to {} %, {}",
+            "{} against {}: {} time, {interval}, {}: {}",
             other.name(),
             baseline.name(),
             words::percent(value),
-            words::signed(100.0 * low),
-            words::signed(100.0 * high),
-            words::count(pairing.comparison.n, "pair")
+            words::pairs(pairing.comparison.n),
+            verdict::winner(pairing, baseline, other),
         ),
     }
 }
@@ -143,9 +151,9 @@ fn panel(
     let results = map.results.iter().enumerate();
     let tiles = results.map(|(i, result)| tile(*result, at(i), analysis.baseline, atlas.other));
     let mut marks = vec![Mark::Tiles(Tiles {
-        below: analysis.baseline,
-        above: atlas.other,
-        value: format!("gain of {} (%)", atlas.other.name()),
+        below: atlas.other,
+        above: analysis.baseline,
+        value: format!("difference of {} (%)", atlas.other.name()),
         limit,
         tiles: tiles.collect(),
     })];
@@ -219,22 +227,16 @@ fn rank_of(dim: Dim, places: &[f64], place: f64) -> f64 {
 }
 
 fn table(analysis: &Analysis<'_>, atlas: &Atlas<'_>, names: &Names, shown: &[&Map<'_>]) -> Table {
-    let head = ["cell", "pairs", "gain", "95 % interval", "winner"];
+    let head = ["cell", "pairs", "difference", "95 % interval", "winner"];
     let row = |result: &&CellResult<'_>| {
         let pairing = result.pairings.get(&atlas.other)?;
         let comparison = &pairing.comparison;
-        let interval = comparison.gain_interval().map_or_else(
-            || "–".to_owned(),
-            |(low, high)| {
-                let (low, high) = (words::signed(100.0 * low), words::signed(100.0 * high));
-                format!("{low} to {high} %")
-            },
-        );
-        let winner = verdict::winner(comparison.winner, analysis.baseline, atlas.other);
+        let interval = words::interval(comparison.percent_interval());
+        let winner = verdict::winner(pairing, analysis.baseline, atlas.other);
         Some(vec![
             names.row(&result.cell),
-            comparison.n.to_string(),
-            words::percent(gain(pairing)),
+            words::pairs_in_table(comparison.n),
+            words::percent(difference(pairing)),
             interval,
             winner.to_owned(),
         ])

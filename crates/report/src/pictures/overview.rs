@@ -6,7 +6,7 @@ use super::finding::{self, Count};
 use super::{evenly, map};
 use crate::analysis::{Analysis, CellResult};
 use crate::figure::{Figure, Mark, Panel, Table, Tile, Tiles};
-use crate::words;
+use crate::{verdict, words};
 use altway_record::Protocol;
 
 /// Most rows and columns of the picture.
@@ -57,14 +57,14 @@ pub(super) fn figure(analysis: &Analysis<'_>) -> Option<Figure> {
             .collect::<Vec<_>>()
             .join(" "),
         reading: format!(
-            "In each cell the gain in per cent: how much more time {} takes than the other. Hatched: \
-             the 95 % interval holds 0, so it stays open who is faster. A tie lies within ±3 %.{}{rest}",
+            "In each cell the difference from {} in per cent: negative is faster. {}{}{rest}",
             analysis.baseline.name(),
+            map::UNDECIDED,
             names.common(cell)
         ),
         legend: map::legend(analysis.protocols()),
         panels: vec![panel(analysis, &lanes, &shown)],
-        table: table(&lanes, &shown),
+        table: table(analysis.baseline, &lanes, &shown),
     })
 }
 
@@ -150,9 +150,9 @@ fn panel(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, rows: &[Row<'_>]) -> Pa
     let of_protocol = |other: &Protocol| {
         let own = tiles.iter().filter(|(of, _)| of == other);
         Mark::Tiles(Tiles {
-            below: analysis.baseline,
-            above: *other,
-            value: format!("gain of {} (%)", other.name()),
+            below: *other,
+            above: analysis.baseline,
+            value: format!("difference of {} (%)", other.name()),
             limit,
             tiles: own.map(|(_, tile)| tile.clone()).collect(),
         })
@@ -169,8 +169,16 @@ fn panel(analysis: &Analysis<'_>, lanes: &Lanes<'_, '_>, rows: &[Row<'_>]) -> Pa
     }
 }
 
-fn table(lanes: &Lanes<'_, '_>, rows: &[Row<'_>]) -> Table {
-    let head = ["row", lanes.dim.name(), "protocol", "pairs", "gain", "sure"];
+fn table(baseline: Protocol, lanes: &Lanes<'_, '_>, rows: &[Row<'_>]) -> Table {
+    let head = [
+        "row",
+        lanes.dim.name(),
+        "protocol",
+        "pairs",
+        "difference",
+        "95 % interval",
+        "winner",
+    ];
     let mut texts = Vec::new();
     for row in rows {
         for cell in &row.cells {
@@ -181,9 +189,10 @@ fn table(lanes: &Lanes<'_, '_>, rows: &[Row<'_>]) -> Table {
                 row.name.clone(),
                 lanes.dim.text(&cell.cell),
                 row.other.name().to_owned(),
-                pairing.comparison.n.to_string(),
-                words::percent(100.0 * pairing.comparison.gain()),
-                if pairing.excludes_zero() { "yes" } else { "no" }.to_owned(),
+                words::pairs_in_table(pairing.comparison.n),
+                words::percent(pairing.comparison.percent()),
+                words::interval(pairing.comparison.percent_interval()),
+                verdict::winner(pairing, baseline, row.other).to_owned(),
             ]);
         }
     }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use altway_record::{
-    Cell, Host, LinkSettings, Manifest, Plan, Protocol, SCHEMA_VERSION, Sample, Shard,
+    Build, Cell, Host, LinkSettings, Manifest, Plan, Protocol, SCHEMA_VERSION, Sample, Shard,
 };
 use std::collections::BTreeMap;
 
@@ -16,6 +16,7 @@ pub(crate) fn manifest(toml: &str) -> Manifest {
         schema_version: SCHEMA_VERSION,
         altway_version: "0.1.0".into(),
         altway_commit: Some("0123456789abcdef0123456789abcdef01234567".into()),
+        build: Build::default(),
         command: vec![
             "altway".into(),
             "lab".into(),
@@ -32,6 +33,7 @@ pub(crate) fn manifest(toml: &str) -> Manifest {
             cpu_count: 2,
             memory_bytes: 8 << 30,
             sysctls: BTreeMap::from([("net.ipv4.tcp_congestion_control".into(), "cubic".into())]),
+            ..Host::default()
         },
         link: LinkSettings {
             backend: "tun".into(),
@@ -44,6 +46,7 @@ pub(crate) fn manifest(toml: &str) -> Manifest {
         networks: vec![],
         running: None,
         programs: BTreeMap::new(),
+        from_samples: false,
     }
 }
 

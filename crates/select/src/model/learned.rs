@@ -6,7 +6,7 @@ use crate::brake;
 use crate::decision::{Offer, Prediction, Reason};
 use crate::limit::{join, separate};
 use crate::observation::Transport;
-use crate::surface::{Congestion, Exchange, Surface, Terms};
+use crate::surface::{Congestion, Exchange, Predictor, Surface, Terms};
 
 /// bit/s, seconds: a path of which nothing is known.
 const RATE: f64 = 80e6;
@@ -113,9 +113,8 @@ impl Predicting {
         };
         let path = path(context, limit, learns);
         let terms = terms(context, &path);
-        let (ln2, ln3, slope) = context
-            .mix
-            .times(|exchange| self.surface.times(&terms, exchange));
+        let predictor = Predictor::new(&self.surface, &terms);
+        let (ln2, ln3, slope) = context.mix.times(|exchange| predictor.times(exchange));
         let difference = ln3 - ln2;
         let effect = match context.known {
             Some(known) if learns => brake::effect(
@@ -216,3 +215,6 @@ pub(crate) fn terms(context: &Context<'_>, path: &Path) -> Terms {
         congestion3: context.congestion[1],
     }
 }
+
+#[cfg(test)]
+mod tests;

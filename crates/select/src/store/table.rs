@@ -89,7 +89,11 @@ impl<const N: usize> Table<N> {
         let spread = hash ^ u64::from(class & CLASS).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let places = self.places.len();
         let first = ((u128::from(spread) * places as u128) >> 64) as usize;
-        (0..WINDOW).map(move |step| (first + step) % places)
+        // A table has at least as many places as a window.
+        (first..first + WINDOW).map(move |place| match place < places {
+            true => place,
+            false => place - places,
+        })
     }
 
     fn find(&self, hash: u64, class: u8) -> Option<usize> {

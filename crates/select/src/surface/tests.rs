@@ -103,3 +103,49 @@ proptest! {
         prop_assert_eq!(fast.h2, slow.h2);
     }
 }
+
+/// Numbers as they come, and those at which something begins: powers of two of windows, ends of ranges.
+fn bytes() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        any::<f64>(),
+        1.0..1e9_f64,
+        (0_u32..30, -2_i32..3).prop_map(|(power, ulps)| {
+            let exact = 14_600.0 * (f64::from(power).exp2() - 1.0);
+            (0..ulps.unsigned_abs()).fold(exact, |it, _| {
+                if ulps < 0 {
+                    it.next_down()
+                } else {
+                    it.next_up()
+                }
+            })
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn times_over_a_path_are_those_of_the_plain_formulas_to_the_last_bit(
+        rates in prop::array::uniform2(prop_oneof![any::<f64>(), 1e5..5e9_f64]),
+        rtt in prop_oneof![any::<f64>(), 1e-4..0.5_f64],
+        loss in prop_oneof![any::<f64>(), Just(0.0), 0.0..0.1_f64],
+        by_rate in any::<[bool; 2]>(),
+        exchanges in prop::collection::vec(
+            (bytes(), prop_oneof![Just(0.0), bytes()], any::<bool>(), 0.0..3.0_f64, 0.0..2.0_f64), 1..9),
+    ) {
+        let [congestion2, congestion3] = by_rate.map(|by_rate| {
+            if by_rate { Congestion::RateBased } else { Congestion::LossBased }
+        });
+        let terms = Terms { rate2: rates[0], rate3: rates[1], rtt, loss, congestion2, congestion3 };
+        let surface = Surface::embedded();
+        let predictor = Predictor::new(surface, &terms);
+        for (document, objects, many, setup2, setup3) in exchanges {
+            let exchange = Exchange { document, objects, many, setup2, setup3 };
+            let open = Exchange { setup2: 0.0, setup3: 0.0, ..exchange };
+            for exchange in [exchange, open] {
+                let plain = reference::times(surface, &terms, &exchange);
+                let bits = |it: Times| [it.h2, it.h3, it.waiting].map(f64::to_bits);
+                prop_assert_eq!(bits(predictor.times(&exchange)), bits(plain), "{:?}", exchange);
+            }
+        }
+    }
+}

@@ -3,9 +3,9 @@
 //! Who answers a request is found out by [`Requests`], and what follows is done by [`Exchanges`], as on the other
 //! protocols.
 
-use super::admission;
 use crate::RequestBody;
 use crate::client_auth::Presented;
+use crate::clients::Admitted;
 use crate::incidents::Incident;
 use crate::request::carrier::Carrier;
 use crate::request::exchanges::{Exchanges, Means};
@@ -18,12 +18,13 @@ use crate::request::terms::Terms;
 use crate::selection::counters::Counters;
 use crate::setup::{Memory, Setup};
 use altway_http3::{
-    CloseReason, Code, ConnectionHandle, Endpoint, Error, Event, Received, StreamId,
+    self as http3, CloseReason, Code, ConnectionHandle, Error, Event, QuicConnection, Received,
+    StreamId, quic,
 };
 use altway_select::Decision;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -44,8 +45,6 @@ type Key = (ConnectionHandle, StreamId);
 /// requests on each; a response holds one chunk of its body, an upload [`MAX_UNREAD`] bytes.
 pub(super) struct Responses {
     setup: Arc<Setup>,
-    /// Boxed: the table has room for up to twice as many as there are.
-    connections: FxHashMap<ConnectionHandle, Box<Connection>>,
     pending: PendingWork<Key>,
     memory: Memory,
     /// The place of the address among the server's.
@@ -58,9 +57,38 @@ pub(super) struct Responses {
     changed: Vec<ConnectionHandle>,
 }
 
-struct Connection {
+/// The endpoint of a worker, which has the table of its connections.
+pub(super) type Endpoint = http3::Endpoint<Connection>;
+
+/// What is kept with each connection.
+pub(super) struct Connection {
+    admitted: Rc<Admitted>,
+    /// From the handshake, or early data, until the end was told.
+    open: Option<Box<Open>>,
+}
+
+struct Open {
     exchanges: Exchanges<Weak<Request<()>>, StreamId>,
     in_progress: InProgress,
+}
+
+impl Connection {
+    pub(super) fn new(admitted: Rc<Admitted>) -> Self {
+        Self {
+            admitted,
+            open: None,
+        }
+    }
+
+    /// Whether it has been told of, and its end has not.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Whether it has to make room for others.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.is_open() && self.admitted.is_evicted()
+    }
 }
 
 /// The requests of a connection whose responses have not been handed over whole.
@@ -79,16 +107,15 @@ impl Responses {
             memory,
             listener,
             now: Now::read(),
-            connections: FxHashMap::default(),
             pending: PendingWork::new(),
             changed: Vec::new(),
         }
     }
 
     /// Whether nothing is on its way.
-    pub(super) fn is_empty(&self) -> bool {
-        let mut connections = self.connections.values();
-        self.pending.is_idle() && !connections.any(|it| it.exchanges.is_sending())
+    pub(super) fn is_empty(&self, endpoint: &Endpoint) -> bool {
+        let mut open = endpoint.states().filter_map(|(_, it)| it.open.as_ref());
+        self.pending.is_idle() && !open.any(|it| it.exchanges.is_sending())
     }
 
     /// Ready when an exchange can go on.
@@ -97,16 +124,6 @@ impl Responses {
             true => Poll::Ready(()),
             false => Poll::Pending,
         }
-    }
-
-    /// Whether a connection is there and has to make room for others.
-    pub(super) fn is_evicted(&self, handle: ConnectionHandle) -> bool {
-        let connection = self.connections.get(&handle);
-        connection.is_some_and(|it| it.exchanges.requests.admitted().is_evicted())
-    }
-
-    pub(super) fn connections(&self) -> impl Iterator<Item = ConnectionHandle> {
-        self.connections.keys().copied()
     }
 
     /// Handles every event that the engine has, and goes on with every exchange that can.
@@ -118,15 +135,13 @@ impl Responses {
         while let Some((handle, event)) = endpoint.poll_event() {
             match event {
                 Event::EarlyData => {
-                    self.connected(handle, endpoint);
-                    if let Some(connection) = self.connections.get_mut(&handle) {
-                        connection.exchanges.requests.visit().early();
+                    if let Some(open) = self.connected(handle, endpoint) {
+                        open.exchanges.requests.visit().early();
                     }
                 }
                 Event::Connected => {
-                    self.connected(handle, endpoint);
-                    if let Some(connection) = self.connections.get(&handle) {
-                        connection.exchanges.requests.admitted().handshake_done();
+                    if let Some(open) = self.connected(handle, endpoint) {
+                        open.exchanges.requests.admitted().handshake_done();
                     }
                 }
                 Event::Request { stream, head, end } => {
@@ -136,14 +151,14 @@ impl Responses {
                 Event::Writable { stream } => {
                     self.with(handle, endpoint, |it, means| it.send(stream, means));
                 }
-                Event::Answered { status, .. } => self.answered_below(handle, status),
-                Event::Stalled { .. } => self.record(handle, Incident::SlowClient),
+                Event::Answered { status, .. } => answered_below(endpoint, handle, status),
+                Event::Stalled { .. } => record(endpoint, handle, Incident::SlowClient),
                 Event::StreamReset { stream, .. } => self.cancelled((handle, stream), endpoint),
                 Event::Delivered => self.delivered(handle, endpoint),
                 Event::Closed { reason } => {
                     tracing::debug!(?handle, %reason, "connection closed");
                     if is_fault_of_peer(&reason) {
-                        self.record(handle, Incident::Misbehaviour);
+                        record(endpoint, handle, Incident::Misbehaviour);
                     }
                     self.closed(handle, endpoint);
                 }
@@ -153,15 +168,14 @@ impl Responses {
         while let Some((key, ready)) = self.pending.next_ready() {
             self.go_on(key, ready, endpoint);
         }
-        self.count_requests();
+        self.count_requests(endpoint);
     }
 
     /// Gives up responses whose clients have taken nothing of them for as long as they may, and what is
     /// kept of requests that don't come again.
     pub(super) fn cut_off_stalled(&mut self, endpoint: &mut Endpoint) {
         let (limit, _) = self.setup.limits.least_progress();
-        let handles: Vec<_> = self.connections.keys().copied().collect();
-        for handle in handles {
+        for handle in open(endpoint) {
             self.with(handle, endpoint, |exchanges, means| {
                 let requests = &mut exchanges.requests;
                 requests.forget_latest_if(|request| request.strong_count() == 0);
@@ -172,7 +186,7 @@ impl Responses {
                 }
             });
         }
-        self.count_requests();
+        self.count_requests(endpoint);
     }
 
     /// Does something to a connection's exchanges; `None`: it has gone.
@@ -185,12 +199,14 @@ impl Responses {
             &mut Means<'_, Http3Carrier<'_>>,
         ) -> T,
     ) -> Option<T> {
-        let Connection {
+        let (http3, quic, connection) = endpoint.connection(handle)?;
+        let Open {
             exchanges,
             in_progress,
-        } = &mut **self.connections.get_mut(&handle)?;
+        } = &mut **connection.open.as_mut()?;
         let carrier = Http3Carrier {
-            endpoint,
+            http3,
+            quic,
             handle,
             in_progress,
             changed: &mut self.changed,
@@ -205,53 +221,56 @@ impl Responses {
     }
 
     /// Tells the table of clients of requests that have come to their end: once a turn, not once a request.
-    fn count_requests(&mut self) {
+    fn count_requests(&mut self, endpoint: &mut Endpoint) {
         for handle in self.changed.drain(..) {
-            if let Some(connection) = self.connections.get_mut(&handle) {
-                let Connection {
-                    exchanges,
-                    in_progress,
-                } = &mut **connection;
-                in_progress.has_changed = false;
-                let admitted = exchanges.requests.admitted();
-                admitted.set_requests(in_progress.streams.len());
+            if let Some(open) = endpoint.state(handle).and_then(|it| it.open.as_mut()) {
+                open.in_progress.has_changed = false;
+                let admitted = open.exchanges.requests.admitted();
+                admitted.set_requests(open.in_progress.streams.len());
             }
         }
     }
 
-    fn connected(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
-        let Some(remote) = endpoint.remote_address(handle) else {
-            return;
-        };
-        let Some(admitted) = endpoint.guard(handle).and_then(admission::admitted) else {
-            return;
-        };
+    /// A connection has come; one with early data is told of twice.
+    fn connected<'e>(
+        &self,
+        handle: ConnectionHandle,
+        endpoint: &'e mut Endpoint,
+    ) -> Option<&'e mut Open> {
+        let (_, quic, connection) = endpoint.connection(handle)?;
+        let Connection { admitted, open } = connection;
         admitted.name(self.listener, handle);
-        let client = remote.ip().to_canonical();
-        // One with early data is told of twice.
-        let (responder, terms) = (Rc::clone(&self.memory.responder), self.terms);
-        let peer = SocketAddr::new(client, remote.port());
-        let handshake = endpoint.path_statistics(handle).and_then(|it| it.handshake);
-        let began = self.now.instant.checked_sub(handshake.unwrap_or_default());
-        let began = began.unwrap_or(self.now.instant);
-        let asks = self.setup.service.current.get().asked_names.is_some();
-        self.connections.entry(handle).or_insert_with(|| {
-            let identity = asks.then(|| endpoint.peer_identity(handle)).flatten();
-            let presented = identity
-                .map(|it| Rc::new(Presented::new(it.server_name.as_deref(), &it.certificates)));
+        Some(open.get_or_insert_with(|| {
+            let remote = quic.remote_address();
+            let peer = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+            let handshake = quic.path_statistics().and_then(|it| it.handshake);
+            let began = self.now.instant.checked_sub(handshake.unwrap_or_default());
+            let began = began.unwrap_or(self.now.instant);
+            let asks = self.setup.service.current.get().asked_names.is_some();
+            let presented = asks.then(|| {
+                let identity = quic.peer_identity();
+                let name = identity.server_name.as_deref();
+                Rc::new(Presented::new(name, &identity.certificates))
+            });
+            let (responder, admitted) = (Rc::clone(&self.memory.responder), Rc::clone(admitted));
+            let terms = self.terms;
             let requests = Requests::new(responder, Protocol::Http3, peer, admitted, began, terms);
-            Box::new(Connection {
+            Box::new(Open {
                 exchanges: Exchanges::new(requests.presented(presented)),
                 in_progress: InProgress::default(),
             })
-        });
+        }))
     }
 
     fn closed(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
-        let counters = counters(endpoint, handle);
+        let counters = endpoint
+            .path_statistics(handle)
+            .as_ref()
+            .map(Counters::of_quic);
         tracing::debug!(?handle, ?counters, "connection ended");
-        if let Some(mut connection) = self.connections.remove(&handle) {
-            connection.exchanges.requests.ended(|| counters);
+        let connection = endpoint.state(handle);
+        if let Some(mut open) = connection.and_then(|it| it.open.take()) {
+            open.exchanges.requests.ended(|| counters);
         }
         self.pending.cancel_all(|(of, _)| of == handle);
     }
@@ -312,14 +331,18 @@ impl Responses {
     }
 
     fn read_on(&mut self, key: Key, endpoint: &mut Endpoint) {
+        let Some((http3, quic, _)) = endpoint.connection(key.0) else {
+            self.pending.end_upload(key);
+            return;
+        };
         while let Some(receiving) = self.pending.upload(key)
             && receiving.has_room(MAX_UNREAD)
         {
-            match endpoint.recv_data(key.0, key.1) {
+            match http3.recv_data(quic, key.1) {
                 Ok(Received::Data(data)) => {
                     if self.pending.take(key, data.len(), || data) != Taken::Kept {
                         // Nobody wants it (RFC 9114 section 4.1).
-                        endpoint.stop_reading(key.0, key.1, Code::H3_NO_ERROR);
+                        http3.stop_reading(quic, key.1, Code::H3_NO_ERROR);
                         self.pending.end_upload(key);
                         return;
                     }
@@ -342,37 +365,39 @@ impl Responses {
         self.with(handle, endpoint, |it, means| it.cancelled(stream, means));
     }
 
-    /// Counts a request that the engine has answered by itself.
-    fn answered_below(&mut self, handle: ConnectionHandle, status: StatusCode) {
-        if let Some(connection) = self.connections.get(&handle) {
-            connection.exchanges.requests.answered_below(status);
-        }
-    }
-
-    fn record(&self, handle: ConnectionHandle, incident: Incident) {
-        if let Some(connection) = self.connections.get(&handle) {
-            connection.exchanges.requests.record(incident);
-        }
-    }
-
     /// The client has everything that it asked for.
     fn delivered(&mut self, handle: ConnectionHandle, endpoint: &mut Endpoint) {
-        if let Some(connection) = self.connections.get_mut(&handle) {
-            let visit = connection.exchanges.requests.visit();
-            visit.arrived(self.now.instant, || counters(endpoint, handle));
-        }
+        let now = self.now.instant;
+        self.with(handle, endpoint, |exchanges, means| {
+            let visit = exchanges.requests.visit();
+            visit.arrived(now, || means.carrier.counters());
+        });
     }
 }
 
-fn counters(endpoint: &mut Endpoint, handle: ConnectionHandle) -> Option<Counters> {
-    endpoint
-        .path_statistics(handle)
-        .map(|path| Counters::of_quic(&path))
+/// The connections that have been told of, and whose end has not.
+pub(super) fn open(endpoint: &Endpoint) -> Vec<ConnectionHandle> {
+    let open = endpoint.states().filter(|(_, it)| it.is_open());
+    open.map(|(handle, _)| handle).collect()
+}
+
+/// Counts a request that the engine has answered by itself.
+fn answered_below(endpoint: &mut Endpoint, handle: ConnectionHandle, status: StatusCode) {
+    if let Some(open) = endpoint.state(handle).and_then(|it| it.open.as_mut()) {
+        open.exchanges.requests.answered_below(status);
+    }
+}
+
+fn record(endpoint: &mut Endpoint, handle: ConnectionHandle, incident: Incident) {
+    if let Some(open) = endpoint.state(handle).and_then(|it| it.open.as_mut()) {
+        open.exchanges.requests.record(incident);
+    }
 }
 
 /// A connection among those of its endpoint.
 struct Http3Carrier<'a> {
-    endpoint: &'a mut Endpoint,
+    http3: &'a mut http3::Connection,
+    quic: &'a mut quic::Connection,
     handle: ConnectionHandle,
     in_progress: &'a mut InProgress,
     changed: &'a mut Vec<ConnectionHandle>,
@@ -386,7 +411,7 @@ impl Http3Carrier<'_> {
     }
 
     fn reset(&mut self, stream: StreamId, code: Code) {
-        self.endpoint.reset_stream(self.handle, stream, code);
+        self.http3.reset_stream(self.quic, stream, code);
     }
 }
 
@@ -405,9 +430,7 @@ impl Carrier for Http3Carrier<'_> {
         let mut head = Response::new(());
         *head.status_mut() = status;
         *head.headers_mut() = fields;
-        let _ = self
-            .endpoint
-            .send_response(self.handle, stream, &head, false);
+        let _ = self.http3.send_response(self.quic, stream, &head, false);
     }
 
     fn send_head(
@@ -416,8 +439,7 @@ impl Carrier for Http3Carrier<'_> {
         head: Response<()>,
         end: bool,
     ) -> Result<(), BoxError> {
-        let sent = self.endpoint.send_response(self.handle, stream, &head, end);
-        Ok(sent?)
+        Ok(self.http3.send_response(self.quic, stream, &head, end)?)
     }
 
     /// Sends a head that is made once a second.
@@ -433,8 +455,8 @@ impl Carrier for Http3Carrier<'_> {
         let head = requests.prepared_head(prepared, decision, now);
         let mut data = entry.whole().cloned().unwrap_or_default();
         let (whole, end) = (data.len(), data.len() as u64 == entry.size);
-        let endpoint = &mut self.endpoint;
-        endpoint.send_message(self.handle, stream, &head, &mut data, end)?;
+        self.http3
+            .send_message(self.quic, stream, &head, &mut data, end)?;
         Ok(whole - data.len())
     }
 
@@ -449,12 +471,11 @@ impl Carrier for Http3Carrier<'_> {
         data: &mut Bytes,
         last: bool,
     ) -> Result<(), BoxError> {
-        Ok(self.endpoint.send_data(self.handle, stream, data, last)?)
+        Ok(self.http3.send_data(self.quic, stream, data, last)?)
     }
 
     fn send_trailers(&mut self, stream: StreamId, fields: &HeaderMap) -> Result<(), BoxError> {
-        let sent = self.endpoint.send_trailers(self.handle, stream, fields);
-        Ok(sent?)
+        Ok(self.http3.send_trailers(self.quic, stream, fields)?)
     }
 
     /// Does nothing: the engine gives credit for what is read.
@@ -462,8 +483,8 @@ impl Carrier for Http3Carrier<'_> {
 
     fn leave_content(&mut self, stream: StreamId) -> bool {
         // Nobody wants it (RFC 9114 section 4.1).
-        let code = Code::H3_NO_ERROR;
-        self.endpoint.stop_reading(self.handle, stream, code);
+        self.http3
+            .stop_reading(self.quic, stream, Code::H3_NO_ERROR);
         true
     }
 
@@ -495,7 +516,7 @@ impl Carrier for Http3Carrier<'_> {
     fn watch(&mut self) {}
 
     fn counters(&mut self) -> Option<Counters> {
-        counters(self.endpoint, self.handle)
+        self.quic.path_statistics().as_ref().map(Counters::of_quic)
     }
 }
 

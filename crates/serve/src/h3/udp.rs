@@ -1,6 +1,7 @@
 //! The worker's UDP socket, joined to the engine: what comes goes in, what it has goes out.
 
-use altway_http3::{Datagram, Endpoint};
+use super::responses::Endpoint;
+use altway_http3::Datagram;
 use altway_socket::{Progress, Settings, WatchedUdp};
 use std::io;
 use std::time::Instant;

@@ -1,13 +1,11 @@
 //! The way from clear text to TLS: the answers of a listener that redirects to `https`.
 
+use crate::challenges;
 use crate::files;
 use crate::request::body::Body;
 use crate::request::check::RequestHead;
 use crate::request::content::Content;
 use http::{HeaderValue, Response, StatusCode, header};
-
-/// The path at which certificate authorities look for an answer to their challenges (RFC 8555 section 8.3).
-const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
 /// The port that `https` has where none is named (RFC 9110 section 4.2.2).
 const HTTPS: u16 = 443;
@@ -26,7 +24,7 @@ pub(super) fn response(
     let authority = head.authority().unwrap_or_default();
     let target = head.target().filter(|target| target.starts_with(b"/"));
     let target = target.unwrap_or(b"/");
-    if target.starts_with(CHALLENGES) && content.has_route(authority, target) {
+    if target.starts_with(challenges::PATH) && content.has_route(authority, target) {
         return None;
     }
     let place = content

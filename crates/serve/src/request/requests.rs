@@ -239,7 +239,7 @@ impl<I> Requests<I> {
         if let Err(status) = check(head) {
             return Screened::Refused(self.refuse(head, status, now));
         }
-        if let Some(response) = self.redirected(head) {
+        if let Some(response) = self.answered_by_listener(head) {
             return Screened::Refused(self.complete_for(head, response, now));
         }
         if let Err(status) = self.identify(head, now) {
@@ -268,7 +268,8 @@ impl<I> Requests<I> {
         if let Some(certificate) = self.certificate.clone() {
             request.extensions_mut().insert(certificate);
         }
-        match content.call(peer, request) {
+        let early_services = self.responder.service.early_services;
+        match content.call(peer, early_services, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
             Raw::Later(pending, hints, outlet) => {
                 asked.outlet = outlet;
@@ -295,18 +296,20 @@ impl<I> Requests<I> {
         self.complete((asked.logged, asked.began), response, now)
     }
 
-    /// Answers a request whose head is so large that the protocol did not keep it. There is nothing for the
-    /// access log to tell of it; the minute's sums count it.
-    pub(crate) fn too_large(&mut self, now: Now) -> Response<Body> {
-        self.record(Incident::RefusedRequest);
-        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-        let mut response = files::page(status);
-        let decision = self.decision(None, now);
-        self.count(status, decision.as_ref(), now);
-        let offered = self.offered(decision.as_ref());
-        self.fields()
-            .complete(response.headers_mut(), offered, now.system);
-        response
+    /// Answers a request whose head was not heard to its end, which is the `incident`. The access log tells of it without
+    /// method and path.
+    pub(crate) fn unheard(
+        &mut self,
+        status: StatusCode,
+        incident: Incident,
+        now: Now,
+    ) -> Response<Body> {
+        self.record(incident);
+        self.visit.set_host(HostIndex::OTHERS);
+        self.certificate = None;
+        let log = self.responder.service.log.as_ref();
+        let logged = log.map(|_| Arc::new(LoggedHead::unknown()));
+        self.complete((logged, now.instant), files::page(status), now)
     }
 
     /// Counts a request that the protocol has answered by itself, without our fields. The access log has nothing
@@ -417,8 +420,15 @@ impl<I> Requests<I> {
         incidents.record(self.client(), incident);
     }
 
-    /// The answer that leads a request to `https`, where its listener is for that.
-    fn redirected(&self, head: &impl RequestHead) -> Option<Response<Body>> {
+    /// The answer of the listener itself: to a challenge of a certificate authority, or one that leads to `https`
+    /// where the listener is for that.
+    fn answered_by_listener(&self, head: &impl RequestHead) -> Option<Response<Body>> {
+        let challenges = self.responder.service.challenges.as_ref();
+        let challenges = challenges.filter(|_| !self.terms.is_secure);
+        let answer = challenges.and_then(|challenges| challenges.response(head));
+        if answer.is_some() {
+            return answer;
+        }
         let port = self.terms.redirect?;
         redirect::response(head, &self.responder.snapshot.borrow().content, port)
     }

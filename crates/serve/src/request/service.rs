@@ -1,6 +1,6 @@
 //! Who answers requests, and what is known of clients: shared by all workers.
 
-use crate::RequestBody;
+use crate::EarlyData;
 use crate::embed::{Hints, introduce};
 use crate::files::{self, Reply};
 use crate::incidents::Incidents;
@@ -14,6 +14,7 @@ use crate::request::tunnel::Outlet;
 use crate::request::upgrade::Upgrade;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
+use crate::{Challenges, RequestBody};
 use http::{Request, Response, StatusCode, Version};
 use std::time::{Instant, SystemTime};
 
@@ -28,9 +29,13 @@ pub(crate) struct Service {
     pub(crate) has_hosts: bool,
     /// The knowledge of clients, and whom HTTP/3 is offered; `None`: there is no HTTP/3 to offer.
     pub(crate) selection: Option<Selection>,
+    /// Services answer requests in early data.
+    pub(crate) early_services: bool,
     pub(crate) log: Option<AccessLog>,
     pub(crate) incidents: Incidents,
     pub(crate) counters: ServerCounters,
+    /// `None`: nobody orders certificates.
+    pub(crate) challenges: Option<Challenges>,
 }
 
 /// A response without the fields that every response has.
@@ -40,9 +45,19 @@ pub(super) enum Raw {
     Later(Pending<Response<Body>>, Hints, Option<Box<Outlet>>),
 }
 
+fn is_early(request: &Request<RequestBody>) -> bool {
+    request.extensions().get::<EarlyData>().is_some()
+}
+
 impl Content {
-    /// Answers a request of `peer` that has passed the check.
-    pub(super) fn call(&self, peer: Peer, mut request: Request<RequestBody>) -> Raw {
+    /// Answers a request of `peer` that has passed the check. One in early data is for services only if they are
+    /// `early_services`.
+    pub(super) fn call(
+        &self,
+        peer: Peer,
+        early_services: bool,
+        mut request: Request<RequestBody>,
+    ) -> Raw {
         let target = self.target(request.authority(), request.target());
         let handler = match target {
             Ok(Target::Files(files)) => {
@@ -50,6 +65,9 @@ impl Content {
                     Reply::Now(response) => Raw::Now(response),
                     Reply::Later(response) => Raw::Later(response, Hints::none(), None),
                 };
+            }
+            Ok(Target::Handler(_)) if !early_services && is_early(&request) => {
+                return Raw::Now(files::page(StatusCode::TOO_EARLY));
             }
             Ok(Target::Handler(handler)) => handler,
             Err(status) => return Raw::Now(files::page(status)),

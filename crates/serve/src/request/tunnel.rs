@@ -50,9 +50,9 @@ impl Tunnel {
         }
     }
 
-    /// Resolves when the client is gone before the service has ended the stream; never afterwards.
-    #[cfg(feature = "axum")]
-    pub(crate) fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+    /// Resolves when the client is gone before the service has ended the stream; never afterwards. Of several futures the one
+    /// that was polled last is woken.
+    pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
         let pipe = Arc::clone(&self.inlet.0);
         std::future::poll_fn(move |cx| {
             let mut state = lock(&pipe);

@@ -7,13 +7,19 @@
 //! their rules ends the connection. hyper refuses more by itself (400, 431), such as control bytes.
 
 use crate::held::{Held, HeldBytes, UNFINISHED_HEAD};
+use crate::incidents::Incident;
 use altway_message::{Refusal, Rules, Scanner, Scheme};
+use http::StatusCode;
 use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// The most bytes of a head that has not arrived whole: more than what the service answers, less than what hyper would
+/// refuse by itself.
+const MAX_UNFINISHED: usize = 48 * 1024;
 
 /// The gate of a connection.
 #[derive(Clone, Debug)]
@@ -28,6 +34,10 @@ struct State {
     broken: Option<Refusal>,
     /// Counts what a head holds that has not arrived whole.
     held: Held,
+    /// A head is larger than it may be: nothing more is read.
+    is_too_large: bool,
+    /// The latest bytes of a response have not all been taken.
+    has_unsent: bool,
 }
 
 impl Gate {
@@ -38,6 +48,8 @@ impl Gate {
             requests: 0,
             broken: None,
             held: share.holder(),
+            is_too_large: false,
+            has_unsent: false,
         })))
     }
 
@@ -51,9 +63,25 @@ impl Gate {
         (number >= state.scanner.heads()).then(unknown)
     }
 
-    /// Checks whether a head has begun that is not complete.
-    pub(super) fn is_within_head(&self) -> bool {
-        self.0.borrow().scanner.kept() > 0
+    /// The status that answers a head which is not heard to its end, with what it counts as; `None` where there is no
+    /// such head, or where what was said before it has not all left. `is_late`: hyper has waited for it in vain.
+    pub(super) fn unheard(&self, is_late: bool) -> Option<(StatusCode, Incident)> {
+        let state = self.0.borrow();
+        if state.has_unsent {
+            return None;
+        }
+        if state.is_too_large {
+            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            return Some((status, Incident::RefusedRequest));
+        }
+        let is_slow = is_late && state.scanner.kept() > 0;
+        is_slow.then_some((StatusCode::REQUEST_TIMEOUT, Incident::SlowClient))
+    }
+
+    /// Notes whether a write has taken all that it was given.
+    fn wrote(&self, written: &Poll<io::Result<usize>>, given: usize) {
+        let has_taken_all = matches!(written, Poll::Ready(Ok(taken)) if *taken == given);
+        self.0.borrow_mut().has_unsent = !has_taken_all;
     }
 
     /// Reads the bytes that have arrived, and gives how many of them may be read by others.
@@ -67,8 +95,9 @@ impl Gate {
             }
         };
         // hyper keeps it as well.
-        let kept = 2 * state.scanner.kept();
-        state.held.set(kept);
+        let kept = state.scanner.kept();
+        state.is_too_large = kept > MAX_UNFINISHED;
+        state.held.set(2 * kept);
         admitted
     }
 
@@ -79,6 +108,9 @@ impl Gate {
         let state = self.0.borrow();
         if let Some(refusal) = state.broken {
             return Err(io::Error::new(io::ErrorKind::InvalidData, refusal));
+        }
+        if state.is_too_large {
+            return Err(io::Error::other("the head is too large"));
         }
         if 2 * state.scanner.kept() > UNFINISHED_HEAD && state.held.is_scarce() {
             return Err(io::Error::other("as much is held as may be"));
@@ -116,8 +148,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gated<S> {
         let arrived = buffer.filled().len() - before;
         let admitted = self.gate.admit(&buffer.filled()[before..]);
         buffer.set_filled(before + admitted);
-        // Nothing admitted must not look like the end of the stream.
-        if admitted == 0 && arrived > 0 {
+        // Nothing admitted must not look like the end of the stream; of a head that is too large nothing is shown.
+        if (admitted == 0 && arrived > 0) || self.gate.0.borrow().is_too_large {
             self.gate.check()?;
         }
         Poll::Ready(Ok(()))
@@ -130,7 +162,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gated<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.gate.wrote(&written, bytes.len());
+        written
     }
 
     fn poll_write_vectored(
@@ -138,7 +172,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gated<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let given = slices.iter().map(|slice| slice.len()).sum();
+        self.gate.wrote(&written, given);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,9 +1,10 @@
-//! Autobahn's test suite for WebSockets against the example: over HTTP/1.1, and over HTTP/2 (RFC 8441) by
-//! way of nghttpx, which speaks HTTP/1.1 to the suite.
+//! Autobahn's test suite for WebSockets against the example: over HTTP/1.1, over HTTP/2 (RFC 8441) by way of
+//! nghttpx, which speaks HTTP/1.1 to the suite, and through a proxy of ours, which speaks either to the example.
 //!
 //! The suite runs on Python 2.7 alone. `cargo xtask test` installs it, and tells where by
 //! `ALTWAY_TEST_AUTOBAHN`: the folder of its packages.
 
+use super::proxied;
 use super::websockets::example;
 use crate::common::{Running, soon};
 use altway_serve::Site;
@@ -81,6 +82,27 @@ fn run(suite: &Path, address: SocketAddr) -> BTreeMap<String, usize> {
 
 fn judge(ends: &BTreeMap<String, usize>) {
     assert_eq!(ends.values().sum::<usize>(), HOW_MANY, "{ends:?}");
+}
+
+/// The server behind a proxy that speaks HTTP/1.1 or HTTP/2 to it.
+fn judge_through_a_proxy(scheme: &str) {
+    let Some(suite) = suite() else {
+        return;
+    };
+    let server = server();
+    let route = format!("proxy = \"{scheme}://{}\"", server.address);
+    let proxy = Running::clear(|options| options.site = proxied::site(&route));
+    judge(&run(&suite, proxy.address));
+}
+
+#[test]
+fn autobahn_s_cases_through_a_proxy_to_http1() {
+    judge_through_a_proxy("http");
+}
+
+#[test]
+fn autobahn_s_cases_through_a_proxy_to_http2() {
+    judge_through_a_proxy("h2c");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::common::h3::H3;
 use crate::common::raw::Raw;
 use crate::common::{Running, get, h1, read, soon};
 use altway_http3::{ClientConfig, Sessions};
-use altway_serve::{EarlyData, Options, Site};
+use altway_serve::{Dispatch, EarlyData, EarlyDataFor, Options, Site, TicketKeys};
 use axum::Router;
 use axum::extract::Extension;
 use axum::routing::get as on_get;
@@ -32,7 +32,7 @@ fn telling(count: &Arc<AtomicUsize>) -> impl FnOnce(&mut Options) + use<> {
         .route("/careful", on_get(too_early));
     |options| {
         options.site = Site::service(router);
-        options.early_data = true;
+        options.early_data = EarlyDataFor::Everything;
     }
 }
 
@@ -102,16 +102,116 @@ fn a_service_may_ask_for_a_request_to_come_later() {
 }
 
 #[test]
-fn files_are_served_early_and_off_is_the_default() {
-    let (server, visitor) = visited(|options| options.early_data = true);
+fn files_are_served_early_unless_nobody_is() {
+    let (server, visitor) = visited(|_| {});
     let (mut client, early) = H3::visit(&server, &visitor);
     assert!(early);
     assert_eq!(client.get("/").1, b"<p>home");
 
-    let (server, visitor) = visited(|_| {});
+    let (server, visitor) = visited(|options| options.early_data = EarlyDataFor::Nobody);
     let (mut client, early) = H3::visit(&server, &visitor);
     assert!(!early);
     assert_eq!(client.get("/").1, b"<p>home");
+}
+
+#[test]
+fn a_server_without_files_or_with_shared_keys_takes_no_early_data_by_default() {
+    let count = Arc::<AtomicUsize>::default();
+    let (server, visitor) = visited(|options| {
+        telling(&count)(options);
+        options.early_data = EarlyDataFor::Files;
+    });
+    let (mut client, early) = H3::visit(&server, &visitor);
+    assert!(!early);
+    assert_eq!(client.get("/").1, b"in time");
+
+    let dir = tempfile::tempdir().unwrap();
+    let key = dir.path().join("key");
+    std::fs::write(&key, [7; 48]).unwrap();
+    let (server, visitor) = visited(|options| {
+        options.ticket_keys = Some(TicketKeys::from_files(&[key]).unwrap());
+    });
+    let (mut client, early) = H3::visit(&server, &visitor);
+    assert!(!early);
+    assert_eq!(client.get("/").1, b"<p>home");
+}
+
+/// Files at `/`, and a service that counts at `/api`.
+#[derive(Debug)]
+struct Mixed;
+
+impl Dispatch for Mixed {
+    fn dispatch(&self, _: &[u8], path: &[u8]) -> Option<usize> {
+        Some(usize::from(path.starts_with(b"/api")))
+    }
+}
+
+#[test]
+fn beside_files_a_service_hears_of_a_request_when_the_handshake_is_done() {
+    let count = Arc::<AtomicUsize>::default();
+    let (server, visitor) = visited(|options| {
+        let files = options.site.clone();
+        let counted = Arc::clone(&count);
+        let tell = async move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            "in time"
+        };
+        let service = Site::service(Router::new().route("/api", on_get(tell)));
+        options.site = Site::dispatched(Mixed, vec![files, service]);
+    });
+    let (mut client, early) = H3::visit(&server, &visitor);
+    assert!(early);
+    let (file, asked) = (client.send("/"), client.send("/api"));
+    assert_eq!(client.head(file).0.status(), StatusCode::OK);
+    assert_eq!(client.head(asked).0.status(), StatusCode::TOO_EARLY);
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+    assert_eq!(client.get("/api").1, b"in time");
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_process_that_took_over_takes_no_session_of_the_former_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let count = Arc::<AtomicUsize>::default();
+    let change = || {
+        let (path, telling) = (dir.path().join("takeover"), telling(&count));
+        |options: &mut Options| {
+            telling(options);
+            options.takeover = Some(path);
+            options.shutdown_grace = Duration::from_secs(60);
+        }
+    };
+    let (former, visitor) = visited(change());
+    let (mut client, early) = H3::visit(&former, &visitor);
+    assert!(early);
+    assert_eq!(client.get("/").1, b"early");
+    let flight = client.flight.clone();
+    client.close();
+    let server = former.next(change()).unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+    // The tickets that are left are of sessions that the former process had, or has used.
+    let (mut client, early) = H3::visit(&server, &visitor);
+    assert!(!early);
+    assert_eq!(client.get("/").1, b"in time");
+    assert_eq!(count.load(Ordering::SeqCst), 2);
+    let thief = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    thief
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    let give_up = Instant::now() + Duration::from_secs(30);
+    loop {
+        assert!(
+            Instant::now() < give_up,
+            "it answers the copy with a full handshake"
+        );
+        for datagram in &flight {
+            thief.send_to(datagram, server.address).unwrap();
+        }
+        if thief.recv(&mut [0; 2048]).is_ok() {
+            break;
+        }
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 2);
 }
 
 #[test]
@@ -147,7 +247,7 @@ fn a_first_flight_that_somebody_sends_again_is_not_handled() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn over_tcp_there_is_no_early_data() {
-    let server = Running::tls(|options| options.early_data = true);
+    let server = Running::tls(|_| {});
     let mut tls = server.site.client_tls(&[b"http/1.1"]);
     tls.enable_early_data = true;
     let tls = Arc::new(tls);

@@ -7,6 +7,7 @@
 mod access_log;
 mod autobahn;
 mod certificates;
+mod challenges;
 mod chromium;
 mod client_certificates;
 pub(crate) mod common;
@@ -28,6 +29,8 @@ mod metrics;
 mod migration;
 mod one_way;
 mod protocols;
+mod proxied;
+mod proxied_http3;
 mod proxies;
 mod quic;
 mod rates;

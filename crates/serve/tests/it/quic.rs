@@ -39,10 +39,12 @@ impl Client {
     /// `payload`: the largest datagram that it takes.
     fn that_takes(payload: u16, server: &Running, from: IpAddr) -> Self {
         let mut config = ClientConfig::new(Arc::new(server.site.client_tls(&[])));
-        config.transport.max_udp_payload = payload;
-        let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
+        config.quic.transport.max_udp_payload = payload;
+        let mut endpoint = <Endpoint>::client(&config, [7; 32]).unwrap();
         let now = Instant::now();
-        let connection = endpoint.connect(now, server.address, "localhost").unwrap();
+        let connection = endpoint
+            .connect(now, server.address, "localhost", ())
+            .unwrap();
         let socket = UdpSocket::bind((from, 0)).unwrap();
         Self {
             endpoint,
@@ -74,7 +76,11 @@ impl Client {
         self.wait(|event| matches!(event, Event::Response { .. }).then_some(()));
         let mut bytes = 0;
         loop {
-            match self.endpoint.recv_data(self.connection, stream).unwrap() {
+            match self
+                .endpoint
+                .with(self.connection, |it, quic| it.recv_data(quic, stream))
+                .unwrap()
+            {
                 Received::Data(data) => bytes += data.len(),
                 Received::Trailers(fields) => panic!("trailers: {fields:?}"),
                 Received::End => return bytes,
@@ -89,7 +95,9 @@ impl Client {
     fn ask(&mut self, path: &str) -> StreamId {
         let request = Request::get(format!("https://localhost{path}")).body(());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let stream = endpoint.send_request(connection, &request.unwrap(), true);
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, &request.unwrap(), true)
+        });
         stream.unwrap()
     }
 

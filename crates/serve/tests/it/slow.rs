@@ -1,7 +1,8 @@
 //! Clients that are slower than they may be, and what is too large for every protocol: ended alike, and counted.
 
-use crate::common::{Content, Running, get, h1, h2, h3::H3, read, soon};
-use altway_serve::{Options, RequestBody, Site};
+use crate::common::access_log::Lines;
+use crate::common::{Content, Running, alt_svc, get, h1, h2, h3::H3, read, soon};
+use altway_serve::{AccessLog, Options, Policy, RequestBody, Site};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt, StreamBody};
@@ -129,7 +130,13 @@ async fn responses_that_nobody_takes_are_ended_after_the_time_of_the_least_rate(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heads_that_are_too_large_for_every_protocol_are_answered_431_and_counted() {
-    let server = Running::tls(|options| options.threads = NonZeroUsize::MIN);
+    let lines = Lines::default();
+    let log = AccessLog::new(lines.clone()).unwrap();
+    let server = Running::tls(|options| {
+        options.threads = NonZeroUsize::MIN;
+        options.policy = Policy::FixedH3;
+        options.access_log = Some(log);
+    });
     let request = || {
         Request::get("https://localhost/")
             .header("host", "localhost")
@@ -137,17 +144,24 @@ async fn heads_that_are_too_large_for_every_protocol_are_answered_431_and_counte
     };
     let empty = http_body_util::Empty::<Bytes>::new();
     let mut over_h1 = h1(server.connect_tls(&[b"http/1.1"]).await).await;
+    // Of whom nothing was heard before, nothing is known to decide by.
+    let ask = || Request::get("https://localhost/").header("host", "localhost");
+    let first = soon(over_h1.send_request(ask().body(empty).unwrap())).await;
+    soon(read(first.unwrap())).await;
     let one = soon(over_h1.send_request(request().body(empty).unwrap())).await;
     let mut over_h2 = h2(server.connect_tls(&[b"h2"]).await).await;
+    let first = soon(over_h2.send_request(ask().body(empty).unwrap())).await;
+    soon(read(first.unwrap())).await;
     let two = soon(over_h2.send_request(request().body(empty).unwrap())).await;
-    assert_eq!(
-        (
-            one.unwrap().status().as_u16(),
-            two.unwrap().status().as_u16()
-        ),
-        (431, 431)
-    );
+    for refused in [one.unwrap(), two.unwrap()] {
+        let version = refused.version();
+        assert_eq!(refused.status(), 431, "{version:?}");
+        assert_eq!(refused.headers()["server"], "altway", "{version:?}");
+        assert!(refused.headers().contains_key("date"), "{version:?}");
+        assert!(alt_svc(&refused).is_some(), "{version:?}");
+    }
     let mut over_h3 = H3::connect(&server);
+    // One that has heard what the server takes would not send it.
     let (_, head, _) = over_h3.ask(request().body(Bytes::new()).unwrap());
     assert_eq!(head.status(), 431);
     wait_for(&server, "refused request", 3);
@@ -156,9 +170,13 @@ async fn heads_that_are_too_large_for_every_protocol_are_answered_431_and_counte
         metrics
             .protocols
             .iter()
-            .all(|it| it.responses == [0, 0, 0, 1, 0]),
+            .all(|it| it.responses[3] == 1 && it.responses[2..].iter().sum::<u64>() == 1),
         "{metrics:?}"
     );
+    drop((over_h1, over_h2, over_h3, server));
+    let text = lines.text();
+    let said = "method=- path=\"\" status=431 ";
+    assert_eq!(text.matches(said).count(), 2, "over TCP: {text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -169,10 +187,21 @@ async fn a_head_that_does_not_come_to_its_end_is_counted_and_an_idle_connection_
     let mut idle = server.connect().await;
     let mut slow = server.connect().await;
     slow.write_all(b"GET / HTTP/1.1\r\nx: ").await.unwrap();
-    for stream in [&mut idle, &mut slow] {
-        let mut rest = Vec::new();
-        let _ = soon(stream.read_to_end(&mut rest)).await;
-        assert_eq!(rest, b"");
+    let mut rest = String::new();
+    let _ = soon(idle.read_to_string(&mut rest)).await;
+    assert_eq!(rest, "");
+    let _ = soon(slow.read_to_string(&mut rest)).await;
+    assert!(
+        rest.starts_with("HTTP/1.1 408 Request Timeout\r\n"),
+        "{rest}"
+    );
+    for field in [
+        "server: altway",
+        "date: ",
+        "connection: close",
+        "content-length: ",
+    ] {
+        assert!(rest.contains(&format!("\r\n{field}")), "{rest}");
     }
     wait_for(&server, "slow client", 1);
 }

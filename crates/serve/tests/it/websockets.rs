@@ -97,7 +97,7 @@ impl Drop for Guard {
 }
 
 /// `/` neither reads nor writes once it has told that it has begun; it tells when it is dropped.
-fn silent() -> (
+pub(crate) fn silent() -> (
     Router,
     mpsc::UnboundedReceiver<()>,
     mpsc::UnboundedReceiver<()>,

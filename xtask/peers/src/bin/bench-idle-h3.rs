@@ -5,7 +5,7 @@
 //! is closed it fails. All of them share a socket, as they are told apart by their IDs. Left to
 //! `cargo xtask bench`: reading the server's memory meanwhile.
 
-use altway_http3::{ClientConfig, ConnectionHandle, Endpoint, Event, Limits, Received, StreamId};
+use altway_http3::{ClientConfig, ConnectionHandle, Endpoint, Event, Received, StreamId};
 use altway_socket::{Progress, Settings, Timer, Udp, WatchedUdp, raise_udp_receive_buffer};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
@@ -107,7 +107,7 @@ impl Clients {
         }
         while self.begun < self.wanted && self.begun - self.idle < AT_ONCE {
             let now = Instant::now();
-            self.endpoint.connect(now, self.server, "localhost")?;
+            self.endpoint.connect(now, self.server, "localhost", ())?;
             self.begun += 1;
         }
         let now = Instant::now();
@@ -132,8 +132,9 @@ impl Clients {
     fn on_event(&mut self, connection: ConnectionHandle, event: Event) -> Result<()> {
         match event {
             Event::Connected => {
-                self.endpoint
-                    .send_request(connection, &self.request, true)?;
+                self.endpoint.with(connection, |it, quic| {
+                    it.send_request(quic, &self.request, true)
+                })?;
             }
             Event::Response { head, end, .. } => {
                 ensure!(head.status().is_success(), "{}", head.status());
@@ -149,7 +150,10 @@ impl Clients {
 
     fn read(&mut self, connection: ConnectionHandle, stream: StreamId) -> Result<()> {
         loop {
-            match self.endpoint.recv_data(connection, stream)? {
+            match self
+                .endpoint
+                .with(connection, |it, quic| it.recv_data(quic, stream))?
+            {
                 Received::Data(_) | Received::Trailers(_) => {}
                 Received::Pending => return Ok(()),
                 Received::End => {
@@ -163,17 +167,14 @@ impl Clients {
 
 fn endpoint(authority: &Path, connections: usize) -> Result<Endpoint> {
     let mut config = ClientConfig::new(Arc::new(bench_peers::client(authority)?));
-    config.limits = Limits {
-        max_connections: connections.max(1),
-        ..config.limits
-    };
-    config.transport.idle_timeout = IDLE_TIMEOUT;
+    config.quic.limits.max_connections = connections.max(1);
+    config.quic.transport.idle_timeout = IDLE_TIMEOUT;
     // Who asks for so little needs no packets larger than a network's, and no probes for them.
-    config.transport.max_udp_payload = config.transport.mtu_upper_bound;
+    config.quic.transport.max_udp_payload = config.quic.transport.mtu_upper_bound;
     let mut seed = [0; 32];
     let filled = bench_peers::provider().secure_random.fill(&mut seed);
     filled.ok().context("no random numbers")?;
-    Ok(Endpoint::client(config, seed)?)
+    Ok(<Endpoint>::client(&config, seed)?)
 }
 
 fn connect(server: SocketAddr) -> Result<Udp<WatchedUdp>> {

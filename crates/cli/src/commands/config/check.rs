@@ -1,12 +1,13 @@
 //! `altway config check`: the words, then what they name.
 
 use crate::commands::policy::read_surface;
+use crate::commands::serve::acme;
 use crate::commands::serve::certificate::{client_auth, identity};
 use crate::commands::serve::limits::{Spelling, bounds, of_upstreams};
 use crate::config_file::{load, refused};
 use crate::hint;
 use crate::printer::Printer;
-use altway_config::{Action, Fault, Places, Plan};
+use altway_config::{Action, Fault, Places, Plan, Proxy};
 use altway_serve::Files;
 use anyhow::Result;
 use std::num::NonZeroUsize;
@@ -22,6 +23,7 @@ pub(super) fn run(file: &Path, only_syntax: bool, printer: &Printer) -> Result<(
         };
         opened.limits(&plan, printer);
         opened.sites(&plan, printer);
+        opened.acme(&plan);
         let name = file.display().to_string();
         let faults = places.none_of(opened.faults);
         faults.map_err(|faults| refused(&name, faults))?;
@@ -71,6 +73,30 @@ impl Opened<'_> {
         let _ = self.keep("limits", checked);
     }
 
+    /// Makes no folder, and asks no authority.
+    fn acme(&mut self, plan: &Plan) {
+        let settings = self
+            .keep("acme.external-account", acme::settings(plan))
+            .flatten();
+        if let Some(settings) = settings {
+            let _ = self.keep("acme.roots", settings.check().map_err(Into::into));
+        }
+    }
+
+    fn proxy(&mut self, proxy: &Proxy, path: &str, printer: &Printer) {
+        let faults = altway_site::check_proxy(proxy);
+        let is_usable = faults.is_empty();
+        for (key, error) in faults {
+            let _ = self.keep::<()>(&format!("{path}.{key}"), Err(error.into()));
+        }
+        if let Some(certificate) = proxy.client_certificate.as_ref().filter(|_| is_usable) {
+            let read = self.keep(&format!("{path}.client-certificate"), identity(certificate));
+            for warning in read.iter().flat_map(|it| it.warnings(SystemTime::now())) {
+                printer.warn(&warning.to_string());
+            }
+        }
+    }
+
     fn sites(&mut self, plan: &Plan, printer: &Printer) {
         for (index, site) in plan.sites().iter().enumerate() {
             let path = format!("site.{index}");
@@ -102,6 +128,7 @@ impl Opened<'_> {
                         let opened = altway_site::check_upload(upload).map_err(Into::into);
                         let _ = self.keep(&format!("{path}.upload.folder"), opened);
                     }
+                    Action::Proxy(proxy) => self.proxy(proxy, &path, printer),
                     _ => {}
                 }
             }

@@ -18,7 +18,11 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 The browser begins with an empty profile and is ended with all its processes. A request that it did
-not make, or over another protocol than the one asked for, is in the output too, and says so.")]
+not make, or over another protocol than the one asked for, is in the output too, and says so.
+
+A visit with `sessions` is not told a protocol: the browser goes where Alt-Svc leads it, and is started
+anew for each session with the profile of the one before, whose entries are made older by the time that
+passes between them. A further visit with the same folder goes on from there.")]
 pub(super) struct BrowseArguments {
     /// The browser: chromium or firefox.
     #[arg(value_parser = browser)]
@@ -35,18 +39,21 @@ pub(super) struct BrowseArguments {
     /// The server's port.
     #[arg(long)]
     port: u16,
-    /// The only protocol that the browser is let use: h1, h2 or h3.
+    /// The only protocol that the browser is let use: h1, h2 or h3. Visits with sessions use any.
     #[arg(short, long, default_value_t = Protocol::H2)]
     protocol: Protocol,
     /// The base64 of the SHA-256 of the server's public key, which is trusted.
     #[arg(long, value_name = "BASE64")]
     key_digest: String,
-    /// An empty folder for the browser's files.
+    /// A folder for the browser's files: an empty one, or that of a visit with sessions before.
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
     /// How long a page may take.
     #[arg(long, value_name = "TIME", default_value = "1min", value_parser = duration::parse)]
     timeout: Duration,
+    /// Have Chromium write its log of its network to this file.
+    #[arg(long, value_name = "FILE")]
+    netlog: Option<PathBuf>,
 }
 
 /// Become another program, which ends when the process that started this one does.
@@ -88,6 +95,7 @@ pub(super) fn browse(arguments: &BrowseArguments, printer: &Printer) -> Result<A
         key_digest: arguments.key_digest.clone(),
         folder,
         timeout: arguments.timeout,
+        netlog: arguments.netlog.clone(),
     })?;
     let failed = requests.iter().any(|request| request.error.is_some());
     printer.json(&Output {

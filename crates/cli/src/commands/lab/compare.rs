@@ -3,7 +3,7 @@
 use crate::Answer;
 use crate::hint::mistake;
 use crate::printer::Printer;
-use altway_record::read_reference;
+use altway_record::{ReferenceRow, read_reference};
 use altway_report::{Axis, Contrast, Error, Named, Run};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -21,9 +21,10 @@ congestion control, connection, queue) are compared over that difference.
 Examples:
   altway lab compare runs/20261122-100000-environments --by topology
   altway lab compare runs/20261120-100000-delay-sweep runs/20261122-100000-delay-sweep
-  altway lab compare runs/20261122-100000-delay-sweep results/reference/environments.csv")]
+  altway lab compare runs/20261122-100000-delay-sweep results/reference/environments.csv
+  altway lab compare theirs.csv ours/summary.csv")]
 pub(crate) struct Arguments {
-    /// The run folder of A.
+    /// The run folder of A; or, where B is one, a CSV file of figures too.
     a: PathBuf,
     /// The run folder of B; or a CSV file of reference figures (docs/data/reference.md).
     #[arg(conflicts_with = "by")]
@@ -39,6 +40,17 @@ pub(crate) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match (&arguments.b, arguments.by) {
+        (Some(b), _) if b.is_file() && arguments.a.is_file() => {
+            figures(&arguments.a, b, arguments.json, printer)
+        }
+        (Some(b), _) if arguments.a.is_file() => Err(mistake(
+            format!(
+                "{} is a table of figures, {} is none",
+                arguments.a.display(),
+                b.display()
+            ),
+            "name the run first and the figures second, or two tables of figures",
+        )),
         (Some(b), _) if b.is_file() => reference(&arguments.a, b, arguments.json, printer),
         (Some(b), _) => two_runs(&arguments.a, b, arguments.json, printer),
         (None, Some(axis)) => parts(&arguments.a, axis, arguments.json, printer),
@@ -72,15 +84,31 @@ fn two_runs(a: &Path, b: &Path, json: bool, printer: &Printer) -> Result<Answer>
     answer(&[contrast.map_err(with_hint)?], json, printer)
 }
 
-fn reference(run: &Path, figures: &Path, json: bool, printer: &Printer) -> Result<Answer> {
-    let text = std::fs::read_to_string(figures)
-        .with_context(|| format!("cannot read {}", figures.display()))?;
-    let rows = read_reference(&text).map_err(|error| {
+fn read_figures(path: &Path) -> Result<Vec<ReferenceRow>> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    read_reference(&text).map_err(|error| {
         mistake(
-            format!("{} holds no reference figures: {error}", figures.display()),
+            format!("{} holds no reference figures: {error}", path.display()),
             "its columns are those of summary.csv; docs/data/reference.md says which are enough",
         )
-    })?;
+    })
+}
+
+fn figures(a: &Path, b: &Path, json: bool, printer: &Printer) -> Result<Answer> {
+    let (rows_a, rows_b) = (read_figures(a)?, read_figures(b)?);
+    let (name_a, name_b) = (a.display().to_string(), b.display().to_string());
+    let contrast = altway_report::compare_figures((&name_a, &rows_a), (&name_b, &rows_b));
+    let contrast = contrast.map_err(with_hint)?;
+    match json {
+        true => printer.json(&contrast)?,
+        false => printer.data(&contrast.table())?,
+    }
+    Ok(Answer::Done)
+}
+
+fn reference(run: &Path, figures: &Path, json: bool, printer: &Printer) -> Result<Answer> {
+    let rows = read_figures(figures)?;
     let (manifest, samples) = altway_lab::read_run(run)?;
     let run = Run {
         manifest: &manifest,

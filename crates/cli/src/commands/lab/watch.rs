@@ -1,6 +1,6 @@
 //! `altway lab watch`: how a run stands, from its folder alone, as often as it changes.
 
-use super::{RUNS, in_words, named_or_newest};
+use super::{RUNS, in_words, named_or_newest, pairs, percent};
 use crate::printer::Printer;
 use crate::{Answer, signals};
 use altway_lab::{Follower, Status};
@@ -76,20 +76,26 @@ fn human(run: &Path, status: &Status) -> String {
             _ => format!("about {} left", in_words(status.remaining())),
         }
     );
-    for cell in &status.cells {
+    let (first, cells) = (status.first.name(), &status.cells);
+    if !cells.is_empty() {
+        text.push_str(&format!("  time against {first}, negative is faster:\n"));
+    }
+    for cell in cells {
         let condition = &cell.cell;
         let difference = cell
             .difference_percent
-            .map_or_else(|| "–".to_owned(), |percent| format!("{percent:+.1} %"));
+            .map_or_else(|| "–".to_owned(), percent);
         text.push_str(&format!(
-            "  {:<9} {:<7} loss {:<5} {:>6} delay {:<7} {} {difference:>9} ({} pairs)\n",
+            "  {:<9} {:<7} loss {:<5} {:>6} delay {:<7} {} to {} {} {difference:>9} ({})\n",
             condition.rate.to_string(),
             condition.topology,
             condition.loss.to_string(),
             condition.size.to_string(),
             duration::format(condition.delay),
+            condition.server,
+            condition.client,
             cell.protocol,
-            cell.pairs,
+            pairs(cell.pairs),
         ));
     }
     text

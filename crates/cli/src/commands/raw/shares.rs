@@ -2,7 +2,7 @@
 
 use crate::Answer;
 use crate::printer::Printer;
-use altway_raw::{Direction, Measured, Over, Shares, SharesOptions, Spread};
+use altway_raw::{Direction, Measured, Over, Separated, Share, Shares, SharesOptions, Spread};
 use altway_units::DataSize;
 use anyhow::Result;
 use std::num::NonZeroUsize;
@@ -27,6 +27,10 @@ How each share of a transport's processor time, both ends together, is found:
                 counts as copies or protocol
   protocol      what is left: TCP or UDP and IP in the kernel, TLS or QUIC in the program
 
+A share has the 95 % interval of its median over the rounds. It is told only where that lies between 0 and
+100 %, and copies and system calls only where both fit into the time that the kernel was seen to take; else
+it is not separable here, and the reason stands below the table.
+
 Batches are shown by the variants: no GSO, no GRO, one packet a call. So is the size of packets, which
 decides how often the cost of a packet is paid.")]
 pub(crate) struct Arguments {
@@ -36,7 +40,7 @@ pub(crate) struct Arguments {
     /// Which end sends: up, down or both at the same time.
     #[arg(short, long, default_value = "down", value_name = "up|down|both")]
     direction: Direction,
-    /// Transfers of each variant; with fewer than 3 there is no telling what is chance.
+    /// Transfers of each variant; with fewer than 6 no share has an interval, and none is told.
     #[arg(short, long, default_value_t = SharesOptions::default().rounds)]
     rounds: NonZeroUsize,
     /// Print the figures as JSON.
@@ -89,12 +93,20 @@ fn table(shares: &Shares, size: DataSize) -> String {
     for over in Over::ALL {
         text.push_str(&parts(shares, over));
     }
+    for share in shares.shares.iter().filter(|share| share.percent.is_none()) {
+        text.push_str(&format!(
+            "not separable here: {} of {} ({})\n",
+            share.part,
+            share.over.name(),
+            share.obstacle
+        ));
+    }
     text.push_str(&format!(
         "\nAll in processor time of both ends together. %: of the same transport as it is. kernel %: its\n\
          part in the kernel.\n\
          encryption: saved when nothing is encrypted. copies: what plain TCP saves without them, for\n\
          the same bytes. system calls: their number times {:.0} ns, what an empty one takes here.\n\
-         protocol: the rest, with the kernel's work within the calls.\n\n\
+         protocol: the rest, with the kernel's work within the calls. Shares have 95 % intervals.\n\n\
          QUIC carries {} % of what TLS over TCP does; with packets as large as TCP's are on loopback,\n\
          {} %.\n",
         shares.empty_call_ns,
@@ -120,7 +132,11 @@ fn line(measured: &Measured) -> String {
 
 fn parts(shares: &Shares, over: Over) -> String {
     let of = shares.shares.iter().filter(|share| share.over == over);
-    let percents = of.map(|share| format!(" {:>20}", spread(&share.percent, 1)));
+    let percent = |share: &Share| match &share.percent {
+        Some(Separated { median, low, high }) => format!("{median:.1} ({low:.1} to {high:.1})"),
+        None => "not separable".to_owned(),
+    };
+    let percents = of.map(|share| format!(" {:>20}", percent(share)));
     format!("{:<5}{}\n", over.name(), percents.collect::<String>())
 }
 

@@ -1,5 +1,6 @@
 //! Where `altway serve` has its certificates from, at the start and at each reload.
 
+use super::acme;
 use crate::hint::mistake;
 use crate::printer::Printer;
 use altway_config::{Certificate, ClientCertificates, Plan, Secret};
@@ -80,14 +81,47 @@ pub(super) enum Origin {
 /// # Errors
 /// One can't be read.
 pub(super) fn certificates(plan: &Plan, origin: Origin, printer: &Printer) -> Result<Certificates> {
-    let own = |names: &[String]| own_certificate(names, origin, printer);
-    let all = altway_site::certificates(plan, identity, own)?;
-    for identity in all.iter() {
+    let warned = |identity: Identity| {
         for warning in identity.warnings(SystemTime::now()) {
             printer.warn(&warning.to_string());
         }
-    }
+        identity
+    };
+    let own = |names: &[String]| own_certificate(names, origin, printer).map(warned);
+    let read = |certificate: &Certificate| identity(certificate).map(warned);
+    let folder = acme::folder(plan);
+    // Of these there is nothing to mend by hand.
+    let ordered = |name: &str| {
+        let file = folder.as_ref()?.certificate(name);
+        Identity::from_pem_files(&file, &file).ok()
+    };
+    let all = altway_site::certificates(plan, read, ordered, own)?;
     altway_site::with_client_auth(plan, all, client_auth)
+}
+
+/// The text of a secret. `what`: the secret in words.
+pub(crate) fn secret_text(secret: &Secret, what: &str) -> Result<String> {
+    let file = match secret {
+        Secret::File(file) => file.clone(),
+        Secret::Credential(name) => credential(name)?,
+        Secret::Env(name) => {
+            return std::env::var(name).map_err(|_| {
+                mistake(
+                    format!("the variable {name}, which holds {what}, is not set, or no text"),
+                    "set it for the server's process",
+                )
+            });
+        }
+    };
+    std::fs::read_to_string(&file).map_err(|error| {
+        mistake(
+            format!(
+                "cannot read `{}`, which holds {what}: {error}",
+                file.display()
+            ),
+            "name a file that this user may read",
+        )
+    })
 }
 
 /// Reads what clients are asked for.

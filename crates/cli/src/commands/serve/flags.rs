@@ -6,8 +6,8 @@ use super::{certificate, translated};
 use crate::insight::{Insight, Variable};
 use crate::printer::Printer;
 use altway_config::{
-    Action, Config, Listen, ListenAddress, Listener, Log, PathPattern, Protocols, Route, Sandbox,
-    Security, Site, Transport,
+    Action, Config, EarlyData, Listen, ListenAddress, Listener, Log, PathPattern, Protocols, Route,
+    Sandbox, Security, Site, Transport,
 };
 use altway_serve::{Congestion, DEFAULT_PORT, LogFormat, Policy, ServerId, Spread};
 use altway_units::{DataSize, duration};
@@ -77,9 +77,11 @@ pub(crate) struct Flags {
     /// Packets of QUIC's first congestion window. TCP's is the route's (ip route ... initcwnd).
     #[arg(long, value_name = "PACKETS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
     initial_window: u32,
-    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): GET, HEAD and OPTIONS; else 425.
-    #[arg(long, conflicts_with_all = ["h2c", "behind_tls_proxy"])]
-    early_data: bool,
+    /// Answer returning clients of HTTP/3 a round trip earlier (0-RTT): off, files, or all, proxied requests too.
+    /// GET, HEAD and OPTIONS only; else 425. Without a value: all.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_value_t = EarlyData::Files,
+          default_missing_value = "all", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
+    early_data: EarlyData,
     #[command(flatten)]
     insight: Insight,
     /// How long a stop waits for requests that are being answered, and for the access log. The process
@@ -153,7 +155,7 @@ impl Flags {
                 congestion: self.congestion.map(translated),
                 quic_congestion: self.quic_congestion.map(translated),
                 initial_window: self.initial_window,
-                early_data: self.early_data && !self.is_clear(),
+                early_data: self.early_data,
                 server_id: translated(self.server_id),
             },
             limits,
@@ -164,6 +166,7 @@ impl Flags {
                 qlog: self.insight.qlog_path().map(Into::into),
                 keylog: self.insight.key_log_path(Variable::Ignored, printer)?,
             },
+            acme: None,
             sites: vec![site],
         })
     }

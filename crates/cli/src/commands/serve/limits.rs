@@ -105,7 +105,7 @@ impl Limits {
         });
         Ok(Config {
             max_memory: self.max_memory,
-            client_prefix: translated(self.client_prefix),
+            client_prefix: self.client_prefix,
             max_connections: count("max_connections", self.max_connections)?,
             max_connections_per_client: count(
                 "max_connections_per_client",
@@ -218,7 +218,7 @@ fn set_counts(bounds: &mut Bounds, limits: &Config) {
     bounds.requests_per_prefix = limits.requests_per_prefix;
     let concurrent = limits.max_concurrent_requests.map(NonZeroU32::get);
     set(&mut bounds.max_concurrent_requests, concurrent);
-    bounds.client_prefix = translated(limits.client_prefix);
+    bounds.client_prefix = limits.client_prefix;
     bounds.retry = translated(limits.retry);
 }
 
@@ -347,7 +347,7 @@ mod tests {
         let one = NonZeroUsize::MIN;
         let checked = |mib| {
             let workers = (one, DataSize::from_bytes(mib * MIB));
-            super::checked(&limits, workers, Spelling::Options)
+            checked(&limits, workers, Spelling::Options)
         };
         let (without, with) = (checked(0).unwrap(), checked(100).unwrap());
         assert!(with.max_requests < without.max_requests);

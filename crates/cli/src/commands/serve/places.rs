@@ -1,7 +1,7 @@
 //! The files and folders that a server reaches for while it runs, as its plan names them.
 
 use altway_admin::Address;
-use altway_config::{Action, Plan, Secret};
+use altway_config::{Action, Certificate, Issuer, Plan, Secret};
 use altway_select::ModelKind;
 use altway_serve::certs::Store;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,8 @@ pub(super) enum Use {
     Store,
     /// A folder of its own, which is made where it is missing.
     Keep,
+    /// The same with folders in it that are its own as well.
+    KeepAll,
     /// A log, which may be opened again.
     Append,
     /// A Unix socket that it makes.
@@ -60,6 +62,17 @@ impl Places {
         for key in &config.ticket_keys {
             server(Some(key), Use::Secret);
         }
+        if let Some(acme) = &config.acme {
+            server(plan.acme_folder().as_ref(), Use::KeepAll);
+            server(acme.roots.as_ref(), Use::Secret);
+            let account = acme.external_account.as_ref();
+            let key = account.and_then(|account| match &account.key {
+                Secret::File(key) => Some(key),
+                Secret::Credential(_) | Secret::Env(_) => None,
+            });
+            server(key, Use::Secret);
+            places.asks_others = true;
+        }
         for site in plan.sites() {
             places.site(site);
         }
@@ -68,20 +81,7 @@ impl Places {
 
     fn site(&mut self, site: &altway_config::Site) {
         for certificate in &site.certificates {
-            self.secret(certificate.chain.clone());
-            match &certificate.key {
-                Secret::File(key) => self.secret(key.clone()),
-                Secret::Credential(name) => {
-                    let folder = std::env::var_os("CREDENTIALS_DIRECTORY");
-                    let file = folder.map(|folder| Path::new(&folder).join(name));
-                    file.into_iter().for_each(|file| self.secret(file));
-                }
-                Secret::Env(_) => {}
-            }
-            certificate
-                .ocsp
-                .iter()
-                .for_each(|it| self.secret(it.clone()));
+            self.certificate(certificate);
         }
         if let Some(clients) = &site.client_certificates {
             self.secret(clients.roots.clone());
@@ -96,10 +96,29 @@ impl Places {
                 Action::Proxy(proxy) => {
                     self.asks_others = true;
                     proxy.roots.iter().for_each(|it| self.secret(it.clone()));
+                    let shown = proxy.client_certificate.as_ref();
+                    shown.into_iter().for_each(|it| self.certificate(it));
                 }
                 _ => {}
             }
         }
+    }
+
+    fn certificate(&mut self, certificate: &Certificate) {
+        self.secret(certificate.chain.clone());
+        match &certificate.key {
+            Secret::File(key) => self.secret(key.clone()),
+            Secret::Credential(name) => {
+                let folder = std::env::var_os("CREDENTIALS_DIRECTORY");
+                let file = folder.map(|folder| Path::new(&folder).join(name));
+                file.into_iter().for_each(|file| self.secret(file));
+            }
+            Secret::Env(_) => {}
+        }
+        certificate
+            .ocsp
+            .iter()
+            .for_each(|it| self.secret(it.clone()));
     }
 
     fn secret(&mut self, file: PathBuf) {
@@ -108,7 +127,9 @@ impl Places {
 
     /// The folder of altway's own authority, where a site has no certificate of its own.
     pub(super) fn own_authority(plan: &Plan) -> Option<Store> {
-        let needs = plan.sites().iter().any(|site| site.certificates.is_empty());
+        let has_acme = plan.config().acme.is_some();
+        let is_own = |site: &altway_config::Site| site.issuer(has_acme) == Some(Issuer::Own);
+        let needs = plan.sites().iter().any(is_own);
         let is_clear = plan.config().listen.is_clear_text();
         // What can't be had is said when the certificate is made.
         (needs && !is_clear).then(Store::open_default)?.ok()

@@ -118,10 +118,23 @@ impl Account {
                         }
                     }
                 }
+                Use::KeepAll => self.take_all(path),
                 Use::Append => self.take(path),
                 _ => {}
             }
         }
+    }
+
+    /// Takes a folder with all that is in it, as far as it is root's; the folders last, as whoever has a folder can put
+    /// something else in a file's place.
+    fn take_all(&self, folder: &Path) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => self.take_all(&entry.path()),
+                _ => self.take(&entry.path()),
+            }
+        }
+        self.take(folder);
     }
 
     /// Makes a file or folder of root's the account's; nothing that a link leads to, or that has a second name.
@@ -194,7 +207,7 @@ impl Account {
         for (path, usage) in places.all() {
             let (right, what) = match usage {
                 Use::Folder => (Access::READ_OK | Access::EXEC_OK, "read"),
-                Use::Store | Use::Keep => (
+                Use::Store | Use::Keep | Use::KeepAll => (
                     Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK,
                     "write to",
                 ),
@@ -205,7 +218,7 @@ impl Account {
             };
             let shown = path.display();
             match usage {
-                Use::Folder | Use::Store | Use::Keep => {
+                Use::Folder | Use::Store | Use::Keep | Use::KeepAll => {
                     return Err(mistake(
                         format!("`{name}` cannot {what} `{shown}`: {error}"),
                         format!("give it the right, as by `chown {name} {shown}`, and to enter the folders above"),

@@ -1,5 +1,6 @@
 //! The configuration of a running server, read again.
 
+use super::acme;
 use super::certificate::{Origin, certificates};
 use super::places::Places;
 use super::sandbox::Sandbox;
@@ -7,13 +8,14 @@ use super::setup::ticket_keys;
 use super::watch::{self, Stamps};
 use crate::config_file;
 use crate::printer::Printer;
+use altway_acme::Manager;
 use altway_admin::Reloaded;
 use altway_config::{Config, Plan, Site};
 use altway_proxy::Statistics;
 use altway_serve::ReloadHandle;
 use anyhow::Result;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The configuration that a server is run by, and the handle that changes it.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(super) struct Reloading {
     /// Counts what routes with `proxy` do, over all plans.
     statistics: Arc<Statistics>,
     printer: Printer,
+    /// Orders certificates; empty where there is no `[acme]`.
+    acme: OnceLock<Manager>,
 }
 
 /// The plan in use, with the state of its files.
@@ -54,7 +58,24 @@ impl Reloading {
             sandbox,
             statistics,
             printer,
+            acme: OnceLock::new(),
         }
+    }
+
+    /// Has whatever orders certificates follow the names of the configuration from now on.
+    pub(super) fn set_acme(&self, manager: Manager) {
+        // It is set once.
+        let _ = self.acme.set(manager);
+    }
+
+    /// Whatever orders certificates, once it has begun.
+    pub(super) fn acme(&self) -> Option<&Manager> {
+        self.acme.get()
+    }
+
+    /// Reads the certificates after one was issued.
+    pub(super) fn issued(&self) {
+        self.look_for("");
     }
 
     /// Reads everything again and has the server go by it. What can't be used changes nothing.
@@ -84,6 +105,11 @@ impl Reloading {
     /// Reads the certificates again if one of their files was replaced. What can't be used is reported once, and the
     /// former certificates stay.
     pub(super) fn look(&self) {
+        self.look_for("the files have changed: ");
+    }
+
+    /// `why`: what is said of it, if anything.
+    fn look_for(&self, why: &str) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = Stamps::of(&current.plan);
         if stamps == current.stamps {
@@ -95,8 +121,9 @@ impl Reloading {
                 let count = shown.iter().count();
                 self.server.replace_certificates(shown);
                 let read = read_again(Some(count));
-                self.printer
-                    .say(&format!("the files have changed: {}", read.trim_end()));
+                if !why.is_empty() {
+                    self.printer.say(&format!("{why}{}", read.trim_end()));
+                }
             }
             Err(error) => tracing::error!(
                 "the files of certificates have changed, and the former ones stay in use: {error:#}"
@@ -126,6 +153,7 @@ impl Reloading {
             Some(file) => config_file::load(file)?.0,
             None => current.clone(),
         };
+        acme::check_change(current, &plan)?;
         if let Some(outside) = self.sandbox.outside(&Places::of(&plan, None, None)) {
             let outside = outside.display();
             anyhow::bail!(
@@ -144,6 +172,9 @@ impl Reloading {
         let site = altway_site::site_counted(&plan, &self.statistics)?;
         self.server
             .replace(&site, &altway_site::hosts(&plan), shown)?;
+        if let Some(acme) = self.acme.get() {
+            acme.replace_names(&plan.acme_names());
+        }
         if let Some(keys) = ticket_keys {
             self.server.replace_ticket_keys(keys);
         }

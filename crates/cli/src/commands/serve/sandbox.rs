@@ -149,7 +149,7 @@ impl Sandbox {
         own: Option<&altway_serve::certs::Store>,
     ) {
         for (path, usage) in places.all() {
-            if usage == Use::Keep {
+            if matches!(usage, Use::Keep | Use::KeepAll) {
                 // Nothing can be made where it lies once the process is in; who opens it says what hinders.
                 let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
             }
@@ -262,7 +262,7 @@ fn folders_of(path: &Path, usage: Use) -> Vec<(PathBuf, Right)> {
                 .map(|it| (it, Right::Read))
                 .collect()
         }
-        Use::Store | Use::Keep => vec![(path.to_owned(), Right::Write)],
+        Use::Store | Use::Keep | Use::KeepAll => vec![(path.to_owned(), Right::Write)],
         Use::Append => vec![(parent(path), Right::Append)],
         Use::Meet => vec![(parent(path), Right::Meet)],
     }

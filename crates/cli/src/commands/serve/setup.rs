@@ -8,12 +8,12 @@ use crate::insight::{key_log_to, qlog_to};
 use crate::printer::Printer;
 use crate::stderr;
 use altway_config::{
-    Action, Listen, Plan, Protocol, Route, Security as Listening, Site as SitePlan,
+    Action, EarlyData, Listen, Plan, Protocol, Route, Security as Listening, Site as SitePlan,
 };
 use altway_proxy::Statistics;
 use altway_serve::{
-    AccessLog, Bind, Files as Folder, FilesOptions, Listener, ListenerKind, Options, Policy,
-    Protocols, Security, SelectionLog, Site, TicketKeys,
+    AccessLog, Bind, EarlyDataFor, Files as Folder, FilesOptions, Listener, ListenerKind, Options,
+    Policy, Protocols, Security, SelectionLog, Site, TicketKeys,
 };
 use altway_site::UPLOAD_BYTES;
 use altway_units::DataSize;
@@ -92,7 +92,11 @@ pub(super) fn options(
     options.congestion = config.transport.congestion.map(translated);
     options.quic_congestion = config.transport.quic_congestion.map(translated);
     options.initial_window = config.transport.initial_window;
-    options.early_data = config.transport.early_data;
+    options.early_data = match config.transport.early_data {
+        EarlyData::Off => EarlyDataFor::Nobody,
+        EarlyData::Files => EarlyDataFor::Files,
+        EarlyData::All => EarlyDataFor::Everything,
+    };
     options.ticket_keys = ticket_keys(plan)?;
     options.proxy_protocol_from = config.listen.proxy_protocol_from.clone();
     let secrets = config.log.keylog.as_deref();

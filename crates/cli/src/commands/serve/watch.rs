@@ -1,5 +1,6 @@
 //! A look at the files of certificates now and then, for those that were replaced.
 
+use super::acme;
 use altway_config::{Plan, Secret};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -34,6 +35,7 @@ fn files(plan: &Plan) -> Vec<PathBuf> {
     let clients = plan.sites().iter();
     let clients = clients.filter_map(|site| site.client_certificates.as_ref());
     let mut files: Vec<_> = clients.map(|it| it.roots.clone()).collect();
+    files.extend(acme::files(plan));
     for certificate in certificates {
         files.push(certificate.chain.clone());
         files.extend(certificate.ocsp.clone());

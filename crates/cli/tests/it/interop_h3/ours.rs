@@ -59,11 +59,11 @@ impl Client {
     /// The same by a version of QUIC.
     pub(super) fn connect_by(version: Version, ground: &Ground, port: u16) -> Self {
         let mut config = ClientConfig::new(Arc::new(trusting(&ground.authority)));
-        config.version = version;
-        config.transport.keep_alive = Some(Duration::from_millis(100));
-        let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
+        config.quic.version = version;
+        config.quic.transport.keep_alive = Some(Duration::from_millis(100));
+        let mut endpoint = <Endpoint>::client(&config, [7; 32]).unwrap();
         let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let connection = endpoint.connect(Instant::now(), server, "localhost");
+        let connection = endpoint.connect(Instant::now(), server, "localhost", ());
         let mut client = Self {
             endpoint,
             connection: connection.unwrap(),
@@ -115,9 +115,9 @@ impl Client {
             self.progress(stream, &mut answer).expect("an answer");
         }
         self.send_body(stream, second, &mut answer);
-        let sent = self
-            .endpoint
-            .send_trailers(self.connection, stream, trailers);
+        let sent = self.endpoint.with(self.connection, |it, quic| {
+            it.send_trailers(quic, stream, trailers)
+        });
         sent.unwrap();
         while !answer.is_over {
             self.progress(stream, &mut answer).expect("an answer");
@@ -138,18 +138,18 @@ impl Client {
     fn send(&mut self, method: Method, path: &str, end: bool) -> StreamId {
         let request = Request::builder().method(method);
         let request = request.uri(format!("{}{path}", self.root)).body(());
-        let sent = self
-            .endpoint
-            .send_request(self.connection, &request.unwrap(), end);
+        let sent = self.endpoint.with(self.connection, |it, quic| {
+            it.send_request(quic, &request.unwrap(), end)
+        });
         sent.unwrap()
     }
 
     fn send_body(&mut self, stream: StreamId, body: &[u8], answer: &mut Answer) {
         let mut body = Bytes::copy_from_slice(body);
         loop {
-            let sent = self
-                .endpoint
-                .send_data(self.connection, stream, &mut body, false);
+            let sent = self.endpoint.with(self.connection, |it, quic| {
+                it.send_data(quic, stream, &mut body, false)
+            });
             sent.unwrap();
             if body.is_empty() {
                 return;
@@ -176,7 +176,9 @@ impl Client {
 
     fn read(&mut self, stream: StreamId, answer: &mut Answer) {
         loop {
-            let received = self.endpoint.recv_data(self.connection, stream);
+            let received = self
+                .endpoint
+                .with(self.connection, |it, quic| it.recv_data(quic, stream));
             match received.unwrap() {
                 Received::Data(bytes) => answer.body.extend_from_slice(&bytes),
                 Received::Trailers(fields) => answer.trailers = fields,
@@ -248,8 +250,10 @@ impl Client {
 /// Says goodbye, lest the server wait for acknowledgements.
 impl Drop for Client {
     fn drop(&mut self) {
-        let (now, code) = (Instant::now(), Code::H3_NO_ERROR);
-        self.endpoint.close(now, self.connection, code, b"");
+        let code = Code::H3_NO_ERROR;
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.close(quic, code, b"");
+        }
         self.transmit();
     }
 }

@@ -17,7 +17,8 @@ const NAMES: [&str; PARTS + 1] = [
     "topology",
     "congestion control",
     "certificate",
-    "client and server",
+    "client",
+    "server",
     "delay",
 ];
 /// Between the parts of a panel's title.

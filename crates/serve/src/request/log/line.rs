@@ -53,6 +53,18 @@ impl LoggedHead {
         }
     }
 
+    /// The head of a request that was not heard to its end: `-` and no path.
+    pub(crate) fn unknown() -> Self {
+        Self {
+            method: Method::from_bytes(b"-").unwrap_or_default(),
+            path: Box::default(),
+            host: None,
+            referer: None,
+            agent: None,
+            certificate: None,
+        }
+    }
+
     pub(crate) fn with_certificate(mut self, certificate: Option<ClientCertificate>) -> Self {
         self.certificate = certificate;
         self

@@ -44,9 +44,11 @@ fn site(policy: &str, has_http3: bool) -> Site {
         ),
         has_hosts: false,
         selection: has_http3.then(|| Selection::of(&policy.parse().unwrap())),
+        early_services: false,
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
         counters: ServerCounters::default(),
+        challenges: None,
     };
     let files = Rc::new(RefCell::new(FileCache::new(1 << 20, 10)));
     let limits = Limits::default();

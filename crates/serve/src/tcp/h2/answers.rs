@@ -132,7 +132,12 @@ impl Answers {
                 exchanges.ask(stream, request, &mut means);
             }
             Event::RequestTooLarge { stream } => {
-                let response = self.exchanges.requests.too_large(buffers.clocks);
+                let (status, incident) = (
+                    StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                    Incident::RefusedRequest,
+                );
+                let requests = &mut self.exchanges.requests;
+                let response = requests.unheard(status, incident, buffers.clocks);
                 return self.respond(turn, stream, response, buffers);
             }
             Event::Data { stream, data, end } => {

@@ -39,9 +39,11 @@ fn setup(dir: &std::path::Path) -> Arc<Setup> {
         ),
         has_hosts: false,
         selection: None,
+        early_services: false,
         log: None,
         incidents: Incidents::new(PrefixLengths::default(), Instant::now()),
         counters: ServerCounters::default(),
+        challenges: None,
     };
     Arc::new(Setup {
         service: Arc::new(service),

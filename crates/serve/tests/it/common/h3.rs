@@ -76,9 +76,9 @@ impl H3 {
     }
 
     fn begin_as(name: &str, server: SocketAddr, mut config: ClientConfig) -> Self {
-        config.transport.keep_alive = Some(Duration::from_millis(100));
-        let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
-        let connection = endpoint.connect(Instant::now(), server, name).unwrap();
+        config.quic.transport.keep_alive = Some(Duration::from_millis(100));
+        let mut endpoint = <Endpoint>::client(&config, [7; 32]).unwrap();
+        let connection = endpoint.connect(Instant::now(), server, name, ()).unwrap();
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         Self {
             endpoint,
@@ -97,7 +97,9 @@ impl H3 {
         let request = Request::builder().method(method).uri(uri);
         let request = request.body(()).unwrap();
         self.endpoint
-            .send_request(self.connection, &request, true)
+            .with(self.connection, |it, quic| {
+                it.send_request(quic, &request, true)
+            })
             .unwrap()
     }
 
@@ -105,12 +107,14 @@ impl H3 {
     pub(crate) fn post(&mut self, path: &str, body: Vec<u8>) -> StreamId {
         let request = Request::post(format!("https://localhost{path}")).body(());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let stream = endpoint.send_request(connection, &request.unwrap(), false);
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, &request.unwrap(), false)
+        });
         let (stream, mut body) = (stream.unwrap(), Bytes::from(body));
         loop {
-            let sent = self
-                .endpoint
-                .send_data(self.connection, stream, &mut body, true);
+            let sent = self.endpoint.with(self.connection, |it, quic| {
+                it.send_data(quic, stream, &mut body, true)
+            });
             sent.unwrap();
             if body.is_empty() {
                 return stream;
@@ -126,9 +130,13 @@ impl H3 {
     pub(crate) fn begin_post(&mut self, path: &str, body: Vec<u8>) -> StreamId {
         let request = Request::post(format!("https://localhost{path}")).body(());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let stream = endpoint.send_request(connection, &request.unwrap(), false);
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, &request.unwrap(), false)
+        });
         let (stream, mut body) = (stream.unwrap(), Bytes::from(body));
-        let sent = endpoint.send_data(connection, stream, &mut body, true);
+        let sent = endpoint.with(connection, |it, quic| {
+            it.send_data(quic, stream, &mut body, true)
+        });
         sent.unwrap();
         stream
     }
@@ -143,9 +151,13 @@ impl H3 {
         let request = Request::builder().method(method);
         let request = request.uri(format!("https://localhost{path}")).body(());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let stream = endpoint.send_request(connection, &request.unwrap(), false);
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, &request.unwrap(), false)
+        });
         let (stream, mut body) = (stream.unwrap(), Bytes::from(body));
-        let sent = endpoint.send_data(connection, stream, &mut body, false);
+        let sent = endpoint.with(connection, |it, quic| {
+            it.send_data(quic, stream, &mut body, false)
+        });
         sent.unwrap();
         stream
     }
@@ -155,10 +167,14 @@ impl H3 {
         let uri = format!("https://localhost{path}");
         let request = Request::get(uri).body(()).unwrap();
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let Ok(stream) = endpoint.send_request(connection, &request, true) else {
+        let Ok(stream) =
+            endpoint.with(connection, |it, quic| it.send_request(quic, &request, true))
+        else {
             return false;
         };
-        endpoint.stop_reading(connection, stream, Code::H3_REQUEST_CANCELLED);
+        if let Some((it, quic, _)) = endpoint.connection(connection) {
+            it.stop_reading(quic, stream, Code::H3_REQUEST_CANCELLED);
+        }
         self.transmit();
         true
     }
@@ -166,7 +182,9 @@ impl H3 {
     /// Wants no more of a response.
     pub(crate) fn stop(&mut self, stream: StreamId) {
         let code = Code::H3_REQUEST_CANCELLED;
-        self.endpoint.stop_reading(self.connection, stream, code);
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.stop_reading(quic, stream, code);
+        }
         self.transmit();
     }
 
@@ -219,7 +237,11 @@ impl H3 {
 
     fn next_part(&mut self, stream: StreamId) -> Result<Option<Bytes>, Code> {
         loop {
-            match self.endpoint.recv_data(self.connection, stream).unwrap() {
+            match self
+                .endpoint
+                .with(self.connection, |it, quic| it.recv_data(quic, stream))
+                .unwrap()
+            {
                 Received::Data(bytes) => return Ok(Some(bytes)),
                 Received::Trailers(fields) => panic!("trailers: {fields:?}"),
                 Received::End => return Ok(None),
@@ -248,20 +270,24 @@ impl H3 {
         let (head, mut content) = request.into_parts();
         let head = Request::from_parts(head, ());
         let (endpoint, connection) = (&mut self.endpoint, self.connection);
-        let stream = endpoint.send_request(connection, &head, content.is_empty());
+        let stream = endpoint.with(connection, |it, quic| {
+            it.send_request(quic, &head, content.is_empty())
+        });
         let stream = stream.unwrap();
         let (mut interim, mut head, mut body) = (Vec::new(), None, Vec::new());
         loop {
             // A server that has answered may stop reading.
             while !content.is_empty()
                 && let before = content.len()
-                && let Ok(()) = self
-                    .endpoint
-                    .send_data(connection, stream, &mut content, true)
+                && let Ok(()) = self.endpoint.with(connection, |it, quic| {
+                    it.send_data(quic, stream, &mut content, true)
+                })
                 && content.len() < before
             {}
             while head.is_some()
-                && let Ok(received) = self.endpoint.recv_data(connection, stream)
+                && let Ok(received) = self
+                    .endpoint
+                    .with(connection, |it, quic| it.recv_data(quic, stream))
             {
                 match received {
                     Received::Data(bytes) => body.extend_from_slice(&bytes),
@@ -314,9 +340,9 @@ impl H3 {
 
     /// Closes the connection.
     pub(crate) fn close(mut self) {
-        let now = Instant::now();
-        self.endpoint
-            .close(now, self.connection, Code::H3_NO_ERROR, b"");
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.close(quic, Code::H3_NO_ERROR, b"");
+        }
         self.transmit();
     }
 
@@ -390,8 +416,9 @@ impl H3 {
 /// Says goodbye, lest the server wait for acknowledgements.
 impl Drop for H3 {
     fn drop(&mut self) {
-        self.endpoint
-            .close(Instant::now(), self.connection, Code::H3_NO_ERROR, b"");
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.close(quic, Code::H3_NO_ERROR, b"");
+        }
         self.transmit();
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Running;
 use altway_quic::{
-    ClientConfig, Connection, ConnectionHandle, Datagram, Direction, Endpoint, Event, Read,
-    StreamId,
+    ClientConfig, Connection, ConnectionHandle, Datagram, Direction, Endpoint, Event,
+    QuicConnection, QuicEndpoint, Read, StreamId,
 };
 use bytes::Bytes;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -23,8 +23,8 @@ impl<'a> Raw<'a> {
     pub(crate) fn new(server: &'a Running) -> Self {
         let mut config = ClientConfig::new(Arc::new(server.site.client_tls(&[b"h3"])));
         config.early_data = true;
-        let mut endpoint = Endpoint::client(&config, [7; 32]).unwrap();
-        let connection = endpoint.connect(Instant::now(), server.address, "localhost");
+        let mut endpoint = <Endpoint>::client(&config, [7; 32]).unwrap();
+        let connection = endpoint.connect(Instant::now(), server.address, "localhost", ());
         let mut raw = Self {
             server,
             endpoint,
@@ -45,7 +45,7 @@ impl<'a> Raw<'a> {
         self.connected().close(0x100, b"");
         let began = self
             .endpoint
-            .connect(Instant::now(), self.server.address, "localhost");
+            .connect(Instant::now(), self.server.address, "localhost", ());
         self.connection = began.unwrap();
         self.wait(|event| matches!(event, Event::EarlyData).then_some(()));
     }

@@ -155,9 +155,11 @@ pub(crate) async fn open_http3(
     let (vanish, vanished) = oneshot::channel();
     let (opened, head) = oneshot::channel();
     let config = ClientConfig::new(Arc::new(server.site.client_tls(&[])));
-    let mut endpoint = Endpoint::client(config, [7; 32]).unwrap();
+    let mut endpoint = <Endpoint>::client(&config, [7; 32]).unwrap();
     let now = Instant::now();
-    let connection = endpoint.connect(now, server.address, "localhost").unwrap();
+    let connection = endpoint
+        .connect(now, server.address, "localhost", ())
+        .unwrap();
     let client = Client {
         endpoint,
         connection,
@@ -230,7 +232,7 @@ impl Client {
                     gone = true;
                     if told.is_ok() && let Some(stream) = self.stream {
                         let code = Code::H3_REQUEST_CANCELLED;
-                        self.endpoint.reset_stream(self.connection, stream, code);
+                        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) { it.reset_stream(quic, stream, code); }
                     }
                 }
             }
@@ -247,10 +249,13 @@ impl Client {
                 _ => {}
             }
         }
-        if self.stream.is_none() && self.endpoint.peer_takes_extended_connect(self.connection) {
-            let sent = self
-                .endpoint
-                .send_request(self.connection, &self.request, false);
+        if self.stream.is_none()
+            && let Some((it, ..)) = self.endpoint.connection(self.connection)
+            && it.peer_takes_extended_connect()
+        {
+            let sent = self.endpoint.with(self.connection, |it, quic| {
+                it.send_request(quic, &self.request, false)
+            });
             self.stream = Some(sent.unwrap());
         }
         let Some(stream) = self.stream else {
@@ -260,14 +265,19 @@ impl Client {
             // Refused once the end was sent, or the server wants no more.
             let (endpoint, data) = (&mut self.endpoint, &mut self.outgoing);
             if endpoint
-                .send_data(self.connection, stream, data, self.read_all)
+                .with(self.connection, |it, quic| {
+                    it.send_data(quic, stream, data, self.read_all)
+                })
                 .is_err()
             {
                 data.clear();
             }
         }
         while self.opened.is_none() && self.incoming.is_empty() && !self.ended {
-            match self.endpoint.recv_data(self.connection, stream) {
+            match self
+                .endpoint
+                .with(self.connection, |it, quic| it.recv_data(quic, stream))
+            {
                 Ok(Received::Data(data)) => self.incoming = data,
                 Ok(Received::Trailers(_)) => {}
                 Ok(Received::Pending) => break,
@@ -289,9 +299,9 @@ impl Client {
     }
 
     async fn close(mut self) {
-        let now = Instant::now();
-        self.endpoint
-            .close(now, self.connection, Code::H3_NO_ERROR, b"");
+        if let Some((it, quic, _)) = self.endpoint.connection(self.connection) {
+            it.close(quic, Code::H3_NO_ERROR, b"");
+        }
         self.transmit().await;
     }
 }

@@ -54,7 +54,12 @@ impl Cells {
             times.entry(sample.block).or_default()[place] = Some(time as f64 / 1e6);
         }
         for (condition, times) in cells.into_values() {
-            match measured(&manifest.plan.scenario, &condition, &times) {
+            // The time of a policy is that of all its sessions, of which the first moves.
+            let measured = match manifest.plan.policies.is_empty() {
+                true => measured(&manifest.plan.scenario, &condition, &times),
+                false => Err("of policies, whose clients come back"),
+            };
+            match measured {
                 Ok(measured) => self.taken.push(Taken {
                     run: run.into(),
                     condition,
@@ -194,6 +199,21 @@ mod tests {
         none.add("run", &manifest, &samples);
         assert_eq!(none.left_out.get("without a rate limit"), Some(&count));
         assert!(none.taken.is_empty());
+    }
+
+    #[test]
+    fn what_policies_took_is_no_time_of_a_protocol() {
+        let manifest = include_str!("../../../../../report/tests/data/manifest.json");
+        let mut manifest = Manifest::from_json(manifest).unwrap();
+        manifest.plan.policies = vec![altway_record::Policy::H2, altway_record::Policy::H3];
+        let samples = include_str!("../../../../../report/tests/data/samples.csv");
+        let samples = altway_record::read_samples(samples).unwrap();
+        let mut cells = Cells::default();
+        cells.add("run", &manifest, &samples);
+        assert!(
+            cells.taken.is_empty() && cells.left_out.len() == 1,
+            "{cells:?}"
+        );
     }
 
     #[test]

@@ -1,0 +1,54 @@
+//! Failures that no waiting mends.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A failure that no waiting mends.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The folder can't be used.
+    #[error("cannot {action} `{path}`")]
+    Folder {
+        /// The attempt, as a verb.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process has the folder.
+    #[error("the folder `{folder}` of ACME is in use by another process{}", of(holder.as_ref()))]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+        /// Its process number.
+        holder: Option<u32>,
+    },
+    /// The roots can't be read.
+    #[error("cannot read the roots `{path}` for the directory of ACME")]
+    Roots {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        #[source]
+        source: rustls::pki_types::pem::Error,
+    },
+    /// There is no root to believe.
+    #[error("there is no root certificate in {place}, so no directory of ACME can be believed")]
+    NoRoots {
+        /// The place that was looked at.
+        place: String,
+    },
+    /// TLS can't be set up.
+    #[error("TLS to the directory of ACME can't be set up")]
+    Tls(#[source] rustls::Error),
+    /// There is no thread to be had.
+    #[error("cannot start the thread that gets certificates")]
+    Thread(#[source] io::Error),
+}
+
+fn of(holder: Option<&u32>) -> String {
+    holder.map_or_else(String::new, |process| format!(", {process}"))
+}

@@ -1,0 +1,202 @@
+//! The folder that keeps accounts, certificates and what is under way over restarts: for its owner alone, for one process at
+//! a time, each file whole or not there.
+//!
+//! ```text
+//! FOLDER/lock                                   held while a process orders certificates
+//! FOLDER/AUTHORITY/account.json                 the account and its key
+//! FOLDER/AUTHORITY/certificates/NAME/certificate.pem    chain and key
+//! FOLDER/AUTHORITY/certificates/NAME/order.json         an order that is not decided, and the key of its certificate
+//! FOLDER/AUTHORITY/certificates/NAME/state.json         failures, and when to try again
+//! ```
+
+use crate::Error;
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The most bytes of a file that are read.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The folder of one authority.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    root: PathBuf,
+    authority: PathBuf,
+}
+
+/// The right to order certificates in a folder. Ends when it is dropped, or with the process.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl Folder {
+    /// The folder of the authority with that directory. Opens nothing.
+    #[must_use]
+    pub fn new(root: impl Into<PathBuf>, directory: &str) -> Self {
+        let root = root.into();
+        let url = directory.trim_start_matches("https://");
+        let authority = root.join(plain(url.trim_end_matches('/')));
+        Self { root, authority }
+    }
+
+    /// The file of a name's certificate, its chain and its key in PEM; it need not be there.
+    #[must_use]
+    pub fn certificate(&self, name: &str) -> PathBuf {
+        self.of_name(name).join("certificate.pem")
+    }
+
+    /// Takes the folder for this process, and makes it if it is missing.
+    ///
+    /// # Errors
+    /// It can't be made or written to, or another process has it ([`Error::InUse`]).
+    pub fn lock(&self) -> Result<Lock, Error> {
+        make(&self.root)?;
+        let path = self.root.join("lock");
+        let mut options = File::options();
+        let options = options.read(true).write(true).create(true).mode(0o600);
+        let mut file = options.open(&path).map_err(failed("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let _ = file.take(16).read_to_string(&mut text);
+                return Err(Error::InUse {
+                    folder: self.root.clone(),
+                    holder: text.trim().parse().ok(),
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source)),
+        }
+        let written = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()));
+        written.map_err(failed("write", &path))?;
+        Ok(Lock { _file: file })
+    }
+
+    pub(crate) fn account(&self) -> PathBuf {
+        self.authority.join("account.json")
+    }
+
+    pub(crate) fn order(&self, name: &str) -> PathBuf {
+        self.of_name(name).join("order.json")
+    }
+
+    pub(crate) fn state(&self, name: &str) -> PathBuf {
+        self.of_name(name).join("state.json")
+    }
+
+    fn of_name(&self, name: &str) -> PathBuf {
+        self.authority.join("certificates").join(plain(name))
+    }
+}
+
+/// A text as the name of a file.
+fn plain(text: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
+    let name = text.chars().map(|it| if is_plain(it) { it } else { '-' });
+    let name: String = name.collect();
+    match name.strip_prefix('.') {
+        Some(rest) => format!("-{rest}"),
+        None => name,
+    }
+}
+
+fn make(folder: &Path) -> Result<(), Error> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(failed("create", folder))
+}
+
+/// The content of a file; `None`: there is none.
+pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
+    let mut text = String::new();
+    match File::open(path) {
+        Ok(file) => file.take(MAX_FILE).read_to_string(&mut text)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(text))
+}
+
+/// Writes a file for its owner alone, whole or not at all, whatever ends the process or the machine.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    make(folder)?;
+    let write = || {
+        // Mode 600 by default.
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|failed| failed.error)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(failed("write", path))
+}
+
+/// Takes a file away, if it is there.
+pub(crate) fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!("cannot remove `{}`: {error}", path.display());
+        }
+        _ => {}
+    }
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Folder {
+        action,
+        path,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    const DIRECTORY: &str = "https://acme.example:14000/dir";
+
+    #[test]
+    fn each_authority_has_a_folder_and_no_name_leaves_it() {
+        let folder = Folder::new("/state", DIRECTORY);
+        let path = folder.certificate("a.example");
+        let expected = "/state/acme.example-14000-dir/certificates/a.example/certificate.pem";
+        assert_eq!(path, Path::new(expected));
+        let path = folder.certificate("../../x");
+        let expected = "/state/acme.example-14000-dir/certificates/-.-..-x/certificate.pem";
+        assert_eq!(path, Path::new(expected));
+        let staging = Folder::new("/state", "https://acme.example:14000/other");
+        assert_ne!(staging.account(), folder.account());
+    }
+
+    #[test]
+    fn a_folder_is_for_one_holder_and_its_files_for_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path().join("acme"), DIRECTORY);
+        let lock = folder.lock().unwrap();
+        let refused = folder.lock().unwrap_err();
+        let own = std::process::id();
+        assert!(matches!(refused, Error::InUse { holder: Some(it), .. } if it == own));
+        drop(lock);
+        let _lock = folder.lock().unwrap();
+        let path = folder.certificate("a.example");
+        for text in ["one", "two"] {
+            write(&path, text).unwrap();
+            assert_eq!(read(&path).unwrap().as_deref(), Some(text));
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        assert_eq!(mode(&dir.path().join("acme/lock")), 0o600);
+        remove(&path);
+        remove(&path);
+        assert_eq!(read(&path).unwrap(), None);
+        let entries = fs::read_dir(path.parent().unwrap()).unwrap();
+        assert_eq!(entries.count(), 0, "nothing half written is left");
+    }
+}

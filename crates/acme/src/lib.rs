@@ -1,0 +1,39 @@
+//! Certificates that a server gets and renews by itself, by ACME (RFC 8555).
+//!
+//! [`Schedule`] decides: when a certificate is ordered, when it is renewed (by the authority's word, RFC 9773, else after two
+//! thirds of its lifetime), how long is waited after which failure. It is pure: time comes as an argument. [`Manager`] is the
+//! shell that carries its tasks out, with instant-acme and a client of its own, on a thread of its own. [`Folder`] keeps
+//! account, certificates and what is under way over restarts. Left to others: answering challenges, which are handed to a
+//! [`Responder`], and showing certificates, whose files [`Folder::certificate`] names.
+//!
+//! ```
+//! use altway_acme::{Challenge, Memory, Now, Schedule, Task};
+//! use std::time::{Duration, SystemTime};
+//!
+//! let now = Now { elapsed: Duration::ZERO, wall: SystemTime::UNIX_EPOCH };
+//! let mut schedule = Schedule::new(vec![Challenge::Http01], 7, now);
+//! schedule.add("example.org", None, &Memory::default(), now);
+//! let task = schedule.next_task(now).ok_or("there is no certificate yet")?;
+//! assert!(matches!(task, Task::Order { name, replaces: false, .. } if name == "example.org"));
+//! # Ok::<(), &str>(())
+//! ```
+
+mod authority;
+mod certificate;
+mod client;
+mod error;
+mod folder;
+mod manager;
+mod order;
+mod responder;
+mod schedule;
+mod settings;
+
+pub use error::Error;
+pub use folder::{Folder, Lock};
+pub use manager::{Event, Manager, Observer, Opened, Status};
+pub use responder::{BoxError, Responder};
+pub use schedule::{
+    Cause, Challenge, Failure, Memory, NameStatus, Now, Schedule, Task, Validity, Window,
+};
+pub use settings::{ExternalAccount, Settings};

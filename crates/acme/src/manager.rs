@@ -1,0 +1,202 @@
+//! The thread that orders certificates: takes the schedule's tasks, carries them out, and tells it what came of each.
+
+mod work;
+
+use crate::authority::Authority;
+use crate::certificate::Issued;
+use crate::folder::Lock;
+use crate::responder::Responder;
+use crate::schedule::{Memory, NameStatus, Validity};
+use crate::{Error, Folder, Settings, folder};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use work::Work;
+
+/// The time between two attempts at a lock that another process has.
+const LOCK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Something that an operator may want to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A certificate is in its file, and to be shown from now on.
+    Issued {
+        /// Its name.
+        name: String,
+        /// Its time.
+        validity: Validity,
+    },
+    /// Something has failed, and is tried again.
+    Failed {
+        /// The name that it was about.
+        name: String,
+        /// Why, in words.
+        message: String,
+        /// The time to the next attempt, if that is known.
+        retry_in: Option<Duration>,
+        /// The certificate's time; `None`: there is none yet.
+        validity: Option<Validity>,
+    },
+    /// Another process has the folder, and is waited for.
+    Waiting {
+        /// Its process number.
+        holder: Option<u32>,
+    },
+}
+
+/// Whoever is told of events, on the thread that orders certificates: it should not wait.
+pub type Observer = Box<dyn Fn(&Event) + Send>;
+
+/// The state of all names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Each name, in alphabetical order.
+    pub names: Vec<NameStatus>,
+    /// Certificates that were issued since the process began.
+    pub issued: u64,
+    /// Failures since then.
+    pub failed: u64,
+}
+
+/// The names that are ordered for.
+type Names = Arc<[String]>;
+
+/// Orders certificates and renews them until the process ends. Clones are the same.
+#[derive(Clone)]
+pub struct Manager {
+    names: watch::Sender<Names>,
+    status: Arc<Mutex<Status>>,
+    folder: Folder,
+}
+
+impl fmt::Debug for Manager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Manager")
+            .field("folder", &self.folder)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Manager {
+    /// Takes the folder for this process, and reads the roots. `waits`: a process that has the folder is waited for once
+    /// this is [started](Opened::start), for it is to end.
+    ///
+    /// # Errors
+    /// The folder or the roots can't be used, or another process has the folder.
+    pub fn open(settings: Settings, waits: bool) -> Result<Opened, Error> {
+        let authority = Authority::new(settings)?;
+        let (lock, holder) = match authority.folder.lock() {
+            Err(Error::InUse { holder, .. }) if waits => (None, holder),
+            lock => (Some(lock?), None),
+        };
+        Ok(Opened {
+            authority,
+            lock,
+            holder,
+        })
+    }
+
+    /// Orders for these names from now on, and tries those at once that were refused before.
+    pub fn replace_names(&self, names: &[String]) {
+        self.names.send_replace(Names::from(names));
+    }
+
+    /// The state of all names, as of the latest step or the latest minute.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let status = self.status.lock();
+        status.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The folder of account and certificates.
+    #[must_use]
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+}
+
+/// A folder that is ready to be ordered into.
+pub struct Opened {
+    authority: Authority,
+    /// `None`: another process has it.
+    lock: Option<Lock>,
+    holder: Option<u32>,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened")
+            .field("folder", &self.authority.folder)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Opened {
+    /// Begins to order certificates for these names, on a thread of its own. The server should listen by now.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn start(
+        self,
+        names: &[String],
+        responder: Arc<dyn Responder>,
+        observer: Observer,
+    ) -> Result<Manager, Error> {
+        let Self {
+            authority,
+            lock,
+            holder,
+        } = self;
+        let (sender, receiver) = watch::channel(Names::from(names));
+        let manager = Manager {
+            names: sender,
+            status: Arc::default(),
+            folder: authority.folder.clone(),
+        };
+        let status = Arc::clone(&manager.status);
+        if lock.is_none() {
+            observer(&Event::Waiting { holder });
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(Error::Thread)?;
+        let work = move || {
+            let _lock = lock.unwrap_or_else(|| wait_for(&authority.folder));
+            let work = Work::new(authority, responder, observer, status);
+            let local = tokio::task::LocalSet::new();
+            local.block_on(&runtime, work.run(receiver));
+        };
+        let thread = std::thread::Builder::new().name("acme".into());
+        thread.spawn(work).map_err(Error::Thread)?;
+        Ok(manager)
+    }
+}
+
+/// The lock, once the other process has ended.
+fn wait_for(folder: &Folder) -> Lock {
+    loop {
+        match folder.lock() {
+            Ok(lock) => return lock,
+            Err(Error::InUse { .. }) => {}
+            Err(error) => tracing::warn!("{error}: it is tried again"),
+        }
+        std::thread::sleep(LOCK_INTERVAL);
+    }
+}
+
+/// The certificate's time and the memory of a name, as the folder has them.
+fn kept(folder: &Folder, name: &str) -> (Option<Validity>, Memory) {
+    let held = Issued::of_file(&folder.certificate(name), name);
+    let text = folder::read(&folder.state(name)).ok().flatten();
+    let memory = text.and_then(|text| serde_json::from_str(&text).ok());
+    let has_order = folder.order(name).is_file();
+    let memory = Memory {
+        has_order,
+        ..memory.unwrap_or_default()
+    };
+    (held.map(|held| held.validity), memory)
+}

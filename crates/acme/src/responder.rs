@@ -1,0 +1,32 @@
+//! The interface by which challenges are handed to whoever serves.
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// An error of any type.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A server that answers challenges. Answers hold from the call on; one that is put again replaces the former.
+pub trait Responder: Send + Sync {
+    /// Has `GET /.well-known/acme-challenge/TOKEN` in clear text answered with the key authorization (RFC 8555 section 8.3).
+    ///
+    /// # Errors
+    /// It can't be.
+    fn answer_http(&self, token: &str, authorization: &str) -> Result<(), BoxError>;
+
+    /// Has handshakes for `name` that offer `acme-tls/1` alone shown this certificate (RFC 8737 section 3).
+    ///
+    /// # Errors
+    /// It can't be.
+    fn answer_tls(
+        &self,
+        name: &str,
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<(), BoxError>;
+
+    /// Takes an answer over HTTP away.
+    fn remove_http(&self, token: &str);
+
+    /// Takes an answer over TLS away.
+    fn remove_tls(&self, name: &str);
+}

@@ -1,0 +1,88 @@
+//! Faults of `[acme]` and of the sites that use it.
+
+use super::check::Check;
+use crate::{Acme, AcmeChallenge, Config, Issuer, Site, SiteName};
+
+impl Check<'_> {
+    pub(super) fn acme(&mut self, config: &Config) {
+        if let Some(acme) = &config.acme {
+            self.acme_table(config, acme);
+        }
+        for (index, site) in config.sites.iter().enumerate() {
+            self.issuer(config, site, &format!("site.{index}"));
+        }
+    }
+
+    fn acme_table(&mut self, config: &Config, acme: &Acme) {
+        self.twice(&acme.challenges, "acme", "challenges");
+        if config.listen.is_clear_text() {
+            self.fault(
+                "acme",
+                "[acme] gets certificates, and the server listens in clear text only",
+                "leave it out, or listen with `https`",
+            );
+            return;
+        }
+        if acme.challenges.contains(&AcmeChallenge::Http01) && !config.listen.has_plain_http() {
+            self.fault(
+                "acme.challenges",
+                "`http-01` is answered over `http`, at which this server does not listen",
+                "give `http = [\"*:80\"]` in [listen], or take `tls-alpn-01`",
+            );
+        }
+        if acme.folder.is_none() && config.state.is_none() && !self.is_said("acme.folder") {
+            self.fault(
+                "acme",
+                "[acme] has no folder for its account and certificates",
+                "give `state` before the first table, or `folder` here",
+            );
+        }
+    }
+
+    fn issuer(&mut self, config: &Config, site: &Site, path: &str) {
+        let has_acme = config.acme.is_some();
+        let certificate = format!("{path}.certificate");
+        // What was said and could not be read has its own fault.
+        let is_unread = site.issued_by.is_none() && self.is_said(&certificate);
+        if site.issuer(has_acme) != Some(Issuer::Acme) || is_unread {
+            return;
+        }
+        if !has_acme {
+            self.fault(
+                &certificate,
+                "the certificate is to come by ACME, and there is no [acme]",
+                "add [acme], with which you agree to the authority's terms, and an `email` in it",
+            );
+            return;
+        }
+        if site.names.is_empty() && !self.is_said(&format!("{path}.names")) {
+            self.fault(
+                &certificate,
+                "the certificate is to come by ACME, and the site has no names to order it for",
+                "give `names = [\"example.org\"]`, or take `certificate = \"own\"`",
+            );
+        }
+        for (index, name) in site.names.iter().enumerate() {
+            let Some(what) = not_orderable(name) else {
+                continue;
+            };
+            self.fault(
+                &format!("{path}.names.{index}"),
+                format!("`{name}` is {what}, for which no certificate can be had by the challenges of [acme]"),
+                "give the site a `certificate` of files, or `certificate = \"own\"`, or leave the name out",
+            );
+        }
+    }
+}
+
+/// The kind of a name for which no authority issues by challenges over HTTP and TLS.
+fn not_orderable(name: &SiteName) -> Option<&'static str> {
+    match name.exact() {
+        None => Some("a wildcard"),
+        Some(_) if name.is_address() => Some("an address"),
+        Some(host) if host == "localhost" || host.ends_with(".localhost") => {
+            Some("a name of this machine alone")
+        }
+        Some(_) => None,
+    }
+}

@@ -1,0 +1,259 @@
+//! A proxy whose upstream speaks HTTP/3, which a configuration asks for by name.
+
+use super::proxied::{proxy, site};
+use super::websockets::{example, silent};
+use crate::common::websocket::{ALL, Over};
+use crate::common::{Running, h2, h3::H3, read, soon};
+use altway_serve::Site;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request as Asked;
+use axum::response::Response as Answer;
+use bytes::Bytes;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{SinkExt as _, StreamExt as _};
+use http::{HeaderMap, Request};
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use std::convert::Infallible;
+use std::path::Path;
+use std::time::Duration;
+use tokio_tungstenite::tungstenite::Message;
+
+/// An upstream over HTTP/3: what it is sent comes back, with how it was asked for.
+fn echo() -> Running {
+    let answer = async |request: Asked| {
+        let (parts, body) = request.into_parts();
+        let asked = format!("{:?} {} {}", parts.version, parts.method, parts.uri);
+        let mut answer = Answer::new(body);
+        answer
+            .headers_mut()
+            .insert("x-asked", asked.parse().unwrap());
+        let told = parts.headers.get("x-forwarded-for").unwrap();
+        answer.headers_mut().insert("x-told", told.clone());
+        answer
+    };
+    let app = Router::new()
+        .route(
+            "/slow",
+            axum::routing::get(async || {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                "slow"
+            }),
+        )
+        .fallback(answer);
+    Running::tls(|options| options.site = Site::service(app))
+}
+
+fn keys(origin: &Running, roots: &Path) -> String {
+    format!(
+        "proxy = \"h3://{}\"\nserver-name = \"localhost\"\nroots = \"{}\"\ntimeouts = {{ connect = \"2s\" }}",
+        origin.address,
+        roots.display()
+    )
+}
+
+fn behind(origin: &Running) -> Running {
+    proxy(&keys(origin, &origin.site.authority()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_and_content_pass_in_both_directions() {
+    let origin = echo();
+    let server = behind(&origin);
+    let large: Vec<u8> = (0..3_000_017).map(|i| (i % 251) as u8).collect();
+    let mut client = h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+    for content in [Vec::new(), b"short".to_vec(), large.clone()] {
+        let request = Request::post("https://localhost/a?b=c");
+        let request = request.body(Full::from(content.clone())).unwrap();
+        let response = soon(client.send_request(request)).await.unwrap();
+        assert_eq!(response.status(), 200);
+        let fields = response.headers();
+        assert_eq!(fields["x-asked"], "HTTP/3.0 POST https://localhost/a?b=c");
+        assert_eq!(fields["x-told"], "127.0.0.1");
+        assert_eq!(fields["via"], "3 altway");
+        assert!(soon(read(response)).await == content);
+    }
+    let request = Request::post("https://localhost/").body(Bytes::from(large.clone()));
+    let asking = || H3::connect(&server).ask(request.unwrap());
+    let (_, head, body) = tokio::task::block_in_place(asking);
+    assert_eq!(head.status(), 200);
+    assert!(body == large);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_requests_at_once_than_the_server_has_streams_are_all_answered() {
+    let origin = echo();
+    let server = behind(&origin);
+    // 40 a connection, which are more than 100 on the one behind.
+    let mut asked = FuturesUnordered::new();
+    for _ in 0..8 {
+        let mut client = h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+        for _ in 0..40 {
+            let request = Request::get("https://localhost/slow").body(Full::default());
+            let sent = client.send_request(request.unwrap());
+            let client = client.clone();
+            asked.push(async move {
+                let response = soon(sent).await.unwrap();
+                let status = response.status();
+                drop(client);
+                (status, soon(read(response)).await)
+            });
+        }
+    }
+    let mut count = 0;
+    while let Some((status, body)) = asked.next().await {
+        assert_eq!((status.as_u16(), &body[..]), (200, &b"slow"[..]));
+        count += 1;
+    }
+    assert_eq!(count, 320);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trailers_and_events_pass_as_they_come() {
+    let (tell, told) = tokio::sync::mpsc::channel::<Bytes>(1);
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Some(told)));
+    let app = Router::new().fallback(async move || {
+        let told = told.lock().unwrap().take().unwrap();
+        let stream = futures_util::stream::unfold(Some(told), async |told| {
+            let mut told = told?;
+            Some(match told.recv().await {
+                Some(data) => (
+                    Ok::<_, Infallible>(http_body::Frame::data(data)),
+                    Some(told),
+                ),
+                None => {
+                    let fields = HeaderMap::from_iter([(
+                        http::HeaderName::from_static("x-sum"),
+                        http::HeaderValue::from_static("7"),
+                    )]);
+                    (Ok(http_body::Frame::trailers(fields)), None)
+                }
+            })
+        });
+        Answer::new(Body::new(StreamBody::new(stream)))
+    });
+    let origin = Running::tls(|options| options.site = Site::service(app));
+    let server = behind(&origin);
+    let mut client = h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+    let request = Request::get("https://localhost/").header("te", "trailers");
+    let request = request.body(Full::default()).unwrap();
+    let mut body = soon(client.send_request(request))
+        .await
+        .unwrap()
+        .into_body();
+    for event in ["one", "two", "three"] {
+        tell.send(event.into()).await.unwrap();
+        let frame = soon(body.frame()).await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), event);
+    }
+    drop(tell);
+    let trailers = loop {
+        let frame = soon(body.frame()).await.unwrap().unwrap();
+        if let Ok(trailers) = frame.into_trailers() {
+            break trailers;
+        }
+    };
+    assert_eq!(trailers["x-sum"], "7");
+}
+
+/// Tells when it is dropped.
+struct Guard(tokio::sync::mpsc::UnboundedSender<()>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_goes_ends_its_request_behind() {
+    let (drops, mut dropped) = tokio::sync::mpsc::unbounded_channel();
+    let app = Router::new().fallback(async move || {
+        let guard = Guard(drops.clone());
+        std::future::pending::<()>().await;
+        drop(guard);
+    });
+    let origin = Running::tls(|options| options.site = Site::service(app));
+    let server = behind(&origin);
+    let mut client = h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+    let request = Request::get("https://localhost/").body(Full::default());
+    let asked = client.send_request(request.unwrap());
+    let early = tokio::time::timeout(Duration::from_secs(1), asked).await;
+    assert!(early.is_err() && dropped.try_recv().is_err());
+    drop(client);
+    soon(dropped.recv()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_comes_back_is_connected_to_anew() {
+    let origin = echo();
+    let server = behind(&origin);
+    let ask = async || {
+        let mut client = h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+        let request = Request::get("https://localhost/").body(Full::default());
+        let response = soon(client.send_request(request.unwrap())).await;
+        response.unwrap().status().as_u16()
+    };
+    assert_eq!(ask().await, 200);
+    origin.ask_to_stop();
+    let another = || Router::new().fallback(async || "another");
+    let next = loop {
+        // Its port is free once it has stopped.
+        match origin.next(|options| options.site = Site::service(another())) {
+            Ok(next) => break next,
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    };
+    for _ in 0..5 {
+        assert_eq!(ask().await, 200);
+    }
+    drop(next);
+    assert_eq!(ask().await, 502);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_authority_s_server_is_answered_for_with_502() {
+    let (origin, other) = (echo(), echo());
+    let server = proxy(&keys(&origin, &other.site.authority()));
+    let mut client = h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+    let request = Request::get("https://localhost/").body(Full::default());
+    let response = soon(client.send_request(request.unwrap())).await.unwrap();
+    assert_eq!(response.status(), 502);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn websockets_pass_from_every_protocol_and_over_a_reload() {
+    let origin = Running::tls(|options| options.site = Site::service(example::app()));
+    let server = behind(&origin);
+    for over in ALL {
+        let (mut socket, _gone) = soon(over.connect(&server, "/echo")).await;
+        let large: Vec<u8> = (0..3_000_017).map(|i| (i % 251) as u8).collect();
+        for message in [Message::text("hello"), Message::binary(large)] {
+            soon(socket.send(message.clone())).await.unwrap();
+            let answer = soon(socket.next()).await.unwrap().unwrap();
+            assert!(answer == message, "{over:?}: {} bytes", answer.len());
+            let again = site(&keys(&origin, &origin.site.authority()));
+            server.replace_site(&again).unwrap();
+        }
+        soon(socket.close(None)).await.unwrap();
+        let close = soon(socket.next()).await.unwrap().unwrap();
+        assert_eq!(close, Message::Close(None), "{over:?}");
+        assert!(soon(socket.next()).await.is_none(), "{over:?}");
+        let opened = soon(over.open(&server, "/nothing", HeaderMap::new())).await;
+        assert_eq!(opened.head.status(), 404, "{over:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_websocket_s_client_that_vanishes_is_gone_behind() {
+    let (app, mut began, mut dropped) = silent();
+    let origin = Running::tls(|options| options.site = Site::service(app));
+    let server = behind(&origin);
+    for over in [Over::Http2, Over::Http3] {
+        let (socket, gone) = soon(over.connect(&server, "/")).await;
+        soon(began.recv()).await.unwrap();
+        assert!(dropped.try_recv().is_err(), "{over:?}");
+        gone.vanish(socket);
+        soon(dropped.recv()).await.unwrap();
+    }
+}

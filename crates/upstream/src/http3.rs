@@ -1,0 +1,274 @@
+//! Connections over HTTP/3 (RFC 9114): each has a task that owns its socket and engine, and is told over a queue what
+//! its requests want.
+//!
+//! Content moves one piece at a time in either direction: a task of the request reads the next piece of what is sent
+//! once the one before has been taken by the engine, and the engine reads the next piece of what is received once
+//! whoever has the response has taken the one before. So each exchange has two messages in the queue at most, and
+//! pieces in memory that its windows bound.
+
+mod driver;
+mod link;
+mod tunnel;
+
+use crate::content::Outgoing;
+use crate::counters::Counters;
+use crate::exchange::Interim;
+use crate::retry::{Failure, Sent};
+use crate::{BoxError, heads};
+use bytes::Bytes;
+use driver::Driver;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt as _;
+use link::Link;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{self, UnboundedSender};
+use tokio::sync::oneshot;
+pub(crate) use tunnel::Http3Stream;
+
+/// A handle on a connection over HTTP/3. It goes on until the last handle and the last exchange have gone, or the
+/// server ends it.
+#[derive(Debug, Clone)]
+pub(crate) struct Http3 {
+    driver: UnboundedSender<Message>,
+    shared: Arc<Shared>,
+    opened: Instant,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    exchanges: AtomicU64,
+    /// The server takes no more requests.
+    is_going: AtomicBool,
+    /// The server takes extended CONNECT.
+    takes_tunnels: AtomicBool,
+}
+
+/// A message to the task of a connection. Of each exchange there are two at most.
+#[derive(Debug)]
+enum Message {
+    Begin(u64, Box<Begin>),
+    /// The next piece of the request's content; `None`: its end.
+    Content(u64, Option<Frame<Bytes>>),
+    /// There is room for a piece of the response.
+    Room(u64),
+    /// Nobody waits for it any more, or its content has failed.
+    Gone(u64),
+}
+
+/// A request that is to be sent.
+#[derive(Debug)]
+struct Begin {
+    head: Request<()>,
+    interim: Option<Interim>,
+    answer: oneshot::Sender<Result<Answer, Failed>>,
+    /// Asks for the next piece of the request's content; `None`: it has none.
+    credit: Option<mpsc::Sender<()>>,
+}
+
+/// The head of a response, with its content unless there is none.
+type Answer = (Response<()>, Option<mpsc::Receiver<Piece>>);
+
+/// A piece of a response's content, its end, or what came in between.
+type Piece = Result<Option<Frame<Bytes>>, BoxError>;
+
+/// The failure of a request, and what of it the server can have seen.
+pub(crate) type Failed = (Failure, Sent);
+
+impl Http3 {
+    /// Opens a connection to a server of that name, which counts as open from its handshake to its end; `pause`: the
+    /// longest of a response.
+    pub(crate) async fn connect(
+        tls: Arc<rustls::ClientConfig>,
+        (remote, name): (SocketAddr, &str),
+        pause: Duration,
+        counters: &Arc<Counters>,
+    ) -> io::Result<Self> {
+        let mut link = Link::connect(tls, remote, name, pause)?;
+        driver::shake_hands(&mut link).await?;
+        let (sender, messages) = mpsc::unbounded_channel();
+        let shared = Arc::<Shared>::default();
+        let driver = Driver::new(link, messages, Arc::clone(&shared), counters.open());
+        tokio::spawn(driver.run());
+        Ok(Self {
+            driver: sender,
+            shared,
+            opened: Instant::now(),
+        })
+    }
+
+    /// Whether it takes no more requests.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.driver.is_closed() || self.shared.is_going.load(Ordering::Relaxed)
+    }
+
+    /// Sends a request, and gives its response as it comes. To drop either gives the exchange up.
+    pub(crate) async fn send(
+        &self,
+        head: Request<()>,
+        content: Outgoing,
+        interim: Option<Interim>,
+    ) -> Result<Response<Http3Body>, Failed> {
+        let has_content = !content.is_end_stream();
+        let (credit, wanted) = mpsc::channel(1);
+        let exchange = self.begin();
+        let number = exchange.number;
+        let answered = exchange.send(head, interim, has_content.then_some(credit))?;
+        if has_content {
+            tokio::spawn(send_content(content, number, self.driver.clone(), wanted));
+        }
+        let (head, pieces) = answer(answered).await?;
+        let content = Http3Body::new(head.headers(), pieces, exchange);
+        Ok(head.map(|()| content))
+    }
+
+    fn begin(&self) -> Exchange {
+        Exchange {
+            number: self.shared.exchanges.fetch_add(1, Ordering::Relaxed),
+            driver: self.driver.clone(),
+        }
+    }
+}
+
+/// Reads the content of a request piece by piece, the next one once the last one is with the engine.
+async fn send_content(
+    mut content: Outgoing,
+    number: u64,
+    driver: UnboundedSender<Message>,
+    mut wanted: mpsc::Receiver<()>,
+) {
+    // It is asked for once the request is on its way, and no more once the exchange is over.
+    while wanted.recv().await.is_some() {
+        let frame = tokio::select! {
+            frame = content.frame() => frame,
+            _ = wanted.recv() => return,
+        };
+        let (message, is_last) = match frame {
+            Some(Ok(frame)) => {
+                let is_last = frame.is_trailers();
+                (Message::Content(number, Some(frame)), is_last)
+            }
+            None => (Message::Content(number, None), true),
+            Some(Err(_)) => (Message::Gone(number), true),
+        };
+        if driver.send(message).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// An exchange that somebody waits for. Given up when it is dropped.
+#[derive(Debug)]
+struct Exchange {
+    number: u64,
+    driver: UnboundedSender<Message>,
+}
+
+/// The response that a request waits for.
+type Answered = oneshot::Receiver<Result<Answer, Failed>>;
+
+impl Exchange {
+    /// Has the request sent; `credit`: that asks for its content, if it has some.
+    fn send(
+        &self,
+        head: Request<()>,
+        interim: Option<Interim>,
+        credit: Option<mpsc::Sender<()>>,
+    ) -> Result<Answered, Failed> {
+        let (answer, answered) = oneshot::channel();
+        let begin = Begin {
+            head,
+            interim,
+            answer,
+            credit,
+        };
+        let begun = self
+            .driver
+            .send(Message::Begin(self.number, Box::new(begin)));
+        match begun {
+            Ok(()) => Ok(answered),
+            Err(_) => Err((Failure::Connection, Sent::Nothing)),
+        }
+    }
+}
+
+async fn answer(answered: Answered) -> Result<Answer, Failed> {
+    match answered.await {
+        Ok(answer) => answer,
+        Err(_) => Err((Failure::Connection, Sent::Some)),
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        // Else the connection has ended.
+        let _ = self.driver.send(Message::Gone(self.number));
+    }
+}
+
+/// The content of a response over HTTP/3.
+#[derive(Debug)]
+pub(crate) struct Http3Body {
+    pieces: Option<mpsc::Receiver<Piece>>,
+    is_at_end: bool,
+    has_length: bool,
+    exchange: Exchange,
+}
+
+impl Http3Body {
+    /// The content that follows a head with `fields`.
+    fn new(fields: &HeaderMap, pieces: Option<mpsc::Receiver<Piece>>, exchange: Exchange) -> Self {
+        Self {
+            is_at_end: pieces.is_none(),
+            has_length: pieces.is_none() || fields.contains_key(CONTENT_LENGTH),
+            pieces,
+            exchange,
+        }
+    }
+
+    pub(crate) fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let Some(pieces) = self.pieces.as_mut().filter(|_| !self.is_at_end) else {
+            return Poll::Ready(None);
+        };
+        let piece = ready!(pieces.poll_recv(cx));
+        let piece = piece.unwrap_or_else(|| Err("the connection to the upstream ended".into()));
+        self.is_at_end = !matches!(&piece, Ok(Some(frame)) if frame.is_data());
+        if !self.is_at_end {
+            let room = Message::Room(self.exchange.number);
+            // Else the connection has ended, as the next piece tells.
+            let _ = self.exchange.driver.send(room);
+        }
+        Poll::Ready(piece.transpose())
+    }
+
+    pub(crate) fn is_end_stream(&self) -> bool {
+        self.is_at_end
+    }
+
+    /// Whether the server has said how long it is.
+    pub(crate) fn has_length(&self) -> bool {
+        self.has_length
+    }
+}
+
+/// Passes an interim response on, if it is one that clients are to see.
+fn pass_interim(interim: Option<&Interim>, head: &Response<()>) {
+    if let Some(interim) = interim
+        && heads::is_passed_ahead(head.status())
+    {
+        let mut fields: HeaderMap = head.headers().clone();
+        heads::pass_response(&mut fields, head.version());
+        fields.remove(http::header::VIA);
+        let status: StatusCode = head.status();
+        interim.tell(status, &fields);
+    }
+}
