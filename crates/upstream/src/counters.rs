@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn what_workers_count_adds_up() {
         let workers = [Arc::<Counters>::default(), Arc::default()];
-        let open: Vec<_> = workers.iter().map(|it| it.open()).collect();
+        let open: Vec<_> = workers.iter().map(Counters::open).collect();
         drop(workers[0].open());
         for worker in &workers {
             worker.request();
