@@ -26,6 +26,7 @@ mod link;
 mod network;
 mod origin;
 mod process;
+mod proxy;
 mod raw;
 mod record;
 mod run;
@@ -50,6 +51,7 @@ pub(crate) enum Bench {
     Http2(http2::Arguments),
     Http3(http3::Arguments),
     Link(link::Arguments),
+    Proxy(proxy::Arguments),
     Raw(raw::Arguments),
     Spread(spread::Arguments),
     Table(thread_table::Arguments),
@@ -60,6 +62,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Http2(arguments) => http2::run(arguments),
         Bench::Http3(arguments) => http3::run(arguments),
         Bench::Link(arguments) => link::run(arguments),
+        Bench::Proxy(arguments) => proxy::run(arguments),
         Bench::Raw(arguments) => raw::run(arguments),
         Bench::Spread(arguments) => spread::run(arguments),
         Bench::Table(arguments) => thread_table::run(arguments),

@@ -3,7 +3,7 @@
 use crate::exposition::{CONTENT_TYPE, exposition};
 use crate::listener;
 use crate::status::{AcmeStatus, Identity, ReloadStatus, seconds};
-use crate::{Address, Explained, StartError, Status};
+use crate::{Address, Explained, StartError, Status, Upstreams};
 use altway_select::{ClientClass, UnixTime};
 use altway_serve::Monitor;
 use bytes::Bytes;
@@ -41,6 +41,7 @@ pub struct Reloaded {
 pub struct Admin {
     monitor: Monitor,
     identity: Identity,
+    upstreams: Option<Upstreams>,
     reload: Option<Reload>,
     acme: Option<AcmeReport>,
     reloaded: Arc<Mutex<Option<ReloadStatus>>>,
@@ -73,9 +74,19 @@ impl Admin {
         Self {
             monitor,
             identity,
+            upstreams: None,
             reload,
             acme: None,
             reloaded: Arc::default(),
+        }
+    }
+
+    /// Tells of the servers behind proxies as well.
+    #[must_use]
+    pub fn with_upstreams(self, upstreams: Upstreams) -> Self {
+        Self {
+            upstreams: Some(upstreams),
+            ..self
         }
     }
 
@@ -120,7 +131,9 @@ impl Admin {
     #[must_use]
     pub fn status(&self) -> Status {
         let reloaded = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
-        let status = Status::of(&self.monitor, &self.identity, reloaded.clone());
+        let upstreams = self.upstreams.as_ref().map(|read| read());
+        let upstreams = upstreams.unwrap_or_default();
+        let status = Status::of(&self.monitor, &self.identity, upstreams, reloaded.clone());
         let acme = self.acme.as_ref().map(|report| report());
         Status { acme, ..status }
     }

@@ -3,7 +3,7 @@
 //! Written by hand: the format is a line a sample, and the libraries for it write OpenMetrics, whose counters
 //! `promtool check metrics` finds without help text.
 
-use crate::Status;
+use crate::{Status, UpstreamStatus};
 use altway_serve::DURATION_BUCKETS_MS;
 use std::fmt::{Display, Write as _};
 
@@ -77,6 +77,7 @@ pub(crate) fn exposition(status: &Status) -> String {
     durations(&mut text, status);
     selection(&mut text, status);
     sites(&mut text, status);
+    upstreams(&mut text, &status.upstreams);
     refused(&mut text, status);
     acme(&mut text, status);
     text.0
@@ -232,6 +233,103 @@ fn selection(text: &mut Text, status: &Status) {
     }
 }
 
+/// A figure of a server behind a proxy: name, whether it only grows, help, value.
+type UpstreamFigure = (&'static str, bool, &'static str, fn(&UpstreamStatus) -> u64);
+
+const UPSTREAM_FIGURES: [UpstreamFigure; 5] = [
+    (
+        "altway_upstream_healthy",
+        false,
+        "Whether a server behind a proxy is given requests.",
+        |it| u64::from(it.healthy),
+    ),
+    (
+        "altway_upstream_requests_total",
+        true,
+        "Requests to a server behind a proxy, those that were sent again included.",
+        |it| it.requests,
+    ),
+    (
+        "altway_upstream_retries_total",
+        true,
+        "Requests that were sent again after this server had failed.",
+        |it| it.retries,
+    ),
+    (
+        "altway_upstream_ejections_total",
+        true,
+        "Times that a server behind a proxy was left alone for its failures, or found down by a check.",
+        |it| it.ejections,
+    ),
+    (
+        "http_client_active_requests",
+        false,
+        "Requests to a server behind a proxy whose responses have not ended.",
+        |it| it.in_progress,
+    ),
+];
+
+fn upstreams(text: &mut Text, upstreams: &[UpstreamStatus]) {
+    if upstreams.is_empty() {
+        return;
+    }
+    let labels =
+        |it: &'_ UpstreamStatus| [("pool", it.pool.clone()), ("server", it.server.clone())];
+    for (name, grows, help, value) in UPSTREAM_FIGURES {
+        let kind = if grows { "counter" } else { "gauge" };
+        let mut family = text.family(name, kind, help);
+        for it in upstreams {
+            let labels = labels(it);
+            family.sample(
+                &labels
+                    .each_ref()
+                    .map(|(name, value)| (*name, value.as_str())),
+                value(it),
+            );
+        }
+    }
+    let help = "Requests to which a server behind a proxy has given no response, by reason.";
+    let mut failures = text.counter("altway_upstream_failures_total", help);
+    for it in upstreams {
+        for (reason, count) in &it.failures {
+            let labels = [
+                ("pool", it.pool.as_str()),
+                ("server", &it.server),
+                ("reason", reason),
+            ];
+            failures.sample(&labels, count);
+        }
+    }
+    let help = "Connections to a server behind a proxy, with requests and without.";
+    let mut connections = text.gauge("http_client_open_connections", help);
+    for it in upstreams {
+        let active = it.open_connections.saturating_sub(it.idle_connections);
+        for (state, count) in [("active", active), ("idle", it.idle_connections)] {
+            let labels = [
+                ("pool", it.pool.as_str()),
+                ("server", &it.server),
+                ("state", state),
+            ];
+            connections.sample(&labels, count);
+        }
+    }
+    let help = "Seconds from a request to a server behind a proxy to the head of its response.";
+    let mut histogram = text.family("http_client_request_duration_seconds", "histogram", help);
+    for it in upstreams {
+        let labels = [("pool", it.pool.as_str()), ("server", it.server.as_str())];
+        let mut count = 0;
+        for (place, in_bucket) in it.latency.iter().enumerate() {
+            count += in_bucket;
+            let bound = it.latency_bounds_ms.get(place);
+            let bound = bound.map(|ms| (*ms as f64 / 1e3).to_string());
+            let bound = bound.as_deref().unwrap_or("+Inf");
+            histogram.sample_of("_bucket", &[labels[0], labels[1], ("le", bound)], count);
+        }
+        histogram.sample_of("_sum", &labels, it.latency_sum_s);
+        histogram.sample_of("_count", &labels, count);
+    }
+}
+
 fn refused(text: &mut Text, status: &Status) {
     let help = "Refusals and limits struck, by kind.";
     let mut incidents = text.counter("altway_incidents_total", help);
@@ -284,6 +382,27 @@ fn acme(text: &mut Text, status: &Status) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_behind_a_proxy_have_their_families() {
+        let mut text = Text::default();
+        upstreams(&mut text, &[]);
+        assert_eq!(text.0, "");
+        upstreams(&mut text, &[crate::upstream::tests::upstream()]);
+        let of = "pool=\"a.example/\",server=\"http://10.0.0.1:80\"";
+        for line in [
+            format!("altway_upstream_healthy{{{of}}} 1"),
+            format!("altway_upstream_requests_total{{{of}}} 7"),
+            format!("altway_upstream_failures_total{{{of},reason=\"connect\"}} 2"),
+            format!("http_client_open_connections{{{of},state=\"active\"}} 1"),
+            format!("http_client_open_connections{{{of},state=\"idle\"}} 2"),
+            format!("http_client_request_duration_seconds_bucket{{{of},le=\"0.01\"}} 3"),
+            format!("http_client_request_duration_seconds_bucket{{{of},le=\"+Inf\"}} 4"),
+            format!("http_client_request_duration_seconds_count{{{of}}} 4"),
+        ] {
+            assert!(text.0.lines().any(|it| it == line), "{line}:\n{}", text.0);
+        }
+    }
 
     #[test]
     fn labels_are_escaped_and_families_have_their_help_before_them() {

@@ -3,7 +3,8 @@
 //!
 //! [`Admin::start`] listens at an [`Address`]: a Unix socket that only the server's user may use, or a port of the
 //! loopback interface, which opens it to everybody on the machine. What it answers is made from a
-//! [`Monitor`](altway_serve::Monitor); [`call`] asks it from another process. Left to others: what a reload does.
+//! [`Monitor`](altway_serve::Monitor), and from the figures of servers behind a proxy
+//! ([`Admin::with_upstreams`]); [`call`] asks it from another process. Left to others: what a reload does.
 //!
 //! | path | answer |
 //! |---|---|
@@ -23,6 +24,7 @@ mod exposition;
 mod listener;
 mod process;
 mod status;
+mod upstream;
 
 pub use address::{Address, BadAddress};
 pub use answer::{AcmeReport, Admin, Reload, Reloaded};
@@ -34,3 +36,4 @@ pub use status::{
     DurationStatus, OfferStatus, PoolStatus, ProcessStatus, ProtocolStatus, ReloadStatus,
     SiteStatus, Status, VisitStatus,
 };
+pub use upstream::{UpstreamStatus, Upstreams};

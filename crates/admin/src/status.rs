@@ -1,5 +1,6 @@
 //! The status of a server: what `/status` answers as JSON and `altway status` prints.
 
+use crate::UpstreamStatus;
 use crate::process::{Process, udp_dropped};
 use altway_serve::{
     ArrivalMetrics, DurationMetrics, LatestVisit, Metrics, Monitor, OfferMetrics, ProtocolMetrics,
@@ -56,6 +57,8 @@ pub struct Status {
     pub sites: Vec<SiteStatus>,
     /// Memory that HTTP/3 connections hold, and may hold together, in bytes.
     pub quic_pool: PoolStatus,
+    /// The servers behind proxies, in the order of the configuration.
+    pub upstreams: Vec<UpstreamStatus>,
     /// The latest reload; none since the server began.
     pub reload: Option<ReloadStatus>,
 }
@@ -259,7 +262,12 @@ pub(crate) struct Identity {
 }
 
 impl Status {
-    pub(crate) fn of(monitor: &Monitor, identity: &Identity, reload: Option<ReloadStatus>) -> Self {
+    pub(crate) fn of(
+        monitor: &Monitor,
+        identity: &Identity,
+        upstreams: Vec<UpstreamStatus>,
+        reload: Option<ReloadStatus>,
+    ) -> Self {
         let Metrics {
             protocols,
             offers,
@@ -303,6 +311,7 @@ impl Status {
                 bytes: quic_pool_bytes,
                 limit_bytes: quic_pool_limit_bytes,
             },
+            upstreams,
             reload,
         }
     }

@@ -4,7 +4,7 @@ use crate::{
     Balance, Certificate, CheckPath, FieldPattern, HeaderField, HostValue, PathPrefix, TlsName,
     Upstream,
 };
-use altway_units::{DataSize, Network};
+use altway_units::{DataSize, LeastRate, Network};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -135,6 +135,8 @@ pub struct ProxyTimeouts {
     pub head: Duration,
     /// The longest pause in a response.
     pub idle: Duration,
+    /// The least rate of a response; `None`: 1 KiB in `idle`, where its length is known.
+    pub slowest: Option<LeastRate>,
 }
 
 impl Default for ProxyTimeouts {
@@ -143,6 +145,7 @@ impl Default for ProxyTimeouts {
             connect: Duration::from_secs(5),
             head: Duration::from_secs(60),
             idle: Duration::from_secs(300),
+            slowest: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The content of a response, from a server or of the proxy's own, with a note of when it ends.
 
 use crate::statistics::Statistics;
+use altway_serve::BodyMemory;
 use altway_upstream::{BoxError, ResponseBody};
 use bytes::Bytes;
 use http::Version;
@@ -15,9 +16,15 @@ use std::time::Instant;
 pub struct ProxyBody {
     source: Source,
     timing: Option<Timing>,
+    /// Told what the source holds; `None`: nothing that it has not given.
+    memory: Option<BodyMemory>,
 }
 
 #[derive(Debug, Default)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are of a server: a box would be memory for each request"
+)]
 enum Source {
     #[default]
     None,
@@ -52,14 +59,30 @@ impl ProxyBody {
         Self {
             source: Source::Text(text.into()),
             timing: Some(timing),
+            memory: None,
         }
     }
 
     pub(crate) fn upstream(body: ResponseBody, mut timing: Timing) -> Self {
         timing.is_whole = body.is_end_stream();
-        Self {
+        let memory = (!body.is_received()).then(BodyMemory::default);
+        let body = Self {
             source: Source::Upstream(body),
             timing: Some(timing),
+            memory,
+        };
+        body.tell_memory();
+        body
+    }
+
+    /// The figure of what it holds, for the response's extensions.
+    pub(crate) fn memory(&self) -> Option<BodyMemory> {
+        self.memory.clone()
+    }
+
+    fn tell_memory(&self) {
+        if let (Some(memory), Source::Upstream(body)) = (&self.memory, &self.source) {
+            memory.set(body.held());
         }
     }
 
@@ -88,6 +111,7 @@ impl Body for ProxyBody {
         };
         if let Poll::Ready(frame) = &polled {
             self.note(frame.as_ref());
+            self.tell_memory();
         }
         polled
     }

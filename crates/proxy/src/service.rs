@@ -7,12 +7,13 @@ use crate::websocket;
 use altway_serve::{ClientCertificate, EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
 use altway_upstream::heads::Received;
 use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
-use altway_upstream::{Group, Interim, Reason, Refusal};
+use altway_upstream::{Group, Interim, Reason, Refusal, ResponseBody, Tunnel};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
+use std::future::ready;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,6 +36,8 @@ pub struct Settings {
     pub fields: HeaderMap,
     /// Counts what is done.
     pub statistics: Arc<Statistics>,
+    /// Name of the group in [`Statistics::upstreams`].
+    pub pool: String,
 }
 
 /// A service that carries requests to a group of servers. Clones share everything.
@@ -52,6 +55,7 @@ impl Proxy {
     /// Carries requests to `group`.
     #[must_use]
     pub fn new(group: Group, settings: Settings) -> Self {
+        settings.statistics.add_group(&settings.pool, &group);
         Self(Arc::new(Shared {
             group,
             settings,
@@ -63,22 +67,24 @@ impl Proxy {
 impl Service<Request<RequestBody>> for Proxy {
     type Response = Response<ProxyBody>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<ProxyBody>, Infallible>> + Send>>;
+    type Future = Answering;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
-        let shared = Arc::clone(&self.0);
-        Box::pin(async move { Ok(shared.answer(request).await) })
+        Arc::clone(&self.0).answer(request)
     }
 }
 
+/// The answer to a request.
+type Answering = Pin<Box<dyn Future<Output = Result<Response<ProxyBody>, Infallible>> + Send>>;
+
 impl Shared {
-    async fn answer(&self, mut request: Request<RequestBody>) -> Response<ProxyBody> {
+    fn answer(self: Arc<Self>, mut request: Request<RequestBody>) -> Answering {
         let version = request.version();
-        let mut timing = Timing {
+        let timing = Timing {
             statistics: Arc::clone(&self.settings.statistics),
             version,
             began: Instant::now(),
@@ -102,10 +108,10 @@ impl Shared {
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
-            return page(StatusCode::NOT_IMPLEMENTED, timing);
+            return at_once(page(StatusCode::NOT_IMPLEMENTED, timing));
         }
         if self.change_path(&mut request).is_err() {
-            return page(StatusCode::BAD_REQUEST, timing);
+            return at_once(page(StatusCode::BAD_REQUEST, timing));
         }
         let received = Received {
             peer,
@@ -117,10 +123,24 @@ impl Shared {
             client_cert: certificate.as_ref(),
         };
         let interim = interim.map(pass_hints);
-        let sent = self
+        let sending = self
             .group
-            .send(request, received, interim, upgrade.is_some())
-            .await;
+            .send(request, received, interim, upgrade.is_some());
+        // Nothing of the request is left here: there is one such future for each request in progress.
+        Box::pin(async move {
+            let sent = sending.await;
+            Ok(self.finish(sent, upgrade, version, timing))
+        })
+    }
+
+    /// The response to a request that was sent.
+    fn finish(
+        &self,
+        sent: Result<(Response<ResponseBody>, Option<Tunnel>), Refusal>,
+        upgrade: Option<Upgrade>,
+        version: Version,
+        mut timing: Timing,
+    ) -> Response<ProxyBody> {
         let mut response = match sent {
             Err(refusal) => self.refuse(refusal, timing),
             Ok((mut response, None)) => {
@@ -129,7 +149,11 @@ impl Shared {
                 timing
                     .statistics
                     .head(version, status, Some(timing.began.elapsed()));
-                response.map(|body| ProxyBody::upstream(body, timing))
+                let mut response = response.map(|body| ProxyBody::upstream(body, timing));
+                if let Some(memory) = response.body().memory() {
+                    response.extensions_mut().insert(memory);
+                }
+                response
             }
             Ok((response, Some(tunnel))) => {
                 timing.is_whole = true;
@@ -177,6 +201,11 @@ impl Shared {
         }
         response
     }
+}
+
+/// An answer that waits for no server.
+fn at_once(response: Response<ProxyBody>) -> Answering {
+    Box::pin(ready(Ok(response)))
 }
 
 /// The status in words.

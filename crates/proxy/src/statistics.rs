@@ -1,8 +1,10 @@
-//! Counts of what a proxy has done, for its closing summary: requests and their times by protocol, and what failed.
+//! Counts of what a proxy has done, for its closing summary: requests and their times by protocol, and what failed; and
+//! where the counts of its servers are to be had.
 
-use altway_upstream::Reason;
+use altway_upstream::{Group, Reason, ServerStatistics, WeakGroup};
 use http::{StatusCode, Version};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Steps of a time between one power of two of microseconds and the next: a median is right within 4 %.
@@ -16,6 +18,9 @@ const POWERS: usize = 32;
 pub struct Statistics {
     protocols: [Counters; 3],
     refusals: [AtomicU64; Reason::ALL.len()],
+    /// The groups that there are, by the names of their pools, the latest of a name last: it takes the place of the
+    /// others when a configuration is read again, though they have requests still. As many as are alive.
+    groups: Mutex<Vec<(String, WeakGroup)>>,
 }
 
 #[derive(Debug)]
@@ -71,6 +76,7 @@ impl Default for Statistics {
                 wholes: Times::new(),
             }),
             refusals: std::array::from_fn(|_| AtomicU64::new(0)),
+            groups: Mutex::default(),
         }
     }
 }
@@ -104,6 +110,36 @@ impl Statistics {
         if let Some(counter) = place.and_then(|place| self.refusals.get(place)) {
             add(counter);
         }
+    }
+
+    /// Has the figures of a group's servers be found under the name of a pool.
+    pub(crate) fn add_group(&self, pool: &str, group: &Group) {
+        let mut groups = self.groups();
+        groups.retain(|(_, group)| group.upgrade().is_some());
+        groups.push((pool.to_owned(), group.downgrade()));
+    }
+
+    /// The figures of the servers of all pools that are in use, with the names of their pools.
+    #[must_use]
+    pub fn upstreams(&self) -> Vec<(String, ServerStatistics)> {
+        let groups = self.groups().clone();
+        let alive = groups
+            .into_iter()
+            .filter_map(|(pool, group)| Some((pool, group.upgrade()?)));
+        let mut latest: Vec<(String, Group)> = Vec::new();
+        for (pool, group) in alive {
+            latest.retain(|(name, _)| *name != pool);
+            latest.push((pool, group));
+        }
+        let each = latest.into_iter().flat_map(|(pool, group)| {
+            let servers = group.statistics().into_iter();
+            servers.map(move |server| (pool.clone(), server))
+        });
+        each.collect()
+    }
+
+    fn groups(&self) -> MutexGuard<'_, Vec<(String, WeakGroup)>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The figures up to now.
@@ -194,6 +230,33 @@ mod tests {
             let most = if micros < 16 { 1.6 } else { 1.04 };
             assert!((1.0 / most..most).contains(&ratio), "{micros}: {median}");
         }
+    }
+
+    fn group(port: u16) -> Group {
+        let server = altway_upstream::Server {
+            address: altway_upstream::Address::Tcp("127.0.0.1".into(), port),
+            protocol: altway_upstream::Protocol::Http1,
+            tls: None,
+        };
+        Group::new(altway_upstream::Options::new(vec![server])).unwrap()
+    }
+
+    #[test]
+    fn of_a_pool_that_was_replaced_the_latest_group_is_told_of() {
+        let statistics = Statistics::default();
+        let [old, new, other] = [1, 2, 3].map(group);
+        statistics.add_group("a", &old);
+        statistics.add_group("b", &other);
+        statistics.add_group("a", &new);
+        let names = || {
+            let upstreams = statistics.upstreams().into_iter();
+            let names = upstreams.map(|(pool, it)| format!("{pool} {}", it.server));
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(names(), ["b http://127.0.0.1:3", "a http://127.0.0.1:2"]);
+        // It never came into use.
+        drop(new);
+        assert_eq!(names(), ["a http://127.0.0.1:1", "b http://127.0.0.1:3"]);
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(crate) fn join(
 
 async fn carry(on_upgrade: OnUpgrade, tunnel: Tunnel) -> Result<(), BoxError> {
     let mut client = on_upgrade.await?;
-    let mut server = tunnel.open().await?;
+    let mut server = tunnel.open();
     // One that has closed its half, and goes then, is missed by whoever only reads from the server.
     let gone = client.gone();
     tokio::select! {

@@ -213,14 +213,14 @@ pub use listener::{Listener, ListenerKind};
 pub use log_writer::{Dropped, LOG_QUEUE_BYTES, LogWriter};
 pub use metrics::{
     ArrivalMetrics, DURATION_BUCKETS_MS, DurationMetrics, LatestVisit, Metrics, Monitor,
-    OfferMetrics, ProtocolMetrics, ShownCertificate, SiteMetrics,
+    OfferMetrics, PageMetrics, ProtocolMetrics, ShownCertificate, SiteMetrics,
 };
 pub use options::{
     Bind, Congestion, DEFAULT_PORT, EarlyDataFor, HostPolicy, Options, Policy, Protocols, Security,
     Spread, Steering, UnknownCongestion, UnknownSpread,
 };
 pub use reload::ReloadHandle;
-pub use request::body::Body;
+pub use request::body::{Body, BodyMemory};
 pub use request::handler::{BoxError, Peer};
 pub use request::log::{AccessLog, LogFormat, UnknownLogFormat};
 pub use request::tunnel::Tunnel;

@@ -16,7 +16,7 @@ use altway_select::{ClassSummary, ClientClass, Explanation, Moment, Offer};
 use altway_select::{Transport, UnixTime};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// Looks at a server from outside; can be used from any thread, before, while and after the server runs, and
 /// dropped without consequence.
@@ -101,6 +101,22 @@ pub struct ProtocolMetrics {
     /// Durations of responses by the first digit of their status, 1 to 5: from when the head was screened to when the
     /// last byte was handed to the transport's buffers. Tunnels are not in them.
     pub durations: [DurationMetrics; 5],
+    /// What clients loaded in one go; none where there is no HTTP/3 to offer.
+    pub pages: PageMetrics,
+}
+
+/// The figures of pages over one protocol: of responses with pauses of less than a second between them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct PageMetrics {
+    /// Times of the pages, from the first request to the acknowledgement of the last byte.
+    pub times: DurationMetrics,
+    /// Pages for which there was a prediction.
+    pub predicted: u64,
+    /// Time that these took.
+    pub predicted_took: Duration,
+    /// Time that these would have taken over the other transport, TCP or QUIC, by the prediction.
+    pub predicted_elsewhere: Duration,
 }
 
 /// The count of responses that offered a protocol for one reason.

@@ -8,7 +8,9 @@ use altway_config::{Proxy as ProxyPlan, Route, Site, Upstream, UpstreamPlace, Up
 use altway_proxy::{Proxy, Settings, Statistics};
 use altway_upstream::balance::{Balance, HashKey};
 use altway_upstream::rewrite::{FieldChanges, FieldPattern, PathChange};
-use altway_upstream::{Address, Check, ClientCertificate, Group, Options, Protocol, Roots, Server};
+use altway_upstream::{
+    Address, Check, ClientCertificate, Group, Options, Protocol, Roots, Server, Slowest,
+};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rustls::pki_types::ServerName;
 use std::sync::Arc;
@@ -31,8 +33,15 @@ pub(crate) fn service(
         trusted: proxy.trust.clone(),
         fields: fields_of(site, route),
         statistics: Arc::clone(statistics),
+        pool: pool(site, route),
     };
     Ok(Proxy::new(group, settings))
+}
+
+/// The name of a route's servers in metrics: the site's first name, and the path.
+fn pool(site: &Site, route: &Route) -> String {
+    let name = site.names.first().map(ToString::to_string);
+    format!("{}{}", name.unwrap_or_default(), route.path)
 }
 
 /// The options of the group of servers that a route names.
@@ -72,6 +81,10 @@ pub fn options(proxy: &ProxyPlan) -> Result<Options, Error> {
     options.connect_timeout = proxy.timeouts.connect;
     options.head_timeout = proxy.timeouts.head;
     options.idle_timeout = proxy.timeouts.idle;
+    options.slowest = proxy.timeouts.slowest.map(|rate| Slowest {
+        bytes: rate.bytes(),
+        time: rate.after(),
+    });
     Ok(options)
 }
 

@@ -3,11 +3,13 @@
 use crate::connect::Connector;
 use crate::content::Content;
 use crate::group::Shared;
+use crate::http1::RequestHead;
 use crate::proxy_protocol;
 use crate::resolve::REFRESH;
 use crate::{Address, Check, Protocol};
 use bytes::Bytes;
-use http::{Method, Request, Uri, header};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, Request, Uri};
 use http_body_util::Empty;
 use std::io;
 use std::sync::{Arc, Weak};
@@ -113,11 +115,11 @@ async fn check(group: Weak<Shared>, member: usize) {
             return;
         };
         let (every, member) = (check.every, &group.members[member]);
-        let header = group.options.send_proxy_protocol;
-        let header = header.then(|| proxy_protocol::header(None));
+        let is_sent = group.options.send_proxy_protocol;
+        let preface = is_sent.then(|| proxy_protocol::header(None));
         let host = group.options.host.clone();
         let time = every.min(LONGEST_CHECK);
-        let passed = timeout(time, passes(&member.connector, check, host, header)).await;
+        let passed = timeout(time, passes(&member.connector, check, host, preface)).await;
         member.note(|health, now| health.checked(matches!(passed, Ok(Ok(true))), now));
         drop(group);
         // Checks of several processes don't come together for long.
@@ -125,30 +127,37 @@ async fn check(group: Weak<Shared>, member: usize) {
     }
 }
 
-/// Sends a check over a connection of its own.
+/// Sends a check over a connection of its own, which begins with `preface` and is not counted.
 async fn passes(
     connector: &Connector,
     check: &Check,
-    host: Option<http::HeaderValue>,
-    header: Option<Vec<u8>>,
+    host: Option<HeaderValue>,
+    preface: Option<Vec<u8>>,
 ) -> Result<bool, crate::BoxError> {
     let content = Content::new(Empty::<Bytes>::new(), &Method::GET, 0);
     let host = host.unwrap_or_else(|| connector.server.authority());
-    let request = Request::get(&check.path).header(header::USER_AGENT, "altway health check");
-    let response = match connector.server.protocol {
+    const AGENT: HeaderValue = HeaderValue::from_static("altway health check");
+    let status = match connector.server.protocol {
         Protocol::Http1 => {
-            let request = request.header(header::HOST, host);
-            let mut connection = connector.http1(header.as_deref()).await?;
-            let request = request.body(content.attempt(None))?;
-            connection.sender.send_request(request).await?.map(drop)
+            let connection = connector.http1(preface.as_deref(), &Arc::default()).await?;
+            let fields = HeaderMap::from_iter([(header::HOST, host), (header::USER_AGENT, AGENT)]);
+            let head = RequestHead {
+                method: &Method::GET,
+                target: &check.path,
+                fields: &fields,
+                is_upgrade: false,
+            };
+            let mut exchange = connection.begin(head, content.attempt(None));
+            exchange.response(|_, _| {}).await?.status
         }
         Protocol::Http3 => {
             let uri = Uri::builder().scheme("https").authority(host.to_str()?);
-            let request = request.uri(uri.path_and_query(check.path.as_str()).build()?);
-            let connection = connector.http3(LONGEST_CHECK).await?;
-            let sent = connection.send(request.body(())?, content.attempt(None), None);
+            let request = Request::get(uri.path_and_query(check.path.as_str()).build()?);
+            let request = request.header(header::USER_AGENT, AGENT).body(())?;
+            let connection = connector.http3(LONGEST_CHECK, &Arc::default()).await?;
+            let sent = connection.send(request, content.attempt(None), None);
             let response = sent.await.map_err(|(failure, _)| format!("{failure:?}"))?;
-            response.map(drop)
+            response.status()
         }
         Protocol::Http2 => {
             let scheme = if connector.server.tls.is_some() {
@@ -157,13 +166,12 @@ async fn passes(
                 "http"
             };
             let uri = Uri::builder().scheme(scheme).authority(host.to_str()?);
-            let request = request.uri(uri.path_and_query(check.path.as_str()).build()?);
-            let mut sender = connector.http2(header.as_deref()).await?;
-            sender
-                .send_request(request.body(content.attempt(None))?)
-                .await?
-                .map(drop)
+            let request = Request::get(uri.path_and_query(check.path.as_str()).build()?);
+            let request = request.header(header::USER_AGENT, AGENT);
+            let mut sender = connector.http2(preface.as_deref(), &Arc::default()).await?;
+            let responding = sender.send_request(request.body(content.attempt(None))?);
+            responding.await?.status()
         }
     };
-    Ok(response.status().is_success() || response.status().is_redirection())
+    Ok(status.is_success() || status.is_redirection())
 }

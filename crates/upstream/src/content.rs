@@ -13,7 +13,7 @@ use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -27,8 +27,7 @@ pub(crate) struct Content(Option<Arc<Mutex<State>>>);
 struct State {
     source: Source,
     /// The bytes that were read of the source, from its beginning; `None`: some of them are gone.
-    kept: Option<Vec<Bytes>>,
-    kept_bytes: usize,
+    kept: Option<Kept>,
     keep: usize,
     /// The source has given something.
     is_touched: bool,
@@ -46,7 +45,7 @@ struct State {
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("State")
-            .field("kept_bytes", &self.kept_bytes)
+            .field("kept", &self.kept)
             .field("is_finished", &self.is_finished)
             .finish_non_exhaustive()
     }
@@ -71,8 +70,7 @@ impl Content {
         }
         let state = State {
             source: body.map_err(Into::into).boxed_unsync(),
-            kept: Some(Vec::new()),
-            kept_bytes: 0,
+            kept: Some(Kept::default()),
             keep: if is_idempotent(method) { keep } else { 0 },
             is_touched: false,
             is_finished: false,
@@ -145,7 +143,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 /// The content of a request as one attempt sends it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Outgoing(Option<Attempt>);
 
 #[derive(Debug)]
@@ -180,7 +178,7 @@ impl Body for Outgoing {
             return Poll::Ready(Some(Err("another attempt goes on with the content".into())));
         }
         if let Some(kept) = &state.kept
-            && let Some(data) = kept.get(attempt.next)
+            && let Some(data) = kept.pieces.get(attempt.next)
         {
             attempt.next += 1;
             return Poll::Ready(Some(Ok(Frame::data(data.clone()))));
@@ -195,7 +193,7 @@ impl Body for Outgoing {
     fn is_end_stream(&self) -> bool {
         let Some(attempt) = &self.0 else { return true };
         let state = lock(&attempt.state);
-        let kept = state.kept.as_ref().map_or(0, Vec::len);
+        let kept = state.kept.as_ref().map_or(0, |it| it.pieces.len());
         attempt.next >= kept && (state.is_finished || state.is_at_end())
     }
 
@@ -205,7 +203,7 @@ impl Body for Outgoing {
         };
         let state = lock(&attempt.state);
         let hint = state.source.size_hint();
-        let kept = state.kept.as_deref().unwrap_or_default();
+        let kept = state.kept.as_ref().map_or(&[][..], |it| &it.pieces);
         let again = kept
             .iter()
             .skip(attempt.next)
@@ -255,13 +253,72 @@ impl State {
         let Some(kept) = &mut self.kept else { return };
         match frame.data_ref() {
             // Of an empty frame nothing would be known of what it holds.
-            Some(data) if self.kept_bytes + data.len() <= self.keep && kept.len() < 64 => {
-                self.kept_bytes += data.len();
-                kept.push(data.clone());
-            }
+            Some(data) if kept.add(data, self.keep) => {}
             // What is too long, and trailers, which come last, are sent once.
             _ => self.kept = None,
         }
+    }
+}
+
+/// The most bytes that requests of all workers together keep for another attempt: content beyond that is sent once.
+pub const MAX_KEPT: usize = 16 << 20;
+
+/// The most pieces of one content that are kept.
+const MAX_PIECES: usize = 64;
+
+static KEPT: Budget = Budget::new(MAX_KEPT);
+
+/// A bound on bytes, for all threads.
+#[derive(Debug)]
+struct Budget {
+    taken: AtomicUsize,
+    most: usize,
+}
+
+impl Budget {
+    const fn new(most: usize) -> Self {
+        Self {
+            taken: AtomicUsize::new(0),
+            most,
+        }
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let taken = self.taken.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if taken > self.most {
+            self.give_back(bytes);
+        }
+        taken <= self.most
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Content that is kept, and counts as long as it is.
+#[derive(Debug, Default)]
+struct Kept {
+    pieces: Vec<Bytes>,
+    bytes: usize,
+}
+
+impl Kept {
+    /// Keeps one piece more, if that is not too much for the content or for all of them.
+    fn add(&mut self, data: &Bytes, most: usize) -> bool {
+        let fits = self.bytes + data.len() <= most && self.pieces.len() < MAX_PIECES;
+        if !fits || !KEPT.take(data.len()) {
+            return false;
+        }
+        self.bytes += data.len();
+        self.pieces.push(data.clone());
+        true
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        KEPT.give_back(self.bytes);
     }
 }
 
@@ -300,5 +357,30 @@ impl Gate {
         *waiting = Some(cx.waker().clone());
         // It may have been opened in between.
         self.0.is_open.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_bounded_for_all_contents_together_and_given_back() {
+        let budget = Budget::new(100);
+        assert!(budget.take(60) && !budget.take(41) && budget.take(40));
+        assert!(!budget.take(1));
+        budget.give_back(60);
+        assert!(budget.take(60));
+    }
+
+    #[test]
+    fn what_is_kept_of_one_content_is_bounded_in_bytes_and_pieces() {
+        let data = Bytes::from_static(b"data");
+        let mut kept = Kept::default();
+        assert!(kept.add(&data, 8) && kept.add(&data, 8));
+        assert!(!kept.add(&data, 8), "nine bytes or more");
+        let mut kept = Kept::default();
+        let added = (0..2 * MAX_PIECES).filter(|_| kept.add(&data, usize::MAX));
+        assert_eq!(added.count(), MAX_PIECES);
     }
 }

@@ -1,32 +1,32 @@
 //! One request over all its attempts: a server is chosen, the request is sent, and where that fails the decision of
 //! [`retry`] follows.
 
+mod multiplexed;
 mod websocket;
 
 use crate::balance::{Balance, HashKey};
 use crate::connect::Connector;
-use crate::content::{Content, Gate, Outgoing};
+use crate::content::{Content, Gate};
 use crate::error::{Reason, Refusal};
 use crate::group::{Group, InProgress, NoServer, Shared};
 use crate::heads::{self, Received};
-use crate::http3::{Http3, Http3Body};
+use crate::http1::{self, Http1, RequestHead};
 use crate::pool::{Connection, Pool};
 use crate::proxy_protocol;
-use crate::response::{Lease, ResponseBody};
+use crate::response::{Lease, Pace, ResponseBody};
 use crate::retry::{self, Failed, Failure, Sent, Verdict};
 use crate::tunnel::Tunnel;
 use crate::{BoxError, Protocol};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
-use http::{Request, Response, StatusCode, Uri, Version, request, uri};
+use http::{Request, Response, StatusCode, Version, request, uri};
 use http_body::Body;
-use hyper::body::Incoming;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 /// Time that a server has to ask for content that waits for it (RFC 9110 section 10.1.1: no client waits for ever).
@@ -75,11 +75,12 @@ struct Attempted {
 }
 
 /// The request and circumstances that all its attempts have in common.
-struct Exchange<'e> {
-    group: &'e Arc<Shared>,
+struct Exchange {
+    group: Arc<Shared>,
     parts: request::Parts,
     content: Content,
-    received: Received<'e>,
+    received: Received<'static>,
+    client_cert: Option<HeaderValue>,
     interim: Option<Interim>,
     is_upgrade: bool,
 }
@@ -96,31 +97,36 @@ impl Group {
     /// # Errors
     /// The status for the client where no server responds: 502, 503, 504; 408 and 400 where it did not send its
     /// content.
-    pub async fn send<B>(
+    pub fn send<B>(
         &self,
         request: Request<B>,
         received: Received<'_>,
         interim: Option<Interim>,
         is_upgrade: bool,
-    ) -> Result<(Response<ResponseBody>, Option<Tunnel>), Refusal>
+    ) -> impl Future<Output = Result<(Response<ResponseBody>, Option<Tunnel>), Refusal>> + Send + use<B>
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
+        // A future of `async fn` would hold the request twice, and there is one for each request in progress.
         let (parts, body) = request.into_parts();
         let content = Content::new(body, &parts.method, self.0.options.keep_body);
         let exchange = Exchange {
-            group: &self.0,
+            group: Arc::clone(&self.0),
             parts,
             content,
-            received,
+            client_cert: received.client_cert.cloned(),
+            received: Received {
+                client_cert: None,
+                ..received
+            },
             interim,
             is_upgrade,
         };
-        exchange.run().await
+        async move { exchange.run().await }
     }
 }
 
-impl Exchange<'_> {
+impl Exchange {
     async fn run(&self) -> Result<Answer, Refusal> {
         let mut attempts_left = self.group.options.attempts.saturating_sub(1);
         let mut tried = Vec::new();
@@ -143,6 +149,8 @@ impl Exchange<'_> {
             if failed.by_client {
                 return Err(refusal(StatusCode::REQUEST_TIMEOUT, Reason::Client));
             }
+            let counters = &self.group.pool(member).counters;
+            counters.failed(failed.failure, failed.is_reused);
             if self.tells_of_health(member, &failed) {
                 self.group.members[member].note(crate::health::Health::failed);
             }
@@ -155,6 +163,9 @@ impl Exchange<'_> {
                 content: self.content.left(),
                 attempts_left,
             });
+            if !matches!(verdict, Verdict::Answer(_)) {
+                counters.retried();
+            }
             match verdict {
                 Verdict::Answer(status) => return Err(refusal(status, reason(failed.failure))),
                 Verdict::SameServer => same = Some(member),
@@ -215,35 +226,54 @@ impl Exchange<'_> {
             reason: Reason::Busy,
             retry_after: Some(BUSY_RETRY_AFTER),
         })?;
-        let in_progress = InProgress::new(self.group, member);
-        if self.is_upgrade && connector.server.protocol != Protocol::Http1 {
-            let lease = Lease::new(pool, permit, in_progress, self.content.clone());
-            return match connector.server.protocol {
-                Protocol::Http3 => self.tunnel_over_http3(member, lease, is_fresh).await,
-                _ => self.tunnel_over_http2(member, lease).await,
-            };
+        let in_progress = InProgress::new(&self.group, member);
+        pool.counters.request();
+        let began = Instant::now();
+        let lease = Lease::new(pool, permit, in_progress);
+        let outcome = match (self.is_upgrade, connector.server.protocol) {
+            // Boxed: they are few, and the future of every other request would have room for them.
+            (true, Protocol::Http2) => Box::pin(self.tunnel_over_http2(member, lease)).await?,
+            (true, Protocol::Http3) => {
+                Box::pin(self.tunnel_over_http3(member, lease, is_fresh)).await?
+            }
+            _ => self.carry(member, lease, is_fresh).await,
+        };
+        if outcome.is_ok() {
+            pool.counters.responded(began.elapsed());
         }
-        let connection = self.connection(pool, connector, is_fresh).await;
+        Ok(outcome)
+    }
+
+    /// Sends the request over a connection.
+    async fn carry(
+        &self,
+        member: usize,
+        lease: Lease,
+        is_fresh: bool,
+    ) -> Result<Answer, Attempted> {
+        let connector = &self.group.members[member].connector;
+        let connection = self
+            .connection(self.group.pool(member), connector, is_fresh)
+            .await;
         let (connection, is_reused) = match connection {
             Ok(connection) => connection,
             Err(error) => {
                 let server = &connector.server;
                 tracing::debug!("no connection to the upstream {server}: {error}");
                 self.group.members[member].not_connected(&error);
-                return Ok(Err(Attempted::not_connected()));
+                return Err(Attempted::not_connected());
             }
         };
         // Once more over the shared connection tells as much of the server as a new one would, and is not for ever.
         let is_reused = is_reused && !is_fresh;
-        let lease = Lease::new(pool, permit, in_progress, self.content.clone());
-        Ok(match connection {
-            Connection::Http1(connection) => self.over_http1(connection, is_reused, lease).await,
+        match connection {
+            Connection::Http1(connection) => self.over_http1(connection, lease).await,
             Connection::Http2(sender) => {
                 let scheme = scheme(connector);
                 self.over_http2(sender, is_reused, lease, scheme).await
             }
             Connection::Http3(connection) => self.over_http3(connection, is_reused, lease).await,
-        })
+        }
     }
 
     /// A connection, and whether it has carried requests before. `is_fresh`: a new one.
@@ -254,27 +284,32 @@ impl Exchange<'_> {
         is_fresh: bool,
     ) -> io::Result<(Connection, bool)> {
         let header = self.proxy_protocol();
-        match (connector.server.protocol, header) {
-            (Protocol::Http1, None) if !is_fresh => match pool.idle().await {
-                Some(connection) => Ok((Connection::Http1(connection), true)),
-                None => Ok((Connection::Http1(connector.http1(None).await?), false)),
-            },
+        let counters = &pool.counters;
+        match (connector.server.protocol, header.as_deref()) {
             (Protocol::Http1, header) => {
-                let connection = connector.http1(header.as_deref()).await?;
-                Ok((Connection::Http1(connection), false))
+                let idle = match header.is_some() || is_fresh {
+                    true => None,
+                    false => pool.idle(retry::is_idempotent(&self.parts.method)),
+                };
+                let connection = match idle {
+                    Some(connection) => connection,
+                    None => connector.http1(header, counters).await?,
+                };
+                let is_reused = connection.is_reused;
+                Ok((Connection::Http1(connection), is_reused))
             }
             (Protocol::Http2, None) => {
                 let (connection, is_reused) = pool.multiplexed(connector).await?;
                 Ok((Connection::Http2(connection), is_reused))
             }
+            (Protocol::Http2, header) => {
+                let connection = connector.http2(header, counters).await?;
+                Ok((Connection::Http2(connection), false))
+            }
             (Protocol::Http3, _) => {
                 let pause = self.group.options.idle_timeout;
                 let (connection, is_reused) = pool.http3(connector, pause).await?;
                 Ok((Connection::Http3(connection), is_reused))
-            }
-            (Protocol::Http2, header) => {
-                let connection = connector.http2(header.as_deref()).await?;
-                Ok((Connection::Http2(connection), false))
             }
         }
     }
@@ -286,13 +321,8 @@ impl Exchange<'_> {
         is_sent.then(|| proxy_protocol::header(Some(client)))
     }
 
-    async fn over_http1(
-        &self,
-        mut connection: crate::connect::Http1,
-        is_reused: bool,
-        mut lease: Lease,
-    ) -> Result<Answer, Attempted> {
-        let (read, written) = (connection.meter.read(), connection.meter.written());
+    async fn over_http1(&self, connection: Http1, lease: Lease) -> Result<Answer, Attempted> {
+        let is_reused = connection.is_reused;
         let mut fields = self.fields(Version::HTTP_11);
         let gate = self.gate(&mut fields);
         if self.is_upgrade {
@@ -301,138 +331,63 @@ impl Exchange<'_> {
                 fields.insert(header::UPGRADE, protocol.clone());
             }
         }
-        let target = self.parts.uri.path_and_query().cloned();
-        let mut request = Request::new(self.content.attempt(gate.clone()));
-        *request.method_mut() = self.parts.method.clone();
-        *request.uri_mut() = target.map_or_else(|| Uri::from_static("/"), Uri::from);
-        *request.headers_mut() = fields;
-        self.listen_for_interim(&mut request, gate.as_ref());
-        let responding = connection.sender.try_send_request(request);
-        let outcome = self.in_time(responding, gate.as_ref()).await;
-        let sent = match connection.meter.written() > written {
-            true => Sent::Some,
-            false => Sent::Nothing,
+        let target = self.parts.uri.path_and_query();
+        let head = RequestHead {
+            method: &self.parts.method,
+            target: target.map_or("/", uri::PathAndQuery::as_str),
+            fields: &fields,
+            is_upgrade: self.is_upgrade,
         };
-        let has_begun = connection.meter.read() > read;
-        let failed = |failure| Attempted {
+        let mut exchange = connection.begin(head, self.content.attempt(gate.clone()));
+        let interim = |status, fields| self.on_interim(status, fields, gate.as_ref());
+        let outcome = self
+            .in_time(exchange.response(interim), gate.as_ref())
+            .await;
+        let progress = exchange.progress();
+        let failed = |failure, by_client| Attempted {
             failure,
             is_reused,
-            sent,
-            has_begun,
-            by_client: false,
+            sent: progress.sent,
+            has_begun: progress.has_begun,
+            by_client,
         };
         match outcome {
-            Err(late) => Err(Attempted {
-                by_client: late.by_client,
-                ..failed(Failure::TimedOut)
-            }),
-            Ok(Err(mut error)) => {
-                // Whole again: it was never begun.
-                let is_whole = error.take_message().is_some();
-                let sent = if is_whole { Sent::Nothing } else { sent };
-                let failure = failure_of(error.error());
-                Err(Attempted {
-                    sent,
-                    ..failed(failure)
-                })
+            Err(late) => Err(failed(Failure::TimedOut, late.by_client)),
+            Ok(Err(fault)) => {
+                tracing::debug!("no response of an upstream: {fault}");
+                Err(failed(fault.failure(), false))
             }
-            Ok(Ok(response)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                match self.is_upgrade {
-                    true => Ok(switched(response, lease, self.group.options.idle_timeout)),
-                    false => Err(failed(Failure::Malformed)),
-                }
-            }
-            Ok(Ok(response)) => {
-                lease.keep(connection);
-                Ok((self.finish(response, lease), None))
-            }
+            Ok(Ok(response)) => Ok(self.answer(response, lease)),
         }
     }
 
-    async fn over_http2(
-        &self,
-        mut sender: crate::connect::Http2,
-        is_reused: bool,
-        lease: Lease,
-        scheme: uri::Scheme,
-    ) -> Result<Answer, Attempted> {
-        let failed = |failure, sent| Attempted {
-            failure,
-            is_reused,
-            sent,
-            has_begun: false,
-            by_client: false,
-        };
-        let Some(head) = self.head_http2(scheme) else {
-            return Err(failed(Failure::Malformed, Sent::Nothing));
-        };
-        let request = head.map(|()| self.content.attempt(None));
-        match self.in_time(sender.try_send_request(request), None).await {
-            Err(late) => Err(Attempted {
-                by_client: late.by_client,
-                ..failed(Failure::TimedOut, Sent::Some)
-            }),
-            Ok(Err(mut error)) => {
-                let is_whole = error.take_message().is_some();
-                let sent = if is_whole { Sent::Nothing } else { Sent::Some };
-                Err(failed(failure_of(error.error()), sent))
+    /// An answer of a server of HTTP/1.1.
+    fn answer(&self, response: http1::Response, lease: Lease) -> Answer {
+        let pace = self.pace();
+        let http1::Response {
+            status,
+            version,
+            fields,
+            content,
+        } = response;
+        let (body, tunnel) = match content {
+            http1::Content::Http(incoming) => (ResponseBody::new(incoming, lease, pace), None),
+            http1::Content::Switched(stream) => {
+                let tunnel = Tunnel::http1(stream, lease);
+                (ResponseBody::empty(pace), Some(tunnel))
             }
-            Ok(Ok(response)) => Ok((self.finish(response, lease), None)),
-        }
-    }
-
-    async fn over_http3(
-        &self,
-        connection: Http3,
-        is_reused: bool,
-        lease: Lease,
-    ) -> Result<Answer, Attempted> {
-        let failed = |failure, sent| Attempted {
-            failure,
-            is_reused,
-            sent,
-            ..Attempted::not_connected()
         };
-        let Some(head) = self.head_http2(uri::Scheme::HTTPS) else {
-            return Err(failed(Failure::Malformed, Sent::Nothing));
-        };
-        let responding = connection.send(head, self.content.attempt(None), self.interim.clone());
-        match self.in_time(responding, None).await {
-            Err(late) => Err(Attempted {
-                by_client: late.by_client,
-                ..failed(Failure::TimedOut, Sent::Some)
-            }),
-            Ok(Err((failure, sent))) => Err(failed(failure, sent)),
-            Ok(Ok(response)) => {
-                let idle_timeout = self.group.options.idle_timeout;
-                let body = |body: Http3Body| ResponseBody::new(body.into(), lease, idle_timeout);
-                Ok((passed(response.map(body)), None))
-            }
-        }
-    }
-
-    /// The head of the request for HTTP/2 and HTTP/3: `None` where its host is none.
-    fn head_http2(&self, scheme: uri::Scheme) -> Option<Request<()>> {
-        let mut fields = self.fields(Version::HTTP_2);
-        fields.remove(header::EXPECT);
-        let host = fields.remove(header::HOST)?;
-        let mut parts = uri::Parts::default();
-        parts.scheme = Some(scheme);
-        parts.authority = Some(host.to_str().ok()?.parse().ok()?);
-        let target = self.parts.uri.path_and_query().cloned();
-        parts.path_and_query = Some(target.unwrap_or(uri::PathAndQuery::from_static("/")));
-        let mut request = Request::new(());
-        *request.method_mut() = self.parts.method.clone();
-        *request.uri_mut() = Uri::from_parts(parts).ok()?;
-        *request.version_mut() = Version::HTTP_2;
-        *request.headers_mut() = fields;
-        Some(request)
+        (passed(status, version, fields, body), tunnel)
     }
 
     /// The fields as the next hop has them.
     fn fields(&self, version: Version) -> HeaderMap {
         let mut fields = self.parts.headers.clone();
-        heads::pass_request(&mut fields, self.received, version);
+        let received = Received {
+            client_cert: self.client_cert.as_ref(),
+            ..self.received
+        };
+        heads::pass_request(&mut fields, received, version);
         let options = &self.group.options;
         if let Some(host) = &options.host {
             fields.insert(header::HOST, host.clone());
@@ -455,27 +410,27 @@ impl Exchange<'_> {
         Some(Gate::default())
     }
 
-    fn listen_for_interim(&self, request: &mut Request<Outgoing>, gate: Option<&Gate>) {
-        if gate.is_none() && self.interim.is_none() {
-            return;
+    fn pace(&self) -> Pace {
+        Pace {
+            idle_timeout: self.group.options.idle_timeout,
+            slowest: self.group.options.slowest,
         }
-        let (gate, interim) = (gate.cloned(), self.interim.clone());
-        hyper::ext::on_informational(request, move |response| {
-            let status = response.status();
-            if status == StatusCode::CONTINUE
-                && let Some(gate) = &gate
-            {
-                gate.open();
-            }
-            if heads::is_passed_ahead(status)
-                && let Some(interim) = &interim
-            {
-                let mut fields = response.headers().clone();
-                heads::pass_response(&mut fields, Version::HTTP_11);
-                fields.remove(header::VIA);
-                interim.tell(status, &fields);
-            }
-        });
+    }
+
+    /// An interim response has arrived.
+    fn on_interim(&self, status: StatusCode, mut fields: HeaderMap, gate: Option<&Gate>) {
+        if status == StatusCode::CONTINUE
+            && let Some(gate) = gate
+        {
+            gate.open();
+        }
+        if heads::is_passed_ahead(status)
+            && let Some(interim) = &self.interim
+        {
+            heads::pass_response(&mut fields, Version::HTTP_11);
+            fields.remove(header::VIA);
+            interim.tell(status, &fields);
+        }
     }
 
     /// Waits for the head of a response, as long as the client sends, and then for its time.
@@ -506,20 +461,19 @@ impl Exchange<'_> {
             before = now;
         }
     }
-
-    fn finish(&self, response: Response<Incoming>, lease: Lease) -> Response<ResponseBody> {
-        let idle_timeout = self.group.options.idle_timeout;
-        passed(response.map(|body| ResponseBody::new(body.into(), lease, idle_timeout)))
-    }
 }
 
 /// A response as the hop to the client has it.
-fn passed(response: Response<ResponseBody>) -> Response<ResponseBody> {
-    let (parts, body) = response.into_parts();
+fn passed(
+    status: StatusCode,
+    version: Version,
+    mut fields: HeaderMap,
+    body: ResponseBody,
+) -> Response<ResponseBody> {
+    heads::pass_response(&mut fields, version);
     let mut response = Response::new(body);
-    *response.status_mut() = parts.status;
-    *response.headers_mut() = parts.headers;
-    heads::pass_response(response.headers_mut(), parts.version);
+    *response.status_mut() = status;
+    *response.headers_mut() = fields;
     response
 }
 
@@ -547,12 +501,6 @@ impl Attempted {
     }
 }
 
-fn switched(mut response: Response<Incoming>, lease: Lease, idle_timeout: Duration) -> Answer {
-    let upgrade = hyper::upgrade::on(&mut response);
-    let response = response.map(|_| ResponseBody::empty(idle_timeout));
-    (passed(response), Some(Tunnel::http1(upgrade, lease)))
-}
-
 fn refusal(status: StatusCode, reason: Reason) -> Refusal {
     Refusal {
         status,
@@ -567,31 +515,5 @@ fn reason(failure: Failure) -> Reason {
         Failure::Connection | Failure::Unprocessed => Reason::Closed,
         Failure::TimedOut => Reason::TimedOut,
         Failure::Malformed => Reason::Malformed,
-    }
-}
-
-/// Tells what the protocol's error says of the server.
-fn failure_of(error: &hyper::Error) -> Failure {
-    if error.is_parse() {
-        return Failure::Malformed;
-    }
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        if let Some(error) = cause.downcast_ref::<h2::Error>() {
-            return failure_over_http2(error);
-        }
-        source = cause.source();
-    }
-    Failure::Connection
-}
-
-fn failure_over_http2(error: &h2::Error) -> Failure {
-    let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
-    // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
-    let has_gone =
-        error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
-    match is_refused || has_gone {
-        true => Failure::Unprocessed,
-        false => Failure::Connection,
     }
 }

@@ -3,15 +3,16 @@
 use crate::background;
 use crate::balance::{self, Balance, Candidate, Draw};
 use crate::connect::Connector;
+use crate::counters::ServerStatistics;
 use crate::health::Health;
 use crate::pool::Pool;
 use crate::resolve::Names;
 use crate::rewrite::FieldChanges;
 use crate::tls::Tls;
-use crate::{ClientCertificate, Error, Roots, Server};
+use crate::{ClientCertificate, Error, Protocol, Roots, Server};
 use http::HeaderValue;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use thread_local::ThreadLocal;
 
@@ -35,6 +36,10 @@ pub struct Options {
     pub head_timeout: Duration,
     /// Time for which a response may pause. Default: 5 min.
     pub idle_timeout: Duration,
+    /// The slowest response that is waited for; one that is slower is cut off. Default `None`: 1 KiB in
+    /// [`idle_timeout`](Self::idle_timeout), where the length of the content is known; one without a length, such as a
+    /// stream of events, may pause for so long again and again.
+    pub slowest: Option<Slowest>,
     /// Requests at a time that a worker has at one server, and so its connections; as many more wait, and those
     /// beyond are answered 503. Default: 1,000.
     pub max_requests: usize,
@@ -64,6 +69,7 @@ impl Options {
             connect_timeout: Duration::from_secs(5),
             head_timeout: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(300),
+            slowest: None,
             max_requests: 1_000,
             host: None,
             request_fields: FieldChanges::default(),
@@ -72,6 +78,15 @@ impl Options {
             send_proxy_protocol: false,
         }
     }
+}
+
+/// Bytes that must come in a time in which a server is waited for, and not its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slowest {
+    /// The bytes.
+    pub bytes: u64,
+    /// The time.
+    pub time: Duration,
 }
 
 /// A request that is sent to each server regularly: it passes with a status from 200 to 399.
@@ -88,6 +103,18 @@ pub struct Check {
 #[derive(Debug, Clone)]
 pub struct Group(pub(crate) Arc<Shared>);
 
+/// A group as somebody sees it who does not keep it: it ends with the last [`Group`].
+#[derive(Debug, Clone)]
+pub struct WeakGroup(Weak<Shared>);
+
+impl WeakGroup {
+    /// The group, if it is still there.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Group> {
+        self.0.upgrade().map(Group)
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
@@ -103,10 +130,26 @@ pub(crate) struct Member {
     pub(crate) connector: Connector,
     id: u64,
     health: Mutex<Health>,
+    ejections: AtomicU64,
     requests: AtomicUsize,
     /// The reason why the latest connection could not be had; cleared when it is told.
     unconnected: Mutex<Option<String>>,
 }
+
+/// Bytes of a connection over HTTP/1.1 in clear text, with its place in the event loop.
+const CONNECTION_BYTES: u64 = 1 << 10;
+
+/// Bytes of a connection over HTTP/1.1 with TLS.
+const TLS_BYTES: u64 = 32 << 10;
+
+/// Bytes of a connection over HTTP/2 or HTTP/3: its window and its tables.
+const MULTIPLEXED_BYTES: u64 = 5 << 20;
+
+/// Bytes of a connection over HTTP/2 that carries one request: the stream's window, and TLS.
+const HTTP2_BYTES: u64 = 288 << 10;
+
+/// Bytes of an exchange over HTTP/3: its place at the connection, and a datagram's piece of content in each direction.
+const EXCHANGE_BYTES: u64 = 4 << 10;
 
 /// The choice that a request is given: there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,6 +183,7 @@ impl Group {
                 timeout: options.connect_timeout,
             },
             health: Mutex::default(),
+            ejections: AtomicU64::new(0),
             requests: AtomicUsize::new(0),
             unconnected: Mutex::default(),
         });
@@ -153,11 +197,55 @@ impl Group {
         Ok(Self(shared))
     }
 
+    /// The most bytes that a worker holds for the group: connections, those that wait for a request among them, and what
+    /// HTTP/2 and HTTP/3 have received ahead of their readers. Of responses over HTTP/1.1 no more is read than is given
+    /// on. Not in it are WebSockets to servers of HTTP/2, which hold 288 KiB each where their clients read nothing.
+    #[must_use]
+    pub fn memory(options: &Options) -> u64 {
+        let most = options.max_requests as u64;
+        let of = |server: &Server| match (server.protocol, &server.tls) {
+            (Protocol::Http2, _) if options.send_proxy_protocol => most.saturating_mul(HTTP2_BYTES),
+            (Protocol::Http2, _) => MULTIPLEXED_BYTES,
+            (Protocol::Http3, _) => {
+                MULTIPLEXED_BYTES.saturating_add(most.saturating_mul(EXCHANGE_BYTES))
+            }
+            (Protocol::Http1, None) => most.saturating_mul(CONNECTION_BYTES),
+            (Protocol::Http1, Some(_)) => most.saturating_mul(TLS_BYTES),
+        };
+        options.servers.iter().map(of).fold(0, u64::saturating_add)
+    }
+
     /// The servers with whether each may be given requests now.
     pub fn servers(&self) -> impl Iterator<Item = (&Server, bool)> {
         let now = Instant::now();
         let members = self.0.members.iter();
         members.map(move |it| (&it.connector.server, it.health().is_available(now)))
+    }
+
+    /// A handle that does not keep it.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakGroup {
+        WeakGroup(Arc::downgrade(&self.0))
+    }
+
+    /// The figures of each server, over all workers.
+    #[must_use]
+    pub fn statistics(&self) -> Vec<ServerStatistics> {
+        let now = Instant::now();
+        let members = self.0.members.iter().enumerate();
+        let sums = members.map(|(place, member)| {
+            let name = member.connector.server.to_string();
+            let is_available = member.health().is_available(now);
+            let mut sum = ServerStatistics::of_nothing(name, is_available);
+            sum.ejections = member.ejections.load(Ordering::Relaxed);
+            sum.in_progress = member.requests.load(Ordering::Relaxed);
+            for pools in &self.0.pools {
+                pools[place].counters.add_to(&mut sum);
+                sum.idle_connections += pools[place].idle_connections() as u64;
+            }
+            sum
+        });
+        sums.collect()
     }
 }
 
@@ -165,8 +253,9 @@ impl Shared {
     /// This worker's pool of a server.
     pub(crate) fn pool(&self, member: usize) -> &Arc<Pool> {
         let most = self.options.max_requests;
-        let new = || self.members.iter().map(|_| Arc::new(Pool::new(most)));
-        &self.pools.get_or(|| new().collect())[member]
+        let is_of_one_client = self.options.send_proxy_protocol;
+        let new = |_| Arc::new(Pool::new(most, is_of_one_client));
+        &self.pools.get_or(|| self.members.iter().map(new).collect())[member]
     }
 
     /// The server for a request that has failed at those in `tried`: a healthy one; for one that has failed, rather one
@@ -261,6 +350,7 @@ impl Member {
         let server = &self.connector.server;
         match (before, after) {
             (true, false) => {
+                self.ejections.fetch_add(1, Ordering::Relaxed);
                 let why = self.unconnected().take();
                 let why = why.map_or_else(String::new, |why| {
                     format!(", for there is no connection: {why}")

@@ -40,7 +40,7 @@ pub struct Received<'r> {
     /// Whether that peer is a proxy whose word on the client counts.
     pub is_trusted: bool,
     /// `http` or `https`, as the client sees it.
-    pub scheme: &'r str,
+    pub scheme: &'static str,
     /// The version that it came in.
     pub version: Version,
     /// Whether it came as early data (RFC 8470).
@@ -106,9 +106,7 @@ pub fn pass_trailers(fields: &mut HeaderMap) {
     ] {
         fields.remove(name);
     }
-    for name in OF_THE_CLIENT {
-        fields.remove(name);
-    }
+    remove_fields_of_the_client(fields);
 }
 
 /// Whether a status is one of those that pass as they come, ahead of the response: all of the interim ones but 100,
@@ -121,26 +119,43 @@ pub fn is_passed_ahead(status: StatusCode) -> bool {
 }
 
 fn remove_fields_of_the_hop(fields: &mut HeaderMap) {
-    if fields.contains_key(header::CONNECTION) {
-        let values = fields.get_all(header::CONNECTION).iter();
-        let values: Vec<Vec<u8>> = values.map(|value| value.as_bytes().to_vec()).collect();
-        let of_the_hop = |name: &&HeaderName| {
-            hop_by_hop::is_dropped(name.as_str().as_bytes(), values.iter().map(Vec::as_slice))
-        };
-        let gone: Vec<_> = fields.keys().filter(of_the_hop).cloned().collect();
-        for name in gone {
-            fields.remove(name);
+    // Nearly all messages say nothing there, or what is taken away anyhow.
+    let names_more = fields.get_all(header::CONNECTION).iter().any(|value| {
+        let mut options = hop_by_hop::options(value.as_bytes());
+        options.any(|it| {
+            !USUAL_OPTIONS
+                .iter()
+                .any(|usual| it.eq_ignore_ascii_case(usual))
+        })
+    });
+    remove_those(fields, |fields, name| {
+        if !names_more {
+            return hop_by_hop::FIELDS.contains(&name);
         }
-    }
-    for name in hop_by_hop::FIELDS {
+        let values = fields.get_all(header::CONNECTION).iter();
+        hop_by_hop::is_dropped(name.as_bytes(), values.map(HeaderValue::as_bytes))
+    });
+}
+
+/// Options of Connection that name no field, or one of the hop.
+const USUAL_OPTIONS: [&[u8]; 4] = [b"keep-alive", b"close", b"te", b"upgrade"];
+
+/// Removes the fields whose names `are` meant: with one look at each, and without memory where there are none.
+fn remove_those(fields: &mut HeaderMap, are: impl Fn(&HeaderMap, &str) -> bool) {
+    let names = fields.keys().filter(|name| are(fields, name.as_str()));
+    let gone: Vec<HeaderName> = names.cloned().collect();
+    for name in gone {
         fields.remove(name);
     }
 }
 
+fn remove_fields_of_the_client(fields: &mut HeaderMap) {
+    remove_those(fields, |_, name| OF_THE_CLIENT.contains(&name));
+}
+
 /// Servers that pass fields in variables take `-` and `_` for the same.
 fn remove_lookalikes(fields: &mut HeaderMap) {
-    let is_lookalike = |name: &&HeaderName| {
-        let name = name.as_str();
+    remove_those(fields, |_, name| {
         name.contains('_') && {
             let plain = name.replace('_', "-");
             OF_THE_CLIENT.contains(&plain.as_str())
@@ -149,11 +164,7 @@ fn remove_lookalikes(fields: &mut HeaderMap) {
                     "content-length" | "transfer-encoding" | "early-data"
                 )
         }
-    };
-    let gone: Vec<_> = fields.keys().filter(is_lookalike).cloned().collect();
-    for name in gone {
-        fields.remove(name);
-    }
+    });
 }
 
 fn has_te_trailers(fields: &HeaderMap) -> bool {
@@ -195,18 +206,20 @@ fn forward(fields: &mut HeaderMap, received: Received<'_>) {
     }
     forwarded.extend([";proto=", received.scheme]);
     if !received.is_trusted {
-        for name in OF_THE_CLIENT {
-            fields.remove(name);
-        }
+        remove_fields_of_the_client(fields);
     }
     append(fields, &FORWARDED, &forwarded);
     append(fields, &X_FORWARDED_FOR, &peer);
     let said =
         |fields: &HeaderMap, name: &HeaderName| received.is_trusted && fields.contains_key(name);
-    if !said(fields, &X_FORWARDED_PROTO)
-        && let Ok(scheme) = HeaderValue::from_str(received.scheme)
-    {
-        fields.insert(X_FORWARDED_PROTO, scheme);
+    if !said(fields, &X_FORWARDED_PROTO) {
+        let scheme = match received.scheme {
+            "https" => Ok(HeaderValue::from_static("https")),
+            scheme => HeaderValue::from_str(scheme),
+        };
+        if let Ok(scheme) = scheme {
+            fields.insert(X_FORWARDED_PROTO, scheme);
+        }
     }
     if !said(fields, &X_FORWARDED_HOST)
         && let Some(host) = host
@@ -217,6 +230,12 @@ fn forward(fields: &mut HeaderMap, received: Received<'_>) {
 
 /// Adds a member to a list, all in one line.
 fn append(fields: &mut HeaderMap, name: &HeaderName, member: &str) {
+    if !fields.contains_key(name) {
+        if let Ok(value) = HeaderValue::from_str(member) {
+            fields.insert(name, value);
+        }
+        return;
+    }
     let mut list = Vec::new();
     for value in fields.get_all(name) {
         list.extend_from_slice(value.as_bytes());
@@ -239,7 +258,11 @@ fn append_via(fields: &mut HeaderMap, version: Version) {
         Version::HTTP_3 => "3 altway",
         _ => "1.1 altway",
     };
-    append(fields, &header::VIA, entry);
+    match fields.entry(header::VIA) {
+        // Nearly always: the text is none of its own.
+        header::Entry::Vacant(vacant) => drop(vacant.insert(HeaderValue::from_static(entry))),
+        header::Entry::Occupied(_) => append(fields, &header::VIA, entry),
+    }
 }
 
 #[cfg(test)]

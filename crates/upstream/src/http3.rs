@@ -11,11 +11,13 @@ mod link;
 mod tunnel;
 
 use crate::content::Outgoing;
+use crate::counters::Counters;
 use crate::exchange::Interim;
 use crate::retry::{Failure, Sent};
 use crate::{BoxError, heads};
 use bytes::Bytes;
 use driver::Driver;
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt as _;
@@ -80,18 +82,19 @@ type Piece = Result<Option<Frame<Bytes>>, BoxError>;
 pub(crate) type Failed = (Failure, Sent);
 
 impl Http3 {
-    /// Opens a connection to a server of that name; `pause`: the longest of a response.
+    /// Opens a connection to a server of that name, which counts as open from its handshake to its end; `pause`: the
+    /// longest of a response.
     pub(crate) async fn connect(
         tls: Arc<rustls::ClientConfig>,
-        remote: SocketAddr,
-        name: &str,
+        (remote, name): (SocketAddr, &str),
         pause: Duration,
+        counters: &Arc<Counters>,
     ) -> io::Result<Self> {
         let mut link = Link::connect(tls, remote, name, pause)?;
         driver::shake_hands(&mut link).await?;
         let (sender, messages) = mpsc::unbounded_channel();
         let shared = Arc::<Shared>::default();
-        let driver = Driver::new(link, messages, Arc::clone(&shared));
+        let driver = Driver::new(link, messages, Arc::clone(&shared), counters.open());
         tokio::spawn(driver.run());
         Ok(Self {
             driver: sender,
@@ -121,7 +124,8 @@ impl Http3 {
             tokio::spawn(send_content(content, number, self.driver.clone(), wanted));
         }
         let (head, pieces) = answer(answered).await?;
-        Ok(head.map(|()| Http3Body::new(pieces, exchange)))
+        let content = Http3Body::new(head.headers(), pieces, exchange);
+        Ok(head.map(|()| content))
     }
 
     fn begin(&self) -> Exchange {
@@ -213,13 +217,16 @@ impl Drop for Exchange {
 pub(crate) struct Http3Body {
     pieces: Option<mpsc::Receiver<Piece>>,
     is_at_end: bool,
+    has_length: bool,
     exchange: Exchange,
 }
 
 impl Http3Body {
-    fn new(pieces: Option<mpsc::Receiver<Piece>>, exchange: Exchange) -> Self {
+    /// The content that follows a head with `fields`.
+    fn new(fields: &HeaderMap, pieces: Option<mpsc::Receiver<Piece>>, exchange: Exchange) -> Self {
         Self {
             is_at_end: pieces.is_none(),
+            has_length: pieces.is_none() || fields.contains_key(CONTENT_LENGTH),
             pieces,
             exchange,
         }
@@ -245,6 +252,11 @@ impl Http3Body {
 
     pub(crate) fn is_end_stream(&self) -> bool {
         self.is_at_end
+    }
+
+    /// Whether the server has said how long it is.
+    pub(crate) fn has_length(&self) -> bool {
+        self.has_length
     }
 }
 

@@ -1,6 +1,8 @@
 //! The connections of one worker to one server, and the bound on its requests there.
 
-use crate::connect::{Connector, Http1, Http2};
+use crate::connect::{Connector, Http2};
+use crate::counters::Counters;
+use crate::http1::Http1;
 use crate::http3::Http3;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,6 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Time after which a connection that nobody uses is closed: sooner than most servers close it, which wait 60 s, so
 /// that it is seldom closed in the moment in which it is used.
 pub(crate) const IDLE: Duration = Duration::from_secs(55);
+
+/// Time for which a connection that has carried a response is not looked at again: servers do not close it so soon.
+const MOMENT: Duration = Duration::from_millis(5);
 
 /// The time between two looks at idle connections.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -25,9 +30,12 @@ pub(crate) struct Pool {
     /// The one over HTTP/3.
     http3: tokio::sync::Mutex<Option<Http3>>,
     is_swept: AtomicBool,
+    /// Each connection carries one request, as its header of the PROXY protocol speaks for one client.
+    is_of_one_client: bool,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
     most: usize,
+    pub(crate) counters: Arc<Counters>,
 }
 
 #[derive(Debug)]
@@ -51,16 +59,18 @@ pub(crate) enum Connection {
 }
 
 impl Pool {
-    /// `most`: requests at a time; as many more may wait.
-    pub(crate) fn new(most: usize) -> Self {
+    /// `most`: requests at a time; as many more may wait. `is_of_one_client`: no connection is kept for another request.
+    pub(crate) fn new(most: usize, is_of_one_client: bool) -> Self {
         Self {
             idle: Mutex::default(),
             shared: tokio::sync::Mutex::default(),
             http3: tokio::sync::Mutex::default(),
             is_swept: AtomicBool::new(false),
+            is_of_one_client,
             permits: Arc::new(Semaphore::new(most)),
             waiting: AtomicUsize::new(0),
             most,
+            counters: Arc::default(),
         }
     }
 
@@ -79,25 +89,23 @@ impl Pool {
         permit.ok()?.ok()
     }
 
-    /// An idle connection that can be used, with a look at its socket.
-    pub(crate) async fn idle(&self) -> Option<Http1> {
-        loop {
-            let mut idle = self.lock().pop()?;
-            if idle.since.elapsed() >= IDLE || !is_usable(&idle.connection) {
-                continue;
-            }
-            // The task that carries it may still have to be told that it is free.
-            let ready =
-                tokio::time::timeout(Duration::from_millis(10), idle.connection.sender.ready());
-            if matches!(ready.await, Ok(Ok(()))) {
-                return Some(idle.connection);
+    /// An idle connection that can be used. `can_repeat`: the request may be sent again where it finds the connection
+    /// closed; then one that was in use a moment ago is taken for open if the event loop knows nothing else.
+    pub(crate) fn idle(&self, can_repeat: bool) -> Option<Http1> {
+        let mut idle = self.lock();
+        while let Some(Idle { connection, since }) = idle.pop() {
+            let time = since.elapsed();
+            let is_known = can_repeat && time < MOMENT && connection.seems_quiet();
+            if time < IDLE && (is_known || connection.is_quiet()) {
+                return Some(connection);
             }
         }
+        None
     }
 
     /// Takes back a connection that has carried a whole request and a whole response.
     pub(crate) fn put(self: &Arc<Self>, connection: Http1) {
-        if connection.is_of_one_client || connection.sender.is_closed() {
+        if self.is_of_one_client {
             return;
         }
         let since = Instant::now();
@@ -120,7 +128,7 @@ impl Pool {
             return Ok((known.sender.clone(), is_used));
         }
         *shared = None;
-        let sender = connector.http2(None).await?;
+        let sender = connector.http2(None, &self.counters).await?;
         *shared = Some(Multiplexed {
             sender: sender.clone(),
             is_used: true,
@@ -139,9 +147,15 @@ impl Pool {
             return Ok((known.clone(), true));
         }
         *shared = None;
-        let connection = connector.http3(pause).await?;
+        // Boxed: it is long, and the future of every request would have room for it.
+        let connection = Box::pin(connector.http3(pause, &self.counters)).await?;
         *shared = Some(connection.clone());
         Ok((connection, false))
+    }
+
+    /// Connections that wait for a request.
+    pub(crate) fn idle_connections(&self) -> usize {
+        self.lock().len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Idle>> {
@@ -149,17 +163,13 @@ impl Pool {
     }
 }
 
-fn is_usable(connection: &Http1) -> bool {
-    !connection.sender.is_closed() && connection.socket.is_quiet()
-}
-
-/// Closes connections that nobody has used for long, until none is left.
+/// Closes connections that nobody has used for long, or that their servers have closed, until none is left.
 async fn sweep(pool: std::sync::Weak<Pool>) {
     loop {
         tokio::time::sleep(SWEEP).await;
         let Some(pool) = pool.upgrade() else { return };
         let mut idle = pool.lock();
-        idle.retain(|it| it.since.elapsed() < IDLE && !it.connection.sender.is_closed());
+        idle.retain(|it| it.since.elapsed() < IDLE && it.connection.is_quiet());
         if idle.is_empty() {
             pool.is_swept.store(false, Ordering::Relaxed);
             return;

@@ -1,15 +1,14 @@
 //! The content of a response on its way to the client, with the place at the server that it holds until its end.
 
-use crate::connect::Http1;
-use crate::content::Content;
+use crate::Slowest;
 use crate::group::InProgress;
+use crate::http1::{self, Http1};
 use crate::http3::Http3Body;
 use crate::pool::Pool;
 use crate::{BoxError, heads};
 use bytes::Bytes;
 use h2::RecvStream;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -17,11 +16,12 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep};
 
+/// Bytes of content whose length is known that must come in the time for which it may pause, where nothing else is said.
+const LEAST_BYTES: u64 = 1 << 10;
+
 /// The place of a request at a server. Its connection goes back to the pool only after a whole response.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    connection: Option<Http1>,
-    content: Content,
     pool: Arc<Pool>,
     _in_progress: InProgress,
     _permit: OwnedSemaphorePermit,
@@ -32,28 +32,17 @@ impl Lease {
         pool: &Arc<Pool>,
         permit: OwnedSemaphorePermit,
         in_progress: InProgress,
-        content: Content,
     ) -> Self {
         Self {
-            connection: None,
-            content,
             pool: Arc::clone(pool),
             _in_progress: in_progress,
             _permit: permit,
         }
     }
 
-    /// The connection that the response comes over.
-    pub(crate) fn keep(&mut self, connection: Http1) {
-        self.connection = Some(connection);
-    }
-
-    /// The response is whole. One that came before the end of the request leaves a connection that is good for
-    /// nothing.
-    fn release(mut self) {
-        if let Some(connection) = self.connection.take()
-            && self.content.progress().is_finished
-        {
+    /// The response is whole. `connection`: the one that it came over, if that can carry another request.
+    fn release(self, connection: Option<Http1>) {
+        if let Some(connection) = connection {
             self.pool.put(connection);
         }
     }
@@ -62,33 +51,60 @@ impl Lease {
 /// The content of a response, as the server sends it. To drop it before its end ends the connection to the server.
 #[derive(Debug)]
 pub struct ResponseBody {
-    /// `None`: there is no content.
-    incoming: Option<Source>,
+    source: Source,
     lease: Option<Lease>,
-    idle_timeout: Duration,
-    /// Runs while the server is waited for.
-    timer: Option<Pin<Box<Sleep>>>,
-    is_waiting: bool,
+    pace: Pace,
+    /// `None`: the server was never waited for.
+    wait: Option<Box<Wait>>,
 }
 
-/// The connection's part of a response's content.
+/// The patience with a server that sends content.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    pub(crate) idle_timeout: Duration,
+    /// `None`: pauses alone are limited.
+    pub(crate) slowest: Option<Slowest>,
+}
+
+/// A server that is waited for, or was.
+#[derive(Debug)]
+struct Wait {
+    timer: Pin<Box<Sleep>>,
+    /// The time since when it is; `None`: it is not at the moment.
+    since: Option<Instant>,
+    /// Time for which it was since the least amount last came.
+    waited: Duration,
+    /// Bytes that came since then.
+    came: u64,
+}
+
+/// Content as a protocol's client gives it.
 #[derive(Debug)]
 pub(crate) enum Source {
-    Hyper(Incoming),
-    /// Of a tunnel that was refused.
-    Http2(RecvStream),
+    Http1(http1::Incoming),
+    Http2(hyper::body::Incoming),
+    /// Of a tunnel over HTTP/2 that was refused.
+    Refused(RecvStream),
     Http3(Http3Body),
+    /// There is none.
+    None,
 }
 
-impl From<Incoming> for Source {
-    fn from(incoming: Incoming) -> Self {
-        Self::Hyper(incoming)
+impl From<http1::Incoming> for Source {
+    fn from(incoming: http1::Incoming) -> Self {
+        Self::Http1(incoming)
+    }
+}
+
+impl From<hyper::body::Incoming> for Source {
+    fn from(incoming: hyper::body::Incoming) -> Self {
+        Self::Http2(incoming)
     }
 }
 
 impl From<RecvStream> for Source {
     fn from(stream: RecvStream) -> Self {
-        Self::Http2(stream)
+        Self::Refused(stream)
     }
 }
 
@@ -101,12 +117,12 @@ impl From<Http3Body> for Source {
 impl Source {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match self {
-            Self::Hyper(incoming) => {
+            Self::Http1(incoming) => incoming.poll_frame(cx),
+            Self::Http2(incoming) => {
                 let frame = ready!(Pin::new(incoming).poll_frame(cx));
                 Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
             }
-            Self::Http3(body) => body.poll_frame(cx),
-            Self::Http2(stream) => {
+            Self::Refused(stream) => {
                 let data = ready!(stream.poll_data(cx));
                 Poll::Ready(data.map(|data| {
                     let data = data?;
@@ -114,73 +130,148 @@ impl Source {
                     Ok(Frame::data(data))
                 }))
             }
+            Self::Http3(body) => body.poll_frame(cx),
+            Self::None => Poll::Ready(None),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Hyper(incoming) => incoming.is_end_stream(),
-            Self::Http2(stream) => stream.is_end_stream(),
+            Self::Http1(incoming) => incoming.is_end_stream(),
+            Self::Http2(incoming) => incoming.is_end_stream(),
+            Self::Refused(stream) => stream.is_end_stream(),
             Self::Http3(body) => body.is_end_stream(),
+            Self::None => true,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Hyper(incoming) => incoming.size_hint(),
-            Self::Http3(body) if body.is_end_stream() => SizeHint::with_exact(0),
-            Self::Http2(_) | Self::Http3(_) => SizeHint::default(),
+            Self::Http1(incoming) => incoming.size_hint(),
+            Self::Http2(incoming) => incoming.size_hint(),
+            Self::Http3(body) if !body.is_end_stream() => SizeHint::default(),
+            Self::Refused(_) => SizeHint::default(),
+            Self::Http3(_) | Self::None => SizeHint::with_exact(0),
+        }
+    }
+
+    /// Whether the length of the content is known.
+    fn has_length(&self) -> bool {
+        match self {
+            Self::Http3(body) => body.has_length(),
+            source => source.size_hint().exact().is_some(),
         }
     }
 }
 
 impl ResponseBody {
-    pub(crate) fn new(incoming: Source, lease: Lease, idle_timeout: Duration) -> Self {
+    pub(crate) fn new(source: impl Into<Source>, lease: Lease, pace: Pace) -> Self {
         let mut body = Self {
-            incoming: Some(incoming),
+            source: source.into(),
             lease: Some(lease),
-            idle_timeout,
-            timer: None,
-            is_waiting: false,
+            pace,
+            wait: None,
         };
+        if body.pace.slowest.is_none() && body.source.has_length() {
+            body.pace.slowest = Some(Slowest {
+                bytes: LEAST_BYTES,
+                time: body.pace.idle_timeout,
+            });
+        }
         body.release_at_end();
         body
     }
 
-    pub(crate) fn empty(idle_timeout: Duration) -> Self {
+    pub(crate) fn empty(pace: Pace) -> Self {
         Self {
-            incoming: None,
+            source: Source::None,
             lease: None,
-            idle_timeout,
-            timer: None,
-            is_waiting: false,
+            pace,
+            wait: None,
         }
     }
 
-    fn release_at_end(&mut self) {
-        if self.is_end_stream()
-            && let Some(lease) = self.lease.take()
-        {
-            lease.release();
+    /// Whether nothing more of it is to come from the server, though not all of it may have been given.
+    #[must_use]
+    pub fn is_received(&self) -> bool {
+        match &self.source {
+            Source::Http1(incoming) => incoming.is_read(),
+            source => source.is_end_stream(),
         }
+    }
+
+    /// Bytes in memory that it has received and not given. Over HTTP/2 and HTTP/3 they are in the connection's window and
+    /// do not count here.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        match &self.source {
+            Source::Http1(incoming) => incoming.held(),
+            _ => 0,
+        }
+    }
+
+    /// Gives the place at the server back as soon as nothing more is to come of it.
+    fn release_at_end(&mut self) {
+        if self.is_received() {
+            self.release();
+        }
+    }
+
+    fn release(&mut self) {
+        let Some(lease) = self.lease.take() else {
+            return;
+        };
+        lease.release(match &mut self.source {
+            Source::Http1(incoming) => incoming.take_connection(),
+            _ => None,
+        });
     }
 
     /// The server has nothing to give; an error once that lasts too long.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let idle_timeout = self.idle_timeout;
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(sleep(idle_timeout)));
-        if !self.is_waiting {
-            self.is_waiting = true;
-            timer.as_mut().reset(Instant::now() + idle_timeout);
+        let pace = self.pace;
+        let wait = self.wait.get_or_insert_with(|| {
+            Box::new(Wait {
+                timer: Box::pin(sleep(pace.idle_timeout)),
+                since: None,
+                waited: Duration::ZERO,
+                came: 0,
+            })
+        });
+        if wait.since.is_none() {
+            let now = Instant::now();
+            wait.since = Some(now);
+            let left = pace.slowest.map(|it| it.time.saturating_sub(wait.waited));
+            let time = left.map_or(pace.idle_timeout, |left| left.min(pace.idle_timeout));
+            wait.timer.as_mut().reset(now + time);
         }
-        if timer.as_mut().poll(cx).is_pending() {
+        if wait.timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
+        let waited = wait.waited;
         self.lease = None;
-        self.incoming = None;
-        Poll::Ready(Some(Err("the upstream has paused for too long".into())))
+        self.source = Source::None;
+        Poll::Ready(Some(Err(match waited.is_zero() {
+            true => "the upstream has paused for too long".into(),
+            false => "the upstream sends too slowly".into(),
+        })))
+    }
+
+    /// The server has given so many bytes.
+    fn note(&mut self, bytes: usize) {
+        let (Some(wait), Some(slowest)) = (&mut self.wait, self.pace.slowest) else {
+            if let Some(wait) = &mut self.wait {
+                wait.since = None;
+            }
+            return;
+        };
+        if let Some(since) = wait.since.take() {
+            wait.waited += since.elapsed();
+        }
+        wait.came += bytes as u64;
+        if wait.came >= slowest.bytes {
+            (wait.came, wait.waited) = (0, Duration::ZERO);
+        }
     }
 }
 
@@ -192,31 +283,27 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Some(incoming) = &mut self.incoming else {
+        if let Source::None = self.source {
             return Poll::Ready(None);
-        };
-        let mut frame = match incoming.poll_frame(cx) {
+        }
+        let mut frame = match self.source.poll_frame(cx) {
             Poll::Pending => return self.wait(cx),
             Poll::Ready(frame) => frame,
         };
-        self.is_waiting = false;
+        let bytes = frame
+            .as_ref()
+            .and_then(|frame| Some(frame.as_ref().ok()?.data_ref()?.len()));
+        self.note(bytes.unwrap_or_default());
         match &mut frame {
-            None => {
-                if let Some(lease) = self.lease.take() {
-                    lease.release();
-                }
-            }
+            None => self.release(),
             Some(Ok(frame)) => {
                 if let Some(trailers) = frame.trailers_mut() {
                     heads::pass_trailers(trailers);
+                    // Nothing follows trailers, and nobody may ask.
+                    self.release();
+                } else {
+                    self.release_at_end();
                 }
-                // Nothing follows trailers, and nobody may ask.
-                if frame.is_trailers()
-                    && let Some(lease) = self.lease.take()
-                {
-                    lease.release();
-                }
-                self.release_at_end();
             }
             Some(Err(_)) => self.lease = None,
         }
@@ -224,13 +311,10 @@ impl Body for ResponseBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.as_ref().is_none_or(Source::is_end_stream)
+        self.source.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.incoming {
-            Some(incoming) => incoming.size_hint(),
-            None => SizeHint::with_exact(0),
-        }
+        self.source.size_hint()
     }
 }

@@ -1,15 +1,13 @@
 //! Byte streams to servers: a connection of HTTP/1.1 that has switched protocols (RFC 9110 section 7.8), or a stream of
 //! HTTP/2 or HTTP/3 that an extended CONNECT has opened (RFC 8441, RFC 9220).
 
-use crate::BoxError;
+use crate::http1::Switched;
 use crate::http3::Http3Stream;
 use crate::response::Lease;
 use bytes::{Buf as _, Bytes};
 use h2::client::SendRequest;
 use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Response};
-use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper_util::rt::TokioIo;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -21,47 +19,33 @@ const MAX_WRITE: usize = 64 << 10;
 /// A byte stream to a server that has agreed to one. The request counts as in progress until it is dropped.
 #[derive(Debug)]
 pub struct Tunnel {
-    opening: Opening,
+    carrier: Carrier,
     lease: Lease,
 }
 
-#[derive(Debug)]
-enum Opening {
-    Http1(OnUpgrade),
-    Http2(Http2Stream),
-    Http3(Http3Stream),
-}
-
 impl Tunnel {
-    pub(crate) fn http1(upgrade: OnUpgrade, lease: Lease) -> Self {
-        let opening = Opening::Http1(upgrade);
-        Self { opening, lease }
+    pub(crate) fn http1(stream: Switched, lease: Lease) -> Self {
+        let carrier = Carrier::Http1(stream);
+        Self { carrier, lease }
     }
 
     pub(crate) fn http2(stream: Http2Stream, lease: Lease) -> Self {
-        let opening = Opening::Http2(stream);
-        Self { opening, lease }
+        let carrier = Carrier::Http2(stream);
+        Self { carrier, lease }
     }
 
     pub(crate) fn http3(stream: Http3Stream, lease: Lease) -> Self {
-        let opening = Opening::Http3(stream);
-        Self { opening, lease }
+        let carrier = Carrier::Http3(stream);
+        Self { carrier, lease }
     }
 
     /// The byte stream, which keeps its place at the server.
-    ///
-    /// # Errors
-    /// The connection ended.
-    pub async fn open(self) -> Result<TunnelStream, BoxError> {
-        let carrier = match self.opening {
-            Opening::Http1(upgrade) => Carrier::Http1(TokioIo::new(upgrade.await?)),
-            Opening::Http2(stream) => Carrier::Http2(stream),
-            Opening::Http3(stream) => Carrier::Http3(stream),
-        };
-        Ok(TunnelStream {
-            carrier,
+    #[must_use]
+    pub fn open(self) -> TunnelStream {
+        TunnelStream {
+            carrier: self.carrier,
             _lease: self.lease,
-        })
+        }
     }
 }
 
@@ -74,7 +58,7 @@ pub struct TunnelStream {
 
 #[derive(Debug)]
 enum Carrier {
-    Http1(TokioIo<Upgraded>),
+    Http1(Switched),
     Http2(Http2Stream),
     Http3(Http3Stream),
 }

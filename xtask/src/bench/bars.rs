@@ -17,10 +17,10 @@ pub(crate) struct RatioBar {
 }
 
 /// Bars against a peer. The one for `altway-log` is the other way round: what the log may cost.
-pub(crate) const RATIOS: [RatioBar; 22] = {
-    use Contender::{AltwayH2, AltwayLog, H2o, Nghttpd, QuicGo};
+pub(crate) const RATIOS: [RatioBar; 27] = {
+    use Contender::{AltwayH2, AltwayLog, Caddy, H2o, Haproxy, Nghttpd, Nginx, QuicGo};
     use Transport::{H2c, H3, Tls};
-    use Workload::{Hq1, Hq2, Hq3, W1, W2, W3, W4, W5};
+    use Workload::{Hq1, Hq2, Hq3, P1, P2, W1, W2, W3, W4, W5};
     [
         bar(W1, H2c, H2o, 0.45),
         bar(W1, H2c, Nghttpd, 0.30),
@@ -44,6 +44,11 @@ pub(crate) const RATIOS: [RatioBar; 22] = {
         bar(Hq2, H3, QuicGo, 0.75),
         bar(Hq2, H3, AltwayH2, 1.50),
         bar(Hq3, H3, QuicGo, 0.40),
+        bar(P1, Tls, Nginx, 0.50),
+        bar(P1, Tls, Haproxy, 0.70),
+        bar(P1, Tls, Caddy, 0.25),
+        bar(P2, Tls, Nginx, 0.65),
+        bar(P2, Tls, Haproxy, 0.95),
     ]
 };
 

@@ -113,7 +113,11 @@ impl Campaign {
     ) -> Result<()> {
         let seats = self.seats(cell)?;
         let load = self.load(cell.workload);
-        let start = |contender| Server::start(contender, place, cell, &seats, stop);
+        let is_proxied = cell.workload.is_proxied();
+        let origin = is_proxied.then(|| Server::start_origin(place, &seats, stop));
+        let origin = origin.transpose()?;
+        let start =
+            |contender| Server::start(contender, origin.as_ref(), place, cell, &seats, stop);
         let mut servers: Vec<_> = self.taking_part(cell).map(start).collect::<Result<_>>()?;
         for server in &servers {
             let warm_up = load.divided(WARM_UP_DIVISOR);
@@ -184,7 +188,7 @@ impl Campaign {
         let load = self.load(cell.workload);
         shell::say(&format!("{cell}: {} connections", load.connections));
         for (turn, contender) in (1..).zip(self.taking_part(cell)) {
-            let server = Server::start(contender, place, cell, &seats, stop)?;
+            let server = Server::start(contender, None, place, cell, &seats, stop)?;
             let seen = idle::measure(load, &server, place, seats.client(), stop);
             let turn = Turn {
                 cell,

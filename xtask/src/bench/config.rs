@@ -6,6 +6,9 @@
 use super::contender::Setting;
 use super::site::LARGE;
 use super::workload::Transport;
+use anyhow::{Context as _, Result};
+use std::fs;
+use std::path::PathBuf;
 
 /// Above what any workload asks for.
 pub(crate) const MAX_CONCURRENT_STREAMS: u32 = 1000;
@@ -16,14 +19,69 @@ const MAX_CONNECTIONS: u32 = 20_000;
 /// nginx: one listener for each worker (`reuseport`), files kept open, requests without end on a
 /// connection. sendfile for the large file alone: for small ones in clear text it costs two packets
 /// and waits 40 ms for the client's acknowledgement between them; the large one it makes cheaper.
+///
+/// Before an origin it keeps as many connections to it as any workload needs, and no answer on the disk.
 pub(crate) fn nginx(setting: &Setting) -> String {
-    let folder = setting.folder.display();
     let root = setting.site.root.display();
-    let (workers, address) = (setting.workers, setting.address);
     let (ssl, tls) = match setting.transport {
         Transport::H2c => ("", String::new()),
         Transport::Tls | Transport::H3 => (" ssl", nginx_tls(setting)),
     };
+    let address = setting.address;
+    let listen = format!("{address} http2{ssl} reuseport backlog=4096");
+    match setting.behind {
+        None => {
+            let files = format!("root {root};\n        location = {LARGE} {{ sendfile on; }}");
+            nginx_with(
+                setting,
+                "",
+                &format!("listen {listen};\n        {files}\n{tls}"),
+            )
+        }
+        Some(origin) => {
+            let upstream = format!(
+                "    upstream origin {{
+        server {origin};
+        keepalive {UPSTREAM_CONNECTIONS};
+        keepalive_requests 1000000000;
+    }}
+    proxy_http_version 1.1;
+    proxy_set_header Connection \"\";
+    proxy_set_header Host $host;
+    proxy_set_header X-Forwarded-For $remote_addr;
+    proxy_set_header X-Forwarded-Proto $scheme;
+    proxy_max_temp_file_size 0;
+"
+            );
+            let pass = "location / { proxy_pass http://origin; }";
+            nginx_with(
+                setting,
+                &upstream,
+                &format!("listen {listen};\n        {pass}\n{tls}"),
+            )
+        }
+    }
+}
+
+/// Connections to an origin that a proxy keeps: the streams of a workload, all at once.
+const UPSTREAM_CONNECTIONS: u32 = 1000;
+
+/// The origin behind proxies: nginx over HTTP/1.1, with the files of the site.
+pub(crate) fn origin(setting: &Setting) -> String {
+    let root = setting.site.root.display();
+    let address = setting.address;
+    let server = format!(
+        "listen {address} reuseport backlog=4096;
+        root {root};
+        location = {LARGE} {{ sendfile on; }}
+"
+    );
+    nginx_with(setting, "", &server)
+}
+
+fn nginx_with(setting: &Setting, http: &str, server: &str) -> String {
+    let folder = setting.folder.display();
+    let workers = setting.workers;
     format!(
         "daemon off;
 worker_processes {workers};
@@ -51,11 +109,8 @@ http {{
     fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
-    server {{
-        listen {address} http2{ssl} reuseport backlog=4096;
-        root {root};
-        location = {LARGE} {{ sendfile on; }}
-{tls}    }}
+{http}    server {{
+        {server}    }}
 }}
 ",
         limit = MAX_CONNECTIONS + 1000
@@ -72,6 +127,55 @@ fn nginx_tls(setting: &Setting) -> String {
         ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;
 "
     )
+}
+
+/// HAProxy: a thread for each worker, and connections to the origin that all requests share. It has certificate and key
+/// in one file.
+///
+/// # Errors
+/// There is no origin, or the certificate can't be copied.
+pub(crate) fn haproxy(setting: &Setting) -> Result<String> {
+    let origin = setting.behind.context("HAProxy serves no files")?;
+    let (workers, address) = (setting.workers, setting.address);
+    let tls = match setting.transport {
+        Transport::H2c => " proto h2".to_owned(),
+        Transport::Tls | Transport::H3 => {
+            let path = haproxy_certificate(setting)?;
+            format!(" ssl crt {} alpn h2 ssl-min-ver TLSv1.3", path.display())
+        }
+    };
+    Ok(format!(
+        "global
+    nbthread {workers}
+    maxconn {MAX_CONNECTIONS}
+    tune.h2.max-concurrent-streams {MAX_CONCURRENT_STREAMS}
+    ssl-default-bind-ciphersuites TLS_AES_128_GCM_SHA256
+defaults
+    mode http
+    option forwardfor
+    option http-keep-alive
+    http-reuse always
+    timeout connect 5s
+    timeout client 1h
+    timeout server 1h
+frontend front
+    bind {address}{tls}
+    default_backend origin
+backend origin
+    server origin {origin} pool-max-conn -1
+"
+    ))
+}
+
+fn haproxy_certificate(setting: &Setting) -> Result<PathBuf> {
+    let mut both = String::new();
+    for path in [&setting.site.certificate, &setting.site.key] {
+        both +=
+            &fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    let path = setting.folder.join("certificate.pem");
+    fs::write(&path, both).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
 }
 
 /// h2o: started by root it serves as `nobody`, which may read the site. Its crash handler is a Perl
@@ -125,6 +229,10 @@ pub(crate) fn caddy(setting: &Setting) -> String {
     let key = setting.site.key.display();
     let root = setting.site.root.display();
     let (host, port) = (setting.address.ip(), setting.address.port());
+    let answers = match setting.behind {
+        None => format!("root * {root}\n    file_server"),
+        Some(origin) => format!("reverse_proxy {origin}"),
+    };
     format!(
         "{{
     admin off
@@ -140,8 +248,7 @@ https://:{port} {{
     tls {certificate} {key} {{
         protocols tls1.3
     }}
-    root * {root}
-    file_server
+    {answers}
 }}
 "
     )
@@ -163,6 +270,7 @@ mod tests {
             address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 81),
             workers: 2,
             transport,
+            behind: None,
         })
     }
 
@@ -193,6 +301,28 @@ mod tests {
             assert!(text.contains(line), "{line}");
         }
         assert_eq!(text.matches('{').count(), text.matches('}').count());
+    }
+
+    #[test]
+    fn before_an_origin_all_of_them_ask_it() {
+        let site = Site::named(Path::new("/s"));
+        let setting = Setting {
+            site: &site,
+            folder: Path::new("/f"),
+            programs: Path::new("/p"),
+            address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 81),
+            workers: 1,
+            transport: Transport::H2c,
+            behind: Some(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 82)),
+        };
+        for text in [nginx(&setting), haproxy(&setting).unwrap(), caddy(&setting)] {
+            assert!(text.contains("127.0.0.1:82"), "{text}");
+            assert!(!text.contains("root"), "{text}");
+            assert_eq!(text.matches('{').count(), text.matches('}').count());
+        }
+        let origin = origin(&setting);
+        assert!(origin.contains("listen 127.0.0.1:81 reuseport"), "{origin}");
+        assert!(origin.contains("root /s/site;"), "{origin}");
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(crate) enum Contender {
     H2o,
     /// nginx.
     Nginx,
+    /// HAProxy.
+    Haproxy,
     /// The library quic-go: HTTP/3 in Go.
     QuicGo,
     /// Caddy, which is built on quic-go.
@@ -59,6 +61,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) address: SocketAddrV4,
     pub(crate) workers: usize,
     pub(crate) transport: Transport,
+    /// The server behind it that has the files; `None`: it has them itself.
+    pub(crate) behind: Option<SocketAddrV4>,
 }
 
 impl Contender {
@@ -73,6 +77,7 @@ impl Contender {
             Self::Nghttpd => "nghttpd",
             Self::H2o => "h2o",
             Self::Nginx => "nginx",
+            Self::Haproxy => "haproxy",
             Self::QuicGo => "quic-go",
             Self::Caddy => "caddy",
         }
@@ -86,6 +91,7 @@ impl Contender {
             Self::Nghttpd => Some("nghttp2-server"),
             Self::H2o => Some("h2o"),
             Self::Nginx => Some("nginx"),
+            Self::Haproxy => Some("haproxy"),
         }
     }
 
@@ -98,7 +104,7 @@ impl Contender {
             }
             Self::AltwayBefore => Some(programs.join(self.name())),
             Self::Hyper => Some(programs.join("bench-hyper")),
-            Self::Nghttpd | Self::H2o | Self::Nginx => {
+            Self::Nghttpd | Self::H2o | Self::Nginx | Self::Haproxy => {
                 shell::find(self.name()).or_else(|| shell::find_in("/usr/sbin", self.name()))
             }
             Self::QuicGo => go::quic_go(),
@@ -116,6 +122,8 @@ impl Contender {
     pub(crate) fn takes_part_in(self, cell: Cell) -> bool {
         match self {
             Self::AltwayLog => cell.workload == Workload::W1,
+            // Debian's have no HTTP/3.
+            Self::Nginx | Self::Haproxy if cell.transport == Transport::H3 => false,
             _ => self.transport_in(cell) == cell.transport || cell.workload == Workload::Hq2,
         }
     }
@@ -160,6 +168,10 @@ impl Contender {
                 command.arg("-p").arg(setting.folder).arg("-c").arg(path);
                 command.args(["-e", "stderr"]);
             }
+            Self::Haproxy => {
+                let path = write(setting.folder, "haproxy.cfg", &config::haproxy(setting)?)?;
+                command.args(["-db", "-f"]).arg(path);
+            }
             Self::QuicGo => quic_go(&mut command, setting),
             Self::Caddy => {
                 let path = write(setting.folder, "Caddyfile", &config::caddy(setting))?;
@@ -172,6 +184,20 @@ impl Contender {
     }
 }
 
+/// The command that starts the origin behind proxies; writes its settings into the folder first.
+///
+/// # Errors
+/// nginx is not installed, or the folder can't be written to.
+pub(super) fn origin(setting: &Setting) -> Result<Command> {
+    let program = Contender::Nginx.program(setting.programs);
+    let mut command =
+        Command::new(program.context("nginx, which is the origin, is not installed")?);
+    let path = write(setting.folder, "nginx.conf", &config::origin(setting))?;
+    command.arg("-p").arg(setting.folder).arg("-c").arg(path);
+    command.args(["-e", "stderr"]);
+    Ok(command)
+}
+
 impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -180,9 +206,17 @@ impl fmt::Display for Contender {
 
 fn altway(command: &mut Command, setting: &Setting) {
     command.env("NO_COLOR", "1").env_remove("ALTWAY_LOG");
-    command.arg("serve").arg(&setting.site.root);
-    command.args(["--bind", &setting.address.ip().to_string()]);
-    command.args(["--port", &setting.address.port().to_string()]);
+    match setting.behind {
+        None => {
+            command.arg("serve").arg(&setting.site.root);
+            command.args(["--bind", &setting.address.ip().to_string()]);
+            command.args(["--port", &setting.address.port().to_string()]);
+        }
+        Some(origin) => {
+            command.args(["proxy", &format!("http://{origin}")]);
+            command.args(["--listen", &setting.address.to_string()]);
+        }
+    }
     command.args(["--threads", &setting.workers.to_string()]);
     command.args(["--grace", "1s"]);
     match setting.transport {

@@ -169,6 +169,7 @@ fn versions(contenders: &[Contender], programs: &Path) -> BTreeMap<String, Strin
             }
             Contender::H2o => says(*contender, programs, "-v"),
             Contender::Nginx => says(*contender, programs, "-V"),
+            Contender::Haproxy => says(*contender, programs, "-v"),
             Contender::QuicGo => says(*contender, programs, "-version"),
             // It knows its version only when it was built from a checkout.
             Contender::Caddy => go::CADDY.into(),

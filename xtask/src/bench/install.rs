@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Debian asks this program whether a package may start its service; 101 means no.
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-const SERVICES: [&str; 2] = ["h2o", "nginx"];
+const SERVICES: [&str; 3] = ["h2o", "haproxy", "nginx"];
 
 const QUIET: [(&str, &str); 1] = [("DEBIAN_FRONTEND", "noninteractive")];
 

@@ -1,9 +1,9 @@
 //! A contender that runs and listens.
 
-use super::contender::{Contender, Setting};
+use super::contender::{self, Contender, Setting};
 use super::cpu::Snapshot;
 use super::process::{Running, Stop};
-use super::seat::Seats;
+use super::seat::{Seat, Seats};
 use super::site::Site;
 use super::sockets;
 use super::workload::{Cell, Transport};
@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::fs::{self, File, OpenOptions};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -44,12 +44,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `contender` and waits until it listens.
+    /// Starts `contender`, before `origin` if there is one, and waits until it listens.
     ///
     /// # Errors
     /// It is missing, ends at once or doesn't listen in time: with what it printed.
     pub(crate) fn start(
         contender: Contender,
+        origin: Option<&Self>,
         place: Place,
         cell: Cell,
         seats: &Seats,
@@ -57,25 +58,56 @@ impl Server {
     ) -> Result<Self> {
         let folder = place.folder.join(contender.name());
         fs::create_dir_all(&folder)?;
-        let address = SocketAddrV4::new(seats.server_address(), free_port()?);
-        let transport = contender.transport_in(cell);
-        let mut command = contender.command(&Setting {
+        let setting = Setting {
             site: place.site,
             folder: &folder,
             programs: place.programs,
-            address,
+            address: SocketAddrV4::new(seats.server_address(), free_port()?),
             workers: cell.workers,
-            transport,
-        })?;
-        let log = folder.join("log.txt");
+            transport: contender.transport_in(cell),
+            behind: origin.map(|it| it.address),
+        };
+        let command = contender.command(&setting)?;
+        Self::launch(contender, command, &setting, seats.server(), stop)
+    }
+
+    /// Starts the origin of a cell of proxies: nginx, over HTTP/1.1 in clear text, where the client runs. What it costs
+    /// is nobody's.
+    ///
+    /// # Errors
+    /// As those of [`Self::start`].
+    pub(crate) fn start_origin(place: Place, seats: &Seats, stop: &Stop) -> Result<Self> {
+        let folder = place.folder.join("origin");
+        fs::create_dir_all(&folder)?;
+        let setting = Setting {
+            site: place.site,
+            folder: &folder,
+            programs: place.programs,
+            address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, free_port()?),
+            workers: 1,
+            transport: Transport::H2c,
+            behind: None,
+        };
+        let command = contender::origin(&setting)?;
+        Self::launch(Contender::Nginx, command, &setting, seats.client(), stop)
+    }
+
+    fn launch(
+        contender: Contender,
+        mut command: Command,
+        setting: &Setting,
+        seat: Seat,
+        stop: &Stop,
+    ) -> Result<Self> {
+        let log = setting.folder.join("log.txt");
         let file = writable(&log)?;
-        command.current_dir(&folder).stdin(Stdio::null());
+        command.current_dir(setting.folder).stdin(Stdio::null());
         command.stdout(file.try_clone()?).stderr(file);
         let mut server = Self {
             contender,
-            address,
-            transport,
-            running: Running::start(&mut command, seats.server())?,
+            address: setting.address,
+            transport: setting.transport,
+            running: Running::start(&mut command, seat)?,
             log,
         };
         server.wait_until_it_listens(stop)?;

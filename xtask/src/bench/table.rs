@@ -67,6 +67,9 @@ pub(super) fn title(cell: Cell) -> String {
                 VETH.mtu
             )
         }
+        workload if workload.is_proxied() => {
+            format!("× {streams}, a file of {size} of an origin behind, over HTTP/1.1")
+        }
         _ if load.paths > 1 => format!("× {streams}, {} files of {size}", load.paths),
         _ => format!("× {streams}, a file of {size}"),
     };

@@ -170,7 +170,8 @@ fn measure_all(
         let cores = Cores::shared_out(&campaign.cores, cell.workers);
         let seats = Seats::new(cores, Network::of(cell.workload)?);
         let load = campaign.load(cell.workload);
-        let start = |contender: &Contender| Server::start(*contender, place, *cell, &seats, stop);
+        let start =
+            |contender: &Contender| Server::start(*contender, None, place, *cell, &seats, stop);
         let servers = campaign.contenders.iter().map(start);
         let mut servers: Vec<Server> = servers.collect::<Result<_>>()?;
         for server in &servers {

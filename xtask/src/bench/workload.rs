@@ -59,6 +59,15 @@ pub(crate) enum Workload {
     #[value(name = "trickle")]
     #[serde(rename = "trickle")]
     Trickle,
+    /// 100 connections, 10 streams each, one small file of an origin behind.
+    #[value(name = "P1")]
+    P1,
+    /// 8 connections, one 10 MB file of an origin behind.
+    #[value(name = "P2")]
+    P2,
+    /// 100 connections, one stream each, one small file of an origin behind.
+    #[value(name = "P3")]
+    P3,
 }
 
 /// The figures of a workload.
@@ -96,6 +105,9 @@ impl Workload {
             // Fewer than a listener's queue holds.
             Self::Storm => (4000, 1, 4000, SMALL_BYTES, 1),
             Self::Trickle => (2000, 1, 2000, SMALL_BYTES, 1),
+            Self::P1 => (100, 10, 100_000, SMALL_BYTES, 1),
+            Self::P2 => (8, 1, 80, LARGE_BYTES, 1),
+            Self::P3 => (100, 1, 60_000, SMALL_BYTES, 1),
         };
         let connection_every_ms = match self {
             Self::Trickle => Some(1),
@@ -121,7 +133,12 @@ impl Workload {
 
     /// Whether its cost is counted by the gigabyte and not by the request.
     pub(crate) const fn is_bulk(self) -> bool {
-        matches!(self, Self::W3 | Self::Hq2)
+        matches!(self, Self::W3 | Self::Hq2 | Self::P2)
+    }
+
+    /// Whether the servers have nothing of their own and ask an origin behind them.
+    pub(crate) const fn is_proxied(self) -> bool {
+        matches!(self, Self::P1 | Self::P2 | Self::P3)
     }
 
     /// Whether a connection makes one request and ends: its cost is a connection's.
@@ -191,6 +208,9 @@ impl fmt::Display for Workload {
             Self::Idle => "idle",
             Self::Storm => "storm",
             Self::Trickle => "trickle",
+            Self::P1 => "P1",
+            Self::P2 => "P2",
+            Self::P3 => "P3",
         })
     }
 }

@@ -15,7 +15,7 @@ use altway_config::{
 };
 use altway_proxy::Statistics;
 use altway_serve::{LogFormat, Policy};
-use altway_units::duration;
+use altway_units::{DataSize, duration};
 use anyhow::Result;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -26,8 +26,8 @@ use std::time::Duration;
 ///
 /// Each client is offered the protocol that loads fastest on its path. Without --cert, --key and --acme it makes
 /// a certificate for localhost, 127.0.0.1 and ::1 once, signed by a certificate authority of its own,
-/// and says how to trust it. At the end it says what each protocol's requests took, what was offered and
-/// why, and what failed.
+/// and says how to trust it. At the end it says what each protocol's requests and visits took, what was
+/// offered and why, what that saved, and what failed.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -153,7 +153,7 @@ impl Arguments {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         limits::checked(
             &limits,
-            self.threads.unwrap_or_else(cores),
+            (self.threads.unwrap_or_else(cores), DataSize::ZERO),
             Spelling::Options,
         )?;
         if self.roots.is_some() && !self.origins.iter().any(|origin| origin.is_tls) {

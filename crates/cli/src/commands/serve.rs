@@ -186,7 +186,8 @@ pub(super) fn run_plan(
     reopen_at_signal(options.access_log.clone(), selection_log, *printer)?;
     let server = Server::bind(&options)?;
     let (handle, signal) = stop_channel();
-    let memory = limits::memory(&options.limits, options.threads) + setup::memory(plan);
+    let memory =
+        limits::memory(&options.limits, options.threads) + setup::memory(plan, options.threads);
     let state = sandbox.state();
     let replaced = (server.reload_handle(), Arc::clone(&how.statistics));
     let reloading = Arc::new(Reloading::new(
@@ -211,6 +212,7 @@ pub(super) fn run_plan(
         options.policy.to_string(),
         Some(Arc::new(move || told.during(|| reloading.reload()))),
     )
+    .with_upstreams(admin::upstreams(&how.statistics))
     .with_sandbox(state.word());
     let admin = match &acme {
         Some(_) => admin.with_acme(acme::report(Arc::clone(&ordered))),

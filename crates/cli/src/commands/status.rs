@@ -133,6 +133,7 @@ fn text(status: &Status) -> String {
     for it in &status.protocols {
         lines.add(row(it));
     }
+    upstreams(&mut lines, status);
     clients(&mut lines, status);
     troubles(&mut lines, status);
     certificates(&mut lines, status);
@@ -176,6 +177,44 @@ fn process(lines: &mut Lines, status: &Status) {
     lines.add(format_args!(
         "memory {memory} MiB, {files} open files, {processor} s of processor time"
     ));
+}
+
+fn upstreams(lines: &mut Lines, status: &Status) {
+    if status.upstreams.is_empty() {
+        return;
+    }
+    lines.part(&format!(
+        "{:<28} {:<5} {:>10} {:>6} {:>8} {:>8} {:>8} {:>9} {:>6} {:>6}",
+        "upstream",
+        "state",
+        "requests",
+        "now",
+        "failed",
+        "again",
+        "ejected",
+        "half in",
+        "open",
+        "idle"
+    ));
+    for it in &status.upstreams {
+        let state = if it.healthy { "up" } else { "DOWN" };
+        let failed: u64 = it.failures.values().sum();
+        let half = it.median_bound_ms();
+        let half = half.map_or("-".to_owned(), |ms| format!("{ms} ms"));
+        lines.add(format_args!(
+            "{:<28} {state:<5} {:>10} {:>6} {failed:>8} {:>8} {:>8} {half:>9} {:>6} {:>6}",
+            it.server,
+            it.requests,
+            it.in_progress,
+            it.retries,
+            it.ejections,
+            it.open_connections,
+            it.idle_connections
+        ));
+        for (reason, count) in it.failures.iter().filter(|(_, count)| **count > 0) {
+            lines.add(format_args!("  {reason:<26} {count:>16} failed"));
+        }
+    }
 }
 
 fn clients(lines: &mut Lines, status: &Status) {

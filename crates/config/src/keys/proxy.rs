@@ -240,5 +240,11 @@ pub const TIMEOUTS: Section = Section {
             "\"5min\"",
             "For a pause in a response, which is cut off then.",
         ),
+        key(
+            "slowest",
+            Form::Text("1kB/s after 30s"),
+            "(1 KiB in `idle`, where the length is known)",
+            "The slowest response that is waited for: a rate, and how long a server may be behind it before its response is cut off. Only time counts in which the server is waited for, not the client. Given, it holds for responses of unknown length too, event streams among them.",
+        ),
     ],
 };

@@ -249,9 +249,12 @@ impl Proxy {
             connect,
             head,
             idle,
+            slowest,
         } = self.timeouts;
         let [connect, head, idle] = [connect, head, idle].map(in_table);
-        let timeouts = format!("{{ connect = {connect}, head = {head}, idle = {idle} }}");
+        let slowest = slowest.map(|rate| format!(", slowest = {}", quoted(&rate.to_string())));
+        let slowest = slowest.unwrap_or_default();
+        let timeouts = format!("{{ connect = {connect}, head = {head}, idle = {idle}{slowest} }}");
         let usual = Self::to(Vec::new());
         let given = |is_usual: bool, value: String| (!is_usual).then_some(value);
         Values::from([

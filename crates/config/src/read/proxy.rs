@@ -146,6 +146,7 @@ impl Walk {
                     *time = given;
                 }
             }
+            timeouts.slowest = self.parsed(&table, "slowest");
         }
         timeouts
     }

@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -252,4 +253,47 @@ async fn messages_and_trailers_pass_to_a_server_of_http2() {
         assert!(!trailers.contains_key("content-length"));
         assert_eq!(collected.to_bytes(), "message");
     }
+}
+
+#[test]
+fn a_response_that_begins_before_its_request_has_ended_passes_and_its_connection_stays() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    let address = origin(move |mut connection| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        while connection.head().is_some() {
+            let first = connection.read(5);
+            connection.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n");
+            connection.reader.get_mut().write_all(&first).unwrap();
+            let second = connection.read(5);
+            connection.reader.get_mut().write_all(&second).unwrap();
+        }
+    });
+    let running = proxy(to(address));
+    for _ in 0..3 {
+        // After an answer that came early a client's connection may end.
+        let mut stream = TcpStream::connect(running.address).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        write!(
+            stream,
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello"
+        )
+        .unwrap();
+        let mut answer = Vec::new();
+        let mut until = |stream: &mut TcpStream, end: &[u8]| {
+            while !answer.ends_with(end) {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                answer.push(byte[0]);
+            }
+        };
+        until(&mut stream, b"\r\n\r\nhello");
+        write!(stream, "again").unwrap();
+        until(&mut stream, b"\r\n\r\nhelloagain");
+        // The task that has sent the rest is to end.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(connections.load(Ordering::Relaxed), 1);
 }

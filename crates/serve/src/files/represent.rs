@@ -142,7 +142,7 @@ fn parts(
 ) -> Response<Body> {
     let content = Multipart::new(&opened.file, kind, spans, &validators.etag);
     let (kind, length) = (content.kind(), content.remaining());
-    let mut response = Response::new(Body::stream(content));
+    let mut response = Response::new(Body::stream(content, None));
     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     describe(response.headers_mut(), kind, opened.traits(), length);
     response

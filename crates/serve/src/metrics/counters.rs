@@ -4,12 +4,14 @@
 use super::durations::Durations;
 use super::latest::{LatestVisits, MAX_VISITS};
 use super::{
-    ArrivalMetrics, LatestVisit, Metrics, OFFERS, OfferMetrics, ProtocolMetrics, SiteMetrics,
+    ArrivalMetrics, LatestVisit, Metrics, OFFERS, OfferMetrics, PageMetrics, ProtocolMetrics,
+    SiteMetrics,
 };
 use crate::request::log::Protocol;
 use crate::selection::HostIndex;
+use crate::selection::visit::FinishedPage;
 use altway_http3::EndpointStatistics;
-use altway_select::{Decision, Offer, Reason};
+use altway_select::{Decision, Offer, Reason, Transport};
 use http::StatusCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -71,7 +73,20 @@ struct ProtocolCounters {
     durations: [Durations; 5],
     /// Connections whose client had not been offered HTTP/3 before, and that had.
     arrivals: [Count; 2],
+    pages: PageCounters,
 }
+
+/// Counters of what clients loaded in one go.
+#[derive(Debug, Default)]
+struct PageCounters {
+    times: Durations,
+    /// Pages for which there was a prediction, microseconds that they took, and that they would have taken over the
+    /// other transport by that.
+    predicted: [Count; 3],
+}
+
+/// The largest predicted difference, ln(T3 / T2), that is counted as it is: a factor of 20.
+const MOST_DIFFERENCE: f64 = 3.0;
 
 /// A number that one thread adds to and any may read: no addition waits for another thread.
 #[derive(Debug, Default)]
@@ -202,6 +217,26 @@ impl WorkerCounters {
         self.of(protocol).arrivals[usize::from(offered)].add(1);
     }
 
+    /// Counts what a client has loaded in one go.
+    pub(crate) fn loaded(&self, protocol: Protocol, page: FinishedPage) {
+        let pages = &self.of(protocol).pages;
+        pages.times.add(page.time);
+        let Some(difference) = page.difference else {
+            return;
+        };
+        // Beyond that a prediction says that nobody knows.
+        let ratio = difference.clamp(-MOST_DIFFERENCE, MOST_DIFFERENCE).exp();
+        let took = page.time.as_secs_f64();
+        let other = match protocol.transport() {
+            Transport::Quic => took / ratio,
+            Transport::Tcp => took * ratio,
+        };
+        let [count, own_sum, other_sum] = &pages.predicted;
+        count.add(1);
+        own_sum.add((took * 1e6) as u64);
+        other_sum.add((other * 1e6) as u64);
+    }
+
     /// Notes a connection with its first response.
     pub(crate) fn visited(&self, visit: LatestVisit) {
         self.visits.add(visit);
@@ -231,6 +266,8 @@ impl WorkerCounters {
 
     fn add_all(&self, other: &Self) {
         for (own, other) in self.protocols.iter().zip(&other.protocols) {
+            own.pages.times.add_all(&other.pages.times);
+            add_each(&own.pages.predicted, &other.pages.predicted);
             own.opened.add(other.opened.get());
             own.closed.add(other.closed.get());
             own.content_bytes.add(other.content_bytes.get());
@@ -266,6 +303,13 @@ impl WorkerCounters {
             metrics.content_bytes = counters.content_bytes.get();
             metrics.responses = counters.responses.each_ref().map(Count::get);
             metrics.durations = counters.durations.each_ref().map(Durations::metrics);
+            let [predicted, own, other] = counters.pages.predicted.each_ref().map(Count::get);
+            metrics.pages = PageMetrics {
+                times: counters.pages.times.metrics(),
+                predicted,
+                predicted_took: Duration::from_micros(own),
+                predicted_elsewhere: Duration::from_micros(other),
+            };
         }
         metrics.arrivals = self.arrivals();
         metrics.predicted = self.predicted.each_ref().map(|[count, sum]| {
@@ -335,6 +379,30 @@ impl Drop for OpenConnection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_page_took_stands_beside_what_the_other_transport_would_have() {
+        let counters = ServerCounters::default();
+        let worker = counters.worker();
+        let page = |ms, difference| FinishedPage {
+            time: Duration::from_millis(ms),
+            difference,
+        };
+        // HTTP/3 takes half the time.
+        let half = Some(0.5_f64.ln());
+        worker.loaded(Protocol::Http3, page(100, half));
+        worker.loaded(Protocol::Http3, page(700, None));
+        worker.loaded(Protocol::Http2, page(100, half));
+        worker.loaded(Protocol::Http2, page(10, Some(f64::INFINITY)));
+        let pages = counters.sum().protocols.map(|it| it.pages);
+        assert_eq!(pages[2].times.count(), 2);
+        assert_eq!(pages[2].predicted, 1);
+        let rounded = |time: Duration| (time.as_secs_f64() * 1e3).round();
+        assert_eq!(rounded(pages[2].predicted_took), 100.0);
+        assert_eq!(rounded(pages[2].predicted_elsewhere), 200.0);
+        assert_eq!(rounded(pages[1].predicted_elsewhere), 251.0);
+        assert_eq!(pages[0], PageMetrics::default());
+    }
 
     #[test]
     fn sums_outlive_the_worker_that_counted_them() {

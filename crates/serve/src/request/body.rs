@@ -8,6 +8,8 @@ use bytes::{Buf, Bytes};
 use http_body::{Body as _, Frame, SizeHint};
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 /// Bytes of a file that a frame of its body holds at most.
@@ -31,9 +33,28 @@ enum Content {
     /// Counted by whoever shares them.
     Shared(Bytes),
     File(FileRange),
-    Stream(Pin<Box<dyn Stream>>),
+    Stream(Pin<Box<dyn Stream>>, Option<BodyMemory>),
     /// In a box, for few bodies are one.
     Tunnel(Box<Outlet>),
+}
+
+/// The memory that a service's body holds beside the frames that it has given, for
+/// [`Limits::max_held_bytes`](crate::Limits::max_held_bytes): put into the extensions of a response, and kept up to date
+/// by the body. Clones share the figure.
+///
+/// Bodies that say nothing count with the frame that waits for the client alone.
+#[derive(Debug, Clone, Default)]
+pub struct BodyMemory(Arc<AtomicUsize>);
+
+impl BodyMemory {
+    /// Says how many bytes are held now.
+    pub fn set(&self, bytes: usize) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// A body of any type.
@@ -80,7 +101,7 @@ impl fmt::Debug for Content {
             Self::Bytes(_) => "Bytes",
             Self::Shared(_) => "Shared",
             Self::File(_) => "File",
-            Self::Stream(_) => "Stream",
+            Self::Stream(..) => "Stream",
             Self::Tunnel(_) => "Tunnel",
         })
     }
@@ -116,14 +137,14 @@ impl Body {
         }
     }
 
-    /// Whatever a service gives.
-    pub(crate) fn stream<B>(body: B) -> Self
+    /// Whatever a service gives; `memory`: what it says of the memory that it holds.
+    pub(crate) fn stream<B>(body: B, memory: Option<BodyMemory>) -> Self
     where
         B: http_body::Body + Send + 'static,
         B::Error: Into<BoxError>,
     {
         Self {
-            content: Content::Stream(Box::pin(body)),
+            content: Content::Stream(Box::pin(body), memory),
             record: None,
             largest: CHUNK,
         }
@@ -211,7 +232,8 @@ impl Body {
             Content::Bytes(bytes) => bytes.len(),
             // The service goes on writing while the client takes nothing.
             Content::Tunnel(outlet) if !outlet.has_ended() => MAX_PIPE,
-            Content::Shared(_) | Content::File(_) | Content::Stream(_) | Content::Tunnel(_) => 0,
+            Content::Stream(_, Some(memory)) => memory.get(),
+            Content::Shared(_) | Content::File(_) | Content::Stream(..) | Content::Tunnel(_) => 0,
         }
     }
 
@@ -226,7 +248,7 @@ impl Body {
                 Ok(chunk) => chunk,
                 Err(error) => return Poll::Ready(Some(Err(error.into()))),
             },
-            Content::Stream(body) => return body.as_mut().poll_bytes(cx),
+            Content::Stream(body, _) => return body.as_mut().poll_bytes(cx),
             Content::Tunnel(outlet) => return outlet.poll_frame(cx),
         };
         let frame = (!chunk.is_empty()).then(|| Ok(Frame::data(chunk)));
@@ -251,7 +273,7 @@ impl http_body::Body for Body {
 
     fn is_end_stream(&self) -> bool {
         match &self.content {
-            Content::Stream(body) => body.has_ended(),
+            Content::Stream(body, _) => body.has_ended(),
             Content::Tunnel(outlet) => outlet.has_ended(),
             _ => self.size_hint().exact() == Some(0),
         }
@@ -263,7 +285,7 @@ impl http_body::Body for Body {
                 SizeHint::with_exact(bytes.len() as u64)
             }
             Content::File(range) => SizeHint::with_exact(range.remaining),
-            Content::Stream(body) => body.length(),
+            Content::Stream(body, _) => body.length(),
             Content::Tunnel(_) => SizeHint::default(),
         }
     }
@@ -273,6 +295,16 @@ impl http_body::Body for Body {
 mod tests {
     use super::*;
     use std::task::Waker;
+
+    #[test]
+    fn a_body_that_says_what_it_holds_counts_with_it() {
+        let memory = BodyMemory::default();
+        let body = Body::stream(Body::empty(), Some(memory.clone()));
+        assert_eq!(body.held(), 0);
+        memory.set(65_536);
+        assert_eq!(body.held(), 65_536);
+        assert_eq!(Body::stream(Body::empty(), None).held(), 0);
+    }
 
     #[test]
     fn an_empty_body_ends_at_once() {

@@ -1,7 +1,7 @@
 //! Services of the embedder behind one type that the server's own code can hold.
 
 use crate::RequestBody;
-use crate::request::body::Body;
+use crate::request::body::{Body, BodyMemory};
 use crate::request::contained::{Contained, ContainedBody, contain};
 use http::{Request, Response};
 use std::fmt;
@@ -9,7 +9,7 @@ use std::future::{poll_fn, ready};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use thread_local::ThreadLocal;
 use tower_service::Service;
 
@@ -78,11 +78,21 @@ where
     B::Error: Into<BoxError>,
 {
     fn call(&self, request: Request<RequestBody>) -> Pending<Result<Response<Body>, BoxError>> {
-        let service = match contain(|| self.0.get()) {
+        let mut service = match contain(|| self.0.get()) {
             Ok(service) => Contained::new(service),
             Err(panic) => return Box::pin(ready(Err(panic))),
         };
-        Box::pin(answer(service, request))
+        // Most are: then nothing that waits for the answer has to hold the request.
+        let mut context = Context::from_waker(Waker::noop());
+        let polled = service.call(|it| it.poll_ready(&mut context).map_err(Into::into));
+        match caught(polled) {
+            Poll::Pending => Box::pin(answer(service, request)),
+            Poll::Ready(Err(error)) => Box::pin(ready(Err(error))),
+            Poll::Ready(Ok(())) => match service.call(|it| Box::pin(it.call(request))) {
+                Ok(future) => Box::pin(answered(Contained::new(future))),
+                Err(panic) => Box::pin(ready(Err(panic))),
+            },
+        }
     }
 }
 
@@ -98,7 +108,18 @@ where
     B::Error: Into<BoxError>,
 {
     poll_fn(|cx| caught(service.call(|it| it.poll_ready(cx).map_err(Into::into)))).await?;
-    let mut future = Contained::new(service.call(|it| Box::pin(it.call(request)))?);
+    let future = service.call(|it| Box::pin(it.call(request)))?;
+    answered(Contained::new(future)).await
+}
+
+/// The response of a service that was called.
+async fn answered<F, B, E>(mut future: Contained<Pin<Box<F>>>) -> Result<Response<Body>, BoxError>
+where
+    F: Future<Output = Result<Response<B>, E>>,
+    E: Into<BoxError>,
+    B: http_body::Body + Send + 'static,
+    B::Error: Into<BoxError>,
+{
     poll_fn(|cx| {
         let polled = future.call(|it| {
             let answered = std::task::ready!(it.as_mut().poll(cx));
@@ -109,13 +130,24 @@ where
     .await
 }
 
-/// A response that has nothing of the service's but its body.
+/// Content up to this length is taken from the service as soon as it is there.
+const SHORT: u64 = 16 << 10;
+
+/// A response that has nothing of the service's but its body, and not even that where it is short.
 fn plain<B>(response: Response<B>) -> Response<Body>
 where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let mut response = response.map(|body| Body::stream(ContainedBody::new(body)));
+    let mut response = response;
+    let memory = response.extensions_mut().remove::<BodyMemory>();
+    let mut response = response.map(|body| {
+        let mut body = ContainedBody::new(body);
+        match body.at_once(SHORT) {
+            Some(bytes) => Body::bytes(bytes),
+            None => Body::stream(body, memory),
+        }
+    });
     response.extensions_mut().clear();
     response
 }

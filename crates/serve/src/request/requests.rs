@@ -222,6 +222,7 @@ impl<I> Requests<I> {
                 || hints(head),
                 read,
             );
+            self.count_page();
         }
         if !self.admitted.set_requests(in_progress) {
             return Screened::Refused(self.overloaded(head, now));
@@ -376,9 +377,18 @@ impl<I> Requests<I> {
         match selection(&self.responder, self.terms) {
             Some(selection) => {
                 let unix = unix_time(now.system);
-                self.visit.complete(selection, now.instant, unix, read)
+                let complete = self.visit.complete(selection, now.instant, unix, read);
+                self.count_page();
+                complete
             }
             None => Complete::Done,
+        }
+    }
+
+    /// Counts a page that is known as finished, if there is one.
+    fn count_page(&mut self) {
+        if let Some(page) = self.visit.take_finished() {
+            self.responder.counters.loaded(self.protocol, page);
         }
     }
 
@@ -393,6 +403,7 @@ impl<I> Requests<I> {
             let now = Now::read();
             let unix = unix_time(now.system);
             self.visit.end(selection, now.instant, unix, read);
+            self.count_page();
         }
     }
 

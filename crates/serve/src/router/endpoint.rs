@@ -81,7 +81,7 @@ where
         Box::pin(async move {
             poll_fn(|cx| service.poll_ready(cx).map_err(Into::into)).await?;
             let answered = service.call(request).await.map_err(Into::into)?;
-            Ok(answered.map(Body::stream))
+            Ok(answered.map(|body| Body::stream(body, None)))
         })
     }
 }
@@ -112,7 +112,7 @@ where
     B: http_body::Body<Error: Into<BoxError>> + Send + 'static,
 {
     fn into_result(self) -> Result<Response<Body>, BoxError> {
-        Ok(self.map(Body::stream))
+        Ok(self.map(|body| Body::stream(body, None)))
     }
 }
 
@@ -123,6 +123,6 @@ where
 {
     fn into_result(self) -> Result<Response<Body>, BoxError> {
         self.map_err(Into::into)
-            .map(|response| response.map(Body::stream))
+            .map(|response| response.map(|body| Body::stream(body, None)))
     }
 }

@@ -40,6 +40,16 @@ pub(crate) struct Visit {
     /// `None` before the first request.
     known: Option<Known>,
     decided: Option<Decided>,
+    finished: Option<FinishedPage>,
+}
+
+/// A page that a client has loaded whole: what was requested in one go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct FinishedPage {
+    /// The time that it took.
+    pub(crate) time: Duration,
+    /// Predicted difference, ln(T3 / T2), of the latest decision; `None` where there was no prediction.
+    pub(crate) difference: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -95,7 +105,21 @@ impl Visit {
             early: false,
             known: None,
             decided: None,
+            finished: None,
         }
+    }
+
+    /// The page that has become known as finished since this was last called.
+    pub(crate) fn take_finished(&mut self) -> Option<FinishedPage> {
+        self.finished.take()
+    }
+
+    fn finish(&mut self, page: &Page) {
+        let prediction = self.decided.and_then(|it| it.decision.prediction);
+        self.finished = Some(FinishedPage {
+            time: page.time,
+            difference: prediction.map(|it| it.difference),
+        });
     }
 
     /// The first request came in early data.
@@ -140,6 +164,7 @@ impl Visit {
         if known.page.is_some() || is_first_rate {
             known.latest = read().or(known.latest);
             if let Some(page) = known.observe(selection, now, unix) {
+                self.finish(&page);
                 self.log(selection, Some(&page), unix);
             }
             self.renew();
@@ -214,6 +239,7 @@ impl Visit {
         if now.saturating_duration_since(known.observed_at) >= OBSERVATION_INTERVAL {
             known.latest = read().or(known.latest);
             if let Some(page) = known.observe(selection, now, unix) {
+                self.finish(&page);
                 self.log(selection, Some(&page), unix);
             }
             self.renew();
@@ -288,6 +314,7 @@ impl Visit {
         }
         known.page = known.page.or(known.pages.complete(after));
         let page = known.observe(selection, now, unix);
+        page.as_ref().inspect(|page| self.finish(page));
         self.log(selection, page.as_ref(), unix);
         self.known = None;
     }

@@ -5,6 +5,7 @@ use super::websockets::{example, silent};
 use crate::common::websocket::{ALL, Over};
 use crate::common::{Running, h1, h2, h3::H3, read, soon};
 use altway_config::{NoFiles, read as read_config};
+use altway_proxy::Statistics;
 use altway_serve::Site;
 use axum::Router;
 use axum::extract::Request as Asked;
@@ -16,6 +17,8 @@ use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio_tungstenite::tungstenite::Message;
 
 /// The protocols in front.
@@ -23,10 +26,19 @@ const PROTOCOLS: [&str; 3] = ["http/1.1", "h2", "h3"];
 
 /// A site whose one route has these keys.
 pub(crate) fn site(route: &str) -> Site {
+    counted(route).0
+}
+
+/// The same, with what it counts.
+pub(crate) fn counted(route: &str) -> (Site, Arc<Statistics>) {
     let text = format!("[[site]]\ndefault = true\n[[site.route]]\n{route}\n");
     let plan = read_config("test.toml", &text, &mut NoFiles);
     let plan = plan.unwrap_or_else(|faults| panic!("{faults}"));
-    altway_site::site(&plan).unwrap()
+    let statistics = Arc::default();
+    (
+        altway_site::site_counted(&plan, &statistics).unwrap(),
+        statistics,
+    )
 }
 
 pub(crate) fn proxy(route: &str) -> Running {
@@ -226,6 +238,54 @@ async fn websockets_pass_from_every_protocol_to_http1_and_http2() {
             assert_eq!(close, Message::Close(None), "{over:?} to {scheme}");
             assert!(soon(socket.next()).await.is_none(), "{over:?} to {scheme}");
         }
+    }
+}
+
+/// Waits until so many connections are open, and as many requests in progress.
+async fn counts(statistics: &Statistics, many: usize) {
+    let found = || {
+        let (_, now) = statistics.upstreams().remove(0);
+        (now.open_connections, now.in_progress)
+    };
+    while found() != (many as u64, many) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn websockets_have_connections_that_name_their_clients_and_count_as_long_as_they_are_open() {
+    let origin = Running::clear(|options| {
+        options.proxy_protocol_from = vec!["127.0.0.1/32".parse().unwrap()];
+        options.site = Site::service(example::app());
+    });
+    for scheme in ["http", "h2c"] {
+        let route = format!(
+            "proxy = \"{scheme}://{}\"\nsend-proxy-protocol = true",
+            origin.address
+        );
+        let (site, statistics) = counted(&route);
+        let server = Running::tls(|options| options.site = site);
+        for over in ALL {
+            let (mut socket, _gone) = soon(over.connect(&server, "/echo")).await;
+            soon(socket.send(Message::text("hello"))).await.unwrap();
+            let answer = soon(socket.next()).await.unwrap().unwrap();
+            assert_eq!(answer, Message::text("hello"), "{over:?} to {scheme}");
+            soon(counts(&statistics, 1)).await;
+            soon(socket.close(None)).await.unwrap();
+            let close = soon(socket.next()).await.unwrap().unwrap();
+            assert_eq!(close, Message::Close(None), "{over:?} to {scheme}");
+            assert!(soon(socket.next()).await.is_none(), "{over:?} to {scheme}");
+            soon(counts(&statistics, 0)).await;
+        }
+        // Whoever opens one over HTTP/2 asks for a page first.
+        let times = ALL.len() as u64 + 1;
+        let (_, all) = statistics.upstreams().remove(0);
+        assert_eq!(
+            (all.requests, all.latency.count()),
+            (times, times),
+            "{all:?}"
+        );
+        assert_eq!(all.failures.iter().sum::<u64>(), 0, "{all:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! A proxy whose upstream speaks HTTP/3, which a configuration asks for by name.
 
-use super::proxied::{proxy, site};
+use super::proxied::{counted, proxy, site};
 use super::websockets::{example, silent};
 use crate::common::websocket::{ALL, Over};
 use crate::common::{Running, h2, h3::H3, read, soon};
@@ -12,7 +12,9 @@ use axum::response::Response as Answer;
 use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{SinkExt as _, StreamExt as _};
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Request};
+use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use std::convert::Infallible;
 use std::path::Path;
@@ -117,16 +119,13 @@ async fn trailers_and_events_pass_as_they_come() {
         let stream = futures_util::stream::unfold(Some(told), async |told| {
             let mut told = told?;
             Some(match told.recv().await {
-                Some(data) => (
-                    Ok::<_, Infallible>(http_body::Frame::data(data)),
-                    Some(told),
-                ),
+                Some(data) => (Ok::<_, Infallible>(Frame::data(data)), Some(told)),
                 None => {
                     let fields = HeaderMap::from_iter([(
                         http::HeaderName::from_static("x-sum"),
                         http::HeaderValue::from_static("7"),
                     )]);
-                    (Ok(http_body::Frame::trailers(fields)), None)
+                    (Ok(Frame::trailers(fields)), None)
                 }
             })
         });
@@ -182,6 +181,67 @@ async fn a_client_that_goes_ends_its_request_behind() {
     assert!(early.is_err() && dropped.try_recv().is_err());
     drop(client);
     soon(dropped.recv()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_did_is_counted() {
+    let origin = echo();
+    let (site, statistics) = counted(&keys(&origin, &origin.site.authority()));
+    let server = Running::tls(|options| options.site = site);
+    let mut client = h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+    for path in ["/", "/slow", "/"] {
+        let request = Request::get(format!("https://localhost{path}")).body(Full::default());
+        let response = soon(client.send_request(request.unwrap())).await.unwrap();
+        assert_eq!(response.status(), 200);
+        soon(read(response)).await;
+    }
+    let (_, well) = statistics.upstreams().remove(0);
+    assert_eq!(well.server, format!("h3://{}", origin.address));
+    assert!(well.is_available);
+    assert_eq!((well.requests, well.latency.count()), (3, 3));
+    assert!(well.latency.sum >= Duration::from_millis(300));
+    assert_eq!((well.open_connections, well.in_progress), (1, 0));
+    drop(origin);
+    let request = Request::post("https://localhost/").body(Full::default());
+    let response = soon(client.send_request(request.unwrap())).await.unwrap();
+    assert_eq!(response.status(), 502);
+    let (_, gone) = statistics.upstreams().remove(0);
+    assert_eq!((gone.open_connections, gone.latency.count()), (0, 3));
+    assert!(gone.failures.iter().sum::<u64>() >= 1, "{gone:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_response_that_trickles_is_cut_off_unless_nobody_knows_how_long_it_is() {
+    let trickle = |length: Option<&'static str>| {
+        let bytes = futures_util::stream::unfold(0, async |sent| {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let frame = Frame::data(Bytes::from_static(b"x"));
+            (sent < 20).then_some((Ok::<_, Infallible>(frame), sent + 1))
+        });
+        let mut answer = Answer::new(Body::new(StreamBody::new(bytes)));
+        if let Some(length) = length {
+            let length = length.parse().unwrap();
+            answer.headers_mut().insert(CONTENT_LENGTH, length);
+        }
+        answer
+    };
+    let app = Router::new()
+        .route(
+            "/known",
+            axum::routing::get(async move || trickle(Some("20"))),
+        )
+        .route("/events", axum::routing::get(async move || trickle(None)));
+    let origin = Running::tls(|options| options.site = Site::service(app));
+    let keys = keys(&origin, &origin.site.authority());
+    let server = proxy(&keys.replace("2s", "2s\", idle = \"400ms"));
+    for (path, is_whole) in [("/known", false), ("/events", true)] {
+        let mut client = h2::<Full<Bytes>>(server.connect_tls(&[b"h2"]).await).await;
+        let request = Request::get(format!("https://localhost{path}")).body(Full::default());
+        let response = soon(client.send_request(request.unwrap())).await.unwrap();
+        assert_eq!(response.status(), 200);
+        let content = soon(response.into_body().collect()).await;
+        assert_eq!(content.is_ok(), is_whole, "{path}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

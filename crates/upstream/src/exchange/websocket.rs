@@ -1,13 +1,14 @@
 //! A WebSocket at a server that is spoken to over HTTP/2 or HTTP/3: an extended CONNECT (RFC 8441, RFC 9220).
 
-use super::{Answer, Attempted, Exchange, failure_over_http2, passed, refusal, scheme};
+use super::multiplexed::{failure_over_http2, passed_on};
+use super::{Answer, Attempted, Exchange, refusal, scheme};
 use crate::error::{Reason, Refusal};
 use crate::response::{Lease, ResponseBody};
 use crate::retry::{Failure, Sent};
 use crate::tunnel::{self, Tunnel};
 use http::{Method, Request, StatusCode, header, uri};
 
-impl Exchange<'_> {
+impl Exchange {
     /// Asks for a tunnel over a connection of its own, whose windows no other request fills.
     pub(super) async fn tunnel_over_http2(
         &self,
@@ -21,7 +22,8 @@ impl Exchange<'_> {
             ..Attempted::not_connected()
         };
         let header = self.proxy_protocol();
-        let sender = match connector.tunnel(header.as_deref()).await {
+        let counters = &self.group.pool(member).counters;
+        let sender = match connector.tunnel(header.as_deref(), counters).await {
             Ok(Some(sender)) => sender,
             Ok(None) => return Err(refusal(StatusCode::BAD_GATEWAY, Reason::NoTunnel)),
             Err(error) => {
@@ -34,7 +36,7 @@ impl Exchange<'_> {
         };
         let protocol = h2::ext::Protocol::from(protocol);
         request.extensions_mut().insert(protocol);
-        let idle_timeout = self.group.options.idle_timeout;
+        let pace = self.pace();
         let responding = tunnel::connect(sender, request);
         Ok(match self.in_time(responding, None).await {
             Err(late) => Err(Attempted {
@@ -43,12 +45,12 @@ impl Exchange<'_> {
             }),
             Ok(Err(error)) => Err(failed(failure_over_http2(&error), Sent::Some)),
             Ok(Ok((response, stream))) if response.status().is_success() => {
-                let response = response.map(|()| ResponseBody::empty(idle_timeout));
-                Ok((passed(response), Some(Tunnel::http2(stream, lease))))
+                let response = passed_on(response.into_parts().0, ResponseBody::empty(pace));
+                Ok((response, Some(Tunnel::http2(stream, lease))))
             }
             Ok(Ok((response, stream))) => {
-                let body = ResponseBody::new(stream.refused().into(), lease, idle_timeout);
-                Ok((passed(response.map(|()| body)), None))
+                let body = ResponseBody::new(stream.refused(), lease, pace);
+                Ok((passed_on(response.into_parts().0, body), None))
             }
         })
     }
@@ -60,9 +62,10 @@ impl Exchange<'_> {
         lease: Lease,
         is_fresh: bool,
     ) -> Result<Result<Answer, Attempted>, Refusal> {
-        let idle_timeout = self.group.options.idle_timeout;
+        let pace = self.pace();
         let connector = &self.group.members[member].connector;
-        let connection = self.group.pool(member).http3(connector, idle_timeout).await;
+        let pool = self.group.pool(member);
+        let connection = pool.http3(connector, pace.idle_timeout).await;
         let (connection, is_reused) = match connection {
             Ok(connection) => connection,
             Err(error) => {
@@ -92,12 +95,13 @@ impl Exchange<'_> {
             }),
             Ok(Err((failure, sent))) => Err(failed(failure, sent)),
             Ok(Ok((response, stream))) if response.status().is_success() => {
-                let response = response.map(|()| ResponseBody::empty(idle_timeout));
-                Ok((passed(response), Some(Tunnel::http3(stream, lease))))
+                let response = passed_on(response.into_parts().0, ResponseBody::empty(pace));
+                Ok((response, Some(Tunnel::http3(stream, lease))))
             }
             Ok(Ok((response, stream))) => {
-                let body = ResponseBody::new(stream.refused().into(), lease, idle_timeout);
-                Ok((passed(response.map(|()| body)), None))
+                let (head, ()) = response.into_parts();
+                let body = ResponseBody::new(stream.refused(&head.headers), lease, pace);
+                Ok((passed_on(head, body), None))
             }
         })
     }

@@ -2,6 +2,7 @@
 
 use super::link::Link;
 use super::{Begin, Failed, Message, Piece, Shared, pass_interim};
+use crate::counters::OpenConnection;
 use crate::retry::{Failure, Sent};
 use altway_http3::{Code, Error, Event, Received, StreamId};
 use bytes::Bytes;
@@ -36,6 +37,7 @@ pub(super) struct Driver {
     waiting: VecDeque<(u64, Box<Begin>)>,
     exchanges: HashMap<u64, Exchange>,
     by_stream: HashMap<StreamId, u64>,
+    _open: OpenConnection,
 }
 
 /// An exchange whose request was sent.
@@ -70,6 +72,7 @@ impl Driver {
         link: Link,
         messages: UnboundedReceiver<Message>,
         shared: Arc<Shared>,
+        open: OpenConnection,
     ) -> Self {
         Self {
             link,
@@ -78,6 +81,7 @@ impl Driver {
             waiting: VecDeque::new(),
             exchanges: HashMap::new(),
             by_stream: HashMap::new(),
+            _open: open,
         }
     }
 

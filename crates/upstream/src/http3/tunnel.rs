@@ -2,7 +2,7 @@
 
 use super::{Exchange, Failed, Http3, Http3Body, Message, Piece, answer};
 use bytes::{Buf as _, Bytes};
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::Frame;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -66,9 +66,9 @@ pub(crate) struct Http3Stream {
 }
 
 impl Http3Stream {
-    /// The content of a response that does not agree.
-    pub(crate) fn refused(self) -> Http3Body {
-        Http3Body::new(self.pieces, self.exchange)
+    /// The content of a response that does not agree, whose head has `fields`.
+    pub(crate) fn refused(self, fields: &HeaderMap) -> Http3Body {
+        Http3Body::new(fields, self.pieces, self.exchange)
     }
 
     pub(crate) fn poll_read(

@@ -3,7 +3,7 @@
 use crate::commands::policy::read_surface;
 use crate::commands::serve::acme;
 use crate::commands::serve::certificate::{client_auth, identity};
-use crate::commands::serve::limits::{Spelling, bounds};
+use crate::commands::serve::limits::{Spelling, bounds, of_upstreams};
 use crate::config_file::{load, refused};
 use crate::hint;
 use crate::printer::Printer;
@@ -68,6 +68,7 @@ impl Opened<'_> {
         let config = plan.config();
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let workers = config.threads.unwrap_or_else(cores);
+        let workers = (workers, of_upstreams(plan, workers));
         let checked = bounds(&config.limits, workers, Spelling::Keys, printer);
         let _ = self.keep("limits", checked);
     }

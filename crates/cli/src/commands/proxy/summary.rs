@@ -1,7 +1,8 @@
-//! The closing summary of a proxy: what each protocol's requests took, what was offered and why, what failed.
+//! The closing summary of a proxy: what each protocol's requests and visits took, what was offered and why, what that
+//! saved, what failed.
 
 use altway_proxy::Summary;
-use altway_serve::{Metrics, ProtocolMetrics};
+use altway_serve::{DURATION_BUCKETS_MS, DurationMetrics, Metrics, PageMetrics, ProtocolMetrics};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -30,6 +31,9 @@ pub(super) fn text(summary: &Summary, metrics: &Metrics) -> String {
             did.cut_off,
         );
     }
+    for (name, protocol) in ProtocolMetrics::NAMES.iter().zip(&metrics.protocols) {
+        visits(&mut text, name, &protocol.pages);
+    }
     let offers: Vec<_> = metrics
         .offers
         .iter()
@@ -56,6 +60,58 @@ pub(super) fn text(summary: &Summary, metrics: &Metrics) -> String {
     text
 }
 
+/// The line of one protocol's visits: what clients loaded in one go, and what that would have taken over the other
+/// transport by the predictions that the offers rest on.
+fn visits(text: &mut String, name: &str, pages: &PageMetrics) {
+    let count = pages.times.count();
+    if count == 0 {
+        return;
+    }
+    let mean = pages.times.sum / u32::try_from(count).unwrap_or(u32::MAX);
+    let _ = write!(
+        text,
+        "\nvisits over {name}: {count}, {} on average, half {}",
+        milliseconds(Some(mean)),
+        half_within(&pages.times),
+    );
+    let predicted = u32::try_from(pages.predicted).unwrap_or(u32::MAX);
+    if predicted == 0 {
+        return;
+    }
+    let other = if name == "h3" { "TCP" } else { "h3" };
+    let [took, elsewhere] = [pages.predicted_took, pages.predicted_elsewhere];
+    let saved = saved_percent(pages).unwrap_or_default();
+    let word = if saved < 0.0 { "lost" } else { "saved" };
+    let _ = write!(
+        text,
+        "; {predicted} of them took {}, and would have taken {} over {other}, as predicted: {:.0} % {word}",
+        milliseconds(Some(took / predicted)),
+        milliseconds(Some(elsewhere / predicted)),
+        saved.abs(),
+    );
+}
+
+/// Share of the time that the pages would have taken over the other transport that they did not take, in percent;
+/// `None` where nothing was predicted.
+fn saved_percent(pages: &PageMetrics) -> Option<f64> {
+    let [took, elsewhere] =
+        [pages.predicted_took, pages.predicted_elsewhere].map(|it| it.as_secs_f64());
+    (elsewhere > 0.0).then(|| 100.0 * (1.0 - took / elsewhere))
+}
+
+/// The first bound that half of the times do not exceed, in words.
+fn half_within(times: &DurationMetrics) -> String {
+    let mut seen = 0;
+    let place = times.buckets.iter().position(|count| {
+        seen += count;
+        seen * 2 >= times.count()
+    });
+    match place.and_then(|place| DURATION_BUCKETS_MS.get(place)) {
+        Some(bound) => format!("within {bound} ms"),
+        None => "longer than 10 s".into(),
+    }
+}
+
 /// The summary for programs, in one line.
 pub(super) fn json(summary: &Summary, metrics: &Metrics) -> String {
     let micros = |time: Option<Duration>| time.map(|time| time.as_micros() as u64);
@@ -70,6 +126,14 @@ pub(super) fn json(summary: &Summary, metrics: &Metrics) -> String {
             "cut_off": did.cut_off,
             "response_us_p50": micros(did.median_head),
             "end_us_p50": micros(did.median_whole),
+            "visits": {
+                "count": connections.pages.times.count(),
+                "took_us": micros(Some(connections.pages.times.sum)),
+                "predicted": connections.pages.predicted,
+                "predicted_took_us": micros(Some(connections.pages.predicted_took)),
+                "predicted_elsewhere_us": micros(Some(connections.pages.predicted_elsewhere)),
+                "saved_percent": saved_percent(&connections.pages),
+            },
         })
     });
     let offers = metrics.offers.iter();
@@ -106,6 +170,36 @@ mod tests {
         let line: serde_json::Value =
             serde_json::from_str(&json(&summary, &Metrics::default())).unwrap();
         assert_eq!(line["event"], "summary");
+    }
+
+    #[test]
+    fn visits_say_what_the_offer_has_saved() {
+        let mut pages = PageMetrics::default();
+        let mut line = String::new();
+        visits(&mut line, "h3", &pages);
+        assert_eq!(line, "");
+        pages.times.buckets[5] = 3;
+        pages.times.buckets[14] = 1;
+        pages.times.sum = Duration::from_millis(400);
+        visits(&mut line, "h3", &pages);
+        assert_eq!(
+            line,
+            "\nvisits over h3: 4, 100.00 ms on average, half within 100 ms"
+        );
+        line.clear();
+        pages.predicted = 2;
+        pages.predicted_took = Duration::from_millis(150);
+        pages.predicted_elsewhere = Duration::from_millis(200);
+        visits(&mut line, "h3", &pages);
+        let expected = "; 2 of them took 75.00 ms, and would have taken 100.00 ms over TCP, as predicted: 25 % saved";
+        assert!(line.ends_with(expected), "{line}");
+        pages.predicted_elsewhere = Duration::from_millis(100);
+        line.clear();
+        visits(&mut line, "h2", &pages);
+        assert!(
+            line.ends_with("50.00 ms over h3, as predicted: 50 % lost"),
+            "{line}"
+        );
     }
 
     #[test]

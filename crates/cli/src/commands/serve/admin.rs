@@ -1,8 +1,11 @@
-//! The admin socket of `altway serve`.
+//! The admin socket of `altway serve`, and what it is told of the servers behind.
 
 use crate::hint::mistake;
-use altway_admin::{Address, Admin, StartError};
+use altway_admin::{Address, Admin, StartError, UpstreamStatus, Upstreams};
+use altway_proxy::Statistics;
+use altway_upstream::{FAILURES, LATENCY_BUCKETS_MS, ServerStatistics};
 use anyhow::Result;
+use std::sync::Arc;
 
 /// Starts the admin socket, if there is to be one; it ends with what is returned. `takes_over`: another process may
 /// have one in its place.
@@ -29,4 +32,34 @@ pub(super) fn start(
         _ => error.into(),
     })?;
     Ok(Some(Box::new(started)))
+}
+
+/// What the admin socket tells of the servers behind proxies.
+pub(super) fn upstreams(statistics: &Arc<Statistics>) -> Upstreams {
+    let statistics = Arc::clone(statistics);
+    Arc::new(move || {
+        let each = statistics.upstreams().into_iter();
+        each.map(|(pool, server)| upstream(pool, server)).collect()
+    })
+}
+
+fn upstream(pool: String, it: ServerStatistics) -> UpstreamStatus {
+    let failures = FAILURES.iter().zip(it.failures);
+    UpstreamStatus {
+        pool,
+        server: it.server,
+        healthy: it.is_available,
+        requests: it.requests,
+        in_progress: it.in_progress as u64,
+        failures: failures
+            .map(|(name, count)| ((*name).to_owned(), count))
+            .collect(),
+        retries: it.retries,
+        ejections: it.ejections,
+        latency_bounds_ms: LATENCY_BUCKETS_MS.into(),
+        latency: it.latency.buckets.into(),
+        latency_sum_s: it.latency.sum.as_secs_f64(),
+        open_connections: it.open_connections,
+        idle_connections: it.idle_connections,
+    }
 }

@@ -10,7 +10,7 @@ use altway_config::{
     Sandbox, Security, Site, Transport,
 };
 use altway_serve::{Congestion, DEFAULT_PORT, LogFormat, Policy, ServerId, Spread};
-use altway_units::duration;
+use altway_units::{DataSize, duration};
 use anyhow::Result;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -136,7 +136,7 @@ impl Flags {
         // A configuration is checked by the names of its keys, and these were typed as options.
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let workers = self.threads.unwrap_or_else(cores);
-        limits::checked(&limits, workers, Spelling::Options)?;
+        limits::checked(&limits, (workers, DataSize::ZERO), Spelling::Options)?;
         Ok(Config {
             state: self.state_dir.clone(),
             threads: self.threads,

@@ -3,9 +3,10 @@
 use super::translated;
 use crate::hint::mistake;
 use crate::printer::Printer;
-use altway_config::Limits as Config;
+use altway_config::{Action, Limits as Config, Plan};
 use altway_serve::{InvalidLimits, Limits as Bounds, PrefixLengths, Retry};
 use altway_units::{DataSize, LeastRate, RequestLimit, duration};
+use altway_upstream::{Group, MAX_KEPT};
 use anyhow::Result;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -150,18 +151,38 @@ pub(crate) enum Spelling {
     Keys,
 }
 
+/// The number of workers, and the memory that the process has for servers behind beside the limits.
+pub(crate) type Workers = (NonZeroUsize, DataSize);
+
+/// Memory that `workers` hold for the servers behind of a plan: connections, and content that is kept for another
+/// attempt.
+pub(crate) fn of_upstreams(plan: &Plan, workers: NonZeroUsize) -> DataSize {
+    let routes = plan.sites().iter().flat_map(|site| &site.routes);
+    let groups = routes.filter_map(|route| match &route.action {
+        Action::Proxy(proxy) => altway_site::upstream_options(proxy).ok(),
+        _ => None,
+    });
+    let each: Vec<_> = groups.map(|options| Group::memory(&options)).collect();
+    if each.is_empty() {
+        return DataSize::ZERO;
+    }
+    let connections = each.into_iter().fold(0, u64::saturating_add);
+    let connections = connections.saturating_mul(workers.get() as u64);
+    DataSize::from_bytes(connections.saturating_add(MAX_KEPT as u64))
+}
+
 /// The bounds of each of so many workers.
 ///
 /// # Errors
 /// Nobody could be served under them.
 pub(crate) fn bounds(
     limits: &Config,
-    workers: NonZeroUsize,
+    workers: Workers,
     spelling: Spelling,
     printer: &Printer,
 ) -> Result<Bounds> {
     let bounds = checked(limits, workers, spelling)?;
-    let sum = memory(&bounds, workers);
+    let sum = memory(&bounds, workers.0) + workers.1;
     if let Some(memory) = limits.max_memory.filter(|memory| *memory < sum) {
         let name = named("max_memory", spelling);
         let sum = in_mebibytes(sum);
@@ -173,11 +194,7 @@ pub(crate) fn bounds(
 }
 
 /// The same without a word on their sum.
-pub(crate) fn checked(
-    limits: &Config,
-    workers: NonZeroUsize,
-    spelling: Spelling,
-) -> Result<Bounds> {
+pub(crate) fn checked(limits: &Config, workers: Workers, spelling: Spelling) -> Result<Bounds> {
     let mut bounds = match limits.max_memory {
         Some(memory) => within(memory, workers, spelling)?,
         None => Bounds::default(),
@@ -241,16 +258,28 @@ pub(super) fn in_mebibytes(size: DataSize) -> DataSize {
 }
 
 /// The bounds of a worker in a process that may hold `memory`.
-fn within(memory: DataSize, workers: NonZeroUsize, spelling: Spelling) -> Result<Bounds> {
-    let rest = memory.as_bytes().saturating_sub(PROCESS.as_bytes());
+fn within(
+    memory: DataSize,
+    (workers, of_upstreams): Workers,
+    spelling: Spelling,
+) -> Result<Bounds> {
+    let beside = PROCESS + of_upstreams;
+    let rest = memory.as_bytes().saturating_sub(beside.as_bytes());
     let each = DataSize::from_bytes(rest / workers.get() as u64);
     Bounds::for_memory(each).map_err(|_| {
         let least = Bounds::MIN_MEMORY.as_bytes();
-        let needed = DataSize::from_bytes(least.saturating_mul(workers.get() as u64)) + PROCESS;
+        let needed = DataSize::from_bytes(least.saturating_mul(workers.get() as u64)) + beside;
         let (max_memory, threads) = (named("max_memory", spelling), named("threads", spelling));
         mistake(
             format!("{max_memory} {memory} is too little for {threads} {workers}"),
-            format!("give {needed} or more, or fewer {threads}: a worker takes 64MiB"),
+            match beside > PROCESS {
+                true => format!(
+                    "give {needed} or more, fewer {threads}, or fewer `upstream-requests`: a worker takes 64MiB, and the \
+                     connections to the servers behind {}",
+                    in_mebibytes(of_upstreams)
+                ),
+                false => format!("give {needed} or more, or fewer {threads}: a worker takes 64MiB"),
+            },
         )
     })
 }
@@ -303,8 +332,34 @@ mod tests {
         let workers = NonZeroUsize::new(workers).unwrap();
         let printer = &Printer::new(true);
         let config = limits.config();
+        let workers = (workers, DataSize::ZERO);
         let bounds = config.and_then(|it| super::bounds(&it, workers, Spelling::Options, printer));
         bounds.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_servers_behind_take_is_part_of_the_memory() {
+        const MIB: u64 = 1 << 20;
+        let limits = Config {
+            max_memory: Some(DataSize::from_bytes(256 * MIB)),
+            ..Config::default()
+        };
+        let one = NonZeroUsize::MIN;
+        let checked = |mib| {
+            let workers = (one, DataSize::from_bytes(mib * MIB));
+            checked(&limits, workers, Spelling::Options)
+        };
+        let (without, with) = (checked(0).unwrap(), checked(100).unwrap());
+        assert!(with.max_requests < without.max_requests);
+        let sum = memory(&with, one).as_bytes() + 100 * MIB;
+        assert!(sum <= 256 * MIB, "{sum}");
+        let error = checked(200).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("--max-memory 256MiB is too little"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use altway_serve::{
 use altway_site::UPLOAD_BYTES;
 use altway_units::DataSize;
 use anyhow::Result;
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,8 +41,9 @@ fn routes(plan: &Plan) -> impl Iterator<Item = (&SitePlan, &Route)> {
     sites.flat_map(|site| site.routes.iter().map(move |route| (site, route)))
 }
 
-/// Memory that is taken beside the limits: compressed forms of each folder of files, and what uploads hold.
-pub(super) fn memory(plan: &Plan) -> DataSize {
+/// Memory that is taken beside the limits: compressed forms of each folder of files, and what uploads hold, and what
+/// `workers` hold for servers behind.
+pub(super) fn memory(plan: &Plan, workers: NonZeroUsize) -> DataSize {
     let compressing = routes(plan).filter(
         |(_, route)| matches!(&route.action, Action::Files(files) if !files.compress.is_empty()),
     );
@@ -51,7 +52,7 @@ pub(super) fn memory(plan: &Plan) -> DataSize {
         Action::Upload(upload) => Some(u64::from(upload.concurrent) * UPLOAD_BYTES),
         _ => None,
     });
-    DataSize::from_bytes(compressed + uploads.sum::<u64>())
+    DataSize::from_bytes(compressed + uploads.sum::<u64>()) + limits::of_upstreams(plan, workers)
 }
 
 /// Everything else that the plan says, its certificates read.
@@ -74,7 +75,12 @@ pub(super) fn options(
     options.threads = config.threads.unwrap_or(options.threads);
     options.spread = translated(config.listen.spread);
     options.server_id = translated(&config.transport.server_id);
-    options.limits = limits::bounds(&config.limits, options.threads, spelling, printer)?;
+    options.limits = limits::bounds(
+        &config.limits,
+        (options.threads, limits::of_upstreams(plan, options.threads)),
+        spelling,
+        printer,
+    )?;
     options.protocols = protocols(listener.protocols);
     options.listeners = further(&config.listen);
     let seen = listener.alt_svc_port.or(config.listen.alt_svc_port);

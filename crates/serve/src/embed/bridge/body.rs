@@ -146,7 +146,7 @@ impl Carried {
     pub(super) fn into_body(self, task: AbortOnDrop) -> Body {
         match self {
             Self::Whole(bytes) => Body::bytes(bytes),
-            Self::Queue(queue) => Body::stream(Carrying { queue, _task: task }),
+            Self::Queue(queue) => Body::stream(Carrying { queue, _task: task }, None),
         }
     }
 }

@@ -1,0 +1,124 @@
+//! A request over a connection that others share: HTTP/2 and HTTP/3.
+
+use super::{Answer, Attempted, Exchange, passed};
+use crate::connect::Http2;
+use crate::http3::Http3;
+use crate::response::{Lease, ResponseBody};
+use crate::retry::{Failure, Sent};
+use http::{Request, Response, Uri, Version, header, response, uri};
+
+impl Exchange {
+    pub(super) async fn over_http2(
+        &self,
+        mut sender: Http2,
+        is_reused: bool,
+        lease: Lease,
+        scheme: uri::Scheme,
+    ) -> Result<Answer, Attempted> {
+        let failed = |failure, sent| Attempted {
+            failure,
+            is_reused,
+            sent,
+            ..Attempted::not_connected()
+        };
+        let Some(head) = self.head_http2(scheme) else {
+            return Err(failed(Failure::Malformed, Sent::Nothing));
+        };
+        let request = head.map(|()| self.content.attempt(None));
+        match self.in_time(sender.try_send_request(request), None).await {
+            Err(late) => Err(Attempted {
+                by_client: late.by_client,
+                ..failed(Failure::TimedOut, Sent::Some)
+            }),
+            Ok(Err(mut error)) => {
+                let is_whole = error.take_message().is_some();
+                let sent = if is_whole { Sent::Nothing } else { Sent::Some };
+                Err(failed(failure_of(error.error()), sent))
+            }
+            Ok(Ok(response)) => {
+                let (head, incoming) = response.into_parts();
+                let body = ResponseBody::new(incoming, lease, self.pace());
+                Ok((passed_on(head, body), None))
+            }
+        }
+    }
+
+    pub(super) async fn over_http3(
+        &self,
+        connection: Http3,
+        is_reused: bool,
+        lease: Lease,
+    ) -> Result<Answer, Attempted> {
+        let failed = |failure, sent| Attempted {
+            failure,
+            is_reused,
+            sent,
+            ..Attempted::not_connected()
+        };
+        let Some(head) = self.head_http2(uri::Scheme::HTTPS) else {
+            return Err(failed(Failure::Malformed, Sent::Nothing));
+        };
+        let responding = connection.send(head, self.content.attempt(None), self.interim.clone());
+        match self.in_time(responding, None).await {
+            Err(late) => Err(Attempted {
+                by_client: late.by_client,
+                ..failed(Failure::TimedOut, Sent::Some)
+            }),
+            Ok(Err((failure, sent))) => Err(failed(failure, sent)),
+            Ok(Ok(response)) => {
+                let (head, content) = response.into_parts();
+                let body = ResponseBody::new(content, lease, self.pace());
+                Ok((passed_on(head, body), None))
+            }
+        }
+    }
+
+    /// The head of the request for HTTP/2 and HTTP/3: `None` where its host is none.
+    pub(super) fn head_http2(&self, scheme: uri::Scheme) -> Option<Request<()>> {
+        let mut fields = self.fields(Version::HTTP_2);
+        fields.remove(header::EXPECT);
+        let host = fields.remove(header::HOST)?;
+        let mut parts = uri::Parts::default();
+        parts.scheme = Some(scheme);
+        parts.authority = Some(host.to_str().ok()?.parse().ok()?);
+        let target = self.parts.uri.path_and_query().cloned();
+        parts.path_and_query = Some(target.unwrap_or(uri::PathAndQuery::from_static("/")));
+        let mut request = Request::new(());
+        *request.method_mut() = self.parts.method.clone();
+        *request.uri_mut() = Uri::from_parts(parts).ok()?;
+        *request.version_mut() = Version::HTTP_2;
+        *request.headers_mut() = fields;
+        Some(request)
+    }
+}
+
+/// A response as the hop to the client has it.
+pub(super) fn passed_on(head: response::Parts, body: ResponseBody) -> Response<ResponseBody> {
+    passed(head.status, head.version, head.headers, body)
+}
+
+/// Tells what the protocol's error says of the server.
+fn failure_of(error: &hyper::Error) -> Failure {
+    if error.is_parse() {
+        return Failure::Malformed;
+    }
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if let Some(error) = cause.downcast_ref::<h2::Error>() {
+            return failure_over_http2(error);
+        }
+        source = cause.source();
+    }
+    Failure::Connection
+}
+
+pub(super) fn failure_over_http2(error: &h2::Error) -> Failure {
+    let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    // Of a server that goes, only streams that it has not begun fail so (RFC 9113 section 6.8).
+    let has_gone =
+        error.is_go_away() && error.is_remote() && error.reason() == Some(h2::Reason::NO_ERROR);
+    match is_refused || has_gone {
+        true => Failure::Unprocessed,
+        false => Failure::Connection,
+    }
+}

@@ -1,0 +1,354 @@
+//! The client's side of HTTP/1.1: one connection, and one exchange at a time (RFC 9112).
+//!
+//! No task carries a connection. Whoever waits for a response writes the request and reads what comes, and whoever
+//! wants its content reads that: nothing is handed from task to task, and a response that arrives in one piece is
+//! passed on in one. Only where a response begins before its request has ended a task sends the rest.
+//!
+//! Pure are the heads ([`head`]), the chunks ([`chunked`]), and what is left of a request ([`upload`]).
+
+mod chunked;
+mod head;
+mod incoming;
+mod read;
+mod upload;
+
+pub(crate) use incoming::Incoming;
+
+use crate::BoxError;
+use crate::content::Outgoing;
+use crate::counters::OpenConnection;
+use crate::retry::{Failure, Sent};
+use crate::socket::Stream;
+use bytes::{Bytes, BytesMut};
+use head::{BadHead, ContentLength, ResponseHead};
+use http::header::{CONTENT_LENGTH, HeaderMap};
+use http::{Method, StatusCode, Version};
+use http_body::Body as _;
+use incoming::Io;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use upload::{Rest, Upload};
+
+/// The most bytes of a response's head.
+const MAX_HEAD: usize = 64 << 10;
+
+/// A connection without a request.
+#[derive(Debug)]
+pub(crate) struct Http1 {
+    stream: Stream,
+    open: OpenConnection,
+    /// It has carried a request before.
+    pub(crate) is_reused: bool,
+}
+
+/// A request, but for its content.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestHead<'r> {
+    pub(crate) method: &'r Method,
+    pub(crate) target: &'r str,
+    pub(crate) fields: &'r HeaderMap,
+    /// It asks for another protocol, and a response may open that.
+    pub(crate) is_upgrade: bool,
+}
+
+/// The head of a response, and its content.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: StatusCode,
+    pub(crate) version: Version,
+    pub(crate) fields: HeaderMap,
+    pub(crate) content: Content,
+}
+
+/// What follows a head.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Http(Incoming),
+    /// Another protocol, after [`StatusCode::SWITCHING_PROTOCOLS`].
+    Switched(Switched),
+}
+
+/// The reason for which there is no response.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// The connection ended.
+    #[error("the connection ended")]
+    Connection(#[source] io::Error),
+    /// The content of the request can't be sent.
+    #[error("the content of the request can't be sent")]
+    Content(#[source] BoxError),
+    /// What was received is no response.
+    #[error(transparent)]
+    Head(#[from] BadHead),
+}
+
+/// What became of a request for which there is no response, or none yet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress {
+    pub(crate) sent: Sent,
+    /// A byte of a response was received.
+    pub(crate) has_begun: bool,
+}
+
+impl Fault {
+    pub(crate) fn failure(&self) -> Failure {
+        match self {
+            Self::Connection(_) | Self::Content(_) => Failure::Connection,
+            Self::Head(_) => Failure::Malformed,
+        }
+    }
+}
+
+impl Http1 {
+    pub(crate) fn new(stream: Stream, open: OpenConnection) -> Self {
+        Self {
+            stream,
+            open,
+            is_reused: false,
+        }
+    }
+
+    fn reused(stream: Stream, open: OpenConnection) -> Self {
+        Self {
+            stream,
+            open,
+            is_reused: true,
+        }
+    }
+
+    /// The same as far as the event loop knows, without a look at the socket.
+    pub(crate) fn seems_quiet(&self) -> bool {
+        self.stream.socket().seems_quiet()
+    }
+
+    /// Whether it can carry another request: nothing has arrived, not even the end.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.stream.socket().is_quiet()
+    }
+
+    /// Begins an exchange: the request with `body` as its content.
+    pub(crate) fn begin(self, request: RequestHead<'_>, body: Outgoing) -> Exchange {
+        let length = length(request.fields, &body);
+        let head = head::write_request(request.method, request.target, request.fields, length);
+        Exchange {
+            connection: Some((self.stream, self.open)),
+            upload: Upload::new(head, body, length),
+            is_broken: None,
+            method: request.method.clone(),
+            is_upgrade: request.is_upgrade,
+            partial: BytesMut::new(),
+            is_fast: false,
+            has_begun: false,
+        }
+    }
+}
+
+/// The extent of a request's content: as its client said, or as it is known by now.
+fn length(fields: &HeaderMap, body: &Outgoing) -> ContentLength {
+    if body.is_end_stream() {
+        return ContentLength::None;
+    }
+    let said = fields.get(CONTENT_LENGTH);
+    let said = said.and_then(|it| altway_message::content_length(it.as_bytes()).ok());
+    match said.or_else(|| body.size_hint().exact()) {
+        Some(bytes) => ContentLength::Known(bytes),
+        None => ContentLength::Unknown,
+    }
+}
+
+/// A request that was begun and whose response has not.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// `None`: the response has begun, or never will.
+    connection: Option<(Stream, OpenConnection)>,
+    upload: Upload,
+    /// The request can't be sent on; there may be a response that says why.
+    is_broken: Option<Fault>,
+    method: Method,
+    is_upgrade: bool,
+    /// The beginning of a head; [`MAX_HEAD`] and one read at most.
+    partial: BytesMut,
+    is_fast: bool,
+    has_begun: bool,
+}
+
+impl Exchange {
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            sent: match self.upload.has_begun {
+                true => Sent::Some,
+                false => Sent::Nothing,
+            },
+            has_begun: self.has_begun,
+        }
+    }
+
+    /// Sends the request, and waits for the head of its response. Interim responses are for `interim`.
+    ///
+    /// # Errors
+    /// [`Fault`]; the connection has ended then.
+    pub(crate) async fn response(
+        &mut self,
+        mut interim: impl FnMut(StatusCode, HeaderMap),
+    ) -> Result<Response, Fault> {
+        poll_fn(|cx| self.poll_response(cx, &mut interim)).await
+    }
+
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        interim: &mut impl FnMut(StatusCode, HeaderMap),
+    ) -> Poll<Result<Response, Fault>> {
+        let Some((stream, _)) = &mut self.connection else {
+            let error = io::ErrorKind::NotConnected.into();
+            return Poll::Ready(Err(Fault::Connection(error)));
+        };
+        if self.is_broken.is_none()
+            && !self.upload.is_whole()
+            && let Poll::Ready(Err(fault)) = self.upload.poll(stream, cx)
+        {
+            if let Fault::Content(_) = fault {
+                return Poll::Ready(Err(fault));
+            }
+            self.is_broken = Some(fault);
+        }
+        loop {
+            let connection = self.connection.as_mut();
+            let (stream, _) = connection.expect("the loop ends when it is taken");
+            let read = ready!(read::poll(stream, cx, usize::MAX, &mut self.is_fast));
+            let more = match read {
+                Ok(more) if !more.is_empty() => more,
+                Ok(_) => return Poll::Ready(Err(self.ended(io::ErrorKind::UnexpectedEof.into()))),
+                Err(error) => return Poll::Ready(Err(self.ended(error))),
+            };
+            self.has_begun = true;
+            let input = match self.partial.is_empty() {
+                true => more,
+                // Only a line's end can be the head's: one that comes byte by byte is not read as often.
+                false if !more.contains(&b'\n') => {
+                    self.partial.extend_from_slice(&more);
+                    Bytes::new()
+                }
+                false => {
+                    self.partial.extend_from_slice(&more);
+                    std::mem::take(&mut self.partial).freeze()
+                }
+            };
+            if let Some(taken) = self.read_heads(input, interim)? {
+                return Poll::Ready(self.take(taken));
+            }
+            if self.partial.len() > MAX_HEAD {
+                return Poll::Ready(Err(BadHead.into()));
+            }
+        }
+    }
+
+    /// Reads heads up to that of the response, with what follows it; keeps the beginning of one.
+    fn read_heads(
+        &mut self,
+        mut input: Bytes,
+        interim: &mut impl FnMut(StatusCode, HeaderMap),
+    ) -> Result<Option<(ResponseHead, Bytes)>, BadHead> {
+        while !input.is_empty() {
+            let Some((head, len)) = ResponseHead::parse(&input)? else {
+                let copied = |input: Bytes| BytesMut::from(&input[..]);
+                self.partial = input.try_into_mut().unwrap_or_else(copied);
+                break;
+            };
+            if len > MAX_HEAD {
+                return Err(BadHead);
+            }
+            input = input.slice(len..);
+            if !head.status.is_informational() || head.status == StatusCode::SWITCHING_PROTOCOLS {
+                return Ok(Some((head, input)));
+            }
+            interim(head.status, head.fields);
+        }
+        Ok(None)
+    }
+
+    /// The connection has ended. What the sending has met with says more of it, if it came first.
+    fn ended(&mut self, error: io::Error) -> Fault {
+        self.connection = None;
+        self.is_broken.take().unwrap_or(Fault::Connection(error))
+    }
+
+    /// The response, whose head was read.
+    fn take(&mut self, (mut head, input): (ResponseHead, Bytes)) -> Result<Response, Fault> {
+        let extent = head.extent(&self.method)?;
+        let connection = self.connection.take();
+        let (stream, open) = connection.expect("the response has only begun");
+        let content = if head.status == StatusCode::SWITCHING_PROTOCOLS {
+            if !self.is_upgrade || !head.switches() {
+                return Err(BadHead.into());
+            }
+            Content::Switched(Switched {
+                input,
+                stream,
+                _open: open,
+            })
+        } else {
+            let is_kept = head.keeps_connection() && self.is_broken.is_none();
+            let io = match self.upload.is_whole() || self.is_broken.is_some() {
+                true => Io::Whole(stream),
+                false => {
+                    let nothing = Upload::new(Vec::new(), Outgoing::default(), ContentLength::None);
+                    let upload = std::mem::replace(&mut self.upload, nothing);
+                    let (read, write) = tokio::io::split(stream);
+                    Io::Divided(read, Rest::send(upload, write))
+                }
+            };
+            Content::Http(Incoming::new((io, open), input, extent, is_kept))
+        };
+        Ok(Response {
+            status: head.status,
+            version: head.version,
+            fields: head.fields,
+            content,
+        })
+    }
+}
+
+/// A connection whose protocol is another one now, with what was read of that.
+#[derive(Debug)]
+pub(crate) struct Switched {
+    input: Bytes,
+    stream: Stream,
+    _open: OpenConnection,
+}
+
+impl AsyncRead for Switched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.input.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(cx, buffer);
+        }
+        let n = self.input.len().min(buffer.remaining());
+        buffer.put_slice(&self.input.split_to(n));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Switched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,371 @@
+//! Heads of messages of HTTP/1.1 as a client writes and reads them (RFC 9112 sections 3 to 6).
+
+use bytes::Bytes;
+use http::header::{
+    self, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
+use http::{Method, StatusCode, Version};
+
+/// The most fields of a response.
+const MAX_FIELDS: usize = 100;
+
+/// The extent of a request's content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ContentLength {
+    /// There is none.
+    None,
+    /// So many bytes.
+    Known(u64),
+    /// To be sent in chunks.
+    Unknown,
+}
+
+/// Writes the head of a request. Content-Length and Transfer-Encoding are those of `length`, whatever `fields` say.
+pub(crate) fn write_request(
+    method: &Method,
+    target: &str,
+    fields: &HeaderMap,
+    length: ContentLength,
+) -> Vec<u8> {
+    let size = fields
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + 4);
+    let mut head = Vec::with_capacity(target.len() + size.sum::<usize>() + 64);
+    for part in [method.as_str(), " ", target, " HTTP/1.1\r\n"] {
+        head.extend_from_slice(part.as_bytes());
+    }
+    // RFC 9110 section 7.2: Host comes first.
+    if let Some(host) = fields.get(HOST) {
+        write_field(&mut head, HOST.as_str(), host.as_bytes());
+    }
+    for (name, value) in fields {
+        if *name != HOST && *name != CONTENT_LENGTH && *name != TRANSFER_ENCODING {
+            write_field(&mut head, name.as_str(), value.as_bytes());
+        }
+    }
+    match length {
+        // RFC 9110 section 8.6: content would have a meaning, and there is none.
+        ContentLength::None if [Method::POST, Method::PUT, Method::PATCH].contains(method) => {
+            write_field(&mut head, CONTENT_LENGTH.as_str(), b"0");
+        }
+        ContentLength::None => {}
+        ContentLength::Known(bytes) => {
+            write_field(
+                &mut head,
+                CONTENT_LENGTH.as_str(),
+                bytes.to_string().as_bytes(),
+            );
+        }
+        ContentLength::Unknown => write_field(&mut head, TRANSFER_ENCODING.as_str(), b"chunked"),
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// Writes a line of a head, or of trailers.
+pub(crate) fn write_field(to: &mut Vec<u8>, name: &str, value: &[u8]) {
+    to.extend_from_slice(name.as_bytes());
+    to.extend_from_slice(b": ");
+    to.extend_from_slice(value);
+    to.extend_from_slice(b"\r\n");
+}
+
+/// The head of a response.
+#[derive(Debug)]
+pub(crate) struct ResponseHead {
+    pub(crate) status: StatusCode,
+    pub(crate) version: Version,
+    pub(crate) fields: HeaderMap,
+}
+
+/// The end of a response's content (RFC 9112 section 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// So many bytes.
+    Length(u64),
+    /// In chunks.
+    Chunked,
+    /// Up to the connection's end.
+    ToTheEnd,
+}
+
+/// The bytes that were read are no head of a response, or it contradicts itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the head of the upstream's response is malformed")]
+pub(crate) struct BadHead;
+
+impl ResponseHead {
+    /// Reads a head from the beginning of `input`, with its length; `None`: it is not there whole.
+    ///
+    /// # Errors
+    /// [`BadHead`].
+    pub(crate) fn parse(input: &Bytes) -> Result<Option<(Self, usize)>, BadHead> {
+        let mut lines = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let mut head = httparse::Response::new(&mut lines);
+        let len = match head.parse(input) {
+            Ok(httparse::Status::Complete(len)) => len,
+            Ok(httparse::Status::Partial) => return Ok(None),
+            Err(_) => return Err(BadHead),
+        };
+        let status = head.code.and_then(|code| StatusCode::from_u16(code).ok());
+        let mut fields = HeaderMap::with_capacity(head.headers.len() + 1);
+        for line in head.headers.iter() {
+            let name = HeaderName::from_bytes(line.name.as_bytes()).map_err(|_| BadHead)?;
+            let value = HeaderValue::from_maybe_shared(input.slice_ref(line.value));
+            fields.append(name, value.map_err(|_| BadHead)?);
+        }
+        let version = match head.version {
+            Some(1) => Version::HTTP_11,
+            _ => Version::HTTP_10,
+        };
+        let head = Self {
+            status: status.ok_or(BadHead)?,
+            version,
+            fields,
+        };
+        Ok(Some((head, len)))
+    }
+
+    /// The extent of the content that follows. Several lines of the same length become one.
+    ///
+    /// # Errors
+    /// [`BadHead`]: the head says two things, or what cannot be understood. It may be another server's reading by
+    /// which somebody else's response is smuggled in.
+    pub(crate) fn extent(&mut self, method: &Method) -> Result<Extent, BadHead> {
+        let status = self.status;
+        let has_none = status.is_informational()
+            || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status)
+            || *method == Method::HEAD;
+        if has_none {
+            return Ok(Extent::Length(0));
+        }
+        let length = self.content_length()?;
+        let mut codings = self.fields.get_all(TRANSFER_ENCODING).iter();
+        match (codings.next(), codings.next(), length) {
+            (None, _, Some(length)) => Ok(Extent::Length(length)),
+            (None, _, None) => Ok(Extent::ToTheEnd),
+            // No other coding was asked for (RFC 9112 section 7.4).
+            (Some(coding), None, None)
+                if self.version == Version::HTTP_11
+                    && coding.as_bytes().eq_ignore_ascii_case(b"chunked") =>
+            {
+                Ok(Extent::Chunked)
+            }
+            _ => Err(BadHead),
+        }
+    }
+
+    fn content_length(&mut self) -> Result<Option<u64>, BadHead> {
+        let mut values = self.fields.get_all(CONTENT_LENGTH).iter();
+        let Some(first) = values.next() else {
+            return Ok(None);
+        };
+        let mut is_repeated = false;
+        for value in values {
+            is_repeated = true;
+            if value != first {
+                return Err(BadHead);
+            }
+        }
+        let length = altway_message::content_length(first.as_bytes()).map_err(|_| BadHead)?;
+        if is_repeated {
+            self.fields.insert(CONTENT_LENGTH, length.into());
+        }
+        Ok(Some(length))
+    }
+
+    /// Whether the server keeps the connection for another request (RFC 9112 section 9.3).
+    pub(crate) fn keeps_connection(&self) -> bool {
+        let has = |option: &[u8]| {
+            let values = self.fields.get_all(CONNECTION).iter();
+            let mut options =
+                values.flat_map(|it| altway_message::hop_by_hop::options(it.as_bytes()));
+            options.any(|it| it.eq_ignore_ascii_case(option))
+        };
+        match self.version {
+            Version::HTTP_11 => !has(b"close"),
+            _ => has(b"keep-alive") && !has(b"close"),
+        }
+    }
+
+    /// Whether it opens the protocol that the request has asked for.
+    pub(crate) fn switches(&self) -> bool {
+        self.status == StatusCode::SWITCHING_PROTOCOLS && self.fields.contains_key(header::UPGRADE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<Option<(ResponseHead, usize)>, BadHead> {
+        ResponseHead::parse(&Bytes::copy_from_slice(text.as_bytes()))
+    }
+
+    fn extent(method: &Method, text: &str) -> Result<Extent, BadHead> {
+        parse(text)?.unwrap().0.extent(method)
+    }
+
+    #[test]
+    fn a_request_has_its_host_first_and_one_length() {
+        let fields: HeaderMap = [
+            ("accept", "*/*"),
+            ("content-length", "7"),
+            ("host", "a.test"),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
+        .collect();
+        let write = |method, length| {
+            String::from_utf8(write_request(method, "/a?b", &fields, length)).unwrap()
+        };
+        assert_eq!(
+            write(&Method::GET, ContentLength::None),
+            "GET /a?b HTTP/1.1\r\nhost: a.test\r\naccept: */*\r\n\r\n"
+        );
+        assert_eq!(
+            write(&Method::POST, ContentLength::None),
+            "POST /a?b HTTP/1.1\r\nhost: a.test\r\naccept: */*\r\ncontent-length: 0\r\n\r\n"
+        );
+        let known = write(&Method::PUT, ContentLength::Known(7));
+        assert!(known.ends_with("\r\naccept: */*\r\ncontent-length: 7\r\n\r\n"));
+        let unknown = write(&Method::PUT, ContentLength::Unknown);
+        assert!(unknown.ends_with("\r\naccept: */*\r\ntransfer-encoding: chunked\r\n\r\n"));
+    }
+
+    #[test]
+    fn a_head_is_read_when_it_is_whole() {
+        let text = "HTTP/1.1 200 Fine\r\nContent-Length: 5\r\nX: y\r\n\r\n";
+        for cut in 0..text.len() {
+            assert!(parse(&text[..cut]).unwrap().is_none(), "{cut}");
+        }
+        let (head, len) = parse(&format!("{text}hello")).unwrap().unwrap();
+        assert_eq!(
+            (head.status, head.version),
+            (StatusCode::OK, Version::HTTP_11)
+        );
+        assert_eq!(head.fields["x"], "y");
+        assert_eq!(len, text.len());
+        assert!(head.keeps_connection());
+    }
+
+    #[test]
+    fn what_is_no_head_is_malformed() {
+        let many = format!(
+            "HTTP/1.1 200 OK\r\n{}\r\n",
+            "a: b\r\n".repeat(MAX_FIELDS + 1)
+        );
+        for text in [
+            "SSH-2.0-OpenSSH\r\n",
+            "HTTP/1.1 abc OK\r\n\r\n",
+            "HTTP/2 200 OK\r\n\r\n",
+            &many,
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    /// One line a case: method, status, lines of the head, extent.
+    const EXTENTS: &[(&str, u16, &str, Result<Extent, BadHead>)] = &[
+        ("GET", 200, "content-length: 5", Ok(Extent::Length(5))),
+        (
+            "GET",
+            200,
+            "content-length: 5|content-length: 5",
+            Ok(Extent::Length(5)),
+        ),
+        (
+            "GET",
+            200,
+            "content-length: 5|content-length: 6",
+            Err(BadHead),
+        ),
+        ("GET", 200, "content-length: 5, 5", Err(BadHead)),
+        ("GET", 200, "content-length: +5", Err(BadHead)),
+        ("GET", 200, "content-length: -1", Err(BadHead)),
+        (
+            "GET",
+            200,
+            "transfer-encoding: Chunked",
+            Ok(Extent::Chunked),
+        ),
+        ("GET", 200, "transfer-encoding: gzip, chunked", Err(BadHead)),
+        ("GET", 200, "transfer-encoding: gzip", Err(BadHead)),
+        (
+            "GET",
+            200,
+            "transfer-encoding: chunked|content-length: 5",
+            Err(BadHead),
+        ),
+        (
+            "GET",
+            200,
+            "transfer-encoding: chunked|transfer-encoding: chunked",
+            Err(BadHead),
+        ),
+        ("GET", 200, "x: y", Ok(Extent::ToTheEnd)),
+        ("HEAD", 200, "content-length: 5", Ok(Extent::Length(0))),
+        (
+            "HEAD",
+            200,
+            "transfer-encoding: chunked",
+            Ok(Extent::Length(0)),
+        ),
+        ("GET", 204, "x: y", Ok(Extent::Length(0))),
+        ("GET", 304, "content-length: 5", Ok(Extent::Length(0))),
+    ];
+
+    #[test]
+    fn the_extent_of_content_has_one_reading() {
+        for (method, status, lines, expected) in EXTENTS {
+            let lines = lines.replace('|', "\r\n");
+            let text = format!("HTTP/1.1 {status} It\r\n{lines}\r\n\r\n");
+            let method = method.parse().unwrap();
+            assert_eq!(extent(&method, &text), *expected, "{text}");
+        }
+        let old = "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert_eq!(extent(&Method::GET, old), Err(BadHead));
+    }
+
+    #[test]
+    fn a_length_that_is_said_twice_is_passed_once() {
+        let text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n";
+        let mut head = parse(text).unwrap().unwrap().0;
+        head.extent(&Method::GET).unwrap();
+        assert_eq!(head.fields.get_all(CONTENT_LENGTH).iter().count(), 1);
+    }
+
+    #[test]
+    fn the_server_says_whether_the_connection_stays() {
+        for (text, stays) in [
+            ("HTTP/1.1 200 OK\r\n\r\n", true),
+            ("HTTP/1.1 200 OK\r\nConnection: x, Close\r\n\r\n", false),
+            (
+                "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nConnection: close\r\n\r\n",
+                false,
+            ),
+            ("HTTP/1.0 200 OK\r\n\r\n", false),
+            ("HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\n\r\n", true),
+        ] {
+            assert_eq!(
+                parse(text).unwrap().unwrap().0.keeps_connection(),
+                stays,
+                "{text}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_input_is_read_or_refused(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let begun = [b"HTTP/1.1 200 OK\r\n", &text[..]].concat();
+            for input in [Bytes::from(text), Bytes::from(begun)] {
+                if let Ok(Some((mut head, len))) = ResponseHead::parse(&input) {
+                    prop_assert!(len <= input.len());
+                    let _ = head.extent(&Method::GET);
+                }
+            }
+        }
+    }
+}
