@@ -266,7 +266,7 @@ fn limits_that_are_none() {
     let dir = Dir::new();
     for (option, value, reason) in [
         ("--max-memory", "128", "expected one of the units"),
-        ("--client-prefix", "33,48", "as in 32,48"),
+        ("--client-prefix", "33,48", "as in `32,48`"),
         ("--max-connections", "many", "invalid digit"),
         ("--header-timeout", "30", "expected one of the units"),
     ] {

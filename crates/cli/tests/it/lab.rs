@@ -260,9 +260,9 @@ fn a_full_disk_loses_nothing_that_was_measured() {
     }
     dir.file("tiny.toml", PLAN);
     fs::create_dir(dir.path().join("runs")).unwrap();
-    // Two pages: one for the manifest, one for the first rows.
+    // Five pages: two for the manifest, one for the plan, and little for the rows.
     let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=8k", "tmpfs", "runs"])
+        .args(["-t", "tmpfs", "-o", "size=20k", "tmpfs", "runs"])
         .current_dir(dir.path())
         .status();
     if !mounted.is_ok_and(|status| status.success()) {

@@ -125,14 +125,18 @@ impl Places {
         self.of_sites.push((file, Use::Secret));
     }
 
-    /// The folder of altway's own authority, where a site has no certificate of its own.
-    pub(super) fn own_authority(plan: &Plan) -> Option<Store> {
+    /// The folder of altway's own authority, where a site has no certificate of its own. None where a served folder is
+    /// missing: then nothing will be served, and nothing is to be made for it.
+    pub(super) fn own_authority(&self, plan: &Plan) -> Option<Store> {
         let has_acme = plan.config().acme.is_some();
         let is_own = |site: &altway_config::Site| site.issuer(has_acme) == Some(Issuer::Own);
         let needs = plan.sites().iter().any(is_own);
         let is_clear = plan.config().listen.is_clear_text();
+        let is_missing = |(path, usage): (&Path, Use)| usage == Use::Folder && !path.is_dir();
         // What can't be had is said when the certificate is made.
-        (needs && !is_clear).then(Store::open_default)?.ok()
+        (needs && !is_clear && !self.of_sites().any(is_missing))
+            .then(Store::open_default)?
+            .ok()
     }
 
     /// Those of the plan's sites, which a reload may change.

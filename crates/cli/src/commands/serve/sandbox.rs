@@ -116,7 +116,7 @@ impl Sandbox {
             return Ok(Self::none(State::Off));
         }
         let mut sandbox = Self::none(State::On);
-        sandbox.gather(wanted, places, Places::own_authority(plan).as_ref());
+        sandbox.gather(wanted, places, places.own_authority(plan).as_ref());
         match sandbox.restrict(&ports(&plan.config().listen, admin)) {
             Ok(RulesetStatus::NotEnforced) => Ok(Self::none(State::Unavailable)),
             Ok(_) => Ok(sandbox),
