@@ -56,6 +56,8 @@ pub struct ResponseBody {
     pace: Pace,
     /// `None`: the server was never waited for.
     wait: Option<Box<Wait>>,
+    /// The failure that the next poll gives.
+    failure: Option<BoxError>,
 }
 
 /// The patience with a server that sends content.
@@ -171,6 +173,7 @@ impl ResponseBody {
             lease: Some(lease),
             pace,
             wait: None,
+            failure: None,
         };
         if body.pace.slowest.is_none() && body.source.has_length() {
             body.pace.slowest = Some(Slowest {
@@ -188,6 +191,7 @@ impl ResponseBody {
             lease: None,
             pace,
             wait: None,
+            failure: None,
         }
     }
 
@@ -283,6 +287,9 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(failure) = self.failure.take() {
+            return Poll::Ready(Some(Err(failure)));
+        }
         if let Source::None = self.source {
             return Poll::Ready(None);
         }
@@ -305,16 +312,27 @@ impl Body for ResponseBody {
                     self.release_at_end();
                 }
             }
-            Some(Err(_)) => self.lease = None,
+            Some(Err(_)) => {
+                self.lease = None;
+                self.source = Source::None;
+                // What came before goes on its way first: a transport that is told at once drops what it has not sent,
+                // the head of the response among it.
+                self.failure = frame.and_then(Result::err);
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.source.is_end_stream()
+        self.failure.is_none() && self.source.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.source.size_hint()
+        match self.failure {
+            Some(_) => SizeHint::default(),
+            None => self.source.size_hint(),
+        }
     }
 }

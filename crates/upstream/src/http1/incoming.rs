@@ -290,7 +290,7 @@ mod tests {
         let mut body = incoming("hello, and more", Extent::Length(5));
         assert!(body.is_read());
         assert!(body.take_connection().is_none());
-        let mut body = incoming("hel", Extent::Length(5));
+        let mut body = incoming("he", Extent::Length(5));
         assert!(!body.is_read());
         assert!(body.take_connection().is_none());
     }
