@@ -150,7 +150,9 @@ async fn what_a_server_finds_too_early_is_asked_for_again_after_the_hand_shake()
 
 #[tokio::test]
 async fn a_server_without_early_data_is_visited_after_the_hand_shake() {
-    let server = Running::start(with_certificate);
+    let server = Running::start_with(with_certificate, |options| {
+        options.early_data = EarlyDataFor::Nobody;
+    });
     assert_eq!(visit_10_times(&server).await, EarlyDataCount::default());
 }
 
