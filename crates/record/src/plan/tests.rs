@@ -413,10 +413,6 @@ fn refuses_policies_that_can_not_be_compared() {
             "other servers have none",
         ),
         (
-            format!("{all}\nclient = \"curl\"\nscenario = \"page\""),
-            "the client `curl`",
-        ),
-        (
             format!("{all}\nscenario = \"repeat\""),
             "the scenario `repeat`",
         ),
