@@ -253,6 +253,8 @@ async fn contents(server: &Running) -> Vec<Bytes> {
             let range = "bytes=0-".parse().unwrap();
             request.headers_mut().insert("range", range);
         }
+        // hyper's client has read a response before it takes the next request.
+        soon(over_1.ready()).await.unwrap();
         let response = soon(over_1.send_request(request.clone())).await.unwrap();
         found.push(
             soon(response.into_body().collect())
