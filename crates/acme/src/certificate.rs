@@ -21,7 +21,7 @@ impl Issued {
     /// Reads a chain and its key from one PEM text.
     ///
     /// # Errors
-    /// It is no chain, the key is another's, or it is for another name; in words.
+    /// The text is no chain, the key is another's, or the certificate is for another name; in words.
     pub(crate) fn read(text: &str, name: &str) -> Result<Self, String> {
         let chain = CertificateDer::pem_slice_iter(text.as_bytes());
         let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(in_words)?;

@@ -50,7 +50,7 @@ impl Folder {
     /// Takes the folder for this process, and makes it if it is missing.
     ///
     /// # Errors
-    /// It can't be made or written to, or another process has it ([`Error::InUse`]).
+    /// The folder can't be made or written to, or another process has it ([`Error::InUse`]).
     pub fn lock(&self) -> Result<Lock, Error> {
         make(&self.root)?;
         let path = self.root.join("lock");

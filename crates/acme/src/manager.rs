@@ -46,7 +46,7 @@ pub enum Event {
     },
 }
 
-/// Whoever is told of events, on the thread that orders certificates: it should not wait.
+/// A function that is told of events, on the thread that orders certificates: it should not wait.
 pub type Observer = Box<dyn Fn(&Event) + Send>;
 
 /// The state of all names.

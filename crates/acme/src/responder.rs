@@ -10,13 +10,13 @@ pub trait Responder: Send + Sync {
     /// Has `GET /.well-known/acme-challenge/TOKEN` in clear text answered with the key authorization (RFC 8555 section 8.3).
     ///
     /// # Errors
-    /// It can't be.
+    /// The server can't take the answer; its reason.
     fn answer_http(&self, token: &str, authorization: &str) -> Result<(), BoxError>;
 
     /// Has handshakes for `name` that offer `acme-tls/1` alone shown this certificate (RFC 8737 section 3).
     ///
     /// # Errors
-    /// It can't be.
+    /// The server can't use the certificate; its reason.
     fn answer_tls(
         &self,
         name: &str,

@@ -1,5 +1,5 @@
 //! Two environments held against each other: who is faster where in each, how the lead of one protocol
-//! over the other changes between them, and what explains the change (CRO-2, CRO-3).
+//! over the other changes between them, and what explains the change.
 //!
 //! The two may be two runs, or two values of an axis of one run. What is compared pair by pair within
 //! an environment stays so; between environments, whose blocks have nothing in common, samples that are

@@ -156,7 +156,7 @@ pub(crate) fn loss_counted_percent(arm: &Arm<'_>) -> Option<f64> {
     (packets > 0).then(|| 100.0 * lost as f64 / packets as f64)
 }
 
-/// SEL-5: (T baseline − T other) / T other, of the means.
+/// The lead as the study of per-client selection has it: (T baseline − T other) / T other, of the means.
 fn gain_percent(baseline: &Arm<'_>, other: &Arm<'_>) -> Option<f64> {
     let (first, this) = (baseline.summary?.mean, other.summary?.mean);
     Some(rounded(100.0 * (first - this) / this, 3))

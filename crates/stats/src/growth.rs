@@ -1,4 +1,4 @@
-//! How a protocol's time grows with the delay (CRO-2): the slope that explains a crossover.
+//! How a protocol's time grows with the delay: the slope that explains a crossover.
 //!
 //! The protocol whose time grows faster needs more round trips; the other wins beyond some delay.
 //! Slopes by Theil and Sen (the median of the slopes between all pairs of points), which a stray cell

@@ -1,5 +1,5 @@
 //! The crossover as earlier studies reported it: straight lines between the means of neighbouring
-//! cells (CRO-1).
+//! cells.
 //!
 //! No interval, and every change of sign is one, noise included: for comparison with published
 //! figures. For a finding take [`crossover`](crate::crossover).

@@ -107,7 +107,6 @@ fn line(output: &mut BufReader<ChildStdout>) -> Value {
     serde_json::from_str(&line).unwrap()
 }
 
-/// LAB-3.
 #[test]
 fn a_proxy_passes_tls_and_quic_on_untouched() {
     let dir = Dir::new();
