@@ -6,6 +6,7 @@ pub(super) mod certificate;
 mod files;
 mod flags;
 pub(super) mod limits;
+mod memory;
 mod notify;
 mod passed;
 mod places;
@@ -231,6 +232,7 @@ pub(super) fn run_plan(
     if let Some(watchdog) = watchdog {
         notify::watch(watchdog, options.threads.get(), server.monitor())?;
     }
+    memory::watch()?;
     announce(&server, how.json, plan, memory, &serving, printer)?;
     manager.ready();
     server.run(&signal)?;
