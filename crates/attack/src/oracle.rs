@@ -99,7 +99,9 @@ pub fn run(binary: &Path, attack: &Attack, scale: Scale) -> Result<Report> {
         (attack.run)(&mut arena)
             .with_context(|| format!("the attack {} cannot be made", attack.name))?;
         arena.checks = worse_of(before, std::mem::take(&mut arena.checks));
-        let last = round + 1 == MAX_ROUNDS || scale == Scale::Quick;
+        // What is left of a first round that lingers would be in the way of a second.
+        let once = scale == Scale::Quick || !attack.lingers.is_zero();
+        let last = round + 1 == MAX_ROUNDS || once;
         if last || bystander.asked() >= ENOUGH {
             break;
         }

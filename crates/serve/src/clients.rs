@@ -221,7 +221,9 @@ impl Clients {
             }
         }
         shared.make_room(transport);
-        if shared.table.borrow().open[transport as usize] >= limits.max_connections {
+        let open = shared.table.borrow().open[transport as usize];
+        let has = known.as_ref().map_or(0, |client| client.connections.get());
+        if open >= limits.max_connections || has >= limits.connections_per_client_beside(open) {
             return Err(Incident::ConnectionLimit);
         }
         if shared.handshakes.get() >= limits.max_handshakes
@@ -359,8 +361,9 @@ impl Admitted {
         if requests < before && self.client.held.take_was_full() {
             (self.shared.record)(self.address, Incident::MemoryLimit);
         }
-        let fits = client.requests.get() <= limits.requests_per_client()
-            && self.shared.requests.get() <= limits.max_requests;
+        let all = self.shared.requests.get();
+        let fits = all <= limits.max_requests
+            && client.requests.get() <= limits.requests_per_client_beside(all);
         if !fits && requests > before {
             (self.shared.record)(self.address, Incident::RequestLimit);
         }

@@ -30,6 +30,9 @@ const REQUEST_BYTES: u64 = KIB;
 /// A client's share of a limit is one part of so many, where it is not given.
 const SHARES: usize = 8;
 
+/// A client has at most so many times what is left of a limit for all.
+const LEFT_PER_CLIENT: usize = 8;
+
 /// The rate of a client's requests where none is given: more than the visitors behind one address ask for, and a
 /// small part of what a worker answers.
 const REQUEST_RATE: RequestRate = match RequestRate::per_second(10_000, 50_000) {
@@ -65,9 +68,10 @@ pub struct Limits {
     /// Connections of one client, TCP and QUIC together. A TCP connection beyond is closed before TLS, a
     /// QUIC connection is refused. From half of it on, or of
     /// [`max_handshakes_per_client`](Self::max_handshakes_per_client), a client of QUIC has to show its
-    /// address first (Retry), so that nobody can use up the share of another with forged packets. Default
-    /// `None`: an eighth of `max_connections`, 1,250; behind a proxy, whose address all clients have, it
-    /// should be as large as `max_connections`.
+    /// address first (Retry), so that nobody can use up the share of another with forged packets. Unless that is all
+    /// of them, never more than eight times those that are left, as with `max_requests_per_client`. Default `None`: an
+    /// eighth of `max_connections`, 1,250; behind a proxy, whose address all clients have, it should be as large as
+    /// `max_connections`.
     pub max_connections_per_client: Option<usize>,
     /// Handshakes in progress, TLS over TCP and QUIC together. A handshake costs 26 KiB more than an
     /// idle connection. Beyond, a new TCP connection takes the place of the oldest handshake over TCP that
@@ -81,7 +85,8 @@ pub struct Limits {
     /// 503 with Retry-After. Each costs some 1 KiB, and may hold a file descriptor. Default 40,000.
     pub max_requests: usize,
     /// Requests of one client in progress; handled as `max_requests`. Default `None`: an eighth of it,
-    /// 5,000.
+    /// 5,000. Unless that is all of them, never more than eight times those that are left: twelve clients that ask for
+    /// all that they can leave a ninety-seventh part for others.
     pub max_requests_per_client: Option<usize>,
     /// The rate at which requests of one client may come, over all its connections to a worker together. One that comes
     /// earlier is answered 429 with Retry-After (RFC 6585 section 4), whatever it asks for, and does not count.
@@ -296,6 +301,11 @@ impl Limits {
         share.unwrap_or_else(|| share_of(self.max_connections))
     }
 
+    /// The share of one client in `max_connections` while so many are open over a transport.
+    pub(crate) fn connections_per_client_beside(&self, open: usize) -> usize {
+        dynamic_share(self.connections_per_client(), self.max_connections, open)
+    }
+
     /// The share of one client in `max_handshakes`.
     pub(crate) fn handshakes_per_client(&self) -> usize {
         let share = self.max_handshakes_per_client;
@@ -306,6 +316,11 @@ impl Limits {
     pub(crate) fn requests_per_client(&self) -> usize {
         let share = self.max_requests_per_client;
         share.unwrap_or_else(|| share_of(self.max_requests))
+    }
+
+    /// The share of one client in `max_requests` while all clients have `all` of them.
+    pub(crate) fn requests_per_client_beside(&self, all: usize) -> usize {
+        dynamic_share(self.requests_per_client(), self.max_requests, all)
     }
 
     /// The time in which a body that waits for its client must move by so many bytes.
@@ -341,6 +356,18 @@ impl Limits {
 
 fn share_of(limit: usize) -> usize {
     (limit / SHARES).max(1)
+}
+
+/// What of its `share` a client may have of a limit of which `all` is in use: no more than [`LEFT_PER_CLIENT`] times
+/// what is left, so that clients with much stop before the rest is gone, and one with little always finds some. These
+/// are the dynamic thresholds by which switches share a buffer (Choudhury and Hahne 1998). A client that may have
+/// everything, as a proxy in front may, leaves nothing.
+fn dynamic_share(share: usize, limit: usize, all: usize) -> usize {
+    let left = limit.saturating_sub(all);
+    if share >= limit {
+        return share;
+    }
+    share.min(left.saturating_mul(LEFT_PER_CLIENT).max(1))
 }
 
 #[cfg(test)]

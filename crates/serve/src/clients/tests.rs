@@ -190,7 +190,7 @@ fn a_handshake_that_stalls_loses_its_place_to_a_new_one() {
 #[test]
 fn requests_beyond_the_share_of_a_client_or_of_all_do_not_fit() {
     let bench = bench(|limits| {
-        limits.max_requests = 12;
+        limits.max_requests = 13;
         limits.max_requests_per_client = Some(8);
     });
     let [one, two, other] = [1, 1, 2].map(|number| bench.idle(number));
@@ -201,6 +201,43 @@ fn requests_beyond_the_share_of_a_client_or_of_all_do_not_fit() {
     assert!(!other.set_requests(5));
     drop(one);
     assert!(other.set_requests(5));
+}
+
+#[test]
+fn clients_that_take_all_requests_they_can_leave_some_for_another() {
+    let bench = bench(|limits| limits.max_requests = 1_000);
+    let greedy: Vec<_> = (1..=20).map(|number| bench.idle(number)).collect();
+    // They ask in turns, so that no one is late.
+    for connection in (0..200).flat_map(|_| greedy.iter()) {
+        let had = connection.requests();
+        if !connection.set_requests(had + 1) {
+            connection.set_requests(had);
+        }
+    }
+    let all = greedy.iter().map(|it| it.requests()).sum::<usize>();
+    assert!((950..1_000).contains(&all), "{all}");
+    assert!(bench.idle(21).set_requests(1));
+}
+
+#[test]
+fn clients_that_take_all_connections_they_can_leave_some_for_another() {
+    let bench = bench(|limits| limits.max_connections = 1_000);
+    let mut greedy = Vec::new();
+    for number in (0..200).flat_map(|_| 1..=20) {
+        let busy = bench.admit(number).inspect(|it| it.handshake_done());
+        greedy.extend(busy.inspect(|it| assert!(it.set_requests(1))));
+    }
+    assert!((950..1_000).contains(&greedy.len()), "{}", greedy.len());
+    assert!(bench.admit(21).is_some());
+}
+
+#[test]
+fn a_client_that_may_have_everything_has_everything() {
+    let bench = bench(|limits| {
+        limits.max_requests = 100;
+        limits.max_requests_per_client = Some(100);
+    });
+    assert!(bench.idle(1).set_requests(100));
 }
 
 #[test]

@@ -447,20 +447,16 @@ impl<I> Requests<I> {
     /// Refuses a request for which the client, or the worker, has too many in progress. The table of clients
     /// has counted it.
     fn overloaded(&mut self, head: &impl RequestHead, now: Now) -> Response<Body> {
-        let mut response = files::page(StatusCode::SERVICE_UNAVAILABLE);
-        let headers = response.headers_mut();
-        headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+        let response = retry_after(StatusCode::SERVICE_UNAVAILABLE, RETRY_AFTER);
         self.complete_for(head, response, now)
     }
 
     /// Refuses a request that comes by so much earlier than the client's rate allows. The table of clients has
     /// counted it.
     fn too_fast(&mut self, head: &impl RequestHead, wait: Duration, now: Now) -> Response<Body> {
-        let mut response = files::page(StatusCode::TOO_MANY_REQUESTS);
         // In whole seconds (RFC 9110 section 10.2.3), so rather later than too early.
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        let headers = response.headers_mut();
-        headers.insert(header::RETRY_AFTER, seconds.into());
+        let response = retry_after(StatusCode::TOO_MANY_REQUESTS, seconds.into());
         self.complete_for(head, response, now)
     }
 
@@ -507,6 +503,14 @@ impl<I> Requests<I> {
 fn selection(responder: &Responder, terms: Terms) -> Option<&Selection> {
     let selection = responder.service.selection();
     selection.filter(|_| terms.http3.is_some())
+}
+
+/// A refusal for now, without content: a client that gives no credit for any could keep it, and its place, otherwise.
+fn retry_after(status: StatusCode, seconds: HeaderValue) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::RETRY_AFTER, seconds);
+    response
 }
 
 /// Says the content's length where it is known, and leaves out content where there is none to be
