@@ -1,5 +1,6 @@
 //! What the fields of HTTP/2 and HTTP/3 share: the Huffman code for strings and integers with a
-//! prefix (HPACK, RFC 7541; QPACK, RFC 9204), and the Priority field (RFC 9218).
+//! prefix (HPACK, RFC 7541; QPACK, RFC 9204), and the Priority field (RFC 9218); and the token bucket
+//! by which both tell a flood of what leads nowhere ([`Budget`]).
 //!
 //! The codes are pure functions from bytes to bytes that append to a buffer of the caller's. Left to
 //! `altway-http2` and `altway-http3`: the tables of fields, the instructions, and what fields mean.
@@ -25,8 +26,10 @@
 //! ```
 #![warn(clippy::disallowed_methods)]
 
+mod budget;
 pub mod huffman;
 pub mod integer;
 mod priority;
 
+pub use budget::{Budget, Exhausted, Rate};
 pub use priority::Priority;

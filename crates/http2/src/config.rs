@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use altway_fields::Rate;
 use altway_message::{Rules, Scheme};
-
-use crate::budget::Rate;
 
 /// Which side of a connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

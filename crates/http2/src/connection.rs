@@ -13,7 +13,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::budget::Budget;
+use altway_fields::Budget;
+
 use crate::config::{Config, Role};
 use crate::event::{CloseReason, Event, StreamId};
 use crate::fault::Fault;
@@ -248,7 +249,7 @@ impl Turn<'_> {
             Fault::Connection(code, reason) => self.end(code, reason),
             Fault::Stream(stream, code) => {
                 self.drop_stream(stream, code);
-                if self.connection.resets.spend(self.now).is_err() {
+                if self.connection.resets.spend(1, self.now).is_err() {
                     self.end(Code::ENHANCE_YOUR_CALM, "too many streams had to be reset");
                 }
             }

@@ -61,7 +61,6 @@
 //! ```
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
-mod budget;
 mod code;
 mod config;
 mod connection;
@@ -82,9 +81,8 @@ mod settings;
 mod stream;
 mod window;
 
-pub use altway_fields::Priority;
+pub use altway_fields::{Priority, Rate};
 pub use altway_message::{Refusal, Scheme};
-pub use budget::Rate;
 pub use code::Code;
 pub use config::{Config, Floods, Timeouts};
 pub use connection::{Connection, Turn};

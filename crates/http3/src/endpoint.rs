@@ -137,7 +137,8 @@ impl<A, Q: QuicEndpoint<State = Slot<A>>> Endpoint<A, Q> {
         self.quic.handle_datagram_by(now, datagram, admit);
     }
 
-    /// Runs what is due at `now`. Calls too early do nothing.
+    /// Runs what is due at `now`, in part if much is: [`poll_timeout`](Self::poll_timeout) says so then. Calls too
+    /// early do nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = Some(now);
         self.quic.handle_timeout(now);

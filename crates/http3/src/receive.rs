@@ -247,7 +247,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::budget::Rate;
+    use crate::Rate;
     use crate::frame::{encode_header, kind};
 
     const SECTION: &[u8] = &[0, 0, 0xd1];

@@ -71,7 +71,8 @@ pub trait QuicEndpoint: Sized {
         admit: impl FnOnce(SocketAddr, bool) -> Admission<Self::State>,
     );
 
-    /// Runs what is due at `now`. Calls too early do nothing.
+    /// Runs what is due at `now`, for some tens of connections at most: where more are due
+    /// [`poll_timeout`](Self::poll_timeout) says so. Calls too early do nothing.
     fn handle_timeout(&mut self, now: Instant);
 
     /// When to call [`handle_timeout`](Self::handle_timeout) at the latest. Valid once events and

@@ -3,6 +3,15 @@
 use crate::Error;
 use rustls::crypto::aws_lc_rs;
 
+/// Seeds AWS-LC's generator, of which each thread has one. The first one of a process takes its seed from the jitter of
+/// the processor's clock, for some 30 ms that the first handshake would wait for.
+///
+/// # Errors
+/// As [`random`].
+pub(crate) fn seed() -> Result<(), Error> {
+    random().map(drop)
+}
+
 /// Returns 32 bytes that nobody can predict.
 ///
 /// # Errors

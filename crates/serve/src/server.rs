@@ -20,7 +20,7 @@ use crate::stop::StopSignal;
 use crate::takeover::{self, Handover, Start, StartRequest};
 use crate::threads::{self, Thread, Threads};
 use crate::tls::Tls;
-use crate::{Error, Listener, ListenerKind, ReloadHandle, h3, sys, ticket_keys, tls};
+use crate::{Error, Listener, ListenerKind, ReloadHandle, h3, random, sys, ticket_keys, tls};
 use altway_http3::WorkerId;
 use altway_message::Scheme;
 use std::net::{SocketAddr, UdpSocket};
@@ -73,6 +73,8 @@ impl Server {
         let tls = tls_configs(options, early_data)?;
         let request = request(options)?;
         let congestion = CongestionInUse::of(&request, options.quic_congestion)?;
+        // Before anybody can connect.
+        random::seed()?;
         let start = takeover::begin(&StartRequest {
             request: &request,
             server_id: options.server_id,

@@ -4,6 +4,7 @@
 //! Answers hyper gives by itself carry none of our fields: 400 for what is no HTTP/1.1. Heads that are too large or too slow
 //! are answered without it ([`unheard`]).
 
+mod acceptor;
 mod answer;
 mod delivery;
 mod drain;
@@ -15,11 +16,11 @@ mod pace;
 mod preface;
 mod socket;
 mod tunnel;
+mod turns;
 mod unheard;
 mod write_ahead;
 
 use crate::RequestBody;
-use crate::accept::{Accepting, Arrivals};
 use crate::challenges;
 use crate::client_auth::{Presented, begin_handshake};
 use crate::clients::{Admitted, Clients, Transport};
@@ -28,8 +29,9 @@ use crate::request::body::Body;
 use crate::request::log::Protocol;
 use crate::request::requests::{Now, Requests, Responder};
 use crate::selection::HostIndex;
-use crate::setup::{ListenerConfig, Memory, Setup};
+use crate::setup::{ListenerConfig, Setup};
 use crate::stop::StopSignal;
+pub(crate) use acceptor::{Acceptor, acceptors};
 use answer::{answer, finished};
 use bytes::Bytes;
 use gate::{Gate, Gated};
@@ -44,7 +46,6 @@ use pace::Pace;
 use socket::{Activity, Socket};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -53,11 +54,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::task::JoinSet;
 use tokio::task::unconstrained;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tunnel::Relay;
+use turns::Turns;
 use write_ahead::{Buffering, Counting, KERNEL_UNSENT_BYTES, TLS_BUFFER_BYTES, WriteAhead};
 
 /// The most bytes of a request's head that hyper takes; twice what the service answers.
@@ -69,12 +70,6 @@ const LINGER: Duration = Duration::from_secs(5);
 /// The same for one that has to make room for others.
 const EVICTED_LINGER: Duration = Duration::from_millis(500);
 
-/// Accepts connections and serves each in a task of its own.
-pub(crate) struct Acceptor<'a> {
-    arrivals: Arrivals<'a>,
-    context: Rc<Context>,
-}
-
 /// What every connection of a worker uses.
 struct Context {
     setup: Arc<Setup>,
@@ -85,6 +80,7 @@ struct Context {
     responder: Rc<Responder>,
     buffers: Rc<RefCell<h2::WorkerBuffers>>,
     clients: Clients,
+    turns: Rc<Turns>,
 }
 
 /// Who is at the other end.
@@ -98,104 +94,6 @@ struct Client {
 
 /// Why a connection ended.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// One for each address of the server, the main one first.
-///
-/// # Errors
-/// The event loop doesn't take a socket, or no descriptor is left for it.
-pub(crate) fn acceptors<'a>(
-    setup: &Arc<Setup>,
-    accepting: &'a mut [Accepting],
-    memory: &Memory,
-) -> io::Result<Vec<Acceptor<'a>>> {
-    let buffers = Rc::new(RefCell::new(h2::WorkerBuffers::new(memory.clone())));
-    let each = setup.listeners.iter().zip(accepting);
-    each.map(|(listener, accepting)| Acceptor::new(setup, listener, accepting, memory, &buffers))
-        .collect()
-}
-
-impl<'a> Acceptor<'a> {
-    /// # Errors
-    /// The event loop doesn't take the socket, or no descriptor is left for it.
-    fn new(
-        setup: &Arc<Setup>,
-        listener: &ListenerConfig,
-        accepting: &'a mut Accepting,
-        memory: &Memory,
-        buffers: &Rc<RefCell<h2::WorkerBuffers>>,
-    ) -> io::Result<Self> {
-        Ok(Self {
-            arrivals: Arrivals::new(accepting)?,
-            context: Rc::new(Context {
-                setup: Arc::clone(setup),
-                tls: listener.tls.clone().map(TlsAcceptor::from),
-                listener: listener.clone(),
-                http1: http1(setup),
-                http2: h2::config(setup, listener),
-                responder: Rc::clone(&memory.responder),
-                buffers: Rc::clone(buffers),
-                clients: memory.clients.clone(),
-            }),
-        })
-    }
-
-    /// Serves until the stop; then accepts nothing more, and waits for the connections that are
-    /// there as long as the grace allows.
-    pub(crate) async fn run(self, mut stop: StopSignal) {
-        let Self {
-            mut arrivals,
-            context,
-        } = self;
-        let mut connections = JoinSet::new();
-        let mut intake = stop.intake();
-        let signal = stop.clone();
-        while !stop.is_requested() {
-            arrivals.hold(!intake.is_open());
-            // The stop first: connections that end by it would make room for ones not yet accepted.
-            tokio::select! {
-                biased;
-                () = intake.changed() => {}
-                () = serve_all(&mut arrivals, &context, &mut connections, &signal) => {
-                    stop.requested().await;
-                }
-            }
-        }
-        arrivals.close();
-        let ends = async {
-            // Those in the worker's queue are there as well.
-            serve_all(&mut arrivals, &context, &mut connections, &signal).await;
-            while connections.join_next().await.is_some() {}
-        };
-        if timeout(context.setup.grace, ends).await.is_err() {
-            tracing::warn!("the grace is over: connections are cut off");
-        }
-    }
-}
-
-/// Ends when no more connections come, while some may still be served.
-async fn serve_all(
-    arrivals: &mut Arrivals<'_>,
-    context: &Rc<Context>,
-    connections: &mut JoinSet<()>,
-    stop: &StopSignal,
-) {
-    loop {
-        // Ended ones leave, so that the set holds the open ones.
-        while connections.try_join_next().is_some() {}
-        let Some((stream, peer)) = arrivals.next().await else {
-            return;
-        };
-        // Else it is closed at once: one that waited in the kernel's queue would keep others waiting.
-        let admitted = context
-            .clients
-            .admit(peer.ip(), Transport::Tcp, Instant::now());
-        let Some(admitted) = admitted else {
-            continue;
-        };
-        let connection = Rc::clone(context).serve(stream, peer, admitted, stop.clone());
-        connections.spawn_local(connection);
-    }
-}
 
 impl Context {
     /// One connection from its beginning to its end. What its client does wrong ends it, and
@@ -303,14 +201,16 @@ impl Context {
             if beginning.is_http2 {
                 // Unconstrained: a driver yields by itself, after so many bytes.
                 let driver = self.http2(&client, stream, None, beginning.bytes);
-                return Ok(unconstrained(Box::pin(driver.run(stop))).await?);
+                let driven = Box::pin(driver.run(stop, &self.turns));
+                return Ok(unconstrained(driven).await?);
             }
             let socket = Socket::new(Rc::clone(&stream), beginning.bytes, activity.clone());
             return Box::pin(self.http1(socket, &stream, &client, &activity, stop)).await;
         };
         let socket = Socket::new(Rc::clone(&stream), Vec::new(), activity.clone());
         begin_handshake();
-        let handshake = timeout(limits.handshake_timeout, Box::pin(tls.accept(socket)));
+        let handshake = timeout(limits.handshake_timeout, tls.accept(socket));
+        let handshake = self.turns.steps(handshake);
         let Some(session) = unless_evicted(&client, handshake).await else {
             return Ok(());
         };
@@ -332,7 +232,8 @@ impl Context {
         if is_http2 {
             let (_, tls) = session.into_inner();
             let driver = self.http2(&client, stream, Some(tls), Vec::new());
-            return Ok(unconstrained(Box::pin(driver.run(stop))).await?);
+            let driven = Box::pin(driver.run(stop, &self.turns));
+            return Ok(unconstrained(driven).await?);
         }
         session.get_mut().1.set_buffer_limit(Some(TLS_BUFFER_BYTES));
         Box::pin(self.http1(session, &stream, &client, &activity, stop)).await
@@ -467,7 +368,9 @@ impl Context {
         });
         let mut connection = self.http1.serve_connection(TokioIo::new(stream), service);
         let driven = self.drive_http1(&mut connection, (pace, last), client, activity, stop);
-        if let Err(failure) = driven.await {
+        let driven = driven.await;
+        self.turns.step().await;
+        if let Err(failure) = driven {
             let failed = failure.downcast_ref::<hyper::Error>();
             let is_late = failed.is_some_and(hyper::Error::is_timeout);
             // What is being answered ends as it is: nothing may look like a part of it.

@@ -7,7 +7,7 @@ use crate::request::log::FLUSH_INTERVAL;
 use crate::request::service::Service;
 use crate::setup::{Memory, Setup};
 use crate::stop::StopSignal;
-use crate::{Error, h3, tcp};
+use crate::{Error, h3, random, tcp};
 use futures_util::future::join_all;
 use std::cell::RefCell;
 use std::pin::pin;
@@ -44,6 +44,7 @@ impl<'a> Worker<'a> {
         sockets: &'a mut Sockets,
         places: &'a mut [h3::Place],
     ) -> Result<Self, Error> {
+        random::seed()?;
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build_local(LocalOptions::default());

@@ -4,6 +4,10 @@
     reason = "the one module of the crate that may call the kernel directly"
 )]
 
+mod messages;
+
+pub(crate) use messages::{MAX_MESSAGES, Message, send_messages};
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use tokio::io::Interest;

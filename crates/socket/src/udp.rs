@@ -1,15 +1,23 @@
-//! A UDP socket that passes many datagrams with one system call in both directions (GRO, GSO), with
-//! ECN.
+//! A UDP socket that passes many datagrams with one system call in both directions (GRO and recvmmsg, GSO and
+//! sendmmsg), with ECN.
+//!
+//! What a turn has to send leaves together: a train of datagrams of one connection as one message that the kernel
+//! splits, small ones of many connections as messages of one call.
 //!
 //! It works with any kind of event loop: [`NonBlocking`] is what it asks of the socket. Nothing here
 //! waits.
 
+mod outbox;
+
+use crate::sys::{MAX_MESSAGES as MAX_SENT_MESSAGES, send_messages};
 use altway_quic::{Datagram, Ecn, Transmit};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{ReceiveTimestampns, UdpGroSegment};
-use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
+use outbox::Outbox;
+use quinn_udp::{RecvMeta, UdpSocketState};
 use std::io::{self, ErrorKind, IoSliceMut};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 /// The most messages that a receive call takes in, each of many datagrams of one sender.
 const MAX_MESSAGES: usize = 8;
@@ -17,12 +25,13 @@ const MAX_MESSAGES: usize = 8;
 /// The most that a message can hold.
 const MESSAGE_BYTES: usize = 65_535;
 
-/// The most that a send call can carry: the largest UDP payload over IPv4.
-const MAX_SEND_BYTES: usize = 65_507;
-
-/// Receive calls a turn, and send calls a turn, before others have theirs.
+/// Receive calls a turn, and batches sent in a turn, before others have theirs.
 const RECEIVES: usize = 4;
-const SENDS: usize = 64;
+const BATCHES: usize = 64;
+
+/// After so long, each way, a turn begins no further call: what comes may be handshakes of half a millisecond each,
+/// and what goes 4 MiB.
+const TURN: Duration = Duration::from_millis(1);
 
 /// A socket that doesn't block, and the event loop's way to learn that it would have.
 pub trait NonBlocking: AsFd {
@@ -82,16 +91,26 @@ pub enum Progress {
     More,
 }
 
+/// What is left of a turn's time, which begins when a first call is over.
+#[derive(Default)]
+struct Turn(Option<Instant>);
+
+impl Turn {
+    fn is_over(&mut self) -> bool {
+        self.0.get_or_insert_with(Instant::now).elapsed() >= TURN
+    }
+}
+
 /// System calls that were made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Calls {
     /// To receive (recvmmsg), those in vain included.
     pub receive: u64,
-    /// To send (sendmsg), those in vain included.
+    /// To send (sendmmsg), those in vain included.
     pub send: u64,
 }
 
-/// The socket with its buffers: 64 KiB a message to receive, one batch to send.
+/// The socket with its buffers: 64 KiB a message to receive, and up to twice as much to send.
 ///
 /// A connected socket has one peer: an error that tells that this peer can't be reached any more is
 /// returned. On an unconnected one such an error is a lost datagram, of one peer among many.
@@ -102,9 +121,9 @@ pub struct Udp<S> {
     settings: Settings,
     has_one_peer: bool,
     received: Box<[u8]>,
-    batch: Vec<u8>,
-    /// The batch that is being sent, and how much of it has been.
-    sending: Option<(Transmit, usize)>,
+    outbox: Outbox,
+    /// Whether the kernel splits what one message hands it into datagrams.
+    splits: bool,
     calls: Calls,
 }
 
@@ -125,6 +144,7 @@ impl<S: NonBlocking> Udp<S> {
         let messages = settings.messages.clamp(1, MAX_MESSAGES);
         Ok(Self {
             has_one_peer: rustix::net::getpeername(&socket).is_ok(),
+            splits: settings.gso && state.max_gso_segments() > 1,
             socket,
             state,
             settings: Settings {
@@ -132,15 +152,14 @@ impl<S: NonBlocking> Udp<S> {
                 ..settings
             },
             received: vec![0; messages * MESSAGE_BYTES].into(),
-            batch: Vec::new(),
-            sending: None,
+            outbox: Outbox::default(),
             calls: Calls::default(),
         })
     }
 
     /// Datagrams that may be handed over as one; 1 where the kernel can't split, or mustn't.
     pub fn max_segments(&self) -> usize {
-        match self.settings.gso {
+        match self.splits {
             true => self.state.max_gso_segments(),
             false => 1,
         }
@@ -156,12 +175,13 @@ impl<S: NonBlocking> Udp<S> {
         self.calls
     }
 
-    /// Hands on what has come, as much as is a turn's.
+    /// Hands on what has come, as much as is a turn's: some hundred datagrams, or what takes a millisecond.
     ///
     /// # Errors
     /// The one peer can't be reached any more.
     pub fn receive(&mut self, mut take: impl FnMut(Datagram<'_>)) -> io::Result<()> {
         let most = self.settings.messages;
+        let mut turn = Turn::default();
         for _ in 0..RECEIVES {
             let mut metas = [RecvMeta::default(); MAX_MESSAGES];
             let messages = self.receive_messages(&mut metas[..most])?;
@@ -169,7 +189,7 @@ impl<S: NonBlocking> Udp<S> {
             for (meta, buffer) in metas.iter().take(messages).zip(buffers) {
                 hand_over(meta, buffer, &mut take);
             }
-            if messages < most {
+            if messages < most || turn.is_over() {
                 break;
             }
         }
@@ -179,24 +199,39 @@ impl<S: NonBlocking> Udp<S> {
     /// Sends what `next` puts into the buffer, batch after batch, as far as the socket takes it. What
     /// it doesn't take is kept for the next call.
     ///
+    /// Batches of up to 4 KiB wait for the next ones, up to 64 of them with 64 KiB together, and leave by one system
+    /// call. They wait no longer than until `next` has no more, or this returns: after 64 batches, or after a
+    /// millisecond of large ones.
+    ///
     /// # Errors
     /// The one peer can't be reached any more.
     pub fn send(
         &mut self,
         mut next: impl FnMut(&mut Vec<u8>) -> Option<Transmit>,
     ) -> io::Result<Progress> {
-        for _ in 0..SENDS {
-            if self.sending.is_none() {
-                let Some(transmit) = next(&mut self.batch) else {
-                    return Ok(Progress::Drained);
-                };
-                self.sending = Some((transmit, 0));
+        if !self.flush()? {
+            return Ok(Progress::Blocked);
+        }
+        let mut progress = Progress::More;
+        let mut turn = Turn::default();
+        for _ in 0..BATCHES {
+            if !self.outbox.has_room() {
+                if !self.flush()? {
+                    return Ok(Progress::Blocked);
+                }
+                if turn.is_over() {
+                    break;
+                }
             }
-            if !self.send_batch()? {
-                return Ok(Progress::Blocked);
+            if !self.outbox.add(&mut next) {
+                progress = Progress::Drained;
+                break;
             }
         }
-        Ok(Progress::More)
+        match self.flush()? {
+            true => Ok(progress),
+            false => Ok(Progress::Blocked),
+        }
     }
 
     /// How many there are; 0: nothing is there. A call that fails counts as that, so that the loop
@@ -233,51 +268,61 @@ impl<S: NonBlocking> Udp<S> {
         }
     }
 
-    /// False when the socket's buffer is full: call it again later.
-    fn send_batch(&mut self) -> io::Result<bool> {
-        while let Some((transmit, done)) = &mut self.sending {
-            let rest = &self.batch[*done..transmit.size];
-            let part = rest.len().min(part_size(transmit, &self.state));
-            let datagrams = quinn_udp::Transmit {
-                destination: transmit.destination,
-                ecn: transmit
-                    .ecn
-                    .and_then(|ecn| EcnCodepoint::from_bits(ecn.bits())),
-                contents: &rest[..part],
-                segment_size: transmit.segment_size,
-                src_ip: transmit.local_ip,
-            };
-            let sent = self.socket.try_write(|| {
-                self.calls.send += 1;
-                self.state.try_send((&self.socket).into(), &datagrams)
-            });
+    /// Sends what has gathered. False when the socket's buffer is full: call it again later.
+    fn flush(&mut self) -> io::Result<bool> {
+        while !self.outbox.is_empty() {
+            let mut sent = self.send_gathered(self.splits, MAX_SENT_MESSAGES);
+            if let Err(error) = &sent
+                && self.may_be_of_splitting(error)
+            {
+                let error = error.to_string();
+                sent = self.send_gathered(false, 1);
+                if sent.is_ok() {
+                    tracing::info!(%error, "datagrams leave one by one: they can't be split on the way");
+                    self.splits = false;
+                }
+            }
             match sent {
+                Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if self.has_one_peer && is_final(&error) => return Err(error),
                 // A datagram that doesn't leave is a lost one, which the engine knows how to treat:
                 // probes for a larger MTU end like this every day.
-                Err(error) => tracing::trace!(%error, "cannot send a datagram"),
-                Ok(()) => {}
-            }
-            *done += part;
-            if *done == transmit.size {
-                self.sending = None;
+                Err(error) => {
+                    tracing::trace!(%error, "cannot send datagrams");
+                    self.outbox.on_left(1, self.splits);
+                }
             }
         }
         Ok(true)
     }
-}
 
-/// As many whole datagrams as one call can carry: one, once the kernel has shown that it can't split.
-fn part_size(transmit: &Transmit, state: &UdpSocketState) -> usize {
-    match transmit.segment_size {
-        Some(size) if state.max_gso_segments() == 1 => size.max(1),
-        Some(size) if transmit.size > MAX_SEND_BYTES => MAX_SEND_BYTES / size.max(1) * size.max(1),
-        _ => transmit.size,
+    /// Makes one call for so many messages at most.
+    fn send_gathered(&mut self, splits: bool, most: usize) -> io::Result<()> {
+        let messages = self.outbox.messages(splits).take(most);
+        let sent = self.socket.try_write(|| {
+            self.calls.send += 1;
+            send_messages(self.socket.as_fd(), messages)
+        })?;
+        self.outbox.on_left(sent, splits);
+        Ok(())
+    }
+
+    /// Whether an error of the first message may be that of a device which can't split: Linux reports EIO, and in
+    /// some cases EINVAL, which a route that has gone, or a smaller MTU, brings as well. Whether it was, the first
+    /// datagram alone shows.
+    fn may_be_of_splitting(&self, error: &io::Error) -> bool {
+        let first = self.outbox.messages(self.splits).next();
+        first.is_some_and(|first| first.segment_size.is_some())
+            && matches!(error.raw_os_error(), Some(libc::EIO | libc::EINVAL))
     }
 }
 
 fn hand_over(meta: &RecvMeta, buffer: &[u8], take: &mut impl FnMut(Datagram<'_>)) {
+    if meta.addr.port() == 0 {
+        // Nobody can be answered there (RFC 768): the attempt is an error.
+        return;
+    }
     let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
     for payload in buffer[..meta.len].chunks(meta.stride.max(1)) {
         take(Datagram {

@@ -11,9 +11,9 @@ use super::{build, cores, idle, install, table};
 use crate::shell;
 use anyhow::{Result, ensure};
 
-const WORKLOADS: [Workload; 5] = {
-    use Workload::{Hq1, Hq2, Hq3, Idle, Ramp};
-    [Hq1, Hq2, Hq3, Ramp, Idle]
+const WORKLOADS: [Workload; 6] = {
+    use Workload::{Hq1, Hq1b, Hq2, Hq3, Idle, Ramp};
+    [Hq1, Hq1b, Hq2, Hq3, Ramp, Idle]
 };
 
 const PEERS: [Contender; 3] = {
@@ -40,6 +40,7 @@ the memory. Lost: datagrams that found the server's socket full.
 Workloads
   HQ1   100 connections × 10 streams, 200,000 requests for a file of 600 B; a connection
         every 2 ms, for quic-go and Caddy refuse some of those that come at once
+  HQ1b  100 connections, one request at a time, 100,000 of them for a file of 600 B
   HQ2   8 connections, 80 requests for a file of 10 MB, over a pair of virtual Ethernet
         devices with an MTU of 1500; altway and nghttpd over HTTP/2 and TLS beside it
   HQ3   1000 connections, 25 at a time, one request each

@@ -35,6 +35,10 @@ pub(crate) enum Workload {
     #[value(name = "HQ1")]
     #[serde(rename = "HQ1")]
     Hq1,
+    /// 100 connections, one stream each, one small file, over HTTP/3.
+    #[value(name = "HQ1b")]
+    #[serde(rename = "HQ1b")]
+    Hq1b,
     /// 8 connections, one 10 MB file, over a pair of virtual Ethernet devices.
     #[value(name = "HQ2")]
     #[serde(rename = "HQ2")]
@@ -98,6 +102,7 @@ impl Workload {
             Self::W4 => (100, 1, 100_000, SMALL_BYTES, 1),
             Self::W5 => (100, 10, 300_000, SMALL_BYTES, PATHS),
             Self::Hq1 => (100, 10, 200_000, SMALL_BYTES, 1),
+            Self::Hq1b => (100, 1, 100_000, SMALL_BYTES, 1),
             Self::Hq2 => (8, 1, 80, LARGE_BYTES, 1),
             Self::Hq3 => (1000, 1, 1000, SMALL_BYTES, 1),
             Self::Ramp => (2000, 1, 2000, SMALL_BYTES, 1),
@@ -112,7 +117,7 @@ impl Workload {
         let connection_every_ms = match self {
             Self::Trickle => Some(1),
             // All at once, quic-go and Caddy refuse some: 32 may wait to be accepted.
-            Self::Hq1 | Self::Ramp => Some(2),
+            Self::Hq1 | Self::Hq1b | Self::Ramp => Some(2),
             _ => None,
         };
         let at_once = match self {
@@ -202,6 +207,7 @@ impl fmt::Display for Workload {
             Self::W4 => "W4",
             Self::W5 => "W5",
             Self::Hq1 => "HQ1",
+            Self::Hq1b => "HQ1b",
             Self::Hq2 => "HQ2",
             Self::Hq3 => "HQ3",
             Self::Ramp => "ramp",

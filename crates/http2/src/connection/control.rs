@@ -36,7 +36,7 @@ impl Turn<'_> {
 
     /// One frame more that leads nowhere.
     pub(super) fn spend(&mut self) -> Result<(), Fault> {
-        let spent = self.connection.control.spend(self.now);
+        let spent = self.connection.control.spend(1, self.now);
         spent.map_err(|_| Fault::Connection(Code::ENHANCE_YOUR_CALM, "flood of control frames"))
     }
 
@@ -128,7 +128,7 @@ impl Turn<'_> {
             // A server may stop an upload with each answer; what it resets it did not cost us.
             return Ok(());
         }
-        let spent = self.connection.resets.spend(self.now);
+        let spent = self.connection.resets.spend(1, self.now);
         spent.map_err(|_| Fault::Connection(Code::ENHANCE_YOUR_CALM, "too many streams reset"))
     }
 

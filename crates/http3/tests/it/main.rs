@@ -10,6 +10,7 @@ mod apps;
 mod attacks;
 mod deliveries;
 mod early;
+mod flights;
 mod lifecycle;
 mod misbehaviour;
 mod pair;

@@ -92,6 +92,8 @@ pub(crate) struct Pair {
     pub(crate) server_closed: Vec<CloseReason>,
     pub(crate) went_away: bool,
     pub(crate) datagrams: u64,
+    /// Of each of the server's datagrams when it left, and its bytes.
+    pub(crate) sent: Vec<(Duration, usize)>,
     /// Every datagram that the client has sent.
     pub(crate) flight: Vec<Vec<u8>>,
     path: Path,
@@ -144,6 +146,7 @@ impl Pair {
             server_closed: Vec::new(),
             went_away: false,
             datagrams: 0,
+            sent: Vec::new(),
             flight: Vec::new(),
             path,
             random: fastrand::Rng::with_seed(path.seed),
@@ -271,8 +274,9 @@ impl Pair {
                     ecn: transmit.ecn,
                     payload: payload.to_vec(),
                 };
-                if to_server {
-                    self.flight.push(packet.payload.clone());
+                match to_server {
+                    true => self.flight.push(packet.payload.clone()),
+                    false => self.sent.push((self.now - self.began, payload.len())),
                 }
                 let size = DataSize::from_bytes((payload.len() + HEADERS) as u64);
                 if !self.black_hole {

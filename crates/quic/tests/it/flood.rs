@@ -116,6 +116,28 @@ fn a_hand_shake_that_nobody_goes_on_with_is_forgotten() {
     assert_eq!((statistics.connections, statistics.unvalidated), (0, 0));
 }
 
+#[test]
+fn of_a_crowd_that_came_together_few_are_given_up_in_a_turn() {
+    let (now, limit) = (Instant::now(), Duration::from_secs(10));
+    let mut server = server_with_limits(|limits| {
+        limits.handshake_timeout = Some(limit);
+        limits.retry = Retry::Never;
+    });
+    flood(&mut server, now, 0..500);
+    let late = now + limit;
+    let mut turns = 0;
+    while server.open_connections() > 0 {
+        let before = server.open_connections();
+        assert!(server.poll_timeout().is_some_and(|due| due <= late));
+        server.handle_timeout(late);
+        sent(&mut server, late);
+        let given_up = before - server.open_connections();
+        assert!((1..=100).contains(&given_up), "{given_up} at once");
+        turns += 1;
+    }
+    assert!(turns >= 5, "{turns}");
+}
+
 /// Each packet keeps the idle time-out away.
 #[test]
 fn a_client_that_trickles_is_given_up_all_the_same() {

@@ -176,9 +176,17 @@ impl Responses {
     pub(super) fn cut_off_stalled(&mut self, endpoint: &mut Endpoint) {
         let (limit, _) = self.setup.limits.least_progress();
         for handle in open(endpoint) {
-            self.with(handle, endpoint, |exchanges, means| {
-                let requests = &mut exchanges.requests;
+            let state = endpoint.state(handle).and_then(|it| it.open.as_mut());
+            let is_sending = state.is_some_and(|open| {
+                let requests = &mut open.exchanges.requests;
                 requests.forget_latest_if(|request| request.strong_count() == 0);
+                open.exchanges.is_sending()
+            });
+            if !is_sending {
+                // To be lent a connection is to have it looked after in this turn, and all may be idle.
+                continue;
+            }
+            self.with(handle, endpoint, |exchanges, means| {
                 for stream in exchanges.stalled(limit) {
                     exchanges.requests.record(Incident::SlowClient);
                     means.carrier.reset(stream, Code::H3_REQUEST_CANCELLED);

@@ -24,9 +24,10 @@ pub(super) async fn drain(socket: &TcpStream) -> io::Result<()> {
 
 async fn discard(socket: &TcpStream) -> io::Result<()> {
     let mut discarded = 0;
-    let mut buffer = vec![0; 16 << 10];
     while discarded < MAX_DISCARDED {
         socket.readable().await?;
+        // Not kept while a crowd of clients is waited for.
+        let mut buffer = [0; 16 << 10];
         match socket.try_read(&mut buffer) {
             Ok(0) => return Ok(()),
             Ok(n) => discarded += n,

@@ -10,6 +10,7 @@ mod lead;
 mod transport;
 
 use super::measured::TcpPathSampler;
+use super::turns::Turns;
 use crate::client_auth::Presented;
 use crate::clients::Admitted;
 use crate::held::{Held, HeldBytes, UNFINISHED_HEAD};
@@ -186,8 +187,14 @@ impl Driver {
         }
     }
 
-    /// Serves the connection to its end.
-    pub(super) async fn run(mut self, mut stop: StopSignal) -> io::Result<()> {
+    /// Serves the connection to its end, and forgets it in a turn.
+    pub(super) async fn run(mut self, stop: StopSignal, turns: &Turns) -> io::Result<()> {
+        let end = self.serve(stop).await;
+        turns.step().await;
+        end
+    }
+
+    async fn serve(&mut self, mut stop: StopSignal) -> io::Result<()> {
         let signal = stop.clone();
         let mut stop = pin!(stop.requested());
         let mut stopping = false;

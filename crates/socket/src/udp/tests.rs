@@ -55,13 +55,157 @@ fn segments_arrive_as_datagrams_of_their_own() {
 }
 
 #[test]
-fn a_batch_too_large_for_a_call_leaves_in_several() {
+fn a_batch_too_large_for_a_message_leaves_in_several_by_one_call() {
     let (mut udp, peer) = pair(Settings::default());
     assert_eq!(send(&mut udp, &peer, 100_000, 9_000), Progress::Drained);
     let mut buffer = [0; 10_000];
     let sizes: Vec<_> = (0..12).map(|_| peer.recv(&mut buffer).unwrap()).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 100_000);
-    assert_eq!(udp.calls().send, 2);
+    assert_eq!(udp.calls().send, 1);
+}
+
+fn unconnected() -> Udp<UdpSocket> {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    Udp::new(socket, Settings::default()).unwrap()
+}
+
+fn peers<const N: usize>() -> [UdpSocket; N] {
+    std::array::from_fn(|_| {
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        peer
+    })
+}
+
+/// Sends these batches of one byte each, which is their number, and segments of one byte.
+fn send_to<S: NonBlocking>(
+    udp: &mut Udp<S>,
+    batches: &mut dyn Iterator<Item = (SocketAddr, usize)>,
+) -> Progress {
+    let mut numbered = (0..).zip(batches);
+    let next = |buffer: &mut Vec<u8>| {
+        let (number, (address, size)) = numbered.next()?;
+        buffer.clear();
+        buffer.resize(size, number);
+        Some(transmit(address, size, Some(1)))
+    };
+    udp.send(next).unwrap()
+}
+
+fn read_byte(peer: &UdpSocket) -> u8 {
+    let mut buffer = [0; 2];
+    assert_eq!(peer.recv(&mut buffer).unwrap(), 1);
+    buffer[0]
+}
+
+#[test]
+fn small_batches_to_many_peers_leave_by_one_call() {
+    let (mut udp, peers) = (unconnected(), peers::<10>());
+    let addresses = peers.each_ref().map(|peer| peer.local_addr().unwrap());
+    let twice = addresses.iter().chain(&addresses);
+    let progress = send_to(&mut udp, &mut twice.map(|address| (*address, 1)));
+    assert_eq!(progress, Progress::Drained);
+    assert_eq!(udp.calls().send, 1);
+    for (number, peer) in (0..).zip(&peers) {
+        assert_eq!([read_byte(peer), read_byte(peer)], [number, number + 10]);
+    }
+}
+
+#[test]
+fn a_turn_sends_a_bounded_number_of_batches() {
+    let (mut udp, [peer]) = (unconnected(), peers());
+    let address = peer.local_addr().unwrap();
+    let mut endless = std::iter::repeat((address, 1));
+    assert_eq!(send_to(&mut udp, &mut endless), Progress::More);
+    assert_eq!(udp.calls().send, 1);
+    let received: Vec<_> = (0..BATCHES).map(|_| read_byte(&peer)).collect();
+    assert!(received.into_iter().eq(0..BATCHES as u8));
+}
+
+/// Linux refuses port 0, as it does an address to send from that it has no longer.
+#[test]
+fn one_that_cannot_leave_is_lost_alone_and_splitting_goes_on() {
+    let (mut udp, [peer]) = (unconnected(), peers());
+    let address = peer.local_addr().unwrap();
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut batches = [(address, 1), (nobody, 3), (address, 1)].into_iter();
+    assert_eq!(send_to(&mut udp, &mut batches), Progress::Drained);
+    assert_eq!([read_byte(&peer), read_byte(&peer)], [0, 2]);
+    assert!(udp.max_segments() > 1);
+}
+
+#[test]
+fn what_the_kernel_refuses_to_split_leaves_datagram_by_datagram_from_then_on() {
+    /// More than Linux splits a message into.
+    const MANY: usize = 150;
+    let (mut udp, [peer]) = (unconnected(), peers());
+    let address = peer.local_addr().unwrap();
+    let mut batches = [(address, 1), (address, MANY), (address, 1)].into_iter();
+    assert_eq!(send_to(&mut udp, &mut batches), Progress::Drained);
+    let received: Vec<_> = (0..MANY + 2).map(|_| read_byte(&peer)).collect();
+    assert!(received[1..=MANY].iter().all(|number| *number == 1));
+    assert_eq!((received[0], received[MANY + 1]), (0, 2));
+    assert_eq!(udp.max_segments(), 1);
+}
+
+/// Takes a call, and then none until it is told to.
+struct Full(UdpSocket, std::cell::Cell<bool>);
+
+impl AsFd for Full {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl NonBlocking for Full {
+    fn try_read<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        call()
+    }
+
+    fn try_write<T>(&self, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match self.1.replace(true) {
+            true => Err(ErrorKind::WouldBlock.into()),
+            false => call(),
+        }
+    }
+}
+
+#[test]
+fn a_full_socket_keeps_what_is_left_and_asks_for_no_more() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let full = Full(socket, std::cell::Cell::new(true));
+    let (mut udp, [peer]) = (Udp::new(full, Settings::default()).unwrap(), peers());
+    let address = peer.local_addr().unwrap();
+    let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut batches = [(address, 1), (nobody, 1), (address, 1)].into_iter();
+    assert_eq!(send_to(&mut udp, &mut batches), Progress::Blocked);
+    let mut panicking = std::iter::from_fn(|| panic!("the socket is full"));
+    // The first leaves; why the second doesn't is not to be learnt yet.
+    udp.socket.1.set(false);
+    assert_eq!(send_to(&mut udp, &mut panicking), Progress::Blocked);
+    assert_eq!(read_byte(&peer), 0);
+    udp.socket.1.set(false);
+    assert_eq!(send_to(&mut udp, &mut panicking), Progress::Blocked);
+    udp.socket.1.set(false);
+    assert_eq!(
+        send_to(&mut udp, &mut std::iter::empty()),
+        Progress::Drained
+    );
+    assert_eq!(read_byte(&peer), 2);
+}
+
+#[test]
+fn what_comes_from_no_port_is_not_taken_in() {
+    let meta = |port| {
+        let mut meta = RecvMeta::default();
+        meta.addr = ([192, 0, 2, 1], port).into();
+        (meta.len, meta.stride) = (1, 1);
+        meta
+    };
+    let mut taken = 0;
+    hand_over(&meta(0), &[7], &mut |_| panic!("it can't be answered"));
+    hand_over(&meta(1), &[7], &mut |_| taken += 1);
+    assert_eq!(taken, 1);
 }
 
 #[test]

@@ -139,7 +139,7 @@ async fn check(file: &str, times: u32) {
     let worker = worker(&setup, setup.limits.max_held_bytes);
     let (driver, _client) = connect(&setup, &worker, &greedy(file, times));
     let (_handle, signal) = stop_channel();
-    let mut running = pin!(driver.run(signal));
+    let mut running = pin!(driver.run(signal, turns()));
     let mut polls = 0;
     let counted = poll_fn(|cx| {
         polls += 1;
@@ -163,7 +163,7 @@ async fn connections_that_nobody_reads_hold_no_more_than_their_worker_may() {
     for _ in 0..CONNECTIONS {
         let (driver, client) = connect(&setup, &worker, &greedy("large", 100));
         clients.push(client);
-        running.push(Box::pin(driver.run(signal.clone())));
+        running.push(Box::pin(driver.run(signal.clone(), turns())));
     }
     let mut most = 0;
     let all = poll_fn(|cx| {
@@ -191,7 +191,7 @@ async fn responses_that_no_window_takes_hold_nothing_of_a_large_file() {
         let worker = worker(&setup, 64 << 20);
         let (driver, client) = connect(&setup, &worker, &asking(file, TIMES as u32, 0));
         let (_handle, signal) = stop_channel();
-        let mut running = pin!(driver.run(signal));
+        let mut running = pin!(driver.run(signal, turns()));
         let mut most = 0;
         let ended = poll_fn(|cx| {
             let polled = running.as_mut().poll(cx);
@@ -208,6 +208,11 @@ async fn responses_that_no_window_takes_hold_nothing_of_a_large_file() {
         assert_eq!(worker.held.bytes(), 0, "nothing is left");
         drop(client);
     }
+}
+
+/// Turns of one connection.
+fn turns() -> &'static Turns {
+    Box::leak(Box::new(Turns::new()))
 }
 
 /// A connection whose client has said `said` and never reads.

@@ -1,0 +1,175 @@
+//! Turns for what costs a connection over TCP much: of a crowd that begins or ends at the same time few go on before
+//! connections that are there already.
+//!
+//! A step of a TLS handshake takes up to half a millisecond of processor time, for a key exchange and a signature, and the
+//! end of a connection some tens of microseconds, as the kernel forgets its socket. The event loop polls tasks in the order
+//! in which they were woken: without turns a response would wait for all of a crowd that was woken before it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::{poll_fn, ready};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use tokio::task::yield_now;
+
+/// Steps that are taken in a turn: after so many the event loop polls what else is ready, and looks for what has come.
+const STEPS: usize = 4;
+
+/// The turns of a listener. As many tasks wait for one at most as there are connections.
+pub(super) struct Turns {
+    /// Steps that are left in this turn.
+    left: Cell<usize>,
+    waiting: RefCell<VecDeque<(Waker, Ticket)>>,
+    /// The task that begins turns, while it waits for a step to be taken.
+    idle: Cell<Option<Waker>>,
+}
+
+/// Whether its holder may take a step.
+type Ticket = Rc<Cell<bool>>;
+
+impl Turns {
+    pub(super) fn new() -> Self {
+        Self {
+            left: Cell::new(STEPS),
+            waiting: RefCell::default(),
+            idle: Cell::new(None),
+        }
+    }
+
+    /// Polls `work` in turns: each poll is a step.
+    pub(super) async fn steps<F: Future>(&self, work: F) -> F::Output {
+        let mut work = Box::pin(work);
+        let mut ticket = None;
+        poll_fn(|cx| match self.may_go_on(&mut ticket, cx) {
+            true => work.as_mut().poll(cx),
+            false => Poll::Pending,
+        })
+        .await
+    }
+
+    /// Returns when the caller may take a step.
+    pub(super) async fn step(&self) {
+        self.steps(ready(())).await;
+    }
+
+    /// Begins turns, for as long as it is polled.
+    pub(super) async fn run(&self) {
+        loop {
+            poll_fn(|cx| match self.left.get() {
+                STEPS => {
+                    self.idle.set(Some(cx.waker().clone()));
+                    Poll::Pending
+                }
+                _ => Poll::Ready(()),
+            })
+            .await;
+            yield_now().await;
+            self.begin();
+        }
+    }
+
+    fn begin(&self) {
+        let mut left = STEPS;
+        let mut waiting = self.waiting.borrow_mut();
+        while left > 0
+            && let Some((waker, ticket)) = waiting.pop_front()
+        {
+            // Else nobody waits there any more.
+            if Rc::strong_count(&ticket) > 1 {
+                ticket.set(true);
+                waker.wake();
+                left -= 1;
+            }
+        }
+        self.left.set(left);
+    }
+
+    /// Whether a step may be taken now; if not, the task is woken when it may.
+    fn may_go_on(&self, ticket: &mut Option<Ticket>, cx: &Context<'_>) -> bool {
+        if let Some(waits) = ticket {
+            let may = waits.get();
+            if may {
+                *ticket = None;
+            }
+            return may;
+        }
+        let mut waiting = self.waiting.borrow_mut();
+        let left = self.left.get();
+        if left == 0 || !waiting.is_empty() {
+            let own = ticket.insert(Rc::default());
+            waiting.push_back((cx.waker().clone(), Rc::clone(own)));
+            return false;
+        }
+        self.left.set(left - 1);
+        if let Some(turns) = self.idle.take() {
+            turns.wake();
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+    use tokio::task::{JoinSet, LocalSet, spawn_local};
+
+    /// How many steps had been taken at each turn of another task.
+    async fn steps_by_turn(tasks: usize, steps: usize) -> Vec<usize> {
+        let (all, taken) = (Rc::new(Turns::new()), Rc::new(Cell::new(0)));
+        let turns = Rc::clone(&all);
+        let turns = spawn_local(async move { turns.run().await });
+        let mut crowd = JoinSet::new();
+        for _ in 0..tasks {
+            let (all, taken) = (Rc::clone(&all), Rc::clone(&taken));
+            crowd.spawn_local(async move {
+                let mut left = steps;
+                let work = poll_fn(|cx| {
+                    taken.set(taken.get() + 1);
+                    left -= 1;
+                    cx.waker().wake_by_ref();
+                    match left {
+                        0 => Poll::Ready(()),
+                        _ => Poll::Pending,
+                    }
+                });
+                all.steps(work).await;
+            });
+        }
+        let mut seen = Vec::new();
+        while taken.get() < tasks * steps {
+            yield_now().await;
+            seen.push(taken.get());
+        }
+        while crowd.join_next().await.is_some() {}
+        turns.abort();
+        seen
+    }
+
+    #[tokio::test]
+    async fn between_turns_of_others_few_steps_of_a_crowd_are_taken() {
+        let seen = LocalSet::new().run_until(steps_by_turn(50, 3)).await;
+        let each = seen.windows(2).map(|pair| pair[1] - pair[0]);
+        let most = each.max().unwrap();
+        assert!(most <= 2 * STEPS, "{most}: {seen:?}");
+    }
+
+    #[tokio::test]
+    async fn one_that_waits_no_longer_takes_nobody_s_step() {
+        let turns = Turns::new();
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..STEPS {
+            assert!(turns.may_go_on(&mut None, &cx));
+        }
+        let (mut gone, mut here) = (None, None);
+        assert!(!turns.may_go_on(&mut gone, &cx));
+        assert!(!turns.may_go_on(&mut here, &cx));
+        drop(gone);
+        turns.begin();
+        assert_eq!(turns.left.get(), STEPS - 1);
+        assert!(turns.may_go_on(&mut here, &cx));
+        let mut further = Box::pin(turns.steps(pending::<()>()));
+        assert!(further.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(turns.left.get(), STEPS - 2);
+    }
+}
