@@ -34,5 +34,5 @@ mod websocket;
 
 pub use altway_units::{BadNetwork, Network};
 pub use body::ProxyBody;
-pub use service::{Proxy, Settings};
+pub use service::{Answering, Proxy, Settings};
 pub use statistics::{ProtocolStatistics, Statistics, Summary};

@@ -7,18 +7,18 @@ use crate::websocket;
 use altway_serve::{ClientCertificate, EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
 use altway_upstream::heads::Received;
 use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
-use altway_upstream::{Group, Interim, Reason, Refusal, ResponseBody, Tunnel};
+use altway_upstream::{Answer, Group, Interim, Reason, Refusal, Sending};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
 use std::convert::Infallible;
-use std::future::ready;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 use tower_service::Service;
 
@@ -79,7 +79,48 @@ impl Service<Request<RequestBody>> for Proxy {
 }
 
 /// The answer to a request.
-type Answering = Pin<Box<dyn Future<Output = Result<Response<ProxyBody>, Infallible>> + Send>>;
+pub struct Answering(State);
+
+enum State {
+    /// It waits for no server. In a box: nearly all do.
+    Now(Option<Box<Response<ProxyBody>>>),
+    Sending(Exchange),
+}
+
+/// A request that was given to the servers.
+struct Exchange {
+    proxy: Arc<Shared>,
+    sending: Sending,
+    upgrade: Option<Upgrade>,
+    /// `None`: the response has it.
+    timing: Option<Timing>,
+}
+
+impl fmt::Debug for Answering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answering").finish_non_exhaustive()
+    }
+}
+
+impl Future for Answering {
+    type Output = Result<Response<ProxyBody>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let exchange = match &mut self.0 {
+            State::Sending(exchange) => exchange,
+            State::Now(response) => {
+                let response = response.take();
+                return response.map_or(Poll::Pending, |response| Poll::Ready(Ok(*response)));
+            }
+        };
+        let sent = ready!(Pin::new(&mut exchange.sending).poll(cx));
+        let Some(timing) = exchange.timing.take() else {
+            return Poll::Pending;
+        };
+        let upgrade = exchange.upgrade.take();
+        Poll::Ready(Ok(exchange.proxy.finish(sent, upgrade, timing)))
+    }
+}
 
 impl Shared {
     fn answer(self: Arc<Self>, mut request: Request<RequestBody>) -> Answering {
@@ -126,21 +167,22 @@ impl Shared {
         let sending = self
             .group
             .send(request, received, interim, upgrade.is_some());
-        // Nothing of the request is left here: there is one such future for each request in progress.
-        Box::pin(async move {
-            let sent = sending.await;
-            Ok(self.finish(sent, upgrade, version, timing))
-        })
+        Answering(State::Sending(Exchange {
+            proxy: self,
+            sending,
+            upgrade,
+            timing: Some(timing),
+        }))
     }
 
     /// The response to a request that was sent.
     fn finish(
         &self,
-        sent: Result<(Response<ResponseBody>, Option<Tunnel>), Refusal>,
+        sent: Result<Answer, Refusal>,
         upgrade: Option<Upgrade>,
-        version: Version,
         mut timing: Timing,
     ) -> Response<ProxyBody> {
+        let version = timing.version;
         let mut response = match sent {
             Err(refusal) => self.refuse(refusal, timing),
             Ok((mut response, None)) => {
@@ -159,7 +201,7 @@ impl Shared {
                 timing.is_whole = true;
                 let mut fields = response.into_parts().0.headers;
                 self.settings.response_fields.apply(&mut fields);
-                let joined = upgrade.map(|upgrade| websocket::join(upgrade, &fields, tunnel));
+                let joined = upgrade.map(|upgrade| websocket::join(upgrade, &fields, *tunnel));
                 match joined {
                     Some(Ok(response)) => return response,
                     _ => return page(StatusCode::BAD_GATEWAY, timing),
@@ -205,7 +247,7 @@ impl Shared {
 
 /// An answer that waits for no server.
 fn at_once(response: Response<ProxyBody>) -> Answering {
-    Box::pin(ready(Ok(response)))
+    Answering(State::Now(Some(Box::new(response))))
 }
 
 /// The status in words.

@@ -1,6 +1,7 @@
 //! One request over all its attempts: a server is chosen, the request is sent, and where that fails the decision of
 //! [`retry`] follows.
 
+mod direct;
 mod multiplexed;
 mod websocket;
 
@@ -10,7 +11,7 @@ use crate::content::{Content, Gate};
 use crate::error::{Reason, Refusal};
 use crate::group::{Group, InProgress, NoServer, Shared};
 use crate::heads::{self, Received};
-use crate::http1::{self, Http1, RequestHead};
+use crate::http1::{self, Fields, Http1, RequestHead};
 use crate::pool::{Connection, Pool};
 use crate::proxy_protocol;
 use crate::response::{Lease, Pace, ResponseBody};
@@ -18,14 +19,16 @@ use crate::retry::{self, Failed, Failure, Sent, Verdict};
 use crate::tunnel::Tunnel;
 use crate::{BoxError, Protocol};
 use bytes::Bytes;
+use direct::Direct;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode, Version, request, uri};
 use http_body::Body;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
@@ -62,7 +65,7 @@ impl fmt::Debug for Interim {
 }
 
 /// A response, with the tunnel that it opens if it agrees to one.
-pub(crate) type Answer = (Response<ResponseBody>, Option<Tunnel>);
+pub type Answer = (Response<ResponseBody>, Option<Box<Tunnel>>);
 
 /// An attempt that failed.
 struct Attempted {
@@ -103,14 +106,13 @@ impl Group {
         received: Received<'_>,
         interim: Option<Interim>,
         is_upgrade: bool,
-    ) -> impl Future<Output = Result<(Response<ResponseBody>, Option<Tunnel>), Refusal>> + Send + use<B>
+    ) -> Sending
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        // A future of `async fn` would hold the request twice, and there is one for each request in progress.
         let (parts, body) = request.into_parts();
         let content = Content::new(body, &parts.method, self.0.options.keep_body);
-        let exchange = Exchange {
+        Sending::new(Exchange {
             group: Arc::clone(&self.0),
             parts,
             content,
@@ -121,61 +123,189 @@ impl Group {
             },
             interim,
             is_upgrade,
-        };
-        async move { exchange.run().await }
+        })
+    }
+}
+
+/// A request on its way to a server: gives the response when its head is there.
+///
+/// A request is sent when it is polled for the second time, for which it wakes its task: what a client asks for in one
+/// go is read and answered for as far as that goes, and then leaves together. So a server that was woken for the first
+/// of these requests is at work when the others come, and is not put to sleep and woken again for each.
+///
+/// There is one for each request in progress, so it is small: it holds what nearly all of them need. What needs more
+/// is carried on by a future of its own, in memory of its own.
+#[must_use = "nothing is sent before it is polled"]
+pub struct Sending {
+    /// `None`: it is with the state.
+    exchange: Option<Exchange>,
+    state: State,
+}
+
+enum State {
+    New,
+    /// Over a connection of HTTP/1.1 that was there.
+    Direct(Direct),
+    Else(Pin<Box<dyn Future<Output = Result<Answer, Refusal>> + Send>>),
+    Over,
+}
+
+impl fmt::Debug for Sending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sending").finish_non_exhaustive()
+    }
+}
+
+impl Sending {
+    fn new(exchange: Exchange) -> Self {
+        Self {
+            exchange: Some(exchange),
+            state: State::New,
+        }
+    }
+
+    /// Goes on with attempts that wait for more than one response.
+    fn go_on(&mut self, attempts: Attempts) {
+        if let Some(exchange) = self.exchange.take() {
+            let running = async move { exchange.run(attempts).await };
+            self.state = State::Else(Box::pin(running));
+        }
+    }
+}
+
+impl Future for Sending {
+    type Output = Result<Answer, Refusal>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            match (&mut this.state, &this.exchange) {
+                (State::New, Some(exchange)) => {
+                    let member = match exchange.choose(&[]) {
+                        Ok(member) => member,
+                        Err(refusal) => return Poll::Ready(Err(refusal)),
+                    };
+                    match exchange.begin_direct(member) {
+                        Some(direct) => {
+                            this.state = State::Direct(direct);
+                            cx.waker().wake_by_ref();
+                            return Poll::Pending;
+                        }
+                        None => {
+                            let attempts = Attempts::beginning_at(member, exchange);
+                            this.go_on(attempts);
+                        }
+                    }
+                }
+                (State::Direct(direct), Some(exchange)) => {
+                    let failed = match ready!(exchange.poll_direct(direct, cx)) {
+                        Ok(answer) => return Poll::Ready(Ok(answer)),
+                        Err(failed) => failed,
+                    };
+                    let member = direct.member;
+                    // Its place at the server is given back before another attempt.
+                    this.state = State::Over;
+                    let mut attempts = Attempts::new(exchange);
+                    match exchange.judge(member, failed, &mut attempts) {
+                        Ok(()) => this.go_on(attempts),
+                        Err(refusal) => return Poll::Ready(Err(refusal)),
+                    }
+                }
+                (State::Else(running), _) => return running.as_mut().poll(cx),
+                // Nobody asks again.
+                _ => return Poll::Pending,
+            }
+        }
+    }
+}
+
+/// The attempts of a request: those that were made, and what comes next.
+#[derive(Debug)]
+struct Attempts {
+    /// Those that may follow the next one.
+    left: u32,
+    /// Servers that have failed.
+    tried: Vec<usize>,
+    /// The next server, where it is known, and whether it is to be sent a new connection.
+    next: Option<(usize, bool)>,
+}
+
+impl Attempts {
+    fn new(exchange: &Exchange) -> Self {
+        Self {
+            left: exchange.group.options.attempts.saturating_sub(1),
+            tried: Vec::new(),
+            next: None,
+        }
+    }
+
+    fn beginning_at(member: usize, exchange: &Exchange) -> Self {
+        Self {
+            next: Some((member, false)),
+            ..Self::new(exchange)
+        }
     }
 }
 
 impl Exchange {
-    async fn run(&self) -> Result<Answer, Refusal> {
-        let mut attempts_left = self.group.options.attempts.saturating_sub(1);
-        let mut tried = Vec::new();
-        let mut same = None;
+    async fn run(&self, mut attempts: Attempts) -> Result<Answer, Refusal> {
         loop {
-            let member = match same {
-                Some(member) => member,
-                None => self.choose(&tried)?,
+            let (member, is_fresh) = match attempts.next.take() {
+                Some(next) => next,
+                None => (self.choose(&attempts.tried)?, false),
             };
-            let failed = match self.attempt(member, same.is_some()).await? {
+            match self.attempt(member, is_fresh).await? {
                 Ok(answer) => {
-                    self.group.members[member].note(crate::health::Health::succeeded);
+                    self.group.members[member].succeeded();
                     return Ok(answer);
                 }
-                Err(failed) => failed,
-            };
-            if self.content.has_failed() {
-                return Err(refusal(StatusCode::BAD_REQUEST, Reason::Client));
-            }
-            if failed.by_client {
-                return Err(refusal(StatusCode::REQUEST_TIMEOUT, Reason::Client));
-            }
-            let counters = &self.group.pool(member).counters;
-            counters.failed(failed.failure, failed.is_reused);
-            if self.tells_of_health(member, &failed) {
-                self.group.members[member].note(crate::health::Health::failed);
-            }
-            let verdict = retry::decide(Failed {
-                failure: failed.failure,
-                is_reused: failed.is_reused,
-                sent: failed.sent,
-                has_begun: failed.has_begun,
-                method: &self.parts.method,
-                content: self.content.left(),
-                attempts_left,
-            });
-            if !matches!(verdict, Verdict::Answer(_)) {
-                counters.retried();
-            }
-            match verdict {
-                Verdict::Answer(status) => return Err(refusal(status, reason(failed.failure))),
-                Verdict::SameServer => same = Some(member),
-                Verdict::Elsewhere => {
-                    same = None;
-                    attempts_left -= 1;
-                    tried.push(member);
-                }
+                Err(failed) => self.judge(member, failed, &mut attempts)?,
             }
         }
+    }
+
+    /// Notes that an attempt has failed, and finds out what comes next.
+    ///
+    /// # Errors
+    /// Nothing does: the answer for the client.
+    fn judge(
+        &self,
+        member: usize,
+        failed: Attempted,
+        attempts: &mut Attempts,
+    ) -> Result<(), Refusal> {
+        if self.content.has_failed() {
+            return Err(refusal(StatusCode::BAD_REQUEST, Reason::Client));
+        }
+        if failed.by_client {
+            return Err(refusal(StatusCode::REQUEST_TIMEOUT, Reason::Client));
+        }
+        let counters = &self.group.pool(member).counters;
+        counters.failed(failed.failure, failed.is_reused);
+        if self.tells_of_health(member, &failed) {
+            self.group.members[member].note(crate::health::Health::failed);
+        }
+        let verdict = retry::decide(Failed {
+            failure: failed.failure,
+            is_reused: failed.is_reused,
+            sent: failed.sent,
+            has_begun: failed.has_begun,
+            method: &self.parts.method,
+            content: self.content.left(),
+            attempts_left: attempts.left,
+        });
+        if !matches!(verdict, Verdict::Answer(_)) {
+            counters.retried();
+        }
+        match verdict {
+            Verdict::Answer(status) => return Err(refusal(status, reason(failed.failure))),
+            Verdict::SameServer => attempts.next = Some((member, true)),
+            Verdict::Elsewhere => {
+                attempts.left -= 1;
+                attempts.tried.push(member);
+            }
+        }
+        Ok(())
     }
 
     /// Whether a failure counts against the server. That it has closed a connection of its own accord says nothing, and
@@ -335,7 +465,7 @@ impl Exchange {
         let head = RequestHead {
             method: &self.parts.method,
             target: target.map_or("/", uri::PathAndQuery::as_str),
-            fields: &fields,
+            fields: Fields::Made(&fields),
             is_upgrade: self.is_upgrade,
         };
         let mut exchange = connection.begin(head, self.content.attempt(gate.clone()));
@@ -374,20 +504,23 @@ impl Exchange {
             http1::Content::Http(incoming) => (ResponseBody::new(incoming, lease, pace), None),
             http1::Content::Switched(stream) => {
                 let tunnel = Tunnel::http1(stream, lease);
-                (ResponseBody::empty(pace), Some(tunnel))
+                (ResponseBody::empty(), Some(Box::new(tunnel)))
             }
         };
         (passed(status, version, fields, body), tunnel)
     }
 
+    fn received(&self) -> Received<'_> {
+        Received {
+            client_cert: self.client_cert.as_ref(),
+            ..self.received
+        }
+    }
+
     /// The fields as the next hop has them.
     fn fields(&self, version: Version) -> HeaderMap {
         let mut fields = self.parts.headers.clone();
-        let received = Received {
-            client_cert: self.client_cert.as_ref(),
-            ..self.received
-        };
-        heads::pass_request(&mut fields, received, version);
+        heads::pass_request(&mut fields, self.received(), version);
         let options = &self.group.options;
         if let Some(host) = &options.host {
             fields.insert(header::HOST, host.clone());
