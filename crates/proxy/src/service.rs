@@ -4,7 +4,7 @@ use crate::Network;
 use crate::body::{ProxyBody, Timing};
 use crate::statistics::Statistics;
 use crate::websocket;
-use altway_serve::{ClientCertificate, EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
+use altway_serve::{Circumstances, ClientCertificate, EarlyHints, RequestBody, Responder, Upgrade};
 use altway_upstream::heads::Received;
 use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
 use altway_upstream::{Answer, Group, Interim, Reason, Refusal, Sending};
@@ -12,15 +12,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
-use std::convert::Infallible;
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
-use tower_service::Service;
 
 /// Settings of a proxy: the fields that it adds, and the networks that it believes.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +37,7 @@ pub struct Settings {
     pub pool: String,
 }
 
-/// A service that carries requests to a group of servers. Clones share everything.
+/// A responder that carries requests to a group of servers. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Proxy(Arc<Shared>);
 
@@ -64,23 +61,22 @@ impl Proxy {
     }
 }
 
-impl Service<Request<RequestBody>> for Proxy {
-    type Response = Response<ProxyBody>;
-    type Error = Infallible;
+impl Responder for Proxy {
+    type Body = ProxyBody;
     type Future = Answering;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
-        Arc::clone(&self.0).answer(request)
+    fn respond(&self, request: Request<RequestBody>, circumstances: Circumstances) -> Answering {
+        Arc::clone(&self.0).answer(request, circumstances)
     }
 }
 
 /// The answer to a request.
 pub struct Answering(State);
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all wait for a server: a box would be memory for each request"
+)]
 enum State {
     /// It waits for no server. In a box: nearly all do.
     Now(Option<Box<Response<ProxyBody>>>),
@@ -103,14 +99,14 @@ impl fmt::Debug for Answering {
 }
 
 impl Future for Answering {
-    type Output = Result<Response<ProxyBody>, Infallible>;
+    type Output = Response<ProxyBody>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response<ProxyBody>> {
         let exchange = match &mut self.0 {
             State::Sending(exchange) => exchange,
             State::Now(response) => {
                 let response = response.take();
-                return response.map_or(Poll::Pending, |response| Poll::Ready(Ok(*response)));
+                return response.map_or(Poll::Pending, |response| Poll::Ready(*response));
             }
         };
         let sent = ready!(Pin::new(&mut exchange.sending).poll(cx));
@@ -118,12 +114,16 @@ impl Future for Answering {
             return Poll::Pending;
         };
         let upgrade = exchange.upgrade.take();
-        Poll::Ready(Ok(exchange.proxy.finish(sent, upgrade, timing)))
+        Poll::Ready(exchange.proxy.finish(sent, upgrade, timing))
     }
 }
 
 impl Shared {
-    fn answer(self: Arc<Self>, mut request: Request<RequestBody>) -> Answering {
+    fn answer(
+        self: Arc<Self>,
+        mut request: Request<RequestBody>,
+        circumstances: Circumstances,
+    ) -> Answering {
         let version = request.version();
         let timing = Timing {
             statistics: Arc::clone(&self.settings.statistics),
@@ -133,19 +133,11 @@ impl Shared {
             is_own: false,
         };
         timing.statistics.request(version);
-        let extensions = request.extensions_mut();
-        let known = extensions.get::<Peer>();
-        let unknown = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let address = known.map_or(unknown, |it| it.address);
-        let peer = address.ip().to_canonical();
-        let is_secure = known.is_none_or(|it| it.is_secure);
-        let is_early = extensions.get::<EarlyData>().is_some();
-        let certificate = extensions.remove::<ClientCertificate>();
-        let certificate = certificate.as_ref().and_then(client_cert);
-        let upgrade = extensions.remove::<Upgrade>();
-        let interim = extensions
-            .remove::<EarlyHints>()
-            .filter(|_| version >= Version::HTTP_2);
+        let client = circumstances.peer;
+        let peer = client.address.ip().to_canonical();
+        let certificate = circumstances.certificate.as_ref().and_then(client_cert);
+        let upgrade = circumstances.upgrade;
+        let interim = (version >= Version::HTTP_2).then_some(circumstances.early_hints);
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
@@ -156,11 +148,11 @@ impl Shared {
         }
         let received = Received {
             peer,
-            port: address.port(),
+            port: client.address.port(),
             is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
-            scheme: if is_secure { "https" } else { "http" },
+            scheme: if client.is_secure { "https" } else { "http" },
             version,
-            is_early,
+            is_early: circumstances.is_early,
             client_cert: certificate.as_ref(),
         };
         let interim = interim.map(pass_hints);

@@ -142,6 +142,10 @@ pub struct Sending {
     state: State,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are direct: a box would be memory for each request"
+)]
 enum State {
     New,
     /// Over a connection of HTTP/1.1 that was there.
@@ -206,7 +210,7 @@ impl Future for Sending {
                     // Its place at the server is given back before another attempt.
                     this.state = State::Over;
                     let mut attempts = Attempts::new(exchange);
-                    match exchange.judge(member, failed, &mut attempts) {
+                    match exchange.judge(member, &failed, &mut attempts) {
                         Ok(()) => this.go_on(attempts),
                         Err(refusal) => return Poll::Ready(Err(refusal)),
                     }
@@ -259,7 +263,7 @@ impl Exchange {
                     self.group.members[member].succeeded();
                     return Ok(answer);
                 }
-                Err(failed) => self.judge(member, failed, &mut attempts)?,
+                Err(failed) => self.judge(member, &failed, &mut attempts)?,
             }
         }
     }
@@ -271,7 +275,7 @@ impl Exchange {
     fn judge(
         &self,
         member: usize,
-        failed: Attempted,
+        failed: &Attempted,
         attempts: &mut Attempts,
     ) -> Result<(), Refusal> {
         if self.content.has_failed() {
@@ -282,7 +286,7 @@ impl Exchange {
         }
         let counters = &self.group.pool(member).counters;
         counters.failed(failed.failure, failed.is_reused);
-        if self.tells_of_health(member, &failed) {
+        if self.tells_of_health(member, failed) {
             self.group.members[member].note(crate::health::Health::failed);
         }
         let verdict = retry::decide(Failed {

@@ -11,7 +11,6 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const CLIENT_CERT: HeaderName = HeaderName::from_static("client-cert");
-const CLIENT_CERT_CHAIN: HeaderName = HeaderName::from_static("client-cert-chain");
 const EARLY_DATA: HeaderName = HeaderName::from_static("early-data");
 
 /// Fields by which servers learn of the client. Only proxies that are trusted may say them.
@@ -96,9 +95,8 @@ pub(crate) fn pass_lines(
     let named = NamedByConnection::of(fields);
     let passes = |name: &HeaderName| {
         let text = name.as_str();
-        !named.is_dropped(text)
-            && !(!received.is_trusted && OF_THE_CLIENT.contains(&text))
-            && !is_lookalike(text)
+        let may_be_said = received.is_trusted || !OF_THE_CLIENT.contains(&text);
+        may_be_said && !named.is_dropped(text) && !is_lookalike(text)
     };
     // RFC 9113 section 8.2.3: crumbs are joined before they leave HTTP/2 and HTTP/3.
     let crumbs = fields.get_all(header::COOKIE);
@@ -119,8 +117,8 @@ pub(crate) fn pass_lines(
             to.made(&header::CONNECTION, b"te");
         }
     }
-    forward(fields, received, &passes, to);
-    go_on(fields, &header::VIA, via(received.version), &passes, to);
+    forward(fields, received, passes, to);
+    go_on(fields, &header::VIA, via(received.version), passes, to);
     if let Some(certificate) = received.client_cert {
         to.passed(&CLIENT_CERT, certificate);
     }
@@ -345,6 +343,7 @@ fn append_via(fields: &mut HeaderMap, version: Version) {
 mod tests {
     use super::*;
 
+    const CLIENT_CERT_CHAIN: HeaderName = HeaderName::from_static("client-cert-chain");
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7));
 
     fn received() -> Received<'static> {

@@ -272,7 +272,7 @@ impl<I> Requests<I> {
     }
 
     /// Asks the service, or the files, for the answer to a request that was [screened](Self::screen).
-    pub(crate) fn ask(&mut self, mut request: Request<RequestBody>, now: Now) -> Answer {
+    pub(crate) fn ask(&mut self, request: Request<RequestBody>, now: Now) -> Answer {
         let mut asked = Asked {
             method: request.method().clone(),
             host: self.visit.host(),
@@ -285,11 +285,9 @@ impl<I> Requests<I> {
             address: self.peer,
             is_secure: self.terms.is_secure,
         };
-        if let Some(certificate) = self.certificate.clone() {
-            request.extensions_mut().insert(certificate);
-        }
+        let from = (peer, self.certificate.clone());
         let early_services = self.responder.service.early_services;
-        match content.call(peer, early_services, request) {
+        match content.call(from, early_services, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
             Raw::Later(response, hints, outlet) => {
                 asked.outlet = outlet;

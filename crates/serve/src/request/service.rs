@@ -1,7 +1,7 @@
 //! Who answers requests, and what is known of clients: shared by all workers.
 
 use crate::EarlyData;
-use crate::embed::{Hints, introduce};
+use crate::embed::{Circumstances, Hints};
 use crate::files::{self, Reply};
 use crate::incidents::Incidents;
 use crate::metrics::ServerCounters;
@@ -14,7 +14,7 @@ use crate::request::tunnel::{Acceptance, Outlet};
 use crate::request::upgrade::Upgrade;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
-use crate::{Challenges, RequestBody};
+use crate::{Challenges, ClientCertificate, RequestBody};
 use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode, Version};
 use std::pin::Pin;
@@ -100,7 +100,7 @@ impl Content {
     /// `early_services`.
     pub(super) fn call(
         &self,
-        peer: Peer,
+        (peer, certificate): (Peer, Option<ClientCertificate>),
         early_services: bool,
         mut request: Request<RequestBody>,
     ) -> Raw {
@@ -120,12 +120,14 @@ impl Content {
             Ok(Target::Handler(handler)) => handler,
             Err(status) => return Raw::Now(files::page(status)),
         };
-        let hints = introduce(&mut request, peer);
-        let outlet = Upgrade::offer(&mut request).map(Box::new);
+        let (mut circumstances, hints) = Circumstances::of(&mut request, peer, certificate);
+        let (upgrade, outlet) = Upgrade::offer(&mut request).unzip();
+        circumstances.upgrade = upgrade;
+        let outlet = outlet.map(Box::new);
         let offer = outlet.as_deref().map(Outlet::acceptance);
         let (version, target) = (request.version(), request.uri().path_and_query().cloned());
         let calling = Calling {
-            answering: handler.call(request),
+            answering: handler.call(request, circumstances),
             offer,
             version,
             target,
