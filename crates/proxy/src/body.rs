@@ -21,10 +21,6 @@ pub struct ProxyBody {
 }
 
 #[derive(Debug, Default)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all are of a server: a box would be memory for each request"
-)]
 enum Source {
     #[default]
     None,

@@ -1,6 +1,6 @@
 //! A proxy as a service: requests of an altway server are carried to servers behind it, over every protocol alike.
 //!
-//! [`Proxy`] is a tower service for [`Site::service`](altway_serve::Site::service). It tells the servers who the client
+//! [`Proxy`] is a responder for [`Site::responder`](altway_serve::Site::responder). It tells the servers who the client
 //! is, passes content, trailers and early hints (103) as they come, joins WebSockets, and answers for servers that
 //! don't. Which server has a request, and what follows when it fails, is the affair of [`altway_upstream`].
 //!
@@ -19,7 +19,7 @@
 //!     tls: None,
 //! };
 //! let group = Group::new(altway_upstream::Options::new(vec![server]))?;
-//! let site = Site::service(Proxy::new(group, Settings::default()));
+//! let site = Site::responder(Proxy::new(group, Settings::default()));
 //! let identity = Identity::from_pem_files("chain.pem".as_ref(), "key.pem".as_ref())?;
 //! let (_stop, signal) = stop_channel();
 //! Server::bind(&Options::new(site, Security::tls(identity)))?.run(&signal)?;
@@ -34,5 +34,5 @@ mod websocket;
 
 pub use altway_units::{BadNetwork, Network};
 pub use body::ProxyBody;
-pub use service::{Proxy, Settings};
+pub use service::{Answering, Proxy, Settings};
 pub use statistics::{ProtocolStatistics, Statistics, Summary};

@@ -4,23 +4,20 @@ use crate::Network;
 use crate::body::{ProxyBody, Timing};
 use crate::statistics::Statistics;
 use crate::websocket;
-use altway_serve::{ClientCertificate, EarlyData, EarlyHints, Peer, RequestBody, Upgrade};
+use altway_serve::{Circumstances, ClientCertificate, EarlyHints, RequestBody, Responder, Upgrade};
 use altway_upstream::heads::Received;
 use altway_upstream::rewrite::{BadPath, FieldChanges, PathChange};
-use altway_upstream::{Group, Interim, Reason, Refusal, ResponseBody, Tunnel};
+use altway_upstream::{Answer, Group, Interim, Reason, Refusal, Sending};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode, Version};
-use std::convert::Infallible;
-use std::future::ready;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
-use tower_service::Service;
 
 /// Settings of a proxy: the fields that it adds, and the networks that it believes.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +37,7 @@ pub struct Settings {
     pub pool: String,
 }
 
-/// A service that carries requests to a group of servers. Clones share everything.
+/// A responder that carries requests to a group of servers. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Proxy(Arc<Shared>);
 
@@ -64,25 +61,69 @@ impl Proxy {
     }
 }
 
-impl Service<Request<RequestBody>> for Proxy {
-    type Response = Response<ProxyBody>;
-    type Error = Infallible;
+impl Responder for Proxy {
+    type Body = ProxyBody;
     type Future = Answering;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
-        Arc::clone(&self.0).answer(request)
+    fn respond(&self, request: Request<RequestBody>, circumstances: Circumstances) -> Answering {
+        Arc::clone(&self.0).answer(request, circumstances)
     }
 }
 
 /// The answer to a request.
-type Answering = Pin<Box<dyn Future<Output = Result<Response<ProxyBody>, Infallible>> + Send>>;
+pub struct Answering(State);
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all wait for a server: a box would be memory for each request"
+)]
+enum State {
+    /// It waits for no server. In a box: nearly all do.
+    Now(Option<Box<Response<ProxyBody>>>),
+    Sending(Exchange),
+}
+
+/// A request that was given to the servers.
+struct Exchange {
+    proxy: Arc<Shared>,
+    sending: Sending,
+    upgrade: Option<Upgrade>,
+    /// `None`: the response has it.
+    timing: Option<Timing>,
+}
+
+impl fmt::Debug for Answering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answering").finish_non_exhaustive()
+    }
+}
+
+impl Future for Answering {
+    type Output = Response<ProxyBody>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response<ProxyBody>> {
+        let exchange = match &mut self.0 {
+            State::Sending(exchange) => exchange,
+            State::Now(response) => {
+                let response = response.take();
+                return response.map_or(Poll::Pending, |response| Poll::Ready(*response));
+            }
+        };
+        let sent = ready!(Pin::new(&mut exchange.sending).poll(cx));
+        let Some(timing) = exchange.timing.take() else {
+            return Poll::Pending;
+        };
+        let upgrade = exchange.upgrade.take();
+        Poll::Ready(exchange.proxy.finish(sent, upgrade, timing))
+    }
+}
 
 impl Shared {
-    fn answer(self: Arc<Self>, mut request: Request<RequestBody>) -> Answering {
+    fn answer(
+        self: Arc<Self>,
+        mut request: Request<RequestBody>,
+        circumstances: Circumstances,
+    ) -> Answering {
         let version = request.version();
         let timing = Timing {
             statistics: Arc::clone(&self.settings.statistics),
@@ -92,19 +133,11 @@ impl Shared {
             is_own: false,
         };
         timing.statistics.request(version);
-        let extensions = request.extensions_mut();
-        let known = extensions.get::<Peer>();
-        let unknown = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let address = known.map_or(unknown, |it| it.address);
-        let peer = address.ip().to_canonical();
-        let is_secure = known.is_none_or(|it| it.is_secure);
-        let is_early = extensions.get::<EarlyData>().is_some();
-        let certificate = extensions.remove::<ClientCertificate>();
-        let certificate = certificate.as_ref().and_then(client_cert);
-        let upgrade = extensions.remove::<Upgrade>();
-        let interim = extensions
-            .remove::<EarlyHints>()
-            .filter(|_| version >= Version::HTTP_2);
+        let client = circumstances.peer;
+        let peer = client.address.ip().to_canonical();
+        let certificate = circumstances.certificate.as_ref().and_then(client_cert);
+        let upgrade = circumstances.upgrade;
+        let interim = (version >= Version::HTTP_2).then_some(circumstances.early_hints);
         if upgrade.is_some() {
             websocket::as_http1(&mut request);
         } else if request.method() == Method::CONNECT {
@@ -115,32 +148,33 @@ impl Shared {
         }
         let received = Received {
             peer,
-            port: address.port(),
+            port: client.address.port(),
             is_trusted: self.settings.trusted.iter().any(|it| it.contains(peer)),
-            scheme: if is_secure { "https" } else { "http" },
+            scheme: if client.is_secure { "https" } else { "http" },
             version,
-            is_early,
+            is_early: circumstances.is_early,
             client_cert: certificate.as_ref(),
         };
         let interim = interim.map(pass_hints);
         let sending = self
             .group
             .send(request, received, interim, upgrade.is_some());
-        // Nothing of the request is left here: there is one such future for each request in progress.
-        Box::pin(async move {
-            let sent = sending.await;
-            Ok(self.finish(sent, upgrade, version, timing))
-        })
+        Answering(State::Sending(Exchange {
+            proxy: self,
+            sending,
+            upgrade,
+            timing: Some(timing),
+        }))
     }
 
     /// The response to a request that was sent.
     fn finish(
         &self,
-        sent: Result<(Response<ResponseBody>, Option<Tunnel>), Refusal>,
+        sent: Result<Answer, Refusal>,
         upgrade: Option<Upgrade>,
-        version: Version,
         mut timing: Timing,
     ) -> Response<ProxyBody> {
+        let version = timing.version;
         let mut response = match sent {
             Err(refusal) => self.refuse(refusal, timing),
             Ok((mut response, None)) => {
@@ -159,7 +193,7 @@ impl Shared {
                 timing.is_whole = true;
                 let mut fields = response.into_parts().0.headers;
                 self.settings.response_fields.apply(&mut fields);
-                let joined = upgrade.map(|upgrade| websocket::join(upgrade, &fields, tunnel));
+                let joined = upgrade.map(|upgrade| websocket::join(upgrade, &fields, *tunnel));
                 match joined {
                     Some(Ok(response)) => return response,
                     _ => return page(StatusCode::BAD_GATEWAY, timing),
@@ -205,7 +239,7 @@ impl Shared {
 
 /// An answer that waits for no server.
 fn at_once(response: Response<ProxyBody>) -> Answering {
-    Box::pin(ready(Ok(response)))
+    Answering(State::Now(Some(Box::new(response))))
 }
 
 /// The status in words.

@@ -14,7 +14,7 @@ pub(crate) use answering::{Answering, Step};
 pub use app::{App, ByPeer, ByRequest, PerPeer};
 pub(crate) use early_hints::Hints;
 pub use early_hints::{EarlyHints, EarlyHintsError};
-pub(crate) use request::introduce;
+pub use request::Circumstances;
 
 use crate::site::{Kind, Site};
 use crate::stop::{StopHandle, stop_channel};

@@ -197,7 +197,7 @@ pub use challenges::{Challenges, InvalidChallenge};
 pub use client_auth::{ClientAuth, ClientCertificate};
 pub use congestion::CongestionInUse;
 pub use embed::{
-    App, ByPeer, ByRequest, EarlyHints, EarlyHintsError, PerPeer, Serve, ServeFuture,
+    App, ByPeer, ByRequest, Circumstances, EarlyHints, EarlyHintsError, PerPeer, Serve, ServeFuture,
     WithGracefulShutdown, serve,
 };
 pub use error::Error;
@@ -221,7 +221,7 @@ pub use options::{
 };
 pub use reload::ReloadHandle;
 pub use request::body::{Body, BodyMemory};
-pub use request::handler::{BoxError, Peer};
+pub use request::handler::{BoxError, Peer, Responder};
 pub use request::log::{AccessLog, LogFormat, UnknownLogFormat};
 pub use request::tunnel::Tunnel;
 pub use request::upgrade::{OnUpgrade, Upgrade, UpgradeError};

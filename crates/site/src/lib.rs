@@ -77,7 +77,7 @@ pub fn site_counted(plan: &Plan, statistics: &Arc<Statistics>) -> Result<Site, E
 fn target(site: &SitePlan, route: &Route, statistics: &Arc<Statistics>) -> Result<Site, Error> {
     Ok(match &route.action {
         Action::Files(files) => files::site(site, route, files)?,
-        Action::Proxy(proxy) => Site::service(proxy::service(site, route, proxy, statistics)?),
+        Action::Proxy(proxy) => Site::responder(proxy::service(site, route, proxy, statistics)?),
         Action::Redirect(redirect) => {
             Site::service(Answers::redirect(site, route, redirect.clone()))
         }

@@ -3,7 +3,7 @@
 use crate::connect::Connector;
 use crate::content::Content;
 use crate::group::Shared;
-use crate::http1::RequestHead;
+use crate::http1::{Fields, RequestHead};
 use crate::proxy_protocol;
 use crate::resolve::REFRESH;
 use crate::{Address, Check, Protocol};
@@ -144,7 +144,7 @@ async fn passes(
             let head = RequestHead {
                 method: &Method::GET,
                 target: &check.path,
-                fields: &fields,
+                fields: Fields::Made(&fields),
                 is_upgrade: false,
             };
             let mut exchange = connection.begin(head, content.attempt(None));

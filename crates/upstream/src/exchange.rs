@@ -1,7 +1,9 @@
 //! One request over all its attempts: a server is chosen, the request is sent, and where that fails the decision of
 //! [`retry`] follows.
 
+mod direct;
 mod multiplexed;
+mod sending;
 mod websocket;
 
 use crate::balance::{Balance, HashKey};
@@ -10,7 +12,7 @@ use crate::content::{Content, Gate};
 use crate::error::{Reason, Refusal};
 use crate::group::{Group, InProgress, NoServer, Shared};
 use crate::heads::{self, Received};
-use crate::http1::{self, Http1, RequestHead};
+use crate::http1::{self, Fields, Http1, RequestHead};
 use crate::pool::{Connection, Pool};
 use crate::proxy_protocol;
 use crate::response::{Lease, Pace, ResponseBody};
@@ -21,6 +23,8 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Request, Response, StatusCode, Version, request, uri};
 use http_body::Body;
+use sending::Attempts;
+pub use sending::Sending;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
@@ -62,7 +66,7 @@ impl fmt::Debug for Interim {
 }
 
 /// A response, with the tunnel that it opens if it agrees to one.
-pub(crate) type Answer = (Response<ResponseBody>, Option<Tunnel>);
+pub type Answer = (Response<ResponseBody>, Option<Box<Tunnel>>);
 
 /// An attempt that failed.
 struct Attempted {
@@ -103,14 +107,13 @@ impl Group {
         received: Received<'_>,
         interim: Option<Interim>,
         is_upgrade: bool,
-    ) -> impl Future<Output = Result<(Response<ResponseBody>, Option<Tunnel>), Refusal>> + Send + use<B>
+    ) -> Sending
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        // A future of `async fn` would hold the request twice, and there is one for each request in progress.
         let (parts, body) = request.into_parts();
         let content = Content::new(body, &parts.method, self.0.options.keep_body);
-        let exchange = Exchange {
+        Sending::new(Exchange {
             group: Arc::clone(&self.0),
             parts,
             content,
@@ -121,61 +124,69 @@ impl Group {
             },
             interim,
             is_upgrade,
-        };
-        async move { exchange.run().await }
+        })
     }
 }
 
 impl Exchange {
-    async fn run(&self) -> Result<Answer, Refusal> {
-        let mut attempts_left = self.group.options.attempts.saturating_sub(1);
-        let mut tried = Vec::new();
-        let mut same = None;
+    async fn run(&self, mut attempts: Attempts) -> Result<Answer, Refusal> {
         loop {
-            let member = match same {
-                Some(member) => member,
-                None => self.choose(&tried)?,
+            let (member, is_fresh) = match attempts.next.take() {
+                Some(next) => next,
+                None => (self.choose(&attempts.tried)?, false),
             };
-            let failed = match self.attempt(member, same.is_some()).await? {
+            match self.attempt(member, is_fresh).await? {
                 Ok(answer) => {
-                    self.group.members[member].note(crate::health::Health::succeeded);
+                    self.group.members[member].succeeded();
                     return Ok(answer);
                 }
-                Err(failed) => failed,
-            };
-            if self.content.has_failed() {
-                return Err(refusal(StatusCode::BAD_REQUEST, Reason::Client));
-            }
-            if failed.by_client {
-                return Err(refusal(StatusCode::REQUEST_TIMEOUT, Reason::Client));
-            }
-            let counters = &self.group.pool(member).counters;
-            counters.failed(failed.failure, failed.is_reused);
-            if self.tells_of_health(member, &failed) {
-                self.group.members[member].note(crate::health::Health::failed);
-            }
-            let verdict = retry::decide(Failed {
-                failure: failed.failure,
-                is_reused: failed.is_reused,
-                sent: failed.sent,
-                has_begun: failed.has_begun,
-                method: &self.parts.method,
-                content: self.content.left(),
-                attempts_left,
-            });
-            if !matches!(verdict, Verdict::Answer(_)) {
-                counters.retried();
-            }
-            match verdict {
-                Verdict::Answer(status) => return Err(refusal(status, reason(failed.failure))),
-                Verdict::SameServer => same = Some(member),
-                Verdict::Elsewhere => {
-                    same = None;
-                    attempts_left -= 1;
-                    tried.push(member);
-                }
+                Err(failed) => self.judge(member, &failed, &mut attempts)?,
             }
         }
+    }
+
+    /// Notes that an attempt has failed, and finds out what comes next.
+    ///
+    /// # Errors
+    /// Nothing does: the answer for the client.
+    fn judge(
+        &self,
+        member: usize,
+        failed: &Attempted,
+        attempts: &mut Attempts,
+    ) -> Result<(), Refusal> {
+        if self.content.has_failed() {
+            return Err(refusal(StatusCode::BAD_REQUEST, Reason::Client));
+        }
+        if failed.by_client {
+            return Err(refusal(StatusCode::REQUEST_TIMEOUT, Reason::Client));
+        }
+        let counters = &self.group.pool(member).counters;
+        counters.failed(failed.failure, failed.is_reused);
+        if self.tells_of_health(member, failed) {
+            self.group.members[member].note(crate::health::Health::failed);
+        }
+        let verdict = retry::decide(Failed {
+            failure: failed.failure,
+            is_reused: failed.is_reused,
+            sent: failed.sent,
+            has_begun: failed.has_begun,
+            method: &self.parts.method,
+            content: self.content.left(),
+            attempts_left: attempts.left,
+        });
+        if !matches!(verdict, Verdict::Answer(_)) {
+            counters.retried();
+        }
+        match verdict {
+            Verdict::Answer(status) => return Err(refusal(status, reason(failed.failure))),
+            Verdict::SameServer => attempts.next = Some((member, true)),
+            Verdict::Elsewhere => {
+                attempts.left -= 1;
+                attempts.tried.push(member);
+            }
+        }
+        Ok(())
     }
 
     /// Whether a failure counts against the server. That it has closed a connection of its own accord says nothing, and
@@ -335,7 +346,7 @@ impl Exchange {
         let head = RequestHead {
             method: &self.parts.method,
             target: target.map_or("/", uri::PathAndQuery::as_str),
-            fields: &fields,
+            fields: Fields::Made(&fields),
             is_upgrade: self.is_upgrade,
         };
         let mut exchange = connection.begin(head, self.content.attempt(gate.clone()));
@@ -374,20 +385,23 @@ impl Exchange {
             http1::Content::Http(incoming) => (ResponseBody::new(incoming, lease, pace), None),
             http1::Content::Switched(stream) => {
                 let tunnel = Tunnel::http1(stream, lease);
-                (ResponseBody::empty(pace), Some(tunnel))
+                (ResponseBody::empty(), Some(Box::new(tunnel)))
             }
         };
         (passed(status, version, fields, body), tunnel)
     }
 
+    fn received(&self) -> Received<'_> {
+        Received {
+            client_cert: self.client_cert.as_ref(),
+            ..self.received
+        }
+    }
+
     /// The fields as the next hop has them.
     fn fields(&self, version: Version) -> HeaderMap {
         let mut fields = self.parts.headers.clone();
-        let received = Received {
-            client_cert: self.client_cert.as_ref(),
-            ..self.received
-        };
-        heads::pass_request(&mut fields, received, version);
+        heads::pass_request(&mut fields, self.received(), version);
         let options = &self.group.options;
         if let Some(host) = &options.host {
             fields.insert(header::HOST, host.clone());

@@ -261,6 +261,11 @@ impl Shared {
     /// The server for a request that has failed at those in `tried`: a healthy one; for one that has failed, rather one
     /// that is left alone for its failures than the same again; that where there is no other.
     pub(crate) fn choose(&self, key: Option<&[u8]>, tried: &[usize]) -> Result<usize, NoServer> {
+        if let [only] = &self.members[..]
+            && only.health().is_well()
+        {
+            return Ok(0);
+        }
         let now = Instant::now();
         if let [only] = &self.members[..] {
             let is_available = only.health().is_available(now);
@@ -337,6 +342,13 @@ impl Member {
     /// Notes why a connection could not be had, for when the server is down for it.
     pub(crate) fn not_connected(&self, error: &std::io::Error) {
         *self.unconnected() = Some(error.to_string());
+    }
+
+    /// Notes that it has given a response.
+    pub(crate) fn succeeded(&self) {
+        if !self.health().is_untroubled() {
+            self.note(Health::succeeded);
+        }
     }
 
     /// Notes a change of its health, and tells of it.

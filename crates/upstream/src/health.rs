@@ -70,6 +70,16 @@ impl Health {
         }
     }
 
+    /// Whether it may be given requests at any time.
+    pub(crate) fn is_well(&self) -> bool {
+        self.ejection.is_none() && !self.is_down()
+    }
+
+    /// Whether a request that gets a response changes nothing.
+    pub(crate) fn is_untroubled(&self) -> bool {
+        self.failures == 0 && self.ejection.is_none()
+    }
+
     /// Notes that the server could not be reached, or gave no response that is one.
     pub fn failed(&mut self, now: Instant) {
         if self.ejection.is_some_and(|it| now < it.until) {

@@ -7,11 +7,13 @@
 //! Pure are the heads ([`head`]), the chunks ([`chunked`]), and what is left of a request ([`upload`]).
 
 mod chunked;
+mod deadline;
 mod head;
 mod incoming;
 mod read;
 mod upload;
 
+pub(crate) use head::{Fields, Passed};
 pub(crate) use incoming::Incoming;
 
 use crate::BoxError;
@@ -20,28 +22,46 @@ use crate::counters::OpenConnection;
 use crate::retry::{Failure, Sent};
 use crate::socket::Stream;
 use bytes::{Bytes, BytesMut};
+use deadline::Deadline;
 use head::{BadHead, ContentLength, ResponseHead};
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{Method, StatusCode, Version};
 use http_body::Body as _;
 use incoming::Io;
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 use upload::{Rest, Upload};
 
 /// The most bytes of a response's head.
 const MAX_HEAD: usize = 64 << 10;
 
+/// Bytes that a thread keeps for the heads that it writes.
+const HEAD_BUFFER: usize = 16 << 10;
+
+thread_local! {
+    /// Memory for one head at a time.
+    static HEAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// A connection without a request.
 #[derive(Debug)]
 pub(crate) struct Http1 {
-    stream: Stream,
-    open: OpenConnection,
+    link: Link,
     /// It has carried a request before.
     pub(crate) is_reused: bool,
+}
+
+/// The parts of a connection that stay for all its requests.
+#[derive(Debug)]
+struct Link {
+    stream: Stream,
+    open: OpenConnection,
+    deadline: Deadline,
 }
 
 /// A request, but for its content.
@@ -49,7 +69,7 @@ pub(crate) struct Http1 {
 pub(crate) struct RequestHead<'r> {
     pub(crate) method: &'r Method,
     pub(crate) target: &'r str,
-    pub(crate) fields: &'r HeaderMap,
+    pub(crate) fields: Fields<'r>,
     /// It asks for another protocol, and a response may open that.
     pub(crate) is_upgrade: bool,
 }
@@ -104,40 +124,57 @@ impl Fault {
 
 impl Http1 {
     pub(crate) fn new(stream: Stream, open: OpenConnection) -> Self {
+        let deadline = Deadline::default();
         Self {
-            stream,
-            open,
+            link: Link {
+                stream,
+                open,
+                deadline,
+            },
             is_reused: false,
         }
     }
 
-    fn reused(stream: Stream, open: OpenConnection) -> Self {
+    fn reused(link: Link) -> Self {
         Self {
-            stream,
-            open,
+            link,
             is_reused: true,
         }
     }
 
     /// The same as far as the event loop knows, without a look at the socket.
     pub(crate) fn seems_quiet(&self) -> bool {
-        self.stream.socket().seems_quiet()
+        self.link.stream.socket().seems_quiet()
     }
 
     /// Whether it can carry another request: nothing has arrived, not even the end.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.stream.socket().is_quiet()
+        self.link.stream.socket().is_quiet()
     }
 
-    /// Begins an exchange: the request with `body` as its content.
+    /// Begins an exchange: the request with `body` as its content. Nothing is sent before the response is asked for.
     pub(crate) fn begin(self, request: RequestHead<'_>, body: Outgoing) -> Exchange {
-        let length = length(request.fields, &body);
-        let head = head::write_request(request.method, request.target, request.fields, length);
+        let length = length(request.fields.given(), &body);
+        let head = HEAD.with_borrow_mut(|head| {
+            head.clear();
+            let (method, target, fields) = (request.method, request.target, request.fields);
+            head::write_request(head, method, target, fields, length);
+            let written = head.to_vec();
+            head.shrink_to(HEAD_BUFFER);
+            written
+        });
+        let (head, upload) = match length {
+            ContentLength::None => (head, None),
+            // It goes along with its content.
+            _ => (Vec::new(), Some(Box::new(Upload::new(head, body, length)))),
+        };
         Exchange {
-            connection: Some((self.stream, self.open)),
-            upload: Upload::new(head, body, length),
+            link: Some(self.link),
+            head,
+            upload,
+            has_sent: false,
             is_broken: None,
-            method: request.method.clone(),
+            is_head: *request.method == Method::HEAD,
             is_upgrade: request.is_upgrade,
             partial: BytesMut::new(),
             is_fast: false,
@@ -163,11 +200,17 @@ fn length(fields: &HeaderMap, body: &Outgoing) -> ContentLength {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     /// `None`: the response has begun, or never will.
-    connection: Option<(Stream, OpenConnection)>,
-    upload: Upload,
+    link: Option<Link>,
+    /// The whole of a request without content; empty once the kernel was given it.
+    head: Vec<u8>,
+    /// What there is to send after that; `None`: nothing.
+    upload: Option<Box<Upload>>,
+    /// The kernel has taken some of the request, and nothing of `upload` need be known for it.
+    has_sent: bool,
     /// The request can't be sent on; there may be a response that says why.
     is_broken: Option<Fault>,
-    method: Method,
+    /// The request's method is HEAD.
+    is_head: bool,
     is_upgrade: bool,
     /// The beginning of a head; [`MAX_HEAD`] and one read at most.
     partial: BytesMut,
@@ -177,8 +220,9 @@ pub(crate) struct Exchange {
 
 impl Exchange {
     pub(crate) fn progress(&self) -> Progress {
+        let has_begun = self.upload.as_ref().is_some_and(|it| it.has_begun);
         Progress {
-            sent: match self.upload.has_begun {
+            sent: match self.has_sent || has_begun {
                 true => Sent::Some,
                 false => Sent::Nothing,
             },
@@ -197,28 +241,47 @@ impl Exchange {
         poll_fn(|cx| self.poll_response(cx, &mut interim)).await
     }
 
-    fn poll_response(
+    /// Ready when the connection was waited for until `late`. Costs little where it was not.
+    pub(crate) fn poll_late(&mut self, late: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.link {
+            Some(link) => link.deadline.poll(late, cx),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Does what [`Self::response`] waits for.
+    pub(crate) fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
         interim: &mut impl FnMut(StatusCode, HeaderMap),
     ) -> Poll<Result<Response, Fault>> {
-        let Some((stream, _)) = &mut self.connection else {
+        self.send_head();
+        let Some(link) = &mut self.link else {
             let error = io::ErrorKind::NotConnected.into();
             return Poll::Ready(Err(Fault::Connection(error)));
         };
         if self.is_broken.is_none()
-            && !self.upload.is_whole()
-            && let Poll::Ready(Err(fault)) = self.upload.poll(stream, cx)
+            && let Some(upload) = &mut self.upload
+            && let Poll::Ready(sent) = upload.poll(&mut link.stream, cx)
         {
-            if let Fault::Content(_) = fault {
-                return Poll::Ready(Err(fault));
+            match sent {
+                Err(fault @ Fault::Content(_)) => return Poll::Ready(Err(fault)),
+                Err(fault) => self.is_broken = Some(fault),
+                Ok(()) => {
+                    self.has_sent = true;
+                    self.upload = None;
+                }
             }
-            self.is_broken = Some(fault);
         }
         loop {
-            let connection = self.connection.as_mut();
-            let (stream, _) = connection.expect("the loop ends when it is taken");
-            let read = ready!(read::poll(stream, cx, usize::MAX, &mut self.is_fast));
+            let link = self.link.as_mut();
+            let link = link.expect("the loop ends when it is taken");
+            let read = ready!(read::poll(
+                &mut link.stream,
+                cx,
+                usize::MAX,
+                &mut self.is_fast
+            ));
             let more = match read {
                 Ok(more) if !more.is_empty() => more,
                 Ok(_) => return Poll::Ready(Err(self.ended(io::ErrorKind::UnexpectedEof.into()))),
@@ -243,6 +306,25 @@ impl Exchange {
             if self.partial.len() > MAX_HEAD {
                 return Poll::Ready(Err(BadHead.into()));
             }
+        }
+    }
+
+    /// Hands a request without content to the kernel. What it does not take at once is uploaded.
+    fn send_head(&mut self) {
+        let Some(link) = self.link.as_ref().filter(|_| !self.head.is_empty()) else {
+            return;
+        };
+        let head = std::mem::take(&mut self.head);
+        match link.stream.write_now(&head) {
+            Ok(sent) => {
+                self.has_sent = sent > 0;
+                if sent < head.len() {
+                    let (rest, body) = (head[sent..].to_vec(), Outgoing::default());
+                    let upload = Upload::new(rest, body, ContentLength::None);
+                    self.upload = Some(Box::new(upload));
+                }
+            }
+            Err(error) => self.is_broken = Some(Fault::Connection(error)),
         }
     }
 
@@ -272,15 +354,19 @@ impl Exchange {
 
     /// The connection has ended. What the sending has met with says more of it, if it came first.
     fn ended(&mut self, error: io::Error) -> Fault {
-        self.connection = None;
+        self.link = None;
         self.is_broken.take().unwrap_or(Fault::Connection(error))
     }
 
     /// The response, whose head was read.
     fn take(&mut self, (mut head, input): (ResponseHead, Bytes)) -> Result<Response, Fault> {
-        let extent = head.extent(&self.method)?;
-        let connection = self.connection.take();
-        let (stream, open) = connection.expect("the response has only begun");
+        let extent = head.extent(self.is_head)?;
+        let link = self.link.take();
+        let Link {
+            stream,
+            open,
+            deadline,
+        } = link.expect("the response has only begun");
         let content = if head.status == StatusCode::SWITCHING_PROTOCOLS {
             if !self.is_upgrade || !head.switches() {
                 return Err(BadHead.into());
@@ -292,16 +378,14 @@ impl Exchange {
             })
         } else {
             let is_kept = head.keeps_connection() && self.is_broken.is_none();
-            let io = match self.upload.is_whole() || self.is_broken.is_some() {
-                true => Io::Whole(stream),
-                false => {
-                    let nothing = Upload::new(Vec::new(), Outgoing::default(), ContentLength::None);
-                    let upload = std::mem::replace(&mut self.upload, nothing);
+            let io = match self.upload.take().filter(|_| self.is_broken.is_none()) {
+                None => Io::Whole(stream),
+                Some(upload) => {
                     let (read, write) = tokio::io::split(stream);
-                    Io::Divided(read, Rest::send(upload, write))
+                    Io::Divided(read, Rest::send(*upload, write))
                 }
             };
-            Content::Http(Incoming::new((io, open), input, extent, is_kept))
+            Content::Http(Incoming::new((io, open, deadline), input, extent, is_kept))
         };
         Ok(Response {
             status: head.status,

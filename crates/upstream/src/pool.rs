@@ -76,7 +76,7 @@ impl Pool {
 
     /// Waits for the turn of a request, for `wait` at most; `None`: too many wait already, or it took too long.
     pub(crate) async fn turn(&self, wait: Duration) -> Option<OwnedSemaphorePermit> {
-        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+        if let Some(permit) = self.turn_now() {
             return Some(permit);
         }
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.most {
@@ -87,6 +87,11 @@ impl Pool {
         let permit = tokio::time::timeout(wait, Arc::clone(&self.permits).acquire_owned()).await;
         drop(counted);
         permit.ok()?.ok()
+    }
+
+    /// The turn of a request; `None`: it has to wait for it.
+    pub(crate) fn turn_now(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
     /// An idle connection that can be used. `can_repeat`: the request may be sent again where it finds the connection

@@ -50,7 +50,19 @@ impl Lease {
 
 /// The content of a response, as the server sends it. To drop it before its end ends the connection to the server.
 #[derive(Debug)]
-pub struct ResponseBody {
+pub struct ResponseBody(Content);
+
+#[derive(Debug)]
+enum Content {
+    /// All of it has come with the head, and holds nothing of the server any more.
+    Whole(Bytes),
+    /// In a box: a response that is whole is to have no room for it.
+    Streamed(Box<Streamed>),
+}
+
+/// Content that is still to come.
+#[derive(Debug)]
+struct Streamed {
     source: Source,
     lease: Option<Lease>,
     pace: Pace,
@@ -168,8 +180,48 @@ impl Source {
 
 impl ResponseBody {
     pub(crate) fn new(source: impl Into<Source>, lease: Lease, pace: Pace) -> Self {
+        match source.into() {
+            Source::Http1(mut incoming) if incoming.is_read() => {
+                lease.release(incoming.take_connection());
+                Self(Content::Whole(incoming.take_whole()))
+            }
+            source => Self(Content::Streamed(Box::new(Streamed::new(
+                source, lease, pace,
+            )))),
+        }
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self(Content::Whole(Bytes::new()))
+    }
+
+    /// Whether nothing more of it is to come from the server, though not all of it may have been given.
+    #[must_use]
+    pub fn is_received(&self) -> bool {
+        match &self.0 {
+            Content::Whole(_) => true,
+            Content::Streamed(streamed) => streamed.is_received(),
+        }
+    }
+
+    /// Bytes in memory that it has received and not given. Over HTTP/2 and HTTP/3 they are in the connection's window and
+    /// do not count here.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        match &self.0 {
+            Content::Whole(bytes) => bytes.len(),
+            Content::Streamed(streamed) => match &streamed.source {
+                Source::Http1(incoming) => incoming.held(),
+                _ => 0,
+            },
+        }
+    }
+}
+
+impl Streamed {
+    fn new(source: Source, lease: Lease, pace: Pace) -> Self {
         let mut body = Self {
-            source: source.into(),
+            source,
             lease: Some(lease),
             pace,
             wait: None,
@@ -185,32 +237,10 @@ impl ResponseBody {
         body
     }
 
-    pub(crate) fn empty(pace: Pace) -> Self {
-        Self {
-            source: Source::None,
-            lease: None,
-            pace,
-            wait: None,
-            failure: None,
-        }
-    }
-
-    /// Whether nothing more of it is to come from the server, though not all of it may have been given.
-    #[must_use]
-    pub fn is_received(&self) -> bool {
+    fn is_received(&self) -> bool {
         match &self.source {
             Source::Http1(incoming) => incoming.is_read(),
             source => source.is_end_stream(),
-        }
-    }
-
-    /// Bytes in memory that it has received and not given. Over HTTP/2 and HTTP/3 they are in the connection's window and
-    /// do not count here.
-    #[must_use]
-    pub fn held(&self) -> usize {
-        match &self.source {
-            Source::Http1(incoming) => incoming.held(),
-            _ => 0,
         }
     }
 
@@ -279,14 +309,8 @@ impl ResponseBody {
     }
 }
 
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+impl Streamed {
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Some(failure) = self.failure.take() {
             return Poll::Ready(Some(Err(failure)));
         }
@@ -333,6 +357,36 @@ impl Body for ResponseBody {
         match self.failure {
             Some(_) => SizeHint::default(),
             None => self.source.size_hint(),
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut self.0 {
+            Content::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Content::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Content::Streamed(streamed) => streamed.poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Content::Whole(bytes) => bytes.is_empty(),
+            Content::Streamed(streamed) => streamed.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::Streamed(streamed) => streamed.size_hint(),
         }
     }
 }

@@ -46,6 +46,12 @@ pub enum FieldPattern {
 }
 
 impl FieldChanges {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.set.is_empty() && self.append.is_empty()
+    }
+
     /// Makes the changes.
     pub fn apply(&self, fields: &mut HeaderMap) {
         for pattern in &self.remove {

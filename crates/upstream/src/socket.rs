@@ -37,6 +37,13 @@ impl Socket {
         let mut byte = [MaybeUninit::uninit()];
         matches!(socket.peek(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Unix(stream) => stream.try_write(bytes),
+        }
+    }
 }
 
 impl AsyncRead for Socket {
@@ -103,6 +110,20 @@ impl Stream {
         match self {
             Self::Plain(socket) => socket,
             Self::Tls(stream) => stream.get_ref().0,
+        }
+    }
+
+    /// Hands as much of `bytes` to the kernel as it takes at once; none where TLS is in between.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => match socket.try_write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+                written => written,
+            },
+            Self::Tls(_) => Ok(0),
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn proxy(options: altway_upstream::Options) -> Running {
 }
 
 pub(crate) fn proxy_with(options: altway_upstream::Options, settings: Settings) -> Running {
-    let site = Site::service(Proxy::new(Group::new(options).unwrap(), settings));
+    let site = Site::responder(Proxy::new(Group::new(options).unwrap(), settings));
     let mut options = Options::clear_text();
     options.site = site;
     options.bind = Bind::Address(Ipv4Addr::LOCALHOST.into());

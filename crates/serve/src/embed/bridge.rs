@@ -7,6 +7,7 @@
 mod body;
 
 use crate::RequestBody;
+use crate::embed::Circumstances;
 use crate::request::body::Body;
 use crate::request::contained::{Contained, contain};
 use crate::request::handler::{BoxError, Handler, Pending, PerThread, answer};
@@ -48,7 +49,12 @@ where
     S::Future: Send + 'static,
     B: http_body::Body<Error: Into<BoxError>> + Send + 'static,
 {
-    fn call(&self, request: Request<RequestBody>) -> Pending<Result<Response<Body>, BoxError>> {
+    fn call(
+        &self,
+        mut request: Request<RequestBody>,
+        circumstances: Circumstances,
+    ) -> Pending<Result<Response<Body>, BoxError>> {
+        circumstances.put_into(&mut request);
         let Some(runtime) = self.runtime.get() else {
             return Box::pin(ready(Err("the program's runtime is not there".into())));
         };

@@ -100,7 +100,10 @@ impl Hints {
         let mut queue = lock(self.0.as_ref()?);
         let next = queue.waiting.pop_front();
         if next.is_none() {
-            queue.waker = Some(cx.waker().clone());
+            match &mut queue.waker {
+                Some(waker) => waker.clone_from(cx.waker()),
+                none => *none = Some(cx.waker().clone()),
+            }
         }
         next
     }

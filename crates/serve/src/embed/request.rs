@@ -1,30 +1,71 @@
 //! What a request brings an embedder's service, whichever protocol it comes over.
 
 use super::early_hints::{EarlyHints, Hints};
-use crate::RequestBody;
 use crate::request::handler::Peer;
+use crate::request::upgrade::Upgrade;
+use crate::{ClientCertificate, EarlyData, RequestBody};
 use http::header::HOST;
 use http::{HeaderValue, Request, Version};
 
-/// Puts [`Peer`] and [`EarlyHints`] into the request's extensions, and Host where only `:authority` names
-/// it. Gives the hints that the service will send.
-///
-/// The URI stays as the protocol has it: with scheme and authority over HTTP/2 and HTTP/3, the path alone
-/// over HTTP/1.1 (RFC 9112 section 3.2.1). RFC 9113 section 8.3.1 has clients leave Host out; a service that
-/// reads it works over all three.
-pub(crate) fn introduce(request: &mut Request<RequestBody>, peer: Peer) -> Hints {
-    if !request.headers().contains_key(HOST)
-        && let Some(authority) = request.uri().authority()
-        && let Ok(host) = HeaderValue::from_str(host_and_port(authority.as_str()))
-    {
-        request.headers_mut().insert(HOST, host);
+/// The circumstances of a request that are not in it: what a [`tower_service::Service`] finds in the request's
+/// extensions, and a [`Responder`](crate::Responder) is given beside it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Circumstances {
+    /// The client.
+    pub peer: Peer,
+    /// Sends 103 responses ahead of the response.
+    pub early_hints: EarlyHints,
+    /// The offer of a byte stream, where the request asks for a WebSocket.
+    pub upgrade: Option<Upgrade>,
+    /// The client's certificate, where its site has asked for one.
+    pub certificate: Option<ClientCertificate>,
+    /// The request has come in early data (RFC 8470).
+    pub is_early: bool,
+}
+
+impl Circumstances {
+    /// Those of a request of `peer`, which is given Host where only `:authority` names it; and the hints that will be
+    /// sent.
+    ///
+    /// The URI stays as the protocol has it: with scheme and authority over HTTP/2 and HTTP/3, the path alone
+    /// over HTTP/1.1 (RFC 9112 section 3.2.1). RFC 9113 section 8.3.1 has clients leave Host out; a service that
+    /// reads it works over all three.
+    pub(crate) fn of(
+        request: &mut Request<RequestBody>,
+        peer: Peer,
+        certificate: Option<ClientCertificate>,
+    ) -> (Self, Hints) {
+        if !request.headers().contains_key(HOST)
+            && let Some(authority) = request.uri().authority()
+            && let Ok(host) = HeaderValue::from_str(host_and_port(authority.as_str()))
+        {
+            request.headers_mut().insert(HOST, host);
+        }
+        let takes_hints = request.version() >= Version::HTTP_2;
+        let (early_hints, hints) = EarlyHints::new(takes_hints);
+        let circumstances = Self {
+            peer,
+            early_hints,
+            upgrade: None,
+            certificate,
+            is_early: request.extensions().get::<EarlyData>().is_some(),
+        };
+        (circumstances, hints)
     }
-    let takes_hints = request.version() >= Version::HTTP_2;
-    let (early_hints, hints) = EarlyHints::new(takes_hints);
-    let extensions = request.extensions_mut();
-    extensions.insert(peer);
-    extensions.insert(early_hints);
-    hints
+
+    /// Puts them into the request's extensions, which has [`EarlyData`] there already.
+    pub(crate) fn put_into(self, request: &mut Request<RequestBody>) {
+        let extensions = request.extensions_mut();
+        extensions.insert(self.peer);
+        extensions.insert(self.early_hints);
+        if let Some(upgrade) = self.upgrade {
+            extensions.insert(upgrade);
+        }
+        if let Some(certificate) = self.certificate {
+            extensions.insert(certificate);
+        }
+    }
 }
 
 /// Without the user information, which Host does not hold (RFC 9110 section 7.2).
@@ -48,7 +89,8 @@ mod tests {
             address: ([127, 0, 0, 1], 9).into(),
             is_secure: true,
         };
-        introduce(&mut request, peer);
+        let (circumstances, _) = Circumstances::of(&mut request, peer, None);
+        circumstances.put_into(&mut request);
         assert!(request.extensions().get::<Peer>().is_some());
         let host = request.headers().get(HOST)?;
         Some(host.to_str().unwrap().to_owned())

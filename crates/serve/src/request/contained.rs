@@ -66,7 +66,7 @@ pub(crate) fn panicked(panic: &(dyn Any + Send)) -> BoxError {
 
 /// A body of the embedder's, whose panics are errors of the body.
 pub(crate) struct ContainedBody<B> {
-    body: Contained<Pin<Box<B>>>,
+    body: Contained<B>,
     /// What it gave when it was asked ahead.
     first: Option<Polled>,
 }
@@ -76,11 +76,11 @@ type Polled = Option<Result<Frame<Bytes>, BoxError>>;
 
 impl<B> ContainedBody<B>
 where
-    B: Body<Error: Into<BoxError>>,
+    B: Body<Error: Into<BoxError>> + Unpin,
 {
     pub(crate) fn new(body: B) -> Self {
         Self {
-            body: Contained::new(Box::pin(body)),
+            body: Contained::new(body),
             first: None,
         }
     }
@@ -114,7 +114,7 @@ where
     fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<Polled> {
         let bytes = |mut data: B::Data| data.copy_to_bytes(data.remaining());
         let polled = self.body.call(|body| {
-            Poll::Ready(match ready!(body.as_mut().poll_frame(cx)) {
+            Poll::Ready(match ready!(Pin::new(body).poll_frame(cx)) {
                 Some(Ok(frame)) => Some(Ok(frame.map_data(bytes))),
                 Some(Err(error)) => Some(Err(error.into())),
                 None => None,
@@ -126,7 +126,7 @@ where
 
 impl<B> Body for ContainedBody<B>
 where
-    B: Body<Error: Into<BoxError>>,
+    B: Body<Error: Into<BoxError>> + Unpin,
 {
     type Data = Bytes;
     type Error = BoxError;
@@ -180,7 +180,7 @@ mod tests {
         ))
     }
 
-    fn read<B: Body<Error: Into<BoxError>>>(body: &mut ContainedBody<B>) -> Vec<usize> {
+    fn read<B: Body<Error: Into<BoxError>> + Unpin>(body: &mut ContainedBody<B>) -> Vec<usize> {
         let mut context = Context::from_waker(Waker::noop());
         let mut sizes = Vec::new();
         while let Poll::Ready(Some(frame)) = Pin::new(&mut *body).poll_frame(&mut context) {

@@ -1,6 +1,7 @@
 //! Services of the embedder behind one type that the server's own code can hold.
 
 use crate::RequestBody;
+use crate::embed::Circumstances;
 use crate::request::body::{Body, BodyMemory};
 use crate::request::contained::{Contained, ContainedBody, contain};
 use http::{Request, Response};
@@ -33,7 +34,61 @@ pub struct Peer {
 /// A service that answers requests.
 pub(crate) trait Handler: fmt::Debug + Send + Sync {
     /// Begins to answer. Fails when the service does, or when it panics.
-    fn call(&self, request: Request<RequestBody>) -> Pending<Result<Response<Body>, BoxError>>;
+    fn call(
+        &self,
+        request: Request<RequestBody>,
+        circumstances: Circumstances,
+    ) -> Pending<Result<Response<Body>, BoxError>>;
+}
+
+/// A type that answers requests, and is given what else is known of them beside them.
+///
+/// A [`Service`] is cloned for each request, finds its client in a map that is made for it, and gives a future and a
+/// body that can't be moved: each takes memory of its own. Whoever answers requests in a few microseconds, and is not
+/// one of many layers, does without.
+pub trait Responder: fmt::Debug + Send + Sync + 'static {
+    /// The content of responses.
+    type Body: http_body::Body<Error: Into<BoxError>> + Send + Unpin + 'static;
+
+    /// Gives the response. It is polled and dropped on the thread of the request's connection.
+    type Future: Future<Output = Response<Self::Body>> + Unpin + 'static;
+
+    /// Begins to answer, on the thread of the request's connection: it should not block. A panic becomes a 500.
+    fn respond(&self, request: Request<RequestBody>, circumstances: Circumstances) -> Self::Future;
+}
+
+/// A [`Responder`] of the embedder.
+#[derive(Debug)]
+pub(crate) struct Responding<R>(pub(crate) R);
+
+impl<R: Responder> Handler for Responding<R> {
+    fn call(
+        &self,
+        request: Request<RequestBody>,
+        circumstances: Circumstances,
+    ) -> Pending<Result<Response<Body>, BoxError>> {
+        match contain(|| self.0.respond(request, circumstances)) {
+            Ok(future) => Box::pin(Responded(Contained::new(future))),
+            Err(panic) => Box::pin(ready(Err(panic))),
+        }
+    }
+}
+
+/// The response of a [`Responder`] that was asked.
+struct Responded<F>(Contained<F>);
+
+impl<F, B> Future for Responded<F>
+where
+    F: Future<Output = Response<B>> + Unpin,
+    B: http_body::Body<Error: Into<BoxError>> + Send + Unpin + 'static,
+{
+    type Output = Result<Response<Body>, BoxError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let future = &mut self.0;
+        let polled = future.call(|it| Pin::new(it).poll(cx).map(|response| Ok(plain(response))));
+        caught(polled)
+    }
 }
 
 /// A service with a clone for each thread that asks for it, so that it need not be `Sync`.
@@ -77,7 +132,12 @@ where
     B: http_body::Body + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    fn call(&self, request: Request<RequestBody>) -> Pending<Result<Response<Body>, BoxError>> {
+    fn call(
+        &self,
+        mut request: Request<RequestBody>,
+        circumstances: Circumstances,
+    ) -> Pending<Result<Response<Body>, BoxError>> {
+        circumstances.put_into(&mut request);
         let mut service = match contain(|| self.0.get()) {
             Ok(service) => Contained::new(service),
             Err(panic) => return Box::pin(ready(Err(panic))),
@@ -123,7 +183,8 @@ where
     poll_fn(|cx| {
         let polled = future.call(|it| {
             let answered = std::task::ready!(it.as_mut().poll(cx));
-            Poll::Ready(answered.map_err(Into::into).map(plain))
+            let response = answered.map_err(Into::into);
+            Poll::Ready(response.map(|response| plain(response.map(Box::pin))))
         });
         caught(polled)
     })
@@ -136,8 +197,7 @@ const SHORT: u64 = 16 << 10;
 /// A response that has nothing of the service's but its body, and not even that where it is short.
 fn plain<B>(response: Response<B>) -> Response<Body>
 where
-    B: http_body::Body + Send + 'static,
-    B::Error: Into<BoxError>,
+    B: http_body::Body<Error: Into<BoxError>> + Send + Unpin + 'static,
 {
     let mut response = response;
     let memory = response.extensions_mut().remove::<BodyMemory>();

@@ -255,7 +255,10 @@ impl<K: Copy + Eq + Hash + Unpin + Send + 'static> State<K> {
 
     /// What is ready next. Pending also when there is nothing to wait for.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(K, Ready)> {
-        while let Poll::Ready(Some(key)) = self.reports.poll_recv(cx) {
+        // Without uploads nobody reports but those that have ended.
+        while !self.uploads.is_empty()
+            && let Poll::Ready(Some(key)) = self.reports.poll_recv(cx)
+        {
             // One of an upload that has ended says nothing any more.
             if let Some(receiving) = self.uploads.get(&key) {
                 let report = receiving.upload.report();

@@ -17,7 +17,7 @@ use crate::request::identify::Identified;
 use crate::request::log::{LoggedHead, Protocol};
 use crate::request::prepared::{Latest, Prepared};
 use crate::request::redirect;
-use crate::request::service::{Raw, Service};
+use crate::request::service::{Later, Raw, Service};
 use crate::request::terms::Terms;
 use crate::request::tunnel::Outlet;
 use crate::request::upgrade;
@@ -30,8 +30,10 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body::Body as _;
 use std::cell::{RefCell, RefMut};
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Seconds after which a request that was one too many may come again.
@@ -97,6 +99,24 @@ pub(crate) enum Answer {
 pub(crate) struct Answered {
     asked: Asked,
     response: Response<Body>,
+}
+
+/// A response that is waited for, and what was asked.
+struct Asking {
+    /// `None`: it has been answered.
+    asked: Option<Asked>,
+    response: Later,
+}
+
+impl Future for Asking {
+    type Output = Answered;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered> {
+        let response = ready!(Pin::new(&mut self.response).poll(cx));
+        let asked = self.asked.take();
+        let asked = asked.expect("nobody polls a future again that is over");
+        Poll::Ready(Answered { asked, response })
+    }
 }
 
 /// What of a request its response and the log depend on.
@@ -252,7 +272,7 @@ impl<I> Requests<I> {
     }
 
     /// Asks the service, or the files, for the answer to a request that was [screened](Self::screen).
-    pub(crate) fn ask(&mut self, mut request: Request<RequestBody>, now: Now) -> Answer {
+    pub(crate) fn ask(&mut self, request: Request<RequestBody>, now: Now) -> Answer {
         let mut asked = Asked {
             method: request.method().clone(),
             host: self.visit.host(),
@@ -265,19 +285,14 @@ impl<I> Requests<I> {
             address: self.peer,
             is_secure: self.terms.is_secure,
         };
-        if let Some(certificate) = self.certificate.clone() {
-            request.extensions_mut().insert(certificate);
-        }
+        let from = (peer, self.certificate.clone());
         let early_services = self.responder.service.early_services;
-        match content.call(peer, early_services, request) {
+        match content.call(from, early_services, request) {
             Raw::Now(response) => Answer::Now(self.finish(Answered { asked, response }, now)),
-            Raw::Later(pending, hints, outlet) => {
+            Raw::Later(response, hints, outlet) => {
                 asked.outlet = outlet;
-                let answered = Box::pin(async move {
-                    let response = pending.await;
-                    Answered { asked, response }
-                });
-                Answer::Later(Answering::new(answered, hints))
+                let asked = Some(asked);
+                Answer::Later(Answering::new(Box::pin(Asking { asked, response }), hints))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Who answers requests, and what is known of clients: shared by all workers.
 
 use crate::EarlyData;
-use crate::embed::{Hints, introduce};
+use crate::embed::{Circumstances, Hints};
 use crate::files::{self, Reply};
 use crate::incidents::Incidents;
 use crate::metrics::ServerCounters;
@@ -10,12 +10,15 @@ use crate::request::check::RequestHead;
 use crate::request::content::{Content, Current, Target};
 use crate::request::handler::{BoxError, Peer, Pending};
 use crate::request::log::AccessLog;
-use crate::request::tunnel::Outlet;
+use crate::request::tunnel::{Acceptance, Outlet};
 use crate::request::upgrade::Upgrade;
 use crate::selection::Selection;
 use crate::throttle::Throttle;
-use crate::{Challenges, RequestBody};
+use crate::{Challenges, ClientCertificate, RequestBody};
+use http::uri::PathAndQuery;
 use http::{Request, Response, StatusCode, Version};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::{Instant, SystemTime};
 
 /// Lines about services that fail: a client can have each of its requests fail.
@@ -42,7 +45,50 @@ pub(crate) struct Service {
 pub(super) enum Raw {
     Now(Response<Body>),
     /// It is waited for; hints go ahead of it, and it may open a tunnel.
-    Later(Pending<Response<Body>>, Hints, Option<Box<Outlet>>),
+    Later(Later, Hints, Option<Box<Outlet>>),
+}
+
+/// A response that is waited for.
+pub(super) enum Later {
+    Files(Pending<Response<Body>>),
+    Service(Calling),
+}
+
+/// A service that was called, whose failure is a page.
+pub(super) struct Calling {
+    answering: Pending<Result<Response<Body>, BoxError>>,
+    /// Where the request is offered an upgrade.
+    offer: Option<Acceptance>,
+    version: Version,
+    /// For the log.
+    target: Option<PathAndQuery>,
+}
+
+impl Future for Later {
+    type Output = Response<Body>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response<Body>> {
+        match &mut *self {
+            Self::Files(response) => response.as_mut().poll(cx),
+            Self::Service(calling) => calling.poll(cx),
+        }
+    }
+}
+
+impl Calling {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Response<Body>> {
+        let answered = ready!(self.answering.as_mut().poll(cx));
+        let is_given = self.offer.as_ref().is_some_and(Acceptance::is_given);
+        let accepted = is_given && self.version < Version::HTTP_2;
+        let answered = answered.and_then(|response| final_response(response, accepted));
+        Poll::Ready(answered.unwrap_or_else(|error| {
+            if let Some(suppressed) = FAILURES.admit(Instant::now()) {
+                let path = self.target.as_ref().map_or("*", PathAndQuery::path);
+                tracing::error!(%error, path, suppressed, "the service failed");
+            }
+            files::page(StatusCode::INTERNAL_SERVER_ERROR)
+        }))
+    }
 }
 
 fn is_early(request: &Request<RequestBody>) -> bool {
@@ -54,7 +100,7 @@ impl Content {
     /// `early_services`.
     pub(super) fn call(
         &self,
-        peer: Peer,
+        (peer, certificate): (Peer, Option<ClientCertificate>),
         early_services: bool,
         mut request: Request<RequestBody>,
     ) -> Raw {
@@ -63,7 +109,9 @@ impl Content {
             Ok(Target::Files(files)) => {
                 return match files.respond(&request, SystemTime::now()) {
                     Reply::Now(response) => Raw::Now(response),
-                    Reply::Later(response) => Raw::Later(response, Hints::none(), None),
+                    Reply::Later(response) => {
+                        Raw::Later(Later::Files(response), Hints::none(), None)
+                    }
                 };
             }
             Ok(Target::Handler(_)) if !early_services && is_early(&request) => {
@@ -72,25 +120,19 @@ impl Content {
             Ok(Target::Handler(handler)) => handler,
             Err(status) => return Raw::Now(files::page(status)),
         };
-        let hints = introduce(&mut request, peer);
-        let outlet = Upgrade::offer(&mut request).map(Box::new);
+        let (mut circumstances, hints) = Circumstances::of(&mut request, peer, certificate);
+        let (upgrade, outlet) = Upgrade::offer(&mut request).unzip();
+        circumstances.upgrade = upgrade;
+        let outlet = outlet.map(Box::new);
         let offer = outlet.as_deref().map(Outlet::acceptance);
-        let target = request.uri().clone();
-        let version = request.version();
-        let answering = handler.call(request);
-        let response = Box::pin(async move {
-            let answered = answering.await;
-            let accepted = offer.is_some_and(|it| it.is_given()) && version < Version::HTTP_2;
-            let answered = answered.and_then(|response| final_response(response, accepted));
-            answered.unwrap_or_else(|error| {
-                if let Some(suppressed) = FAILURES.admit(Instant::now()) {
-                    let path = target.path();
-                    tracing::error!(%error, path, suppressed, "the service failed");
-                }
-                files::page(StatusCode::INTERNAL_SERVER_ERROR)
-            })
-        });
-        Raw::Later(response, hints, outlet)
+        let (version, target) = (request.version(), request.uri().path_and_query().cloned());
+        let calling = Calling {
+            answering: handler.call(request, circumstances),
+            offer,
+            version,
+            target,
+        };
+        Raw::Later(Later::Service(calling), hints, outlet)
     }
 }
 

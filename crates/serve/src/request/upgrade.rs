@@ -95,9 +95,9 @@ impl Upgrade {
         Ok((response, on_upgrade))
     }
 
-    /// Puts an offer into the extensions of a request that asks for a WebSocket; gives the connection's end
-    /// of the tunnel. The service finds the request's body empty.
-    pub(crate) fn offer(request: &mut Request<RequestBody>) -> Option<Outlet> {
+    /// An offer for a request that asks for a WebSocket, with the connection's end of the tunnel. The service finds the
+    /// request's body empty.
+    pub(crate) fn offer(request: &mut Request<RequestBody>) -> Option<(Self, Outlet)> {
         let accept = if is_extended_connect(request) {
             None
         } else if request.body().is_upload() {
@@ -113,8 +113,7 @@ impl Upgrade {
             accept,
         };
         let upgrade = Self(Arc::new(Mutex::new(Some(offer))));
-        request.extensions_mut().insert(upgrade);
-        Some(outlet)
+        Some((upgrade, outlet))
     }
 }
 
@@ -225,8 +224,7 @@ mod tests {
     #[tokio::test]
     async fn an_offer_is_accepted_once_and_opens_with_its_response() {
         let mut request = extended_connect();
-        let outlet = Upgrade::offer(&mut request).unwrap();
-        let upgrade = request.extensions().get::<Upgrade>().unwrap().clone();
+        let (upgrade, outlet) = Upgrade::offer(&mut request).unwrap();
         let (response, on_upgrade) = upgrade.clone().accept::<()>().unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(upgrade.accept::<()>().unwrap_err(), UpgradeError::Taken);
@@ -239,8 +237,7 @@ mod tests {
     #[tokio::test]
     async fn another_response_ends_the_tunnel() {
         let mut request = extended_connect();
-        let outlet = Upgrade::offer(&mut request).unwrap();
-        let upgrade = request.extensions_mut().remove::<Upgrade>().unwrap();
+        let (upgrade, outlet) = Upgrade::offer(&mut request).unwrap();
         let (response, on_upgrade) = upgrade.accept::<()>().unwrap();
         let mut response = response.map(|()| Body::empty());
         *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;

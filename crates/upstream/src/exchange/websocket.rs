@@ -45,8 +45,8 @@ impl Exchange {
             }),
             Ok(Err(error)) => Err(failed(failure_over_http2(&error), Sent::Some)),
             Ok(Ok((response, stream))) if response.status().is_success() => {
-                let response = passed_on(response.into_parts().0, ResponseBody::empty(pace));
-                Ok((response, Some(Tunnel::http2(stream, lease))))
+                let response = passed_on(response.into_parts().0, ResponseBody::empty());
+                Ok((response, Some(Box::new(Tunnel::http2(stream, lease)))))
             }
             Ok(Ok((response, stream))) => {
                 let body = ResponseBody::new(stream.refused(), lease, pace);
@@ -95,8 +95,8 @@ impl Exchange {
             }),
             Ok(Err((failure, sent))) => Err(failed(failure, sent)),
             Ok(Ok((response, stream))) if response.status().is_success() => {
-                let response = passed_on(response.into_parts().0, ResponseBody::empty(pace));
-                Ok((response, Some(Tunnel::http3(stream, lease))))
+                let response = passed_on(response.into_parts().0, ResponseBody::empty());
+                Ok((response, Some(Box::new(Tunnel::http3(stream, lease)))))
             }
             Ok(Ok((response, stream))) => {
                 let (head, ()) = response.into_parts();

@@ -1,10 +1,13 @@
 //! Heads of messages of HTTP/1.1 as a client writes and reads them (RFC 9112 sections 3 to 6).
 
+use crate::heads::{self, Lines, Received};
 use bytes::Bytes;
 use http::header::{
-    self, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+    self, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
+    TRANSFER_ENCODING,
 };
 use http::{Method, StatusCode, Version};
+use std::mem::MaybeUninit;
 
 /// The most fields of a response.
 const MAX_FIELDS: usize = 100;
@@ -20,46 +23,110 @@ pub(crate) enum ContentLength {
     Unknown,
 }
 
-/// Writes the head of a request. Content-Length and Transfer-Encoding are those of `length`, whatever `fields` say.
+/// The fields of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fields<'r> {
+    /// As they are sent.
+    Made(&'r HeaderMap),
+    /// A client's, which pass by the rules of [`heads`].
+    Passed(Passed<'r>),
+}
+
+/// The fields of a client's request on its way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Passed<'r> {
+    pub(crate) fields: &'r HeaderMap,
+    pub(crate) received: Received<'r>,
+    /// The Host of the request; `None`: it has none.
+    pub(crate) host: Option<&'r HeaderValue>,
+}
+
+impl<'r> Fields<'r> {
+    /// The fields as they were given.
+    pub(crate) fn given(&self) -> &'r HeaderMap {
+        match self {
+            Self::Made(fields) => fields,
+            Self::Passed(passed) => passed.fields,
+        }
+    }
+}
+
+/// Writes the head of a request behind what `head` has. Content-Length and Transfer-Encoding are those of `length`,
+/// whatever `fields` say.
 pub(crate) fn write_request(
+    head: &mut Vec<u8>,
     method: &Method,
     target: &str,
-    fields: &HeaderMap,
+    fields: Fields<'_>,
     length: ContentLength,
-) -> Vec<u8> {
-    let size = fields
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len() + 4);
-    let mut head = Vec::with_capacity(target.len() + size.sum::<usize>() + 64);
+) {
     for part in [method.as_str(), " ", target, " HTTP/1.1\r\n"] {
         head.extend_from_slice(part.as_bytes());
     }
     // RFC 9110 section 7.2: Host comes first.
-    if let Some(host) = fields.get(HOST) {
-        write_field(&mut head, HOST.as_str(), host.as_bytes());
+    let host = match fields {
+        Fields::Made(fields) => fields.get(HOST),
+        Fields::Passed(passed) => passed.host,
+    };
+    if let Some(host) = host {
+        write_field(head, HOST.as_str(), host.as_bytes());
     }
-    for (name, value) in fields {
-        if *name != HOST && *name != CONTENT_LENGTH && *name != TRANSFER_ENCODING {
-            write_field(&mut head, name.as_str(), value.as_bytes());
+    match fields {
+        Fields::Made(fields) => {
+            let mut lines = MadeLines(head);
+            fields
+                .iter()
+                .for_each(|(name, value)| lines.passed(name, value));
+        }
+        Fields::Passed(Passed {
+            fields, received, ..
+        }) => {
+            let mut lines = PassedLines(MadeLines(head));
+            heads::pass_lines(fields, received, Version::HTTP_11, &mut lines);
         }
     }
     match length {
         // RFC 9110 section 8.6: content would have a meaning, and there is none.
         ContentLength::None if [Method::POST, Method::PUT, Method::PATCH].contains(method) => {
-            write_field(&mut head, CONTENT_LENGTH.as_str(), b"0");
+            write_field(head, CONTENT_LENGTH.as_str(), b"0");
         }
         ContentLength::None => {}
         ContentLength::Known(bytes) => {
-            write_field(
-                &mut head,
-                CONTENT_LENGTH.as_str(),
-                bytes.to_string().as_bytes(),
-            );
+            write_field(head, CONTENT_LENGTH.as_str(), bytes.to_string().as_bytes());
         }
-        ContentLength::Unknown => write_field(&mut head, TRANSFER_ENCODING.as_str(), b"chunked"),
+        ContentLength::Unknown => write_field(head, TRANSFER_ENCODING.as_str(), b"chunked"),
     }
     head.extend_from_slice(b"\r\n");
-    head
+}
+
+/// The lines of a head but for those that stand apart.
+struct MadeLines<'h>(&'h mut Vec<u8>);
+
+impl Lines for MadeLines<'_> {
+    fn passed(&mut self, name: &HeaderName, value: &HeaderValue) {
+        self.made(name, value.as_bytes());
+    }
+
+    fn made(&mut self, name: &HeaderName, value: &[u8]) {
+        if *name != HOST && *name != CONTENT_LENGTH && *name != TRANSFER_ENCODING {
+            write_field(self.0, name.as_str(), value);
+        }
+    }
+}
+
+/// The same without Expect: the request has no content for which a server could ask.
+struct PassedLines<'h>(MadeLines<'h>);
+
+impl Lines for PassedLines<'_> {
+    fn passed(&mut self, name: &HeaderName, value: &HeaderValue) {
+        self.made(name, value.as_bytes());
+    }
+
+    fn made(&mut self, name: &HeaderName, value: &[u8]) {
+        if *name != EXPECT {
+            self.0.made(name, value);
+        }
+    }
 }
 
 /// Writes a line of a head, or of trailers.
@@ -100,9 +167,10 @@ impl ResponseHead {
     /// # Errors
     /// [`BadHead`].
     pub(crate) fn parse(input: &Bytes) -> Result<Option<(Self, usize)>, BadHead> {
-        let mut lines = [httparse::EMPTY_HEADER; MAX_FIELDS];
-        let mut head = httparse::Response::new(&mut lines);
-        let len = match head.parse(input) {
+        let mut lines = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+        let mut head = httparse::Response::new(&mut []);
+        let parser = httparse::ParserConfig::default();
+        let len = match parser.parse_response_with_uninit_headers(&mut head, input, &mut lines) {
             Ok(httparse::Status::Complete(len)) => len,
             Ok(httparse::Status::Partial) => return Ok(None),
             Err(_) => return Err(BadHead),
@@ -126,16 +194,16 @@ impl ResponseHead {
         Ok(Some((head, len)))
     }
 
-    /// The extent of the content that follows. Several lines of the same length become one.
+    /// The extent of the content that follows; `is_head`: the request's method is HEAD. Several lines of the same length become one.
     ///
     /// # Errors
     /// [`BadHead`]: the head says two things, or what cannot be understood. It may be another server's reading by
     /// which somebody else's response is smuggled in.
-    pub(crate) fn extent(&mut self, method: &Method) -> Result<Extent, BadHead> {
+    pub(crate) fn extent(&mut self, is_head: bool) -> Result<Extent, BadHead> {
         let status = self.status;
         let has_none = status.is_informational()
             || [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status)
-            || *method == Method::HEAD;
+            || is_head;
         if has_none {
             return Ok(Extent::Length(0));
         }
@@ -204,7 +272,7 @@ mod tests {
     }
 
     fn extent(method: &Method, text: &str) -> Result<Extent, BadHead> {
-        parse(text)?.unwrap().0.extent(method)
+        parse(text)?.unwrap().0.extent(*method == Method::HEAD)
     }
 
     #[test]
@@ -218,7 +286,9 @@ mod tests {
         .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
         .collect();
         let write = |method, length| {
-            String::from_utf8(write_request(method, "/a?b", &fields, length)).unwrap()
+            let mut head = Vec::new();
+            write_request(&mut head, method, "/a?b", Fields::Made(&fields), length);
+            String::from_utf8(head).unwrap()
         };
         assert_eq!(
             write(&Method::GET, ContentLength::None),
@@ -232,6 +302,55 @@ mod tests {
         assert!(known.ends_with("\r\naccept: */*\r\ncontent-length: 7\r\n\r\n"));
         let unknown = write(&Method::PUT, ContentLength::Unknown);
         assert!(unknown.ends_with("\r\naccept: */*\r\ntransfer-encoding: chunked\r\n\r\n"));
+    }
+
+    #[test]
+    fn a_client_s_fields_are_written_as_they_pass() {
+        let fields: HeaderMap = [
+            ("accept", "*/*"),
+            ("connection", "x-hop"),
+            ("content-length", "0"),
+            ("expect", "100-continue"),
+            ("host", "a.test"),
+            ("x-forwarded-for", "203.0.113.1"),
+            ("x-hop", "1"),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)))
+        .collect();
+        let received = Received {
+            peer: std::net::Ipv4Addr::LOCALHOST.into(),
+            port: 1,
+            is_trusted: false,
+            scheme: "https",
+            version: Version::HTTP_2,
+            is_early: false,
+            client_cert: None,
+        };
+        let host = HeaderValue::from_static("b.test");
+        let passed = Fields::Passed(Passed {
+            fields: &fields,
+            received,
+            host: Some(&host),
+        });
+        let mut head = Vec::new();
+        let none = ContentLength::None;
+        write_request(&mut head, &Method::GET, "/", passed, none);
+        let mut map = fields.clone();
+        heads::pass_request(&mut map, received, Version::HTTP_11);
+        map.insert(HOST, host);
+        map.remove(EXPECT);
+        let mut made = Vec::new();
+        write_request(&mut made, &Method::GET, "/", Fields::Made(&map), none);
+        let lines = |head: &[u8]| {
+            let text = String::from_utf8(head.to_vec()).unwrap();
+            let mut lines: Vec<_> = text.lines().map(str::to_owned).collect();
+            assert_eq!(lines[1], "host: b.test");
+            lines.sort();
+            lines
+        };
+        assert_eq!(lines(&head), lines(&made));
+        assert!(!lines(&head).iter().any(|line| line.starts_with("x-hop")));
     }
 
     #[test]
@@ -332,7 +451,7 @@ mod tests {
     fn a_length_that_is_said_twice_is_passed_once() {
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\n";
         let mut head = parse(text).unwrap().unwrap().0;
-        head.extent(&Method::GET).unwrap();
+        head.extent(false).unwrap();
         assert_eq!(head.fields.get_all(CONTENT_LENGTH).iter().count(), 1);
     }
 
@@ -363,7 +482,7 @@ mod tests {
             for input in [Bytes::from(text), Bytes::from(begun)] {
                 if let Ok(Some((mut head, len))) = ResponseHead::parse(&input) {
                     prop_assert!(len <= input.len());
-                    let _ = head.extent(&Method::GET);
+                    let _ = head.extent(false);
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! The content of a response over HTTP/1.1, read from its connection by whoever wants it.
 
 use super::chunked::{BadChunks, Chunked, Piece};
+use super::deadline::Deadline;
 use super::head::Extent;
 use super::upload::Rest;
-use super::{Http1, read};
+use super::{Http1, Link, read};
 use crate::BoxError;
 use crate::counters::OpenConnection;
 use crate::socket::Stream;
@@ -21,6 +22,7 @@ pub(crate) struct Incoming {
     io: Io,
     /// `None`: the connection was given back.
     open: Option<OpenConnection>,
+    deadline: Deadline,
     /// What was read, and not given yet: one read at most.
     input: Bytes,
     /// Bytes of that read, all of which stay in memory while some of them do.
@@ -55,7 +57,7 @@ enum Left {
 impl Incoming {
     /// `input` was read after the response's head.
     pub(super) fn new(
-        (io, open): (Io, OpenConnection),
+        (io, open, deadline): (Io, OpenConnection, Deadline),
         input: Bytes,
         extent: Extent,
         is_kept: bool,
@@ -63,6 +65,7 @@ impl Incoming {
         Self {
             io,
             open: Some(open),
+            deadline,
             read: input.len(),
             input,
             left: match extent {
@@ -106,7 +109,22 @@ impl Incoming {
             Io::Divided(read, rest) => read.unsplit(rest.finish()?),
             Io::None => return None,
         };
-        Some(Http1::reused(stream, open))
+        let deadline = std::mem::take(&mut self.deadline);
+        Some(Http1::reused(Link {
+            stream,
+            open,
+            deadline,
+        }))
+    }
+
+    /// The content, where all of it [was read](Self::is_read) and nothing given; to be taken after the connection.
+    pub(crate) fn take_whole(&mut self) -> Bytes {
+        let length = match self.left {
+            Left::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
+            _ => 0,
+        };
+        self.left = Left::Nothing;
+        self.input.split_to(length.min(self.input.len()))
     }
 
     /// Bytes in memory, for what was read and not given.
@@ -248,7 +266,7 @@ mod tests {
     fn incoming(input: &str, extent: Extent) -> Incoming {
         let open = Arc::<Counters>::default().open();
         let input = Bytes::copy_from_slice(input.as_bytes());
-        Incoming::new((Io::None, open), input, extent, true)
+        Incoming::new((Io::None, open, Deadline::default()), input, extent, true)
     }
 
     fn data(incoming: &mut Incoming) -> Option<Bytes> {

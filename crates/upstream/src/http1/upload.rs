@@ -44,11 +44,6 @@ impl Upload {
         }
     }
 
-    /// Whether all of it was handed over.
-    pub(super) fn is_whole(&self) -> bool {
-        self.left == ContentLength::None && !self.has_bytes() && !self.needs_flush
-    }
-
     fn has_bytes(&self) -> bool {
         !self.before.is_empty() || !self.data.is_empty() || !self.after.is_empty()
     }
