@@ -1,4 +1,4 @@
-//! What is learnt of each class of clients: its limit over QUIC, what the hold-out says, and changes.
+//! The states of classes of clients: its limit over QUIC, what the hold-out says, and changes.
 
 use crate::limit::{Grid, MEASURED, UNMEASURED};
 use crate::watch::Watch;
@@ -28,7 +28,7 @@ pub(crate) struct Classes {
     states: Vec<Mutex<State>>,
 }
 
-/// What is learnt of a class.
+/// The state of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct State {
     pub(crate) grid: Grid,

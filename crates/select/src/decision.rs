@@ -1,4 +1,4 @@
-//! What is decided, and why.
+//! Decisions and their reasons.
 
 use crate::AltSvc;
 use altway_units::{Ratio, duration};

@@ -19,10 +19,10 @@ pub struct SelectionEntry {
     /// Seconds since 1970.
     #[serde(serialize_with = "write_time", deserialize_with = "read_time")]
     pub time: UnixTime,
-    /// Whom it is of.
+    /// The client that it is of.
     #[serde(serialize_with = "as_text", deserialize_with = "of_text")]
     pub client: ClientKey,
-    /// Its class.
+    /// The client's class.
     #[serde(serialize_with = "as_text", deserialize_with = "of_text")]
     pub class: ClientClass,
     /// The configured name that was decided for; empty for all others.

@@ -1,4 +1,4 @@
-//! What is known of one client: 48 bytes that fade.
+//! The state of one client: 48 bytes that fade.
 
 use crate::UnixTime;
 use crate::brake::Residuals;
@@ -48,7 +48,7 @@ pub(crate) struct Known {
     visit: u32,
     /// Hour of the latest change of a decision.
     changed: u16,
-    /// Of each of eight slots of hosts: a decision was made, it was for HTTP/3, `clear` was sent since.
+    /// A bit for each of eight slots of hosts: a decision was made, it was for HTTP/3, `clear` was sent since.
     decided: u8,
     offered: u8,
     cleared: u8,

@@ -1,4 +1,4 @@
-//! What a server observes of a client's path: only numbers that decide something.
+//! Observations of a client's path: only numbers that decide something.
 
 use altway_units::{Bandwidth, DataSize};
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub struct Bulk {
     pub app_limited: bool,
 }
 
-/// What a client loaded at one go: responses with pauses of less than a second between them. A page of which
+/// A load at one go: responses with pauses of less than a second between them. A page of which
 /// the client cancelled a part must be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
@@ -114,7 +114,7 @@ impl Observation {
     }
 }
 
-/// What a response says of the rate of its path.
+/// The rate of a path as a response shows it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Rate {
     /// Bit/s.

@@ -21,7 +21,7 @@ mod learn;
 /// A first response above this measures an unknown path better than any guess.
 const LARGE: u64 = 1_000_000;
 
-/// What HTTP/3 must cost for a session to be ended in its midst: ln, and round trips' worth of bytes left.
+/// The cost of HTTP/3 above which a session is ended in its midst: ln, and round trips' worth of bytes left.
 const BREAK_OFF: f64 = 0.25;
 const LEFT: f64 = 20.0;
 
@@ -318,7 +318,7 @@ impl Selector {
         *self.visits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is done with a judgement.
+    /// Makes a choice of a judgement: by blocked UDP, damping and the hold-out.
     fn choose(
         &self,
         subject: &Subject<'_>,
@@ -394,7 +394,7 @@ impl Selector {
     }
 }
 
-/// Whom a decision is for.
+/// The client that a decision is for.
 struct Subject<'a> {
     client: &'a Client,
     known: Option<Known>,
@@ -415,7 +415,7 @@ impl Subject<'_> {
     }
 }
 
-/// What is chosen, before it is put into words.
+/// A choice, before it is put into words.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     http3: bool,
@@ -453,7 +453,7 @@ fn say(subject: &Subject<'_>, moment: &Moment, judgement: &Judgement, choice: &C
     }
 }
 
-/// What is left of the session gains more by HTTP/2 than a new connection costs.
+/// True if the rest of the session gains more by HTTP/2 than a new connection costs.
 fn breaks_off(moment: &Moment, judgement: &Judgement) -> bool {
     let Some(prediction) = judgement.prediction else {
         return false;

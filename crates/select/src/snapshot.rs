@@ -1,4 +1,4 @@
-//! What is known, as bytes: for the next process, or for a file that its caller writes.
+//! The selector's knowledge as bytes: for the next process, or for a file that its caller writes.
 //!
 //! The bytes end with a keyed hash of all others, so that damage is noticed and nobody without the secret can
 //! write them. Still every number is checked or cut to its range when it is read.
@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// They are no snapshot, or cut off.
+    /// Bytes that are no snapshot, or cut off.
     #[error("not a snapshot of path statistics, or an incomplete one")]
     Format,
     /// Another version of altway made it.
@@ -27,10 +27,10 @@ pub enum SnapshotError {
         /// Version in the bytes.
         found: u32,
     },
-    /// It was made under another secret: its addresses mean nothing here.
+    /// A snapshot under another secret: its addresses mean nothing here.
     #[error("snapshot under another secret")]
     Secret,
-    /// It has been damaged.
+    /// Damaged bytes.
     #[error("snapshot whose checksum does not match")]
     Checksum,
 }
@@ -97,7 +97,7 @@ impl Selector {
         Ok(())
     }
 
-    /// What stands between the head and the checksum.
+    /// The bytes between the head and the checksum.
     fn checked<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8], SnapshotError> {
         let (all, sum) = bytes.split_last_chunk::<8>().ok_or(SnapshotError::Format)?;
         let mut from = Reader(all);

@@ -112,7 +112,7 @@ struct Lead {
     base: f64,
     growth: f64,
     pace: f64,
-    /// What many objects add, as a share.
+    /// The share that many objects add.
     objects: f64,
 }
 

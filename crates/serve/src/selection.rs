@@ -1,4 +1,4 @@
-//! What the server observes of its clients, and which protocol it offers each: the selector that all workers
+//! Observation of clients, and the protocol that each is offered: the selector that all workers
 //! share, and the hosts that decisions are made for.
 //!
 //! [`counters`] reads the transports, [`visit`] makes observations of what one connection does, [`state`] keeps
@@ -185,7 +185,7 @@ impl Selection {
         self.selector.clients()
     }
 
-    /// What a client would be told, and why: of each class that is known at the address, or of one.
+    /// Explains what a client would be told: of each class that is known at the address, or of one.
     pub(crate) fn explain(
         &self,
         address: IpAddr,
@@ -204,7 +204,7 @@ impl Selection {
         }
     }
 
-    /// What is known of each class.
+    /// Summarises what is known of each class.
     pub(crate) fn summary(&self) -> Vec<ClassSummary> {
         self.selector.summary()
     }
@@ -216,12 +216,12 @@ impl Selection {
         }
     }
 
-    /// Whether [`save`](Self::save) does anything.
+    /// True if [`save`](Self::save) does anything.
     pub(crate) fn is_kept(&self) -> bool {
         self.state.is_some()
     }
 
-    /// Whether the state folder belongs to another process from now on.
+    /// Says to whom the state folder belongs from now on: to another process, or to this one.
     pub(crate) fn handed_over(&self, to_another: bool) {
         if let Some(state) = &self.state {
             state.close(to_another);

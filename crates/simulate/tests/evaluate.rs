@@ -170,7 +170,7 @@ fn replay() -> Replay {
     Replay::new(surface.clone(), policies.into())
 }
 
-/// What a log says, and what is true of the same pages.
+/// Estimates from a log, and the truth of the same pages.
 struct Told {
     name: &'static str,
     estimate: ClusteredMean,

@@ -91,7 +91,7 @@ pub(super) fn read(folder: &Path, policy: &ModelKind) -> Result<KeptPaths> {
     })
 }
 
-/// How long ago the snapshot was written.
+/// The age of the snapshot.
 pub(super) fn age(kept: &KeptPaths) -> Duration {
     let age = SystemTime::now().duration_since(kept.written());
     Duration::from_secs(age.unwrap_or_default().as_secs())

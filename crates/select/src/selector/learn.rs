@@ -1,4 +1,4 @@
-//! What a selector learns from an observation.
+//! Learning from observations.
 
 use super::{Host, Moment, Selector};
 use crate::brake::residual;

@@ -12,7 +12,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SurfaceError {
-    /// It is no TOML of this form; with line and key.
+    /// No TOML of this form; with line and key.
     #[error("not a surface: {0}")]
     Syntax(String),
     /// Another version of altway wrote it.
@@ -36,7 +36,7 @@ pub enum SurfaceError {
     Limit(String),
 }
 
-/// What a file of any version has.
+/// The part that a file of any version has.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
@@ -162,7 +162,7 @@ fn megabits(bps: f64) -> String {
     }
 }
 
-/// What is wrong, after the line and the key that it stands at.
+/// The fault, after the line and the key that it stands at.
 fn located(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().trim_end().replace('\n', "; ");
     let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {

@@ -1,4 +1,4 @@
-//! What the transports count, in the terms of the selector.
+//! The transports' counters, in the terms of the selector.
 
 use altway_http3 as http3;
 use altway_select::Transport;
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// What a connection's transport has counted since its beginning.
+/// The counters of a connection's transport since its beginning.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Counters {
     pub(crate) transport: Transport,
@@ -20,12 +20,12 @@ pub(crate) struct Counters {
     pub(crate) bytes_acked: u64,
     /// Bits on the wire for 1,000 of payload.
     pub(crate) wire: u64,
-    /// When the client had everything that it was known to be owed, and what was acknowledged then.
+    /// The time at which the client had everything that it was known to be owed, and what was acknowledged then.
     pub(crate) arrived: Option<(Instant, u64)>,
 }
 
 impl Counters {
-    /// What the kernel tells of a TCP connection to `client`; `None` for a socket that has nothing to tell (no TCP,
+    /// Reads the kernel's counters of a TCP connection to `client`; `None` for a socket that has nothing to tell (no TCP,
     /// or Linux before 4.6).
     pub(crate) fn of_tcp(socket: impl AsFd, client: IpAddr) -> Option<Self> {
         tcp_info(socket).map(|info| Self::of_info(&info, client))
@@ -47,7 +47,7 @@ impl Counters {
         }
     }
 
-    /// What the engine tells of a QUIC connection.
+    /// Takes the counters of a QUIC connection.
     pub(crate) fn of_quic(path: &http3::PathStatistics) -> Self {
         const UDP_HEADER: u64 = 8;
         let headers = ip_header(path.remote.ip().to_canonical()) + UDP_HEADER;

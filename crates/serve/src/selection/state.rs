@@ -104,7 +104,7 @@ impl StateFolder {
     }
 }
 
-/// What a server has kept of its clients in its state folder ([`Options::state`](crate::Options::state)), a minute old
+/// Knowledge that a server has kept of its clients in its state folder ([`Options::state`](crate::Options::state)), a minute old
 /// while it runs.
 #[derive(Debug)]
 pub struct KeptPaths {

@@ -28,13 +28,13 @@ const MIN_WATCHED: u64 = 16 << 10;
 /// Beginnings of connections lie this far after zero at least, for a first packet that was sent before.
 const ORIGIN: Duration = Duration::from_secs(10);
 
-/// What one connection has shown of its client, and what was decided for it.
+/// One connection, with what it has shown of its client and what was decided for it.
 #[derive(Debug)]
 pub(crate) struct Visit {
     address: IpAddr,
     protocol: Protocol,
     transport: Transport,
-    /// When the connection was accepted.
+    /// The time at which the connection was accepted.
     began: Instant,
     early: bool,
     /// `None` before the first request.
@@ -55,7 +55,7 @@ pub(crate) struct FinishedPage {
 #[derive(Debug)]
 struct Known {
     client: Client,
-    /// Whether the client had been offered HTTP/3 when the connection began.
+    /// True if the client had been offered HTTP/3 when the connection began.
     offered: bool,
     host: HostIndex,
     pages: Pages,
@@ -85,12 +85,12 @@ struct Decided {
     is_logged: bool,
 }
 
-/// What is to be done when a response was handed over whole.
+/// The next step once a response was handed over whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Complete {
     /// Nothing.
     Done,
-    /// It is to be found out when the client has everything.
+    /// Finding out when the client has everything.
     Watch,
 }
 
@@ -178,7 +178,7 @@ impl Visit {
         }
     }
 
-    /// Whether the client had been offered HTTP/3 when the connection began.
+    /// True if the client had been offered HTTP/3 when the connection began.
     pub(crate) fn was_offered(&self) -> bool {
         self.known.as_ref().is_some_and(|known| known.offered)
     }
@@ -319,7 +319,7 @@ impl Visit {
         self.known = None;
     }
 
-    /// What is decided for a response of that size, if it is known; `None` before the first request.
+    /// Decides for a response of that size, if it is known; `None` before the first request.
     pub(crate) fn decide(
         &mut self,
         selection: &Selection,
@@ -416,7 +416,7 @@ impl Visit {
         }
     }
 
-    /// When the client's first packet was sent: over TCP a round trip before the connection was accepted.
+    /// The time at which the client's first packet was sent: over TCP a round trip before the connection was accepted.
     fn first_packet(&self, counters: Option<&Counters>) -> Timestamp {
         let rtt = counters.and_then(|it| it.min_rtt).unwrap_or_default();
         let before = match self.transport {
@@ -475,7 +475,7 @@ fn timestamp(began: Instant, at: Instant) -> Timestamp {
     Timestamp::ZERO + (ORIGIN + at.saturating_duration_since(began))
 }
 
-/// What a transport would tell, for tests.
+/// Counters that a transport might have, for tests.
 #[cfg(test)]
 pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> Counters {
     Counters {

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Files that `altway serve --selection-log FILE` wrote.
     #[arg(value_name = "LOG", required = true)]
     logs: Vec<PathBuf>,
-    /// What else to ask, beside h2 and h3: surface, surface:FILE or FILE, learned, threshold:…, study:…; may be given
+    /// Policies to ask beside h2 and h3: surface, surface:FILE or FILE, learned, threshold:…, study:…; may be given
     /// several times.
     #[arg(long, value_name = "POLICY")]
     policy: Vec<Asked>,

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Bytes that are loaded.
     #[arg(long, value_name = "SIZE", default_value = "1MB")]
     size: DataSize,
-    /// They are a page: a document of 20 KB that names many objects; else one object.
+    /// Load them as a page, a document of 20 KB that names many objects; else as one object.
     #[arg(long)]
     page: bool,
     /// The connection is open already; else it is new, without early data.

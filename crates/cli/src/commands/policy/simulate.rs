@@ -36,7 +36,7 @@ Examples:
   altway policy simulate --population metro-web --policy learned --seed 61 --selection-log selection.jsonl
   altway policy simulate --policy learned --policy surface:mine.toml --policy study --json")]
 pub(crate) struct Arguments {
-    /// Who visits what: metro-bulk, metro-web, national-web or global-web, by the distance to the server and
+    /// Visitors and what they load: metro-bulk, metro-web, national-web or global-web, by the distance to the server and
     /// by what is loaded (pages, or downloads).
     #[arg(
         long,

@@ -37,7 +37,7 @@ pub(crate) struct Flags {
     /// Worker threads [default: one per core].
     #[arg(short = 'n', long, env = "ALTWAY_THREADS", hide_env_values = true)]
     threads: Option<NonZeroUsize>,
-    /// Who accepts: per-worker (no hand-over) or round-robin (one thread for all; even shares).
+    /// The threads that accept: per-worker (no hand-over) or round-robin (one thread for all; even shares).
     #[arg(long, value_name = "HOW", default_value_t = Spread::default())]
     spread: Spread,
     /// 1 or 2 bytes that every QUIC connection ID begins with, for a load balancer [default: none].
@@ -58,7 +58,7 @@ pub(crate) struct Flags {
         hide_env_values = true
     )]
     run_mode: Option<RunMode>,
-    /// Who is offered HTTP/3: learned (by what each client and others like it have shown), surface or
+    /// The clients that are offered HTTP/3: learned (by what each client and others like it have shown), surface or
     /// surface:FILE (by measured times), threshold or threshold:rtt=TIME,loss=SHARE, study or
     /// study:delay=TIME,loss=SHARE, h3 or h2 (all clients).
     #[arg(long, default_value_t = Policy::default())]
@@ -84,7 +84,7 @@ pub(crate) struct Flags {
     early_data: EarlyData,
     #[command(flatten)]
     insight: Insight,
-    /// How long a stop waits for requests that are being answered, and for the access log. The process
+    /// Time that a stop waits for requests that are being answered, and for the access log. The process
     /// ends 4 s after it at the latest, whatever its threads do.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     grace: Duration,
@@ -106,7 +106,7 @@ pub(crate) struct Flags {
     /// request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// How a line of the access log looks: key-value, json or combined (that of Apache and nginx, which has
+    /// Form of a line of the access log: key-value, json or combined (that of Apache and nginx, which has
     /// neither offers nor durations nor counts of dropped lines).
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::default(), requires = "access_log")]
     access_log_format: LogFormat,
@@ -122,7 +122,7 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Whether there is no TLS here.
+    /// True if there is no TLS here.
     fn is_clear(&self) -> bool {
         self.h2c || self.behind_tls_proxy || self.run_mode == Some(RunMode::ClearText)
     }

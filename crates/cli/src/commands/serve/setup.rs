@@ -22,7 +22,7 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the plan serves, its folders looked at.
+/// The sites of the plan, their folders looked at.
 ///
 /// # Errors
 /// A folder can't be served.

@@ -19,7 +19,7 @@ const FEW: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct Cells {
     pub(super) taken: Vec<Taken>,
-    /// How many were left out, by the reason.
+    /// Counts of those that were left out, by the reason.
     pub(super) left_out: BTreeMap<&'static str, usize>,
 }
 

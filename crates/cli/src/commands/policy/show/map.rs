@@ -13,7 +13,7 @@ pub(super) const DELAYS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0
 /// Per cent within which neither is faster.
 const TIE: f64 = 3.0;
 
-/// What is the same in all cells.
+/// Conditions that all cells share.
 #[derive(Debug)]
 pub(super) struct Conditions {
     pub(super) size: DataSize,
@@ -33,11 +33,11 @@ pub(super) struct Map {
     conditions: Conditions,
     /// Bit/s that the class takes over QUIC.
     limit: f64,
-    /// Of each delay, of each rate.
+    /// The times of each delay, of each rate.
     cells: Vec<Vec<Times>>,
 }
 
-/// What `--json` prints.
+/// The JSON of `--json`.
 #[derive(Serialize)]
 pub(super) struct Json<'a> {
     model: &'a str,
@@ -92,7 +92,7 @@ impl Map {
         })
     }
 
-    /// What the map is of: `1MB on a new connection, 0% loss, chromium-linux (735 Mbit/s over QUIC), cubic`.
+    /// The map's subject: `1MB on a new connection, 0% loss, chromium-linux (735 Mbit/s over QUIC), cubic`.
     pub(super) fn subject(&self) -> String {
         let it = &self.conditions;
         let what = if it.page { "a page of " } else { "" };
