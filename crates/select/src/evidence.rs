@@ -89,7 +89,7 @@ impl Selector {
     /// Returns what a decision for `client` at this moment rests on.
     #[must_use]
     pub fn evidence(&self, client: &Client, host: &Host, moment: &Moment) -> Evidence {
-        let found = self.known(client, moment.now);
+        let found = self.known(client, moment);
         let known = found.unwrap_or_default();
         let rate = |transport| known.rate(transport).map(|(ln, _)| ln.exp());
         let has_rate = rate(Transport::Tcp).or(rate(Transport::Quic)).is_some();

@@ -106,6 +106,6 @@ pub use observation::{Bulk, Observation, Page, Start, Transport};
 pub use pages::Pages;
 pub use secret::Secret;
 pub use selector::{Config, Host, Moment, Selector};
-pub use snapshot::SnapshotError;
+pub use snapshot::{SnapshotError, snapshot_congestion};
 pub use surface::{Congestion, Exchange, Source, Sources, Surface, SurfaceError, Terms, Times};
 pub use time::UnixTime;

@@ -117,6 +117,11 @@ impl Network {
         self.blocked |= 1 << (address & 7);
     }
 
+    /// Rates were measured under another congestion control: they are learnt anew, and what was seen with them.
+    pub(crate) fn forget_rates(&mut self) {
+        (self.count, self.seen) = (0, 0);
+    }
+
     pub(crate) fn neighbours(&self) -> Option<Neighbours> {
         let blocked = self.blocked.count_ones() >= u32::from(ENOUGH) && self.came == 0;
         (self.count >= ENOUGH || blocked).then(|| Neighbours {

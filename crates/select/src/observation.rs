@@ -1,5 +1,6 @@
 //! Observations of a client's path: only numbers that decide something.
 
+use crate::Congestion;
 use altway_units::{Bandwidth, DataSize};
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub enum Transport {
 pub struct Observation {
     /// The connection's transport.
     pub transport: Transport,
+    /// The congestion control of the connection's sender, the server. `None`: as the selector was told of all.
+    pub congestion: Option<Congestion>,
     /// The connection's least round-trip time.
     pub min_rtt: Option<Duration>,
     /// The connection's smoothed round-trip time (RFC 6298, RFC 9002 section 5.3).
@@ -89,6 +92,7 @@ impl Observation {
     pub const fn new(transport: Transport) -> Self {
         Self {
             transport,
+            congestion: None,
             min_rtt: None,
             smoothed_rtt: None,
             packets_sent: 0,

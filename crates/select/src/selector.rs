@@ -37,7 +37,7 @@ pub struct Config {
     /// Addresses and classes that are kept at most: 60 bytes each, networks included, as they come.
     /// Default 131,072.
     pub max_clients: usize,
-    /// Congestion control over TCP and over QUIC. Default: by loss at both.
+    /// Congestion control over TCP and over QUIC, for connections of which none other is said. Default: by loss at both.
     pub congestion: [Congestion; 2],
     /// Visits before which nothing that was learnt is gone by. Default 1,000.
     pub learn_after: u64,
@@ -107,6 +107,8 @@ pub struct Moment {
     /// Transport of the connection that the response goes out on.
     pub transport: Transport,
     /// Least round-trip time of this connection.
+    /// The congestion control of this connection's sender, the server. `None`: as the selector was told of all.
+    pub congestion: Option<Congestion>,
     pub min_rtt: Option<Duration>,
     /// Busy share of the worker's processor time lately, 0 to 1.
     pub load: f64,
@@ -124,6 +126,7 @@ impl Moment {
             now,
             transport,
             min_rtt: None,
+            congestion: None,
             load: 0.0,
             first_response: None,
             expected: None,
@@ -138,7 +141,7 @@ pub struct Selector {
     pub(crate) secret: Secret,
     model: Box<dyn Model>,
     surface: Surface,
-    congestion: [Congestion; 2],
+    pub(crate) congestion: [Congestion; 2],
     learn_after: u64,
     pub(crate) store: Store,
     pub(crate) classes: Classes,
@@ -235,13 +238,28 @@ impl Selector {
         self.classes.get(class).0
     }
 
-    pub(crate) fn known(&self, client: &Client, now: UnixTime) -> Option<Known> {
-        self.store.known(client, now)
+    /// Congestion control over TCP and over QUIC, where a connection of `transport` has `own`.
+    pub(crate) fn congestion(
+        &self,
+        transport: Transport,
+        own: Option<Congestion>,
+    ) -> [Congestion; 2] {
+        let mut both = self.congestion;
+        let place = &mut both[transport as usize];
+        *place = own.unwrap_or(*place);
+        both
+    }
+
+    /// The state of a client, as it counts under the congestion control of this moment.
+    pub(crate) fn known(&self, client: &Client, moment: &Moment) -> Option<Known> {
+        let congestion = self.congestion(moment.transport, moment.congestion);
+        let known = self.store.known(client, moment.now)?;
+        Some(known.under(congestion))
     }
 
     fn judge(&self, client: &Client, host: &Host, moment: &Moment) -> Verdict {
         let now = moment.now;
-        let known = self.store.known(client, now);
+        let known = self.known(client, moment);
         let has_rate = known.is_some_and(|it| {
             it.rate(Transport::Tcp)
                 .or(it.rate(Transport::Quic))
@@ -306,7 +324,7 @@ impl Selector {
             mix,
             load: moment.load,
             http3: moment.transport == Transport::Quic,
-            congestion: self.congestion,
+            congestion: self.congestion(moment.transport, moment.congestion),
             learning: self.visits().is_enough(self.learn_after),
             rtt: moment.min_rtt.map(|rtt| rtt.as_secs_f64()),
             known,

@@ -185,11 +185,20 @@ impl Store {
         known.write(shard.clients.restore(entry));
     }
 
-    /// The same of a network.
-    pub(crate) fn restore_network(&self, shard: usize, entry: &[u8; network::SIZE], now: UnixTime) {
-        let network = Network::read(entry);
+    /// The same of a network; without its rates unless they hold under the congestion control of today.
+    pub(crate) fn restore_network(
+        &self,
+        shard: usize,
+        entry: &[u8; network::SIZE],
+        rates_hold: bool,
+        now: UnixTime,
+    ) {
+        let mut network = Network::read(entry);
         if network.is_forgotten(now) {
             return;
+        }
+        if !rates_hold {
+            network.forget_rates();
         }
         let mut shard = self.at(shard);
         network.write(shard.networks.restore(entry));

@@ -366,6 +366,7 @@ impl Visit {
     fn log(&mut self, selection: &Selection, page: Option<&Page>, unix: UnixTime) {
         let (Some(known), Some(decided)) = (&self.known, &mut self.decided) else {
             return;
+            congestion: known.latest.and_then(|it| it.congestion),
         };
         if selection.log().is_none() || page.is_none() && decided.is_logged {
             return;
@@ -401,6 +402,7 @@ impl Visit {
         };
         Known {
             client,
+            congestion: known.latest.and_then(|it| it.congestion),
             offered,
             host: HostIndex::OTHERS,
             pages: Pages::new(self.first_packet(counters.as_ref()), start),
@@ -487,9 +489,11 @@ pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> Counters 
         packets_spurious: 0,
         bytes_acked: 0,
         wire: 8_000,
+            congestion: counters.congestion,
         arrived: None,
     }
 }
 
 #[cfg(test)]
 mod tests;
+        congestion: None,
