@@ -2,7 +2,7 @@
 
 use crate::decision::{Decision, Offer};
 use crate::observation::Transport;
-use crate::{Client, ClientClass, Congestion, Host, Moment, Selector};
+use crate::{Client, ClientClass, Congestion, Host, Moment, Selector, TimingBias};
 use std::fmt;
 
 /// A decision with everything that it rests on. Displays as some lines.
@@ -26,6 +26,8 @@ pub struct Explanation {
     pub limit: f64,
     /// HTTP/3 was offered and never came.
     pub udp_blocked: bool,
+    /// Bias of the server's timing of the class against browsers' own, over HTTP/2 and over HTTP/3. It decides nothing.
+    pub timing: [TimingBias; 2],
 }
 
 impl Selector {
@@ -49,6 +51,7 @@ impl Selector {
             }),
             limit: self.limit(client.class()),
             udp_blocked: known.is_udp_blocked(),
+            timing: self.timing_of(client.class()),
         }
     }
 
@@ -144,6 +147,17 @@ impl fmt::Display for Explanation {
             )?;
             let [tcp, quic] = it.congestion;
             writeln!(f, "  {}", under(tcp, quic, it.is_measured))?;
+        }
+        for (protocol, it) in ["HTTP/2", "HTTP/3"].iter().zip(&self.timing) {
+            if it.reports > 0.0 {
+                let (percent, error) = (100.0 * it.mean.exp_m1(), 100.0 * it.error);
+                let (reports, networks) = (it.reports, it.networks);
+                writeln!(
+                    f,
+                    "  by {reports:.0} browsers' reports from {networks} networks, the server sees {percent:+.1} % ± {error:.1} \
+                     of the class's own times over {protocol}"
+                )?;
+            }
         }
         if !self.is_known {
             return writeln!(f, "  nothing is known of this address and class");

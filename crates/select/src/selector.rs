@@ -1,6 +1,7 @@
 //! The selector: what a server feeds with observations, and obeys.
 
 use crate::alt_svc;
+use crate::beacon::Beacons;
 use crate::classes::{Alarm, Classes};
 use crate::decision::{Decision, Offer, Reason};
 use crate::known::Known;
@@ -106,9 +107,9 @@ pub struct Moment {
     pub now: UnixTime,
     /// Transport of the connection that the response goes out on.
     pub transport: Transport,
-    /// Least round-trip time of this connection.
     /// The congestion control of this connection's sender, the server. `None`: as the selector was told of all.
     pub congestion: Option<Congestion>,
+    /// Least round-trip time of this connection.
     pub min_rtt: Option<Duration>,
     /// Busy share of the worker's processor time lately, 0 to 1.
     pub load: f64,
@@ -125,8 +126,8 @@ impl Moment {
         Self {
             now,
             transport,
-            min_rtt: None,
             congestion: None,
+            min_rtt: None,
             load: 0.0,
             first_response: None,
             expected: None,
@@ -146,6 +147,7 @@ pub struct Selector {
     pub(crate) store: Store,
     pub(crate) classes: Classes,
     pub(crate) visits: Mutex<Visits>,
+    pub(crate) beacons: Beacons,
 }
 
 impl Selector {
@@ -161,6 +163,7 @@ impl Selector {
             classes: Classes::new(&config.surface),
             surface: config.surface,
             visits: Mutex::default(),
+            beacons: Beacons::new(),
         }
     }
 

@@ -98,6 +98,7 @@ impl Coin {
             host: "".into(),
             protocol,
             page,
+            beacon: None,
             offer,
             reason: "hold-out".into(),
             propensity: match offer {

@@ -27,6 +27,7 @@ fn line(time: u64, offer: Offer) -> SelectionEntry {
         host: "example.org".into(),
         protocol: LoggedProtocol::H2,
         page: Some(page(LoggedStart::Cold)),
+        beacon: None,
         offer,
         reason: "predicted".into(),
         propensity: 0.975,

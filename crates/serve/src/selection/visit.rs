@@ -70,6 +70,8 @@ struct Known {
     observed: Option<Counters>,
     observed_at: Instant,
     page: Option<Page>,
+    /// The latest page that was told of.
+    latest_page: Option<Page>,
     bulk: Option<Bulk>,
 }
 
@@ -193,6 +195,32 @@ impl Visit {
         self.known
             .as_ref()
             .map_or(HostIndex::OTHERS, |known| known.host)
+    }
+
+    /// The latest page that is known as finished.
+    pub(crate) fn latest_page(&self) -> Option<Page> {
+        self.known.as_ref()?.latest_page
+    }
+
+    /// The shortest round trip so far.
+    pub(crate) fn min_rtt(&self) -> Option<Duration> {
+        self.known.as_ref()?.latest?.min_rtt
+    }
+
+    /// The connection's protocol as the selection log has it.
+    pub(crate) fn logged_protocol(&self) -> LoggedProtocol {
+        match self.protocol {
+            Protocol::Http1 => LoggedProtocol::H1,
+            Protocol::Http2 => LoggedProtocol::H2,
+            Protocol::Http3 => LoggedProtocol::H3,
+        }
+    }
+
+    /// The request that is being answered is no part of a page.
+    pub(crate) fn spoil(&mut self) {
+        if let Some(known) = &mut self.known {
+            known.pages.spoil();
+        }
     }
 
     /// Bytes of a response were handed over.
@@ -338,6 +366,7 @@ impl Visit {
         }
         let is_first = known.responses == 0;
         let moment = Moment {
+            congestion: known.latest.and_then(|it| it.congestion),
             min_rtt: known.latest.and_then(|it| it.min_rtt),
             load,
             first_response: size.filter(|_| is_first).map(DataSize::from_bytes),
@@ -364,23 +393,19 @@ impl Visit {
 
     /// Logs a page with the latest decision, or a decision that no line has, as the connection ends without a page.
     fn log(&mut self, selection: &Selection, page: Option<&Page>, unix: UnixTime) {
+        let protocol = self.logged_protocol();
         let (Some(known), Some(decided)) = (&self.known, &mut self.decided) else {
             return;
-            congestion: known.latest.and_then(|it| it.congestion),
         };
         if selection.log().is_none() || page.is_none() && decided.is_logged {
             return;
         }
         decided.is_logged = true;
         let moment = Moment {
+            congestion: known.latest.and_then(|it| it.congestion),
             min_rtt: known.latest.and_then(|it| it.min_rtt),
             load: decided.load.into(),
             ..Moment::new(unix, self.transport)
-        };
-        let protocol = match self.protocol {
-            Protocol::Http1 => LoggedProtocol::H1,
-            Protocol::Http2 => LoggedProtocol::H2,
-            Protocol::Http3 => LoggedProtocol::H3,
         };
         let place = (decided.host, protocol);
         selection.record(&known.client, place, page, &decided.decision, &moment);
@@ -402,7 +427,6 @@ impl Visit {
         };
         Known {
             client,
-            congestion: known.latest.and_then(|it| it.congestion),
             offered,
             host: HostIndex::OTHERS,
             pages: Pages::new(self.first_packet(counters.as_ref()), start),
@@ -414,6 +438,7 @@ impl Visit {
             observed: None,
             observed_at: now,
             page: None,
+            latest_page: None,
             bulk: None,
         }
     }
@@ -459,6 +484,7 @@ impl Known {
             count(&counters).saturating_sub(before.as_ref().map_or(0, count))
         };
         let observation = Observation {
+            congestion: counters.congestion,
             min_rtt: counters.min_rtt,
             smoothed_rtt: counters.smoothed_rtt,
             packets_sent: since(|it| it.packets_sent),
@@ -468,6 +494,7 @@ impl Known {
             page: self.page.take(),
             ..Observation::new(counters.transport)
         };
+        self.latest_page = observation.page.or(self.latest_page);
         selection.observe(&self.client, self.host, &observation, unix);
         observation.page
     }
@@ -482,6 +509,7 @@ fn timestamp(began: Instant, at: Instant) -> Timestamp {
 pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> Counters {
     Counters {
         transport: Transport::Tcp,
+        congestion: None,
         min_rtt,
         smoothed_rtt: min_rtt,
         packets_sent: sent,
@@ -489,11 +517,9 @@ pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> Counters 
         packets_spurious: 0,
         bytes_acked: 0,
         wire: 8_000,
-            congestion: counters.congestion,
         arrived: None,
     }
 }
 
 #[cfg(test)]
 mod tests;
-        congestion: None,

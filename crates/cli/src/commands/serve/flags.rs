@@ -10,7 +10,7 @@ use altway_config::{
     Sandbox, Security, Site, Transport,
 };
 use altway_serve::{Congestion, DEFAULT_PORT, LogFormat, Policy, ServerId, Spread};
-use altway_units::{DataSize, duration};
+use altway_units::{DataSize, Ratio, duration};
 use anyhow::Result;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -63,6 +63,10 @@ pub(crate) struct Flags {
     /// study:delay=TIME,loss=SHARE, h3 or h2 (all clients).
     #[arg(long, default_value_t = Policy::default())]
     policy: Policy,
+    /// Have browsers report for this share of page views, like 1%, how long the page took: pages that name the script
+    /// /.well-known/altway/beacon.js do. Shows how far the server's timing is off; decides nothing [default: off].
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["h2c", "behind_tls_proxy"], value_parser = share)]
+    beacon: Option<Ratio>,
     /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
     /// missing [default: nothing is kept].
     #[arg(long, value_name = "DIR", conflicts_with = "h2c")]
@@ -204,6 +208,7 @@ impl Flags {
                 false => self.certificate.client_certificates(),
             },
             policy: self.policy.clone(),
+            beacon: self.beacon,
             headers: self.files.headers().to_vec(),
             routes: vec![Route {
                 path: PathPattern::All,
@@ -215,7 +220,17 @@ impl Flags {
     }
 }
 
-/// What the variable of a container can say of TLS.
+/// A share above 0.
+fn share(text: &str) -> Result<Ratio, String> {
+    let parsed = text.parse::<Ratio>();
+    let share = parsed.map_err(|error| error.to_string())?;
+    match share == Ratio::ZERO {
+        true => Err("it is a share above 0; without --beacon no browser reports".into()),
+        false => Ok(share),
+    }
+}
+
+/// The values of a container's variable on TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RunMode {
     #[value(name = "h2")]

@@ -87,6 +87,7 @@ pub(super) fn options(
     options.alt_svc_port = seen.map(NonZeroU16::get);
     let default = plan.sites().iter().find(|site| site.is_default);
     options.policy = default.map_or_else(Policy::default, |site| site.policy.clone());
+    options.beacon = default.and_then(|site| site.beacon);
     options.hosts = Some(altway_site::hosts(plan));
     options.state.clone_from(&config.state);
     options.congestion = config.transport.congestion.map(translated);
