@@ -1,6 +1,6 @@
 //! An explanation of what a client is told, in a form that leaves the process.
 
-use altway_select::{AltSvc, Explanation};
+use altway_select::{AltSvc, Congestion, Explanation};
 use serde::{Deserialize, Serialize};
 
 /// A decision for a client with what it rests on.
@@ -31,6 +31,13 @@ pub struct Explained {
     pub deviation_ln: Option<f64>,
     /// Gain that HTTP/3 must have.
     pub margin_ln: Option<f64>,
+    /// Congestion control of TCP and of QUIC under which it is predicted: `cubic` for what takes loss for congestion,
+    /// `bbr` for what goes by the rate.
+    #[serde(default)]
+    pub congestion: Option<[Congestion; 2]>,
+    /// True if the surface was measured under these.
+    #[serde(default)]
+    pub congestion_measured: Option<bool>,
     /// bit/s that were measured over TCP.
     pub tcp_bps: Option<f64>,
     /// bit/s that were measured over QUIC.
@@ -65,6 +72,8 @@ impl Explained {
             difference_ln: prediction.map(|it| it.difference),
             deviation_ln: prediction.map(|it| it.deviation),
             margin_ln: prediction.map(|it| it.margin),
+            congestion: prediction.map(|it| it.congestion),
+            congestion_measured: prediction.map(|it| it.is_measured),
             tcp_bps: it.measured[0],
             quic_bps: it.measured[1],
             class_limit_bps: it.limit,

@@ -2,6 +2,7 @@
 
 use crate::UpstreamStatus;
 use crate::process::{Process, udp_dropped};
+use altway_select::{BeaconCounts, ClassTiming};
 use altway_serve::{
     ArrivalMetrics, DurationMetrics, LatestVisit, Metrics, Monitor, OfferMetrics, ProtocolMetrics,
     SiteMetrics,
@@ -53,6 +54,9 @@ pub struct Status {
     pub predicted: [Option<f64>; 2],
     /// The latest visits, the newest first.
     pub latest: Vec<VisitStatus>,
+    /// The reports of browsers on their pages' times; none where no site has the beacon, or none has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beacon: Option<BeaconStatus>,
     /// The sites: the names that are decided for and were asked for.
     pub sites: Vec<SiteStatus>,
     /// Memory that HTTP/3 connections hold, and may hold together, in bytes.
@@ -138,6 +142,38 @@ pub struct VisitStatus {
     pub reason: String,
     /// Predicted difference, ln of the time over HTTP/3 as a share of that over HTTP/2; none without a prediction.
     pub difference: Option<f64>,
+}
+
+/// Reports of browsers since the server began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct BeaconStatus {
+    /// Reports that were taken.
+    pub taken: u64,
+    /// Reports among these whose page the server had timed.
+    pub matched: u64,
+    /// Reports beyond what their network may send.
+    pub refused: u64,
+    /// The timing's bias of each class and protocol of which there are reports.
+    pub timing: Vec<TimingStatus>,
+}
+
+/// The bias of the server's timing of pages, for a class of clients and a protocol.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct TimingStatus {
+    /// The class of the clients.
+    pub class: String,
+    /// `h2` or `h3`.
+    pub protocol: String,
+    /// Reports; halved above 10,000.
+    pub reports: f64,
+    /// Networks that they came from, 64 at most.
+    pub networks: u32,
+    /// Mean of ln of the server's time over the browser's: below 0, the server sees less than people wait.
+    pub mean_ln: f64,
+    /// Standard error of the mean.
+    pub error_ln: f64,
 }
 
 /// A site.
@@ -306,6 +342,7 @@ impl Status {
             arrivals: arrivals.iter().map(arrival).collect(),
             predicted,
             latest: latest.iter().map(visit).collect(),
+            beacon: beacon(monitor),
             sites: sites.into_iter().map(site).collect(),
             quic_pool: PoolStatus {
                 bytes: quic_pool_bytes,
@@ -382,6 +419,31 @@ fn visit(it: &LatestVisit) -> VisitStatus {
         reason: it.reason.to_owned(),
         difference: it.difference,
     }
+}
+
+fn beacon(monitor: &Monitor) -> Option<BeaconStatus> {
+    let (classes, counts) = monitor.timing();
+    if counts == BeaconCounts::default() {
+        return None;
+    }
+    let of = |class: ClassTiming| {
+        let protocols = ["h2", "h3"].into_iter().zip(class.bias);
+        let known = protocols.filter(|(_, bias)| bias.reports > 0.0);
+        known.map(move |(protocol, bias)| TimingStatus {
+            class: class.class.to_string(),
+            protocol: protocol.to_owned(),
+            reports: bias.reports,
+            networks: bias.networks,
+            mean_ln: bias.mean,
+            error_ln: bias.error,
+        })
+    };
+    Some(BeaconStatus {
+        taken: counts.taken,
+        matched: counts.matched,
+        refused: counts.refused,
+        timing: classes.into_iter().flat_map(of).collect(),
+    })
 }
 
 fn durations(metrics: &DurationMetrics) -> DurationStatus {

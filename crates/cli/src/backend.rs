@@ -1,9 +1,9 @@
-//! What is typed for `--backend`: the name of a backend, or `auto`.
+//! The value of `--backend`: the name of a backend, or `auto`.
 
 use altway_emulate::{Backend, UnknownBackend};
 use std::str::FromStr;
 
-/// What was asked for.
+/// The backend that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked(Option<Backend>);
 

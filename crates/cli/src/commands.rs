@@ -21,7 +21,7 @@ pub(crate) const COMMIT: Option<&str> = option_env!("ALTWAY_COMMIT");
 /// The version of this binary.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// How this binary was built, as far as its build could tell.
+/// Facts of this binary's build, as far as the build could tell.
 pub(crate) fn build() -> altway_record::Build {
     let text = |told: Option<&str>| told.filter(|text| !text.is_empty()).map(str::to_owned);
     altway_record::Build {
@@ -32,5 +32,5 @@ pub(crate) fn build() -> altway_record::Build {
     }
 }
 
-/// What `--version` prints: the version, and the commit if there is one.
+/// The text of `--version`: the version, and the commit if there is one.
 pub(crate) const LONG_VERSION: &str = env!("ALTWAY_LONG_VERSION");

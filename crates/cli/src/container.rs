@@ -3,7 +3,7 @@
 
 use clap::Command;
 
-/// What the image sets.
+/// The variable that the image sets.
 const MARK: &str = "ALTWAY_CONTAINER";
 
 /// Options of `altway serve` with their variables: everywhere, and in the image.

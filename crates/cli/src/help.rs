@@ -56,7 +56,7 @@ struct Block {
     hanging: usize,
     /// Blanks before its first.
     indent: usize,
-    /// Whether it takes no more lines.
+    /// True if it takes no more lines.
     closed: bool,
 }
 
@@ -163,7 +163,7 @@ Policies: who is offered HTTP/3
         assert_eq!(fill(TEXT, 38), expected);
     }
 
-    /// Whether the first word of a line would have fitted onto the line before it, of the same indent.
+    /// True if the first word of a line would have fitted onto the line before it, of the same indent.
     fn is_broken_twice(lines: [&str; 2], width: usize) -> bool {
         let indent = |line: &str| line.len() - line.trim_start().len();
         let [before, after] = lines;

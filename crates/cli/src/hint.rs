@@ -1,4 +1,4 @@
-//! What may help after an error: one hint, chosen by the deepest cause that is known.
+//! Help after an error: one hint, chosen by the deepest cause that is known.
 //!
 //! The crates' errors say what happened; what to do about it at a command line is said here.
 

@@ -1,4 +1,4 @@
-//! What the DNS says of a host's HTTP/3: its records of type HTTPS (RFC 9460), asked of the system's resolver.
+//! The DNS on a host's HTTP/3: its records of type HTTPS (RFC 9460), asked of the system's resolver.
 //!
 //! One question in one datagram (RFC 1035 section 4.2.1). What comes back is not trusted: every length is checked, and
 //! an answer that can't be read is an error, never a record.
@@ -47,7 +47,7 @@ pub(crate) enum LookUpError {
     /// The resolver can't be asked, or did not answer.
     #[error("{resolver} does not answer")]
     Silent {
-        /// Who was asked last.
+        /// The server that was asked last.
         resolver: SocketAddr,
         /// Why.
         source: io::Error,
@@ -57,10 +57,10 @@ pub(crate) enum LookUpError {
     Refused {
         /// Who.
         resolver: SocketAddr,
-        /// Its RCODE (RFC 1035 section 4.1.1).
+        /// The response's RCODE (RFC 1035 section 4.1.1).
         code: u8,
     },
-    /// What it answers can't be read.
+    /// A response that can't be read.
     #[error("the answer of {0} can't be read")]
     Unreadable(SocketAddr),
 }
@@ -176,7 +176,7 @@ fn question(host: &str, id: u16) -> Option<Vec<u8>> {
     Some(message)
 }
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug, PartialEq, Eq)]
 enum Answer {
     Records(Vec<HttpsRecord>),

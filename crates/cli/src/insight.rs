@@ -1,4 +1,4 @@
-//! What shows the inside of connections, for `serve` and `load` alike: TLS secrets for Wireshark, and
+//! Views into the inside of connections, for `serve` and `load` alike: TLS secrets for Wireshark, and
 //! qlog for qvis. Both are off unless asked for, and whoever asks for secrets is warned.
 
 use crate::hint::mistake;
@@ -24,7 +24,7 @@ const MAX_BYTES: u64 = 1 << 30;
 /// The variable of the environment that browsers and curl obey.
 const VARIABLE: &str = "SSLKEYLOGFILE";
 
-/// Whether a command obeys the variable without the option's word. A server's environment may be another
+/// The rule by which a command obeys the variable without the option's word. A server's environment may be another
 /// person's than the one who would be asked for the secrets of its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Variable {
@@ -44,7 +44,7 @@ pub(crate) struct Insight {
 }
 
 impl Insight {
-    /// Where secrets go. Says that they do.
+    /// The file that secrets go to. Says that they do.
     pub(crate) fn key_log(
         &self,
         variable: Variable,
@@ -89,7 +89,7 @@ impl Insight {
         self.qlog.as_deref()
     }
 
-    /// Where logs of connections go.
+    /// The folder that logs of connections go to.
     pub(crate) fn qlog(&self) -> Result<Option<Qlog>> {
         self.qlog_path().map(qlog_to).transpose()
     }
@@ -201,7 +201,7 @@ fn qlog_into(folder: &Path, max_files: u64, max_bytes: u64) -> Qlog {
 /// A file that takes as much as there is room for, and swallows the rest.
 struct Bounded {
     file: File,
-    /// Of all files together.
+    /// Bytes of all files together.
     room: Arc<AtomicU64>,
 }
 

@@ -71,12 +71,12 @@ enum Command {
     Doctor(commands::doctor::Arguments),
 }
 
-/// What a command found.
+/// The answer of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// It is done; if there was a question, the answer is yes.
+    /// Done; if there was a question, the answer is yes.
     Done,
-    /// It is done, and the answer is no: a request failed, a check found a fault.
+    /// Done, and the answer is no: a request failed, a check found a fault.
     No,
 }
 

@@ -36,12 +36,12 @@ impl Printer {
         }
     }
 
-    /// What may go wrong later and is to be known, also with `--quiet`.
+    /// Warns of what may go wrong later, also with `--quiet`.
     pub(crate) fn warn(&self, text: &str) {
         stderr::say(&format!("warning: {text}"));
     }
 
-    /// What went wrong, with its causes, and what may help.
+    /// Says what went wrong, with its causes, and what may help.
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let mut text = format!("error: {error}");
         for cause in error.chain().skip(1) {
@@ -53,7 +53,7 @@ impl Printer {
         stderr::say(&text);
     }
 
-    /// Whether progress may be drawn.
+    /// True if progress may be drawn.
     pub(crate) fn draws(&self) -> bool {
         !self.quiet && io::stderr().is_terminal()
     }
@@ -65,7 +65,7 @@ pub(crate) fn colour_wanted() -> bool {
     !refused && io::stderr().is_terminal()
 }
 
-/// Whether the reader of our stdout went away, as `head` does: no fault of ours or the user's.
+/// True if the reader of our stdout went away, as `head` does: no fault of ours or the user's.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<io::Error>();
     io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)

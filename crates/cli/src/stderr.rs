@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// How long a line of the command itself, and the last ones of its log, wait for a reader.
+/// The time for which a line of the command itself, and the last ones of its log, wait for a reader.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 static QUEUE: OnceLock<LogWriter> = OnceLock::new();

@@ -3,6 +3,7 @@
 use crate::{HeaderField, Issuer, PathPattern, Proxy, RedirectTarget, SiteName, Upload, UrlPath};
 use altway_document::words;
 use altway_select::ModelKind;
+use altway_units::Ratio;
 use std::path::PathBuf;
 
 /// The most sites of a configuration.
@@ -31,6 +32,8 @@ pub struct Site {
     pub client_certificates: Option<ClientCertificates>,
     /// The policy by which a client's protocol is chosen.
     pub policy: ModelKind,
+    /// The share of page views whose browsers report how long the page took, above 0; `None`: there is no beacon.
+    pub beacon: Option<Ratio>,
     /// Fields of all its responses. Of one name may be several.
     pub headers: Vec<HeaderField>,
     /// Its routes; of those that match a request's path the first has it, and where none does the answer is

@@ -1,4 +1,4 @@
-//! What a decision costs: for a client that nobody knows, for one that is known, and on a host whose visitors load
+//! Cost of a decision: for a client that nobody knows, for one that is known, and on a host whose visitors load
 //! all kinds of things. The time is the thread's on a processor, which says the same on a machine that does other
 //! things as well.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]

@@ -27,7 +27,7 @@ pub struct Client {
     pub(crate) network: u64,
     /// IPv4 /16, IPv6 /32.
     pub(crate) allocation: u64,
-    /// Who counts as one voice in a quorum: IPv4 /24, IPv6 /32 (a /48 costs nothing to who has a /32).
+    /// The prefix that counts as one voice in a quorum: IPv4 /24, IPv6 /32 (a /48 costs nothing to who has a /32).
     pub(crate) voice: u64,
     pub(crate) class: ClientClass,
 }

@@ -1,4 +1,4 @@
-//! What a response says about alternative services (RFC 7838), and how the clients' habits shape it.
+//! The word of a response on alternative services (RFC 7838), and how the clients' habits shape it.
 //!
 //! The life of an offer is worth more than who gets it: an offer that runs out within a session makes every
 //! session pay for the switch and lets none collect the saved round trips. So offers live for a month, and are

@@ -23,7 +23,7 @@ const MOST: f64 = 1.2;
 /// Pages that are counted at most; older ones lose their weight.
 pub(crate) const MAX_PAGES: f64 = 20.0;
 
-/// What a page that took `seen` seconds says against `predicted` seconds; 0 if either is no time.
+/// The residual of a page that took `seen` seconds against `predicted` seconds; 0 if either is no time.
 #[must_use]
 pub(crate) fn residual(seen: f64, predicted: f64) -> f64 {
     let off = (seen / predicted).ln();

@@ -1,4 +1,4 @@
-//! What is learnt of each class of clients: its limit over QUIC, what the hold-out says, and changes.
+//! The states of classes of clients: its limit over QUIC, what the hold-out says, and changes.
 
 use crate::limit::{Grid, MEASURED, UNMEASURED};
 use crate::watch::Watch;
@@ -14,6 +14,10 @@ const ALARM_DAYS: u16 = 7;
 const QUORUM: u32 = 30;
 const BEFORE_QUORUM: f64 = 1.5;
 
+/// Half-lives by which votes count less under another congestion control: what a client takes over QUIC is still the
+/// best guess, but rates that loss held down were no sign of it.
+const OTHER_CONTROL: f64 = 3.0;
+
 /// Pages of the hold-out from which on it corrects the class, and how much a class may be off.
 const ENOUGH_HELD: f64 = 4_000.0;
 const CORRECTION: f64 = 0.03;
@@ -28,7 +32,7 @@ pub(crate) struct Classes {
     states: Vec<Mutex<State>>,
 }
 
-/// What is learnt of a class.
+/// The state of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct State {
     pub(crate) grid: Grid,
@@ -148,6 +152,14 @@ impl State {
         let change = self.watch.day()?;
         self.alarmed = day;
         Some(change)
+    }
+
+    /// Everything was measured under another congestion control of one of the transports.
+    pub(crate) fn set_other_congestion(&mut self) {
+        self.grid.age(OTHER_CONTROL);
+        self.held = [[0.0; 2]; 2];
+        self.watch = Watch::default();
+        self.settle();
     }
 
     pub(crate) fn settle(&mut self) {

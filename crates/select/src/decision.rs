@@ -1,6 +1,6 @@
-//! What is decided, and why.
+//! Decisions and their reasons.
 
-use crate::AltSvc;
+use crate::{AltSvc, Congestion};
 use altway_units::{Ratio, duration};
 use std::fmt;
 use std::time::Duration;
@@ -57,7 +57,8 @@ pub struct Prediction {
     pub h3: f64,
     /// ln(T3 / T2) with everything that is known of client and class: below 0, HTTP/3 is faster.
     pub difference: f64,
-    /// Standard deviation of `difference` by what is not known of the client.
+    /// Standard deviation of `difference` by what is not known of the client, and by what was not measured of the
+    /// congestion control.
     pub deviation: f64,
     /// Part of `difference` that the client's own pages say.
     pub effect: f64,
@@ -69,6 +70,10 @@ pub struct Prediction {
     pub rtt: f64,
     /// Share of packets.
     pub loss: f64,
+    /// Congestion control of TCP and of QUIC.
+    pub congestion: [Congestion; 2],
+    /// The surface was made from cells under these; else its formulas alone say the times.
+    pub is_measured: bool,
 }
 
 /// Why a decision was taken, with the numbers it rests on. Displays as one clause.

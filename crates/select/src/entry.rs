@@ -1,7 +1,7 @@
 //! A line of the selection log: what a client was told, what that rests on, and the page that it had loaded.
 
 use crate::observation::{Page, Start};
-use crate::{ClientClass, ClientKey, Decision, Evidence, Offer, Reason, UnixTime};
+use crate::{BeaconReport, ClientClass, ClientKey, Decision, Evidence, Offer, Reason, UnixTime};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt::Display;
 use std::str::FromStr;
@@ -9,8 +9,8 @@ use std::str::FromStr;
 /// The version of the lines that this writes and reads.
 pub const ENTRY_VERSION: u32 = 1;
 
-/// A line of the selection log: one for each page, and one for a connection that ends when something was decided since
-/// its latest page. Addresses stand in it as keyed hashes only. Bounded: a host's name is the operator's, and all
+/// A line of the selection log: one for each page, one for a connection that ends when something was decided since
+/// its latest page, and one for each report of a browser. Addresses stand in it as keyed hashes only. Bounded: a host's name is the operator's, and all
 /// else is numbers and words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SelectionEntry {
@@ -19,10 +19,10 @@ pub struct SelectionEntry {
     /// Seconds since 1970.
     #[serde(serialize_with = "write_time", deserialize_with = "read_time")]
     pub time: UnixTime,
-    /// Whom it is of.
+    /// The client that it is of.
     #[serde(serialize_with = "as_text", deserialize_with = "of_text")]
     pub client: ClientKey,
-    /// Its class.
+    /// The client's class.
     #[serde(serialize_with = "as_text", deserialize_with = "of_text")]
     pub class: ClientClass,
     /// The configured name that was decided for; empty for all others.
@@ -33,6 +33,9 @@ pub struct SelectionEntry {
     /// The page; `None` where the connection ended without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<LoggedPage>,
+    /// A browser's own times, in place of a page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beacon: Option<LoggedBeacon>,
     /// The offer that the client was told last on the connection.
     #[serde(serialize_with = "as_text", deserialize_with = "read_offer")]
     pub offer: Offer,
@@ -72,6 +75,48 @@ pub struct LoggedPage {
     pub responses: u32,
     /// Time in which something was under way, in seconds.
     pub seconds: f64,
+}
+
+/// The times of a page view that its browser reported.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LoggedBeacon {
+    /// Responses of the page's origin that came over the network.
+    pub responses: u32,
+    /// Those among them that came over the page's own protocol.
+    pub same: u32,
+    /// Bytes of them, with the browser's estimate for their fields.
+    pub bytes: u64,
+    /// Seconds from the first packet, or the request, to the last byte.
+    pub seconds: f64,
+    /// Seconds from the beginning of the navigation to the load event.
+    pub load_seconds: f64,
+    /// Seconds of the same page as the server saw it; `None` where it did not time just these responses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_seconds: Option<f64>,
+}
+
+impl LoggedBeacon {
+    /// A report in the form of the log; `bias` as [`Selector::beacon`](crate::Selector::beacon) returned it.
+    #[must_use]
+    pub fn of(report: &BeaconReport, bias: Option<f64>) -> Self {
+        let seconds = f64::from(report.time_ms) / 1e3;
+        Self {
+            responses: report.responses,
+            same: report.same,
+            bytes: report.bytes,
+            seconds,
+            load_seconds: f64::from(report.load_ms) / 1e3,
+            server_seconds: bias.map(|bias| (seconds * bias.exp() * 1e6).round() / 1e6),
+        }
+    }
+
+    /// ln of the server's time over the browser's, in the range that samples have; `None` without one.
+    #[must_use]
+    pub fn bias(&self) -> Option<f64> {
+        let ratio = self.server_seconds? / self.seconds;
+        let is_ratio = ratio.is_finite() && ratio > 0.0;
+        is_ratio.then(|| ratio.ln().clamp(-1.2, 1.2))
+    }
 }
 
 /// The state of a connection when a page began.
@@ -128,6 +173,7 @@ impl SelectionEntry {
             host: host.into(),
             protocol,
             page: page.map(LoggedPage::of),
+            beacon: None,
             offer: decision.offer,
             reason: Reason::KINDS[decision.reason.kind_index()].into(),
             propensity: decision.propensity,
@@ -245,6 +291,24 @@ mod tests {
         );
         assert_eq!(toml::from_str::<SelectionEntry>(&text).unwrap(), entry());
         assert_eq!(entry().fault(), None);
+    }
+
+    #[test]
+    fn a_report_in_a_line_is_numbers_alone() {
+        let report = BeaconReport::parse(b"v=1&p=h3&n=3&s=3&b=1320&t=250&l=300").unwrap();
+        let mut entry = entry();
+        entry.beacon = Some(LoggedBeacon::of(&report, Some(-0.1)));
+        let text = toml::to_string(&entry).unwrap();
+        assert!(text.contains("server_seconds = 0.226209"), "{text}");
+        let read = toml::from_str::<SelectionEntry>(&text).unwrap();
+        assert_eq!(read, entry);
+        assert!((read.beacon.unwrap().bias().unwrap() + 0.1).abs() < 1e-4);
+        let hostile = LoggedBeacon {
+            seconds: 0.0,
+            ..entry.beacon.unwrap()
+        };
+        assert_eq!(hostile.bias(), None);
+        assert_eq!(LoggedBeacon::of(&report, None).bias(), None);
     }
 
     #[test]

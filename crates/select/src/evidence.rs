@@ -63,7 +63,7 @@ pub struct Evidence {
     /// ln by which the hold-out says that the class is slower over HTTP/3 than predicted.
     #[serde(skip_serializing_if = "is_zero")]
     pub correction: f64,
-    /// Whether what was learnt counts.
+    /// True if what was learnt counts.
     #[serde(skip_serializing_if = "is_false")]
     pub learning: bool,
     /// Busy share of the worker's processor time, 0 to 1.
@@ -72,7 +72,7 @@ pub struct Evidence {
     /// TCP's congestion control goes by the rate (BBR).
     #[serde(skip_serializing_if = "is_false")]
     pub tcp_bbr: bool,
-    /// Whether QUIC's congestion control is BBR.
+    /// QUIC's congestion control goes by the rate (BBR).
     #[serde(skip_serializing_if = "is_false")]
     pub quic_bbr: bool,
 }
@@ -89,7 +89,7 @@ impl Selector {
     /// Returns what a decision for `client` at this moment rests on.
     #[must_use]
     pub fn evidence(&self, client: &Client, host: &Host, moment: &Moment) -> Evidence {
-        let found = self.known(client, moment.now);
+        let found = self.known(client, moment);
         let known = found.unwrap_or_default();
         let rate = |transport| known.rate(transport).map(|(ln, _)| ln.exp());
         let has_rate = rate(Transport::Tcp).or(rate(Transport::Quic)).is_some();

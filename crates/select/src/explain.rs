@@ -2,7 +2,7 @@
 
 use crate::decision::{Decision, Offer};
 use crate::observation::Transport;
-use crate::{Client, ClientClass, Host, Moment, Selector};
+use crate::{Client, ClientClass, Congestion, Host, Moment, Selector, TimingBias};
 use std::fmt;
 
 /// A decision with everything that it rests on. Displays as some lines.
@@ -26,6 +26,8 @@ pub struct Explanation {
     pub limit: f64,
     /// HTTP/3 was offered and never came.
     pub udp_blocked: bool,
+    /// Bias of the server's timing of the class against browsers' own, over HTTP/2 and over HTTP/3. It decides nothing.
+    pub timing: [TimingBias; 2],
 }
 
 impl Selector {
@@ -33,7 +35,7 @@ impl Selector {
     #[must_use]
     pub fn explain(&self, client: &Client, host: &Host, moment: &Moment) -> Explanation {
         let decision = self.preview(client, host, moment);
-        let found = self.known(client, moment.now);
+        let found = self.known(client, moment);
         let known = found.unwrap_or_default();
         let both = [Transport::Tcp, Transport::Quic];
         Explanation {
@@ -49,6 +51,7 @@ impl Selector {
             }),
             limit: self.limit(client.class()),
             udp_blocked: known.is_udp_blocked(),
+            timing: self.timing_of(client.class()),
         }
     }
 
@@ -62,7 +65,7 @@ impl Selector {
     ) -> Vec<Explanation> {
         ClientClass::all()
             .map(|class| client.with_class(class))
-            .filter(|client| self.known(client, moment.now).is_some())
+            .filter(|client| self.known(client, moment).is_some())
             .map(|client| self.explain(&client, host, moment))
             .collect()
     }
@@ -97,6 +100,7 @@ impl Selector {
             })
             .collect();
         self.store.each_client(|_, class, known| {
+            let known = known.under(self.congestion);
             let Some(summary) = classes.iter_mut().find(|it| it.class == class) else {
                 return;
             };
@@ -141,6 +145,19 @@ impl fmt::Display for Explanation {
                 f,
                 "  taken for {rate2:.0} and {rate3:.0} Mbit/s, {rtt:.1} ms, loss {loss:.2} %"
             )?;
+            let [tcp, quic] = it.congestion;
+            writeln!(f, "  {}", under(tcp, quic, it.is_measured))?;
+        }
+        for (protocol, it) in ["HTTP/2", "HTTP/3"].iter().zip(&self.timing) {
+            if it.reports > 0.0 {
+                let (percent, error) = (100.0 * it.mean.exp_m1(), 100.0 * it.error);
+                let (reports, networks) = (it.reports, it.networks);
+                writeln!(
+                    f,
+                    "  by {reports:.0} browsers' reports from {networks} networks, the server sees {percent:+.1} % ± {error:.1} \
+                     of the class's own times over {protocol}"
+                )?;
+            }
         }
         if !self.is_known {
             return writeln!(f, "  nothing is known of this address and class");
@@ -164,6 +181,15 @@ impl fmt::Display for Explanation {
         }
         writeln!(f, "  chosen with probability {propensity:.3}")
     }
+}
+
+/// A clause on the congestion control of a prediction.
+fn under(tcp: Congestion, quic: Congestion, is_measured: bool) -> String {
+    let origin = match is_measured {
+        true => "with which the surface was measured",
+        false => "with which the surface was not measured: by its formulas alone",
+    };
+    format!("congestion control like {tcp} over TCP and like {quic} over QUIC, {origin}")
 }
 
 #[cfg(test)]
@@ -196,6 +222,7 @@ mod tests {
             packets_lost: 2,
             ..Observation::new(Transport::Tcp)
         };
+        assert!(text.contains("like cubic over QUIC, with which the surface was measured"));
         selector.observe(&client, &host, &seen, NOW);
         let found = selector.explain_address(&client, &host, &moment);
         assert_eq!((found.len(), found[0].class), (1, class));
@@ -211,5 +238,24 @@ mod tests {
             text.contains("2.0 of 100 packets lost; the class takes 733 Mbit/s"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn an_explanation_says_under_which_congestion_control_it_predicts_and_how_sure_that_is() {
+        let explained = |congestion| {
+            let mut config = Config::new(Secret::new([1; 16]), &ModelKind::Learned);
+            config.congestion = congestion;
+            let class = "chromium-linux".parse().unwrap();
+            let client = Client::new(&config.secret, "192.0.2.1".parse().unwrap(), class);
+            let moment = Moment::new(NOW, Transport::Tcp);
+            Selector::new(config).explain(&client, &Host::new("a"), &moment)
+        };
+        let (cubic, bbr) = (Congestion::LossBased, Congestion::RateBased);
+        let (known, mixed) = (explained([cubic; 2]), explained([bbr, cubic]));
+        let deviation = |it: &Explanation| it.decision.prediction.unwrap().deviation;
+        assert!(deviation(&mixed) >= 0.1 && deviation(&mixed) > deviation(&known));
+        let text = mixed.to_string();
+        let line = "  congestion control like bbr over TCP and like cubic over QUIC, with which the surface was not measured";
+        assert!(text.contains(line), "{text}");
     }
 }

@@ -40,6 +40,7 @@ impl Selector {
                 return;
             }
             known.fade(now);
+            let known = known.under(self.congestion);
             record(&ClientRecord::of(ClientKey::of(address), class, &known));
         });
     }

@@ -65,9 +65,9 @@ pub struct Residual {
 pub struct Coefficient {
     /// The name in the file: `loss.numerator`, `limits.chromium-linux`.
     pub name: String,
-    /// Its value, in the file's unit.
+    /// The value, in the file's unit.
     pub value: f64,
-    /// Its standard error in the same unit; `None`: it was kept.
+    /// The standard error in the same unit; `None`: it was kept.
     pub error: Option<f64>,
 }
 
@@ -76,7 +76,7 @@ pub struct Coefficient {
 pub struct Fit {
     /// The surface; where it is from is left to the caller.
     pub surface: Surface,
-    /// Its coefficients, those of the file first, then the limits of the classes that were measured.
+    /// The coefficients, those of the file first, then the limits of the classes that were measured.
     pub coefficients: Vec<Coefficient>,
     /// The residuals of each cell.
     pub residuals: Vec<Residual>,
@@ -267,7 +267,7 @@ impl Problem<'_> {
         }
     }
 
-    /// How much worse the fit is at least with a coefficient that is 1 more or less in its scale. A limit of which
+    /// The least by which the fit is worse with a coefficient that is 1 more or less in its scale. A limit of which
     /// nothing is seen has a small error where the noise seems to show it, but a larger one does as well.
     fn least_rise(&self, surface: &Surface, place: &Place, least: f64) -> f64 {
         let scaled = place.scaled(surface);

@@ -21,7 +21,7 @@ pub(crate) fn share(visits: Option<u64>) -> f64 {
     visits.map_or(SHARES.1, most)
 }
 
-/// What the coin says for `client` in `week`: `None` if the client isn't held, else whether it gets HTTP/3.
+/// The coin's word for `client` in `week`: `None` if the client isn't held, else whether it gets HTTP/3.
 pub(crate) fn coin(secret: &Secret, client: &Client, week: u64, share: f64) -> Option<bool> {
     let drawn = uniform(secret, Domain::HoldOut, client, week);
     (drawn < share).then_some(drawn < share / 2.0)

@@ -1,8 +1,9 @@
-//! What is known of one client: 48 bytes that fade.
+//! The state of one client: 48 bytes that fade.
 
 use crate::UnixTime;
 use crate::brake::Residuals;
 use crate::observation::{Rate, Transport};
+use crate::surface::Congestion;
 use crate::time::week_of_day;
 use std::time::Duration;
 
@@ -48,13 +49,15 @@ pub(crate) struct Known {
     visit: u32,
     /// Hour of the latest change of a decision.
     changed: u16,
-    /// Of each of eight slots of hosts: a decision was made, it was for HTTP/3, `clear` was sent since.
+    /// A bit for each of eight slots of hosts: a decision was made, it was for HTTP/3, `clear` was sent since.
     decided: u8,
     offered: u8,
     cleared: u8,
     /// The path carries at least so much.
     floor: u8,
     rates: [u8; 2],
+    /// The rate, and the residuals, were measured under congestion control that goes by the rate.
+    by_rate: [bool; 2],
     /// ln of bit/s.
     rate: [f32; 2],
     /// Units of 0.1 ms; 0 is unknown.
@@ -166,6 +169,27 @@ impl Known {
     /// HTTP/3 has come from here.
     pub(crate) fn has_arrived(&self) -> bool {
         self.arrivals > 0
+    }
+
+    /// The transport's sender has this congestion control from now on. What was measured under another says nothing of
+    /// it: its rate stays as one that the path carries at least, and its pages don't count any more.
+    pub(crate) fn set_congestion(&mut self, transport: Transport, congestion: Congestion) {
+        let by_rate = congestion == Congestion::RateBased;
+        if std::mem::replace(&mut self.by_rate[transport as usize], by_rate) == by_rate {
+            return;
+        }
+        if let Some((ln, _)) = self.rate(transport) {
+            self.add_rate(transport, Rate::AtLeast(ln.exp()));
+        }
+        self.rates[transport as usize] = 0;
+        self.set_residuals(transport, Residuals::default());
+    }
+
+    /// The same client as it is to be judged under these, TCP's and QUIC's.
+    pub(crate) fn under(mut self, [tcp, quic]: [Congestion; 2]) -> Self {
+        self.set_congestion(Transport::Tcp, tcp);
+        self.set_congestion(Transport::Quic, quic);
+        self
     }
 
     pub(crate) fn add_rtt(&mut self, transport: Transport, rtt: Duration) {

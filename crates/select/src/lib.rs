@@ -64,6 +64,7 @@
 
 mod address;
 mod alt_svc;
+mod beacon;
 mod brake;
 mod class;
 mod classes;
@@ -93,10 +94,16 @@ mod watch;
 
 pub use address::{Client, ClientKey, ParseKeyError};
 pub use alt_svc::AltSvc;
+pub use beacon::{
+    BeaconCounts, BeaconProtocol, BeaconReport, ClassTiming, InvalidBeacon, MAX_BEACON_BYTES,
+    TimingBias, TooManyBeacons,
+};
 pub use class::{ClientClass, Family, Hints, ParseClassError, Platform, Stack};
 pub use classes::Alarm;
 pub use decision::{Decision, Offer, Prediction, Reason};
-pub use entry::{ENTRY_VERSION, LoggedPage, LoggedProtocol, LoggedStart, SelectionEntry};
+pub use entry::{
+    ENTRY_VERSION, LoggedBeacon, LoggedPage, LoggedProtocol, LoggedStart, SelectionEntry,
+};
 pub use evidence::Evidence;
 pub use explain::{ClassSummary, Explanation};
 pub use export::ClientRecord;
@@ -106,6 +113,6 @@ pub use observation::{Bulk, Observation, Page, Start, Transport};
 pub use pages::Pages;
 pub use secret::Secret;
 pub use selector::{Config, Host, Moment, Selector};
-pub use snapshot::SnapshotError;
+pub use snapshot::{SnapshotError, snapshot_congestion};
 pub use surface::{Congestion, Exchange, Source, Sources, Surface, SurfaceError, Terms, Times};
 pub use time::UnixTime;

@@ -1,4 +1,4 @@
-//! What a host's visitors load: how often exchanges of each size come, on new and on open connections.
+//! The mix of what a host's visitors load: how often exchanges of each size come, on new and on open connections.
 //!
 //! One `Alt-Svc` entry serves a host's small pages and its large downloads alike, so the decision weighs both
 //! protocols over what the host really sends. A host of downloads and a site differ by it.
@@ -42,7 +42,7 @@ struct Count {
 /// Exchanges of a host by size and by whether the connection was new: 64 classes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mix {
-    /// Of new connections, then of open ones.
+    /// Counts on new connections, then on open ones.
     counts: [Count; 2 * SIZES],
     total: f64,
     /// Places in `counts` of those with the largest weights, the largest first, and of equal ones the first; each
@@ -119,7 +119,7 @@ impl Mix {
         self.heaviest = ranks;
     }
 
-    /// Whether the host's own counts are used.
+    /// True if the host's own counts are used.
     #[must_use]
     pub(crate) fn is_known(&self) -> bool {
         self.total >= ENOUGH

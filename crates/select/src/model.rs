@@ -56,7 +56,7 @@ pub struct Context<'a> {
     pub limit: f64,
     /// ln by which the hold-out says that the class is slower over HTTP/3 than predicted.
     pub correction: f64,
-    /// What the host's visitors load.
+    /// The mix of what the host's visitors load.
     pub(crate) mix: &'a Mix,
     /// Busy share of the worker's processor time, 0 to 1.
     pub load: f64,
@@ -64,7 +64,7 @@ pub struct Context<'a> {
     pub http3: bool,
     /// Congestion control over TCP and over QUIC.
     pub congestion: [Congestion; 2],
-    /// Whether there have been visits enough to go by what was learnt.
+    /// True once there have been visits enough to go by what was learnt.
     pub learning: bool,
     pub(crate) rtt: Option<f64>,
     pub(crate) known: Option<&'a Known>,

@@ -1,4 +1,4 @@
-//! What is known of a network (IPv4 /24, IPv6 /48): a first guess for an address that is new, and how often
+//! Knowledge of a network (IPv4 /24, IPv6 /48): a first guess for an address that is new, and how often
 //! the network has voted today.
 //!
 //! Each address counts once a week, within a factor of four of what others saw, so that none decides for its
@@ -30,7 +30,7 @@ const FORGOTTEN_AFTER: u16 = 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Network {
     day: u16,
-    /// Of the day.
+    /// Votes of the day.
     votes: u8,
     count: u8,
     rate: i16,
@@ -115,6 +115,11 @@ impl Network {
     /// An address never comes over QUIC.
     pub(crate) fn blocked(&mut self, address: u64) {
         self.blocked |= 1 << (address & 7);
+    }
+
+    /// Rates were measured under another congestion control: they are learnt anew, and what was seen with them.
+    pub(crate) fn forget_rates(&mut self) {
+        (self.count, self.seen) = (0, 0);
     }
 
     pub(crate) fn neighbours(&self) -> Option<Neighbours> {

@@ -1,5 +1,6 @@
-//! What a server observes of a client's path: only numbers that decide something.
+//! Observations of a client's path: only numbers that decide something.
 
+use crate::Congestion;
 use altway_units::{Bandwidth, DataSize};
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub enum Transport {
 pub struct Observation {
     /// The connection's transport.
     pub transport: Transport,
+    /// The congestion control of the connection's sender, the server. `None`: as the selector was told of all.
+    pub congestion: Option<Congestion>,
     /// The connection's least round-trip time.
     pub min_rtt: Option<Duration>,
     /// The connection's smoothed round-trip time (RFC 6298, RFC 9002 section 5.3).
@@ -55,7 +58,7 @@ pub struct Bulk {
     pub app_limited: bool,
 }
 
-/// What a client loaded at one go: responses with pauses of less than a second between them. A page of which
+/// A load at one go: responses with pauses of less than a second between them. A page of which
 /// the client cancelled a part must be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
@@ -89,6 +92,7 @@ impl Observation {
     pub const fn new(transport: Transport) -> Self {
         Self {
             transport,
+            congestion: None,
             min_rtt: None,
             smoothed_rtt: None,
             packets_sent: 0,
@@ -114,7 +118,7 @@ impl Observation {
     }
 }
 
-/// What a response says of the rate of its path.
+/// The rate of a path as a response shows it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Rate {
     /// Bit/s.

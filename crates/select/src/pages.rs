@@ -69,6 +69,11 @@ impl Pages {
         self.end(at);
     }
 
+    /// Leaves the page that is under way out: it is none, or counts for nothing.
+    pub const fn spoil(&mut self) {
+        self.spoilt = true;
+    }
+
     /// The latest page, if a pause has followed it by now. To be asked for when a connection ends or idles.
     pub fn complete(&mut self, now: Timestamp) -> Option<Page> {
         if self.under_way > 0 || now - self.ended < PAUSE {

@@ -71,7 +71,7 @@ pub struct PageTrial {
     pub ln_time: f64,
     /// The same as predicted over HTTP/2 and over HTTP/3.
     pub predicted: [f64; 2],
-    /// Whether the page came over HTTP/3.
+    /// True if the page came over HTTP/3.
     pub http3: bool,
     /// Seconds of the server's processor over HTTP/2 and over HTTP/3.
     pub processor: [f64; 2],
@@ -85,7 +85,7 @@ impl PageTrial {
         self.client ^ u64::from(self.class.index()) << 48 ^ (self.week & 0x3ff) << 54
     }
 
-    /// Whether the policy at `place` would have offered HTTP/3.
+    /// True if the policy at `place` would have offered HTTP/3.
     #[must_use]
     pub const fn wants_http3(&self, place: usize) -> bool {
         self.wanted & 1 << (place % MAX_POLICIES) != 0
@@ -246,7 +246,7 @@ impl Client {
     }
 }
 
-/// Whether the line's page is the first of its connection.
+/// True if the line's page is the first of its connection.
 fn is_new(entry: &SelectionEntry) -> bool {
     entry
         .page

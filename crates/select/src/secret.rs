@@ -38,7 +38,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a hash is for: hashes of different purposes tell nothing of each other.
+/// The purpose of a hash: hashes of different purposes tell nothing of each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Domain {
     Address = 1,

@@ -1,6 +1,7 @@
 //! The selector: what a server feeds with observations, and obeys.
 
 use crate::alt_svc;
+use crate::beacon::Beacons;
 use crate::classes::{Alarm, Classes};
 use crate::decision::{Decision, Offer, Reason};
 use crate::known::Known;
@@ -21,7 +22,7 @@ mod learn;
 /// A first response above this measures an unknown path better than any guess.
 const LARGE: u64 = 1_000_000;
 
-/// What HTTP/3 must cost for a session to be ended in its midst: ln, and round trips' worth of bytes left.
+/// The cost of HTTP/3 above which a session is ended in its midst: ln, and round trips' worth of bytes left.
 const BREAK_OFF: f64 = 0.25;
 const LEFT: f64 = 20.0;
 
@@ -37,7 +38,7 @@ pub struct Config {
     /// Addresses and classes that are kept at most: 60 bytes each, networks included, as they come.
     /// Default 131,072.
     pub max_clients: usize,
-    /// Congestion control over TCP and over QUIC. Default: by loss at both.
+    /// Congestion control over TCP and over QUIC, for connections of which none other is said. Default: by loss at both.
     pub congestion: [Congestion; 2],
     /// Visits before which nothing that was learnt is gone by. Default 1,000.
     pub learn_after: u64,
@@ -106,6 +107,8 @@ pub struct Moment {
     pub now: UnixTime,
     /// Transport of the connection that the response goes out on.
     pub transport: Transport,
+    /// The congestion control of this connection's sender, the server. `None`: as the selector was told of all.
+    pub congestion: Option<Congestion>,
     /// Least round-trip time of this connection.
     pub min_rtt: Option<Duration>,
     /// Busy share of the worker's processor time lately, 0 to 1.
@@ -123,6 +126,7 @@ impl Moment {
         Self {
             now,
             transport,
+            congestion: None,
             min_rtt: None,
             load: 0.0,
             first_response: None,
@@ -138,11 +142,12 @@ pub struct Selector {
     pub(crate) secret: Secret,
     model: Box<dyn Model>,
     surface: Surface,
-    congestion: [Congestion; 2],
+    pub(crate) congestion: [Congestion; 2],
     learn_after: u64,
     pub(crate) store: Store,
     pub(crate) classes: Classes,
     pub(crate) visits: Mutex<Visits>,
+    pub(crate) beacons: Beacons,
 }
 
 impl Selector {
@@ -158,6 +163,7 @@ impl Selector {
             classes: Classes::new(&config.surface),
             surface: config.surface,
             visits: Mutex::default(),
+            beacons: Beacons::new(),
         }
     }
 
@@ -235,13 +241,28 @@ impl Selector {
         self.classes.get(class).0
     }
 
-    pub(crate) fn known(&self, client: &Client, now: UnixTime) -> Option<Known> {
-        self.store.known(client, now)
+    /// Congestion control over TCP and over QUIC, where a connection of `transport` has `own`.
+    pub(crate) fn congestion(
+        &self,
+        transport: Transport,
+        own: Option<Congestion>,
+    ) -> [Congestion; 2] {
+        let mut both = self.congestion;
+        let place = &mut both[transport as usize];
+        *place = own.unwrap_or(*place);
+        both
+    }
+
+    /// The state of a client, as it counts under the congestion control of this moment.
+    pub(crate) fn known(&self, client: &Client, moment: &Moment) -> Option<Known> {
+        let congestion = self.congestion(moment.transport, moment.congestion);
+        let known = self.store.known(client, moment.now)?;
+        Some(known.under(congestion))
     }
 
     fn judge(&self, client: &Client, host: &Host, moment: &Moment) -> Verdict {
         let now = moment.now;
-        let known = self.store.known(client, now);
+        let known = self.known(client, moment);
         let has_rate = known.is_some_and(|it| {
             it.rate(Transport::Tcp)
                 .or(it.rate(Transport::Quic))
@@ -306,7 +327,7 @@ impl Selector {
             mix,
             load: moment.load,
             http3: moment.transport == Transport::Quic,
-            congestion: self.congestion,
+            congestion: self.congestion(moment.transport, moment.congestion),
             learning: self.visits().is_enough(self.learn_after),
             rtt: moment.min_rtt.map(|rtt| rtt.as_secs_f64()),
             known,
@@ -318,7 +339,7 @@ impl Selector {
         *self.visits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is done with a judgement.
+    /// Makes a choice of a judgement: by blocked UDP, damping and the hold-out.
     fn choose(
         &self,
         subject: &Subject<'_>,
@@ -394,7 +415,7 @@ impl Selector {
     }
 }
 
-/// Whom a decision is for.
+/// The client that a decision is for.
 struct Subject<'a> {
     client: &'a Client,
     known: Option<Known>,
@@ -415,7 +436,7 @@ impl Subject<'_> {
     }
 }
 
-/// What is chosen, before it is put into words.
+/// A choice, before it is put into words.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     http3: bool,
@@ -453,7 +474,7 @@ fn say(subject: &Subject<'_>, moment: &Moment, judgement: &Judgement, choice: &C
     }
 }
 
-/// What is left of the session gains more by HTTP/2 than a new connection costs.
+/// True if the rest of the session gains more by HTTP/2 than a new connection costs.
 fn breaks_off(moment: &Moment, judgement: &Judgement) -> bool {
     let Some(prediction) = judgement.prediction else {
         return false;

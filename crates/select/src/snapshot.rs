@@ -1,4 +1,4 @@
-//! What is known, as bytes: for the next process, or for a file that its caller writes.
+//! The selector's knowledge as bytes: for the next process, or for a file that its caller writes.
 //!
 //! The bytes end with a keyed hash of all others, so that damage is noticed and nobody without the secret can
 //! write them. Still every number is checked or cut to its range when it is read.
@@ -8,17 +8,17 @@ use crate::known;
 use crate::network;
 use crate::secret::Domain;
 use crate::watch::{self, Watch};
-use crate::{ClientClass, Secret, Selector, UnixTime};
+use crate::{ClientClass, Congestion, Secret, Selector, UnixTime};
 use std::sync::PoisonError;
 
 const MAGIC: &[u8; 8] = b"altwsel\n";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes that are no snapshot of this selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// They are no snapshot, or cut off.
+    /// Bytes that are no snapshot, or cut off.
     #[error("not a snapshot of path statistics, or an incomplete one")]
     Format,
     /// Another version of altway made it.
@@ -27,10 +27,10 @@ pub enum SnapshotError {
         /// Version in the bytes.
         found: u32,
     },
-    /// It was made under another secret: its addresses mean nothing here.
+    /// A snapshot under another secret: its addresses mean nothing here.
     #[error("snapshot under another secret")]
     Secret,
-    /// It has been damaged.
+    /// Damaged bytes.
     #[error("snapshot whose checksum does not match")]
     Checksum,
 }
@@ -43,6 +43,7 @@ impl Selector {
         let mut to = MAGIC.to_vec();
         to.extend(VERSION.to_le_bytes());
         to.extend(identity(&self.secret).to_le_bytes());
+        to.extend(self.congestion.map(to_byte));
         to.extend(now.as_secs().to_le_bytes());
         let visits = *self.visits.lock().unwrap_or_else(PoisonError::into_inner);
         let whole = visits.whole_week.unwrap_or(u64::MAX);
@@ -76,7 +77,8 @@ impl Selector {
     }
 
     /// Takes up what [`snapshot`](Self::snapshot) gave. What has been forgotten since is left out; entries
-    /// beyond what this selector keeps take each other's place.
+    /// beyond what this selector keeps take each other's place. Where it was learnt under other congestion control than
+    /// this selector's, clients' rates stay as lower bounds, networks' go, and classes begin nearly anew.
     ///
     /// # Errors
     /// The bytes are no snapshot of this version under this secret. Then nothing has changed.
@@ -85,19 +87,23 @@ impl Selector {
         let mut from = Reader(body);
         let snapshot = Parts::read(&mut from, self).ok_or(SnapshotError::Format)?;
         *self.visits.lock().unwrap_or_else(PoisonError::into_inner) = snapshot.visits;
-        for (class, state) in ClientClass::all().zip(snapshot.classes) {
+        let holds = snapshot.congestion == self.congestion;
+        for (class, mut state) in ClientClass::all().zip(snapshot.classes) {
+            if !holds {
+                state.set_other_congestion();
+            }
             *self.classes.state(class) = state;
         }
         for (shard, entry) in snapshot.clients {
             self.store.restore_client(shard.into(), entry, now);
         }
         for (shard, entry) in snapshot.networks {
-            self.store.restore_network(shard.into(), entry, now);
+            self.store.restore_network(shard.into(), entry, holds, now);
         }
         Ok(())
     }
 
-    /// What stands between the head and the checksum.
+    /// The bytes between the head and the checksum.
     fn checked<'a>(&self, bytes: &'a [u8]) -> Result<&'a [u8], SnapshotError> {
         let (all, sum) = bytes.split_last_chunk::<8>().ok_or(SnapshotError::Format)?;
         let mut from = Reader(all);
@@ -121,8 +127,26 @@ impl Selector {
     }
 }
 
+/// Congestion control of TCP and of QUIC under which a snapshot was made, for who looks into it: as the rest, it counts
+/// only once [`Selector::restore`] has found the checksum right. `None` for bytes that are no snapshot of this version.
+#[must_use]
+pub fn snapshot_congestion(bytes: &[u8]) -> Option<[Congestion; 2]> {
+    let mut from = Reader(bytes);
+    let is_ours = from.take::<8>()? == MAGIC && from.take::<4>()? == &VERSION.to_le_bytes();
+    let _identity = from.u64()?;
+    is_ours.then(|| from.congestion())?
+}
+
+fn to_byte(congestion: Congestion) -> u8 {
+    match congestion {
+        Congestion::LossBased => 0,
+        Congestion::RateBased => 1,
+    }
+}
+
 /// A snapshot that has been read whole.
 struct Parts<'a> {
+    congestion: [Congestion; 2],
     visits: crate::visits::Visits,
     classes: Vec<State>,
     clients: Vec<(u8, &'a [u8; known::SIZE])>,
@@ -131,6 +155,7 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn read(from: &mut Reader<'a>, selector: &Selector) -> Option<Self> {
+        let congestion = from.congestion()?;
         let _made = from.u64()?;
         let visits = crate::visits::Visits {
             total: from.u64()?,
@@ -148,6 +173,7 @@ impl<'a> Parts<'a> {
         let clients = from.entries()?;
         let networks = from.entries()?;
         from.0.is_empty().then_some(Self {
+            congestion,
             visits,
             classes,
             clients,
@@ -222,6 +248,17 @@ impl<'a> Reader<'a> {
 
     fn u64(&mut self) -> Option<u64> {
         self.take().map(|it| u64::from_le_bytes(*it))
+    }
+
+    /// TCP's and QUIC's.
+    fn congestion(&mut self) -> Option<[Congestion; 2]> {
+        let of_byte = |byte| match byte {
+            0 => Some(Congestion::LossBased),
+            1 => Some(Congestion::RateBased),
+            _ => None,
+        };
+        let [tcp, quic] = *self.take()?;
+        of_byte(tcp).zip(of_byte(quic)).map(<[_; 2]>::from)
     }
 
     fn f64(&mut self) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! What is known of all clients and networks: sharded, bounded, fading.
+//! The states of all clients and networks: sharded, bounded, fading.
 //!
 //! Sixty-four shards with a lock each, which is held for less than a microsecond. A shard belongs to addresses
 //! of many allocations (IPv4 /16, IPv6 /32), but an allocation has only four shards: whoever holds one
@@ -49,7 +49,7 @@ impl Store {
         }
     }
 
-    /// What is known of `client`, as of `now`.
+    /// The state of `client`, as of `now`.
     pub(crate) fn known(&self, client: &Client, now: UnixTime) -> Option<Known> {
         let shard = self.shard(client, client.address);
         let entry = shard.clients.get(client.address, client.class.index())?;
@@ -83,7 +83,7 @@ impl Store {
         result
     }
 
-    /// What neighbours of `client` saw.
+    /// The first guess that neighbours of `client` give.
     pub(crate) fn neighbours(&self, client: &Client, now: UnixTime) -> Option<Neighbours> {
         let shard = self.shard(client, client.network);
         let network = Network::read(shard.networks.get(client.network, 0)?);
@@ -103,7 +103,7 @@ impl Store {
         self.prefix(client, (client.network, 0), now, change);
     }
 
-    /// Whether `client` may vote on the limit of a class: its network may six times a day, its allocation
+    /// Counts a vote of `client` on the limit of a class, if it may vote: its network may six times a day, its allocation
     /// sixty times.
     pub(crate) fn vote(&self, client: &Client, now: UnixTime) -> bool {
         let votes = |name, most| {
@@ -185,11 +185,20 @@ impl Store {
         known.write(shard.clients.restore(entry));
     }
 
-    /// The same of a network.
-    pub(crate) fn restore_network(&self, shard: usize, entry: &[u8; network::SIZE], now: UnixTime) {
-        let network = Network::read(entry);
+    /// The same of a network; without its rates unless they hold under the congestion control of today.
+    pub(crate) fn restore_network(
+        &self,
+        shard: usize,
+        entry: &[u8; network::SIZE],
+        rates_hold: bool,
+        now: UnixTime,
+    ) {
+        let mut network = Network::read(entry);
         if network.is_forgotten(now) {
             return;
+        }
+        if !rates_hold {
+            network.forget_rates();
         }
         let mut shard = self.at(shard);
         network.write(shard.networks.restore(entry));

@@ -20,15 +20,40 @@ pub use file::SurfaceError;
 pub(crate) use predictor::Predictor;
 pub use provenance::{Source, Sources};
 
-/// The reaction of a transport's sender to loss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// The reaction of a transport's sender to loss. In surface files and in texts a kind goes by the name of the best
+/// known of it: `cubic`, `bbr`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Congestion {
     /// Takes loss for congestion: CUBIC (RFC 9438), Reno (RFC 5681).
     #[default]
+    #[serde(rename = "cubic")]
     LossBased,
     /// Goes by the delivery rate: BBR (draft-ietf-ccwg-bbr). Loss below some percent slows it by what is sent
     /// again only.
+    #[serde(rename = "bbr")]
     RateBased,
+}
+
+impl Congestion {
+    /// Finds the kind of the congestion control that the kernel, or a configuration, knows by `name`. Whatever is not
+    /// known takes loss for congestion, as most do.
+    #[must_use]
+    pub fn of_name(name: &str) -> Self {
+        match name {
+            "bbr" | "bbr2" | "bbr3" => Self::RateBased,
+            _ => Self::LossBased,
+        }
+    }
+}
+
+/// `cubic`, `bbr`.
+impl std::fmt::Display for Congestion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::LossBased => "cubic",
+            Self::RateBased => "bbr",
+        })
+    }
 }
 
 /// The properties of a client's path.
@@ -112,7 +137,7 @@ struct Lead {
     base: f64,
     growth: f64,
     pace: f64,
-    /// What many objects add, as a share.
+    /// The share that many objects add.
     objects: f64,
 }
 
@@ -169,6 +194,13 @@ impl Surface {
                 .is_ok_and(ClientClass::is_browser)
         });
         browsers.map(|(_, limit)| *limit).min_by(f64::total_cmp)
+    }
+
+    /// True if cells with this congestion control, TCP's and QUIC's, were among those that the surface was made
+    /// from. The times of others are those of the formulas, of which nothing was measured.
+    #[must_use]
+    pub fn is_measured(&self, congestion: [Congestion; 2]) -> bool {
+        self.sources.congestion.contains(&congestion)
     }
 
     /// Predicts how long an exchange takes. Finite and above 0 for all terms: what is out of range, or no

@@ -8,7 +8,7 @@ pub(crate) struct Visits {
     pub(crate) total: u64,
     pub(crate) week: u64,
     pub(crate) this_week: u64,
-    /// Of the latest week that was counted from its beginning to its end.
+    /// Visits of the latest week that was counted from its beginning to its end.
     pub(crate) whole_week: Option<u64>,
     pub(crate) is_whole: bool,
 }

@@ -31,16 +31,8 @@ impl CongestionInUse {
 impl CongestionInUse {
     /// Both in the terms of the selector: TCP's, QUIC's.
     pub(crate) fn of_selection(&self) -> [altway_select::Congestion; 2] {
-        use altway_select::Congestion::{LossBased, RateBased};
-        let tcp = match self.tcp.as_str() {
-            "bbr" | "bbr2" | "bbr3" => RateBased,
-            _ => LossBased,
-        };
-        let quic = match self.quic {
-            Some(Congestion::Bbr) => RateBased,
-            _ => LossBased,
-        };
-        [tcp, quic]
+        let quic = self.quic.map_or("", Congestion::kernel_name);
+        [&self.tcp, quic].map(altway_select::Congestion::of_name)
     }
 }
 
@@ -57,6 +49,19 @@ fn of_quic(tcp: &str) -> Congestion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_selector_is_told_the_kind_of_either() {
+        use altway_select::Congestion::{LossBased, RateBased};
+        for (tcp, quic, kinds) in [
+            ("bbr", Some(Congestion::Bbr), [RateBased, RateBased]),
+            ("bbr", Some(Congestion::Cubic), [RateBased, LossBased]),
+            ("dctcp", None, [LossBased, LossBased]),
+        ] {
+            let tcp = tcp.into();
+            assert_eq!(CongestionInUse { tcp, quic }.of_selection(), kinds);
+        }
+    }
 
     #[test]
     fn quic_has_what_tcp_has_or_cubic() {

@@ -12,8 +12,8 @@ use crate::request::log::AccessLog;
 use crate::request::service::Service;
 use crate::selection::{HostIndex, Selection, SelectionLog};
 use crate::{Certificates, reload};
-use altway_select::{ClassSummary, ClientClass, Explanation, Moment, Offer};
-use altway_select::{Transport, UnixTime};
+use altway_select::{BeaconCounts, ClassSummary, ClassTiming, ClientClass, Explanation, Moment};
+use altway_select::{Offer, Transport, UnixTime};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -196,6 +196,14 @@ impl Monitor {
     pub fn classes(&self) -> Vec<ClassSummary> {
         let selection = self.service.selection();
         selection.map_or_else(Vec::new, Selection::summary)
+    }
+
+    /// Returns how far the server's timing of pages is from what browsers reported ([`Options::beacon`](crate::Options)),
+    /// for each class of which there are reports, and counts of these.
+    #[must_use]
+    pub fn timing(&self) -> (Vec<ClassTiming>, BeaconCounts) {
+        let selection = self.service.selection();
+        selection.map_or_else(Default::default, Selection::timing)
     }
 
     /// Returns the certificates in use, the default first; empty in clear text.

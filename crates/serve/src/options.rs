@@ -8,7 +8,7 @@ pub use altway_http3::{Congestion, UnknownCongestion};
 use altway_http3::{Qlog, ServerId};
 use altway_message::Scheme;
 use altway_select::{Model, ModelKind};
-use altway_units::Network;
+use altway_units::{Network, Ratio};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
@@ -130,6 +130,12 @@ pub struct Options {
     /// The log that has a line of each page, with what was decided for its client, to estimate what other policies would have
     /// been worth. Default: nowhere.
     pub selection_log: Option<SelectionLog>,
+    /// Share of page views whose browsers report how long the page took, for names without a
+    /// [`HostPolicy`]. `Some`: `/.well-known/altway/beacon.js` is a script that a page may name, and
+    /// `/.well-known/altway/beacon` takes its reports, before the site's own routes, where there is HTTP/3 to offer.
+    /// Reports are numbers, go to the [`selection_log`](Self::selection_log), show how far the server's timing is from
+    /// the browsers', and decide nothing. Default `None`: neither path is there.
+    pub beacon: Option<Ratio>,
     /// The limits on how slow and how many clients may be.
     pub limits: Limits,
 }
@@ -185,6 +191,7 @@ impl Options {
             takeover: None,
             access_log: None,
             selection_log: None,
+            beacon: None,
             limits: Limits::default(),
         }
     }
@@ -220,6 +227,8 @@ pub struct HostPolicy {
     pub name: String,
     /// The policy by which its clients' protocol is chosen.
     pub policy: Policy,
+    /// Share of page views that report their times, as [`Options::beacon`].
+    pub beacon: Option<Ratio>,
 }
 
 /// The addresses to listen at.

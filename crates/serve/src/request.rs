@@ -7,6 +7,7 @@
 //! than a moment waits in [`pending`]; a request's body comes by [`upload`], a response's leaves by
 //! [`outgoing`]. A request for a WebSocket is offered an [`upgrade`] to a [`tunnel`].
 
+pub(crate) mod beacon;
 pub(crate) mod body;
 pub(crate) mod carrier;
 pub(crate) mod check;

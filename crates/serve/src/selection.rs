@@ -1,4 +1,4 @@
-//! What the server observes of its clients, and which protocol it offers each: the selector that all workers
+//! Observation of clients, and the protocol that each is offered: the selector that all workers
 //! share, and the hosts that decisions are made for.
 //!
 //! [`counters`] reads the transports, [`visit`] makes observations of what one connection does, [`state`] keeps
@@ -12,12 +12,14 @@ mod log;
 pub(crate) mod state;
 pub(crate) mod visit;
 
+use crate::request::beacon::Reporter;
 use crate::{BoxError, Certificates, Error, HostPolicy, Options, Policy};
 use altway_select::{
-    ClassSummary, Client, ClientClass, Config, Congestion, Decision, Explanation, Hints,
-    LoggedProtocol, Model, Moment, Observation, Page, Secret, SelectionEntry, Selector, Surface,
-    Transport, UnixTime,
+    BeaconCounts, BeaconReport, ClassSummary, ClassTiming, Client, ClientClass, Config, Congestion,
+    Decision, Explanation, Hints, LoggedBeacon, LoggedProtocol, Model, Moment, Observation, Page,
+    Secret, SelectionEntry, Selector, Surface, TooManyBeacons, Transport, UnixTime,
 };
+use altway_units::Ratio;
 pub(crate) use hosts::{HostIndex, HostNames};
 use hosts::{Hosts, Named};
 pub use log::SelectionLog;
@@ -36,6 +38,8 @@ pub(crate) struct Selection {
     hosts: Hosts,
     state: Option<StateFolder>,
     log: Option<SelectionLog>,
+    /// The beacon of names that have none of their own.
+    beacon: Option<Ratio>,
 }
 
 impl Selection {
@@ -76,6 +80,7 @@ impl Selection {
             hosts: Hosts::new(),
             state,
             log: options.selection_log.clone(),
+            beacon: options.beacon,
         })
     }
 
@@ -88,14 +93,19 @@ impl Selection {
             hosts: Hosts::new(),
             state: None,
             log: None,
+            beacon: None,
         }
     }
 
     /// The names of these certificates, each with a host to decide for.
     pub(crate) fn certificate_names(&self, certificates: &Certificates) -> HostNames {
         let names: Vec<_> = certificates.dns_names().collect();
-        let named = names.iter().map(|name| Named { name, policy: None });
-        self.hosts.names(named)
+        let named = names.iter().map(|name| Named {
+            name,
+            policy: None,
+            beacon: self.beacon,
+        });
+        self.hosts.names(named, self.beacon)
     }
 
     /// These names, each with a host to decide for by its policy.
@@ -105,7 +115,12 @@ impl Selection {
     pub(crate) fn host_names(&self, hosts: &[HostPolicy]) -> Result<HostNames, Error> {
         let mut models: Vec<(&Policy, Arc<dyn Model>)> = Vec::new();
         let mut named = Vec::with_capacity(hosts.len());
-        for HostPolicy { name, policy } in hosts {
+        for HostPolicy {
+            name,
+            policy,
+            beacon,
+        } in hosts
+        {
             let known = models.iter().find(|(of, _)| *of == policy);
             let model = match known {
                 _ if *policy == self.policy => None,
@@ -117,9 +132,13 @@ impl Selection {
                 }
             };
             let policy = model.map(|model| (policy.to_string(), model));
-            named.push(Named { name, policy });
+            named.push(Named {
+                name,
+                policy,
+                beacon: *beacon,
+            });
         }
-        Ok(self.hosts.names(named))
+        Ok(self.hosts.names(named, self.beacon))
     }
 
     /// Names the client at the other end of a connection, which has begun; whether it had been offered HTTP/3.
@@ -180,12 +199,51 @@ impl Selection {
         }
     }
 
+    /// Takes what a browser reports, and logs it.
+    ///
+    /// # Errors
+    /// Its network has sent as many as it may.
+    pub(crate) fn beacon(
+        &self,
+        from: &Reporter,
+        report: &BeaconReport,
+        now: UnixTime,
+    ) -> Result<(), TooManyBeacons> {
+        let transport = match from.protocol {
+            LoggedProtocol::H3 => Transport::Quic,
+            LoggedProtocol::H1 | LoggedProtocol::H2 => Transport::Tcp,
+        };
+        let page = from.page.as_ref();
+        let bias = self
+            .selector
+            .beacon(&from.client, transport, report, page, now)?;
+        if let (Some(log), Some(decision)) = (&self.log, &from.decision) {
+            let host = self.hosts.get(from.host);
+            let moment = Moment {
+                min_rtt: from.min_rtt,
+                ..Moment::new(now, transport)
+            };
+            let evidence = self.selector.evidence(&from.client, host, &moment);
+            let whom = (now, from.client.key(), from.client.class());
+            let place = (host.name(), from.protocol);
+            let mut entry = SelectionEntry::new(whom, place, None, decision, evidence);
+            entry.beacon = Some(LoggedBeacon::of(report, bias));
+            log.add(&entry);
+        }
+        Ok(())
+    }
+
+    /// The timing's bias of each class by browsers' reports, and counts of these.
+    pub(crate) fn timing(&self) -> (Vec<ClassTiming>, BeaconCounts) {
+        (self.selector.timing(), self.selector.beacon_counts())
+    }
+
     /// Addresses and classes of which something is known.
     pub(crate) fn clients(&self) -> usize {
         self.selector.clients()
     }
 
-    /// What a client would be told, and why: of each class that is known at the address, or of one.
+    /// Explains what a client would be told: of each class that is known at the address, or of one.
     pub(crate) fn explain(
         &self,
         address: IpAddr,
@@ -204,7 +262,7 @@ impl Selection {
         }
     }
 
-    /// What is known of each class.
+    /// Summarises what is known of each class.
     pub(crate) fn summary(&self) -> Vec<ClassSummary> {
         self.selector.summary()
     }
@@ -216,12 +274,12 @@ impl Selection {
         }
     }
 
-    /// Whether [`save`](Self::save) does anything.
+    /// True if [`save`](Self::save) does anything.
     pub(crate) fn is_kept(&self) -> bool {
         self.state.is_some()
     }
 
-    /// Whether the state folder belongs to another process from now on.
+    /// Says to whom the state folder belongs from now on: to another process, or to this one.
     pub(crate) fn handed_over(&self, to_another: bool) {
         if let Some(state) = &self.state {
             state.close(to_another);

@@ -21,7 +21,7 @@ pub enum Browser {
     Other,
 }
 
-/// What is assumed of a family.
+/// Assumptions on a family.
 struct Traits {
     browser: Browser,
     /// Share of clients.
@@ -152,12 +152,12 @@ impl Browser {
         self.traits().switch
     }
 
-    /// Whether the page at hand stays on HTTP/2 where QUIC is not known to work on the network.
+    /// True if the page at hand stays on HTTP/2 where QUIC is not known to work on the network.
     pub(crate) fn stays(self) -> bool {
         self.traits().stays
     }
 
-    /// Whether it runs on a phone.
+    /// True if it runs on a phone.
     pub(crate) fn is_mobile(self) -> bool {
         matches!(self, Self::ChromiumAndroid | Self::Safari | Self::WebView)
     }

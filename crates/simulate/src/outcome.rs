@@ -1,4 +1,4 @@
-//! What a run cost its clients and its server.
+//! Costs of a run to its clients and its server.
 
 use crate::population::Population;
 use altway_select::replay::processor_seconds;
@@ -51,7 +51,7 @@ pub(crate) struct Tally {
     on_h3: u64,
 }
 
-/// What a policy cost a population. Regret is a page's time beyond that of the protocol that was the better for
+/// Costs of a policy to a population. Regret is a page's time beyond that of the protocol that was the better for
 /// it, as a share; nobody can have 0, for one entry serves small pages and large ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {

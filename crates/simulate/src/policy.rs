@@ -1,4 +1,4 @@
-//! What a simulated server can be: anything that answers a page with an `Alt-Svc` field, and learns from what
+//! Policies of simulated servers: anything that answers a page with an `Alt-Svc` field, and learns from what
 //! it sees of the page.
 
 use crate::truth::Page;
@@ -15,11 +15,11 @@ pub const MONTH: f64 = 30.0 * 86_400.0;
 pub struct Ask<'a> {
     /// Seconds since the beginning.
     pub now: f64,
-    /// Where it comes from.
+    /// The address that it comes from.
     pub address: IpAddr,
     /// User-Agent of the request; empty: none.
     pub user_agent: &'a str,
-    /// It came over HTTP/3.
+    /// True if it came over HTTP/3.
     pub over_h3: bool,
     /// On a connection that was open already.
     pub warm: bool,
@@ -28,7 +28,7 @@ pub struct Ask<'a> {
     pub(crate) truth: Truth<'a>,
 }
 
-/// What really is; for the clairvoyant alone.
+/// The truth, for the clairvoyant alone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Truth<'a> {
     pub(crate) visit: &'a Visit,
@@ -39,9 +39,9 @@ pub(crate) struct Truth<'a> {
 pub struct Seen<'a> {
     /// The request that it began with.
     pub ask: Ask<'a>,
-    /// Its document and objects.
+    /// The document and objects.
     pub page: Page,
-    /// Its first request came in early data (RFC 8446 section 2.3).
+    /// True if the first request came in early data (RFC 8446 section 2.3).
     pub early: bool,
     /// All of it came over the protocol that it began with.
     pub pure: bool,

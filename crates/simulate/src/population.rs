@@ -1,10 +1,10 @@
-//! Who the clients are and how their networks are: the parameters, and what is drawn once.
+//! Clients and their networks: the parameters, and what is drawn once.
 
 use crate::browser::Browser;
 use crate::random::Random;
 use crate::truth::Page;
 
-/// How far clients are from the server, by the median RTT of their networks.
+/// Distance of clients from the server, by the median RTT of their networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Region {
     /// 4 ms: a server in the city.
@@ -52,7 +52,7 @@ impl Mix {
     }
 }
 
-/// What some clients do to mislead the server.
+/// Ways in which some clients mislead the server.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Hostility {
     /// Share of clients; each visits five times as often as others.
@@ -154,7 +154,7 @@ pub(crate) struct Client {
     pub(crate) hostile: bool,
 }
 
-/// What is drawn once.
+/// Properties that are drawn once.
 #[derive(Debug, Clone)]
 pub(crate) struct People {
     pub(crate) networks: Vec<Network>,

@@ -35,19 +35,19 @@ pub fn run(population: &Population, policy: &mut dyn Policy) -> Outcome {
 
 struct World {
     hostility: Hostility,
-    /// Of each client, for the origin.
+    /// Entries of each client, for the origin.
     entries: Vec<AltSvcEntry>,
     /// Visits that made up their User-Agents.
     visits: u64,
     tally: Tally,
 }
 
-/// How a page was loaded.
+/// The way in which a page was loaded.
 struct Way {
     over_h3: bool,
-    /// It began over HTTP/3 where UDP doesn't get through.
+    /// True if it began over HTTP/3 where UDP doesn't get through.
     failed: bool,
-    /// It moved to HTTP/3, or from it.
+    /// True if it moved to HTTP/3, or from it.
     moved: bool,
 }
 

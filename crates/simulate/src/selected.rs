@@ -63,7 +63,7 @@ impl Selected {
         self.log.as_deref().unwrap_or_default()
     }
 
-    /// What it knows.
+    /// The knowledge of the selector.
     #[must_use]
     pub fn selector(&self) -> &Selector {
         &self.selector

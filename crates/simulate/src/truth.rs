@@ -44,7 +44,7 @@ pub struct Path {
     pub middlebox: f64,
 }
 
-/// What a page fetches: a document, then all that it names at once.
+/// A page's fetches: a document, then all that it names at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Page {
     /// Bytes of the document.

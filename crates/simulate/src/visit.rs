@@ -45,7 +45,7 @@ pub(crate) struct Load {
     pub(crate) noise: Noise,
 }
 
-/// What makes one measurement differ from the next.
+/// Noise that makes one measurement differ from the next.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Noise {
     /// ln of what the client adds to the time that the server sees over HTTP/2 and HTTP/3.
@@ -214,7 +214,7 @@ fn load(
     }
 }
 
-/// Whether the page shows the path's full rate.
+/// True if the page shows the path's full rate.
 pub(crate) fn fills(page: &Page, path: &Path) -> bool {
     page.bytes() >= 5e6 || (page.bytes() >= 1e6 && page.bytes() * 8.0 / path.rate > 4.0 * path.rtt)
 }

@@ -1,4 +1,4 @@
-//! What the learned policy must cost at most, over weeks and thousands of clients.
+//! Bars of what the learned policy may cost, over weeks and thousands of clients.
 
 use altway_select::{ModelKind, Surface};
 use altway_simulate::{

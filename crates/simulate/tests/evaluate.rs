@@ -98,6 +98,7 @@ impl Coin {
             host: "".into(),
             protocol,
             page,
+            beacon: None,
             offer,
             reason: "hold-out".into(),
             propensity: match offer {
@@ -170,7 +171,7 @@ fn replay() -> Replay {
     Replay::new(surface.clone(), policies.into())
 }
 
-/// What a log says, and what is true of the same pages.
+/// Estimates from a log, and the truth of the same pages.
 struct Told {
     name: &'static str,
     estimate: ClusteredMean,

@@ -97,6 +97,7 @@ pub fn hosts(plan: &Plan) -> Vec<HostPolicy> {
         let named = move |name| HostPolicy {
             name,
             policy: policy.clone(),
+            beacon: site.beacon,
         };
         names.map(named).collect::<Vec<_>>()
     };

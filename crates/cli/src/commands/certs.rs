@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What `--json` prints.
+/// The JSON of `--json`.
 #[derive(Serialize)]
 struct Files<'a> {
     ca_certificate: &'a Path,

@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What to do, and why.
+/// The advice and its reason.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Advice {
     /// The record to publish; `None`: none.
@@ -82,27 +82,27 @@ const ALWAYS_H3: [&str; 2] = [
 const ALWAYS_H2: [&str; 1] =
     ["Nobody is to get HTTP/3: a record without h3 says so before the first connection."];
 
-/// What is published, and what is wrong with it.
+/// The published records, and what is wrong with them.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Published {
     /// Name in the DNS that was asked for.
     name: String,
     /// Protocols of each record; empty where there is none.
     records: Vec<Vec<String>>,
-    /// How it keeps the server from what its policy says; `None`: it does not.
+    /// The way in which it keeps the server from what its policy says; `None`: it does not.
     pub(crate) fault: Option<&'static str>,
 }
 
-/// What a record does to a policy that chooses, or gives HTTP/2 to all.
+/// Effect of a record on a policy that chooses, or gives HTTP/2 to all.
 const BYPASSES: &str =
     "browsers begin over HTTP/3 without asking the server, and no Alt-Svc field takes that back";
 
-/// What a record does to a policy that leads clients to HTTP/3 by Alt-Svc.
+/// Effect of a record on a policy that leads clients to HTTP/3 by Alt-Svc.
 const HINDERS: &str = "clients that heed RFC 9460 section 9.3 don't follow Alt-Svc to HTTP/3, which the record does \
                        not have";
 
 impl Published {
-    /// What resolvers say of `host`, for a server at `port` with that policy.
+    /// The answers of resolvers on `host`, for a server at `port` with that policy.
     ///
     /// # Errors
     /// The host has no name that could have a record, or no resolver tells.

@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     })
 }
 
-/// What is to be mended about a certificate, or that nothing is.
+/// The fault of a certificate, or that it has none.
 fn certificate(chain: &Path, key: &Path) -> Result<Vec<Finding>> {
     let identity = Identity::from_pem_files(chain, key)?;
     let warnings = identity.warnings(SystemTime::now());
@@ -78,7 +78,7 @@ fn certificate(chain: &Path, key: &Path) -> Result<Vec<Finding>> {
         .collect())
 }
 
-/// What the DNS says of HTTP/3 at a host whose server chooses.
+/// Checks what the DNS says of HTTP/3 at a host whose server chooses.
 fn https_record(host: &str) -> Result<Finding> {
     let published = Published::look_up(host, 443, &ModelKind::Learned, None)?;
     let wrong = published.fault.is_some();

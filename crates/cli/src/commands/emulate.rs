@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often the state of the commands is looked at.
+/// The interval in which the state of the commands is looked at.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 /// Run COMMAND in a network namespace of its own, behind an emulated link.
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     /// Decides all that is random: the same seed loses the same packets.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What stands between COMMAND and the link: nothing (direct), a router that forwards packets
+    /// The topology between COMMAND and the link: nothing (direct), a router that forwards packets
     /// (router), or one whose proxies pass TCP and UDP on (proxied).
     #[arg(long, value_name = "TOPOLOGY", default_value_t)]
     topology: Topology,
@@ -77,7 +77,7 @@ pub(crate) struct Arguments {
     /// machine, at full power. The link's own is awake while packets are on their way in any case.
     #[arg(long)]
     keep_awake: bool,
-    /// What moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
+    /// The backend that moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
     /// machine has; with `--between`, the first of the latter two.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: Asked,
@@ -109,7 +109,7 @@ pub(crate) struct Arguments {
     command: Vec<String>,
 }
 
-/// What else can be done; each says itself what it does.
+/// Further commands; each says itself what it does.
 #[derive(Debug, clap::Subcommand)]
 enum Other {
     Set(control::Set),
@@ -122,14 +122,14 @@ enum Other {
     Contain(contain::Arguments),
 }
 
-/// What the link did, and under which circumstances.
+/// The link's report, and the circumstances.
 #[derive(Debug, Serialize)]
 struct Told<'a> {
     #[serde(flatten)]
     link: &'a LinkReport,
     #[serde(flatten)]
     circumstances: Option<&'a Circumstances>,
-    /// What the packet log has; none when there is none.
+    /// The state of the packet log; none when there is none.
     packet_log: Option<&'a LogReport>,
     /// Why what was measured over the link should not count; none when it may.
     invalid: Option<String>,

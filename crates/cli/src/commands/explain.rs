@@ -1,13 +1,15 @@
 //! `altway explain`: what a server tells a client, and why.
 
 use super::paths::{age, read};
+use super::policy::control;
 use super::status::Server;
 use crate::Answer;
 use crate::hint::mistake;
 use crate::printer::Printer;
 use altway_admin::{Address, Explained};
 use altway_select::{
-    Bulk, Client, ClientClass, Host, ModelKind, Moment, Observation, Selector, Transport, UnixTime,
+    Bulk, Client, ClientClass, Congestion, Host, ModelKind, Moment, Observation, Selector,
+    Transport, UnixTime,
 };
 use altway_units::{Bandwidth, DataSize, Ratio, duration};
 use anyhow::Result;
@@ -20,16 +22,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// Observations after which what is supposed has taken the place of what was measured.
 const ENOUGH: usize = 64;
 
-/// Explain what a server would tell a client, and what that rests on.
+/// Explain what a server would tell a client, both predicted times, and what they rest on.
 ///
 /// With --admin the running server is asked. With --state-dir it goes by what the server has kept in its state folder,
-/// a minute old while the server runs; there a path can be supposed. Nothing is changed by either.
+/// a minute old while the server runs; there a path can be supposed. Nothing is changed by either. It is said under which
+/// congestion control of TCP and QUIC is predicted; `cubic` stands for all that take loss for congestion.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   altway explain 192.0.2.7 --admin /run/altway/admin.sock
   altway explain 192.0.2.7 --state-dir /var/lib/altway --class firefox-linux
-  altway explain 192.0.2.7 --state-dir /var/lib/altway --what-if rate=1gbit,rtt=1ms")]
+  altway explain 192.0.2.7 --state-dir /var/lib/altway --what-if rate=1gbit,rtt=1ms
+  altway explain 192.0.2.7 --state-dir /var/lib/altway --what-if loss=2%,tcp=bbr,quic=bbr")]
 pub(crate) struct Arguments {
     /// The client's address.
     address: IpAddr,
@@ -42,13 +46,14 @@ pub(crate) struct Arguments {
     /// One class alone, FAMILY-PLATFORM as in the output [default: all that are known at the address].
     #[arg(long, value_name = "CLASS")]
     class: Option<ClientClass>,
-    /// The name of the certificate that the client asks for [default: any other].
+    /// The host name that the client asks for [default: one that has no decisions of its own].
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// The server's policy.
+    /// The policy to explain by; the server's own is not kept in the folder.
     #[arg(long, default_value_t = ModelKind::default())]
     policy: ModelKind,
-    /// Suppose that the path were so: rate=RATE, rtt=TIME, loss=SHARE, several with commas.
+    /// Suppose another path: rate=RATE, rtt=TIME, loss=SHARE; or other congestion control: tcp=NAME, quic=NAME, each
+    /// cubic, reno or bbr. Several with commas.
     #[arg(long, value_name = "PATH")]
     what_if: Option<Supposed>,
     /// Print it as JSON.
@@ -62,6 +67,8 @@ struct Supposed {
     rate: Option<Bandwidth>,
     rtt: Option<Duration>,
     loss: Option<Ratio>,
+    /// Congestion control of TCP and of QUIC.
+    congestion: [Option<Congestion>; 2],
 }
 
 impl FromStr for Supposed {
@@ -80,7 +87,13 @@ impl FromStr for Supposed {
                     supposed.rtt = Some(duration::parse(value).map_err(|error| fault(&error))?);
                 }
                 "loss" => supposed.loss = Some(value.parse().map_err(|error| fault(&error))?),
-                _ => return Err(format!("`{key}` is none of rate, rtt, loss")),
+                "tcp" => {
+                    supposed.congestion[0] = Some(control(value).map_err(|error| fault(&error))?)
+                }
+                "quic" => {
+                    supposed.congestion[1] = Some(control(value).map_err(|error| fault(&error))?)
+                }
+                _ => return Err(format!("`{key}` is none of rate, rtt, loss, tcp, quic")),
             }
         }
         Ok(supposed)
@@ -97,7 +110,8 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
             "look at it with `altway policy show FILE`; here, name surface, learned, or another policy",
         ));
     }
-    let kept = read(folder, &arguments.policy)?;
+    let supposed = arguments.what_if.unwrap_or_default();
+    let kept = read(folder, &arguments.policy, supposed.congestion)?;
     let host = match &arguments.host {
         Some(name) => Host::new(name),
         None => Host::default(),
@@ -107,7 +121,6 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     let class = arguments.class.unwrap_or(ClientClass::OTHER);
     let client = kept.client(arguments.address, class);
     let selector = kept.selector();
-    let supposed = arguments.what_if.unwrap_or_default();
     let moment = Moment {
         min_rtt: supposed.rtt,
         ..Moment::new(now, Transport::Tcp)
@@ -211,9 +224,12 @@ mod tests {
         let supposed: Supposed = "rate=1gbit,rtt=1ms".parse().unwrap();
         assert_eq!(supposed.rate.unwrap().as_bps(), 1_000_000_000);
         assert_eq!(supposed.rtt, Some(Duration::from_millis(1)));
+        let supposed: Supposed = "quic=bbr,loss=2%".parse().unwrap();
+        assert_eq!(supposed.congestion, [None, Some(Congestion::RateBased)]);
         for (text, fault) in [
             ("rate", "`rate` is not KEY=VALUE"),
-            ("delay=1ms", "`delay` is none of rate, rtt, loss"),
+            ("delay=1ms", "`delay` is none of rate, rtt, loss, tcp, quic"),
+            ("quic=vegas", "quic: `vegas` is none of cubic, reno and bbr"),
         ] {
             assert_eq!(text.parse::<Supposed>().unwrap_err(), fault);
         }

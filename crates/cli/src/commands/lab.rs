@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Where run folders are, unless something else is said.
+/// The folder of run folders, unless something else is said.
 const RUNS: &str = "runs";
 
 /// Measure over emulated networks where each protocol wins.
@@ -103,7 +103,7 @@ struct RunArguments {
     /// well, and the run says whether that makes a difference [default: as the plan says, or off].
     #[arg(long, value_name = "COUNT")]
     side_by_side: Option<SideBySide>,
-    /// What moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
+    /// The backend that moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
     /// machine has.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: Asked,
@@ -119,7 +119,7 @@ struct RunArguments {
 struct ResumeArguments {
     /// The run folder.
     run: PathBuf,
-    /// What moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
+    /// The backend that moves the packets: auto, tun, packet or netem. `auto` takes the first of these that this
     /// machine has.
     #[arg(long, value_name = "BACKEND", default_value = "auto")]
     backend: Asked,
@@ -415,7 +415,7 @@ fn pairs(pairs: u64) -> String {
     format!("{pairs} {noun}{}", if few { ", few" } else { "" })
 }
 
-/// What the time of a run went into, and what making transfers side by side did.
+/// Shares of a run's time, and what making transfers side by side did.
 fn how_it_went(running: &Running) -> String {
     let share = running.transfers_percent().unwrap_or(0.0);
     let wall = in_words(Duration::from_millis(running.wall_ms));

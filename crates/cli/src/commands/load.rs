@@ -36,7 +36,7 @@ Examples:
 
 Exit code: 0 when every request was answered, 1 when some failed, 2 when none could be.")]
 pub(crate) struct Arguments {
-    /// What to fetch: https://, or http:// for HTTP/1.1 and clear-text HTTP/2.
+    /// The URL to fetch: https://, or http:// for HTTP/1.1 and clear-text HTTP/2.
     url: String,
     /// The protocol: h1, h2 or h3. Several, separated by commas, take turns and are compared.
     #[arg(short, long, value_delimiter = ',', default_value = "h2")]
@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
     visit: Option<PathBuf>,
     #[command(flatten)]
     insight: Insight,
-    /// How long one request may take.
+    /// Time that one request may take.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     timeout: Duration,
     /// Trust only the certificate authorities in this PEM file [default: the system's].
@@ -98,7 +98,7 @@ pub(crate) struct Arguments {
     csv: bool,
 }
 
-/// What `--json` prints of a single run.
+/// The JSON of `--json` for a single run.
 #[derive(Serialize)]
 struct Output<'a> {
     requests: &'a [RequestRecord],

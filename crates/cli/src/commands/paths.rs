@@ -5,7 +5,7 @@ mod export;
 use crate::Answer;
 use crate::hint::mistake;
 use crate::printer::Printer;
-use altway_select::{ClassSummary, ModelKind};
+use altway_select::{ClassSummary, Congestion, ModelKind};
 use altway_serve::KeptPaths;
 use anyhow::{Context, Result};
 use clap::Subcommand;
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum PathsCommand {
-    /// Clients by class, and what each class takes over QUIC.
+    /// Show clients by class, and what each class takes over QUIC.
     Show {
         /// The server's state folder.
         #[arg(value_name = "DIR")]
@@ -38,7 +38,7 @@ enum PathsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Each client (address and class) with all that is known of it, as CSV or JSON lines: rates, round trips,
+    /// Write each client (address and class) with all that is known of it, as CSV or JSON lines: rates, round trips,
     /// losses, latest visit. A keyed hash stands for the address, the same as in the selection log.
     Export {
         /// The server's state folder.
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     match &arguments.command {
         PathsCommand::Show { folder, json } => show(folder, *json, printer)?,
         PathsCommand::Export { folder, format } => {
-            export::run(&read(folder, &ModelKind::default())?, *format)?;
+            export::run(&read(folder, &ModelKind::default(), [None; 2])?, *format)?;
         }
         PathsCommand::Reset { folder } => {
             let forgotten = KeptPaths::forget(folder);
@@ -81,8 +81,12 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
 }
 
 /// The state folder's latest snapshot.
-pub(super) fn read(folder: &Path, policy: &ModelKind) -> Result<KeptPaths> {
-    KeptPaths::read(folder, policy).map_err(|error| {
+pub(super) fn read(
+    folder: &Path,
+    policy: &ModelKind,
+    congestion: [Option<Congestion>; 2],
+) -> Result<KeptPaths> {
+    KeptPaths::read(folder, policy, congestion).map_err(|error| {
         let what = format!("cannot read the state folder `{}`: {error}", folder.display());
         mistake(
             what,
@@ -91,7 +95,7 @@ pub(super) fn read(folder: &Path, policy: &ModelKind) -> Result<KeptPaths> {
     })
 }
 
-/// How long ago the snapshot was written.
+/// The age of the snapshot.
 pub(super) fn age(kept: &KeptPaths) -> Duration {
     let age = SystemTime::now().duration_since(kept.written());
     Duration::from_secs(age.unwrap_or_default().as_secs())
@@ -121,7 +125,7 @@ impl Row {
 }
 
 fn show(folder: &Path, json: bool, printer: &Printer) -> Result<()> {
-    let kept = read(folder, &ModelKind::default())?;
+    let kept = read(folder, &ModelKind::default(), [None; 2])?;
     let rows: Vec<_> = kept.selector().summary().iter().map(Row::of).collect();
     if json {
         #[derive(Serialize)]

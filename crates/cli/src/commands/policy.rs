@@ -10,10 +10,11 @@ pub(crate) use surface::read as read_surface;
 
 use crate::Answer;
 use crate::printer::Printer;
+use altway_select::Congestion;
 use anyhow::Result;
 use clap::Subcommand;
 
-/// Look into what the server chooses a protocol by.
+/// Show what the server chooses a protocol by, fit it to measurements, try it on populations, and judge it by a log.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -26,6 +27,14 @@ enum PolicyCommand {
     Simulate(simulate::Arguments),
     Fit(fit::Arguments),
     Evaluate(evaluate::Arguments),
+}
+
+/// The kind of a congestion control that a person names.
+pub(super) fn control(name: &str) -> Result<Congestion, String> {
+    match name {
+        "cubic" | "reno" | "bbr" => Ok(Congestion::of_name(name)),
+        _ => Err(format!("`{name}` is none of cubic, reno and bbr")),
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {

@@ -61,10 +61,10 @@ pub(crate) struct Arguments {
     /// Certificate chain, PEM, the server's own first.
     #[arg(short, long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// Its private key, PEM.
+    /// The certificate's private key, PEM.
     #[arg(short, long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Who is offered HTTP/3: learned, surface, threshold, study, h3 or h2 (see altway serve --help).
+    /// The clients that are offered HTTP/3: learned, surface, threshold, study, h3 or h2 (see altway serve --help).
     #[arg(long, default_value_t = Policy::default())]
     policy: Policy,
     /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
@@ -97,13 +97,13 @@ pub(crate) struct Arguments {
     /// origins see with Early-Data: 1; else 425.
     #[arg(long)]
     early_data: bool,
-    /// How long a stop waits for requests that are being answered.
+    /// Time that a stop waits for requests that are being answered.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     grace: Duration,
     /// Append a line for each request to this file, or - for stderr.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// How a line of the access log looks: key-value, json or combined.
+    /// Form of a line of the access log: key-value, json or combined.
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::default(), requires = "access_log")]
     access_log_format: LogFormat,
     /// Admin socket: path of a Unix socket, which only this user may use, or IP:PORT of this machine.

@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     }
 }
 
-/// How this end sends, and what makes its QUIC fast, to be switched off.
+/// Transport of this end, and what makes its QUIC fast, to be switched off.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Settings of this end")]
 struct TuningArguments {

@@ -118,7 +118,7 @@ impl Arguments {
     }
 }
 
-/// What `--json` prints.
+/// The JSON of `--json`.
 #[derive(Serialize)]
 struct Listening<'a> {
     event: &'static str,
@@ -248,7 +248,7 @@ fn queue_stderr(printer: &Printer) {
     }
 }
 
-/// What the file says, or what the options say.
+/// The configuration of the file, or that of the options.
 fn plan(arguments: &Arguments, printer: &Printer) -> Result<(Plan, Spelling)> {
     let Some(file) = &arguments.config else {
         let config = arguments.flags.config(printer)?;
@@ -370,7 +370,7 @@ fn protocols(plan: &Plan) -> Vec<&'static str> {
     protocols.collect()
 }
 
-/// Where a server listens and how it sends, in a line.
+/// A server's addresses and transport, in a line.
 fn serving(server: &Server, plan: &Plan) -> String {
     let scheme = match plan.config().listen.is_clear_text() {
         true => "http",

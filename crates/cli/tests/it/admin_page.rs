@@ -26,7 +26,7 @@ const LOOK: &str = r##"(async () => {
 })()"##;
 
 /// Chromium without a window, told what to do by the Chrome DevTools Protocol over two named pipes.
-struct Browser {
+pub(crate) struct Browser {
     process: Child,
     to: File,
     from: BufReader<File>,
@@ -37,7 +37,8 @@ struct Browser {
 }
 
 impl Browser {
-    fn start(dir: &Dir) -> Self {
+    /// With a profile of its own in `dir`, and these options besides.
+    pub(crate) fn start(dir: &Dir, options: &str) -> Self {
         let [to, from] = ["to", "from"].map(|name| dir.path().join(name));
         for pipe in [&to, &from] {
             let made = Command::new("mkfifo").arg(pipe).status().unwrap();
@@ -46,7 +47,7 @@ impl Browser {
         let profile = dir.path().join("profile");
         let command = format!(
             "exec chromium --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking \
-             --disable-component-update --user-data-dir={} --remote-debugging-pipe about:blank 3<{} 4>{}",
+             --disable-component-update {options} --user-data-dir={} --remote-debugging-pipe about:blank 3<{} 4>{}",
             profile.display(),
             to.display(),
             from.display()
@@ -96,6 +97,12 @@ impl Browser {
         }
     }
 
+    /// Opens `url`, and waits for its load event.
+    pub(crate) fn open(&mut self, url: &str) {
+        self.call("Page.navigate", &json!({"url": url}));
+        while self.message()["method"] != "Page.loadEventFired" {}
+    }
+
     fn message(&mut self) -> Value {
         let mut bytes = Vec::new();
         self.from.read_until(0, &mut bytes).unwrap();
@@ -117,12 +124,7 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", &size);
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.call("Emulation.setEmulatedMedia", &json!({"features": features}));
-        self.call("Page.navigate", &json!({"url": url}));
-        loop {
-            if self.message()["method"] == "Page.loadEventFired" {
-                break;
-            }
-        }
+        self.open(url);
         let ask = json!({"expression": LOOK, "awaitPromise": true, "returnByValue": true});
         let seen = self.call("Runtime.evaluate", &ask);
         assert!(seen["exceptionDetails"].is_null(), "{seen}");
@@ -176,7 +178,7 @@ fn the_page_fills_with_figures_in_light_and_dark_on_a_desk_and_on_a_phone() {
     eventually("the admin socket is there", || {
         std::net::TcpStream::connect(&admin).is_ok()
     });
-    let mut browser = Browser::start(&dir);
+    let mut browser = Browser::start(&dir, "");
     let url = format!("http://{admin}/");
     for size in [(1280, 900), (390, 844)] {
         for scheme in ["light", "dark"] {

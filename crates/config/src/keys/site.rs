@@ -43,6 +43,12 @@ pub const SITE: Section = Section {
             "Who is offered HTTP/3: `learned` (by what each client and others like it have shown), `surface` or `surface:FILE` (by measured times), `threshold` or `threshold:rtt=TIME,loss=SHARE`, `study` or `study:delay=TIME,loss=SHARE`, `h3` or `h2` (all clients).",
         ),
         key(
+            "beacon",
+            Form::Text("1%"),
+            "(none)",
+            "Share of page views whose browsers report how long the page took, above 0. Then `/.well-known/altway/beacon.js` is a script that pages may name, `/.well-known/altway/beacon` takes what it sends, and the numbers go to `selection` of [log] and show how far the server's timing is off. Nothing is decided by them.",
+        ),
+        key(
             "headers",
             HEADERS,
             "{}",

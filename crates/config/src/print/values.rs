@@ -180,6 +180,7 @@ impl Site {
                 self.client_certificates.as_ref().map(clients),
             ),
             ("policy", text(Some(&self.policy))),
+            ("beacon", text(self.beacon.as_ref())),
             ("headers", headers(&self.headers)),
         ])
     }

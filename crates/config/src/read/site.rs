@@ -7,6 +7,7 @@ use crate::values::HeaderField;
 use crate::{Certificate, ClientCertificates, Issuer, Secret, Site};
 use altway_document::{Value, did_you_mean, entries};
 use altway_select::{ModelKind, ParseModelError};
+use altway_units::Ratio;
 use toml::de::DeValue;
 
 /// Names of policies, for whoever misspells one.
@@ -87,6 +88,7 @@ impl Walk {
             issued_by: None,
             client_certificates: self.client_certificates(table),
             policy: self.policy(table).unwrap_or_default(),
+            beacon: self.beacon(table),
             headers: self.headers(table),
             routes: Vec::new(),
         };
@@ -117,6 +119,17 @@ impl Walk {
             ModelKind::Surface(Some(file)) => Some(ModelKind::Surface(Some(self.in_folder(&file)))),
             other => Some(other),
         }
+    }
+
+    fn beacon(&mut self, table: &Table<'_, '_>) -> Option<Ratio> {
+        let share: Ratio = self.parsed(table, "beacon")?;
+        if share == Ratio::ZERO {
+            let span = table.get("beacon")?.span();
+            let hint = "leave `beacon` out where no browser is to report";
+            self.fault(span, "`beacon` is a share above 0", Some(hint.into()));
+            return None;
+        }
+        Some(share)
     }
 
     fn issuer(&mut self, value: &Value<'_>) -> Option<Issuer> {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// Bit/s; limits that can be told from each other.
 const LIMITS: (f64, f64) = (1e6, 1e11);
 
-/// How a coefficient is fitted.
+/// The scale in which a coefficient is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Scale {
     /// By its logarithm: a factor e is 1.
@@ -44,7 +44,7 @@ impl Surface {
     }
 }
 
-/// Where a coefficient stands in a surface.
+/// The place of a coefficient in a surface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// One of [`KINDS`].

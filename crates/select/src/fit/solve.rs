@@ -11,7 +11,7 @@ const LEAST_GAIN: f64 = 1e-10;
 /// Half of the step of a derivative.
 const NUDGE: f64 = 1e-4;
 
-/// What is taken to be known of each unknown, so that one that is open doesn't make the others so.
+/// Knowledge that is assumed of each unknown, so that one that is open doesn't make the others so.
 const TRACE: f64 = 1e-8;
 
 /// Damping at first, and from which on there is no step that helps.

@@ -1,9 +1,13 @@
 //! The bytes of a client's state. The first nine, hash and tag, belong to the table.
 
-use super::{Known, SIZE};
+use super::{Known, MAX_RATES, SIZE};
 
 /// ln of the slowest and the fastest rate that a state may hold: 1 kbit/s and 1 Tbit/s.
 const RATES: (f32, f32) = (6.9, 27.7);
+
+/// Bit of a count of rates that says that they were measured under congestion control that goes by the rate. The
+/// count itself has three bits.
+const BY_RATE: u8 = 1 << 7;
 
 impl Known {
     pub(crate) fn write(&self, to: &mut [u8; SIZE]) {
@@ -12,7 +16,10 @@ impl Known {
         to[12..16].copy_from_slice(&self.visit.to_le_bytes());
         to[16..18].copy_from_slice(&self.changed.to_le_bytes());
         to[18..22].copy_from_slice(&[self.decided, self.offered, self.cleared, self.floor]);
-        to[22..24].copy_from_slice(&self.rates);
+        for place in 0..2 {
+            let by_rate = if self.by_rate[place] { BY_RATE } else { 0 };
+            to[22 + place] = self.rates[place] & MAX_RATES | by_rate;
+        }
         to[24..28].copy_from_slice(&self.rate[0].to_le_bytes());
         to[28..32].copy_from_slice(&self.rate[1].to_le_bytes());
         to[32..34].copy_from_slice(&self.rtt[0].to_le_bytes());
@@ -47,7 +54,8 @@ impl Known {
             offered: from[19],
             cleared: from[20],
             floor: from[21],
-            rates: two(22),
+            rates: two(22).map(|it| it & MAX_RATES),
+            by_rate: two(22).map(|it| it & BY_RATE != 0),
             rate: [rate(24), rate(28)],
             rtt: [u16::from_le_bytes(two(32)), u16::from_le_bytes(two(34))],
             sent,

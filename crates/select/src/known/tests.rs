@@ -72,6 +72,57 @@ fn a_rate_is_the_mean_of_the_latest_eight() {
 }
 
 #[test]
+fn what_was_measured_under_another_congestion_control_is_a_lower_bound_and_nothing_else() {
+    let (cubic, bbr) = (Congestion::LossBased, Congestion::RateBased);
+    let mut known = known();
+    known.add_rtt(Tcp, Duration::from_millis(20));
+    known.add_packets(1_000, 20);
+    for transport in [Tcp, Quic] {
+        known.add_rate(transport, Rate::Known(8e6));
+        known.add_residual(transport, 0.5);
+    }
+    assert_eq!(known.under([cubic, cubic]), known);
+    let changed = known.under([bbr, cubic]);
+    assert_eq!(changed.rate(Tcp), None);
+    assert_eq!(changed.residuals(Tcp), Residuals::default());
+    assert!(
+        (changed.floor() / 8e6).ln().abs() < 0.05,
+        "{}",
+        changed.floor()
+    );
+    // What belongs to the path stays, and what belongs to the other transport.
+    assert_eq!(
+        (changed.rtt(Tcp), changed.packets()),
+        (known.rtt(Tcp), known.packets())
+    );
+    assert_eq!(changed.rate(Quic), known.rate(Quic));
+    assert_eq!(changed.residuals(Quic), known.residuals(Quic));
+    // It is not kept for the day on which the former comes back.
+    assert_eq!(changed.under([cubic, cubic]).rate(Tcp), None);
+}
+
+#[test]
+fn the_congestion_control_of_a_rate_is_kept_with_it() {
+    for (tcp, quic) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut known = known();
+        for (transport, by_rate) in [(Tcp, tcp), (Quic, quic)] {
+            let congestion = if by_rate {
+                Congestion::RateBased
+            } else {
+                Congestion::LossBased
+            };
+            known.set_congestion(transport, congestion);
+            for _ in 0..9 {
+                known.add_rate(transport, Rate::Known(8e6));
+            }
+        }
+        let mut bytes = [0; SIZE];
+        known.write(&mut bytes);
+        assert_eq!(Known::read(&bytes), known);
+    }
+}
+
+#[test]
 fn a_lower_bound_only_rises() {
     let mut known = known();
     assert_eq!(known.floor(), 0.0);

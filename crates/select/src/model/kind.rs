@@ -84,7 +84,7 @@ pub enum ParseModelError {
     /// The model has no such setting, or it stands twice.
     #[error("`{setting}` is not a setting here: expected {time}=TIME and loss=RATIO, once each")]
     Setting {
-        /// What was found.
+        /// The text that was found.
         setting: String,
         /// The name of the setting that is a time.
         time: &'static str,
@@ -92,9 +92,9 @@ pub enum ParseModelError {
     /// A setting's value can't be read.
     #[error("`{setting}` can't be read")]
     Value {
-        /// Its name.
+        /// The setting's name.
         setting: String,
-        /// What is wrong with it.
+        /// The fault of its value.
         source: altway_units::ParseError,
     },
 }

@@ -27,6 +27,7 @@ fn line(time: u64, offer: Offer) -> SelectionEntry {
         host: "example.org".into(),
         protocol: LoggedProtocol::H2,
         page: Some(page(LoggedStart::Cold)),
+        beacon: None,
         offer,
         reason: "predicted".into(),
         propensity: 0.975,
@@ -52,7 +53,7 @@ fn read(lines: &[SelectionEntry]) -> (Vec<Option<PageTrial>>, ReplayCounts) {
     (trials, *replay.counts())
 }
 
-/// What the pages had been told, a letter for each line: `2`, `3`, or `-` for no trial.
+/// The assignments that the pages show, a letter for each line: `2`, `3`, or `-` for no trial.
 fn told(lines: &[SelectionEntry]) -> String {
     let letter = |trial: &Option<PageTrial>| match trial.map(|it| it.offer) {
         None => '-',

@@ -1,4 +1,4 @@
-//! What a selector learns from an observation.
+//! Learning from observations.
 
 use super::{Host, Moment, Selector};
 use crate::brake::residual;
@@ -20,17 +20,23 @@ impl Selector {
         now: UnixTime,
     ) -> Option<Alarm> {
         let rate = seen.bulk.map(|bulk| bulk.rate(seen.min_rtt));
-        let before = self.known(client, now).unwrap_or_default();
+        let moment = Moment {
+            congestion: seen.congestion,
+            ..Moment::new(now, seen.transport)
+        };
+        let congestion = self.congestion(seen.transport, seen.congestion);
+        let before = self.known(client, &moment).unwrap_or_default();
         let known = self.store.change(client, now, |known| {
+            known.set_congestion(seen.transport, congestion[seen.transport as usize]);
             count(known, seen, rate);
-            *known
+            known.under(congestion)
         });
         if let Some(Rate::Known(rate)) = rate {
             self.tell_network(client, &before, &known, now);
             self.vote(client, host, seen.transport, &known, rate, now);
         }
         seen.page
-            .and_then(|page| self.learn_page(client, host, seen.transport, &known, &page, now))
+            .and_then(|page| self.learn_page(client, host, &moment, &known, &page))
     }
 
     /// An address whose rate is known for the first time, or again in this week, counts for its network.
@@ -74,11 +80,11 @@ impl Selector {
         &self,
         client: &Client,
         host: &Host,
-        transport: Transport,
+        moment: &Moment,
         known: &Known,
         page: &Page,
-        now: UnixTime,
     ) -> Option<Alarm> {
+        let Moment { now, transport, .. } = *moment;
         let bytes = page.first.as_bytes().saturating_add(page.rest.as_bytes());
         let cold = page.start != Start::Warm;
         let mut mix = host.mix.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +95,7 @@ impl Selector {
         }
         let off = residual(
             page.time.as_secs_f64(),
-            self.expected(client, transport, known, page, now),
+            self.expected(client, moment, known, page),
         );
         self.store
             .change(client, now, |known| known.add_residual(transport, off));
@@ -112,24 +118,16 @@ impl Selector {
 
     /// Seconds that the page is predicted to take by the class's limit: by the client's own rate, a path that
     /// throttles QUIC would explain itself away.
-    fn expected(
-        &self,
-        client: &Client,
-        transport: Transport,
-        known: &Known,
-        page: &Page,
-        now: UnixTime,
-    ) -> f64 {
+    fn expected(&self, client: &Client, moment: &Moment, known: &Known, page: &Page) -> f64 {
         let mix = Mix::default();
-        let moment = Moment::new(now, transport);
         let has_rate = known
             .rate(Transport::Tcp)
             .or(known.rate(Transport::Quic))
             .is_some();
-        let context = self.context(client, &mix, &moment, Some(known), has_rate);
+        let context = self.context(client, &mix, moment, Some(known), has_rate);
         let path = path(&context, context.limit, false);
         let times = self.surface.times(&terms(&context, &path), &exchange(page));
-        match transport {
+        match moment.transport {
             Transport::Tcp => times.h2,
             Transport::Quic => times.h3,
         }

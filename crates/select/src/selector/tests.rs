@@ -452,7 +452,7 @@ mod models {
     }
 }
 
-/// What may happen to a client.
+/// An event that may happen to a client.
 #[derive(Debug, Clone)]
 enum Step {
     Later(u32),

@@ -96,9 +96,68 @@ fn says_what_is_wrong() {
     assert_eq!(error(&newer), SnapshotError::Version { found: 9 });
 }
 
+#[test]
+fn after_a_restart_with_another_congestion_control_no_rate_of_the_former_is_gone_by() {
+    let (loss, rate) = (Congestion::LossBased, Congestion::RateBased);
+    let before = fed();
+    let bytes = before.snapshot(NOW);
+    assert_eq!(snapshot_congestion(&bytes), Some([loss, loss]));
+    assert_eq!(snapshot_congestion(&bytes[..20]), None);
+    let after = |congestion| {
+        let mut config = Config::new(Secret::new([1; 16]), &ModelKind::Learned);
+        (config.max_clients, config.congestion) = (65_536, congestion);
+        let after = Selector::new(config);
+        after.restore(&bytes, NOW).unwrap();
+        after
+    };
+    let host = Host::new("a");
+    let moment = Moment::new(NOW, Transport::Tcp);
+    for (congestion, kept) in [([rate, loss], [false, true]), ([loss, rate], [true, false])] {
+        let after = after(congestion);
+        let found = after.explain(&client(&after, 40), &host, &moment);
+        assert_eq!(found.measured.map(|it| it.is_some()), kept, "{found:?}");
+        assert!(found.is_known && found.rtts[0].is_some());
+        // Measured at 90 Mbit/s over either: the path carries that at least.
+        let [rate2, _] = found.decision.prediction.unwrap().rates;
+        assert!(rate2 > 80e6, "{rate2}");
+    }
+    let same = after([loss, loss]);
+    assert!(same.snapshot(NOW) == bytes);
+}
+
+#[test]
+fn a_connection_says_itself_which_congestion_control_it_has() {
+    let selector = fed();
+    let (whom, host) = (client(&selector, 40), Host::new("a"));
+    let under = |congestion| Moment {
+        congestion: Some(congestion),
+        ..Moment::new(NOW, Transport::Tcp)
+    };
+    let measured = |congestion| selector.explain(&whom, &host, &under(congestion)).measured[0];
+    assert!(measured(Congestion::LossBased).is_some());
+    assert_eq!(measured(Congestion::RateBased), None);
+    let seen = Observation {
+        congestion: Some(Congestion::RateBased),
+        min_rtt: Some(Duration::from_millis(9)),
+        bulk: Some(Bulk {
+            size: DataSize::from_bytes(10_000_000),
+            rate: Bandwidth::from_mbit(200).unwrap(),
+            app_limited: false,
+        }),
+        ..Observation::new(Transport::Tcp)
+    };
+    selector.observe(&whom, &host, &seen, NOW);
+    let rate = measured(Congestion::RateBased).unwrap();
+    assert!((rate - 200e6).abs() < 1e3, "{rate}");
+    assert_eq!(measured(Congestion::LossBased), None);
+}
+
+/// Bytes of the head: magic, version, identity of the secret.
+const HEAD: usize = 20;
+
 /// Bytes with a right head and checksum, whatever stands between.
 fn sealed(selector: &Selector, body: &[u8]) -> Vec<u8> {
-    let mut bytes = selector.snapshot(NOW)[..20].to_vec();
+    let mut bytes = selector.snapshot(NOW)[..HEAD].to_vec();
     bytes.extend(body);
     bytes.extend(checksum(&selector.secret, &bytes).to_le_bytes());
     bytes
@@ -119,7 +178,7 @@ proptest! {
     ) {
         let before = fed();
         let bytes = before.snapshot(NOW);
-        let mut body = bytes[20..bytes.len() - 8].to_vec();
+        let mut body = bytes[HEAD..bytes.len() - 8].to_vec();
         for (index, byte) in changes {
             let index = index.index(body.len());
             body[index] = byte;

@@ -1,6 +1,6 @@
 //! Surfaces as files: TOML with a version, the coefficients with their units, and where they are from.
 
-use super::Surface;
+use super::{Congestion, Surface};
 use crate::ClientClass;
 use serde::Deserialize;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SurfaceError {
-    /// It is no TOML of this form; with line and key.
+    /// No TOML of this form; with line and key.
     #[error("not a surface: {0}")]
     Syntax(String),
     /// Another version of altway wrote it.
@@ -31,12 +31,15 @@ pub enum SurfaceError {
         /// Largest value.
         high: u32,
     },
+    /// More pairs of congestion controls than there are.
+    #[error("sources.congestion: {0} pairs, of which there are four")]
+    Congestion(usize),
     /// A limit of a class that there is not, or one that no client can have.
     #[error("limit of `{0}`: expected a class like `chromium-android`, and 1e6 to 1e11 bit/s")]
     Limit(String),
 }
 
-/// What a file of any version has.
+/// The part that a file of any version has.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
@@ -81,6 +84,10 @@ impl Surface {
         if let Some(&(name, _, low, high)) = out {
             return Err(SurfaceError::Range { name, low, high });
         }
+        let pairs = self.sources.congestion.len();
+        if pairs > 4 {
+            return Err(SurfaceError::Congestion(pairs));
+        }
         let wrong = self.limits.iter().find(|(class, limit)| {
             class.parse::<ClientClass>().is_err() || !(1e6..=1e11).contains(*limit)
         });
@@ -123,9 +130,11 @@ impl Surface {
 impl super::Sources {
     fn to_toml(&self) -> String {
         let mut text = format!(
-            "\n# From what it was made; errors are medians of |ln(T3/T2)|, predicted against measured.\n\
-             [sources]\nnote = {}\ncells = {}\nmedian-error = {:?}\n",
+            "\n# From what it was made, under which congestion control of TCP and of QUIC; errors are medians of\n\
+             # |ln(T3/T2)|, predicted against measured.\n\
+             [sources]\nnote = {}\ncongestion = [{}]\ncells = {}\nmedian-error = {:?}\n",
             quoted(&self.note),
+            self.pairs(),
             self.cells,
             self.median_error
         );
@@ -146,6 +155,13 @@ impl super::Sources {
         }
         text
     }
+
+    /// Pairs of congestion controls as members of a list.
+    fn pairs(&self) -> String {
+        let pair = |[tcp, quic]: &[Congestion; 2]| format!("[\"{tcp}\", \"{quic}\"]");
+        let pairs: Vec<_> = self.congestion.iter().map(pair).collect();
+        pairs.join(", ")
+    }
 }
 
 fn quoted(text: &str) -> String {
@@ -162,7 +178,7 @@ fn megabits(bps: f64) -> String {
     }
 }
 
-/// What is wrong, after the line and the key that it stands at.
+/// The fault, after the line and the key that it stands at.
 fn located(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().trim_end().replace('\n', "; ");
     let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {

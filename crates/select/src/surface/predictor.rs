@@ -44,7 +44,7 @@ pub(crate) struct Predictor<'a> {
     latest: Cell<Option<(Sizes, Transfers)>>,
 }
 
-/// What of an exchange decides how long its bytes take, whatever connection they come on.
+/// The sizes of an exchange, which decide how long its bytes take, whatever connection they come on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Sizes {
     document: f64,

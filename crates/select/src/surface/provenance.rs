@@ -1,5 +1,6 @@
 //! From what a surface was made: runs of the lab, and how well it fits them.
 
+use super::Congestion;
 use serde::{Deserialize, Serialize};
 
 /// The runs and programs from which a surface was made.
@@ -8,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub struct Sources {
     /// A note on what else is to be known of it.
     pub note: String,
+    /// Congestion control of TCP and of QUIC in these cells, each pair once: four at most. Empty: it is not known.
+    pub congestion: Vec<[Congestion; 2]>,
     /// Cells that it was fitted to.
     pub cells: u32,
     /// Median of |ln(T3/T2) as predicted − as measured|.

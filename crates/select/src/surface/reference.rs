@@ -3,7 +3,7 @@
 use super::predictor::{INITIAL_WINDOW, MIN_RTO, ROUND, SEGMENT};
 use super::{Congestion, Exchange, Surface, Terms, Times};
 
-/// What [`Surface::times`] gives.
+/// The times that [`Surface::times`] gives.
 pub(crate) fn times(surface: &Surface, terms: &Terms, exchange: &Exchange) -> Times {
     let terms = Terms {
         rate2: within(terms.rate2, 1e4, 1e11),

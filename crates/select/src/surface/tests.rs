@@ -57,12 +57,21 @@ fn the_congestion_control_of_each_transport_decides_on_lossy_paths() {
         };
         Surface::embedded().times(&terms, &page)
     };
-    let (loss, rate) = (Congestion::LossBased, Congestion::RateBased);
-    let cubic = times(loss, loss);
-    assert!(cubic.h2 > 0.7 && cubic.difference() < -0.05, "{cubic:?}");
-    let bbr = times(rate, rate);
-    assert!(bbr.h2 < 0.4 && bbr.difference() < 0.0, "{bbr:?}");
-    assert!(times(rate, loss).difference() > 0.5, "HTTP/2 by far");
+    let (cubic, bbr) = (Congestion::LossBased, Congestion::RateBased);
+    for (tcp, quic, h2, h3) in [
+        (cubic, cubic, 1.694, 1.468),
+        (bbr, bbr, 0.356, 0.304),
+        (bbr, cubic, 0.370, 1.306_f64),
+    ] {
+        let found = times(tcp, quic);
+        // A browser takes its own time for a page, which is no part of the times.
+        for (predicted, measured) in [(found.h2, h2), (found.h3, h3)] {
+            let share = predicted / measured;
+            assert!((0.55..1.1).contains(&share), "{tcp} {quic}: {found:?}");
+        }
+        let off = found.difference() - (h3 / h2).ln();
+        assert!(off.abs() < 0.15, "{tcp} {quic}: {off}");
+    }
 }
 
 #[test]

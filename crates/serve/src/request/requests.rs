@@ -4,7 +4,7 @@
 use crate::RequestBody;
 use crate::client_auth::{ClientCertificate, Presented};
 use crate::clients::Admitted;
-use crate::embed::Answering;
+use crate::embed::{Answering, Hints};
 use crate::files::{self, FileCache};
 use crate::incidents::Incident;
 use crate::metrics::{LatestVisit, OpenConnection, WorkerCounters};
@@ -265,6 +265,9 @@ impl<I> Requests<I> {
         if let Err(status) = self.identify(head, now) {
             return Screened::Refused(self.refuse(head, status, now));
         }
+        if let Some(response) = self.beacon_response(head) {
+            return Screened::Refused(self.complete_for(head, response, now));
+        }
         match whole.then(|| self.find(head, now)).flatten() {
             Some(prepared) => Screened::Prepared(prepared),
             None => Screened::Service,
@@ -280,6 +283,15 @@ impl<I> Requests<I> {
             logged: self.logged(&request),
             outlet: None,
         };
+        if self.is_report(&request)
+            && let Some(reporter) = self.reporter(now)
+        {
+            let answered = Box::pin(async move {
+                let response = reporter.answer(request).await;
+                Answered { asked, response }
+            });
+            return Answer::Later(Answering::new(answered, Hints::none()));
+        }
         let content = Arc::clone(&self.responder.snapshot.borrow().content);
         let peer = Peer {
             address: self.peer,

@@ -1,4 +1,4 @@
-//! How fast a client takes what it is owed: the rate at which the last three quarters of a large response, or of
+//! The rate of a client that is owed something: that at which the last three quarters of a large response, or of
 //! several at once, were acknowledged.
 
 use altway_select::Bulk;
@@ -40,7 +40,7 @@ impl Busy {
         self.bytes
     }
 
-    /// Whether there is a mark, without which there is no rate.
+    /// True if there is a mark, without which there is no rate.
     pub(crate) fn is_marked(&self) -> bool {
         self.marks[3].is_some()
     }

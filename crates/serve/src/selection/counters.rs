@@ -1,16 +1,19 @@
-//! What the transports count, in the terms of the selector.
+//! The transports' counters, in the terms of the selector.
 
 use altway_http3 as http3;
-use altway_select::Transport;
+use altway_select::{Congestion, Transport};
 use altway_socket::{TcpInfo, tcp_info};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// What a connection's transport has counted since its beginning.
+/// The counters of a connection's transport since its beginning.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Counters {
     pub(crate) transport: Transport,
+    /// The congestion control of this connection, where it is its own: a route or the system's default, which may
+    /// change while the server runs, give TCP connections theirs. `None`: the server's.
+    pub(crate) congestion: Option<Congestion>,
     pub(crate) min_rtt: Option<Duration>,
     pub(crate) smoothed_rtt: Option<Duration>,
     pub(crate) packets_sent: u64,
@@ -20,12 +23,12 @@ pub(crate) struct Counters {
     pub(crate) bytes_acked: u64,
     /// Bits on the wire for 1,000 of payload.
     pub(crate) wire: u64,
-    /// When the client had everything that it was known to be owed, and what was acknowledged then.
+    /// The time at which the client had everything that it was known to be owed, and what was acknowledged then.
     pub(crate) arrived: Option<(Instant, u64)>,
 }
 
 impl Counters {
-    /// What the kernel tells of a TCP connection to `client`; `None` for a socket that has nothing to tell (no TCP,
+    /// Reads the kernel's counters of a TCP connection to `client`; `None` for a socket that has nothing to tell (no TCP,
     /// or Linux before 4.6).
     pub(crate) fn of_tcp(socket: impl AsFd, client: IpAddr) -> Option<Self> {
         tcp_info(socket).map(|info| Self::of_info(&info, client))
@@ -36,6 +39,7 @@ impl Counters {
         let headers = ip_header(client) + TCP_HEADER + info.option_bytes;
         Self {
             transport: Transport::Tcp,
+            congestion: None,
             min_rtt: info.min_rtt,
             smoothed_rtt: info.smoothed_rtt,
             packets_sent: info.data_segments_sent,
@@ -47,12 +51,13 @@ impl Counters {
         }
     }
 
-    /// What the engine tells of a QUIC connection.
+    /// Takes the counters of a QUIC connection.
     pub(crate) fn of_quic(path: &http3::PathStatistics) -> Self {
         const UDP_HEADER: u64 = 8;
         let headers = ip_header(path.remote.ip().to_canonical()) + UDP_HEADER;
         Self {
             transport: Transport::Quic,
+            congestion: None,
             min_rtt: (!path.min_rtt.is_zero()).then_some(path.min_rtt),
             smoothed_rtt: Some(path.smoothed_rtt),
             packets_sent: path.packets_sent,
@@ -69,6 +74,13 @@ impl Counters {
         let bits = u128::from(payload) * u128::from(self.wire) / 1_000;
         u64::try_from(bits).unwrap_or(u64::MAX)
     }
+}
+
+/// The kind of the congestion control that the kernel has for a connection; `None` for a socket without.
+pub(crate) fn congestion_of(socket: &impl AsFd) -> Option<Congestion> {
+    let name = socket2::SockRef::from(socket).tcp_congestion().ok()?;
+    let name = name.split(|byte| *byte == 0).next()?;
+    std::str::from_utf8(name).ok().map(Congestion::of_name)
 }
 
 /// Bytes of an IP header without options.
@@ -100,12 +112,27 @@ mod tests {
         let counters = Counters::of_tcp(&server, CLIENT).unwrap();
         assert!(counters.min_rtt.unwrap() < Duration::from_secs(1));
         assert_eq!((counters.packets_sent, counters.packets_lost), (1, 0));
+        for name in ["reno", "cubic"] {
+            let set = socket2::SockRef::from(&server).set_tcp_congestion(name.as_bytes());
+            if set.is_ok() {
+                assert_eq!(
+                    congestion_of(&server),
+                    Some(Congestion::LossBased),
+                    "{name}"
+                );
+            }
+        }
+        let bbr = socket2::SockRef::from(&server).set_tcp_congestion(b"bbr");
+        if bbr.is_ok() {
+            assert_eq!(congestion_of(&server), Some(Congestion::RateBased));
+        }
     }
 
     #[test]
     fn a_udp_socket_has_none() {
         let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
         assert_eq!(Counters::of_tcp(&socket, CLIENT), None);
+        assert_eq!(congestion_of(&socket), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! process.
 
 use altway_select::{Host, Model};
+use altway_units::Ratio;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -22,6 +23,8 @@ pub(crate) struct Named<'a> {
     pub(crate) name: &'a str,
     /// The text form of the policy, and its model; `None`: the server's.
     pub(crate) policy: Option<(String, Arc<dyn Model>)>,
+    /// Share of page views that report their times; `None`: the site has no beacon.
+    pub(crate) beacon: Option<Ratio>,
 }
 
 /// A host of [`Hosts`].
@@ -65,7 +68,20 @@ struct Assigned {
 
 /// The names in use, with their hosts. `*.example.org` is one host.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct HostNames(Arc<FxHashMap<Vec<u8>, HostIndex>>);
+pub(crate) struct HostNames {
+    names: Arc<FxHashMap<Vec<u8>, InUse>>,
+    /// The beacon of all other names.
+    others: Option<Ratio>,
+    /// Some name has a beacon.
+    has_beacon: bool,
+}
+
+/// A name in use.
+#[derive(Debug, Clone, Copy, Default)]
+struct InUse {
+    host: HostIndex,
+    beacon: Option<Ratio>,
+}
 
 impl Hosts {
     pub(crate) fn new() -> Self {
@@ -78,19 +94,35 @@ impl Hosts {
         }
     }
 
-    /// The hosts of these names; new names get hosts while there are any left.
-    pub(crate) fn names<'a>(&self, names: impl IntoIterator<Item = Named<'a>>) -> HostNames {
+    /// The hosts of these names; new names get hosts while there are any left. `others`: the beacon of all others.
+    pub(crate) fn names<'a>(
+        &self,
+        names: impl IntoIterator<Item = Named<'a>>,
+        others: Option<Ratio>,
+    ) -> HostNames {
         let mut assigned = self.assigned.lock().unwrap_or_else(PoisonError::into_inner);
         let mut in_use = FxHashMap::default();
-        for Named { name, policy } in names {
+        let mut has_beacon = others.is_some();
+        for Named {
+            name,
+            policy,
+            beacon,
+        } in names
+        {
             let name = name.to_ascii_lowercase();
             let own = self.place(&mut assigned, &name, policy.as_ref());
             let place = own.or_else(|| self.place(&mut assigned, "", policy.as_ref()));
-            if let Some(place) = place {
-                in_use.insert(name.into_bytes(), place);
+            has_beacon |= beacon.is_some();
+            if place.is_some() || beacon != others {
+                let host = place.unwrap_or_default();
+                in_use.insert(name.into_bytes(), InUse { host, beacon });
             }
         }
-        HostNames(Arc::new(in_use))
+        HostNames {
+            names: Arc::new(in_use),
+            others,
+            has_beacon,
+        }
     }
 
     /// The place of a name with a policy, or of all names beyond with that policy (`""`); `None` where there is
@@ -138,18 +170,28 @@ impl Hosts {
 impl HostNames {
     /// The host that a request's authority names, its port aside.
     pub(crate) fn find(&self, authority: Option<&[u8]>) -> HostIndex {
-        let Some(authority) = authority.filter(|_| !self.0.is_empty()) else {
-            return HostIndex::OTHERS;
-        };
+        self.in_use(authority)
+            .map_or(HostIndex::OTHERS, |it| it.host)
+    }
+
+    /// Share of page views that report their times, where the site that an authority names has the beacon.
+    pub(crate) fn beacon(&self, authority: Option<&[u8]>) -> Option<Ratio> {
+        if !self.has_beacon {
+            return None;
+        }
+        self.in_use(authority).map_or(self.others, |it| it.beacon)
+    }
+
+    fn in_use(&self, authority: Option<&[u8]>) -> Option<InUse> {
+        let authority = authority.filter(|_| !self.names.is_empty())?;
         let name = authority.split(|byte| *byte == b':').next();
         let name = name.unwrap_or_default().to_ascii_lowercase();
         let wildcard = || {
             let dot = name.iter().position(|byte| *byte == b'.')?;
             let key = [b"*", &name[dot..]].concat();
-            self.0.get(&key)
+            self.names.get(&key)
         };
-        let found = self.0.get(&name).or_else(wildcard);
-        found.copied().unwrap_or(HostIndex::OTHERS)
+        self.names.get(&name).or_else(wildcard).copied()
     }
 }
 
@@ -159,7 +201,11 @@ mod tests {
     use altway_select::ModelKind;
 
     fn plain<'a>(names: &[&'a str]) -> Vec<Named<'a>> {
-        let named = |name: &&'a str| Named { name, policy: None };
+        let named = |name: &&'a str| Named {
+            name,
+            policy: None,
+            beacon: None,
+        };
         names.iter().map(named).collect()
     }
 
@@ -169,6 +215,7 @@ mod tests {
         Named {
             name,
             policy: Some((policy.to_owned(), model.into())),
+            beacon: None,
         }
     }
 
@@ -179,7 +226,7 @@ mod tests {
     #[test]
     fn each_name_is_a_host_and_all_others_are_one() {
         let hosts = Hosts::new();
-        let names = hosts.names(plain(&["a.example", "*.b.example", "A.example"]));
+        let names = hosts.names(plain(&["a.example", "*.b.example", "A.example"]), None);
         let find = |name: &str| find(&names, name);
         let (a, b) = (find("a.example"), find("x.b.example"));
         assert_ne!(a, b);
@@ -188,15 +235,15 @@ mod tests {
             assert_eq!(find(other), HostIndex::OTHERS, "{other}");
         }
         assert_eq!(names.find(None), HostIndex::OTHERS);
-        assert_eq!(names.0.len(), 2);
+        assert_eq!(names.names.len(), 2);
     }
 
     #[test]
     fn a_name_keeps_its_host_when_others_come_and_go() {
         let hosts = Hosts::new();
-        let first = hosts.names(plain(&["a.example"]));
-        let second = hosts.names(plain(&["b.example"]));
-        let third = hosts.names(plain(&["b.example", "a.example"]));
+        let first = hosts.names(plain(&["a.example"]), None);
+        let second = hosts.names(plain(&["b.example"]), None);
+        let third = hosts.names(plain(&["b.example", "a.example"]), None);
         assert_eq!(find(&second, "a.example"), HostIndex::OTHERS);
         assert_eq!(find(&third, "a.example"), find(&first, "a.example"));
         assert_eq!(find(&third, "b.example"), find(&second, "b.example"));
@@ -206,10 +253,30 @@ mod tests {
     #[test]
     fn another_policy_is_another_host() {
         let hosts = Hosts::new();
-        let first = hosts.names([by("a.example", "h2"), by("b.example", "h3")]);
-        let second = hosts.names([by("a.example", "h3"), by("b.example", "h3")]);
+        let first = hosts.names([by("a.example", "h2"), by("b.example", "h3")], None);
+        let second = hosts.names([by("a.example", "h3"), by("b.example", "h3")], None);
         assert_ne!(find(&first, "a.example"), find(&second, "a.example"));
         assert_eq!(find(&first, "b.example"), find(&second, "b.example"));
+    }
+
+    #[test]
+    fn each_site_has_its_own_beacon_or_none() {
+        let (hosts, share) = (Hosts::new(), |text: &str| Some(text.parse().unwrap()));
+        let named = |name, beacon| Named {
+            name,
+            policy: None,
+            beacon,
+        };
+        let sites = [named("a.example", share("2%")), named("*.b.example", None)];
+        let names = hosts.names(sites, share("1%"));
+        let beacon = |names: &HostNames, name: &str| names.beacon(Some(name.as_bytes()));
+        assert_eq!(beacon(&names, "A.example:8443"), share("2%"));
+        assert_eq!(beacon(&names, "x.b.example"), None);
+        assert_eq!(beacon(&names, "192.0.2.1"), share("1%"));
+        assert_eq!(names.beacon(None), share("1%"));
+        let off = hosts.names([named("a.example", None)], None);
+        assert_eq!(beacon(&off, "a.example"), None);
+        assert_eq!(find(&off, "a.example"), find(&names, "a.example"));
     }
 
     #[test]
@@ -218,23 +285,22 @@ mod tests {
         let names: Vec<_> = (0..MAX_HOSTS)
             .map(|number| format!("{number}.example"))
             .collect();
-        hosts.names(names.iter().map(|name| Named { name, policy: None }));
-        let more = hosts.names([
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        hosts.names(plain(&names), None);
+        let mut more = vec![
             by("a.example", "h2"),
             by("b.example", "h2"),
             by("c.example", "h3"),
-            Named {
-                name: "d.example",
-                policy: None,
-            },
-        ]);
+        ];
+        more.extend(plain(&["d.example"]));
+        let more = hosts.names(more, None);
         assert_eq!(find(&more, "a.example"), find(&more, "b.example"));
         assert_ne!(find(&more, "a.example"), find(&more, "c.example"));
         assert_eq!(find(&more, "d.example"), HostIndex::OTHERS);
         hosts.get(find(&more, "c.example"));
         for threshold in 0..2 * MAX_SHARED {
             let policy = format!("threshold:rtt={}ms,loss=1%", threshold + 1);
-            hosts.names([by("e.example", &policy)]);
+            hosts.names([by("e.example", &policy)], None);
         }
         assert_eq!(hosts.assigned.lock().unwrap().shared, MAX_SHARED);
     }

@@ -4,7 +4,9 @@
 //! owner's alone (mode 600). A snapshot that is damaged, or of another key or version, is put aside as
 //! `paths.damaged`, and everything is learnt anew.
 
-use altway_select::{Client, ClientClass, Config, ModelKind, Secret, Selector};
+use altway_select::{
+    Client, ClientClass, Config, Congestion, ModelKind, Secret, Selector, snapshot_congestion,
+};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -104,7 +106,7 @@ impl StateFolder {
     }
 }
 
-/// What a server has kept of its clients in its state folder ([`Options::state`](crate::Options::state)), a minute old
+/// Knowledge that a server has kept of its clients in its state folder ([`Options::state`](crate::Options::state)), a minute old
 /// while it runs.
 #[derive(Debug)]
 pub struct KeptPaths {
@@ -115,17 +117,25 @@ pub struct KeptPaths {
 
 impl KeptPaths {
     /// Reads the folder, in which it changes nothing. `policy` is the server's; of one with a surface of its own the
-    /// embedded one takes the place.
+    /// embedded one takes the place. The congestion control of TCP and of QUIC is what the server had, unless another
+    /// one is `supposed`.
     ///
     /// # Errors
     /// The folder can't be read, or there is no snapshot in it that can be used.
-    pub fn read(folder: &Path, policy: &ModelKind) -> io::Result<Self> {
+    pub fn read(
+        folder: &Path,
+        policy: &ModelKind,
+        supposed: [Option<Congestion>; 2],
+    ) -> io::Result<Self> {
         let missing =
             || io::Error::new(io::ErrorKind::NotFound, "no server has kept anything in it");
         let secret = read_key(folder)?.ok_or_else(missing)?;
         let path = folder.join(SNAPSHOT);
         let bytes = read(&path, MAX_SNAPSHOT)?.ok_or_else(missing)?;
-        let selector = Selector::new(Config::new(secret, policy));
+        let [tcp, quic] = snapshot_congestion(&bytes).unwrap_or_default();
+        let mut config = Config::new(secret, policy);
+        config.congestion = [supposed[0].unwrap_or(tcp), supposed[1].unwrap_or(quic)];
+        let selector = Selector::new(config);
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         selector.restore(&bytes, super::now()).map_err(invalid)?;
         Ok(Self {

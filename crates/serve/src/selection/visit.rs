@@ -28,13 +28,13 @@ const MIN_WATCHED: u64 = 16 << 10;
 /// Beginnings of connections lie this far after zero at least, for a first packet that was sent before.
 const ORIGIN: Duration = Duration::from_secs(10);
 
-/// What one connection has shown of its client, and what was decided for it.
+/// One connection, with what it has shown of its client and what was decided for it.
 #[derive(Debug)]
 pub(crate) struct Visit {
     address: IpAddr,
     protocol: Protocol,
     transport: Transport,
-    /// When the connection was accepted.
+    /// The time at which the connection was accepted.
     began: Instant,
     early: bool,
     /// `None` before the first request.
@@ -55,7 +55,7 @@ pub(crate) struct FinishedPage {
 #[derive(Debug)]
 struct Known {
     client: Client,
-    /// Whether the client had been offered HTTP/3 when the connection began.
+    /// True if the client had been offered HTTP/3 when the connection began.
     offered: bool,
     host: HostIndex,
     pages: Pages,
@@ -70,6 +70,8 @@ struct Known {
     observed: Option<Counters>,
     observed_at: Instant,
     page: Option<Page>,
+    /// The latest page that was told of.
+    latest_page: Option<Page>,
     bulk: Option<Bulk>,
 }
 
@@ -85,12 +87,12 @@ struct Decided {
     is_logged: bool,
 }
 
-/// What is to be done when a response was handed over whole.
+/// The next step once a response was handed over whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Complete {
     /// Nothing.
     Done,
-    /// It is to be found out when the client has everything.
+    /// Finding out when the client has everything.
     Watch,
 }
 
@@ -178,7 +180,7 @@ impl Visit {
         }
     }
 
-    /// Whether the client had been offered HTTP/3 when the connection began.
+    /// True if the client had been offered HTTP/3 when the connection began.
     pub(crate) fn was_offered(&self) -> bool {
         self.known.as_ref().is_some_and(|known| known.offered)
     }
@@ -193,6 +195,32 @@ impl Visit {
         self.known
             .as_ref()
             .map_or(HostIndex::OTHERS, |known| known.host)
+    }
+
+    /// The latest page that is known as finished.
+    pub(crate) fn latest_page(&self) -> Option<Page> {
+        self.known.as_ref()?.latest_page
+    }
+
+    /// The shortest round trip so far.
+    pub(crate) fn min_rtt(&self) -> Option<Duration> {
+        self.known.as_ref()?.latest?.min_rtt
+    }
+
+    /// The connection's protocol as the selection log has it.
+    pub(crate) fn logged_protocol(&self) -> LoggedProtocol {
+        match self.protocol {
+            Protocol::Http1 => LoggedProtocol::H1,
+            Protocol::Http2 => LoggedProtocol::H2,
+            Protocol::Http3 => LoggedProtocol::H3,
+        }
+    }
+
+    /// The request that is being answered is no part of a page.
+    pub(crate) fn spoil(&mut self) {
+        if let Some(known) = &mut self.known {
+            known.pages.spoil();
+        }
     }
 
     /// Bytes of a response were handed over.
@@ -319,7 +347,7 @@ impl Visit {
         self.known = None;
     }
 
-    /// What is decided for a response of that size, if it is known; `None` before the first request.
+    /// Decides for a response of that size, if it is known; `None` before the first request.
     pub(crate) fn decide(
         &mut self,
         selection: &Selection,
@@ -338,6 +366,7 @@ impl Visit {
         }
         let is_first = known.responses == 0;
         let moment = Moment {
+            congestion: known.latest.and_then(|it| it.congestion),
             min_rtt: known.latest.and_then(|it| it.min_rtt),
             load,
             first_response: size.filter(|_| is_first).map(DataSize::from_bytes),
@@ -364,6 +393,7 @@ impl Visit {
 
     /// Logs a page with the latest decision, or a decision that no line has, as the connection ends without a page.
     fn log(&mut self, selection: &Selection, page: Option<&Page>, unix: UnixTime) {
+        let protocol = self.logged_protocol();
         let (Some(known), Some(decided)) = (&self.known, &mut self.decided) else {
             return;
         };
@@ -372,14 +402,10 @@ impl Visit {
         }
         decided.is_logged = true;
         let moment = Moment {
+            congestion: known.latest.and_then(|it| it.congestion),
             min_rtt: known.latest.and_then(|it| it.min_rtt),
             load: decided.load.into(),
             ..Moment::new(unix, self.transport)
-        };
-        let protocol = match self.protocol {
-            Protocol::Http1 => LoggedProtocol::H1,
-            Protocol::Http2 => LoggedProtocol::H2,
-            Protocol::Http3 => LoggedProtocol::H3,
         };
         let place = (decided.host, protocol);
         selection.record(&known.client, place, page, &decided.decision, &moment);
@@ -412,11 +438,12 @@ impl Visit {
             observed: None,
             observed_at: now,
             page: None,
+            latest_page: None,
             bulk: None,
         }
     }
 
-    /// When the client's first packet was sent: over TCP a round trip before the connection was accepted.
+    /// The time at which the client's first packet was sent: over TCP a round trip before the connection was accepted.
     fn first_packet(&self, counters: Option<&Counters>) -> Timestamp {
         let rtt = counters.and_then(|it| it.min_rtt).unwrap_or_default();
         let before = match self.transport {
@@ -457,6 +484,7 @@ impl Known {
             count(&counters).saturating_sub(before.as_ref().map_or(0, count))
         };
         let observation = Observation {
+            congestion: counters.congestion,
             min_rtt: counters.min_rtt,
             smoothed_rtt: counters.smoothed_rtt,
             packets_sent: since(|it| it.packets_sent),
@@ -466,6 +494,7 @@ impl Known {
             page: self.page.take(),
             ..Observation::new(counters.transport)
         };
+        self.latest_page = observation.page.or(self.latest_page);
         selection.observe(&self.client, self.host, &observation, unix);
         observation.page
     }
@@ -475,11 +504,12 @@ fn timestamp(began: Instant, at: Instant) -> Timestamp {
     Timestamp::ZERO + (ORIGIN + at.saturating_duration_since(began))
 }
 
-/// What a transport would tell, for tests.
+/// Counters that a transport might have, for tests.
 #[cfg(test)]
 pub(crate) fn told(min_rtt: Option<Duration>, sent: u64, lost: u64) -> Counters {
     Counters {
         transport: Transport::Tcp,
+        congestion: None,
         min_rtt,
         smoothed_rtt: min_rtt,
         packets_sent: sent,

@@ -8,12 +8,13 @@ use crate::clients::Admitted;
 use crate::request::body::{Body, CHUNK};
 use crate::request::handler::BoxError;
 use crate::request::requests::{Now, Requests};
-use crate::selection::counters::Counters;
+use crate::selection::counters::{Counters, congestion_of};
 use crate::selection::visit::Complete;
+use altway_select::Congestion;
 use altway_socket::tcp_info;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -31,6 +32,8 @@ pub(super) struct TcpPathSampler {
     stream: Rc<TcpStream>,
     /// A proxy is at the other end: what the kernel counts is not of the client's path.
     relayed: bool,
+    /// The kernel's congestion control, asked for once.
+    congestion: OnceCell<Option<Congestion>>,
     /// When the connection was accepted.
     pub(super) began: Instant,
     /// When the client had everything, and what was acknowledged then.
@@ -47,6 +50,7 @@ impl TcpPathSampler {
             client,
             stream,
             relayed,
+            congestion: OnceCell::new(),
             began: Instant::now(),
             arrived: Cell::new(None),
             watched: Cell::new(None),
@@ -79,6 +83,7 @@ impl TcpPathSampler {
         let _ = self.look();
         Some(Counters {
             arrived: self.arrived.get(),
+            congestion: *self.congestion.get_or_init(|| congestion_of(&*self.stream)),
             ..Counters::of_tcp(&*self.stream, self.client)?
         })
     }

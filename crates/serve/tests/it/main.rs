@@ -6,6 +6,7 @@
 
 mod access_log;
 mod autobahn;
+mod beacon;
 mod certificates;
 mod challenges;
 mod chromium;

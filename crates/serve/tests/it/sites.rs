@@ -245,6 +245,7 @@ fn a_folder_of_several_sites_can_be_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_have_policies_of_their_own_that_can_be_replaced() {
     let by = |name: &str, policy: &str| HostPolicy {
+        beacon: None,
         name: name.into(),
         policy: policy.parse().unwrap(),
     };

@@ -42,7 +42,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{plural}")
 }
 
-/// What was opened without success.
+/// A file that was opened without success.
 struct Opened<'p> {
     places: &'p Places,
     faults: Vec<Fault>,

@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// Every key, with its meaning and its default.
     #[arg(long)]
     all: bool,
-    /// What `altway serve` would be given.
+    /// The file, or options, that `altway serve` would be given.
     #[arg(
         last = true,
         value_name = "OPTIONS OF SERVE",

@@ -9,10 +9,10 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long the other end may take until it answers.
+/// The time that the other end may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long one attempt may take: on a bad path the first packets may be lost.
+/// The time that one attempt may take: on a bad path the first packets may be lost.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
 const PAUSE: Duration = Duration::from_millis(50);

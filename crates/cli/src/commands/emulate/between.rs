@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often the link is asked whether it is still there.
+/// The interval in which the link is asked whether it is still there.
 const ALIVE_PERIOD: Duration = Duration::from_millis(500);
 
 /// The options that have no sense here: there are no ends of ours.

@@ -1,4 +1,4 @@
-//! What `altway emulate` can be told beside the plain link: further settings, changes to come, what is
+//! Options of `altway emulate` beside the plain link: further settings, changes to come, what is
 //! written down, and where everything runs.
 
 use crate::printer::Printer;
@@ -39,21 +39,21 @@ pub(super) struct Conditions {
     /// Keep the link, COMMAND and the server command to processors of their own, as far as there are
     /// enough.
     ///
-    /// It binds what is started here. Other programs are not moved away, for a partition of the
+    /// Binds what is started here. Other programs are not moved away, for a partition of the
     /// machine's processors would outlive a killed altway: how often they got in the way is in the
     /// involuntary context switches that are told at the end.
     #[arg(long)]
     isolate: bool,
 }
 
-/// What a run over the link is known by beside the link's own report.
+/// Facts of a run over the link beside the link's own report.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Circumstances {
-    /// How often COMMAND, with all that it waited for, had to give its processor to another.
+    /// Count of occasions on which COMMAND, with all that it waited for, had to give its processor to another.
     pub(super) client_involuntary_switches: u64,
     /// The same of the server command; none when there is no such command.
     pub(super) server_involuntary_switches: Option<u64>,
-    /// Where the link ran, and the two ends; none where the kernel chose.
+    /// Processors of the link and of the two ends; none where the kernel chose.
     pub(super) link_processor: Option<usize>,
     pub(super) client_processors: Option<String>,
     pub(super) server_processors: Option<String>,
@@ -149,7 +149,7 @@ impl Circumstances {
         }
     }
 
-    /// How often each was interrupted, in words.
+    /// The interruptions of each, in words.
     pub(super) fn switches(&self, link: u64) -> String {
         let client = self.client_involuntary_switches;
         let server = self.server_involuntary_switches;

@@ -41,7 +41,7 @@ pub(crate) struct Set {
     /// Packets lost: 5%, or 'gilbert 1% burst 4'.
     #[arg(long, value_name = "LOSS")]
     loss: Option<String>,
-    /// What waits before packets are dropped: 64KiB, 30ms, 50packets, `none`, or `default`.
+    /// Amount that waits before packets are dropped: 64KiB, 30ms, 50packets, `none`, or `default`.
     #[arg(long, value_name = "SIZE")]
     queue: Option<String>,
     /// Settings in words.
@@ -75,7 +75,7 @@ struct Which {
     json: bool,
 }
 
-/// What is printed of a link, with what it is known by.
+/// The printed line of a link, with what it is known by.
 #[derive(Debug, Serialize)]
 struct Shown<'a> {
     pid: u32,

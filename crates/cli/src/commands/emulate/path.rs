@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What the link is like.
+/// Properties of the link.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PathArguments {
     #[command(flatten)]
@@ -33,7 +33,7 @@ impl PathArguments {
     }
 }
 
-/// What was said of one direction, or of both.
+/// The options of one direction, or of both.
 #[derive(Debug, Clone, Default)]
 struct Settings {
     rate: Option<Bandwidth>,
@@ -71,7 +71,7 @@ macro_rules! one_way {
             #[arg(id = concat!($way, "delay"), long = concat!($way, "delay"), value_name = "DELAY",
                 value_parser = duration::parse, help_heading = $heading, hide_short_help = $hidden)]
             delay: Option<Duration>,
-            /// How far single packets' delay strays: 5ms, "5ms normal", "5ms pareto may-reorder".
+            /// Spread of single packets' delay: 5ms, "5ms normal", "5ms pareto may-reorder".
             ///
             /// The time is the half width of the uniform distribution, which is the default, and the
             /// standard deviation of the others. Packets keep their order unless they may reorder, which
@@ -100,7 +100,7 @@ macro_rules! one_way {
             #[arg(id = concat!($way, "corrupt"), long = concat!($way, "corrupt"),
                 value_name = "SHARE", help_heading = $heading, hide_short_help = $hidden)]
             corrupt: Option<Ratio>,
-            /// What may wait: 64KB, 100ms, 50packets, none [default: 100ms, at least 64KiB].
+            /// Amount that may wait: 64KB, 100ms, 50packets, none [default: 100ms, at least 64KiB].
             #[arg(id = concat!($way, "queue"), long = concat!($way, "queue"), value_name = "SIZE",
                 help_heading = $heading, hide_short_help = $hidden)]
             queue: Option<Queue>,
@@ -140,7 +140,7 @@ one_way!(
 );
 
 impl Settings {
-    /// What was said here, and of the rest what was said of both directions.
+    /// The options of this direction, and for the rest those of both.
     fn or(self, both: &Self) -> Self {
         let both = both.clone();
         let says_rate = self.rate.is_some() || self.rate_trace.is_some();

@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// Where the proxy listens, as `--json` prints it.
+/// The proxy's addresses, as `--json` prints them.
 #[derive(Serialize)]
 struct Listening<'a> {
     event: &'static str,
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     Ok(Answer::Done)
 }
 
-/// What a proxy passed on, in words.
+/// The bytes that a proxy passed on, in words.
 pub(super) fn sentence(report: &ProxyReport) -> String {
     format!(
         "proxy: {} TCP connections, {} bytes up, {} down; {} UDP clients, {} datagrams up, {} down, \

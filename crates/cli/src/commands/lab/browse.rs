@@ -33,7 +33,7 @@ pub(super) struct BrowseArguments {
     /// The name in the pages' URLs.
     #[arg(long, default_value = "altway.test")]
     host: String,
-    /// Where the server is.
+    /// The server's address.
     #[arg(long, value_name = "IP")]
     address: IpAddr,
     /// The server's port.
@@ -48,7 +48,7 @@ pub(super) struct BrowseArguments {
     /// A folder for the browser's files: an empty one, or that of a visit with sessions before.
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
-    /// How long a page may take.
+    /// Time that a page may take.
     #[arg(long, value_name = "TIME", default_value = "1min", value_parser = duration::parse)]
     timeout: Duration,
     /// Have Chromium write its log of its network to this file.
@@ -63,7 +63,7 @@ pub(super) struct TetherArguments {
     parent: i32,
     /// The program.
     program: OsString,
-    /// Its arguments.
+    /// The program's arguments.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
@@ -77,7 +77,7 @@ struct Output {
 
 #[derive(Serialize)]
 struct Summary {
-    /// Of all the browser's processes, its start included.
+    /// Switches of all the browser's processes, its start included.
     involuntary_context_switches: u64,
 }
 

@@ -6,7 +6,7 @@ use altway_lab::plans;
 use altway_record::{Cell, Client, Manifest, Protocol, Sample, Scenario};
 use altway_report::{Choice, Run};
 use altway_select::model::Predicting;
-use altway_select::{ClientClass, Exchange, Offer, Surface};
+use altway_select::{ClientClass, Congestion, Exchange, Offer, Surface};
 use anyhow::Result;
 
 /// bit/s of a link without a limit.
@@ -42,6 +42,7 @@ fn choose(model: &Predicting, scenario: &Scenario, cell: &Cell) -> Choice {
         rate,
         rtt,
         cell.loss.as_f64(),
+        [cell.congestion.tcp(), cell.congestion.quic()].map(Congestion::of_name),
         &exchange(scenario, float(cell.size.as_bytes())),
     );
     Choice {

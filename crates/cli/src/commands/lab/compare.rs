@@ -142,7 +142,7 @@ fn answer(contrasts: &[Contrast], json: bool, printer: &Printer) -> Result<Answe
     Ok(Answer::Done)
 }
 
-/// What may help where the two can't be compared.
+/// A hint for where the two can't be compared.
 fn with_hint(error: Error) -> anyhow::Error {
     let hint = match error {
         Error::OneValue { .. } => {

@@ -19,7 +19,7 @@ Examples:
 pub(super) struct Arguments {
     /// The run folder.
     run: PathBuf,
-    /// Who measured: `Family, Given`, or the name of an organisation. Again for each.
+    /// The persons who measured: `Family, Given`, or the name of an organisation. Again for each.
     #[arg(long, value_name = "NAME", required = true)]
     author: Vec<String>,
     /// The licence of the data, by its SPDX identifier.

@@ -43,7 +43,7 @@ enum PlanCommand {
     },
     /// The text of a plan that ships, to begin one's own with.
     Print {
-        /// Its name.
+        /// The plan's name.
         plan: String,
     },
 }
@@ -58,7 +58,7 @@ struct Listed {
     seconds: u64,
 }
 
-/// What `show --json` prints.
+/// The JSON of `show --json`.
 #[derive(Serialize)]
 struct Shown<'a> {
     plan: &'a Plan,
@@ -257,7 +257,7 @@ fn links(plan: &Plan) -> String {
     text
 }
 
-/// What a link goes through, in the words of the plan.
+/// The changes that a link goes through, in the words of the plan.
 fn course(link: &LinkWords) -> Vec<(String, String)> {
     let start = || "from the start".to_owned();
     let traces = link

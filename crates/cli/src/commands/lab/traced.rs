@@ -31,7 +31,7 @@ pub(super) struct Traced {
 }
 
 impl Traced {
-    /// What is kept.
+    /// The files that are kept.
     pub(super) fn kinds(&self) -> TraceKinds {
         TraceKinds {
             pcap: self.pcap,

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     /// Look for the newest run in here.
     #[arg(long, value_name = "DIR", default_value = RUNS)]
     runs: PathBuf,
-    /// How often to look.
+    /// The interval between two looks.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration::parse)]
     every: Duration,
     /// Look once and end.

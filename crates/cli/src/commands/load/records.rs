@@ -1,4 +1,4 @@
-//! Where the records of requests go while `altway load` measures: to stdout as CSV, or into memory for
+//! The records of requests while `altway load` measures: to stdout as CSV, or into memory for
 //! JSON, or nowhere.
 
 use altway_record::RequestRecord;
@@ -48,7 +48,7 @@ impl Records {
         }
     }
 
-    /// What was kept, when everything else has been written.
+    /// The records that were kept, when everything else has been written.
     pub(super) fn finish(self) -> Result<Vec<RequestRecord>> {
         if let Some(mut rows) = self.rows {
             rows.flush()?;

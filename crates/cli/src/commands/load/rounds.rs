@@ -19,7 +19,7 @@ pub(super) struct Turn {
     pub(super) summary: LoadSummary,
 }
 
-/// What `--json` prints.
+/// The JSON of `--json`.
 #[derive(Serialize)]
 struct Output<'a> {
     requests: &'a [RequestRecord],
@@ -34,7 +34,7 @@ struct Compared {
     second: Protocol,
     /// Rounds in which no request of either failed.
     rounds: usize,
-    /// How much more time the second takes, of the first's; below 0 it is faster.
+    /// The share of the first's time that the second takes more; below 0 it is faster.
     difference_percent: f64,
     difference_percent_low: Option<f64>,
     difference_percent_high: Option<f64>,
@@ -116,7 +116,7 @@ fn compare_two(first: Protocol, second: Protocol, turns: &[Turn]) -> Option<Comp
 }
 
 impl Turn {
-    /// Whether it is that protocol's, and every request was answered.
+    /// True if it is that protocol's, and every request was answered.
     fn is_whole_of(&self, protocol: Protocol) -> bool {
         self.summary.protocol == protocol && self.summary.failed == 0
     }

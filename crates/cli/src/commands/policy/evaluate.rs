@@ -3,6 +3,7 @@
 mod estimate;
 mod read;
 mod table;
+mod timing;
 
 use super::surface;
 use crate::Answer;
@@ -15,13 +16,15 @@ use read::Log;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use timing::Timing;
 
 /// Say from a server's selection log what its policy was worth and what others would have been, with intervals.
 ///
 /// Chance decides for the clients of the hold-out (`--policy learned`), and the log has the probability of each
-/// decision. So it can be told what all would have taken under h2, under h3 and under any other policy: by weights
+/// decision. From that follows what all would have taken under h2, under h3 and under any other policy: by weights
 /// (SNIPS), and by what a surface predicts and the weights correct (doubly robust). Who was told is compared, not who
-/// came; a client's first visit shows what it had been told before. Nothing is asked of the server.
+/// came; a client's first visit shows what it had been told before. Nothing is asked of the server. Where the site has
+/// a beacon, it is also told how far the server's times are from those of browsers.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,7 +35,7 @@ pub(crate) struct Arguments {
     /// Files that `altway serve --selection-log FILE` wrote.
     #[arg(value_name = "LOG", required = true)]
     logs: Vec<PathBuf>,
-    /// What else to ask, beside h2 and h3: surface, surface:FILE or FILE, learned, threshold:…, study:…; may be given
+    /// Policies to ask beside h2 and h3: surface, surface:FILE or FILE, learned, threshold:…, study:…; may be given
     /// several times.
     #[arg(long, value_name = "POLICY")]
     policy: Vec<Asked>,
@@ -80,6 +83,7 @@ struct Replayed {
     trials: Vec<PageTrial>,
     counts: ReplayCounts,
     log: Log,
+    timing: Timing,
 }
 
 pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
@@ -121,10 +125,15 @@ fn asked(named: &[Asked]) -> Result<Vec<Asked>> {
 
 fn replay(files: &[PathBuf], mut replay: Replay) -> Result<Replayed> {
     let (mut log, mut trials) = (Log::default(), Vec::new());
+    let mut timing = Timing::default();
     for file in read::in_order(files)? {
-        log.read(&file, |entry| trials.extend(replay.read(entry)))?;
+        log.read(&file, |entry| {
+            timing.read(entry);
+            trials.extend(replay.read(entry));
+        })?;
     }
     Ok(Replayed {
+        timing,
         trials,
         counts: *replay.counts(),
         log,

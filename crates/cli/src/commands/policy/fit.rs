@@ -20,7 +20,7 @@ use text::Summary;
 ///
 /// The coefficients are those with the least squares of ln(T3/T2) and, with less weight, of ln T2, over all cells of
 /// the runs: rates, delays, losses, sizes, pages, new and open connections, and one limit over QUIC for each class of
-/// clients. Left out are cells that the form does not know: without a rate limit, behind proxies, with other
+/// clients. The file states the congestion controls of the cells; times under others are those of the formulas. Left out are cells that the form does not know: without a rate limit, behind proxies, with other
 /// links or servers, small objects beside a large one, returning visitors.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
         .map_err(|error| with_hint(&error))?;
     let before = residuals(&start, &measured);
     let summary = Summary::new(&cells, &start, &fitted, &before);
-    let surface = with_sources(&fitted, sources, &summary);
+    let surface = with_sources(&fitted, sources, &cells, &summary);
     std::fs::write(&arguments.output, surface.to_toml())
         .with_context(|| format!("cannot write {}", arguments.output.display()))?;
     if let Some(file) = &arguments.svg {
@@ -98,7 +98,7 @@ pub(super) fn run(arguments: &Arguments, printer: &Printer) -> Result<Answer> {
     Ok(Answer::Done)
 }
 
-fn with_sources(fitted: &Fit, runs: Vec<Source>, summary: &Summary) -> Surface {
+fn with_sources(fitted: &Fit, runs: Vec<Source>, cells: &Cells, summary: &Summary) -> Surface {
     let kept = fitted.coefficients.iter().filter(|it| it.error.is_none());
     let kept: Vec<&str> = kept.map(|it| it.name.as_str()).collect();
     let note = if kept.is_empty() {
@@ -112,6 +112,7 @@ fn with_sources(fitted: &Fit, runs: Vec<Source>, summary: &Summary) -> Surface {
     };
     fitted.surface.clone().with_sources(Sources {
         note,
+        congestion: cells.congestion(),
         cells: u32::try_from(fitted.residuals.len()).unwrap_or(u32::MAX),
         median_error: summary.median_error(),
         held_out_error: Some(summary.held_out_error()),

@@ -3,7 +3,7 @@
 mod map;
 mod picture;
 
-use super::surface;
+use super::{control, surface};
 use crate::Answer;
 use crate::printer::Printer;
 use altway_select::{ClientClass, Congestion};
@@ -14,10 +14,10 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Draw by which lead a surface predicts HTTP/3 to be faster, over rate and delay.
+/// Draw how much faster a surface predicts HTTP/3 or HTTP/2 to be, over rate and delay.
 ///
 /// In each cell stands how much more time HTTP/2 takes than HTTP/3, in per cent, and who is faster: 3 for
-/// HTTP/3, 2 for HTTP/2, = within ±3 %.
+/// HTTP/3, 2 for HTTP/2, = within ±3 %. Below the map it is said if nothing was measured with that congestion control.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
@@ -33,10 +33,10 @@ pub(crate) struct Arguments {
     /// Bytes that are loaded.
     #[arg(long, value_name = "SIZE", default_value = "1MB")]
     size: DataSize,
-    /// They are a page: a document of 20 KB that names many objects; else one object.
+    /// Load them as a page, a document of 20 KB that names many objects; else as one object.
     #[arg(long)]
     page: bool,
-    /// The connection is open already; else it is new, without early data.
+    /// Use a connection that is open already; else a new one, without early data.
     #[arg(long)]
     warm: bool,
     /// Share of packets that the path loses.
@@ -69,15 +69,10 @@ impl FromStr for Controls {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let kind = |name: &str| match name {
-            "cubic" | "reno" => Ok(Congestion::LossBased),
-            "bbr" => Ok(Congestion::RateBased),
-            _ => Err(format!("`{name}` is none of cubic, reno and bbr")),
-        };
         let (tcp, quic) = text.split_once(',').unwrap_or((text, text));
         Ok(Self {
             text: text.into(),
-            kinds: [kind(tcp)?, kind(quic)?],
+            kinds: [control(tcp)?, control(quic)?],
         })
     }
 }

@@ -36,7 +36,7 @@ Examples:
   altway policy simulate --population metro-web --policy learned --seed 61 --selection-log selection.jsonl
   altway policy simulate --policy learned --policy surface:mine.toml --policy study --json")]
 pub(crate) struct Arguments {
-    /// Who visits what: metro-bulk, metro-web, national-web or global-web, by the distance to the server and
+    /// Visitors and what they load: metro-bulk, metro-web, national-web or global-web, by the distance to the server and
     /// by what is loaded (pages, or downloads).
     #[arg(
         long,
@@ -46,14 +46,14 @@ pub(crate) struct Arguments {
         hide_possible_values = true
     )]
     population: Vec<People>,
-    /// h2, h3, threshold:…, study:…, surface:FILE, learned, or clairvoyant, which knows each path as it
+    /// Policy to try: h2, h3, threshold:…, study:…, surface:FILE, learned, or clairvoyant, which knows each path as it
     /// really is; may be given several times.
     #[arg(long, value_name = "POLICY", default_values = ["h2", "h3", "learned", "clairvoyant"])]
     policy: Vec<Candidate>,
     /// Clients of a population.
     #[arg(long, value_name = "COUNT", default_value_t = 4_000, value_parser = RangedU64ValueParser::<u32>::new().range(200..=10_000_000))]
     clients: u32,
-    /// Days that they visit for.
+    /// Days of visits.
     #[arg(long, value_name = "COUNT", default_value_t = 28, value_parser = RangedU64ValueParser::<u32>::new().range(1..=366))]
     days: u32,
     /// Visits a day of the median client, above 0.

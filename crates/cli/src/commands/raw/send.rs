@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     /// Bytes of payload of one transfer in each direction that it has.
     #[arg(short, long, default_value = "100MB")]
     size: DataSize,
-    /// Who sends: up (this end), down (the server) or both at the same time.
+    /// The end that sends: up (this end), down (the server) or both at the same time.
     #[arg(short, long, default_value = "down", value_name = "up|down|both")]
     direction: Direction,
     /// Transfers, one after the other.
@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     /// Have both ends compare every byte with what it should be; their processor time counts it.
     #[arg(long)]
     verify: bool,
-    /// How long nothing may move before it is given up.
+    /// Time for which nothing may move before it is given up.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     timeout: Duration,
     /// Trust only the certificate authorities in this PEM file [default: the system's].
@@ -116,7 +116,7 @@ enum CipherArgument {
     Chacha20,
 }
 
-/// Where the server is.
+/// The server's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Server {
     /// Without brackets.
@@ -149,7 +149,7 @@ impl FromStr for Server {
     }
 }
 
-/// What `--json` prints.
+/// The JSON of `--json`.
 #[derive(Serialize)]
 struct Output<'a> {
     runs: &'a [Run],
@@ -229,7 +229,7 @@ fn options(arguments: &Arguments, over: Over) -> Options {
     options
 }
 
-/// What was transferred, in words.
+/// The transfer in words.
 fn what(arguments: &Arguments) -> String {
     let size = arguments.size;
     let each = match (arguments.request_size, arguments.direction) {

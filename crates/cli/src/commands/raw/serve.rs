@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     /// Certificate chain, PEM, the server's own first.
     #[arg(short, long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
-    /// Its private key, PEM.
+    /// The certificate's private key, PEM.
     #[arg(short, long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
     /// Print a line of JSON on stdout as soon as the server listens.
@@ -43,7 +43,7 @@ pub(crate) struct Arguments {
     tuning: TuningArguments,
 }
 
-/// What `--json` prints.
+/// The JSON of `--json`.
 #[derive(Serialize)]
 struct Listening {
     event: &'static str,

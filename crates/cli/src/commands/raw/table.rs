@@ -60,7 +60,7 @@ fn line(run: &Run) -> String {
     )
 }
 
-/// What the end that sends more knows of the path: it is the one that measures it.
+/// The path as it is known to the end that sends more, which is the one that measures it.
 fn sender(run: &Run) -> Option<Path> {
     let side = match run.up_bytes > run.down_bytes {
         true => &run.client,

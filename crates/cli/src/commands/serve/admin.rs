@@ -34,7 +34,7 @@ pub(super) fn start(
     Ok(Some(Box::new(started)))
 }
 
-/// What the admin socket tells of the servers behind proxies.
+/// The admin socket's words on the servers behind proxies.
 pub(super) fn upstreams(statistics: &Arc<Statistics>) -> Upstreams {
     let statistics = Arc::clone(statistics);
     Arc::new(move || {

@@ -1,4 +1,4 @@
-//! Where `altway serve` has its certificates from, at the start and at each reload.
+//! The certificates of `altway serve` and where they come from, at the start and at each reload.
 
 use super::acme;
 use crate::hint::mistake;
@@ -15,7 +15,7 @@ pub(super) struct Files {
     /// Certificate chain, PEM, the server's own first.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     cert: Option<PathBuf>,
-    /// Its private key, PEM.
+    /// The certificate's private key, PEM.
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["h2c", "behind_tls_proxy"])]
     key: Option<PathBuf>,
     /// OCSP response for it, DER, to be stapled while it is valid.
@@ -67,7 +67,7 @@ impl Files {
     }
 }
 
-/// When certificates are read: what is said of them differs.
+/// The occasion on which certificates are read: what is said of them differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The server begins.

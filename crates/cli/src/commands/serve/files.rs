@@ -1,4 +1,4 @@
-//! How `altway serve` serves the files of its folder: the options for what a `files` route says.
+//! The files of `altway serve`'s folder: the options for what a `files` route says.
 
 use altway_config::{
     BadUrlPath, CacheRule, Coding, ErrorPage, Files, HeaderField, OnTheFly, UrlPath,

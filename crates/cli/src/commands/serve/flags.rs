@@ -10,7 +10,7 @@ use altway_config::{
     Sandbox, Security, Site, Transport,
 };
 use altway_serve::{Congestion, DEFAULT_PORT, LogFormat, Policy, ServerId, Spread};
-use altway_units::{DataSize, duration};
+use altway_units::{DataSize, Ratio, duration};
 use anyhow::Result;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -37,7 +37,7 @@ pub(crate) struct Flags {
     /// Worker threads [default: one per core].
     #[arg(short = 'n', long, env = "ALTWAY_THREADS", hide_env_values = true)]
     threads: Option<NonZeroUsize>,
-    /// Who accepts: per-worker (no hand-over) or round-robin (one thread for all; even shares).
+    /// The threads that accept: per-worker (no hand-over) or round-robin (one thread for all; even shares).
     #[arg(long, value_name = "HOW", default_value_t = Spread::default())]
     spread: Spread,
     /// 1 or 2 bytes that every QUIC connection ID begins with, for a load balancer [default: none].
@@ -58,11 +58,15 @@ pub(crate) struct Flags {
         hide_env_values = true
     )]
     run_mode: Option<RunMode>,
-    /// Who is offered HTTP/3: learned (by what each client and others like it have shown), surface or
+    /// The clients that are offered HTTP/3: learned (by what each client and others like it have shown), surface or
     /// surface:FILE (by measured times), threshold or threshold:rtt=TIME,loss=SHARE, study or
     /// study:delay=TIME,loss=SHARE, h3 or h2 (all clients).
     #[arg(long, default_value_t = Policy::default())]
     policy: Policy,
+    /// Have browsers report for this share of page views, like 1%, how long the page took: pages that name the script
+    /// /.well-known/altway/beacon.js do. Shows how far the server's timing is off; decides nothing [default: off].
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["h2c", "behind_tls_proxy"], value_parser = share)]
+    beacon: Option<Ratio>,
     /// Folder that keeps what is learnt of clients over a restart, under hashes of their addresses; made if
     /// missing [default: nothing is kept].
     #[arg(long, value_name = "DIR", conflicts_with = "h2c")]
@@ -84,7 +88,7 @@ pub(crate) struct Flags {
     early_data: EarlyData,
     #[command(flatten)]
     insight: Insight,
-    /// How long a stop waits for requests that are being answered, and for the access log. The process
+    /// Time that a stop waits for requests that are being answered, and for the access log. The process
     /// ends 4 s after it at the latest, whatever its threads do.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     grace: Duration,
@@ -106,7 +110,7 @@ pub(crate) struct Flags {
     /// request waits for it: lines beyond 4 MiB that it doesn't take are dropped, and counted in it.
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// How a line of the access log looks: key-value, json or combined (that of Apache and nginx, which has
+    /// Form of a line of the access log: key-value, json or combined (that of Apache and nginx, which has
     /// neither offers nor durations nor counts of dropped lines).
     #[arg(long, value_name = "FORMAT", default_value_t = LogFormat::default(), requires = "access_log")]
     access_log_format: LogFormat,
@@ -122,7 +126,7 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Whether there is no TLS here.
+    /// True if there is no TLS here.
     fn is_clear(&self) -> bool {
         self.h2c || self.behind_tls_proxy || self.run_mode == Some(RunMode::ClearText)
     }
@@ -204,6 +208,7 @@ impl Flags {
                 false => self.certificate.client_certificates(),
             },
             policy: self.policy.clone(),
+            beacon: self.beacon,
             headers: self.files.headers().to_vec(),
             routes: vec![Route {
                 path: PathPattern::All,
@@ -215,7 +220,17 @@ impl Flags {
     }
 }
 
-/// What the variable of a container can say of TLS.
+/// A share above 0.
+fn share(text: &str) -> Result<Ratio, String> {
+    let parsed = text.parse::<Ratio>();
+    let share = parsed.map_err(|error| error.to_string())?;
+    match share == Ratio::ZERO {
+        true => Err("it is a share above 0; without --beacon no browser reports".into()),
+        false => Ok(share),
+    }
+}
+
+/// The values of a container's variable on TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum RunMode {
     #[value(name = "h2")]

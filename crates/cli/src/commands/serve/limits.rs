@@ -1,4 +1,4 @@
-//! What clients may cost a server: the options of `altway serve` for [`altway_serve::Limits`].
+//! Limits of what clients may cost a server: the options of `altway serve` for [`altway_serve::Limits`].
 
 use super::translated;
 use crate::hint::mistake;
@@ -47,7 +47,7 @@ pub(crate) struct Limits {
     /// Requests of one client in progress [default: an eighth].
     #[arg(long, value_name = "N", hide_short_help = true)]
     max_requests_per_client: Option<usize>,
-    /// How fast requests of one client may come, and how many at once after a pause, as in "200/s, burst 1000";
+    /// Rate at which requests of one client may come, with how many at once after a pause, as in "200/s, burst 1000";
     /// per s, min or h, or off. Those that come earlier are answered 429 with Retry-After
     /// [default: 10000/s, burst 50000; off for loopback addresses].
     #[arg(long, value_name = "RATE", hide_short_help = true)]
@@ -73,20 +73,20 @@ pub(crate) struct Limits {
     /// Bytes of files that are kept in memory because they are asked for often [default: 48MiB].
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     max_cached: Option<DataSize>,
-    /// When QUIC clients must first show their address (Retry; costs them a round trip): always, never,
+    /// Occasions on which QUIC clients must first show their address (Retry; costs them a round trip): always, never,
     /// or beyond so many unfinished handshakes.
     #[arg(long, value_name = "WHEN", default_value_t = Retry::default(), hide_short_help = true)]
     retry: Retry,
-    /// How long a handshake may take [default: 10s].
+    /// Time that a handshake may take [default: 10s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     handshake_timeout: Option<Duration>,
-    /// How long the head of a request over HTTP/1.1 may take, and a connection idle before it [default: 30s].
+    /// Time that the head of a request over HTTP/1.1 may take, and a connection idle before it [default: 30s].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     header_timeout: Option<Duration>,
-    /// How long a connection may idle [default: 1min].
+    /// Time that a connection may idle [default: 1min].
     #[arg(long, value_name = "TIME", value_parser = duration::parse, hide_short_help = true)]
     idle_timeout: Option<Duration>,
-    /// How slowly a client may send the content of a request or take that of a response, as in "1kB/s after 10s":
+    /// Least rate at which a client may send the content of a request or take that of a response, as in "1kB/s after 10s":
     /// what moves less in so long is ended [default: 100 bytes a second over
     /// --idle-timeout].
     #[arg(long, value_name = "RATE", hide_short_help = true)]
@@ -142,7 +142,7 @@ fn count(field: &'static str, given: Option<usize>) -> Result<Option<NonZeroUsiz
     given.map(count).transpose()
 }
 
-/// How errors name a limit.
+/// The spelling of limits in errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spelling {
     /// As an option: `--max-held`.
@@ -245,7 +245,7 @@ fn set<T>(bound: &mut T, given: Option<T>) {
     }
 }
 
-/// What the process holds at most: its workers, under these bounds each, and itself.
+/// The most that the process holds: its workers, under these bounds each, and itself.
 pub(super) fn memory(bounds: &Bounds, workers: NonZeroUsize) -> DataSize {
     let each = bounds.memory().as_bytes();
     DataSize::from_bytes(each.saturating_mul(workers.get() as u64)) + PROCESS

@@ -1,4 +1,4 @@
-//! What the service manager is told of a server, by the protocol of sd_notify(3): that it listens, reads its
+//! Messages to the service manager of a server, by the protocol of sd_notify(3): that it listens, reads its
 //! configuration again, or ends. Without `$NOTIFY_SOCKET` nobody is told anything.
 //!
 //! Its watchdog is told that the process is well as long as every worker turns: each shows it by a count of its own, and
@@ -16,7 +16,7 @@ const LEAST_BEAT: Duration = Duration::from_millis(10);
 /// The service manager that started the process, if one did.
 #[derive(Debug, Clone)]
 pub(super) struct Manager {
-    /// What it shows of a server that has nothing special to report, in one line.
+    /// The status line of a server that has nothing special to report, in one line.
     status: String,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().filter(|time| !time.is_zero())
 }
 
-/// How often a worker shows that it turns, for that watchdog: often enough to be seen at each look.
+/// The interval in which a worker shows that it turns, for that watchdog: often enough to be seen at each look.
 pub(super) fn heartbeat(watchdog: Duration) -> Duration {
     (watchdog / 8).max(LEAST_BEAT)
 }
@@ -87,7 +87,7 @@ pub(super) fn watch(watchdog: Duration, workers: usize, monitor: Monitor) -> io:
     thread.spawn(watch).map(drop)
 }
 
-/// Whether each of so many workers has shown that it turned since `before`. One that was started again begins anew.
+/// True if each of so many workers has shown that it turned since `before`. One that was started again begins anew.
 fn all_turn(before: &[u64], now: &[u64], workers: usize) -> bool {
     let stands = |(place, beats): (usize, &u64)| before.get(place) == Some(beats);
     now.len() == workers && !now.iter().enumerate().any(stands)

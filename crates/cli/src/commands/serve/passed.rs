@@ -65,7 +65,7 @@ fn socket(descriptor: OwnedFd, name: &str, listen: &Listen) -> Result<PassedSock
     }
 }
 
-/// Whether a listener is for an address; `*` is `[::]`, or `0.0.0.0`.
+/// True if a listener is for an address; `*` is `[::]`, or `0.0.0.0`.
 fn is_at(listener: &Listener, address: SocketAddr) -> bool {
     let all = [Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()];
     let is_ip = match listener.address.ip {

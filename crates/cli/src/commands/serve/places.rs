@@ -6,7 +6,7 @@ use altway_select::ModelKind;
 use altway_serve::certs::Store;
 use std::path::{Path, PathBuf};
 
-/// What a server does with a place.
+/// The use that a server makes of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// A folder whose files it serves.
@@ -32,7 +32,7 @@ pub(super) struct Places {
     of_sites: Vec<(PathBuf, Use)>,
     /// Those that hold for the process.
     of_server: Vec<(PathBuf, Use)>,
-    /// Whether names are looked up, and certificates of others trusted.
+    /// True if names are looked up, and certificates of others trusted.
     pub(super) asks_others: bool,
 }
 

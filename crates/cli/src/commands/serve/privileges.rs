@@ -190,7 +190,7 @@ impl Account {
         Ok(())
     }
 
-    /// Whether a thread, by its file in /proc, has the account's user and groups and no others.
+    /// True if a thread, by its file in /proc, has the account's user and groups and no others.
     fn is_of(&self, status: &str) -> bool {
         let numbers = |key: &str| -> Option<BTreeSet<u32>> {
             let line = status.lines().find_map(|line| line.strip_prefix(key))?;

@@ -27,7 +27,7 @@ const KNOWN: ABI = ABI::V5;
 /// The oldest that a server can live with: before it no file moves from folder to folder.
 const NEEDED: ABI = ABI::V2;
 
-/// Where the system keeps what name look-ups and certificates of others need.
+/// The places where the system keeps what name look-ups and certificates of others need.
 const OF_THE_SYSTEM: [&str; 12] = [
     "/etc",
     "/lib",
@@ -100,7 +100,7 @@ impl Right {
 #[derive(Debug)]
 pub(super) struct Sandbox {
     state: State,
-    /// What can be reached, by its real path.
+    /// The place that can be reached, by its real path.
     rights: BTreeMap<PathBuf, Vec<Right>>,
 }
 
@@ -177,7 +177,7 @@ impl Sandbox {
             .for_each(|it| self.add(it, Right::Write));
     }
 
-    /// What is not there can't be reached later either.
+    /// Leaves out what is not there, which can't be reached later either.
     fn add(&mut self, path: &Path, right: Right) {
         if let Ok(real) = fs::canonicalize(path) {
             let rights = self.rights.entry(real).or_default();
@@ -278,7 +278,7 @@ fn ports(listen: &Listen, admin: Option<&Address>) -> Vec<u16> {
     listeners.chain(admin).collect()
 }
 
-/// Whether the kernel lacks what is needed.
+/// True if the kernel lacks what is needed.
 fn is_missing(error: &RulesetError) -> bool {
     matches!(
         error,

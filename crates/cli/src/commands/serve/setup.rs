@@ -22,7 +22,7 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the plan serves, its folders looked at.
+/// The sites of the plan, their folders looked at.
 ///
 /// # Errors
 /// A folder can't be served.
@@ -87,6 +87,7 @@ pub(super) fn options(
     options.alt_svc_port = seen.map(NonZeroU16::get);
     let default = plan.sites().iter().find(|site| site.is_default);
     options.policy = default.map_or_else(Policy::default, |site| site.policy.clone());
+    options.beacon = default.and_then(|site| site.beacon);
     options.hosts = Some(altway_site::hosts(plan));
     options.state.clone_from(&config.state);
     options.congestion = config.transport.congestion.map(translated);

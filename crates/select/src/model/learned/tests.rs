@@ -44,6 +44,8 @@ impl Model for Plain {
         } else {
             -HYSTERESIS
         };
+        let is_measured = context.congestion == [Congestion::LossBased; 2];
+        let deviation = path.deviation * slope;
         Judgement {
             http3: difference < -margin + edge,
             reason: Reason::Predicted { difference, margin },
@@ -51,12 +53,18 @@ impl Model for Plain {
                 h2: ln2.exp(),
                 h3: ln3.exp(),
                 difference,
-                deviation: path.deviation * slope,
+                deviation: if is_measured {
+                    deviation
+                } else {
+                    deviation.hypot(NOT_MEASURED)
+                },
                 effect,
                 margin,
                 rates: [path.rate2, path.rate3],
                 rtt: terms.rtt,
                 loss: terms.loss,
+                congestion: context.congestion,
+                is_measured,
             }),
             manner: Manner::Long,
         }

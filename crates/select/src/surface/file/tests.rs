@@ -60,21 +60,44 @@ fn what_is_no_surface_is_refused_with_its_line_and_key() {
     assert!(refusal("plan = ", "planet = ").contains("unknown field `planet`"));
 }
 
+#[test]
+fn a_surface_states_under_which_congestion_controls_it_was_measured() {
+    let (cubic, bbr) = (Congestion::LossBased, Congestion::RateBased);
+    assert!(Surface::embedded().is_measured([cubic, cubic]));
+    for pair in [[bbr, cubic], [cubic, bbr], [bbr, bbr]] {
+        assert!(!Surface::embedded().is_measured(pair), "{pair:?}");
+    }
+    let without = file().replace("congestion = [[\"cubic\", \"cubic\"]]\n", "");
+    assert!(
+        !Surface::parse(&without)
+            .unwrap()
+            .is_measured([cubic, cubic])
+    );
+    let five = format!("[{}]", ["[\"bbr\", \"bbr\"]"; 5].join(", "));
+    let said = refusal("[[\"cubic\", \"cubic\"]]", &five);
+    assert_eq!(said, "sources.congestion: 5 pairs, of which there are four");
+    assert!(refusal("\"cubic\"]]", "\"vegas\"]]").contains("unknown variant `vegas`"));
+}
+
 proptest! {
     #[test]
     fn every_surface_reads_what_it_writes(
         numerator in 1.0..100.0f64, base in 0.0..1.0f64, bytes in 0.0..1e5f64,
         limit in 1e6..1e11f64, error in 0.0..1.0f64, held in prop::option::of(0.0..1.0f64),
-        note in ".*", commit in prop::option::of("[0-9a-f]{12}"),
+        note in ".*", commit in prop::option::of("[0-9a-f]{12}"), pairs in prop::array::uniform4(any::<bool>()),
     ) {
         let mut surface = Surface::embedded().clone();
         surface.loss.numerator = numerator;
         surface.lead.base = base;
         surface.quic.handshake_bytes = bytes;
         surface.limits.insert("safari-ios".into(), limit);
+        let (cubic, bbr) = (Congestion::LossBased, Congestion::RateBased);
+        let all = [[cubic, cubic], [cubic, bbr], [bbr, cubic], [bbr, bbr]];
+        let congestion = all.into_iter().zip(pairs).filter_map(|(pair, is_in)| is_in.then_some(pair)).collect();
         let run = Source { name: note.clone(), commit, ..Source::default() };
         surface.sources = Sources {
             note,
+            congestion,
             cells: 7,
             median_error: error,
             held_out_error: held,

@@ -1,6 +1,7 @@
 //! Estimates from trials: what each policy takes of time, load and processor.
 
 use super::Replayed;
+use super::timing::Bias;
 use altway_select::Offer;
 use altway_select::replay::{PageTrial, visits_needed};
 use altway_stats::{
@@ -38,6 +39,8 @@ pub(super) struct Estimates {
     pub(super) hold_out: HoldOut,
     /// Visits after which a difference of 2 % shows in the hold-out, those of the log included.
     pub(super) visits_needed: Option<f64>,
+    /// The bias of the server's times against browsers' own, where the site has a beacon.
+    pub(super) timing: Vec<Bias>,
 }
 
 /// The value of the log's own policy.
@@ -104,6 +107,7 @@ pub(super) fn estimates(replayed: &Replayed, policies: &[String]) -> Estimates {
     let (hold_out, needed) = hold_out(trials, counts.visits);
     let estimated = policies.iter().enumerate();
     Estimates {
+        timing: replayed.timing.biases(),
         pages: counts.pages,
         trials: trials.len(),
         untold: counts.untold,

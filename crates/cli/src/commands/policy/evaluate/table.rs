@@ -43,7 +43,7 @@ pub(super) fn text(it: &Estimates) -> String {
     }
     text += &hold_out(&it.hold_out);
     text += &needed(it);
-    text
+    text + &super::timing::text(&it.timing)
 }
 
 fn row(it: &Estimated) -> String {
@@ -135,6 +135,7 @@ mod tests {
             processor: Some(1.5),
         };
         Estimates {
+            timing: Vec::new(),
             pages: 1_000,
             trials: 800,
             untold: 200,

@@ -19,7 +19,7 @@ const FEW: usize = 3;
 #[derive(Debug, Default)]
 pub(super) struct Cells {
     pub(super) taken: Vec<Taken>,
-    /// How many were left out, by the reason.
+    /// Counts of those that were left out, by the reason.
     pub(super) left_out: BTreeMap<&'static str, usize>,
 }
 
@@ -70,7 +70,18 @@ impl Cells {
         }
     }
 
-    /// What is fitted.
+    /// Congestion control of TCP and of QUIC in the cells, each pair once.
+    pub(super) fn congestion(&self) -> Vec<[Congestion; 2]> {
+        let mut pairs = Vec::new();
+        for cell in &self.taken {
+            if !pairs.contains(&cell.measured.congestion) {
+                pairs.push(cell.measured.congestion);
+            }
+        }
+        pairs
+    }
+
+    /// The cells that are fitted.
     pub(super) fn measured(&self) -> Vec<Measured> {
         self.taken.iter().map(|cell| cell.measured).collect()
     }
@@ -143,10 +154,7 @@ fn family(client: Client) -> Family {
 
 /// TCP's and QUIC's, in the terms of the selector.
 fn congestion(control: Control) -> [Congestion; 2] {
-    [control.tcp(), control.quic()].map(|name| match name {
-        "bbr" => Congestion::RateBased,
-        _ => Congestion::LossBased,
-    })
+    [control.tcp(), control.quic()].map(Congestion::of_name)
 }
 
 /// The median, and the standard error of it for a normal distribution.
@@ -186,6 +194,7 @@ mod tests {
         cells.add("run", &manifest, &samples);
         let count = cells.taken.len();
         assert!(count > 0 && cells.left_out.is_empty(), "{cells:?}");
+        assert_eq!(cells.congestion(), [[Congestion::LossBased; 2]]);
         let first = &cells.taken[0];
         assert!((0.001..100.0).contains(&first.measured.h2), "{first:?}");
         assert!(

@@ -1,4 +1,4 @@
-//! What a fit found, as tables and as JSON.
+//! The result of a fit, as tables and as JSON.
 
 use super::cells::{Cells, Taken};
 use altway_record::Rate;
@@ -14,7 +14,7 @@ const NAMED: usize = 8;
 /// ln(1.03): from this difference on its sign counts.
 const MATTERS: f64 = 0.0296;
 
-/// What `--json` prints, and the tables are made of.
+/// The JSON of `--json`, of which the tables are made.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
     left_out: BTreeMap<&'static str, usize>,
@@ -39,7 +39,7 @@ struct Errors {
     cells: usize,
     median: f64,
     rms: f64,
-    /// Of ln T2.
+    /// The residual of ln T2.
     median_h2: f64,
     /// Share of the right signs among differences of more than 3 %; `None`: there are none.
     right_sign: Option<f64>,
@@ -138,7 +138,7 @@ impl Summary {
 }
 
 impl Errors {
-    /// Of differences as measured.
+    /// The spread of differences as measured.
     fn of(name: &str, measured: &[f64], residuals: &[Residual]) -> Self {
         let both: Vec<(f64, Residual)> = measured
             .iter()

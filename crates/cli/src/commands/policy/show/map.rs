@@ -13,7 +13,7 @@ pub(super) const DELAYS: [f64; 9] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0
 /// Per cent within which neither is faster.
 const TIE: f64 = 3.0;
 
-/// What is the same in all cells.
+/// Conditions that all cells share.
 #[derive(Debug)]
 pub(super) struct Conditions {
     pub(super) size: DataSize,
@@ -33,11 +33,13 @@ pub(super) struct Map {
     conditions: Conditions,
     /// Bit/s that the class takes over QUIC.
     limit: f64,
-    /// Of each delay, of each rate.
+    /// The times of each delay, of each rate.
     cells: Vec<Vec<Times>>,
+    /// The surface was made from cells under this congestion control.
+    is_measured: bool,
 }
 
-/// What `--json` prints.
+/// The JSON of `--json`.
 #[derive(Serialize)]
 pub(super) struct Json<'a> {
     model: &'a str,
@@ -48,6 +50,8 @@ pub(super) struct Json<'a> {
     connection: &'static str,
     loss: f64,
     congestion: &'a str,
+    /// The surface was made from cells under this congestion control.
+    is_measured: bool,
     cells: Vec<JsonCell>,
 }
 
@@ -79,6 +83,7 @@ impl Map {
         Self {
             model: model.into(),
             limit: surface.expected_limit(conditions.class),
+            is_measured: surface.is_measured(conditions.congestion),
             cells,
             conditions,
         }
@@ -92,7 +97,7 @@ impl Map {
         })
     }
 
-    /// What the map is of: `1MB on a new connection, 0% loss, chromium-linux (735 Mbit/s over QUIC), cubic`.
+    /// The map's subject: `1MB on a new connection, 0% loss, chromium-linux (735 Mbit/s over QUIC), cubic`.
     pub(super) fn subject(&self) -> String {
         let it = &self.conditions;
         let what = if it.page { "a page of " } else { "" };
@@ -122,7 +127,13 @@ impl Map {
             }
             text.push('\n');
         }
-        text + "\nPer cent more time that HTTP/2 takes. 3: HTTP/3 is faster, 2: HTTP/2 is, =: within ±3 %.\n"
+        text.push_str("\nPer cent more time that HTTP/2 takes. 3: HTTP/3 is faster, 2: HTTP/2 is, =: within ±3 %.\n");
+        if !self.is_measured {
+            text.push_str(
+                "The surface was not measured with this congestion control: its formulas alone.\n",
+            );
+        }
+        text
     }
 
     pub(super) fn json(&self) -> Json<'_> {
@@ -143,6 +154,7 @@ impl Map {
             connection: if it.warm { "warm" } else { "cold" },
             loss: it.loss.as_f64(),
             congestion: &it.controls,
+            is_measured: self.is_measured,
             cells: self.gains().map(cell).collect(),
         }
     }
@@ -211,6 +223,16 @@ mod tests {
             text.lines().all(|line| line.chars().count() <= 100),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_map_under_congestion_control_that_was_not_measured_says_so() {
+        let mut conditions = map("firefox-linux").conditions;
+        let note = "not measured with this congestion control";
+        assert!(!map("firefox-linux").text().contains(note));
+        conditions.congestion = [Congestion::RateBased, Congestion::LossBased];
+        let map = Map::new("surface", Surface::embedded(), conditions);
+        assert!(map.text().contains(note) && !map.json().is_measured);
     }
 
     #[test]

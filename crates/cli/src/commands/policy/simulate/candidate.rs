@@ -35,7 +35,7 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// What each run of a candidate begins with.
+/// The beginning of each run of a candidate.
 pub(super) enum Way {
     H2,
     H3,

@@ -1,4 +1,4 @@
-//! What simulated policies cost, as a table for each population and as JSON.
+//! Costs of simulated policies, as a table for each population and as JSON.
 
 use super::People;
 use super::candidate::Candidate;

@@ -1,0 +1,238 @@
+//! The beacon: a script that a page may name, and what browsers report by it (Resource Timing).
+//!
+//! Off unless a site turns it on; then it has two paths there, before the site's own routes. The script draws whether
+//! this page view reports, waits until the page is loaded, and sends a line of numbers to its own origin. What arrives
+//! is read strictly ([`BeaconReport`]), kept as numbers and shown; nothing is decided by it.
+
+use super::body::Body;
+use super::requests::{Now, Requests};
+use super::service::Service;
+use crate::files;
+use crate::selection::{HostIndex, unix_time};
+use crate::{RequestBody, request::check::RequestHead};
+use altway_select::{
+    BeaconReport, Client, Decision, LoggedProtocol, MAX_BEACON_BYTES, Page, TooManyBeacons,
+};
+use altway_units::Ratio;
+use bytes::Buf;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body::Body as _;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Path of the script.
+const SCRIPT_PATH: &[u8] = b"/.well-known/altway/beacon.js";
+
+/// Path that reports are sent to.
+const REPORT_PATH: &[u8] = b"/.well-known/altway/beacon";
+
+/// The script, in which SHARE stands for the probability that a page view reports.
+const SCRIPT: &str = include_str!("beacon.js");
+
+/// Browsers keep the script for an hour, so that another share is in use soon.
+const SCRIPT_LIFE: HeaderValue = HeaderValue::from_static("max-age=3600");
+
+/// Seconds after which a network may report again.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("60");
+
+/// What a request wants of the beacon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Script,
+    Report,
+}
+
+impl Asked {
+    fn of(target: &[u8]) -> Option<Self> {
+        match target {
+            SCRIPT_PATH => Some(Self::Script),
+            REPORT_PATH => Some(Self::Report),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of the connection that a report comes on, beside the report.
+#[derive(Debug)]
+pub(crate) struct Reporter {
+    pub(crate) service: Arc<Service>,
+    pub(crate) client: Client,
+    pub(crate) host: HostIndex,
+    pub(crate) protocol: LoggedProtocol,
+    /// The latest page of the connection, if one is complete.
+    pub(crate) page: Option<Page>,
+    pub(crate) decision: Option<Decision>,
+    /// The shortest round trip of the connection.
+    pub(crate) min_rtt: Option<Duration>,
+}
+
+impl<I> Requests<I> {
+    /// The share of page views that report, where the site of a request has the beacon.
+    fn beacon_share(&self, head: &impl RequestHead) -> Option<Ratio> {
+        self.responder.service.selection()?;
+        let share = self
+            .responder
+            .snapshot
+            .borrow()
+            .hosts
+            .beacon(head.authority());
+        share.filter(|_| self.terms.http3.is_some())
+    }
+
+    /// The beacon's answer to a request that it can answer without the request's content: all but reports.
+    pub(super) fn beacon_response(&self, head: &impl RequestHead) -> Option<Response<Body>> {
+        let asked = Asked::of(head.target()?)?;
+        let share = self.beacon_share(head)?;
+        let (allowed, is_allowed) = match asked {
+            Asked::Script => ("GET, HEAD", matches!(head.method(), b"GET" | b"HEAD")),
+            Asked::Report => ("POST", head.method() == b"POST"),
+        };
+        if !is_allowed {
+            let mut response = files::page(StatusCode::METHOD_NOT_ALLOWED);
+            let allowed = HeaderValue::from_static(allowed);
+            response.headers_mut().insert(header::ALLOW, allowed);
+            return Some(response);
+        }
+        match asked {
+            Asked::Script => Some(script(share)),
+            // Browsers say where a request comes from; pages of other origins have nothing to report here.
+            Asked::Report => {
+                let mut origins = head.fields().filter(|(name, _)| *name == b"sec-fetch-site");
+                let is_foreign = origins.any(|(_, value)| value != b"same-origin");
+                is_foreign.then(|| files::page(StatusCode::FORBIDDEN))
+            }
+        }
+    }
+
+    /// Whether a request that no [`beacon_response`](Self::beacon_response) has answered is a report.
+    pub(super) fn is_report(&self, head: &impl RequestHead) -> bool {
+        head.method() == b"POST"
+            && head.target().and_then(Asked::of) == Some(Asked::Report)
+            && self.beacon_share(head).is_some()
+    }
+
+    /// What is known of this connection, for a report that has come on it.
+    pub(super) fn reporter(&mut self, now: Now) -> Option<Reporter> {
+        let decision = self.decision(None, now);
+        self.visit.spoil();
+        Some(Reporter {
+            service: Arc::clone(&self.responder.service),
+            client: *self.visit.client()?,
+            host: self.visit.host(),
+            protocol: self.visit.logged_protocol(),
+            page: self.visit.latest_page(),
+            decision,
+            min_rtt: self.visit.min_rtt(),
+        })
+    }
+}
+
+impl Reporter {
+    /// Reads the report and takes it.
+    pub(super) async fn answer(self, request: Request<RequestBody>) -> Response<Body> {
+        let text = match read(request.into_body()).await {
+            Ok(text) => text,
+            Err(status) => return files::page(status),
+        };
+        match BeaconReport::parse(&text).map(|report| self.take(&report)) {
+            Ok(Ok(())) => {
+                let mut response = Response::new(Body::empty());
+                *response.status_mut() = StatusCode::NO_CONTENT;
+                response
+            }
+            Ok(Err(TooManyBeacons)) => {
+                let mut response = files::page(StatusCode::TOO_MANY_REQUESTS);
+                let headers = response.headers_mut();
+                headers.insert(header::RETRY_AFTER, RETRY_AFTER);
+                response
+            }
+            Err(_) => files::page(StatusCode::BAD_REQUEST),
+        }
+    }
+
+    fn take(&self, report: &BeaconReport) -> Result<(), TooManyBeacons> {
+        let Some(selection) = self.service.selection() else {
+            return Ok(());
+        };
+        let now = unix_time(Now::read().system);
+        selection.beacon(self, report, now)
+    }
+}
+
+/// The script, which everybody may keep for a while.
+fn script(share: Ratio) -> Response<Body> {
+    let text = SCRIPT.replacen("SHARE", &share.as_f64().to_string(), 1);
+    let mut response = Response::new(Body::bytes(text));
+    let headers = response.headers_mut();
+    let script = HeaderValue::from_static("text/javascript; charset=utf-8");
+    headers.insert(header::CONTENT_TYPE, script);
+    headers.insert(header::CACHE_CONTROL, SCRIPT_LIFE);
+    let nosniff = HeaderValue::from_static("nosniff");
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
+}
+
+/// The whole content of a report.
+///
+/// # Errors
+/// The status that refuses it: it is too long, or the client did not send all of it.
+async fn read(body: RequestBody) -> Result<Vec<u8>, StatusCode> {
+    let mut body = pin!(body);
+    let mut text = Vec::new();
+    while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        let frame = frame.map_err(|_| StatusCode::BAD_REQUEST)?;
+        let Ok(mut data) = frame.into_data() else {
+            continue;
+        };
+        if text.len() + data.remaining() > MAX_BEACON_BYTES {
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+        }
+        while data.has_remaining() {
+            let chunk = data.chunk();
+            text.extend_from_slice(chunk);
+            let length = chunk.len();
+            data.advance(length);
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beacon_has_two_paths_and_no_other_spelling_of_them() {
+        assert_eq!(Asked::of(SCRIPT_PATH), Some(Asked::Script));
+        assert_eq!(Asked::of(REPORT_PATH), Some(Asked::Report));
+        for other in [
+            "/.well-known/altway/beacon?x",
+            "/.well-known/altway/beacon/",
+            "/.well-known/altway/",
+            "/.WELL-KNOWN/altway/beacon",
+        ] {
+            assert_eq!(Asked::of(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_script_has_its_share_and_sends_what_is_read() {
+        let response = script("1%".parse().unwrap());
+        let size = response.body().size_hint().exact().unwrap();
+        assert!(size < 2_048, "{size}");
+        assert_eq!(SCRIPT.matches("SHARE").count(), 1);
+        for part in [
+            "v=1&p=",
+            "&n=",
+            "&s=",
+            "&b=",
+            "&t=",
+            "&l=",
+            "/.well-known/altway/beacon",
+        ] {
+            assert!(SCRIPT.contains(part), "{part}");
+        }
+    }
+}
