@@ -217,13 +217,7 @@ impl Emulation {
         })?;
         let (client, router, more) = attach_client(&options, &near, &server, subnets, &tuning)?;
         unset.extend(more);
-        let ours = (far_end == FarEnd::ServerNamespace).then_some(&server);
-        if let Some(packets) = options.initial_window {
-            for end in [&client, &near].into_iter().chain(ours) {
-                let set = || Netlink::open()?.set_initial_window(packets);
-                end.namespace.run(set)?;
-            }
-        }
+        set_initial_window(&options, [&client, &near, &server])?;
         let mut emulation = Self {
             link,
             packet_log,
@@ -512,6 +506,19 @@ fn choose_subnets(
             Ok(Subnets { link, veth })
         }),
     }
+}
+
+/// Has TCP connections from the namespaces made here begin with the window that was asked for.
+fn set_initial_window(options: &Options, [client, near, server]: [&End; 3]) -> Result<(), Error> {
+    let Some(packets) = options.initial_window else {
+        return Ok(());
+    };
+    let ours = (options.far_end == FarEnd::ServerNamespace).then_some(server);
+    for end in [client, near].into_iter().chain(ours) {
+        let set = || Netlink::open()?.set_initial_window(packets);
+        end.namespace.run(set)?;
+    }
+    Ok(())
 }
 
 /// Gives the client its way to the server, from the link's near end or by a router there.
